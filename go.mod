@@ -1,0 +1,14 @@
+module github.com/goworker/goworker
+
+go 1.25
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/cihub/seelog v0.0.0-20170130134532-f561c5e57575
+	github.com/gomodule/redigo v1.9.3
+	github.com/google/go-cmp v0.7.0
+	github.com/spf13/pflag v1.0.10
+	go.uber.org/goleak v1.3.0
+	pgregory.net/rapid v1.2.0
+	vitess.io/vitess v3.0.0-rc.3.0.20181212200900-e2c5239f54d1+incompatible
+)
