@@ -1,6 +1,6 @@
 module github.com/goworker/goworker
 
-go 1.25
+go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
@@ -11,4 +11,9 @@ require (
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.2.0
 	vitess.io/vitess v3.0.0-rc.3.0.20181212200900-e2c5239f54d1+incompatible
+)
+
+require (
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	golang.org/x/net v0.47.0 // indirect
 )

@@ -1,0 +1,239 @@
+// Package redistest runs a real redis-server for a test and looks into it:
+// what is stored, which commands were sent, and what Ruby Resque sent and left
+// behind in the same situation.
+//
+// A server costs a test a few milliseconds, so each test starts its own and
+// runs in parallel with the others.
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// startLimit is generous because a loaded machine is no reason to fail.
+	startLimit = 20 * time.Second
+	// portTries bounds how often a port that somebody else took is replaced.
+	portTries = 50
+)
+
+// Server is a running redis-server. Its methods may be called by several
+// goroutines, except that those which take a testing.TB belong to the test's
+// own, as always with testing.TB.
+type Server struct {
+	Addr string // host:port of the TCP listener
+	Dir  string // working directory: socket, log, and data if it keeps any
+
+	binary   string
+	port     int
+	args     []string
+	password string
+
+	mu      sync.Mutex // guards process
+	process *os.Process
+}
+
+// Start runs a redis-server on a free loopback port, in a temporary directory
+// of its own, and returns when it answers. It keeps nothing on disk unless args
+// say so: they are appended to the command line and win, for instance
+// "--appendonly", "yes", or "--port", "0", "--tls-port", "…" for a server that
+// speaks only TLS. The test's end stops it.
+//
+// The program is redis-server from the PATH, or what REDIS_SERVER names.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	binary := os.Getenv("REDIS_SERVER")
+	if binary == "" {
+		binary = "redis-server"
+	}
+	if _, err := exec.LookPath(binary); err != nil {
+		t.Fatalf("redistest: the program %s was not found (%v); install Redis or name the program in REDIS_SERVER", binary, err)
+	}
+	// Not t.TempDir: with a long test name the socket's path would pass the
+	// system's limit of about a hundred bytes.
+	dir, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatalf("redistest: no temporary directory for redis-server: %v", err)
+	}
+	s := &Server{Dir: dir, binary: binary, args: args}
+	for i, a := range args {
+		if a == "--requirepass" && i+1 < len(args) {
+			s.password = args[i+1]
+		}
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		_ = os.RemoveAll(dir)
+	})
+	for range portTries {
+		s.port = FreePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		if err = s.start(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return s
+}
+
+// FreePort returns a loopback port on which nothing listens now. It lies below
+// the range systems give to outgoing connections, so that a server which is
+// down for a moment finds its port free again.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range portTries {
+		port := 10000 + rand.IntN(22000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatalf("redistest: none of %d ports between 10000 and 32000 was free on 127.0.0.1", portTries)
+	return 0
+}
+
+var errPortTaken = errors.New("the port was taken")
+
+// start runs the process and waits until it answers.
+func (s *Server) start() error {
+	log, err := os.Create(s.logPath())
+	if err != nil {
+		return fmt.Errorf("no log file for redis-server: %w", err)
+	}
+	defer log.Close()
+	_ = os.Remove(s.Socket())
+
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", s.Dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
+	}
+	// A log that is a file, not a buffer, needs no goroutine to copy it, which
+	// a leak check in the midst of a test would find.
+	cmd := exec.Command(s.binary, append(args, s.args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s did not start: %w", s.binary, err)
+	}
+	s.mu.Lock()
+	s.process = cmd.Process
+	s.mu.Unlock()
+
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(time.Millisecond) {
+		if s.answers() {
+			return nil
+		}
+		var status syscall.WaitStatus
+		pid, _ := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil)
+		if pid != cmd.Process.Pid && time.Now().Before(deadline) {
+			continue
+		}
+		s.Kill()
+		text := s.Log()
+		if strings.Contains(text, "Address already in use") {
+			return fmt.Errorf("redis-server cannot listen on %s: %w", s.Addr, errPortTaken)
+		}
+		return fmt.Errorf("redis-server did not come up on %s; its log:\n%s", s.Addr, text)
+	}
+}
+
+// answers reports whether the server has loaded its data and serves. A refusal
+// for want of a password is an answer too.
+func (s *Server) answers() bool {
+	c, err := redis.Dial("unix", s.Socket(), redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, err = c.Do("PING")
+	if err == nil {
+		return true
+	}
+	var refusal redis.Error
+	return errors.As(err, &refusal) && !strings.HasPrefix(string(refusal), "LOADING")
+}
+
+// URI is the server's address as a setting, without the password.
+func (s *Server) URI() string { return "redis://" + s.Addr }
+
+// Socket is the path of the Unix socket, on which the server always listens too.
+func (s *Server) Socket() string { return filepath.Join(s.Dir, "redis.sock") }
+
+// Log is what the server has written since it was started last.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (s *Server) logPath() string { return filepath.Join(s.Dir, "redis.log") }
+
+// Kill ends the server as a crash would. It returns when the process is gone,
+// and does nothing if it is already.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Stop ends the server as an operator would: it may save its data first, if it
+// keeps any. It does nothing if the server is down. A paused server has to be
+// resumed first.
+func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+
+func (s *Server) end(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Signal(sig)
+	_, _ = s.process.Wait()
+	s.process = nil
+}
+
+// Restart kills the server if it runs and starts it on the same port and
+// directory. What it kept is there again only if it was told to keep something.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	deadline := time.Now().Add(startLimit)
+	err := s.start()
+	for errors.Is(err, errPortTaken) && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+		err = s.start()
+	}
+	if err != nil {
+		t.Fatalf("redistest: restart: %v", err)
+	}
+}
+
+// Pause stops the process without ending it: connections stay open and nothing
+// is answered, as when a machine stalls. Resume lets it go on with all that
+// has arrived meanwhile.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Signal(sig)
+	}
+}
