@@ -1,0 +1,51 @@
+package resque
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var proveScript = script("prove")
+
+// Check asks whether the server can do what the scripts need: Redis 6.2 or newer
+// (or Valkey), and a user that may run their commands on the namespace's keys.
+func (s Store) Check(c redis.Conn, process string) error {
+	if info, err := redis.String(c.Do("INFO", "server")); err == nil {
+		if err := checkVersion(info); err != nil {
+			return err
+		}
+	} else if c.Err() != nil {
+		return err
+	}
+	var a call
+	a.key(s.probe(process))
+	refused, err := redis.Strings(a.do(c, proveScript))
+	if err != nil {
+		return fmt.Errorf("running a script on keys of %s: %w", s.ns, err)
+	}
+	if len(refused) == 2 {
+		return fmt.Errorf("the Redis user may not run %s on keys of %s (%s); see the minimal ACL in docs/redis.md",
+			refused[0], s.ns, refused[1])
+	}
+	return nil
+}
+
+func checkVersion(info string) error {
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "redis_version" {
+			continue
+		}
+		major, rest, _ := strings.Cut(value, ".")
+		minor, _, _ := strings.Cut(rest, ".")
+		a, err := strconv.Atoi(major)
+		b, err2 := strconv.Atoi(minor)
+		if err == nil && err2 == nil && (a < 6 || a == 6 && b < 2) {
+			return fmt.Errorf("the server is Redis %s; goworker needs Redis 6.2 or newer, or Valkey", value)
+		}
+	}
+	return nil
+}

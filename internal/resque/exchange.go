@@ -1,0 +1,298 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Limits of one exchange. A larger one would hold Redis, and every other client,
+// for too long; the next follows at once.
+const (
+	MaxExchangeJobs  = 512
+	MaxExchangeBytes = 4 << 20
+)
+
+var exchangeScript = script("exchange")
+
+// Reserved is a job that lies in a process's in-flight record.
+type Reserved struct {
+	Ticket  int64  // rises with every reservation of the process
+	Queue   string // where it came from, and goes back to
+	Payload []byte // the bytes as they lay in the queue
+}
+
+// FailedJob is the outcome of a job that failed: its record is written and its
+// ticket removed as one.
+type FailedJob struct {
+	Ticket int64
+	Queue  string
+	Record []byte // an encoded Failure
+}
+
+// Ask names one queue to reserve from, in the order of the list.
+type Ask struct {
+	Queue string
+	Quota int // at most this many in the first pass; a second one fills up
+}
+
+// Exchange is what a poller hands to Redis in one turn.
+type Exchange struct {
+	Process string
+	Epoch   int64
+	Last    int64  // the highest ticket given out so far
+	Want    int    // reserve at most this many
+	Handed  string // see Handed; "" leaves it as it is
+	Arm     bool   // ask Redis to tell when a queue found empty fills
+	List    bool   // also return the names in the set of queues
+
+	Done    []int64
+	Failed  []FailedJob
+	Back    []Reserved // to the head of their queues, in the order of their tickets
+	Forgive []string   // digests of jobs that ended after they were found in a dead process
+	Asks    []Ask
+
+	// MultiQueue files failures as Resque's redis_multi_queue backend does.
+	MultiQueue bool
+}
+
+// Empty reports whether the exchange would hand in nothing and take nothing.
+func (x *Exchange) Empty() bool {
+	return x.Want == 0 && x.Handed == "" && !x.List &&
+		len(x.Done)+len(x.Failed)+len(x.Back)+len(x.Forgive) == 0
+}
+
+// Exchanged is Redis's answer.
+type Exchanged struct {
+	Jobs     []Reserved
+	Missing  int      // committed tickets that were not in the record
+	Empty    []string // asked queues that had nothing left
+	Paused   bool     // pause-all-workers is set: nothing was reserved
+	Fenced   bool     // the lease is not held: nothing was reserved
+	Suspects bool     // a job here may have been found in a dead process: ask Deaths
+	Queues   []string // the set of queues, where List asked for it
+	Broken   []KeyError
+}
+
+// KeyError says that Redis refused a command on one key, and why. The rest of
+// the exchange went on.
+type KeyError struct{ Key, Reason string }
+
+func (e KeyError) Error() string { return fmt.Sprintf("key %s: %s", e.Key, e.Reason) }
+
+// What an exchange, a renewal or a resync may find instead of our record.
+var (
+	// ErrReaped: another process found this one dead and took its jobs.
+	ErrReaped = errors.New("this process was found dead and its jobs were given to others")
+	// ErrGone: the record is not there and nobody took it: Redis lost data.
+	ErrGone = errors.New("the record of this process is gone: Redis lost data")
+	// ErrStale: a newer epoch is in the record; read it back first.
+	ErrStale = errors.New("the record of this process has a newer epoch")
+)
+
+func statusError(status string) error {
+	switch status {
+	case "ok":
+		return nil
+	case "reaped":
+		return ErrReaped
+	case "gone":
+		return ErrGone
+	case "stale":
+		return ErrStale
+	}
+	return fmt.Errorf("a script answered %q: do two versions of goworker share these keys?", status)
+}
+
+// Send writes the exchange to the connection and flushes it; Receive must be
+// the next call on it. Between the two the caller is free to do other work.
+func (s Store) Send(c redis.Conn, x *Exchange) error {
+	if x.Arm {
+		if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+			return err
+		}
+	}
+	if err := exchangeScript.SendHash(c, s.exchangeArgs(x)...); err != nil {
+		return err
+	}
+	return c.Flush()
+}
+
+// Receive reads the answer to the exchange just sent.
+func (s Store) Receive(c redis.Conn, x *Exchange) (Exchanged, error) {
+	if x.Arm {
+		if _, err := c.Receive(); err != nil {
+			return Exchanged{}, err
+		}
+	}
+	reply, err := c.Receive()
+	if isNoScript(err) {
+		if x.Arm {
+			if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+				return Exchanged{}, err
+			}
+		}
+		if err := exchangeScript.Send(c, s.exchangeArgs(x)...); err != nil {
+			return Exchanged{}, err
+		}
+		if err := c.Flush(); err != nil {
+			return Exchanged{}, err
+		}
+		return s.Receive(c, x)
+	}
+	if err != nil {
+		return Exchanged{}, err
+	}
+	return s.exchanged(x, reply)
+}
+
+func isNoScript(err error) bool {
+	var e redis.Error
+	return errors.As(err, &e) && strings.HasPrefix(string(e), "NOSCRIPT ")
+}
+
+func (s Store) exchangeArgs(x *Exchange) []any {
+	var c call
+	c.keys = make([]any, 0, 11+len(x.Asks)+len(x.Failed)+len(x.Back))
+	c.argv = make([]any, 0, 13+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+3*len(x.Asks))
+	c.key(s.inflight(x.Process))
+	c.key(s.process(x.Process))
+	c.key(s.processes())
+	c.key(s.reaped(x.Process))
+	c.key(s.stat("processed"))
+	c.key(s.stat("failed"))
+	c.key(s.pauseAll())
+	c.key(s.recovered())
+	c.key(s.queues())
+	c.key(s.failedQueues())
+
+	c.arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
+	c.arg(len(x.Done))
+	for _, ticket := range x.Done {
+		c.arg(ticket)
+	}
+	c.arg(len(x.Failed))
+	for _, f := range x.Failed {
+		list, name := s.failureList(f.Queue, x.MultiQueue)
+		c.arg(f.Ticket, c.key(list), name, f.Record)
+	}
+	slices.SortFunc(x.Back, func(a, b Reserved) int { return int(b.Ticket - a.Ticket) })
+	c.arg(len(x.Back))
+	for _, b := range x.Back {
+		c.arg(b.Ticket, c.key(s.queue(b.Queue)), b.Queue, len(recordPrefix(b.Queue)))
+	}
+	c.arg(len(x.Forgive))
+	for _, digest := range x.Forgive {
+		c.arg(digest)
+	}
+	c.arg(len(x.Asks))
+	for _, a := range x.Asks {
+		c.arg(c.key(s.queue(a.Queue)), recordPrefix(a.Queue), a.Quota)
+	}
+	return c.args()
+}
+
+// failureList names the list a failure of the queue goes to, and its member in
+// failed_queues, which only the multi-queue backend has.
+func (s Store) failureList(queue string, multi bool) (key, member string) {
+	if !multi {
+		return s.failed(), ""
+	}
+	member = queue + "_failed"
+	return s.list(member), member
+}
+
+func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
+	r, err := redis.Values(reply, nil)
+	if err != nil || len(r) == 0 {
+		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)
+	}
+	status, _ := redis.String(r[0], nil)
+	if err := statusError(status); err != nil {
+		return Exchanged{}, err
+	}
+	if len(r) != 7 {
+		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)
+	}
+	var out Exchanged
+	flags, _ := redis.String(r[1], nil)
+	out.Paused = strings.Contains(flags, "p")
+	out.Fenced = strings.Contains(flags, "f")
+	out.Suspects = strings.Contains(flags, "s")
+	out.Missing, _ = redis.Int(r[2], nil)
+
+	ticket := x.Last
+	groups, _ := r[3].([]any)
+	for _, g := range groups {
+		group, _ := g.([]any)
+		if len(group) == 0 {
+			continue
+		}
+		ask, _ := group[0].(int64)
+		if ask < 1 || int(ask) > len(x.Asks) {
+			return Exchanged{}, fmt.Errorf("exchange: answer names queue %d of %d", ask, len(x.Asks))
+		}
+		queue := x.Asks[ask-1].Queue
+		out.Jobs = slices.Grow(out.Jobs, len(group)-1)
+		for _, payload := range group[1:] {
+			raw, _ := payload.([]byte)
+			ticket++
+			out.Jobs = append(out.Jobs, Reserved{Ticket: ticket, Queue: queue, Payload: raw})
+		}
+	}
+	empty, _ := r[4].([]any)
+	for _, e := range empty {
+		if ask, _ := e.(int64); ask >= 1 && int(ask) <= len(x.Asks) {
+			out.Empty = append(out.Empty, x.Asks[ask-1].Queue)
+		}
+	}
+	broken, _ := redis.Strings(r[5], nil)
+	for i := 0; i+1 < len(broken); i += 2 {
+		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
+	}
+	out.Queues, _ = redis.Strings(r[6], nil)
+	return out, nil
+}
+
+// recordPrefix stands before the payload in the in-flight record, so that the
+// record alone says where a job goes back to: "3:low{…}".
+func recordPrefix(queue string) string {
+	return strconv.Itoa(len(queue)) + ":" + queue
+}
+
+func parseRecord(value []byte) (queue string, payload []byte, ok bool) {
+	digits, _, found := strings.Cut(string(value[:min(len(value), 12)]), ":")
+	n, err := strconv.Atoi(digits)
+	start := len(digits) + 1
+	if !found || err != nil || n < 0 || n > len(value)-start {
+		return "", nil, false
+	}
+	return string(value[start : start+n]), value[start+n:], true
+}
+
+// Handed tells, in the process's record, which of the reserved jobs were given
+// to a worker: all up to the ticket, but for those held back. Only they count
+// as running when the process is found dead.
+func Handed(upTo int64, held []int64) string {
+	b := strconv.AppendInt(nil, upTo, 10)
+	for _, t := range held {
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, t, 10)
+	}
+	return string(b)
+}
+
+func parseHanded(text string) func(ticket int64) bool {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return func(int64) bool { return false }
+	}
+	upTo, _ := strconv.ParseInt(fields[0], 10, 64)
+	return func(ticket int64) bool {
+		return ticket <= upTo && !slices.Contains(fields[1:], strconv.FormatInt(ticket, 10))
+	}
+}

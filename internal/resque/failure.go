@@ -1,0 +1,136 @@
+package resque
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Failure is one record of a failure list.
+type Failure struct {
+	FailedAt  string          // as FailedAt writes it; other clients have other forms
+	Payload   json.RawMessage // the job, as it stood in its queue
+	Exception string          // kind of the error: a type's or class's name
+	Error     string          // its message
+	Backtrace []string        // innermost frame first
+	Worker    string          // id of the worker
+	Queue     string          // the queue the job came from
+	RetriedAt string          // "" if nobody retried it
+}
+
+// FailedAt writes a time as Resque's failure records have it, in t's own zone.
+func FailedAt(t time.Time) string { return t.Format("2006/01/02 15:04:05 MST") }
+
+// Encode writes the record in the order of fields Ruby has, always as JSON that
+// Ruby's and Node's tools can show:
+//
+//   - The payload keeps its bytes. One that is not JSON, not UTF-8, or nested
+//     deeper than MaxDepth is wrapped by InvalidPayload.
+//   - Bytes of a text that are not UTF-8 become question marks, as in Ruby.
+//   - Characters of markup in Exception become underscores, because
+//     Resque's page prints that field without escaping it.
+func (f Failure) Encode() []byte {
+	payload := []byte(f.Payload)
+	if !utf8.Valid(payload) || !wellFormed(payload, MaxDepth) {
+		payload = InvalidPayload(payload)
+	}
+	const names = len(`{"failed_at":"","payload":,"exception":"","error":"","backtrace":[],"worker":"","queue":"","retried_at":""}`)
+	size := names + len(f.FailedAt) + len(payload) + len(f.Exception) + len(f.Error) + len(f.Worker) + len(f.Queue) + len(f.RetriedAt)
+	for _, frame := range f.Backtrace {
+		size += len(frame) + len(`"",`)
+	}
+	b := append(make([]byte, 0, size), `{"failed_at":`...)
+	b = appendText(b, f.FailedAt)
+	b = append(b, `,"payload":`...)
+	b = append(b, payload...)
+	b = append(b, `,"exception":`...)
+	b = appendText(b, withoutMarkup.Replace(f.Exception))
+	b = append(b, `,"error":`...)
+	b = appendText(b, f.Error)
+	b = append(b, `,"backtrace":[`...)
+	for i, frame := range f.Backtrace {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, frame)
+	}
+	b = append(b, `],"worker":`...)
+	b = appendText(b, f.Worker)
+	b = append(b, `,"queue":`...)
+	b = appendText(b, f.Queue)
+	if f.RetriedAt != "" {
+		b = append(b, `,"retried_at":`...)
+		b = appendText(b, f.RetriedAt)
+	}
+	return append(b, '}')
+}
+
+// Safe for concurrent use, as every strings.Replacer.
+var withoutMarkup = strings.NewReplacer("<", "_", ">", "_", "&", "_", `"`, "_", "'", "_")
+
+// Failure records are never compared byte by byte with what a Rails process
+// would write, so one style does for all.
+func appendText(dst []byte, s string) []byte { return appendString(dst, s, Plain, "?") }
+
+// ParseFailure reads a record by Ruby, Node, PHP, or an older goworker: fields
+// in any order, missing or null ones empty, times in any form. Where a text is
+// expected and something else stands, its JSON is the text; a backtrace that is
+// one string is taken by lines. Payload is nil if there is none.
+//
+// It is an error if raw is not a JSON object, and that includes the empty
+// element which stands in a list for a moment while Ruby removes a record.
+func ParseFailure(raw []byte) (Failure, error) {
+	if len(raw) == 0 {
+		return Failure{}, errors.New("the failure record is empty; somebody is removing it")
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return Failure{}, fmt.Errorf("the failure record is not a JSON object: %w", err)
+	}
+	if fields == nil {
+		return Failure{}, errors.New("the failure record is null, not a JSON object")
+	}
+	return Failure{
+		FailedAt:  textOf(fields["failed_at"]),
+		Payload:   fields["payload"],
+		Exception: textOf(fields["exception"]),
+		Error:     textOf(fields["error"]),
+		Backtrace: linesOf(fields["backtrace"]),
+		Worker:    textOf(fields["worker"]),
+		Queue:     textOf(fields["queue"]),
+		RetriedAt: textOf(fields["retried_at"]),
+	}, nil
+}
+
+// textOf is a string's value, "" for null or nothing, else the JSON itself.
+func textOf(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0 || raw[0] == 'n':
+		return ""
+	case raw[0] == '"':
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			return s
+		}
+	}
+	return string(raw)
+}
+
+func linesOf(raw json.RawMessage) []string {
+	var frames []json.RawMessage
+	if json.Unmarshal(raw, &frames) == nil {
+		var lines []string
+		for _, f := range frames {
+			lines = append(lines, textOf(f))
+		}
+		return lines
+	}
+	text := strings.TrimRight(textOf(raw), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}

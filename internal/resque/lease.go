@@ -1,0 +1,238 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	enterScript  = script("enter")
+	renewScript  = script("renew")
+	resyncScript = script("resync")
+	leaveScript  = script("leave")
+)
+
+// ErrTaken is returned by Enter when somebody has registered the worker ids.
+var ErrTaken = errors.New("the worker ids are taken")
+
+// Process is one run of a daemon as the fleet sees it. A process that starts
+// again, or lost its lease, is another Process with another ID.
+type Process struct {
+	ID          string // host:pid:random
+	Host        string
+	PID         int
+	Version     string
+	Queues      string
+	Concurrency int
+	Started     time.Time
+
+	// Worker n is registered as IDHead + n + ":" + IDQueues.
+	IDHead, IDQueues string
+}
+
+// WorkerName is the worker's id without its queues, as node-resque knows it.
+func (p Process) WorkerName(n int) string { return p.IDHead + strconv.Itoa(n) }
+
+// WorkerID is the member of the set of workers for worker n.
+func (p Process) WorkerID(n int) string { return p.WorkerName(n) + ":" + p.IDQueues }
+
+// WorkerIDs are the ids of all its workers.
+func (p Process) WorkerIDs() []string {
+	ids := make([]string, p.Concurrency)
+	for n := range ids {
+		ids[n] = p.WorkerID(n)
+	}
+	return ids
+}
+
+// Owns reports whether the worker id is one of the process's.
+func (p Process) Owns(id string) bool {
+	rest, ok := strings.CutPrefix(id, p.IDHead)
+	number, queues, _ := strings.Cut(rest, ":")
+	_, err := strconv.Atoi(number)
+	return ok && p.IDHead != "" && err == nil && queues == p.IDQueues
+}
+
+func (p Process) fields(epoch int64) []any {
+	return []any{
+		"epoch", epoch,
+		"host", p.Host, "pid", p.PID, "version", p.Version, "queues", p.Queues,
+		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
+		"id_head", p.IDHead, "id_queues", p.IDQueues,
+	}
+}
+
+// ReadProcess reads a process's record; a missing one is all zero but for its ID.
+func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
+	f, err := redis.StringMap(c.Do("HGETALL", s.process(id)))
+	if err != nil {
+		return Process{}, fmt.Errorf("reading the record of process %s: %w", id, err)
+	}
+	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
+		IDHead: f["id_head"], IDQueues: f["id_queues"]}
+	p.PID, _ = strconv.Atoi(f["pid"])
+	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
+	p.Started, _ = time.Parse(startedLayout, f["started"])
+	return p, nil
+}
+
+// Now is the clock all leases and heartbeats are told in: Redis's own.
+func (s Store) Now(c redis.Conn) (time.Time, error) {
+	v, err := redis.Int64s(c.Do("TIME"))
+	if err != nil || len(v) != 2 {
+		return time.Time{}, fmt.Errorf("asking Redis for the time: %w", err)
+	}
+	return time.Unix(v[0], v[1]*1000), nil
+}
+
+// Enter puts a new process into the fleet under epoch 1. It claims the first
+// worker id with a heartbeat of the given time and returns ErrTaken when that
+// id is somebody's already.
+func (s Store) Enter(c redis.Conn, p Process, lease time.Duration, now time.Time) error {
+	return s.enter(c, p, 1, lease, p.WorkerID(0), HeartbeatAt(now))
+}
+
+// Restore puts a process back that Redis forgot, under a new epoch, together
+// with the jobs it still holds and what it has handed to workers.
+func (s Store) Restore(c redis.Conn, p Process, epoch int64, lease time.Duration, jobs []Reserved, handed string) error {
+	if err := s.enter(c, p, epoch, lease, "", ""); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(jobs, MaxExchangeJobs) {
+		args := redis.Args{}.Add(s.inflight(p.ID))
+		for _, j := range chunk {
+			args = args.Add(j.Ticket, recordPrefix(j.Queue)+string(j.Payload))
+		}
+		if _, err := c.Do("HSET", args...); err != nil {
+			return fmt.Errorf("restoring the in-flight record of process %s: %w", p.ID, err)
+		}
+	}
+	if _, err := c.Do("HSET", s.process(p.ID), "handed", handed); err != nil {
+		return fmt.Errorf("restoring the record of process %s: %w", p.ID, err)
+	}
+	return nil
+}
+
+func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, claim, heartbeat string) error {
+	var a call
+	a.key(s.processes())
+	a.key(s.process(p.ID))
+	a.key(s.heartbeats())
+	a.key(s.reaped(p.ID))
+	a.arg(p.ID, lease.Milliseconds(), claim, heartbeat)
+	a.arg(p.fields(epoch)...)
+	status, err := redis.String(a.do(c, enterScript))
+	if err != nil {
+		return fmt.Errorf("registering process %s: %w", p.ID, err)
+	}
+	if status == "taken" {
+		return ErrTaken
+	}
+	return statusError(status)
+}
+
+// Lease is what one process holds: a value that changes with every renewal.
+type Lease struct {
+	Process string
+	Value   string // opaque; "-1" is a process that was declared dead
+}
+
+// Renew renews a process's lease and returns Redis's time and everybody's
+// leases (the first thousand, those to run out first in front). It returns
+// ErrReaped or ErrGone when there is nothing to renew.
+func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (time.Time, []Lease, error) {
+	var a call
+	a.key(s.processes())
+	a.key(s.process(process))
+	a.key(s.reaped(process))
+	a.arg(process, lease.Milliseconds())
+	r, err := redis.Strings(a.do(c, renewScript))
+	if err != nil {
+		return time.Time{}, nil, fmt.Errorf("renewing the lease of process %s: %w", process, err)
+	}
+	if err := statusError(r[0]); err != nil {
+		return time.Time{}, nil, err
+	}
+	sec, _ := strconv.ParseInt(r[1], 10, 64)
+	micro, _ := strconv.ParseInt(r[2], 10, 64)
+	leases := make([]Lease, 0, (len(r)-3)/2)
+	for pair := range slices.Chunk(r[3:], 2) {
+		leases = append(leases, Lease{Process: pair[0], Value: pair[1]})
+	}
+	return time.Unix(sec, micro*1000), leases, nil
+}
+
+// Resync reads back what a process holds after the answer to an exchange was
+// lost, and raises its epoch so that the lost request cannot be heard later.
+func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int64, err error) {
+	var a call
+	a.key(s.inflight(process))
+	a.key(s.process(process))
+	a.key(s.reaped(process))
+	r, err := redis.Strings(a.do(c, resyncScript))
+	if err != nil {
+		return 0, nil, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
+	}
+	if err := statusError(r[0]); err != nil {
+		return 0, nil, err
+	}
+	epoch, _ = strconv.ParseInt(r[1], 10, 64)
+	return epoch, parseTickets(r[2:]), nil
+}
+
+// parseTickets returns them sorted: in the order in which they were reserved.
+// A field that is no ticket was not written by us and is passed over.
+func parseTickets(fields []string) []int64 {
+	tickets := make([]int64, 0, len(fields))
+	for _, f := range fields {
+		if t, err := strconv.ParseInt(f, 10, 64); err == nil {
+			tickets = append(tickets, t)
+		}
+	}
+	slices.Sort(tickets)
+	return tickets
+}
+
+// ReadReserved reads jobs out of a process's in-flight record. Tickets that are
+// not there are left out.
+func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) ([]Reserved, error) {
+	jobs := make([]Reserved, 0, len(tickets))
+	for chunk := range slices.Chunk(tickets, MaxExchangeJobs) {
+		values, err := redis.ByteSlices(c.Do("HMGET", redis.Args{}.Add(s.inflight(process)).AddFlat(chunk)...))
+		if err != nil {
+			return nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)
+		}
+		for i, v := range values {
+			if v == nil {
+				continue
+			}
+			queue, payload, ok := parseRecord(v)
+			if !ok {
+				return nil, fmt.Errorf("in-flight record of process %s: ticket %d does not name its queue: %.40q", process, chunk[i], v)
+			}
+			jobs = append(jobs, Reserved{Ticket: chunk[i], Queue: queue, Payload: payload})
+		}
+	}
+	return jobs, nil
+}
+
+// Leave takes a process out of the fleet. With jobs left in its record it stays,
+// and they are returned as a number: another process will find it dead.
+func (s Store) Leave(c redis.Conn, process string) (left int, err error) {
+	var a call
+	a.key(s.processes())
+	a.key(s.process(process))
+	a.key(s.inflight(process))
+	a.arg(process)
+	left, err = redis.Int(a.do(c, leaveScript))
+	if err != nil {
+		return 0, fmt.Errorf("taking process %s out of the fleet: %w", process, err)
+	}
+	return left, nil
+}

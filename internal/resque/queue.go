@@ -1,0 +1,174 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var pushScript = script("push")
+
+var errNoQueue = errors.New("the queue has no name; give it one")
+
+// Push puts jobs at the tail of a queue, in their order, and the queue into the
+// set of queues: all of it or, with an error, none of it. Only when the
+// connection broke is it unknown whether the jobs are there.
+func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
+	if queue == "" {
+		return errNoQueue
+	}
+	if len(payloads) == 0 {
+		return nil
+	}
+	var a call
+	a.key(s.queues())
+	a.key(s.queue(queue))
+	a.arg(queue)
+	for _, p := range payloads {
+		a.arg(p)
+	}
+	if _, err := a.do(c, pushScript); err != nil {
+		return fmt.Errorf("pushing %s to queue %s: %w", plural(len(payloads), "job"), queue, explain(err))
+	}
+	return nil
+}
+
+// Dequeue removes the jobs of a queue whose payload is exactly these bytes and
+// returns how many there were.
+func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) {
+	n, err := redis.Int(c.Do("LREM", s.queue(queue), 0, payload))
+	if err != nil {
+		return 0, fmt.Errorf("removing jobs from queue %s: %w", queue, explain(err))
+	}
+	return n, nil
+}
+
+// DequeueClass removes all jobs of a class from a queue, whoever wrote them and
+// in whatever form, and returns how many there were. It reads the whole queue.
+// A job pushed meanwhile may stay.
+func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
+	raws, err := redis.ByteSlices(c.Do("LRANGE", s.queue(queue), 0, -1))
+	if err != nil {
+		return 0, fmt.Errorf("reading queue %s: %w", queue, explain(err))
+	}
+	b := batch{c: c}
+	seen := make(map[string]bool)
+	for _, raw := range raws {
+		if p, err := ParsePayload(raw); err == nil && p.Class == class && !seen[string(raw)] {
+			seen[string(raw)] = true
+			b.send("LREM", s.queue(queue), 0, raw)
+		}
+	}
+	replies, err := b.receive()
+	removed := 0
+	for _, reply := range replies {
+		n, refused := redis.Int(answer(reply))
+		removed += n
+		if err == nil {
+			err = refused
+		}
+	}
+	if err != nil {
+		return removed, fmt.Errorf("removing jobs of class %s from queue %s: %w", class, queue, explain(err))
+	}
+	return removed, nil
+}
+
+// RemoveQueue removes a queue with all its jobs, as one. Jobs already reserved
+// by a worker are not touched.
+func (s Store) RemoveQueue(c redis.Conn, queue string) error {
+	b := batch{c: c}
+	b.send("MULTI")
+	b.send("SREM", s.queues(), queue)
+	b.send("DEL", s.queue(queue))
+	b.send("EXEC")
+	replies, err := b.receive()
+	for _, reply := range replies {
+		if err == nil {
+			_, err = answer(reply)
+		}
+		results, _ := reply.([]any)
+		for _, result := range results {
+			if err == nil {
+				_, err = answer(result)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("removing queue %s: %w", queue, explain(err))
+	}
+	return nil
+}
+
+// Queues returns the names of all queues, sorted bytewise, empty ones included.
+func (s Store) Queues(c redis.Conn) ([]string, error) {
+	names, err := redis.Strings(c.Do("SMEMBERS", s.queues()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the set of queues: %w", explain(err))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// QueueSize returns how many jobs wait in a queue; a queue that does not exist
+// has none.
+func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
+	n, err := redis.Int64(c.Do("LLEN", s.queue(queue)))
+	if err != nil {
+		return 0, fmt.Errorf("reading the size of queue %s: %w", queue, explain(err))
+	}
+	return n, nil
+}
+
+// Peek returns at most count payloads from position start, the head being 0,
+// and leaves them there. A negative start counts from the tail, a negative
+// count means all that follow.
+func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, error) {
+	if count == 0 {
+		return nil, nil
+	}
+	stop := -1
+	if end := start + count - 1; count > 0 && (start >= 0 || end < 0) {
+		stop = end
+	}
+	raws, err := redis.ByteSlices(c.Do("LRANGE", s.queue(queue), start, stop))
+	if err != nil {
+		return nil, fmt.Errorf("reading queue %s: %w", queue, explain(err))
+	}
+	return raws, nil
+}
+
+// explain adds the way out to what Redis says when it refuses a command.
+func explain(err error) error {
+	var refused redis.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	code, _, _ := strings.Cut(string(refused), " ")
+	way, ok := map[string]string{
+		"OOM":       "Redis is out of memory, free some or raise its maxmemory",
+		"READONLY":  "this Redis is a replica, connect to its master",
+		"WRONGTYPE": "a key holds another type than Resque gives it, rename or remove that key",
+		"NOPERM":    "this Redis user lacks a permission, extend its ACL",
+		"MISCONF":   "Redis cannot save to its disk, repair that first",
+	}[code]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", way, err)
+}
+
+func isWrongType(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "WRONGTYPE ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

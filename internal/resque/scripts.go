@@ -1,0 +1,47 @@
+package resque
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed scripts/*.lua
+var scriptFiles embed.FS
+
+// script loads one Lua file. The number of keys is given with each call, since
+// most scripts take a list of queues.
+func script(name string) *redis.Script {
+	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic(fmt.Sprintf("resque: script %s.lua is not embedded: %v", name, err))
+	}
+	return redis.NewScript(-1, string(text))
+}
+
+// call collects the arguments of one script call: keys first, then values.
+// Keys are numbered as Lua numbers them, from 1, so that a script's ARGV can
+// point at one of its KEYS.
+type call struct {
+	keys []any
+	argv []any
+}
+
+func (c *call) key(name string) int {
+	c.keys = append(c.keys, name)
+	return len(c.keys)
+}
+
+func (c *call) arg(v ...any) { c.argv = append(c.argv, v...) }
+
+func (c *call) args() []any {
+	args := make([]any, 0, 1+len(c.keys)+len(c.argv))
+	args = append(args, len(c.keys))
+	args = append(args, c.keys...)
+	return append(args, c.argv...)
+}
+
+func (c *call) do(conn redis.Conn, s *redis.Script) (any, error) {
+	return s.Do(conn, c.args()...)
+}

@@ -1,0 +1,92 @@
+-- One turn of a poller, atomically: commit what finished, give back what no
+-- worker took, reserve what free workers can take.
+--
+-- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
+--       5 stat:processed   6 stat:failed   7 pause-all-workers   8 recovered
+--       9 queues   10 failed_queues   then queues and failure lists in any order
+-- ARGV  process, epoch, last ticket, wanted, byte limit, handed or '', arm, list queues,
+--       then five groups, each led by its count:
+--       success: ticket   |   failure: ticket, list key, list name or '', record
+--       back: ticket, queue key, queue name, prefix length (highest ticket first)
+--       forgive: digest   |   ask: queue key, prefix, first quota
+-- Returns {'ok', flags, committed tickets that were not in the record, {{ask, payload…}…},
+--       {ask found empty…}, {key, error…}, queues} or {'stale'|'gone'|'reaped'}.
+--       flags: p paused, f fenced, s some payload may have been in a dead process.
+--
+-- Nothing is written before the record, the lease and the epoch are proven. The first
+-- write is an HDEL, which Redis allows when out of memory, and with it all that follow.
+local record, process = KEYS[1], KEYS[2]
+redis.call('HLEN', record)
+local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
+local epoch = redis.call('HGET', process, 'epoch')
+local reaped = redis.call('EXISTS', KEYS[4]) == 1
+if epoch ~= ARGV[2] then return {reaped and 'reaped' or epoch and 'stale' or 'gone'} end
+
+local at, errors = 8, {}
+local function arg() at = at + 1; return ARGV[at] end
+local function number() return tonumber(arg()) end
+local function try(key, command, ...)
+  local reply = redis.pcall(command, KEYS[key], ...)
+  if type(reply) ~= 'table' or not reply.err then return reply, true end
+  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
+end
+
+local acks, done, failed = {}, 0, 0
+for i = 1, number() do acks[i] = arg() end
+done = redis.call('HDEL', record, '', unpack(acks))
+local missing = #acks - done
+for _ = 1, number() do
+  local ticket, key, name, text = arg(), number(), arg(), arg()
+  local held = redis.call('HEXISTS', record, ticket)
+  if held == 0 and reaped then missing = missing + 1
+  elseif select(2, try(key, 'RPUSH', text)) then
+    if name ~= '' then try(10, 'SADD', name) end
+    redis.call('HDEL', record, ticket)
+    done, missing, failed = done + held, missing + 1 - held, failed + 1
+  end
+end
+for _ = 1, number() do
+  local ticket, key, name, skip = arg(), number(), arg(), arg()
+  local value = redis.call('HGET', record, ticket)
+  if value and try(key, 'LPUSH', string.sub(value, skip + 1)) then
+    try(9, 'SADD', name)
+    redis.call('HDEL', record, ticket)
+  end
+end
+for _ = 1, number() do try(8, 'HDEL', arg()) end
+local counted = reaped and done or done + missing
+if counted > 0 then try(5, 'INCRBY', counted) end
+if failed > 0 then try(6, 'INCRBY', failed) end
+
+local asks, jobs, fields, empty = {}, {}, {}, {}
+local ticket, room, left, chunk, largest = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), 1, 1
+local function take(ask, limit)
+  while limit > 0 and room > 0 and not ask.dry do
+    local n = math.min(limit, room, chunk)
+    local got = try(ask.key, 'LPOP', n) or {}
+    for _, payload in ipairs(got) do
+      ticket = ticket + 1
+      fields[#fields + 1] = ticket
+      fields[#fields + 1] = ask.prefix .. payload
+      ask[#ask + 1] = payload
+      left, largest = left - #payload, math.max(largest, #payload)
+    end
+    if #got < n then ask.dry = true; empty[#empty + 1] = ask[1] end
+    limit, room = limit - #got, left > 0 and room - #got or 0
+    chunk = math.max(1, math.min(chunk * 4, math.floor(left / largest)))
+  end
+end
+for i = 1, number() do asks[i] = {i, key = number(), prefix = arg(), quota = number()} end
+local paused = try(7, 'GET')
+paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
+if not paused and not fenced then
+  for _, ask in ipairs(asks) do take(ask, ask.quota) end
+  for _, ask in ipairs(asks) do take(ask, room) end
+  for _, ask in ipairs(asks) do if #ask > 1 then jobs[#jobs + 1] = ask end end
+  if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
+end
+if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end
+if ARGV[7] == '1' then for _, i in ipairs(empty) do redis.call('EXISTS', KEYS[asks[i].key]) end end
+local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
+if #jobs > 0 and redis.call('EXISTS', KEYS[8]) == 1 then flags = flags .. 's' end
+return {'ok', flags, missing, jobs, empty, errors, ARGV[8] == '1' and try(9, 'SMEMBERS') or {}}

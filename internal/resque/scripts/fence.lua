@@ -1,0 +1,13 @@
+-- Declares a process dead, provided its lease is still the one that was observed.
+-- From here on it can neither renew nor reserve; what it commits meanwhile counts
+-- as long as the ticket is in its record.
+--
+-- KEYS  1 processes   2 tombstone   3 process record
+-- ARGV  process, lease observed or '', seconds the tombstone stays
+-- Returns 1, or 0 where the lease has changed.
+local lease = redis.call('ZSCORE', KEYS[1], ARGV[1]) or ''
+if lease ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[3], '')
+redis.call('SET', KEYS[2], '1', 'EX', ARGV[3])
+redis.call('ZADD', KEYS[1], -1, ARGV[1])
+return 1

@@ -1,0 +1,93 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const invalidations = "__redis__:invalidate"
+
+// Changed names that ReceiveChanges returns beside the names of queues.
+const (
+	PauseChanged  = "\x00pause"
+	QueuesChanged = "\x00queues"
+)
+
+// Track makes the server push a message on the connection wake whenever a key
+// that an arming exchange on conn has read changes. Both are used for nothing
+// else afterwards. It proves the way with a key of its own and returns an error
+// when the server, a proxy or the user's permissions do not let it through.
+func (s Store) Track(conn, wake redis.Conn) error {
+	id, err := redis.Int64(wake.Do("CLIENT", "ID"))
+	if err != nil {
+		return err
+	}
+	if err := wake.Send("SUBSCRIBE", invalidations); err != nil {
+		return err
+	}
+	if err := wake.Flush(); err != nil {
+		return err
+	}
+	if _, err := wake.Receive(); err != nil {
+		return err
+	}
+	if _, err := conn.Do("CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN"); err != nil {
+		return err
+	}
+	probe := s.probe(fmt.Sprint(id))
+	for _, command := range [][]any{{"CLIENT", "CACHING", "YES"}, {"EXISTS", probe}, {"SET", probe, "1", "PX", 1000}} {
+		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
+			return err
+		}
+	}
+	if _, err := redis.ReceiveWithTimeout(wake, time.Second); err != nil {
+		return fmt.Errorf("no message came when a watched key changed: %w", err)
+	}
+	// From here on without the changes this connection makes itself.
+	for _, command := range [][]any{{"TRACKING", "OFF"}, {"TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"}} {
+		if _, err := conn.Do("CLIENT", command...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReceiveChanges waits for the next message and returns the names of the queues
+// in it, PauseChanged and QueuesChanged, or all when everything may have changed.
+// An answer to a PING returns nothing. Silence for longer than the timeout is an
+// error.
+func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error) {
+	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
+	if err != nil {
+		return nil, false, err
+	}
+	kind, _ := redis.String(reply[0], nil)
+	if kind == "pong" {
+		return nil, false, nil
+	}
+	if kind != "message" || len(reply) != 3 {
+		return nil, false, errors.New("the connection that tells of changes got an answer it does not know")
+	}
+	if reply[2] == nil { // FLUSHALL
+		return nil, true, nil
+	}
+	keys, err := redis.Strings(reply[2], nil)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, key := range keys {
+		switch name, isQueue := strings.CutPrefix(key, s.queue("")); {
+		case isQueue:
+			names = append(names, name)
+		case key == s.pauseAll():
+			names = append(names, PauseChanged)
+		case key == s.queues():
+			names = append(names, QueuesChanged)
+		}
+	}
+	return names, false, nil
+}
