@@ -1,0 +1,178 @@
+package goworker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// config is what the parts of a daemon read: WorkerSettings and environment,
+// validated once and with every default filled in.
+type config struct {
+	queues             queueSpec
+	order              string
+	interval           time.Duration
+	concurrency        int
+	connections        int
+	uri                string // may hold a password: never log it
+	namespace          string // ends in a colon
+	exitOnComplete     bool
+	useNumber          bool
+	style              resque.Style
+	multiQueueFailures bool
+	recoverLimit       int           // 0 = never
+	shutdownTimeout    time.Duration // 0 = none, as for the next three
+	connectTimeout     time.Duration
+	readTimeout        time.Duration
+	writeTimeout       time.Duration
+	hostname           string // without ".go"
+	caPath             string
+	certPath, keyPath  string
+	skipVerify         bool
+	logLevel           slog.Level
+	logFormat          string
+	logger             *slog.Logger // nil = make one of the two above
+	signals            bool
+	tracking           bool
+	lookAhead          bool
+}
+
+// config validates the settings against the environment. Without needQueues,
+// for a program that only enqueues, there may be none. The error names the
+// setting, its value and what is allowed.
+func (s WorkerSettings) config(needQueues bool) (config, error) {
+	return s.configFrom(needQueues, os.Getenv)
+}
+
+func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) (config, error) {
+	c := config{
+		uri:             cmp.Or(s.URI, environmentURI(getenv), DefaultURI),
+		namespace:       resque.New(s.Namespace).Namespace(),
+		exitOnComplete:  s.ExitOnComplete,
+		useNumber:       s.UseNumber,
+		shutdownTimeout: timeout(s.ShutdownTimeout, DefaultShutdownTimeout),
+		connectTimeout:  timeout(s.ConnectTimeout, DefaultConnectTimeout),
+		readTimeout:     timeout(s.ReadTimeout, DefaultReadTimeout),
+		writeTimeout:    timeout(s.WriteTimeout, DefaultWriteTimeout),
+		recoverLimit:    max(cmp.Or(s.RecoverLimit, DefaultRecoverLimit), 0),
+		caPath:          s.TLSCertPath,
+		certPath:        s.TLSClientCertPath,
+		keyPath:         s.TLSClientKeyPath,
+		skipVerify:      s.SkipTLSVerify,
+		logger:          s.Logger,
+		signals:         !s.DisableSignals,
+		tracking:        !s.DisableTracking,
+		lookAhead:       !s.DisableLookAhead,
+	}
+	if s.RailsJSON {
+		c.style = resque.Rails
+	}
+	var backend string
+	var errs [10]error
+	c.queues, errs[0] = s.queues(needQueues)
+	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
+	c.interval, errs[2] = s.interval()
+	c.concurrency, errs[3] = positive("Concurrency", s.Concurrency, DefaultConcurrency)
+	c.connections, errs[4] = positive("Connections", s.Connections, DefaultConnections)
+	backend, errs[5] = oneOf("FailureBackend", cmp.Or(s.FailureBackend, getenv("FAILURE_BACKEND"), FailureRedis), FailureRedis, FailureRedisMultiQueue)
+	c.multiQueueFailures = backend == FailureRedisMultiQueue
+	c.hostname, errs[6] = hostname(s.Hostname)
+	c.logLevel, errs[7] = logLevel(s.LogLevel)
+	c.logFormat, errs[8] = oneOf("LogFormat", cmp.Or(s.LogFormat, DefaultLogFormat), "text", "json")
+	if (s.TLSClientCertPath == "") != (s.TLSClientKeyPath == "") {
+		errs[9] = fmt.Errorf("settings: TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
+			s.TLSClientCertPath, s.TLSClientKeyPath)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return config{}, err
+	}
+	return c, nil
+}
+
+// environmentURI follows REDIS_PROVIDER as Heroku's add-ons set it: it names
+// the variable that holds the URI.
+func environmentURI(getenv func(string) string) string {
+	if name := getenv("REDIS_PROVIDER"); name != "" {
+		if uri := getenv(name); uri != "" {
+			return uri
+		}
+	}
+	return getenv("REDIS_URL")
+}
+
+func (s WorkerSettings) queues(needed bool) (queueSpec, error) {
+	parts := append(append([]string(nil), s.Queues...), s.QueuesString)
+	if !needed && strings.Trim(strings.Join(parts, ","), ", \t\n") == "" {
+		return queueSpec{}, nil
+	}
+	return parseQueues(parts)
+}
+
+func (s WorkerSettings) interval() (time.Duration, error) {
+	switch {
+	case s.PollInterval < 0:
+		return 0, fmt.Errorf("settings: PollInterval is %v: it must be positive, or 0 for %v", s.PollInterval, DefaultInterval)
+	case s.PollInterval > 0:
+		return s.PollInterval, nil
+	case s.IntervalFloat != 0:
+		d, err := secondsToDuration(s.IntervalFloat)
+		if err != nil {
+			return 0, fmt.Errorf("settings: IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
+		}
+		return d, nil
+	case s.Interval < 0:
+		return 0, fmt.Errorf("settings: Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
+	}
+	return cmp.Or(s.Interval.duration(), DefaultInterval), nil
+}
+
+// timeout turns the settings' 0 = default and negative = none into 0 = none.
+func timeout(d, byDefault time.Duration) time.Duration {
+	return max(cmp.Or(d, byDefault), 0)
+}
+
+func positive(field string, n, byDefault int) (int, error) {
+	if n < 0 {
+		return 0, fmt.Errorf("settings: %s is %d: it must be at least 1, or 0 for %d", field, n, byDefault)
+	}
+	return cmp.Or(n, byDefault), nil
+}
+
+func oneOf(field, value string, allowed ...string) (string, error) {
+	for _, a := range allowed {
+		if strings.EqualFold(value, a) {
+			return a, nil
+		}
+	}
+	return "", fmt.Errorf("settings: %s is %q: it must be %s", field, value, strings.Join(allowed, " or "))
+}
+
+func logLevel(name string) (slog.Level, error) {
+	var level slog.Level
+	name, err := oneOf("LogLevel", cmp.Or(name, DefaultLogLevel), "debug", "info", "warn", "error")
+	if err != nil {
+		return level, err
+	}
+	return level, level.UnmarshalText([]byte(name))
+}
+
+// hostname refuses what would break a worker id apart: Resque splits ids at
+// colons.
+func hostname(name string) (string, error) {
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil || name == "" {
+			return "", fmt.Errorf("settings: this machine does not tell its name (%v); set Hostname or the flag -hostname", err)
+		}
+	}
+	if strings.ContainsAny(name, ": \t\r\n") {
+		return "", fmt.Errorf("settings: Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", name)
+	}
+	return name, nil
+}

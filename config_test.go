@@ -1,0 +1,174 @@
+package goworker
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+func noEnvironment(string) string { return "" }
+
+func TestConfigDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := WorkerSettings{Queues: []string{"high"}}.configFrom(true, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.queues = queueSpec{}
+	want := config{
+		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
+		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
+		recoverLimit: 3, shutdownTimeout: 25 * time.Second,
+		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
+		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
+		signals: true, tracking: true, lookAhead: true,
+	}
+	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestConfigOfSettings(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	c, err := WorkerSettings{
+		QueuesString: "low", Queues: []string{"high=2"}, PollInterval: time.Minute, IntervalFloat: 1, Interval: 2,
+		Concurrency: 3, Connections: 4, URI: "unix:///s", Namespace: "app",
+		ExitOnComplete: true, UseNumber: true, SkipTLSVerify: true,
+		TLSCertPath: "ca", TLSClientCertPath: "cert", TLSClientKeyPath: "key",
+		ShutdownTimeout: NoTimeout, RecoverLimit: NoLimit,
+		ConnectTimeout: 1, ReadTimeout: NoTimeout, WriteTimeout: 3,
+		RailsJSON: true, FailureBackend: FailureRedisMultiQueue, Hostname: "web-0",
+		LogLevel: "debug", LogFormat: "json", Logger: log,
+		DisableSignals: true, DisableTracking: true, DisableLookAhead: true,
+	}.configFrom(true, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.queues.label(); got != "high,low" {
+		t.Errorf("queues are %s", got)
+	}
+	c.queues = queueSpec{}
+	want := config{
+		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
+		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
+		multiQueueFailures: true, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
+		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
+		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
+	}
+	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestConfigInterval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		s    WorkerSettings
+		want time.Duration
+	}{
+		{WorkerSettings{Interval: 5.0}, 5 * time.Second},
+		{WorkerSettings{Interval: 999}, 999 * time.Second},
+		{WorkerSettings{Interval: intervalFlag(time.Microsecond)}, time.Microsecond},
+		{WorkerSettings{Interval: intervalFlag(time.Minute)}, time.Minute},
+		{WorkerSettings{Interval: 3, IntervalFloat: 0.5}, 500 * time.Millisecond},
+		{WorkerSettings{IntervalFloat: 0.5, PollInterval: 7}, 7},
+		{WorkerSettings{}, DefaultInterval},
+	} {
+		c, err := tt.s.configFrom(false, noEnvironment)
+		if err != nil || c.interval != tt.want {
+			t.Errorf("%+v: interval %v, %v; want %v", tt.s, c.interval, err, tt.want)
+		}
+	}
+}
+
+func TestConfigEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		env  map[string]string
+		uri  string
+		want string
+	}{
+		{map[string]string{"REDIS_URL": "u"}, "", "u"},
+		{map[string]string{"REDIS_PROVIDER": "P", "P": "p", "REDIS_URL": "u"}, "", "p"},
+		{map[string]string{"REDIS_PROVIDER": "P", "REDIS_URL": "u"}, "", "u"},
+		{map[string]string{"REDIS_PROVIDER": "P"}, "", DefaultURI},
+		{map[string]string{"REDIS_URL": "u"}, "given", "given"},
+	} {
+		c, err := WorkerSettings{URI: tt.uri}.configFrom(false, func(name string) string { return tt.env[name] })
+		if err != nil || c.uri != tt.want {
+			t.Errorf("%v, %q: %q, %v", tt.env, tt.uri, c.uri, err)
+		}
+	}
+	multi := func(name string) string {
+		return map[string]string{"FAILURE_BACKEND": FailureRedisMultiQueue}[name]
+	}
+	if c, err := (WorkerSettings{}).configFrom(false, multi); err != nil || !c.multiQueueFailures {
+		t.Errorf("FAILURE_BACKEND was not heard: %v", err)
+	}
+	if c, err := (WorkerSettings{FailureBackend: FailureRedis}).configFrom(false, multi); err != nil || c.multiQueueFailures {
+		t.Errorf("FAILURE_BACKEND was stronger than the setting: %v", err)
+	}
+}
+
+func TestConfigOrder(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][3]string{
+		{"a,b", "", OrderStrict},
+		{"a=2,b", "", OrderWeighted},
+		{"a=2,b", OrderStrict, OrderStrict},
+		{"a,b", OrderWeighted, OrderWeighted},
+		{"a=2", "Round-Robin", OrderRoundRobin},
+	} {
+		c, err := WorkerSettings{QueuesString: tt[0], Order: tt[1]}.configFrom(true, noEnvironment)
+		if err != nil || c.order != tt[2] {
+			t.Errorf("%q with order %q is %q, %v", tt[0], tt[1], c.order, err)
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]WorkerSettings{
+		"Concurrency is -1":           {Concurrency: -1},
+		"Connections is -2":           {Connections: -2},
+		"PollInterval is -1s":         {PollInterval: -time.Second},
+		"IntervalFloat is NaN":        {IntervalFloat: math.NaN()},
+		"Interval is -2ns":            {Interval: -2},
+		`Order is "fair"`:             {Order: "fair"},
+		`FailureBackend is "kafka"`:   {FailureBackend: "kafka"},
+		`Hostname is "a:b"`:           {Hostname: "a:b"},
+		`LogLevel is "loud"`:          {LogLevel: "loud"},
+		`LogFormat is "xml"`:          {LogFormat: "xml"},
+		`TLSClientKeyPath is ""`:      {TLSClientCertPath: "c"},
+		"must be a numeric value":     {QueuesString: "a=b"},
+		"specify at least one queue:": {QueuesString: "!a"},
+	} {
+		s.URI = "redis://:secret@host"
+		_, err := s.configFrom(false, noEnvironment)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	_, err := WorkerSettings{Queues: []string{" "}}.configFrom(true, noEnvironment)
+	if err == nil || !strings.Contains(err.Error(), "you must specify at least one queue") {
+		t.Errorf("no queues: %v", err)
+	}
+	if _, err := (WorkerSettings{Queues: []string{" "}}).configFrom(false, noEnvironment); err != nil {
+		t.Errorf("no queues where none are needed: %v", err)
+	}
+	_, err = WorkerSettings{Concurrency: -1, Order: "x"}.configFrom(true, noEnvironment)
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("three mistakes: %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+package goworker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/goworker/goworker"
+)
+
+// The form goworker has always had: the queue, then the arguments as
+// encoding/json decodes them.
+func ExampleRegister() {
+	goworker.Register("Hello", func(queue string, args ...interface{}) error {
+		fmt.Printf("from %s: %v\n", queue, args)
+		return nil
+	})
+}
+
+// Arguments are decoded into the function's parameters, the Ruby job being
+//
+//	Resque.enqueue(SendEmail, "ann@example.com", 3)
+func ExampleRegister_typed() {
+	goworker.Register("SendEmail", func(ctx context.Context, to string, retries int) error {
+		slog.InfoContext(ctx, "sending", "to", to, "retries", retries)
+		return nil
+	}, goworker.Timeout(time.Minute))
+}
+
+// A hash, or PHP's one array, is a struct or a map:
+//
+//	Resque::enqueue('images', 'Thumbnail', ['path' => 'a.png', 'width' => 200]);
+func ExampleRegister_struct() {
+	type thumbnail struct {
+		Path  string `json:"path"`
+		Width int    `json:"width"`
+	}
+	goworker.Register("Thumbnail", func(ctx context.Context, in thumbnail) (string, error) {
+		if in.Width <= 0 {
+			return "", errors.New("the width must be positive")
+		}
+		// The id is the one the producer gave; Resque's Ruby client gives none.
+		slog.InfoContext(ctx, "thumbnail", "id", goworker.FromContext(ctx).ID)
+		return in.Path + ".small", nil
+	})
+}
+
+// A job of any shape: the last parameter takes what is left, uninterpreted.
+func ExampleRegister_variadic() {
+	goworker.Register("Audit", func(event string, details ...json.RawMessage) error {
+		for _, d := range details {
+			fmt.Println(event, string(d))
+		}
+		return nil
+	})
+}
+
+// Whole jobs, with numbers as they were written.
+func ExampleRegister_job() {
+	goworker.Register("Forward", func(ctx context.Context, job *goworker.Job) error {
+		if goworker.FromContext(ctx).Recovered > 0 {
+			slog.WarnContext(ctx, "part of this may have been done", "class", job.Payload.Class)
+		}
+		return nil
+	}, goworker.UseNumber())
+}
+
+// A Rails job, WelcomeJob.perform_later(user, greeting: "hi"), is registered by
+// its own class. Models arrive as GlobalIDs, keywords as one object.
+func ExampleRegister_activeJob() {
+	goworker.Register("WelcomeJob", func(ctx context.Context, user goworker.GlobalID, opts struct{ Greeting string }) error {
+		slog.InfoContext(ctx, opts.Greeting, "model", user.Model, "id", user.ID)
+		return nil
+	})
+}
+
+// Middleware sees every run of a class from outside.
+func ExampleWith() {
+	timed := func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
+			start := time.Now()
+			err := next.Perform(ctx, d)
+			slog.InfoContext(ctx, "job", "class", d.Class, "took", time.Since(start), "result", d.Result)
+			return err
+		})
+	}
+	goworker.Register("Report", func(month string) (int, error) { return len(month), nil }, goworker.With(timed))
+}
+
+func ExampleMiddleware() {
+	secondTry := func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
+			err := next.Perform(ctx, d)
+			if err != nil {
+				fmt.Println("once more:", err)
+				err = next.Perform(ctx, d)
+			}
+			return err
+		})
+	}
+	calls := 0
+	h := secondTry(goworker.HandlerFunc(func(context.Context, *goworker.Delivery) error {
+		if calls++; calls == 1 {
+			return errors.New("no answer")
+		}
+		return nil
+	}))
+	fmt.Println(h.Perform(context.Background(), &goworker.Delivery{Class: "Fetch"}))
+	// Output:
+	// once more: no answer
+	// <nil>
+}
+
+// A handler that asks for its Delivery is tested with NewContext.
+func ExampleNewContext() {
+	handler := func(ctx context.Context, name string) error {
+		fmt.Println(name, "attempt", goworker.FromContext(ctx).Attempt)
+		return nil
+	}
+	ctx := goworker.NewContext(context.Background(), &goworker.Delivery{Attempt: 2})
+	_ = handler(ctx, "Ann")
+	// Output: Ann attempt 2
+}
+
+func ExampleGlobalID() {
+	var id goworker.GlobalID
+	err := json.Unmarshal([]byte(`"gid://shop/Admin::User/42"`), &id)
+	fmt.Println(id.App, id.Model, id.ID, err)
+	fmt.Println(id)
+	// Output:
+	// shop Admin::User 42 <nil>
+	// gid://shop/Admin::User/42
+}
+
+func ExampleDelivery_Job() {
+	d := &goworker.Delivery{Queue: "mail", Class: "Hello", Args: []json.RawMessage{[]byte(`"Ann"`), []byte(`3`)}}
+	fmt.Printf("%+v\n", *d.Job())
+	// Output: {Queue:mail Payload:{Class:Hello Args:[Ann 3]}}
+}

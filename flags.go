@@ -1,0 +1,198 @@
+package goworker
+
+import (
+	"flag"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// defaultCommandLine is the default daemon's. It is made when first needed, so
+// that importing the package does nothing.
+var defaultCommandLine = sync.OnceValue(newCommandLine)
+
+// Flags returns the flags of the default daemon, for programs that parse their
+// command line with pflag or cobra:
+//
+//	pflag.CommandLine.AddFlagSet(goworker.Flags())
+//	pflag.Parse()
+//
+// Whoever asks for the flags parses them, before Init, Work or the first
+// Enqueue: goworker will not look at the command line itself any more. That
+// makes a call of Flags also the way to keep goworker away from a command line
+// that is none of its business.
+//
+// Add the program's own flags first: AddFlagSet skips names that are taken, so
+// that they stay the program's, and set goworker's counterpart with
+// SetSettings.
+func Flags() *pflag.FlagSet {
+	c := defaultCommandLine()
+	c.handOut()
+	return c.set
+}
+
+// AddFlags defines the flags of the default daemon on a flag set of the
+// standard library, for programs that parse it themselves:
+//
+//	goworker.AddFlags(flag.CommandLine)
+//	flag.Parse()
+//
+// Names that are taken are skipped and stay the program's: define its own flags
+// first. The package github.com/goworker/goworker/flags does the same by being
+// imported. On another set than flag.CommandLine, as after Flags, whoever has
+// added the flags parses them, before Init, Work or the first Enqueue.
+func AddFlags(set *flag.FlagSet) {
+	c := defaultCommandLine()
+	if set != flag.CommandLine {
+		c.handOut()
+	}
+	c.addTo(set)
+}
+
+// commandLine is the flags of one daemon and what was given for them. It stands
+// on no global flag set unless the program puts it there.
+type commandLine struct {
+	set      *pflag.FlagSet
+	overlays []func(*WorkerSettings)
+
+	// The program's own flags; nil means the global sets as they are when the
+	// command line is parsed.
+	program  *flag.FlagSet
+	programP *pflag.FlagSet
+	exit     func(code int)
+
+	mu        sync.Mutex
+	handedOut bool   // somebody else parses
+	parsed    bool   // parse did its work; err and ignored say how it ended
+	err       error  // a flag had a bad value
+	ignored   string // the first unknown flag, if it was ignored
+}
+
+// overlay remembers how a flag changes the settings if it was given.
+func overlay[T any](c *commandLine, name string, value *T, put func(*WorkerSettings, T)) {
+	f := c.set.Lookup(name)
+	c.overlays = append(c.overlays, func(s *WorkerSettings) {
+		if f.Changed {
+			put(s, *value)
+		}
+	})
+}
+
+// apply returns the settings with the flags that were given in place of theirs.
+func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, put := range c.overlays {
+		put(&s)
+	}
+	return s
+}
+
+func newCommandLine() *commandLine {
+	c := &commandLine{set: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}
+	text := func(name, byDefault, usage string, put func(*WorkerSettings, string)) {
+		overlay(c, name, c.set.String(name, byDefault, usage), put)
+	}
+	truth := func(name, usage string, put func(*WorkerSettings, bool)) {
+		overlay(c, name, c.set.Bool(name, false, usage), put)
+	}
+	number := func(name string, byDefault count, usage string, put func(*WorkerSettings, count)) {
+		value := byDefault
+		c.set.Var(&value, name, usage)
+		overlay(c, name, &value, put)
+	}
+	span := func(name string, byDefault time.Duration, usage string, put func(*WorkerSettings, seconds)) {
+		value := seconds(byDefault)
+		c.set.Var(&value, name, usage)
+		overlay(c, name, &value, put)
+	}
+
+	text("queues", "", "a comma-separated list of Resque queues", func(s *WorkerSettings, v string) {
+		s.QueuesString, s.Queues = v, nil
+	})
+	span("interval", DefaultInterval, "sleep interval when no jobs are found", func(s *WorkerSettings, v seconds) {
+		s.PollInterval = time.Duration(v)
+		s.Interval, s.IntervalFloat = 0, 0
+		s.ExitOnComplete = s.ExitOnComplete || v == 0
+	})
+	number("concurrency", DefaultConcurrency, "the maximum number of concurrently executing jobs", func(s *WorkerSettings, v count) {
+		s.Concurrency = int(v)
+	})
+	number("connections", DefaultConnections, "the maximum number of connections to the Redis database", func(s *WorkerSettings, v count) {
+		s.Connections = int(v)
+	})
+	// The default shown is not the environment's: that may hold a password.
+	text("uri", DefaultURI, "the URI of the Redis server", func(s *WorkerSettings, v string) { s.URI = v })
+	text("namespace", DefaultNamespace, "the Redis namespace", func(s *WorkerSettings, v string) { s.Namespace = v })
+	text("tls-cert", "", "path to a custom CA cert", func(s *WorkerSettings, v string) { s.TLSCertPath = v })
+	truth("insecure-tls", "skip TLS validation", func(s *WorkerSettings, v bool) { s.SkipTLSVerify = v })
+	truth("use-number", "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon", func(s *WorkerSettings, v bool) {
+		s.UseNumber = v
+	})
+
+	text("order", "", "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)", func(s *WorkerSettings, v string) {
+		s.Order = v
+	})
+	span("shutdown-timeout", DefaultShutdownTimeout, "how long running jobs may go on after a signal to stop; 0 = no limit", func(s *WorkerSettings, v seconds) {
+		s.ShutdownTimeout = time.Duration(v)
+		if v == 0 {
+			s.ShutdownTimeout = NoTimeout
+		}
+	})
+	overlay(c, "recover-limit", c.set.Int("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit"), func(s *WorkerSettings, v int) {
+		s.RecoverLimit = v
+		if v == 0 {
+			s.RecoverLimit = NoLimit
+		}
+	})
+	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
+	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
+	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
+	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
+	text("hostname", "", "the name of this machine in worker ids (the system's)", func(s *WorkerSettings, v string) { s.Hostname = v })
+	text("log-level", DefaultLogLevel, "the least level that is logged: debug, info, warn or error", func(s *WorkerSettings, v string) { s.LogLevel = v })
+	text("log-format", DefaultLogFormat, "how lines are logged: text or json", func(s *WorkerSettings, v string) { s.LogFormat = v })
+	// Last of those that decide when to exit, yet -exit-on-complete=false must
+	// not undo -interval=0.
+	overlay(c, "exit-on-complete", c.set.Bool("exit-on-complete", false, "exit when the queue is empty"), func(s *WorkerSettings, v bool) {
+		s.ExitOnComplete = v || c.set.Changed("interval") && s.PollInterval == 0
+	})
+	return c
+}
+
+// addTo defines the flags on a set of the standard library, sharing the values.
+func (c *commandLine) addTo(set *flag.FlagSet) {
+	c.set.VisitAll(func(f *pflag.Flag) {
+		if set.Lookup(f.Name) == nil {
+			set.Var(stdValue{c.set, f}, f.Name, f.Usage)
+		}
+	})
+}
+
+func (c *commandLine) handOut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handedOut = true
+}
+
+// stdValue is one of our flags as the standard library sees it. The library
+// also prints a zero stdValue to find out what an empty default looks like.
+type stdValue struct {
+	set  *pflag.FlagSet
+	flag *pflag.Flag
+}
+
+func (v stdValue) String() string {
+	if v.flag == nil {
+		return ""
+	}
+	return v.flag.Value.String()
+}
+
+func (v stdValue) Set(value string) error { return cause(v.set.Set(v.flag.Name, value)) }
+
+func (v stdValue) Get() any { return v.flag.Value.String() }
+
+// IsBoolFlag lets the flag stand without a value.
+func (v stdValue) IsBoolFlag() bool { return v.flag.NoOptDefVal != "" }

@@ -1,0 +1,138 @@
+package goworker
+
+import (
+	"flag"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// Every flag of benmanns/goworker, with its default and its help text.
+func TestFlagsOfGoworker(t *testing.T) {
+	t.Parallel()
+	set := newCommandLine().set
+	for _, want := range [][3]string{
+		{"queues", "", "a comma-separated list of Resque queues"},
+		{"interval", "5", "sleep interval when no jobs are found"},
+		{"concurrency", "25", "the maximum number of concurrently executing jobs"},
+		{"connections", "2", "the maximum number of connections to the Redis database"},
+		{"uri", "redis://localhost:6379/", "the URI of the Redis server"},
+		{"namespace", "resque:", "the Redis namespace"},
+		{"tls-cert", "", "path to a custom CA cert"},
+		{"exit-on-complete", "false", "exit when the queue is empty"},
+		{"use-number", "false", "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon"},
+		{"insecure-tls", "false", "skip TLS validation"},
+	} {
+		f := set.Lookup(want[0])
+		if f == nil {
+			t.Errorf("no flag -%s", want[0])
+			continue
+		}
+		if diff := cmp.Diff(want, [3]string{f.Name, f.DefValue, f.Usage}); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestNothingIsDefinedGlobally(t *testing.T) {
+	t.Parallel()
+	Flags()
+	newCommandLine().set.VisitAll(func(f *pflag.Flag) {
+		if flag.Lookup(f.Name) != nil || pflag.Lookup(f.Name) != nil {
+			t.Errorf("the flag -%s is on a global set", f.Name)
+		}
+	})
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	base := WorkerSettings{
+		Queues: []string{"set"}, QueuesString: "set too", Interval: 3, IntervalFloat: 4, PollInterval: 5,
+		Concurrency: 6, Connections: 7, URI: "u", Namespace: "n", ExitOnComplete: true, UseNumber: true,
+		SkipTLSVerify: true, RailsJSON: true, ShutdownTimeout: 8, RecoverLimit: 9,
+	}
+	if diff := cmp.Diff(base, with(t).apply(base)); diff != "" {
+		t.Errorf("no flag changes something:\n%s", diff)
+	}
+	every := with(t, "--queues=a,b=2", "--interval=0.5", "--concurrency=1", "--connections=2", "--uri=unix:///x", "--namespace=resque:",
+		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
+		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
+		"--log-level=warn", "--log-format=json")
+	every.set.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			t.Errorf("-%s is not part of this test", f.Name)
+		}
+	})
+	want := WorkerSettings{
+		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, Connections: 2, URI: "unix:///x", Namespace: "resque:",
+		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
+		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
+	}
+	if diff := cmp.Diff(want, every.apply(base)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestApplyZeroes(t *testing.T) {
+	t.Parallel()
+	s := with(t, "--shutdown-timeout=0", "--recover-limit=0", "--interval=0", "--exit-on-complete=false").apply(WorkerSettings{Interval: 9})
+	c, err := s.configFrom(false, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.shutdownTimeout != 0 || c.recoverLimit != 0 || !c.exitOnComplete || c.interval != DefaultInterval {
+		t.Errorf("zeroes on the command line give %+v", c)
+	}
+	if s := with(t, "--exit-on-complete=false").apply(WorkerSettings{ExitOnComplete: true}); s.ExitOnComplete {
+		t.Error("-exit-on-complete=false does not undo the setting")
+	}
+}
+
+// with returns a command line on which the arguments were given.
+func with(t *testing.T, args ...string) *commandLine {
+	t.Helper()
+	c := newCommandLine()
+	if err := c.set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What package flags does, on a set that has a -uri of its own.
+func TestAddToStandardSet(t *testing.T) {
+	t.Parallel()
+	c := newCommandLine()
+	set := flag.NewFlagSet("program", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	uri := set.String("uri", "", "the program's own")
+	c.addTo(set)
+	if err := set.Parse([]string{"-use-number", "-exit-on-complete", "--queues", "a", "-interval=2.5", "-uri=mine", "rest"}); err != nil {
+		t.Fatal(err)
+	}
+	if *uri != "mine" || set.Arg(0) != "rest" {
+		t.Errorf("uri %q, arguments %q", *uri, set.Args())
+	}
+	want := WorkerSettings{UseNumber: true, ExitOnComplete: true, QueuesString: "a", PollInterval: 2500 * time.Millisecond}
+	if diff := cmp.Diff(want, c.apply(WorkerSettings{})); diff != "" {
+		t.Error(diff)
+	}
+	for arg, why := range map[string]string{
+		"-concurrency=0":  "it takes a whole number of at least 1",
+		"-interval=x":     "it takes seconds",
+		"-use-number=yes": "it takes true or false",
+	} {
+		if err := set.Parse([]string{arg}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	var out strings.Builder
+	set.SetOutput(&out)
+	set.PrintDefaults()
+	if strings.Contains(out.String(), "panic") || !strings.Contains(out.String(), "(default 25)") {
+		t.Errorf("defaults are printed as\n%s", out.String())
+	}
+}

@@ -1,0 +1,95 @@
+package goworker
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Hooks are functions a Daemon calls around jobs and at its own end. Any of them
+// may be nil. They run in the worker's goroutine, so a slow one slows its worker;
+// one that panics is logged and costs nothing else. The context is the job's.
+//
+// Middleware can do all this and change the outcome besides; a hook only watches,
+// but also sees jobs that never reached a handler: an unknown class, arguments
+// that do not fit.
+type Hooks struct {
+	// Start is called before a job's handler.
+	Start func(ctx context.Context, d *Delivery)
+
+	// Success is called when the handler has returned nil; d.Result is set.
+	Success func(ctx context.Context, d *Delivery)
+
+	// Failure is called with what the handler returned, or what kept it from being
+	// called. A payload that is no job has no Delivery and is only logged and filed.
+	Failure func(ctx context.Context, d *Delivery, err error)
+
+	// Shutdown is called once a run, when the daemon stops taking jobs and before
+	// it waits for those that run.
+	Shutdown func()
+}
+
+// hookList is all hooks of a daemon. Adding replaces the list, so that the workers
+// read it without a lock.
+type hookList struct {
+	mu   sync.Mutex
+	all  atomic.Pointer[[]Hooks]
+	fail func(hook string, value any, stack []byte)
+}
+
+func (l *hookList) add(h Hooks) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := append(slices.Clone(l.list()), h)
+	l.all.Store(&all)
+}
+
+func (l *hookList) list() []Hooks {
+	if all := l.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func (l *hookList) started(ctx context.Context, d *Delivery) {
+	for _, h := range l.list() {
+		if h.Start != nil {
+			l.call("Start", func() { h.Start(NewContext(ctx, d), d) })
+		}
+	}
+}
+
+func (l *hookList) succeeded(ctx context.Context, d *Delivery) {
+	for _, h := range l.list() {
+		if h.Success != nil {
+			l.call("Success", func() { h.Success(NewContext(ctx, d), d) })
+		}
+	}
+}
+
+func (l *hookList) failed(ctx context.Context, d *Delivery, err error) {
+	for _, h := range l.list() {
+		if h.Failure != nil {
+			l.call("Failure", func() { h.Failure(NewContext(ctx, d), d, err) })
+		}
+	}
+}
+
+func (l *hookList) shutdown() {
+	for _, h := range l.list() {
+		if h.Shutdown != nil {
+			l.call("Shutdown", h.Shutdown)
+		}
+	}
+}
+
+func (l *hookList) call(name string, hook func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.fail(name, v, debug.Stack())
+		}
+	}()
+	hook()
+}

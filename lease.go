@@ -1,0 +1,237 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+const (
+	// leasePeriod is how long a process must be silent to be found dead. A job of a
+	// killed process runs again after at most leasePeriod + 2·renewEvery, and the
+	// time a free worker needs to take it: 12 s. A longer one forgives longer stalls.
+	leasePeriod = 8 * time.Second
+
+	// renewEvery is how often a lease is renewed, and everybody else's looked at.
+	renewEvery = 2 * time.Second
+
+	// renewWithin bounds one attempt: a connection that swallows everything must not
+	// cost the lease.
+	renewWithin = 2 * time.Second
+
+	// heartbeatEvery is how often the workers' heartbeats are sent, and their
+	// registration is put back if somebody removed it. Ruby sends one each 60 s.
+	heartbeatEvery = 20 * time.Second
+)
+
+// lease keeps this process in the fleet: its lease, which says that its jobs are
+// in good hands, and the registration and heartbeats of its workers, which Ruby's
+// tools read. It outlives the workers.
+type lease struct {
+	d      *Daemon
+	line   line
+	reaper *reaper
+	now    chan struct{}
+	stopCh chan struct{}
+	ended  chan struct{}
+	offset atomic.Int64 // Redis's clock less ours, in nanoseconds
+
+	beaten time.Time // of the goroutine: the last heartbeat
+	retry  backoff
+}
+
+func newLease(d *Daemon) *lease {
+	l := &lease{
+		d: d, line: line{dialer: d.dialer},
+		now: make(chan struct{}, 1), stopCh: make(chan struct{}), ended: make(chan struct{}),
+	}
+	l.reaper = newReaper(d, l)
+	return l
+}
+
+// hurry has the lease looked after now.
+func (l *lease) hurry() {
+	select {
+	case l.now <- struct{}{}:
+	default:
+	}
+}
+
+// redisTime is the time by Redis's clock, as of the last renewal.
+func (l *lease) redisTime(now time.Time) time.Time {
+	return now.Add(time.Duration(l.offset.Load()))
+}
+
+func (l *lease) sawTime(t time.Time) { l.offset.Store(int64(time.Until(t))) }
+
+// start enters the fleet. A server that does not take us at all is an error at
+// once; one that is loading its data is waited for.
+func (l *lease) start(ctx context.Context) error {
+	for {
+		err := l.line.do(ctx, func(c redis.Conn) error {
+			return l.d.store.Check(c, newProcess(l.d.config, true).ID)
+		})
+		if err == nil {
+			err = l.enter(ctx)
+		}
+		if err == nil {
+			break
+		}
+		if classify(err) != kindWait {
+			l.line.close()
+			return err
+		}
+		l.d.outages.fail("lease", err)
+		select {
+		case <-ctx.Done():
+			l.line.close()
+			return context.Cause(ctx)
+		case <-time.After(l.retry.next()):
+		}
+	}
+	l.d.outages.ok("lease")
+	l.reaper.start()
+	go l.run()
+	return nil
+}
+
+// stop leaves the fleet: the workers are unregistered, and the lease is given up
+// unless there are jobs in the record that could not be brought back; then others
+// will find this process dead and take them.
+func (l *lease) stop(ctx context.Context) error {
+	close(l.stopCh)
+	<-l.ended
+	l.reaper.stop()
+	defer l.line.close()
+	session := l.d.session.Load()
+	session.end(ErrShutdown)
+	return l.line.do(ctx, func(c redis.Conn) error {
+		if err := l.d.store.Unregister(c, session.workers); err != nil {
+			return err
+		}
+		_, err := l.d.store.Leave(c, session.process.ID)
+		return err
+	})
+}
+
+// enter begins a session under a new identity.
+func (l *lease) enter(ctx context.Context) error {
+	var session *session
+	err := l.line.do(ctx, func(c redis.Conn) error {
+		now, err := l.d.store.Now(c)
+		if err != nil {
+			return err
+		}
+		l.sawTime(now)
+		p := newProcess(l.d.config, false)
+		err = l.d.store.Enter(c, p, leasePeriod, now)
+		if errors.Is(err, resque.ErrTaken) {
+			p = newProcess(l.d.config, true)
+			err = l.d.store.Enter(c, p, leasePeriod, now)
+		}
+		if err != nil {
+			return err
+		}
+		session = newSession(l.d.base, p)
+		return l.d.store.Heartbeat(c, session.workers, p.Started, now)
+	})
+	if err != nil {
+		return err
+	}
+	l.beaten = time.Now()
+	l.d.session.Store(session)
+	l.d.log.Info("in the fleet", "process", session.process.ID, "workers", session.process.Concurrency, "queues", session.process.Queues)
+	return nil
+}
+
+func (l *lease) run() {
+	defer close(l.ended)
+	for {
+		wait := renewEvery
+		if err := l.beat(); err != nil {
+			l.reaper.forget() // what was seen before says nothing about now
+			l.d.outages.fail("lease", err)
+			wait = l.retry.next()
+		} else {
+			l.d.outages.ok("lease")
+			l.retry.reset()
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.now:
+		case <-l.stopCh:
+			return
+		}
+	}
+}
+
+// beat renews the lease and, when it is time, sends the heartbeats.
+func (l *lease) beat() error {
+	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
+	defer cancel()
+	session := l.d.session.Load()
+	p := session.process
+	asked := time.Now()
+	var leases []resque.Lease
+	err := l.line.do(ctx, func(c redis.Conn) error {
+		now, all, err := l.d.store.Renew(within(c, renewWithin), p.ID, leasePeriod)
+		if err != nil {
+			return err
+		}
+		leases = all
+		l.sawTime(now)
+		if l.line.renewed() || asked.Sub(l.beaten) >= heartbeatEvery {
+			if err := l.d.store.Heartbeat(c, session.workers, p.Started, now); err != nil {
+				return err
+			}
+			l.beaten = asked
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, resque.ErrReaped):
+		return l.lost(session)
+	case errors.Is(err, resque.ErrGone):
+		l.beaten = time.Time{}
+		l.d.poller.forgotten(session)
+		return nil
+	case err != nil:
+		return err
+	}
+	l.reaper.observe(asked, p.ID, leases)
+	l.d.poller.leaseHeld(session)
+	return nil
+}
+
+// lost ends a session whose jobs were given to others, and begins another.
+func (l *lease) lost(old *session) error {
+	if old.ctx.Err() == nil {
+		old.end(ErrLeaseLost)
+		l.d.log.Error("this process was silent for so long that others found it dead and took its jobs; "+
+			"cancelling them here and starting again under a new identity", "process", old.process.ID)
+	}
+	if err := l.enter(context.Background()); err != nil {
+		return fmt.Errorf("taking a new lease: %w", err)
+	}
+	l.d.records.again()
+	l.d.poller.poke()
+	return nil
+}
+
+// within gives a connection's replies less time than usual.
+func within(c redis.Conn, d time.Duration) redis.Conn { return hastyConn{c, d} }
+
+type hastyConn struct {
+	redis.Conn
+	limit time.Duration
+}
+
+func (h hastyConn) Do(command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(h.Conn, h.limit, command, args...)
+}

@@ -1,0 +1,35 @@
+package goworker
+
+import "time"
+
+// Option is a setting of one class, given to Register.
+type Option func(*options)
+
+type options struct {
+	timeout    time.Duration
+	useNumber  bool
+	middleware []Middleware
+}
+
+// Timeout gives each run of the class this long: then its context ends with
+// context.DeadlineExceeded. A handler that does not look at its context is not
+// stopped. Returning the context's error makes the run a failure that names the
+// timeout. 0, the default, or less is no limit.
+func Timeout(d time.Duration) Option {
+	return func(o *options) { o.timeout = d }
+}
+
+// UseNumber decodes numbers into interface{} values as json.Number instead of
+// float64 for this class, so that integers above 2^53 keep all their digits.
+// Typed parameters need no such help: an int64 is exact either way.
+// WorkerSettings.UseNumber does the same for every class.
+func UseNumber() Option {
+	return func(o *options) { o.useNumber = true }
+}
+
+// With wraps the class's handler in middleware, the first outermost. Middleware
+// for all classes runs outside of it. Given more than once, the later ones run
+// inside the earlier.
+func With(mw ...Middleware) Option {
+	return func(o *options) { o.middleware = append(o.middleware, mw...) }
+}

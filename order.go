@@ -1,0 +1,160 @@
+package goworker
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sort"
+)
+
+// ask says how many jobs to take from a queue in a first pass over the
+// queues. A quota of zero keeps the queue's place for the second pass, which
+// fills the slots still free in the same order and without quotas.
+type ask struct {
+	queue string
+	quota int
+}
+
+// asker decides in what order the queues are asked and for how many jobs each.
+// Only the poller uses it: it is not safe for concurrent use, and a plan is
+// valid until the next one.
+type asker struct {
+	order string
+	rng   *rand.Rand
+	asks  []ask
+
+	// Scratch space of the weighted order, by the queue's place in the list.
+	sums  []int // weights added up to and including this queue
+	drawn []int // slots drawn for this queue
+	rest  []lot // the queues no slot was drawn for
+
+	// What the round-robin order remembers of its last plan, which is asks.
+	taken  []int // jobs taken from each ask
+	latest int   // the ask that was served last; the reports come in order
+}
+
+// lot is a queue's arrival in a race in which a queue twice as heavy arrives
+// in half the time on average: an order drawn by weight, without repetition.
+type lot struct {
+	queue   string
+	arrival float64
+}
+
+// newAsker returns an asker for OrderStrict, OrderWeighted or OrderRoundRobin.
+func newAsker(order string) *asker {
+	return &asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+}
+
+// plan says how to fill n slots from the queues. The cost is one step a queue
+// if the order is strict or round-robin; if it is weighted, one draw a slot
+// and a sort besides.
+func (a *asker) plan(queues []weightedQueue, n int) []ask {
+	if len(queues) == 0 || n <= 0 {
+		return nil
+	}
+	switch a.order {
+	case OrderWeighted:
+		a.planWeighted(queues, n)
+	case OrderRoundRobin:
+		a.planRoundRobin(queues, n)
+	default:
+		a.asks = a.asks[:0]
+		for _, q := range queues {
+			a.asks = append(a.asks, ask{q.name, n})
+		}
+	}
+	return a.asks
+}
+
+// planWeighted draws a queue for every slot, so that over many jobs each queue
+// is served by its weight, however many slots a plan has.
+func (a *asker) planWeighted(queues []weightedQueue, n int) {
+	sum := 0
+	a.asks, a.sums, a.drawn, a.rest = a.asks[:0], a.sums[:0], a.drawn[:0], a.rest[:0]
+	for _, q := range queues {
+		sum += q.weight
+		a.sums = append(a.sums, sum)
+		a.drawn = append(a.drawn, -1) // no place among the asks yet
+	}
+	for range n {
+		i := sort.SearchInts(a.sums, a.rng.IntN(sum)+1)
+		if a.drawn[i] < 0 {
+			a.drawn[i] = len(a.asks)
+			a.asks = append(a.asks, ask{queue: queues[i].name})
+		}
+		a.asks[a.drawn[i]].quota++
+	}
+	if len(a.asks) == len(queues) {
+		return
+	}
+	for i, q := range queues {
+		if a.drawn[i] < 0 {
+			a.rest = append(a.rest, lot{q.name, a.rng.ExpFloat64() / float64(q.weight)})
+		}
+	}
+	slices.SortFunc(a.rest, func(x, y lot) int { return cmp.Compare(x.arrival, y.arrival) })
+	for _, l := range a.rest {
+		a.asks = append(a.asks, ask{queue: l.queue})
+	}
+}
+
+// planRoundRobin deals the slots to the queues like cards, beginning behind
+// the queue that was served last.
+func (a *asker) planRoundRobin(queues []weightedQueue, n int) {
+	start := a.next(queues)
+	a.asks, a.taken, a.latest = a.asks[:0], a.taken[:0], 0
+	each, more := n/len(queues), n%len(queues)
+	for i := range queues {
+		quota := each
+		if i < more {
+			quota++
+		}
+		a.asks = append(a.asks, ask{queues[(start+i)%len(queues)].name, quota})
+		a.taken = append(a.taken, 0)
+	}
+}
+
+// next is the place in the list of the queue whose turn it is. Dealing one job
+// from each queue in turn, the last job came from the queue that gave most, of
+// several such from the last; it is its successor's turn. If that queue is no
+// longer listed (it was deleted, or is known to be empty), the plan it was
+// served by tells who came next.
+func (a *asker) next(queues []weightedQueue) int {
+	place := func(name string) int {
+		return slices.IndexFunc(queues, func(q weightedQueue) bool { return q.name == name })
+	}
+	last := -1
+	for i, n := range a.taken {
+		if n > 0 && (last < 0 || n >= a.taken[last]) {
+			last = i
+		}
+	}
+	if last >= 0 {
+		if at := place(a.asks[last].queue); at >= 0 {
+			return (at + 1) % len(queues)
+		}
+	}
+	for i := range a.asks {
+		if at := place(a.asks[(last+1+i)%len(a.asks)].queue); at >= 0 {
+			return at
+		}
+	}
+	return 0
+}
+
+// took reports that a queue of the current plan gave that many jobs. It may be
+// called several times for a queue; going through the plan in order is
+// cheapest. Only the round-robin order needs to know.
+func (a *asker) took(queue string, jobs int) {
+	if a.order != OrderRoundRobin {
+		return
+	}
+	for i := range a.asks {
+		at := (a.latest + i) % len(a.asks)
+		if a.asks[at].queue == queue {
+			a.taken[at] += jobs
+			a.latest = at
+			return
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package goworker
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestPlanStrict(t *testing.T) {
+	t.Parallel()
+	a := newAsker(OrderStrict)
+	got := a.plan([]weightedQueue{{"b", 1}, {"a", 9}}, 3)
+	if diff := cmp.Diff([]ask{{"b", 3}, {"a", 3}}, got, cmp.AllowUnexported(ask{})); diff != "" {
+		t.Error(diff)
+	}
+	if a.plan(nil, 3) != nil || a.plan([]weightedQueue{{"a", 1}}, 0) != nil {
+		t.Error("a plan for nothing is not empty")
+	}
+}
+
+// Whatever the order: each queue has its place once, and one pass and the next
+// can fill all slots from any queue that has jobs.
+func TestPlanIsComplete(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAsker(rapid.SampledFrom([]string{OrderStrict, OrderWeighted, OrderRoundRobin}).Draw(t, "order"))
+		for range rapid.IntRange(1, 4).Draw(t, "plans") {
+			var queues []weightedQueue
+			for i := range rapid.IntRange(1, 12).Draw(t, "queues") {
+				queues = append(queues, weightedQueue{fmt.Sprint("q", i), rapid.IntRange(1, maxWeight).Draw(t, "weight")})
+			}
+			n := rapid.IntRange(1, 40).Draw(t, "slots")
+			asks, sum := a.plan(queues, n), 0
+			seen := map[string]bool{}
+			for _, ask := range asks {
+				if seen[ask.queue] || ask.quota < 0 || ask.quota > n {
+					t.Fatalf("bad plan %v", asks)
+				}
+				seen[ask.queue] = true
+				sum += ask.quota
+				if rapid.Bool().Draw(t, "took") {
+					a.took(ask.queue, ask.quota)
+				}
+			}
+			if len(seen) != len(queues) || a.order != OrderStrict && sum != n {
+				t.Fatalf("plan %v for %d slots and %v", asks, n, queues)
+			}
+		}
+	})
+}
+
+// The share of the slots each queue gets, and how often each is asked first,
+// follow the weights within five standard deviations.
+func TestWeightsHold(t *testing.T) {
+	t.Parallel()
+	queues := []weightedQueue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
+	for _, n := range []int{1, 7, 100} {
+		a := newAsker(OrderWeighted)
+		a.rng = rand.New(rand.NewPCG(1, uint64(n)))
+		quotas, firsts := map[string]int{}, map[string]int{}
+		const plans = 20000
+		for range plans {
+			asks := a.plan(queues, n)
+			firsts[asks[0].queue]++
+			for _, ask := range asks {
+				quotas[ask.queue] += ask.quota
+			}
+		}
+		for _, q := range queues {
+			p := float64(q.weight) / 10
+			near(t, fmt.Sprintf("slots of %s, %d at a time", q.name, n), quotas[q.name], plans*n, p)
+			near(t, fmt.Sprintf("first places of %s, %d at a time", q.name, n), firsts[q.name], plans, p)
+		}
+	}
+}
+
+// The queues no slot was drawn for follow by weight as well: with one slot the
+// second place goes by weight among those left.
+func TestRestIsWeighted(t *testing.T) {
+	t.Parallel()
+	queues := []weightedQueue{{"a", 1}, {"b", 1}, {"c", 8}}
+	a := newAsker(OrderWeighted)
+	a.rng = rand.New(rand.NewPCG(2, 3))
+	afterA, cSecond := 0, 0
+	for range 30000 {
+		asks := a.plan(queues, 1)
+		if asks[0].queue == "a" {
+			afterA++
+			if asks[1].queue == "c" {
+				cSecond++
+			}
+		}
+	}
+	near(t, "second places of c behind a", cSecond, afterA, 8.0/9)
+}
+
+func near(t *testing.T, what string, got, of int, p float64) {
+	t.Helper()
+	want, deviation := float64(of)*p, math.Sqrt(float64(of)*p*(1-p))
+	if math.Abs(float64(got)-want) > 5*deviation {
+		t.Errorf("%s: %d of %d, want about %.0f", what, got, of, want)
+	}
+}
+
+// serve plays the caller: a pass by quota, a pass to fill up.
+func serve(a *asker, queues []weightedQueue, n int, jobs map[string]int) (served []string) {
+	asks := a.plan(queues, n)
+	for _, pass := range []bool{true, false} {
+		for _, ask := range asks {
+			take := min(n-len(served), jobs[ask.queue])
+			if pass {
+				take = min(take, ask.quota)
+			}
+			if take == 0 {
+				continue
+			}
+			jobs[ask.queue] -= take
+			a.took(ask.queue, take)
+			for range take {
+				served = append(served, ask.queue)
+			}
+		}
+	}
+	return served
+}
+
+func TestRoundRobin(t *testing.T) {
+	t.Parallel()
+	abc := []weightedQueue{{"a", 1}, {"b", 5}, {"c", 1}}
+	full := func() map[string]int { return map[string]int{"a": 99, "b": 99, "c": 99} }
+	type turn struct {
+		queues []weightedQueue
+		n      int
+		want   string
+	}
+	for name, tt := range map[string]struct {
+		jobs  map[string]int
+		turns []turn
+	}{
+		"one at a time":               {full(), []turn{{abc, 1, "a"}, {abc, 1, "b"}, {abc, 1, "c"}, {abc, 1, "a"}}},
+		"continues inside a round":    {full(), []turn{{abc, 5, "aabbc"}, {abc, 1, "c"}, {abc, 2, "ab"}, {abc, 3, "cab"}, {abc, 1, "c"}}},
+		"an empty queue has no turn":  {map[string]int{"b": 9, "c": 9}, []turn{{abc, 1, "b"}, {abc, 1, "c"}, {abc, 1, "b"}, {abc, 1, "c"}}},
+		"nothing found, nothing lost": {map[string]int{}, []turn{{abc, 2, ""}, {abc, 2, ""}}},
+		"a queue is left out": {full(), []turn{
+			{abc, 1, "a"}, {[]weightedQueue{{"a", 1}, {"c", 1}}, 1, "c"}, {abc, 1, "a"}, {abc[2:], 1, "c"}, {abc, 1, "a"},
+		}},
+		"a queue is new": {map[string]int{"a": 9, "aa": 9, "b": 9}, []turn{
+			{abc, 1, "a"}, {[]weightedQueue{{"a", 1}, {"aa", 1}, {"b", 1}}, 2, "aab"}, {abc, 1, "a"},
+		}},
+		"other queues altogether": {map[string]int{"a": 9, "x": 9}, []turn{{abc, 1, "a"}, {[]weightedQueue{{"x", 1}}, 1, "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAsker(OrderRoundRobin)
+			for i, turn := range tt.turns {
+				got := ""
+				for _, q := range serve(a, turn.queues, turn.n, tt.jobs) {
+					got += q
+				}
+				if got != turn.want {
+					t.Fatalf("turn %d served %q, want %q", i, got, turn.want)
+				}
+			}
+		})
+	}
+}
+
+// Over time every queue that has jobs gets the same, whatever the number of
+// free slots.
+func TestRoundRobinIsFair(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a := newAsker(OrderRoundRobin)
+		var queues []weightedQueue
+		jobs := map[string]int{}
+		for i := range rapid.IntRange(2, 6).Draw(t, "queues") {
+			queues = append(queues, weightedQueue{string(rune('a' + i)), 1})
+			jobs[queues[i].name] = 1 << 20
+		}
+		served := map[string]int{}
+		for range 50 {
+			for _, q := range serve(a, queues, rapid.IntRange(1, 9).Draw(t, "slots"), jobs) {
+				served[q]++
+			}
+			low, high := math.MaxInt, 0
+			for _, q := range queues {
+				low, high = min(low, served[q.name]), max(high, served[q.name])
+			}
+			if high-low > 1 {
+				t.Fatalf("served %v", served)
+			}
+		}
+	})
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, order := range []string{OrderStrict, OrderWeighted, OrderRoundRobin} {
+		for _, count := range []int{1, 5, 200} {
+			var queues []weightedQueue
+			for i := range count {
+				queues = append(queues, weightedQueue{fmt.Sprint("queue", i), 1 + i%7})
+			}
+			b.Run(fmt.Sprintf("%s/%d", order, count), func(b *testing.B) {
+				a := newAsker(order)
+				b.ReportAllocs()
+				for b.Loop() {
+					a.took(a.plan(queues, 25)[0].queue, 1)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"vitess.io/vitess/go/pools"
+)
+
+const (
+	// poolWait is how long get waits for a connection that others hold.
+	poolWait = 10 * time.Second
+	// poolPingAfter is the rest after which a connection is tried before it is lent.
+	poolPingAfter = 30 * time.Second
+	// poolIdleTimeout is the rest after which a connection is closed.
+	poolIdleTimeout = 5 * time.Minute
+)
+
+var (
+	errPoolClosed = errors.New("redis: the connections are closed; call Init before GetConn, and GetConn before Close")
+	errReturned   = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
+)
+
+// RedisConn is a connection taken with GetConn. It is for one goroutine, and is
+// given back with PutConn.
+type RedisConn struct {
+	redis.Conn
+}
+
+// Close closes the connection. It must still be given back with PutConn, which
+// makes room for a new one.
+func (r *RedisConn) Close() {
+	if r.Conn != nil {
+		_ = r.Conn.Close()
+	}
+}
+
+// pool lends at most a fixed number of connections, dialed when first needed.
+//
+// What vitess' pool holds are slots, which may be empty: it counts, queues those
+// who wait and closes what rests too long, and the connections are dialed, tried
+// and thrown away here, where there is a context. So a failed dial costs no
+// capacity, and the pool can close while connections are still out, for which
+// vitess' own Close would wait without end.
+type pool struct {
+	dialer    Dialer
+	capacity  int
+	wait      time.Duration
+	pingAfter time.Duration
+
+	slots   *pools.ResourcePool
+	closing context.Context // ends when the pool closes: wakes and interrupts get
+	stop    context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	lent   map[*lentConn]struct{} // taken and not given back; its slots are out of the pool
+}
+
+// slot is a place for a connection, owned by vitess' pool or by whoever took it.
+type slot struct {
+	conn redis.Conn // nil: empty
+	used time.Time  // when conn was last given back
+}
+
+// Close empties the slot. vitess calls it for slots at rest.
+func (s *slot) Close() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// newPool returns a pool of up to capacity (≥ 1) connections. It does not dial.
+// It runs one goroutine, which ends with close.
+func newPool(d Dialer, capacity int) *pool {
+	p := &pool{
+		dialer: d, capacity: capacity, wait: poolWait, pingAfter: poolPingAfter,
+		lent: make(map[*lentConn]struct{}),
+	}
+	p.closing, p.stop = context.WithCancel(context.Background())
+	empty := func() (pools.Resource, error) { return &slot{}, nil }
+	p.slots = pools.NewResourcePool(empty, capacity, capacity, poolIdleTimeout)
+	return p
+}
+
+// get lends a connection: one at rest, or a new one. It waits no longer than ctx
+// and p.wait for others to give one back; dialing is bounded by ctx and the
+// dialer's own limit. Of a server that went away it costs each call at most one
+// PING and one dial.
+func (p *pool) get(ctx context.Context) (*RedisConn, error) {
+	s, err := p.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.fill(ctx, s); err != nil {
+		p.slots.Put(s)
+		return nil, err
+	}
+	l := &lentConn{conn: s.conn, pool: p}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.Close()
+		p.slots.Put(s) // close waits for it
+		return nil, errPoolClosed
+	}
+	p.lent[l] = struct{}{}
+	return &RedisConn{l}, nil
+}
+
+// take waits for a slot.
+func (p *pool) take(ctx context.Context) (*slot, error) {
+	if p.closing.Err() != nil {
+		return nil, errPoolClosed
+	}
+	wctx, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	defer context.AfterFunc(p.closing, cancel)()
+	r, err := p.slots.Get(wctx)
+	switch {
+	case err == nil && p.closing.Err() == nil:
+		return r.(*slot), nil
+	case err == nil:
+		p.slots.Put(r) // close waits for it
+		return nil, errPoolClosed
+	case p.closing.Err() != nil:
+		return nil, errPoolClosed
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("redis: waiting for a connection was given up: %w", ctx.Err())
+	case p.capacity == 1:
+		err = errors.New("redis: the only connection is in use; raise -connections or return it with PutConn")
+	default:
+		err = fmt.Errorf("redis: all %d connections are in use; raise -connections or return them with PutConn", p.capacity)
+	}
+	if ctx.Err() != nil {
+		return nil, &busyError{err.Error(), ctx.Err()}
+	}
+	return nil, err
+}
+
+// busyError tells that no connection came free before the caller's deadline.
+type busyError struct {
+	text  string
+	cause error
+}
+
+func (e *busyError) Error() string { return e.text }
+func (e *busyError) Unwrap() error { return e.cause }
+
+// fill puts a living connection into s.
+func (p *pool) fill(ctx context.Context, s *slot) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.closing, cancel)()
+	if s.conn != nil && time.Since(s.used) >= p.pingAfter && !alive(ctx, s.conn) {
+		s.Close()
+	}
+	if s.conn != nil {
+		return nil
+	}
+	conn, err := p.dialer.Dial(ctx)
+	if err != nil {
+		if p.closing.Err() != nil {
+			return errPoolClosed
+		}
+		return err
+	}
+	s.conn = conn
+	return nil
+}
+
+// alive asks a connection that rested whether its server is still there. Firewalls
+// forget silent connections without telling either end, hence the limit.
+func alive(ctx context.Context, c redis.Conn) bool {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var err error
+	if cc, ok := c.(redis.ConnWithContext); ok {
+		_, err = cc.DoContext(ctx, "PING")
+	} else {
+		_, err = c.Do("PING")
+	}
+	return err == nil || classify(err) == kindNoPerm
+}
+
+// put takes back what get lent. A second put of the same connection does nothing,
+// one that another pool lent goes back there, and one that no pool lent is closed.
+func (p *pool) put(c *RedisConn) {
+	if c == nil || c.Conn == nil {
+		return
+	}
+	l, ok := c.Conn.(*lentConn)
+	if !ok {
+		_ = c.Conn.Close()
+		return
+	}
+	if l.returned.CompareAndSwap(false, true) {
+		l.pool.takeBack(l)
+	}
+}
+
+func (p *pool) takeBack(l *lentConn) {
+	s := &slot{}
+	if l.reusable() {
+		s.conn, s.used = l.conn, time.Now()
+	} else {
+		_ = l.conn.Close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.Close()
+		return
+	}
+	delete(p.lent, l)
+	p.slots.Put(s)
+}
+
+// close closes the connections at rest and makes get fail, also where it waits.
+// Those that are lent stay usable and are closed when given back. It waits for
+// dials in progress, which it interrupts. A second close does nothing.
+func (p *pool) close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	p.stop()
+	for range p.lent {
+		// Their slots go home without them, so that vitess need not wait.
+		p.slots.Put(&slot{})
+	}
+	p.lent = nil
+	p.mu.Unlock()
+	p.slots.Close()
+}

@@ -1,0 +1,317 @@
+package goworker
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// reaper finds processes that died and brings their jobs back, and does what a
+// Ruby worker does when it starts: it removes workers whose heartbeat is too old.
+type reaper struct {
+	d     *Daemon
+	lease *lease
+	line  line
+	dead  chan []resque.Lease
+	stopC chan struct{}
+	ended chan struct{}
+
+	seen observer // of the lease's goroutine
+
+	// of the reaper's own
+	orphans map[string]time.Time // records without a lease, and since when
+	cursor  uint64
+	pruned  time.Time
+	scanned time.Time
+	warned  map[string]bool
+	leads   atomic.Bool
+	fleet   atomic.Pointer[[]resque.Lease]
+}
+
+const (
+	pruneEvery = time.Minute
+	scanEvery  = 10 * time.Second
+)
+
+func newReaper(d *Daemon, l *lease) *reaper {
+	return &reaper{
+		d: d, lease: l, line: line{dialer: d.dialer},
+		dead: make(chan []resque.Lease, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
+		orphans: make(map[string]time.Time), warned: make(map[string]bool),
+	}
+}
+
+func (r *reaper) forget() { r.seen.forget() }
+
+// observe takes everybody's leases as the lease's renewal has seen them. Work is
+// left to the reaper's goroutine, so that a long recovery costs no lease.
+func (r *reaper) observe(now time.Time, self string, leases []resque.Lease) {
+	r.fleet.Store(&leases)
+	r.leads.Store(leader(leases) == self)
+	if dead := r.seen.observe(now, self, leases); len(dead) > 0 || r.leads.Load() {
+		select {
+		case r.dead <- dead:
+		default: // it is still busy; whoever is dead is found dead again
+		}
+	}
+}
+
+// leader is the live process that does what only one needs to do.
+func leader(leases []resque.Lease) string {
+	first := ""
+	for _, l := range leases {
+		if l.Value != fenced && (first == "" || l.Process < first) {
+			first = l.Process
+		}
+	}
+	return first
+}
+
+// fenced is the lease of a process that somebody has declared dead.
+const fenced = "-1"
+
+// observer decides who is dead: a process whose lease has kept one value for a
+// whole period of our own clock, while we ourselves renewed ours all along. After a
+// stall of Redis, or of this process, everything seen before is forgotten: the
+// others may have stalled as well.
+type observer struct {
+	seen map[string]observation
+	last time.Time
+}
+
+type observation struct {
+	value string
+	since time.Time
+}
+
+func (o *observer) forget() { o.seen = nil }
+
+func (o *observer) observe(now time.Time, self string, leases []resque.Lease) (dead []resque.Lease) {
+	if o.seen == nil || now.Sub(o.last) > 2*renewEvery {
+		o.seen = make(map[string]observation)
+	}
+	o.last = now
+	before := o.seen
+	o.seen = make(map[string]observation, len(leases))
+	for _, l := range leases {
+		if l.Process == self {
+			continue
+		}
+		was, known := before[l.Process]
+		if !known || was.value != l.Value {
+			was = observation{value: l.Value, since: now}
+		}
+		o.seen[l.Process] = was
+		if now.Sub(was.since) >= leasePeriod {
+			dead = append(dead, l)
+		}
+	}
+	return dead
+}
+
+func (r *reaper) start() { go r.run() }
+
+func (r *reaper) stop() {
+	close(r.stopC)
+	<-r.ended
+}
+
+func (r *reaper) run() {
+	defer close(r.ended)
+	defer r.line.close()
+	for {
+		select {
+		case <-r.stopC:
+			return
+		case dead := <-r.dead:
+			ctx := r.d.session.Load().ctx
+			// The order in which many dead are taken differs from one reaper to the
+			// next, so that they share the work instead of waiting for each other.
+			rand.Shuffle(len(dead), func(i, j int) { dead[i], dead[j] = dead[j], dead[i] })
+			for _, l := range dead {
+				r.report("reaping", r.line.do(ctx, func(c redis.Conn) error { return r.reap(c, l) }))
+			}
+			if r.leads.Load() {
+				r.report("pruning", r.line.do(ctx, r.prune))
+				r.report("scanning", r.line.do(ctx, r.scan))
+			}
+			if len(dead) == 0 && !r.leads.Load() {
+				r.line.close()
+			}
+		}
+	}
+}
+
+// report logs an error when it first appears.
+func (r *reaper) report(doing string, err error) {
+	if err == nil {
+		delete(r.warned, doing)
+		return
+	}
+	if !r.warned[doing] {
+		r.warned[doing] = true
+		r.d.log.Warn("could not look after dead processes and workers; trying again", "doing", doing, "error", err)
+	}
+}
+
+// reap takes the jobs of one dead process.
+func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
+	store := r.d.store
+	taken, err := store.Fence(c, l.Process, l.Value)
+	if err != nil || !taken {
+		return err
+	}
+	dead, err := store.ReadProcess(c, l.Process)
+	if err != nil {
+		return err
+	}
+	now := r.lease.redisTime(time.Now())
+	recovered, err := store.Recover(c, dead, r.d.config.recoverLimit, now, r.d.config.multiQueueFailures)
+	if err != nil {
+		return err
+	}
+	for _, refused := range recovered.Refused {
+		r.report("taking back "+l.Process, refused)
+	}
+	shared, err := r.sharesWorkers(c, dead)
+	if err != nil {
+		return err
+	}
+	if dead.IDHead != "" && !shared {
+		if err := store.Unregister(c, dead.WorkerIDs()); err != nil {
+			return err
+		}
+	}
+	if _, err := store.Leave(c, dead.ID); err != nil {
+		return err
+	}
+	r.d.log.Warn("a process was found dead; its jobs are back in their queues",
+		"process", dead.ID, "requeued", recovered.Requeued, "failed", recovered.Failed)
+	return nil
+}
+
+// sharesWorkers reports whether a live process goes by the dead one's worker ids:
+// a container that started again has the same name and process number.
+func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) {
+	for _, l := range *r.fleet.Load() {
+		if l.Process == dead.ID || l.Value == fenced {
+			continue
+		}
+		p, err := r.d.store.ReadProcess(c, l.Process)
+		if err != nil {
+			return false, err
+		}
+		if p.IDHead == dead.IDHead && p.IDQueues == dead.IDQueues {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// scan looks for in-flight records that no lease protects: somebody removed the
+// leases. Their processes put theirs back when they next renew; those that do not
+// are dead.
+func (r *reaper) scan(c redis.Conn) error {
+	now := time.Now()
+	leased := make(map[string]bool)
+	for _, l := range *r.fleet.Load() {
+		leased[l.Process] = true
+	}
+	for process, since := range r.orphans {
+		switch {
+		case leased[process]:
+			delete(r.orphans, process)
+		case now.Sub(since) >= leasePeriod:
+			delete(r.orphans, process)
+			if err := r.reap(c, resque.Lease{Process: process}); err != nil {
+				return err
+			}
+		}
+	}
+	if now.Sub(r.scanned) < scanEvery {
+		return nil
+	}
+	r.scanned = now
+	processes, next, err := r.d.store.Orphans(c, r.cursor)
+	if err != nil {
+		return err
+	}
+	r.cursor = next
+	for _, p := range processes {
+		if _, known := r.orphans[p]; !known && !leased[p] {
+			r.orphans[p] = now
+		}
+	}
+	return nil
+}
+
+// prune removes dead workers of other programs, by Ruby's rules: those whose last
+// heartbeat is more than 300 s old. A worker that never sent one is left alone, and
+// so are the workers of our own kind, whose leases tell more.
+func (r *reaper) prune(c redis.Conn) error {
+	if time.Since(r.pruned) < pruneEvery {
+		return nil
+	}
+	store := r.d.store
+	now, err := store.Now(c)
+	if err != nil {
+		return err
+	}
+	if err := store.ForgetDeaths(c, now); err != nil {
+		return err
+	}
+	expired, unreadable, err := store.Expired(c, now)
+	if err != nil {
+		return err
+	}
+	for _, id := range unreadable {
+		r.report("reading the heartbeat of "+id, errors.New("it is no time; Ruby workers will fail to start until it is removed from workers:heartbeat"))
+	}
+	expired, err = r.foreign(c, expired)
+	if err != nil {
+		return err
+	}
+	r.pruned = time.Now()
+	if len(expired) == 0 {
+		return nil
+	}
+	self := r.d.session.Load().workers[0]
+	if locked, err := store.LockPruning(c, self); err != nil || !locked {
+		r.pruned = time.Now().Add(-pruneEvery + renewEvery) // somebody else is at it; look again soon
+		return err
+	}
+	for _, w := range expired {
+		pruned, err := store.Prune(c, w, now, r.d.config.multiQueueFailures)
+		if err != nil {
+			return errors.Join(err, store.UnlockPruning(c, self))
+		}
+		if pruned {
+			r.d.log.Warn("a worker sent no heartbeat for 5 minutes and was removed", "worker", w.ID)
+		}
+	}
+	return store.UnlockPruning(c, self)
+}
+
+// foreign leaves out the workers of processes that hold or held a lease.
+func (r *reaper) foreign(c redis.Conn, expired []resque.Expired) ([]resque.Expired, error) {
+	if len(expired) == 0 {
+		return nil, nil
+	}
+	var ours []resque.Process
+	for _, l := range *r.fleet.Load() {
+		p, err := r.d.store.ReadProcess(c, l.Process)
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, p)
+	}
+	return slices.DeleteFunc(expired, func(w resque.Expired) bool {
+		return slices.ContainsFunc(ours, func(p resque.Process) bool { return p.Owns(w.ID) })
+	}), nil
+}

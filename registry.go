@@ -1,0 +1,126 @@
+package goworker
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// registry finds the handler of a class. The zero value is ready; it is safe for
+// concurrent use. Every job reads it and hardly anything writes it, so readers
+// take no lock: a writer replaces the whole map.
+type registry struct {
+	// useNumber is the settings' UseNumber, for all classes.
+	useNumber atomic.Bool
+
+	entries atomic.Pointer[map[string]*entry]
+
+	write      sync.Mutex   // held while entries is replaced
+	middleware []Middleware // of all classes; guarded by write
+}
+
+// entry is one registered class. It never changes once it is in the map.
+type entry struct {
+	options options
+	bare    Handler // without any middleware
+	wrapped Handler // what runs
+}
+
+// register makes fn the handler of class, in place of the one it had. It panics
+// on a mistake in the program: an empty class, nil, or a function of a form that
+// is not allowed.
+func (r *registry) register(class string, fn any, opts []Option) {
+	if class == "" {
+		panic("goworker: Register needs a class name: the \"class\" its jobs are enqueued with, such as \"SendEmail\"")
+	}
+	h, err := compile(fn)
+	if err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
+	e := &entry{bare: h}
+	for _, opt := range opts {
+		if opt == nil {
+			panic(fmt.Sprintf("goworker: Register(%q): a nil Option was given; leave it out", class))
+		}
+		opt(&e.options)
+	}
+	for _, mw := range e.options.middleware {
+		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
+	}
+
+	r.write.Lock()
+	defer r.write.Unlock()
+	e.wrapped = r.wrap(e)
+	next := map[string]*entry{class: e}
+	if old := r.entries.Load(); old != nil {
+		next = maps.Clone(*old)
+		next[class] = e
+	}
+	r.entries.Store(&next)
+}
+
+// use adds middleware around every class, those registered later too.
+func (r *registry) use(mw ...Middleware) {
+	for _, m := range mw {
+		mustMiddleware(m, "Use")
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	r.middleware = append(r.middleware, mw...)
+	old := r.entries.Load()
+	if old == nil {
+		return
+	}
+	next := make(map[string]*entry, len(*old))
+	for class, e := range *old {
+		fresh := *e
+		fresh.wrapped = r.wrap(e)
+		next[class] = &fresh
+	}
+	r.entries.Store(&next)
+}
+
+func (r *registry) wrap(e *entry) Handler {
+	return chain(chain(e.bare, e.options.middleware), r.middleware)
+}
+
+func mustMiddleware(mw Middleware, where string) {
+	if mw == nil {
+		panic("goworker: " + where + ": a nil Middleware was given; leave it out")
+	}
+}
+
+// lookup returns the entry of a class, nil if it has none.
+func (r *registry) lookup(class string) *entry {
+	if m := r.entries.Load(); m != nil {
+		return (*m)[class]
+	}
+	return nil
+}
+
+// prepare makes a payload taken from queue ready to run: it finds the handler and
+// opens ActiveJob's wrapper. The Delivery is never nil: with an error it says as
+// much about the job as is known, for its log line and failure record. The error
+// is an *UnknownClassError or, for a wrapper that makes no sense, an
+// *ArgumentError. The caller adds what only he knows (Worker, Recovered,
+// ReservedAt) and then calls perform. raw is kept and must not change any more.
+func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Delivery, error) {
+	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw}
+	e := r.lookup(p.Class)
+	if e == nil && p.Class == activeJobWrapper {
+		if err := d.openActiveJob(); err != nil {
+			return d, err
+		}
+		e = r.lookup(d.Class)
+	}
+	if e == nil {
+		return d, &UnknownClassError{Class: d.Class}
+	}
+	d.handler = e.wrapped
+	d.timeout = e.options.timeout
+	d.useNumber = e.options.useNumber || r.useNumber.Load()
+	return d, nil
+}

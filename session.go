@@ -1,0 +1,94 @@
+package goworker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// session is one life of the daemon in the fleet: from the moment it takes a
+// lease until it leaves or learns that the lease was lost. Jobs belong to the
+// session that reserved them.
+type session struct {
+	process resque.Process
+	workers []string // their ids, by slot
+	ctx     context.Context
+	end     context.CancelCauseFunc
+
+	// jobs is what the running jobs' contexts derive from. Cancelling the running
+	// jobs replaces it, so that the ones to come are not touched.
+	jobs atomic.Pointer[generation]
+}
+
+type generation struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newSession(parent context.Context, process resque.Process) *session {
+	s := &session{process: process, workers: process.WorkerIDs()}
+	s.ctx, s.end = context.WithCancelCause(parent)
+	s.renew()
+	return s
+}
+
+func (s *session) renew() {
+	g := new(generation)
+	g.ctx, g.cancel = context.WithCancelCause(s.ctx)
+	s.jobs.Store(g)
+}
+
+// cancelJobs cancels the contexts of the jobs that run now.
+func (s *session) cancelJobs(cause error) {
+	old := s.jobs.Load()
+	s.renew()
+	old.cancel(cause)
+}
+
+// newProcess makes a new identity. The host part of the worker ids is not the
+// name of the host: a Ruby worker that starts on the same one would take us for
+// its own dead neighbours and fail our running jobs, whatever our heartbeat says.
+// A distinct identity keeps its random part in the middle field, because the
+// plain one is taken.
+func newProcess(c config, distinct bool) resque.Process {
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // never fails
+	mark := hex.EncodeToString(random)
+	pid := os.Getpid()
+	p := resque.Process{
+		ID:          fmt.Sprintf("%s:%d:%s", c.hostname, pid, mark),
+		Host:        c.hostname,
+		PID:         pid,
+		Version:     version(),
+		Queues:      c.queues.label(),
+		Concurrency: c.concurrency,
+		Started:     time.Now(),
+		IDHead:      fmt.Sprintf("%s.go:%d-", c.hostname, pid),
+		IDQueues:    c.queues.label(),
+	}
+	if distinct {
+		p.IDHead = fmt.Sprintf("%s.go:%d.%s-", c.hostname, pid, mark)
+	}
+	return p
+}
+
+// version is the version of this module in the program that uses it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == "github.com/goworker/goworker" && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}

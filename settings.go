@@ -1,0 +1,188 @@
+package goworker
+
+import (
+	"log/slog"
+	"time"
+)
+
+// What a setting is when nobody sets it.
+const (
+	DefaultConcurrency     = 25
+	DefaultConnections     = 2
+	DefaultInterval        = 5 * time.Second
+	DefaultURI             = "redis://localhost:6379/"
+	DefaultNamespace       = "resque:"
+	DefaultShutdownTimeout = 25 * time.Second
+	DefaultRecoverLimit    = 3
+	DefaultConnectTimeout  = 5 * time.Second
+	DefaultReadTimeout     = 10 * time.Second
+	DefaultWriteTimeout    = 10 * time.Second
+	DefaultLogLevel        = "info"
+	DefaultLogFormat       = "text"
+)
+
+const (
+	// NoTimeout, or any other negative duration, waits without limit.
+	NoTimeout time.Duration = -1
+	// NoLimit, or any other negative number, is a RecoverLimit that is never
+	// reached.
+	NoLimit = -1
+)
+
+// The values of WorkerSettings.Order and of the flag -order.
+const (
+	// OrderStrict looks at the first queue first for every job, as Ruby Resque
+	// does: a later queue is served only while the earlier ones are empty.
+	OrderStrict = "strict"
+	// OrderWeighted draws a queue for every job, each with the probability
+	// weight / sum of all weights, so that no queue starves.
+	OrderWeighted = "weighted"
+	// OrderRoundRobin takes from each queue in turn, one job at a time, and
+	// continues where it stopped. Weights are ignored.
+	OrderRoundRobin = "round-robin"
+)
+
+// The values of WorkerSettings.FailureBackend and of the flag
+// -failure-backend.
+const (
+	// FailureRedis files every failure in one list, "failed".
+	FailureRedis = "redis"
+	// FailureRedisMultiQueue files the failures of each queue in a list of its
+	// own, "<queue>_failed", as Resque's RedisMultiQueue backend does.
+	FailureRedisMultiQueue = "redis_multi_queue"
+)
+
+// WorkerSettings says how a daemon works. The zero value is usable: each field
+// that is zero stands for its default, and only the queues have none.
+//
+// For the default daemon, the one behind Work, Enqueue and the other package
+// functions, a setting is taken from the first of these that has it:
+//
+//  1. a flag given on the command line;
+//  2. the field of the settings given to SetSettings, unless it is zero;
+//  3. the environment (REDIS_PROVIDER, REDIS_URL, FAILURE_BACKEND);
+//  4. the default.
+//
+// A daemon made by New knows no command line and starts at the second. The
+// environment is read when a daemon is made ready, never at import, so a
+// program may call os.Setenv first.
+//
+// The names in brackets below are the field's flag and its variable in the
+// environment.
+type WorkerSettings struct {
+	// QueuesString lists the queues to work, separated by commas and searched
+	// in this order; blanks around a name are ignored. Besides a name there may
+	// stand name=weight with a weight from 1 to 1,000,000, which switches to
+	// OrderWeighted; a pattern with *, ? or [abc], which stands for all queues
+	// that match, also those that appear later; and !name or !pattern, which
+	// excludes queues wherever in the list it stands. With a pattern or an
+	// exclusion in the list, a plain name counts only while Resque knows that
+	// queue. No default. [-queues]
+	QueuesString string
+	// Queues is QueuesString as a list, []string{"high", "low"}; its elements
+	// have the same grammar. If both are given, Queues come first. The flag
+	// replaces both.
+	Queues queuesFlag
+	// IntervalFloat is Interval in seconds; it wins over Interval unless zero.
+	IntervalFloat float64
+	// Interval is how long to sleep when no job was found and the server cannot
+	// wake us, and how often to look once more where it can. Because
+	// `Interval: 5.0` has always been written where five seconds were meant, a
+	// value below one microsecond is that many seconds. Zero means
+	// DefaultInterval. New code sets PollInterval. [-interval in seconds;
+	// -interval=0 means: exit when no job is found, as INTERVAL=0 does in
+	// Resque]
+	Interval intervalFlag
+	// Concurrency is how many jobs run at the same time: the number of workers
+	// other Resque tools see. Zero means DefaultConcurrency. [-concurrency]
+	Concurrency int
+	// Connections is how many connections GetConn and Enqueue share; further
+	// callers wait for one. The daemon holds a few more for itself. Zero means
+	// DefaultConnections. [-connections]
+	Connections int
+	// URI says where Redis is: redis://user:password@host:port/database, the
+	// same with rediss:// for TLS, or unix:///path/to/socket. If it is empty,
+	// REDIS_PROVIDER names the variable that holds the URI; if there is none,
+	// REDIS_URL holds it; else it is DefaultURI. [-uri, REDIS_PROVIDER,
+	// REDIS_URL]
+	URI string
+	// Namespace is what every key in Redis begins with. A missing colon at its
+	// end is added. Empty means DefaultNamespace. [-namespace]
+	Namespace string
+	// ExitOnComplete makes Work return when the queues are empty and the jobs
+	// it took are done. [-exit-on-complete]
+	ExitOnComplete bool
+	// IsStrict has no effect and is here for programs that set it. Whether the
+	// order is strict follows from the queues; Order overrides that.
+	IsStrict bool
+	// UseNumber gives handlers that take interface{} arguments a json.Number
+	// for each number, which keeps all its digits, instead of a float64, which
+	// keeps whole numbers up to 2^53. [-use-number]
+	UseNumber bool
+	// SkipTLSVerify accepts any certificate of the server. It protects against
+	// listeners, not against impostors. [-insecure-tls]
+	SkipTLSVerify bool
+	// TLSCertPath is a file with the PEM certificates of the authorities that
+	// may have signed the server's. Empty means those of the system.
+	// [-tls-cert]
+	TLSCertPath string
+
+	// TLSClientCertPath and TLSClientKeyPath are the PEM files of the
+	// certificate this client shows the server, and of its key. Both or
+	// neither. [-tls-client-cert, -tls-client-key]
+	TLSClientCertPath, TLSClientKeyPath string
+	// PollInterval is Interval without its peculiarity; it wins over Interval
+	// and IntervalFloat unless zero. [-interval]
+	PollInterval time.Duration
+	// Order is OrderStrict, OrderWeighted or OrderRoundRobin. Empty means
+	// OrderWeighted if any queue was given a weight, else OrderStrict.
+	// [-order]
+	Order string
+	// ShutdownTimeout is how long running jobs may go on after the first
+	// signal to stop; then their contexts are cancelled and what has not
+	// returned two seconds later goes back to its queue. Zero means
+	// DefaultShutdownTimeout, which fits into the 30 seconds Kubernetes and
+	// Heroku grant; NoTimeout waits as long as they take. [-shutdown-timeout
+	// in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
+	ShutdownTimeout time.Duration
+	// RecoverLimit is how often a job may be found running in processes that
+	// died before it is taken for their cause of death and filed as failed.
+	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
+	// [-recover-limit; -recover-limit=0 is NoLimit]
+	RecoverLimit int
+	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
+	// take to accept a connection, to answer and to accept a command. Zero
+	// means their defaults; NoTimeout, no limit.
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads
+	// as ActiveSupport does in a Rails application, so that Resque.dequeue
+	// called there matches jobs enqueued here. Off, payloads are what plain
+	// Ruby writes. [-rails-json]
+	RailsJSON bool
+	// FailureBackend is FailureRedis or FailureRedisMultiQueue. Empty means
+	// FailureRedis. [-failure-backend, FAILURE_BACKEND]
+	FailureBackend string
+	// Hostname is the name of this machine as other Resque tools shall see it;
+	// worker ids begin with it and ".go". Empty means os.Hostname(). It must
+	// contain neither a colon nor a blank. [-hostname]
+	Hostname string
+	// LogLevel is the least level that is logged: debug, info, warn or error.
+	// Empty means DefaultLogLevel. [-log-level]
+	LogLevel string
+	// LogFormat is text or json, either one line a record. Empty means
+	// DefaultLogFormat. [-log-format]
+	LogFormat string
+	// Logger receives what the daemon logs, and LogLevel and LogFormat are
+	// not used. Nil means lines on standard output.
+	Logger *slog.Logger
+	// DisableSignals leaves QUIT, TERM, INT, USR1, USR2 and CONT to the
+	// program.
+	DisableSignals bool
+	// DisableTracking does without the server's notifications of new jobs and
+	// looks at the queues each PollInterval only.
+	DisableTracking bool
+	// DisableLookAhead never reserves a job before a worker is idle. Look-ahead
+	// of at most one job a worker is used only while jobs are shorter than a
+	// round trip to Redis.
+	DisableLookAhead bool
+}

@@ -1,0 +1,199 @@
+package goworker
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// watch decides which queues the poller asks and when. A queue found empty is not
+// asked again until Redis tells that it has filled; once an interval all are
+// looked at anyway. Where Redis cannot tell, the interval is all there is, and
+// every commit looks at all queues, since it goes to Redis in any case.
+//
+// It belongs to the poller's goroutine.
+type watch struct {
+	spec     queueSpec
+	asker    *asker
+	interval time.Duration
+
+	telling bool            // Redis tells
+	list    bool            // the set of queues must be read
+	listed  bool            // it has been read since the last forget
+	queues  []weightedQueue // what the list of queues comes to
+	some    []weightedQueue // scratch: those of them to ask
+	asks    []resque.Ask    // scratch
+	empty   map[string]bool
+	hit     map[string]bool // told of while an exchange was under way
+	short   bool            // the last look got less than it wanted: arm the next one
+	repause bool            // see whether the pause is over
+	next    time.Time       // the next full look
+	vain    int             // wakes in a row that found nothing
+	hold    time.Time       // after such wakes, wait until then
+	woken   bool
+}
+
+func newWatch(c config) watch {
+	w := watch{spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
+	w.forget()
+	return w
+}
+
+// forget makes the next look a full one.
+func (w *watch) forget() {
+	w.empty = make(map[string]bool)
+	w.short = true
+	w.repause = true
+	w.hold = time.Time{}
+	w.vain = 0
+	w.list, w.listed = w.spec.dynamic(), !w.spec.dynamic()
+	if !w.list {
+		w.queues = w.spec.resolve(nil)
+	}
+}
+
+// remade tells that there is a new connection, and whether Redis tells on it.
+func (w *watch) remade(telling bool) {
+	w.telling = telling
+	w.forget()
+}
+
+// tick makes the look a full one once an interval.
+func (w *watch) tick(now time.Time) {
+	if now.Before(w.next) {
+		return
+	}
+	w.next = now.Add(w.interval)
+	clear(w.empty)
+	w.repause = true
+	w.list = w.spec.dynamic()
+}
+
+// changed takes what Redis told.
+func (w *watch) changed(names []string, all bool) {
+	if all {
+		w.forget()
+		return
+	}
+	for _, name := range names {
+		switch name {
+		case resque.PauseChanged:
+			w.repause = true
+		case resque.QueuesChanged:
+			w.list = true
+		default:
+			delete(w.empty, name)
+			w.hit[name] = true
+			w.woken = true
+			if w.vain > 0 && w.hold.IsZero() {
+				// A push wakes every idle process, and one of them gets the job. Those
+				// that came too late again and again let others go first.
+				limit := min(50*time.Millisecond, time.Millisecond<<min(w.vain, 10))
+				w.hold = time.Now().Add(rand.N(limit))
+			}
+		}
+	}
+}
+
+// recheck reports, once, that it is time to see whether the fleet is still paused.
+func (w *watch) recheck() bool {
+	again := w.repause
+	w.repause = false
+	return again
+}
+
+// arm reports whether the exchange now planned should ask to be told.
+func (w *watch) arm() bool { return w.short }
+
+// plan says which queues to ask for n jobs, and whether the set of queues is to be
+// read. With a commit at hand a server that cannot tell is asked for all of them.
+// The slice is good until the next call.
+func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, list bool) {
+	if now.Before(w.hold) {
+		return nil, false
+	}
+	w.hold = time.Time{}
+	if committing && !w.telling {
+		clear(w.empty)
+		w.list = w.spec.dynamic()
+	}
+	queues := w.queues
+	if len(w.empty) > 0 {
+		w.some = w.some[:0]
+		for _, q := range w.queues {
+			if !w.empty[q.name] {
+				w.some = append(w.some, q)
+			}
+		}
+		queues = w.some
+	}
+	clear(w.hit)
+	list, w.list = w.list, false
+	if len(queues) == 0 {
+		return nil, list
+	}
+	w.asks = w.asks[:0]
+	for _, a := range w.asker.plan(queues, n) {
+		w.asks = append(w.asks, resque.Ask{Queue: a.queue, Quota: a.quota})
+	}
+	return w.asks, list
+}
+
+// answered takes what an exchange found and reports whether every queue is known
+// to be empty.
+func (w *watch) answered(x *resque.Exchange, r resque.Exchanged, telling bool, now time.Time) (allEmpty bool) {
+	if x.List {
+		w.listed = true
+		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
+			w.queues = queues
+		}
+	}
+	if r.Paused {
+		w.short = true
+		if telling && !x.Arm {
+			w.repause = true // the key is watched only once an arming exchange has read it
+		}
+		return false
+	}
+	if x.Want == 0 {
+		return x.List && len(w.queues) == 0
+	}
+	w.short = len(r.Jobs) < x.Want
+	switch {
+	case len(r.Jobs) > 0:
+		w.vain = 0
+	case w.woken:
+		w.vain++
+	}
+	w.woken = false
+	for i := 0; i < len(r.Jobs); {
+		queue, from := r.Jobs[i].Queue, i
+		for i < len(r.Jobs) && r.Jobs[i].Queue == queue {
+			i++
+		}
+		w.asker.took(queue, i-from)
+	}
+	for _, name := range r.Empty {
+		if !w.hit[name] && (x.Arm || !telling) {
+			w.empty[name] = true
+		}
+	}
+	if r.Fenced || len(r.Jobs) > 0 || !w.listed {
+		return false
+	}
+	return !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] })
+}
+
+// nextLook is when the poller must turn again if nothing happens before.
+func (w *watch) nextLook(rest time.Time) time.Time {
+	at := w.next
+	now := time.Now()
+	for _, t := range []time.Time{w.hold, rest} {
+		if t.After(now) && t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}

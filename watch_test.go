@@ -1,0 +1,116 @@
+package goworker
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+func testWatch(t *testing.T, queues string, telling bool) *watch {
+	t.Helper()
+	spec, err := parseQueues([]string{queues})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute})
+	w.remade(telling)
+	return &w
+}
+
+// look plays one exchange that finds the given queues empty.
+func look(w *watch, now time.Time, empty ...string) (asked []string, allEmpty bool) {
+	asks, list := w.plan(now, 5, false)
+	x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), List: list, Arm: w.arm() && w.telling}
+	if len(asks) == 0 {
+		x.Want = 0
+	}
+	for _, a := range x.Asks {
+		asked = append(asked, a.Queue)
+	}
+	return asked, w.answered(x, resque.Exchanged{Empty: empty}, w.telling, now)
+}
+
+func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a,b", true)
+	w.tick(now)
+	if asked, all := look(w, now, "a"); !slices.Equal(asked, []string{"a", "b"}) || all {
+		t.Fatalf("asked %v, all empty %v", asked, all)
+	}
+	if asked, all := look(w, now, "b"); !slices.Equal(asked, []string{"b"}) || !all {
+		t.Fatalf("asked %v, all empty %v", asked, all)
+	}
+	if asked, _ := look(w, now); asked != nil {
+		t.Fatalf("asked %v of queues known to be empty", asked)
+	}
+	w.changed([]string{"a"}, false)
+	w.hold = time.Time{}
+	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
+		t.Errorf("asked %v after a was told of", asked)
+	}
+	w.tick(now.Add(2 * time.Minute))
+	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a", "b"}) {
+		t.Errorf("asked %v after the interval, want all", asked)
+	}
+}
+
+func TestWatchBelievesAMessageMoreThanAnOlderAnswer(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a", true)
+	w.tick(now)
+	asks, _ := w.plan(now, 1, false)
+	x := &resque.Exchange{Want: 1, Asks: slices.Clone(asks), Arm: true}
+	w.changed([]string{"a"}, false) // arrives before the answer is read
+	w.answered(x, resque.Exchanged{Empty: []string{"a"}}, true, now)
+	w.hold = time.Time{}
+	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
+		t.Errorf("asked %v; the push would be found only at the next full look", asked)
+	}
+}
+
+func TestWatchWithoutMessagesLooksOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a", false)
+	w.tick(now)
+	look(w, now, "a")
+	if asked, _ := look(w, now); asked != nil {
+		t.Errorf("asked %v before the interval was over", asked)
+	}
+	if at := w.nextLook(time.Time{}); at.Before(now.Add(59 * time.Second)) {
+		t.Errorf("next look at %s", at)
+	}
+	if asks, _ := w.plan(now, 1, true); len(asks) != 1 {
+		t.Errorf("a commit looks at %v, want every queue", asks)
+	}
+}
+
+func TestPaceReservesAheadOnlyForShortHandlers(t *testing.T) {
+	t.Parallel()
+	p := pace{allowed: true}
+	for range 20 {
+		p.trip(100 * time.Microsecond)
+		p.ran(time.Microsecond)
+	}
+	if !p.ahead() {
+		t.Fatal("handlers of 1 µs and round trips of 100 µs: not ahead")
+	}
+	for range 20 {
+		p.ran(10 * time.Millisecond)
+	}
+	if p.ahead() {
+		t.Error("handlers of 10 ms: still ahead")
+	}
+	p = pace{allowed: true, run: 1, round: 1000, runs: paceRuns}
+	now := time.Now()
+	if p.waited(now, now.Add(-time.Millisecond)) || !p.waited(now, now.Add(-time.Second)) {
+		t.Error("patience is not 10 ms")
+	}
+	if p.ahead() {
+		t.Error("still ahead after a job waited for too long")
+	}
+}
