@@ -91,9 +91,36 @@ func (d *Daemon) SetSettings(settings WorkerSettings) {
 	d.settings, d.configured = settings, true
 }
 
-// Register makes a function the handler of a class, in place of the one it had.
-// See Handler and the package documentation for which functions can be one; it
-// panics on any other.
+// Register makes handler run the jobs of a class: those enqueued with exactly
+// this name as "class", or ActiveJobs whose own class it is. It replaces a
+// handler the class had. It may be called at any time, also while jobs run, and
+// by several goroutines.
+//
+// The handler is a Handler, or a function of one of these forms:
+//
+//	func(queue string, args ...interface{}) error          // goworker's own
+//	func([ctx context.Context,] arguments…) [error | (result, error)]
+//	func(ctx context.Context, job *Job) error
+//	func(ctx context.Context, d *Delivery) error
+//
+// In the second, each of the job's arguments is decoded into its parameter as
+// encoding/json does it, fresh for each run: a parameter may be a number, string,
+// bool, struct, map, slice, pointer, json.RawMessage, interface{}, or anything
+// that unmarshals itself; a variadic one takes what is left. So:
+//   - null leaves a parameter at its zero value; use a pointer to tell them apart;
+//   - an integer parameter is exact to its last bit and refuses 1.5 and 1.0;
+//   - a []byte is read from base64;
+//   - a time.Time takes RFC 3339 and, as the parameter itself, "2006-01-02".
+//
+// For PHP, whose jobs have one argument, a function without parameters also takes
+// [null], and a struct or map parameter also takes [].
+//
+// A job whose arguments do not fit fails with an *ArgumentError, one that panics
+// with a *PanicError; a returned error fails it. A result goes to middleware as
+// Delivery.Result.
+//
+// Register panics, saying what is allowed, if class is empty or handler is nil or
+// none of the above: it is a mistake in the program, not in a job.
 func (d *Daemon) Register(class string, handler any, opts ...Option) {
 	d.registry.register(class, handler, opts)
 }

@@ -129,6 +129,8 @@ func exceptionName(err error) (name string) {
 			name = "NameError"
 		case *ArgumentError:
 			name = "ArgumentError"
+		case *cancelledError:
+			return false
 		case *resque.PayloadError:
 			name = "Resque::Helpers::DecodeException"
 		default:

@@ -40,17 +40,17 @@ type outcome struct {
 //
 // All fields below the mutex's own belong to the poller's goroutine.
 type poller struct {
-	d        *Daemon
-	log      *slog.Logger
-	store    resque.Store
-	jobs     chan *task    // unbuffered: a job leaves the poller when a worker takes it
-	signal   chan struct{} // something was finished, changed or asked for; holds one
-	replies  chan reply
-	links    chan linked
-	quit     chan struct{} // closed: reserve no more, end when all is committed
-	force    chan struct{} // closed: give back what is still running
-	ended    chan struct{} // closed when run returned
-	stop     sync.Once
+	d       *Daemon
+	log     *slog.Logger
+	store   resque.Store
+	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
+	signal  chan struct{} // something was finished, changed or asked for; holds one
+	replies chan reply
+	links   chan linked
+	quit    chan struct{} // closed: reserve no more, end when all is committed
+	force   chan struct{} // closed: give back what is still running
+	ended   chan struct{} // closed when run returned
+	stop    sync.Once
 
 	// leftBehind is closed when jobs were given back whose handlers still run.
 	leftBehind chan struct{}
@@ -111,9 +111,9 @@ func newPoller(d *Daemon) *poller {
 		ended:   make(chan struct{}),
 
 		leftBehind: make(chan struct{}),
-		held:    make(map[int64]*task),
-		logged:  make(map[string]string),
-		timer:   time.NewTimer(time.Hour),
+		held:       make(map[int64]*task),
+		logged:     make(map[string]string),
+		timer:      time.NewTimer(time.Hour),
 	}
 	p.watch = newWatch(d.config)
 	p.pace.allowed = d.config.lookAhead
@@ -163,16 +163,10 @@ func (p *poller) run(ctx context.Context) {
 		if p.done() {
 			return
 		}
+		next := p.handOut()
 		var jobs chan *task
-		var next *task
-		if next = p.next(); next != nil {
-			select {
-			case p.jobs <- next:
-				p.handed(next)
-				continue
-			default:
-				jobs = p.jobs
-			}
+		if next != nil {
+			jobs = p.jobs
 		}
 		p.sleepUntil(p.wakeAt())
 		select {
@@ -277,6 +271,31 @@ func (p *poller) settle(o outcome) {
 		p.forgive = append(p.forgive, resque.Digest(t.Payload))
 	}
 	p.pending = append(p.pending, o)
+}
+
+// handOut gives jobs to the workers that wait for one and returns the next to
+// offer, if any. Where handlers are short more workers are about to wait, and
+// letting them costs less than being woken by each.
+func (p *poller) handOut() *task {
+	for turns := 0; ; {
+		next := p.next()
+		if next == nil {
+			return nil
+		}
+		select {
+		case p.jobs <- next:
+			p.handed(next)
+			turns = 0
+			continue
+		default:
+		}
+		if turns == lingerTurns || !p.pace.ahead() {
+			return next
+		}
+		turns++
+		runtime.Gosched()
+		p.collect()
+	}
 }
 
 // next is the task to offer to the workers, if any.

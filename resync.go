@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -214,4 +213,3 @@ func (p *poller) heldTickets() string {
 	}
 	return resque.Handed(0, p.heldList())
 }
-

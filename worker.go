@@ -142,12 +142,13 @@ func isContextError(err error) bool {
 }
 
 func (w *workers) failure(n int, t *task, err error) resque.Failure {
+	exception, text, trace := describe(err)
 	f := resque.Failure{
 		FailedAt:  resque.FailedAt(time.Now()),
 		Payload:   t.Payload,
-		Exception: exceptionName(err),
-		Error:     err.Error(),
-		Backtrace: backtrace(err),
+		Exception: exception,
+		Error:     text,
+		Backtrace: trace,
 		Worker:    t.session.workers[n],
 		Queue:     t.Queue,
 	}
@@ -180,7 +181,7 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 		}
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("exception", exceptionName(err)), slog.String("error", err.Error()))
+		attrs = append(attrs, slog.String("exception", exceptionName(err)), slog.String("error", fmt.Sprint(err)))
 	}
 	w.d.log.LogAttrs(ctx, level, message, attrs...)
 }
