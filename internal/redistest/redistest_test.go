@@ -1,9 +1,9 @@
 package redistest
 
 import (
+	"errors"
 	"os"
-	"slices"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +28,11 @@ func TestServerAnswersOnBothListeners(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if _, err := redis.DialURL(s.URI()); err != nil {
-		t.Errorf("URI %s: %v", s.URI(), err)
+	c, err := redis.DialURL(s.URI())
+	if err != nil {
+		t.Fatalf("URI %s: %v", s.URI(), err)
 	}
+	_ = c.Close()
 }
 
 func TestServersAreSeparate(t *testing.T) {
@@ -59,6 +61,17 @@ func TestRestartKeepsWhatArgsAskFor(t *testing.T) {
 				t.Errorf("after a restart at %s: kept %v, want %v at %s", s.Addr, got, kept, addr)
 			}
 		})
+	}
+}
+
+func TestStopSaves(t *testing.T) {
+	t.Parallel()
+	s := Start(t, "--save", "3600 1")
+	s.Do(t, "SET", "k", "v")
+	s.Stop()
+	s.Restart(t)
+	if got := s.Text(t, "GET", "k"); got != "v" {
+		t.Errorf("GET k gives %q", got)
 	}
 }
 
@@ -174,13 +187,15 @@ func TestEventually(t *testing.T) {
 	}
 }
 
-func TestFreePort(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	t.Parallel()
-	taken := Start(t)
-	port := taken.Addr[slices.Index([]byte(taken.Addr), ':')+1:]
-	for range 100 {
-		if strconv.Itoa(FreePort(t)) == port {
-			t.Fatalf("port %s is in use", port)
-		}
+	first := Start(t)
+	second := &Server{Addr: first.Addr, Dir: t.TempDir(), binary: first.binary, port: first.port}
+	if err := second.start(); !errors.Is(err, errPortTaken) {
+		t.Errorf("a second server on %s: %v", first.Addr, err)
+	}
+	second.args = []string{"--no-such-setting", "1"}
+	if err := second.start(); err == nil || !strings.Contains(err.Error(), "no-such-setting") {
+		t.Errorf("the server's own words are missing in: %v", err)
 	}
 }

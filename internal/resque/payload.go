@@ -110,7 +110,7 @@ func ParsePayload(raw []byte) (Payload, error) {
 		if !ok {
 			return Payload{}, s.refusal()
 		}
-		switch value := raw[start:s.pos]; string(name) {
+		switch value := raw[start:s.pos:s.pos]; string(name) {
 		case "class":
 			class = value
 		case "args":
@@ -126,10 +126,10 @@ func ParsePayload(raw []byte) (Payload, error) {
 	}
 	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt)}
 	if class == nil {
-		return p, &PayloadError{"the payload has no class"}
+		return Payload{}, &PayloadError{"the payload has no class"}
 	}
 	if class[0] != '"' || len(class) == len(`""`) {
-		return p, &PayloadError{"the payload's class is not a name"}
+		return Payload{}, &PayloadError{"the payload's class is not a name"}
 	}
 	p.Class = unquote(class)
 	switch {

@@ -1,7 +1,7 @@
 package resque
 
 // scanner walks over JSON text and proves it well formed on the way: one pass,
-// no allocation, about three times as fast as encoding/json's check. That the
+// no allocation, more than twice as fast as encoding/json's check. That the
 // text is UTF-8 has to be checked beside it.
 type scanner struct {
 	src     []byte

@@ -1,0 +1,128 @@
+package goworker
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// safeBuffer is a log that a test reads while a daemon writes it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// documentedACL is the user of docs/redis.md, as arguments of ACL SETUSER.
+func documentedACL(t *testing.T) []any {
+	t.Helper()
+	page, err := os.ReadFile("docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```\nuser (.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("docs/redis.md shows no user")
+	}
+	var rules []any
+	for _, rule := range strings.Fields(strings.ReplaceAll(string(block[1]), ">PASSWORD", ">secret")) {
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// TestMinimalACL runs everything the daemon does as the user that the page on Redis
+// names, and then without the right to be told of changes.
+func TestMinimalACL(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		without []any
+		warns   string
+	}{
+		"as documented": {nil, ""},
+		"without the channel": {[]any{"resetchannels"},
+			"add &__redis__:invalidate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			s.Do(t, "ACL", append([]any{"SETUSER"}, documentedACL(t)...)...)
+			if tc.without != nil {
+				s.Do(t, "ACL", append([]any{"SETUSER", "worker"}, tc.without...)...)
+			}
+			// A process that died long ago, a Ruby worker that did, and a job of each.
+			s.Do(t, "ZADD", "resque:go:processes", "5", "h:1:dead")
+			s.Do(t, "HSET", "resque:go:inflight:h:1:dead", "1", `1:q{"class":"Good","args":[]}`)
+			s.Do(t, "HSET", "resque:workers:heartbeat", "ruby:1:q", "2020-01-01T00:00:00+00:00")
+			s.Do(t, "SET", "resque:worker:ruby:1:q", `{"queue":"q","run_at":"2020-01-01T00:00:00Z","payload":{"class":"R","args":[]}}`)
+
+			var log safeBuffer
+			d := New(WorkerSettings{
+				URI: "redis://worker:secret@" + s.Addr + "/0", QueuesString: "*", PollInterval: 100 * time.Millisecond, Concurrency: 2,
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			})
+			defer d.Close()
+			d.Register("Good", func() {})
+			d.Register("Slow", func() { time.Sleep(300 * time.Millisecond) })
+			d.Register("Bad", func() error { return os.ErrInvalid })
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- d.Run(ctx) }()
+			for _, class := range []string{"Good", "Slow", "Bad"} {
+				if err := d.Enqueue(&Job{"q", Payload{class, nil}}); err != nil {
+					t.Error(err)
+				}
+			}
+			redistest.Eventually(t, 30*time.Second, "all jobs done and the dead cleared away", func() bool {
+				return s.Text(t, "GET", "resque:stat:processed") == "4" &&
+					s.Int(t, "LLEN", "resque:failed") == 2 &&
+					s.Int(t, "EXISTS", "resque:go:inflight:h:1:dead") == 0
+			})
+			if _, err := d.Workers(); err != nil {
+				t.Error(err)
+			}
+			if _, err := d.StatsText(); err != nil {
+				t.Error(err)
+			}
+			if n, err := d.Failures().RetryAll(); n != 2 || err != nil {
+				t.Errorf("retried %d failures: %v", n, err)
+			}
+			if _, err := d.Dequeue(&Job{"q", Payload{"Nobody", nil}}); err != nil {
+				t.Error(err)
+			}
+			if err := d.RemoveQueue("gone"); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			text := log.String()
+			if tc.warns == "" && strings.Contains(text, "NOPERM") || tc.warns != "" && !strings.Contains(text, tc.warns) {
+				t.Errorf("log, wanting %q:\n%s", tc.warns, text)
+			}
+			if strings.Contains(text, "secret") {
+				t.Error("the log holds the password")
+			}
+		})
+	}
+}
