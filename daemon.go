@@ -247,11 +247,10 @@ func (d *Daemon) GetConn() (*RedisConn, error) {
 	return c.pool.get(context.Background())
 }
 
-// PutConn gives a connection back. A broken one is thrown away.
+// PutConn gives a connection back. A broken one is thrown away; giving one back
+// twice does nothing.
 func (d *Daemon) PutConn(conn *RedisConn) {
-	if conn != nil {
-		conn.Close()
-	}
+	putBack(conn)
 }
 
 // withConn runs f on a connection of the pool.
@@ -264,7 +263,7 @@ func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer putBack(conn)
 	return f(client.store, conn.Conn)
 }
 

@@ -29,7 +29,7 @@ func TestPoolReal(t *testing.T) {
 	c := take(t, p)
 	_ = c.Send("RPUSH", "list", "a")
 	_ = c.Send("INCR", "list")
-	p.put(c)
+	putBack(c)
 	c = take(t, p)
 	if n, err := redis.Int(c.Do("LLEN", "list")); n != 1 || err != nil {
 		t.Errorf("LLEN %d, %v", n, err)
@@ -59,7 +59,7 @@ func TestPoolReal(t *testing.T) {
 			t.Error(text, err)
 		}
 	}
-	p.put(c)
+	putBack(c)
 
 	s.Restart(t)
 	p.pingAfter = 0
@@ -71,11 +71,11 @@ func TestPoolReal(t *testing.T) {
 	if _, err := c.Do("PING"); !isConnError(err) {
 		t.Error(err)
 	}
-	p.put(c)
+	putBack(c)
 	_, err = p.get(t.Context())
 	wantSentence(t, err, "nothing listens at "+s.Addr)
 	s.Restart(t)
-	p.put(take(t, p))
+	putBack(take(t, p))
 }
 
 // TestPoolCrowd lends to many goroutines that break, forget nothing and put twice,
@@ -108,8 +108,8 @@ func TestPoolCrowd(t *testing.T) {
 					go p.close()
 				}
 				lent.Add(-1)
-				p.put(c)
-				p.put(c)
+				putBack(c)
+				putBack(c)
 			}
 		})
 	}
@@ -128,6 +128,6 @@ func BenchmarkPool(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.put(c)
+		putBack(c)
 	}
 }

@@ -189,9 +189,9 @@ func alive(ctx context.Context, c redis.Conn) bool {
 	return err == nil || classify(err) == kindNoPerm
 }
 
-// put takes back what get lent. A second put of the same connection does nothing,
+// putBack takes back what a pool has lent. A second one of the same connection does nothing,
 // one that another pool lent goes back there, and one that no pool lent is closed.
-func (p *pool) put(c *RedisConn) {
+func putBack(c *RedisConn) {
 	if c == nil || c.Conn == nil {
 		return
 	}

@@ -104,14 +104,14 @@ func TestPoolIsLazy(t *testing.T) {
 		d.expect(t, "made", 0, 0)
 		c := take(t, p)
 		d.expect(t, "one taken", 1, 1)
-		p.put(c)
+		putBack(c)
 		for range 2 { // both slots
-			p.put(take(t, p))
+			putBack(take(t, p))
 		}
 		a, b := take(t, p), take(t, p)
 		d.expect(t, "two taken", 2, 2)
-		p.put(a)
-		p.put(b)
+		putBack(a)
+		putBack(b)
 	})
 }
 
@@ -137,17 +137,17 @@ func TestPoolWaits(t *testing.T) {
 		if _, err = p.get(ctx); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		time.AfterFunc(time.Second, func() { p.put(a) })
-		p.put(take(t, p)) // gets what came back
-		p.put(b)
+		time.AfterFunc(time.Second, func() { putBack(a) })
+		putBack(take(t, p)) // gets what came back
+		putBack(b)
 	})
 }
 
 func TestPoolPingsTheRested(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
 		c := take(t, p)
-		p.put(take(t, p)) // the other slot
-		p.put(c)
+		putBack(take(t, p)) // the other slot
+		putBack(c)
 		d.expect(t, "two open", 2, 2)
 
 		time.Sleep(poolPingAfter - time.Second)
@@ -155,14 +155,14 @@ func TestPoolPingsTheRested(t *testing.T) {
 		if sent := c.Conn.(*lentConn).conn.(*fakeConn).sent; len(sent) != 1 { // the Do("") of put
 			t.Errorf("sent %v to a connection that rested little", sent)
 		}
-		p.put(c)
+		putBack(c)
 		time.Sleep(poolPingAfter)
 		for range 2 {
 			c = take(t, p)
 			if sent := c.Conn.(*lentConn).conn.(*fakeConn).sent; sent[len(sent)-1] != "PING" {
 				t.Errorf("sent %v to a connection that rested long", sent)
 			}
-			defer p.put(c)
+			defer putBack(c)
 		}
 		d.expect(t, "two living", 2, 2)
 	})
@@ -171,8 +171,8 @@ func TestPoolPingsTheRested(t *testing.T) {
 func TestPoolReplacesTheDead(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
 		a, b := take(t, p), take(t, p)
-		p.put(a)
-		p.put(b)
+		putBack(a)
+		putBack(b)
 		time.Sleep(poolPingAfter)
 		d.broken.Store(true)
 		d.down.Store(true)
@@ -194,20 +194,20 @@ func TestPoolReplacesTheDead(t *testing.T) {
 		if n := d.open.Load(); n != 2 {
 			t.Errorf("%d connections are open", n)
 		}
-		p.put(a)
-		p.put(b)
+		putBack(a)
+		putBack(b)
 	})
 }
 
 func TestPoolClosesTheIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
 		c := take(t, p)
-		p.put(take(t, p))
+		putBack(take(t, p))
 		time.Sleep(2 * poolIdleTimeout)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("%d connections are open, want the one that is lent", n)
 		}
-		p.put(c)
+		putBack(c)
 	})
 }
 
@@ -225,7 +225,7 @@ func TestPoolDropsTheBroken(t *testing.T) {
 			c := take(t, p)
 			dead := c.Conn.(*lentConn).conn.(*fakeConn)
 			spoil(c)
-			p.put(c)
+			putBack(c)
 			if !dead.closed.Load() {
 				t.Errorf("case %d: the connection is open", i)
 			}
@@ -234,7 +234,7 @@ func TestPoolDropsTheBroken(t *testing.T) {
 		for _, cmd := range []string{"MULTI", "EXEC", "WATCH", "UNWATCH", "MULTI", "DISCARD"} {
 			_, _ = c.Do(cmd)
 		}
-		p.put(c)
+		putBack(c)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("a transaction that ended costs the connection: %d open", n)
 		}
@@ -243,21 +243,21 @@ func TestPoolDropsTheBroken(t *testing.T) {
 
 func TestPoolPut(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
-		p.put(nil)
-		p.put(&RedisConn{})
+		putBack(nil)
+		putBack(&RedisConn{})
 		(&RedisConn{}).Close()
 		foreign := &fakeConn{d: d}
 		d.open.Add(1)
-		p.put(&RedisConn{foreign})
+		putBack(&RedisConn{foreign})
 		if !foreign.closed.Load() {
 			t.Error("a foreign connection stays open")
 		}
 
 		c := take(t, p)
 		copied := *c
-		p.put(c)
-		p.put(c)
-		p.put(&copied)
+		putBack(c)
+		putBack(c)
+		putBack(&copied)
 		d.expect(t, "put three times", 1, 1)
 		if _, err := c.Do("PING"); !errors.Is(err, errReturned) {
 			t.Errorf("use after put: %v", err)
@@ -271,11 +271,11 @@ func TestPoolPut(t *testing.T) {
 		}
 		q := newPool(d, 1)
 		c = take(t, q)
-		p.put(c)
-		q.put(take(t, q))
+		putBack(c)
+		putBack(take(t, q))
 		a, b := take(t, p), take(t, p)
-		p.put(a)
-		p.put(b)
+		putBack(a)
+		putBack(b)
 		q.close()
 		d.expect(t, "other pool closed", 3, 2)
 	})
@@ -294,10 +294,10 @@ func TestPoolCloseWithLent(t *testing.T) {
 		if _, err := a.Do("PING"); err != nil {
 			t.Errorf("a lent connection broke: %v", err)
 		}
-		p.put(a)
+		putBack(a)
 		d.expect(t, "one back", 2, 1)
-		p.put(b)
-		p.put(b)
+		putBack(b)
+		putBack(b)
 		d.expect(t, "all back", 2, 0)
 	})
 }
@@ -325,6 +325,6 @@ func TestPoolOfOne(t *testing.T) {
 	if _, err := p.get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only connection is in use") {
 		t.Error(err)
 	}
-	p.put(c)
+	putBack(c)
 	p.close()
 }

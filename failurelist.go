@@ -1,0 +1,193 @@
+package goworker
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// ErrNoFailure is returned by Retry and Remove for a failure that is not in its
+// list any more: somebody has retried, removed or cleared it since it was listed.
+var ErrNoFailure = resque.ErrNoFailure
+
+// Failure is a job that failed, as its record tells. What the record does not
+// tell is zero; records come from every program that speaks Resque.
+type Failure struct {
+	FailedAt  string // as its writer put it: of a Resque worker local time with an abbreviated zone
+	RetriedAt string // empty if it was never retried
+
+	Class   string
+	Payload json.RawMessage // as it was in the queue
+
+	Exception string // the kind of error
+	Error     string // its text
+	Backtrace []string
+
+	Worker string
+	Queue  string
+
+	// Raw is the record as it stands in Redis, and Invalid says why nothing but
+	// Raw is known, where it is not a failure record.
+	Raw     []byte
+	Invalid error
+
+	record resque.FailureRecord
+}
+
+// FailureList is a view of the failures that Resque's tools show and retry. It
+// holds nothing: each call asks Redis. It is safe for concurrent use.
+//
+// There is one list, unless WorkerSettings.FailureBackend gives each queue its
+// own; then the view is of all lists, each as if it continued the one before, and
+// In narrows it to one.
+type FailureList struct {
+	d     *Daemon
+	queue string // "" is all there is
+	whole bool
+}
+
+// Failures returns the failures.
+func (d *Daemon) Failures() *FailureList { return &FailureList{d: d} }
+
+// In returns the view of one queue's own failure list, whichever backend the
+// daemon is set to use.
+func (l *FailureList) In(queue string) *FailureList {
+	return &FailureList{d: l.d, queue: queue, whole: l.whole}
+}
+
+// KeepPayload returns a view whose retries push the whole payload, with an id or
+// whatever its writer put beside class and args. Resque's own retry drops these.
+func (l *FailureList) KeepPayload() *FailureList {
+	return &FailureList{d: l.d, queue: l.queue, whole: true}
+}
+
+// Count returns how many failures there are, retried ones included.
+func (l *FailureList) Count() (int64, error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
+		return s.FailureCount(c, lists...)
+	})
+}
+
+// List returns at most count failures from position start on; 0 is the oldest.
+// A negative start counts from the end: List(-20, 20) are the latest twenty. A
+// negative count means all that follow.
+//
+// An element that Ruby left blank while removing it takes a position but is not
+// returned, so there may be fewer than count without the end being reached.
+func (l *FailureList) List(start, count int) ([]Failure, error) {
+	records, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]resque.FailureRecord, error) {
+		return s.Failures(c, lists, int64(start), int64(count))
+	})
+	if err != nil {
+		return nil, err
+	}
+	failures := make([]Failure, len(records))
+	for i, r := range records {
+		f := r.Failure
+		failures[i] = Failure{
+			FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+			Payload:   f.Payload,
+			Exception: f.Exception, Error: f.Error, Backtrace: f.Backtrace,
+			Worker: f.Worker, Queue: f.Queue,
+			Raw: r.Raw, Invalid: r.Err,
+			record: r,
+		}
+		if p, err := resque.ParsePayload(f.Payload); err == nil {
+			failures[i].Class = p.Class
+		}
+	}
+	return failures, nil
+}
+
+// Retry pushes the job of a listed failure to the tail of its queue again and
+// marks the record as retried, as one. The record stays in the list.
+//
+// It acts on exactly this record, wherever others have moved it. Two that retry it
+// at a time make one job: the later gets ErrNoFailure, and lists the failure again
+// if the job is to run once more.
+func (l *FailureList) Retry(f Failure) error {
+	if f.record.List == "" {
+		return errUnlisted
+	}
+	return l.d.withConn(func(s resque.Store, c redis.Conn) error {
+		return s.Retry(c, f.record, time.Now(), l.whole)
+	})
+}
+
+// RetryAll retries, oldest first, all failures that have not been retried before,
+// and returns how many these were. A job that fails again meanwhile is not retried
+// again. Records that cannot be retried, because they hold no job or name no queue,
+// are passed over; the error says how many, and why the first.
+func (l *FailureList) RetryAll() (retried int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		var errs []error
+		total := 0
+		for _, list := range lists {
+			n, err := s.RetryAll(c, list, time.Now(), l.whole)
+			total += n
+			errs = append(errs, err)
+			if c.Err() != nil {
+				break
+			}
+		}
+		return total, errors.Join(errs...)
+	})
+}
+
+// Remove removes a listed failure: exactly this record, wherever others have
+// moved it. It returns ErrNoFailure where the record is not there any more.
+func (l *FailureList) Remove(f Failure) error {
+	if f.record.List == "" {
+		return errUnlisted
+	}
+	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return s.RemoveFailure(c, f.record) })
+}
+
+// Clear removes all failures. Their jobs are gone for good.
+func (l *FailureList) Clear() error {
+	_, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
+		return struct{}{}, s.ClearFailures(c, lists...)
+	})
+	return err
+}
+
+// ClearRetried removes the failures that have been retried and returns how many
+// these were.
+func (l *FailureList) ClearRetried() (removed int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		total := 0
+		for _, list := range lists {
+			n, err := s.ClearRetried(c, list)
+			total += n
+			if err != nil {
+				return total, err
+			}
+		}
+		return total, nil
+	})
+}
+
+var errUnlisted = errors.New("goworker: this failure does not come from List; only a listed one can be found again")
+
+// overLists asks something about the lists in view.
+func overLists[T any](l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
+	config, err := l.d.clientConfig()
+	if err != nil {
+		return answer, err
+	}
+	return query(l.d, func(s resque.Store, c redis.Conn) (answer T, err error) {
+		lists := []string{resque.FailedList}
+		if l.queue != "" {
+			lists = []string{resque.FailureListOf(l.queue)}
+		} else if config.multiQueueFailures {
+			if lists, err = s.FailureLists(c); err != nil {
+				return answer, err
+			}
+		}
+		return ask(s, c, lists)
+	})
+}

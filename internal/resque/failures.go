@@ -1,0 +1,314 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	retryScript  = script("retry")
+	removeScript = script("remove")
+)
+
+// FailedList is the name of the list all failures go to, unless each queue has
+// its own.
+const FailedList = "failed"
+
+// failurePage is how many records are read, and how many removed, at a time.
+const failurePage = 100
+
+// ErrNoFailure is returned for a failure record that is not in its list any
+// more: somebody else has removed, cleared or retried it.
+var ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
+
+// FailureListOf is the name of the list that failures of a queue go to where
+// each queue has its own.
+func FailureListOf(queue string) string { return queue + "_failed" }
+
+// FailureRecord is one element of a failure list: where it was read, and its
+// bytes, by which it is found again when others have moved it.
+type FailureRecord struct {
+	List  string
+	Index int64
+	Raw   []byte
+
+	Failure Failure
+	Err     error // why Raw is not a failure record; Failure is zero then
+}
+
+// FailureLists returns the names of all failure lists of the backend with a list
+// for each queue, sorted. The common list is among them: what failed before the
+// backend was chosen is there.
+func (s Store) FailureLists(c redis.Conn) ([]string, error) {
+	names, err := redis.Strings(c.Do("SMEMBERS", s.failedQueues()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the set of failure lists: %w", explain(err))
+	}
+	return failureLists(names), nil
+}
+
+func failureLists(names []string) []string {
+	names = append(names, FailedList)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// FailureCount returns how many failures are in the lists.
+func (s Store) FailureCount(c redis.Conn, lists ...string) (int64, error) {
+	lengths, err := s.failureLengths(c, lists)
+	var total int64
+	for _, n := range lengths {
+		total += n
+	}
+	return total, err
+}
+
+func (s Store) failureLengths(c redis.Conn, lists []string) ([]int64, error) {
+	b := batch{c: c}
+	for _, list := range lists {
+		b.send("LLEN", s.list(list))
+	}
+	replies, err := b.receive()
+	if err != nil {
+		return nil, fmt.Errorf("counting failures: %w", err)
+	}
+	lengths := make([]int64, len(lists))
+	for i, reply := range replies {
+		if lengths[i], err = redis.Int64(answer(reply)); err != nil {
+			return nil, fmt.Errorf("counting failures in list %s: %w", lists[i], explain(err))
+		}
+	}
+	return lengths, nil
+}
+
+// Failures returns at most count failures from position start on, the oldest
+// being 0. Several lists are read as if each continued the one before. A
+// negative start counts from the end, a negative count means all that follow.
+//
+// The blank element that a Ruby process leaves where it died removing a record
+// is not returned, though it takes a position.
+func (s Store) Failures(c redis.Conn, lists []string, start, count int64) ([]FailureRecord, error) {
+	lengths, err := s.failureLengths(c, lists)
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	for _, n := range lengths {
+		total += n
+	}
+	if start < 0 {
+		start = max(0, total+start)
+	}
+	if count < 0 || count > total-start {
+		count = total - start
+	}
+	var records []FailureRecord
+	for i, length := range lengths {
+		if n := min(length-start, count); n > 0 {
+			page, err := s.failurePage(c, lists[i], start, n)
+			if err != nil {
+				return nil, err
+			}
+			records = append(records, page...)
+			count -= n
+		}
+		start = max(0, start-length)
+	}
+	return records, nil
+}
+
+func (s Store) failurePage(c redis.Conn, list string, start, count int64) ([]FailureRecord, error) {
+	raws, err := redis.ByteSlices(c.Do("LRANGE", s.list(list), start, start+count-1))
+	if err != nil {
+		return nil, fmt.Errorf("reading failure list %s: %w", list, explain(err))
+	}
+	records := make([]FailureRecord, 0, len(raws))
+	for i, raw := range raws {
+		if len(raw) == 0 {
+			continue
+		}
+		r := FailureRecord{List: list, Index: start + int64(i), Raw: raw}
+		r.Failure, r.Err = ParseFailure(raw)
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// Retry puts the job of a failure back at the tail of its queue and marks the
+// record with retried_at. The record stays, as Resque has it. The queue gets
+// class and args only, as from Ruby, or, to keep an id or whatever else the
+// payload holds, the whole payload.
+//
+// Whoever retries the same record twice has read it anew in between: the second
+// of two at a time gets ErrNoFailure.
+func (s Store) Retry(c redis.Conn, r FailureRecord, at time.Time, whole bool) error {
+	a, err := s.retry(r, at, whole)
+	if err != nil {
+		return fmt.Errorf("retrying a failure of list %s: %w", r.List, err)
+	}
+	found, err := redis.Bool(a.do(c, retryScript))
+	if err == nil && !found {
+		err = ErrNoFailure
+	}
+	if err != nil {
+		return fmt.Errorf("retrying a failure of list %s: %w", r.List, explain(err))
+	}
+	return nil
+}
+
+func (s Store) retry(r FailureRecord, at time.Time, whole bool) (a call, err error) {
+	if r.Err != nil {
+		return a, fmt.Errorf("the record cannot be read: %w", r.Err)
+	}
+	if r.Failure.Queue == "" {
+		return a, errors.New("the record names no queue; push its job yourself")
+	}
+	payload, err := retryPayload(r.Failure.Payload, whole)
+	if err != nil {
+		return a, err
+	}
+	marked, err := markRetried(r.Raw, FailedAt(at))
+	if err != nil {
+		return a, err
+	}
+	a.key(s.list(r.List))
+	a.key(s.queues())
+	a.key(s.queue(r.Failure.Queue))
+	a.arg(r.Index, r.Raw, marked, r.Failure.Queue, payload)
+	return a, nil
+}
+
+// RetryAll retries, oldest first, every failure that is in the list now and has
+// not been retried yet, and returns how many it did. Records that cannot be
+// retried do not keep it from the others; the error tells how many and why.
+func (s Store) RetryAll(c redis.Conn, list string, at time.Time, whole bool) (int, error) {
+	total, err := s.FailureCount(c, list)
+	if err != nil {
+		return 0, err
+	}
+	retried, refused := 0, 0
+	var first error
+	for start := int64(0); start < total; start += failurePage {
+		records, err := s.failurePage(c, list, start, min(failurePage, total-start))
+		if err != nil {
+			return retried, err
+		}
+		done, errs, err := s.retryPage(c, records, at, whole)
+		retried += done
+		if err != nil {
+			return retried, fmt.Errorf("retrying the failures of list %s: %w", list, err)
+		}
+		if refused += len(errs); first == nil && len(errs) > 0 {
+			first = errs[0]
+		}
+		if i := slices.IndexFunc(errs, hopeless); i >= 0 {
+			return retried, fmt.Errorf("retrying the failures of list %s: %w", list, explain(errs[i]))
+		}
+	}
+	if first != nil {
+		return retried, fmt.Errorf("%s of list %s could not be retried, the first because: %w",
+			plural(refused, "failure"), list, explain(first))
+	}
+	return retried, nil
+}
+
+// retryPage retries the records of a page in one round trip, each by itself.
+func (s Store) retryPage(c redis.Conn, records []FailureRecord, at time.Time, whole bool) (done int, errs []error, err error) {
+	b := batch{c: c}
+	for _, r := range records {
+		if r.Failure.RetriedAt != "" {
+			continue
+		}
+		a, err := s.retry(r, at, whole)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		b.eval(retryScript, a)
+	}
+	replies, err := b.receive()
+	for _, reply := range replies {
+		if found, refused := redis.Bool(answer(reply)); refused != nil {
+			errs = append(errs, refused)
+		} else if found {
+			done++
+		}
+	}
+	return done, errs, err
+}
+
+// hopeless tells whether the next record would be refused as this one was: the
+// reason is Redis, not the record or its queue.
+func hopeless(err error) bool {
+	_, refused := err.(redis.Error)
+	return refused && !isWrongType(err)
+}
+
+// RemoveFailure removes exactly this record.
+func (s Store) RemoveFailure(c redis.Conn, r FailureRecord) error {
+	n, err := s.removeFailures(c, r.List, []FailureRecord{r})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("removing a failure of list %s: %w", r.List, ErrNoFailure)
+	}
+	return err
+}
+
+func (s Store) removeFailures(c redis.Conn, list string, records []FailureRecord) (int, error) {
+	var a call
+	a.key(s.list(list))
+	for _, r := range records {
+		a.arg(r.Index, r.Raw)
+	}
+	n, err := redis.Int(a.do(c, removeScript))
+	if err != nil {
+		return 0, fmt.Errorf("removing %s of list %s: %w", plural(len(records), "failure"), list, explain(err))
+	}
+	return n, nil
+}
+
+// ClearFailures removes all failures of the lists.
+func (s Store) ClearFailures(c redis.Conn, lists ...string) error {
+	keys := redis.Args{}
+	for _, list := range lists {
+		keys = keys.Add(s.list(list))
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if _, err := c.Do("DEL", keys...); err != nil {
+		return fmt.Errorf("clearing the failures: %w", explain(err))
+	}
+	return nil
+}
+
+// ClearRetried removes the failures of a list that have been retried and returns
+// how many there were. It goes from the end to the start, so that what it removes
+// does not move what it has yet to read.
+func (s Store) ClearRetried(c redis.Conn, list string) (int, error) {
+	end, err := s.FailureCount(c, list)
+	if err != nil {
+		return 0, err
+	}
+	removed := 0
+	for end > 0 {
+		start := max(0, end-failurePage)
+		records, err := s.failurePage(c, list, start, end-start)
+		if err != nil {
+			return removed, err
+		}
+		records = slices.DeleteFunc(records, func(r FailureRecord) bool { return r.Failure.RetriedAt == "" })
+		if len(records) > 0 {
+			n, err := s.removeFailures(c, list, records)
+			if err != nil {
+				return removed, err
+			}
+			removed += n
+		}
+		end = start
+	}
+	return removed, nil
+}

@@ -1,0 +1,116 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Info is what Resque.info tells, as far as it stands in Redis.
+type Info struct {
+	Pending   int64 // jobs waiting in all queues
+	Processed int64 // jobs ever run, failed ones included
+	Failed    int64 // failures in the list now, not ever
+	Workers   int
+	Working   int
+	Queues    []QueueInfo // sorted by name
+}
+
+// QueueInfo is a queue and how many jobs wait in it.
+type QueueInfo struct {
+	Name string
+	Size int64
+}
+
+// Info counts in two round trips: the names, then what stands behind them. With
+// multiQueue the failures of all failure lists are counted. A queue whose key is
+// no list counts as empty: it must not keep an operator from seeing the others.
+func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
+	queues, workers, lists, processed, err := s.names(c, multiQueue)
+	if err != nil {
+		return Info{}, fmt.Errorf("reading the counts: %w", explain(err))
+	}
+	b := batch{c: c}
+	for _, q := range queues {
+		b.send("LLEN", s.queue(q))
+	}
+	for _, list := range lists {
+		b.send("LLEN", s.list(list))
+	}
+	b.askWorkers(workers, func(id string) []any { return []any{s.worker(id)} })
+	replies, err := b.receive()
+	if err != nil {
+		return Info{}, fmt.Errorf("reading the counts: %w", err)
+	}
+
+	info := Info{Processed: processed, Workers: len(workers)}
+	for i, q := range queues {
+		n, err := redis.Int64(answer(replies[i]))
+		if err != nil && !isWrongType(err) {
+			return Info{}, fmt.Errorf("reading the size of queue %s: %w", q, explain(err))
+		}
+		info.Queues = append(info.Queues, QueueInfo{q, n})
+		info.Pending += n
+	}
+	replies = replies[len(queues):]
+	for i, list := range lists {
+		n, err := redis.Int64(answer(replies[i]))
+		if err != nil {
+			return Info{}, fmt.Errorf("counting failures in list %s: %w", list, explain(err))
+		}
+		info.Failed += n
+	}
+	values, err := workerValues(replies[len(lists):])
+	for _, v := range values {
+		if len(v) > 0 {
+			info.Working++
+		}
+	}
+	return info, err
+}
+
+// names reads the names that Info counts behind, sorted, and the one counter.
+func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, processed int64, err error) {
+	b := batch{c: c}
+	b.send("SMEMBERS", s.queues())
+	b.send("SMEMBERS", s.workers())
+	b.send("GET", s.stat("processed"))
+	if multiQueue {
+		b.send("SMEMBERS", s.failedQueues())
+	}
+	replies, err := b.receive()
+	if err != nil {
+		return nil, nil, nil, 0, err
+	}
+	for _, reply := range replies {
+		if _, err := answer(reply); err != nil {
+			return nil, nil, nil, 0, err
+		}
+	}
+	queues, _ = redis.Strings(replies[0], nil)
+	workers, _ = redis.Strings(replies[1], nil)
+	count, _ := redis.Bytes(replies[2], nil)
+	if multiQueue {
+		lists, _ = redis.Strings(replies[3], nil)
+	}
+	slices.Sort(queues)
+	return queues, workers, failureLists(lists), number(count), nil
+}
+
+// StatsText is the text of resque-web's /stats.txt: lines without one that ends
+// the last. Ruby lists the queues as Redis happens to; here they are sorted.
+func (i Info) StatsText() string {
+	lines := []string{
+		fmt.Sprintf("resque.pending=%d", i.Pending),
+		fmt.Sprintf("resque.processed+=%d", i.Processed),
+		fmt.Sprintf("resque.failed+=%d", i.Failed),
+		fmt.Sprintf("resque.workers=%d", i.Workers),
+		fmt.Sprintf("resque.working=%d", i.Working),
+	}
+	for _, q := range i.Queues {
+		lines = append(lines, fmt.Sprintf("queues.%s=%d", q.Name, q.Size))
+	}
+	return strings.Join(lines, "\n")
+}
