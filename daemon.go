@@ -370,9 +370,7 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 	if _, err := sortParts(all); err != nil {
 		return nil, err
 	}
-	for _, name := range outliving(all, "lease", "records", "workers", "poller") {
-		all[2].Requires = append(all[2].Requires, name)
-	}
+	all[2].Requires = append(all[2].Requires, outliving(all, "lease", "records", "workers", "poller")...)
 	return sortParts(all)
 }
 

@@ -196,6 +196,14 @@ func decodeAny(raw []byte, useNumber bool) (any, error) {
 	case "false":
 		return false, nil
 	}
+	if len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
+		if useNumber {
+			return json.Number(raw), nil
+		}
+		if f, err := strconv.ParseFloat(string(raw), 64); err == nil {
+			return f, nil
+		}
+	}
 	var v any
 	err := decodeJSON(raw, reflect.ValueOf(&v).Elem(), useNumber)
 	return v, err

@@ -59,6 +59,7 @@ type poller struct {
 	finished []outcome
 	asked    []func() // run by the poller's goroutine
 
+	collected []outcome // the other of two buffers that take turns as finished
 	link      *link
 	linking   bool
 	retry     backoff
@@ -224,13 +225,15 @@ func (p *poller) done() bool {
 func (p *poller) collect() {
 	p.mu.Lock()
 	finished, asked := p.finished, p.asked
-	p.finished, p.asked = nil, nil
+	p.finished, p.asked = p.collected[:0], nil
 	p.mu.Unlock()
 	for _, o := range finished {
 		p.busy--
 		p.pace.ran(o.ran)
 		p.settle(o)
 	}
+	clear(finished)
+	p.collected = finished
 	for _, f := range asked {
 		f()
 	}
@@ -478,8 +481,10 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	if r.Suspects {
 		deaths = p.deaths(r.Jobs, now)
 	}
+	tasks := make([]task, len(r.Jobs)) // one allocation for all of them
 	for i, j := range r.Jobs {
-		t := &task{Reserved: j, session: p.session, reserved: now}
+		t := &tasks[i]
+		t.Reserved, t.session, t.reserved = j, p.session, now
 		p.last = j.Ticket
 		p.held[j.Ticket] = t
 		if deaths != nil {

@@ -17,7 +17,7 @@ const (
 	MaxExchangeBytes = 4 << 20
 )
 
-var exchangeScript = script("exchange")
+var exchangeScript, exchangeText = script("exchange"), scriptText("exchange")
 
 // Reserved is a job that lies in a process's in-flight record.
 type Reserved struct {
@@ -116,7 +116,7 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
-	if err := exchangeScript.SendHash(c, s.exchangeArgs(x)...); err != nil {
+	if err := c.Send("EVALSHA", s.exchangeArgs(x, exchangeScript.Hash())...); err != nil {
 		return err
 	}
 	return c.Flush()
@@ -136,7 +136,7 @@ func (s Store) Receive(c redis.Conn, x *Exchange) (Exchanged, error) {
 				return Exchanged{}, err
 			}
 		}
-		if err := exchangeScript.Send(c, s.exchangeArgs(x)...); err != nil {
+		if err := c.Send("EVAL", s.exchangeArgs(x, exchangeText)...); err != nil {
 			return Exchanged{}, err
 		}
 		if err := c.Flush(); err != nil {
@@ -155,10 +155,15 @@ func isNoScript(err error) bool {
 	return errors.As(err, &e) && strings.HasPrefix(string(e), "NOSCRIPT ")
 }
 
-func (s Store) exchangeArgs(x *Exchange) []any {
-	var c call
-	c.keys = make([]any, 0, 11+len(x.Asks)+len(x.Failed)+len(x.Back))
-	c.argv = make([]any, 0, 13+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+3*len(x.Asks))
+// exchangeArgs are the arguments of EVALSHA or EVAL, led by the script. It is the
+// hot path's one list, so its size is known beforehand.
+func (s Store) exchangeArgs(x *Exchange, script string) []any {
+	keys := 10 + len(x.Asks) + len(x.Failed) + len(x.Back)
+	c := call{
+		keys: make([]any, 2, 15+keys+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
+		argv: make([]any, 0, 13+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
+	}
+	c.before = 2
 	c.key(s.inflight(x.Process))
 	c.key(s.process(x.Process))
 	c.key(s.processes())
@@ -193,7 +198,8 @@ func (s Store) exchangeArgs(x *Exchange) []any {
 	for _, a := range x.Asks {
 		c.arg(c.key(s.queue(a.Queue)), recordPrefix(a.Queue), a.Quota)
 	}
-	return c.args()
+	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
+	return append(c.keys, c.argv...)
 }
 
 // failureList names the list a failure of the queue goes to, and its member in

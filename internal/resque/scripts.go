@@ -12,25 +12,28 @@ var scriptFiles embed.FS
 
 // script loads one Lua file. The number of keys is given with each call, since
 // most scripts take a list of queues.
-func script(name string) *redis.Script {
+func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
+
+func scriptText(name string) string {
 	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
 		panic(fmt.Sprintf("resque: script %s.lua is not embedded: %v", name, err))
 	}
-	return redis.NewScript(-1, string(text))
+	return string(text)
 }
 
 // call collects the arguments of one script call: keys first, then values.
 // Keys are numbered as Lua numbers them, from 1, so that a script's ARGV can
 // point at one of its KEYS.
 type call struct {
-	keys []any
-	argv []any
+	keys   []any
+	argv   []any
+	before int // what stands in keys before the first one
 }
 
 func (c *call) key(name string) int {
 	c.keys = append(c.keys, name)
-	return len(c.keys)
+	return len(c.keys) - c.before
 }
 
 func (c *call) arg(v ...any) { c.argv = append(c.argv, v...) }
