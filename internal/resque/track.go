@@ -48,8 +48,9 @@ func (s Store) Track(conn, wake redis.Conn) error {
 		return fmt.Errorf("no message came when a watched key changed: %w", err)
 	}
 	// From here on without the changes this connection makes itself.
-	for _, command := range [][]any{{"TRACKING", "OFF"}, {"TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"}} {
-		if _, err := conn.Do("CLIENT", command...); err != nil {
+	for _, command := range [][]any{{"DEL", probe}, {"CLIENT", "TRACKING", "OFF"},
+		{"CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"}} {
+		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
 			return err
 		}
 	}
