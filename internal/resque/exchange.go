@@ -274,7 +274,7 @@ func parseRecord(value []byte) (queue string, payload []byte, ok bool) {
 	digits, _, found := strings.Cut(string(value[:min(len(value), 12)]), ":")
 	n, err := strconv.Atoi(digits)
 	start := len(digits) + 1
-	if !found || err != nil || n < 0 || n > len(value)-start {
+	if !found || err != nil || n < 0 || n > len(value)-start || strconv.Itoa(n) != digits {
 		return "", nil, false
 	}
 	return string(value[start : start+n]), value[start+n:], true

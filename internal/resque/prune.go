@@ -82,7 +82,7 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 		}
 	}
 	list, member := s.failureList(queue, multiQueue)
-	if record == nil {
+	if queue == "" { // "_failed" would be the list of no queue
 		list, member = s.failed(), ""
 	}
 	var a call

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,8 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 	if err != nil && err != redis.ErrNil {
 		return total, fmt.Errorf("reading the record of process %s: %w", dead.ID, err)
 	}
-	r := recovery{Store: s, dead: dead, limit: limit, now: now, multiQueue: multiQueue, running: parseHanded(handed)}
+	r := recovery{Store: s, dead: dead, limit: limit, now: now, multiQueue: multiQueue, running: parseHanded(handed),
+		over: make(map[string]bool)}
 	tickets := parseTickets(keys)
 	slices.Reverse(tickets)
 	for chunk := range slices.Chunk(tickets, recoverChunk) {
@@ -70,7 +72,11 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 			return total, err
 		}
 	}
-	return total, nil
+	if len(r.over) == 0 || len(total.Refused) > 0 {
+		return total, nil
+	}
+	_, err = c.Do("HDEL", redis.Args{}.Add(s.recovered()).AddFlat(slices.Collect(maps.Keys(r.over)))...)
+	return total, err
 }
 
 type recovery struct {
@@ -80,11 +86,13 @@ type recovery struct {
 	now        time.Time
 	multiQueue bool
 	running    func(ticket int64) bool
+	over       map[string]bool // digests that passed the limit: forgotten once all jobs are filed
 }
 
 // move moves a piece, highest ticket first, so that each LPUSH puts a job in
 // front of those reserved after it. A job whose count somebody else changed
-// between the reading and the script stays; it is tried again at once.
+// between the reading and the script stays; it is tried again at once. Jobs of the
+// same bytes share a count, and one death of their process raises it by one.
 func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 	for range 3 {
 		jobs, err := r.ReadReserved(c, r.dead.ID, tickets)
@@ -102,45 +110,55 @@ func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 		a.key(r.queues())
 		a.key(r.failedQueues())
 		a.arg(r.dead.ID)
-		failed := 0
+		latest := make(map[string]Deaths, len(jobs))
 		for i, j := range jobs {
-			if r.add(&a, j, deaths[i]) {
-				failed++
+			d, ok := latest[deaths[i].digest]
+			if !ok {
+				d = deaths[i]
 			}
+			latest[d.digest] = r.add(&a, j, d)
 		}
 		reply, err := redis.Values(a.do(c, recoverScript))
 		if err != nil {
 			return fmt.Errorf("recovering the jobs of process %s: %w", r.dead.ID, err)
 		}
-		moved, _ := redis.Int(reply[0], nil)
-		for _, e := range reply[1:] {
+		moved, err := redis.Ints(reply[:2], nil)
+		if err != nil {
+			return err
+		}
+		for _, e := range reply[2:] {
 			text, _ := redis.String(e, nil)
 			total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %s", r.dead.ID, text))
 		}
-		total.Failed += failed
-		total.Requeued += moved - failed
-		if moved+len(reply)-1 == len(jobs) {
+		total.Requeued += moved[0]
+		total.Failed += moved[1]
+		if moved[0]+moved[1]+len(reply)-2 == len(jobs) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// add appends one job to the call and reports whether it is to be filed as failed.
-func (r recovery) add(a *call, j Reserved, d Deaths) (fail bool) {
+// add appends one job to the call and returns its count as it stands afterwards.
+func (r recovery) add(a *call, j Reserved, d Deaths) Deaths {
 	if !r.running(j.Ticket) {
 		a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), "", "", "")
-		return false
+		return d
 	}
-	found := d.Count + 1
-	if r.limit > 0 && found > r.limit {
+	was := d.raw
+	if d.last != r.dead.ID {
+		d.Count++
+		d.last = r.dead.ID
+		d.raw = fmt.Sprintf("%d %d %s", d.Count, r.now.UnixMilli(), d.last)
+	}
+	if r.limit > 0 && d.Count > r.limit {
 		list, member := r.failureList(j.Queue, r.multiQueue)
-		a.arg(j.Ticket, "fail", a.key(list), member, r.failure(j, found).Encode(), d.digest, d.raw, "")
-		return true
+		a.arg(j.Ticket, "fail", a.key(list), member, r.failure(j, d.Count).Encode(), d.digest, was, d.raw)
+		r.over[d.digest] = true
+		return d
 	}
-	count := fmt.Sprintf("%d %d", found, r.now.UnixMilli())
-	a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, d.raw, count)
-	return false
+	a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, was, d.raw)
+	return d
 }
 
 func (r recovery) failure(j Reserved, found int) Failure {
@@ -181,6 +199,7 @@ func digests(jobs []Reserved) []string {
 type Deaths struct {
 	Count int
 
+	last        string // the process it was found in last
 	digest, raw string
 }
 
@@ -196,19 +215,22 @@ func (s Store) Deaths(c redis.Conn, digests []string, now time.Time) ([]Deaths, 
 	}
 	deaths := make([]Deaths, len(digests))
 	for i, d := range digests {
-		deaths[i] = Deaths{Count: deathCount(raw[i], now), digest: d, raw: raw[i]}
+		deaths[i] = parseDeaths(raw[i], now)
+		deaths[i].digest = d
 	}
 	return deaths, nil
 }
 
-func deathCount(raw string, now time.Time) int {
-	count, at, _ := strings.Cut(raw, " ")
+// parseDeaths reads "count milliseconds process".
+func parseDeaths(raw string, now time.Time) Deaths {
+	count, rest, _ := strings.Cut(raw, " ")
+	at, last, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
 	ms, err2 := strconv.ParseInt(at, 10, 64)
 	if err != nil || err2 != nil || now.Sub(time.UnixMilli(ms)) > deathsAge {
-		return 0
+		return Deaths{raw: raw}
 	}
-	return n
+	return Deaths{Count: n, last: last, raw: raw}
 }
 
 // ForgetDeaths removes the counts that are older than a day.
@@ -219,7 +241,7 @@ func (s Store) ForgetDeaths(c redis.Conn, now time.Time) error {
 	}
 	old := redis.Args{}.Add(s.recovered())
 	for digest, raw := range all {
-		if deathCount(raw, now) == 0 {
+		if parseDeaths(raw, now).Count == 0 {
 			old = old.Add(digest)
 		}
 	}

@@ -1,7 +1,6 @@
 package resque
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -131,17 +130,12 @@ type Work struct {
 // Encode returns the value of worker:<id>. Ruby's three fields come first and in
 // its order; it ignores the fourth, without which node-resque throws.
 func (w Work) Encode() []byte {
-	b, err := json.Marshal(w.Queue)
-	if err != nil {
-		b = []byte(`""`)
-	}
-	out := append([]byte(`{"queue":`), b...)
+	out := appendText([]byte(`{"queue":`), w.Queue)
 	out = append(out, `,"run_at":"`...)
 	out = w.RunAt.UTC().AppendFormat(out, runAtLayout)
 	out = append(out, `","payload":`...)
 	out = append(out, safePayload(w.Payload)...)
-	b, _ = json.Marshal(w.Worker)
-	out = append(append(out, `,"worker":`...), b...)
+	out = appendText(append(out, `,"worker":`...), w.Worker)
 	return append(out, '}')
 }
 

@@ -66,7 +66,10 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 	if err != nil {
 		return nil, false, err
 	}
-	kind, _ := redis.String(reply[0], nil)
+	kind := ""
+	if len(reply) > 0 {
+		kind, _ = redis.String(reply[0], nil)
+	}
 	if kind == "pong" {
 		return nil, false, nil
 	}

@@ -65,24 +65,27 @@ local function take(ask, limit)
     local n = math.min(limit, room, chunk)
     local got = try(ask.key, 'LPOP', n) or {}
     for _, payload in ipairs(got) do
-      ticket = ticket + 1
-      fields[#fields + 1] = ticket
-      fields[#fields + 1] = ask.prefix .. payload
-      ask[#ask + 1] = payload
+      ask.jobs[#ask.jobs + 1] = payload
       left, largest = left - #payload, math.max(largest, #payload)
     end
-    if #got < n then ask.dry = true; empty[#empty + 1] = ask[1] end
+    if #got < n then ask.dry = true; empty[#empty + 1] = ask.jobs[1] end
     limit, room = limit - #got, left > 0 and room - #got or 0
-    chunk = math.max(1, math.min(chunk * 4, math.floor(left / largest)))
+    chunk = math.max(1, math.min(chunk * 4, 64, math.floor(left / largest)))
   end
 end
-for i = 1, number() do asks[i] = {i, key = number(), prefix = arg(), quota = number()} end
+for i = 1, number() do asks[i] = {jobs = {i}, key = number(), prefix = arg(), quota = number()} end
 local paused = try(7, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if not paused and not fenced then
   for _, ask in ipairs(asks) do take(ask, ask.quota) end
   for _, ask in ipairs(asks) do take(ask, room) end
-  for _, ask in ipairs(asks) do if #ask > 1 then jobs[#jobs + 1] = ask end end
+  for _, ask in ipairs(asks) do -- tickets rise in the order of the answer
+    if #ask.jobs > 1 then jobs[#jobs + 1] = ask.jobs end
+    for i = 2, #ask.jobs do
+      ticket = ticket + 1
+      fields[#fields + 1] = ticket; fields[#fields + 1] = ask.prefix .. ask.jobs[i]
+    end
+  end
   if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
 end
 if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end

@@ -10,7 +10,7 @@ local k = KEYS[1]
 local tries = {
   {'HDEL', k, ''}, {'DEL', k}, {'EXISTS', k}, {'TIME'},
   {'RPUSH', k, '1'}, {'LPUSH', k, '2'}, {'LLEN', k}, {'LRANGE', k, 0, 0}, {'LINDEX', k, 0}, {'LPOS', k, '1'},
-  {'LSET', k, 0, '3'}, {'LREM', k, 0, '1'}, {'LPOP', k, 9}, {'DEL', k},
+  {'LSET', k, 0, '3'}, {'LREM', k, 0, '1'}, {'LTRIM', k, 0, -1}, {'LPOP', k, 9}, {'DEL', k},
   {'HSET', k, 'a', '1'}, {'HSETNX', k, 'b', '1'}, {'HINCRBY', k, 'a', 1}, {'HGET', k, 'a'}, {'HEXISTS', k, 'a'},
   {'HLEN', k}, {'HKEYS', k}, {'DEL', k},
   {'ZADD', k, 1, 'a'}, {'ZSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, 0, 0}, {'ZREM', k, 'a'}, {'DEL', k},
@@ -19,6 +19,9 @@ local tries = {
 }
 for _, try in ipairs(tries) do
   local reply = refused(unpack(try))
-  if reply then return reply end
+  if reply then
+    redis.pcall('DEL', k)
+    return reply
+  end
 end
 return {}

@@ -9,6 +9,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 if (redis.call('GET', KEYS[2]) or '') ~= ARGV[3] then return 0 end
 redis.call('SCARD', KEYS[3])
 redis.call('LLEN', KEYS[7])
+if ARGV[5] ~= '' then redis.call('SCARD', KEYS[8]) end
 redis.call('DEL', KEYS[4])
 if ARGV[4] ~= '' then redis.call('RPUSH', KEYS[7], ARGV[4]) end
 if ARGV[5] ~= '' then redis.call('SADD', KEYS[8], ARGV[5]) end

@@ -5,13 +5,14 @@
 --       then queues and failure lists
 -- ARGV  process, then for each job, highest ticket first: ticket, 'queue' or 'fail', key,
 --       member of queues or failed_queues or '', prefix length or failure record,
---       digest or '', count as it was read or '', count to set or ''
--- Returns {jobs moved, error…}. A job whose count has changed since is left for the next call.
+--       digest or '', count as it was read or '', count to set
+-- Returns {jobs requeued, jobs filed, error…}. A job whose count has changed since is left
+-- for the next call.
 redis.call('HLEN', KEYS[1])
 redis.call('HLEN', KEYS[3])
-if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or '0') >= 0 then return {0} end
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or '0') >= 0 then return {0, 0} end
 redis.call('HDEL', KEYS[1], '')
-local reply = {0}
+local reply = {0, 0}
 for at = 2, #ARGV, 8 do
   local ticket, where, key, name, what, digest, was, count = unpack(ARGV, at, at + 7)
   local value = redis.call('HGET', KEYS[1], ticket)
@@ -23,10 +24,10 @@ for at = 2, #ARGV, 8 do
       reply[#reply + 1] = KEYS[tonumber(key)] .. ': ' .. put.err
     else
       if name ~= '' then redis.pcall('SADD', KEYS[queue and 4 or 5], name) end
-      if digest ~= '' and count ~= '' then redis.call('HSET', KEYS[3], digest, count)
-      elseif digest ~= '' then redis.call('HDEL', KEYS[3], digest) end
+      if digest ~= '' then redis.call('HSET', KEYS[3], digest, count) end
       redis.call('HDEL', KEYS[1], ticket)
-      reply[1] = reply[1] + 1
+      local n = queue and 1 or 2
+      reply[n] = reply[n] + 1
     end
   end
 end

@@ -1,0 +1,112 @@
+package goworker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/embedded"
+)
+
+// demo is a daemon on an in-process Redis that ends when its queues are empty.
+func demo() *goworker.Daemon {
+	d := goworker.New(goworker.WorkerSettings{
+		URI:            "embedded:",
+		Queues:         []string{"mail"},
+		Concurrency:    1,
+		ExitOnComplete: true,
+		Logger:         slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	d.RegisterDialer("embedded", embedded.Open)
+	return d
+}
+
+func Example() {
+	d := demo() // on a real Redis: goworker.New(goworker.WorkerSettings{URI: …}), or no Daemon at all
+	defer d.Close()
+
+	d.Register("Greet", func(ctx context.Context, name string, times int) error {
+		for range times {
+			fmt.Println("hello", name)
+		}
+		return nil
+	})
+	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada", 2}}}); err != nil {
+		fmt.Println(err)
+	}
+	if err := d.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// hello Ada
+	// hello Ada
+}
+
+func ExampleDaemon_Failures() {
+	d := demo()
+	defer d.Close()
+
+	up := false
+	d.Register("Charge", func(cents int) error {
+		if !up {
+			return errors.New("the bank is closed")
+		}
+		fmt.Println("charged", cents)
+		return nil
+	})
+	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Charge", Args: []any{995}}})
+	_ = d.Run(context.Background())
+
+	failures, _ := d.Failures().List(0, 10)
+	for _, f := range failures {
+		fmt.Println(f.Class, "failed:", f.Error)
+	}
+	up = true
+	n, _ := d.Failures().RetryAll()
+	fmt.Println(n, "retried")
+	_ = d.Run(context.Background())
+	// Output:
+	// Charge failed: the bank is closed
+	// 1 retried
+	// charged 995
+}
+
+func ExampleDaemon_Use() {
+	d := demo()
+	defer d.Close()
+
+	d.Use(func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, job *goworker.Delivery) error {
+			fmt.Println("before", job.Class)
+			defer fmt.Println("after", job.Class)
+			return next.Perform(ctx, job)
+		})
+	})
+	d.Register("Noop", func() {})
+	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Noop"}})
+	_ = d.Run(context.Background())
+	// Output:
+	// before Noop
+	// after Noop
+}
+
+func ExampleDaemon_AddPart() {
+	d := demo()
+	defer d.Close()
+
+	d.AddPart(goworker.Part{
+		Name:  "database",
+		Start: func(context.Context) error { fmt.Println("database up"); return nil },
+		Stop:  func(context.Context) error { fmt.Println("database down"); return nil },
+	})
+	d.Register("Report", func() { fmt.Println("reporting") })
+	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Report"}})
+	_ = d.Run(context.Background())
+	// Output:
+	// database up
+	// reporting
+	// database down
+}

@@ -1,0 +1,259 @@
+package resque
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEnter(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	before, err := w.s.Now(w.c)
+	w.must(err)
+	m := w.enter("p")
+	after, err := w.s.Now(w.c)
+	w.must(err)
+	expiry, err := strconv.ParseInt(m.lease(), 10, 64)
+	if at := time.UnixMilli(expiry).Add(-lease); err != nil || at.Before(before.Truncate(time.Millisecond)) || at.After(after) {
+		t.Errorf("the lease %q is not %v from between %v and %v", m.lease(), lease, before, after)
+	}
+	w.same("keys", map[string]any{
+		"resque:go:processes": map[string]float64{"p": float64(expiry)},
+		"resque:go:process:p": map[string]string{
+			"epoch": "1", "host": "web-1", "pid": "42", "version": "1.0.0", "queues": "high,low", "concurrency": "2",
+			"started": "2026-11-21 12:00:00 +0000", "id_head": "p.go:42-", "id_queues": "high,low",
+		},
+		"resque:workers:heartbeat": map[string]string{"p.go:42-0:high,low": "2026-11-21T12:00:00+00:00"},
+	}, w.server.Dump(t, ""))
+
+	read, err := w.s.ReadProcess(w.c, "p")
+	w.must(err)
+	if !read.Started.Equal(noon) {
+		t.Errorf("started %v, want %v", read.Started, noon)
+	}
+	read.Started = noon
+	w.same("read back", m.Process, read)
+	missing, err := w.s.ReadProcess(w.c, "nobody")
+	w.must(err)
+	w.same("a process nobody knows", Process{ID: "nobody"}, missing)
+}
+
+// A worker id that somebody holds is not taken over, be he registered or about to be.
+func TestEnterTaken(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.enter("p")
+	second := someProcess("q")
+	second.IDHead = "p.go:42-"
+	w.unchanged("entering under a taken id", func() {
+		if err := w.s.Enter(w.c, second, lease, noon.Add(time.Hour)); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
+	})
+	w.do("SET", w.s.reaped("q"), "1")
+	w.unchanged("entering over a tombstone", func() {
+		if err := w.s.Enter(w.c, someProcess("q"), lease, noon); !errors.Is(err, ErrReaped) {
+			t.Errorf("got %v, want ErrReaped", err)
+		}
+	})
+}
+
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	m, other := w.enter("p"), w.enter("other")
+	dead := w.enter("dead")
+	dead.die()
+	before := m.lease()
+	now, leases, err := w.s.Renew(w.c, "p", 2*lease)
+	w.must(err)
+	if m.lease() <= before {
+		t.Errorf("the lease went from %s to %s", before, m.lease())
+	}
+	w.same("leases, the first to run out in front",
+		[]Lease{{"dead", "-1"}, {"other", other.lease()}, {"p", m.lease()}}, leases)
+	if redisNow, _ := w.s.Now(w.c); now.After(redisNow) || redisNow.Sub(now) > time.Minute {
+		t.Errorf("renewed at %v, now it is %v", now, redisNow)
+	}
+	// The observed value is what a fence compares, byte for byte.
+	if fenced, err := w.s.Fence(w.c, "other", leases[1].Value); err != nil || !fenced {
+		t.Errorf("fencing by the value that a renewal showed: %v, %v", fenced, err)
+	}
+}
+
+// A lease that somebody took away is not put back by renewing it.
+func TestRenewNothing(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		upset func(w *wire, m *proc)
+		want  error
+	}{
+		{"lease removed", func(w *wire, _ *proc) { w.do("ZREM", w.s.processes(), "p") }, ErrGone},
+		{"record removed", func(w *wire, _ *proc) { w.do("DEL", w.s.process("p")) }, ErrGone},
+		{"everything removed", func(w *wire, _ *proc) { w.do("FLUSHALL") }, ErrGone},
+		{"fenced", func(_ *wire, m *proc) { m.die() }, ErrReaped},
+		{"reaped", func(w *wire, m *proc) {
+			m.die()
+			_, err := w.s.Leave(w.c, "p")
+			w.must(err)
+		}, ErrReaped},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			m := w.enter("p")
+			tt.upset(w, m)
+			w.unchanged("the renewal", func() {
+				if _, _, err := w.s.Renew(w.c, "p", lease); !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A request that Redis hears after its sender gave up on it changes nothing.
+func TestResyncMakesRequestsLate(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", names("l", 15)...)
+	m := w.enter("p")
+	jobs := m.reserve(12, "low")
+	late := Exchange{Want: 3, Asks: asks("low"), Handed: "12", Done: tickets(jobs[0]), Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:3]}
+
+	epoch, held, err := w.s.Resync(w.c, "p")
+	w.must(err)
+	w.same("epoch", int64(2), epoch)
+	w.same("tickets, by number", tickets(jobs...), held)
+	w.unchanged("the late request", func() {
+		if _, err := m.try(late); !errors.Is(err, ErrStale) {
+			t.Errorf("got %v, want ErrStale", err)
+		}
+	})
+	m.epoch = epoch
+	m.turn(late)
+	w.same("stats", [2]int{2, 1}, w.stats())
+	w.same("queue", []string{"l15"}, w.queue("low"))
+}
+
+func TestResyncNothing(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	m := w.enter("p")
+	m.die()
+	if epoch, _, err := w.s.Resync(w.c, "p"); err != nil || epoch != 2 {
+		t.Errorf("a process that is being reaped may still commit, so it reads back: epoch %d, %v", epoch, err)
+	}
+	_, err := w.s.Leave(w.c, "p")
+	w.must(err)
+	for process, want := range map[string]error{"p": ErrReaped, "nobody": ErrGone} {
+		w.unchanged("the resync", func() {
+			if _, _, err := w.s.Resync(w.c, process); !errors.Is(err, want) {
+				t.Errorf("%s: got %v, want %v", process, err, want)
+			}
+		})
+	}
+}
+
+// Redis lost everything; what still runs here is put under protection again.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", names("l", 1200)...)
+	m := w.enter("p")
+	var jobs []Reserved
+	for range 3 {
+		jobs = append(jobs, m.reserve(400, "low")...)
+	}
+	want := w.record("p")
+	w.do("FLUSHALL")
+	if _, err := m.try(Exchange{Done: []int64{1}}); !errors.Is(err, ErrGone) {
+		t.Fatalf("got %v, want ErrGone", err)
+	}
+	w.must(w.s.Restore(w.c, m.Process, 7, lease, jobs, Handed(9, nil)))
+	w.same("record", want, w.record("p"))
+	w.same("handed", "9", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
+
+	if _, err := m.try(Exchange{Done: []int64{1}}); !errors.Is(err, ErrStale) {
+		t.Errorf("an exchange from before got %v, want ErrStale", err)
+	}
+	m.epoch = 7
+	if out := m.turn(Exchange{Done: tickets(jobs...)[:MaxExchangeJobs]}); out.Missing != 0 || out.Fenced {
+		t.Errorf("%+v", out)
+	}
+	w.same("stats", [2]int{MaxExchangeJobs, 0}, w.stats())
+
+	m.die()
+	w.unchanged("restoring after a fence", func() {
+		if err := w.s.Restore(w.c, m.Process, 8, lease, jobs, ""); !errors.Is(err, ErrReaped) {
+			t.Errorf("got %v, want ErrReaped", err)
+		}
+	})
+}
+
+// A process leaves no key behind; with jobs in its record it stays to be found dead.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", "l1", "l2")
+	m := w.enter("p")
+	jobs := m.reserve(2, "low")
+	w.unchanged("leaving with jobs", func() {
+		left, err := w.s.Leave(w.c, "p")
+		w.must(err)
+		w.same("left", 2, left)
+	})
+	m.turn(Exchange{Done: tickets(jobs...)})
+	left, err := w.s.Leave(w.c, "p")
+	w.must(err)
+	w.same("left", 0, left)
+	w.must(w.s.Unregister(w.c, m.WorkerIDs()))
+	w.same("keys", []string{"resque:queues", "resque:stat:processed"}, w.server.Keys(t))
+}
+
+func TestReadReserved(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", names("l", 600)...)
+	m := w.enter("p")
+	jobs := append(m.reserve(300, "low"), m.reserve(300, "low")...)
+	w.do("HDEL", w.s.inflight("p"), 3, 555)
+	read, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
+	w.must(err)
+	w.same("read", slices.DeleteFunc(jobs, func(j Reserved) bool { return j.Ticket == 3 || j.Ticket == 555 }), read)
+
+	w.do("HSET", w.s.inflight("p"), 3, "not ours")
+	if _, err := w.s.ReadReserved(w.c, "p", []int64{3}); err == nil {
+		t.Error("a value that does not name its queue was read")
+	}
+}
+
+func TestProcessWorkers(t *testing.T) {
+	t.Parallel()
+	p := Process{Concurrency: 3, IDHead: "web-1.go:42-", IDQueues: "a:b,*"}
+	if diff := cmp.Diff([]string{"web-1.go:42-0:a:b,*", "web-1.go:42-1:a:b,*", "web-1.go:42-2:a:b,*"}, p.WorkerIDs()); diff != "" {
+		t.Error(diff)
+	}
+	if got := p.WorkerName(2); got != "web-1.go:42-2" {
+		t.Errorf("worker name %q", got)
+	}
+	for id, want := range map[string]bool{
+		"web-1.go:42-0:a:b,*": true, "web-1.go:42-99:a:b,*": true,
+		"web-1.go:42-0:a": false, "web-1.go:42-x:a:b,*": false, "web-1.go:42-:a:b,*": false, "web-1.go:42:a:b,*": false,
+		"web-2.go:42-0:a:b,*": false, "": false,
+	} {
+		if p.Owns(id) != want {
+			t.Errorf("owns %q: %v, want %v", id, !want, want)
+		}
+	}
+	if (Process{}).Owns("0:") {
+		t.Error("a process without a record owns a worker")
+	}
+}
