@@ -65,3 +65,14 @@ func answer(reply any) (any, error) {
 	}
 	return reply, nil
 }
+
+// check receives all replies and returns the first error, refusals included.
+func (b *batch) check() error {
+	replies, err := b.receive()
+	for _, reply := range replies {
+		if err == nil {
+			_, err = answer(reply)
+		}
+	}
+	return err
+}

@@ -25,67 +25,28 @@ func StartedAt(t time.Time) string { return t.Format(startedLayout) }
 // idChunk is how many worker ids one command takes.
 const idChunk = 500
 
-// pipeline sends commands and returns the first error among their replies.
-// MULTI is not asked for: each command stands by itself.
-type pipeline struct {
-	c       redis.Conn
-	pending int
-	err     error
-}
-
-func (p *pipeline) send(command string, args ...any) {
-	if p.err != nil {
-		return
-	}
-	if p.err = p.c.Send(command, args...); p.err == nil {
-		p.pending++
-	}
-	if p.pending >= 1000 {
-		p.flush()
-	}
-}
-
-func (p *pipeline) flush() error {
-	if p.pending == 0 {
-		return p.err
-	}
-	if err := p.c.Flush(); err != nil && p.err == nil {
-		p.err = err
-	}
-	for ; p.pending > 0; p.pending-- {
-		if _, err := p.c.Receive(); err != nil && p.err == nil {
-			p.err = err
-		}
-		if p.c.Err() != nil {
-			p.pending = 0
-			break
-		}
-	}
-	return p.err
-}
-
 // Heartbeat tells Ruby's tools that the workers live, and registers those that
 // are not registered, be it at the start or because somebody removed them. The
 // heartbeats go first: a worker without one, seen by Ruby, would count as old.
 func (s Store) Heartbeat(c redis.Conn, ids []string, started, now time.Time) error {
-	p := pipeline{c: c}
+	b := batch{c: c}
 	at := HeartbeatAt(now)
 	for chunk := range slices.Chunk(ids, idChunk) {
 		beats := redis.Args{}.Add(s.heartbeats())
 		for _, id := range chunk {
 			beats = beats.Add(id, at)
 		}
-		p.send("HSET", beats...)
+		b.send("HSET", beats...)
 	}
 	for chunk := range slices.Chunk(ids, idChunk) {
-		p.send("SADD", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
+		b.send("SADD", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
 		since := redis.Args{}
 		for _, id := range chunk {
 			since = since.Add(s.started(id), StartedAt(started))
 		}
-		p.send("MSET", since...)
+		b.send("MSET", since...)
 	}
-	if err := p.flush(); err != nil {
+	if err := b.check(); err != nil {
 		return fmt.Errorf("registering %d workers: %w", len(ids), err)
 	}
 	return nil
@@ -93,17 +54,17 @@ func (s Store) Heartbeat(c redis.Conn, ids []string, started, now time.Time) err
 
 // Unregister removes workers and all that Ruby's tools know about them.
 func (s Store) Unregister(c redis.Conn, ids []string) error {
-	p := pipeline{c: c}
+	b := batch{c: c}
 	for chunk := range slices.Chunk(ids, idChunk) {
-		p.send("SREM", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
+		b.send("SREM", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
 		keys := redis.Args{}
 		for _, id := range chunk {
 			keys = keys.Add(s.worker(id), s.started(id), s.workerStat("processed", id), s.workerStat("failed", id))
 		}
-		p.send("DEL", keys...)
-		p.send("HDEL", redis.Args{}.Add(s.heartbeats()).AddFlat(chunk)...)
+		b.send("DEL", keys...)
+		b.send("HDEL", redis.Args{}.Add(s.heartbeats()).AddFlat(chunk)...)
 	}
-	if err := p.flush(); err != nil {
+	if err := b.check(); err != nil {
 		return fmt.Errorf("unregistering %d workers: %w", len(ids), err)
 	}
 	return nil
@@ -141,19 +102,19 @@ func (w Work) Encode() []byte {
 
 // UpdateWorkers writes what changed, in one round trip.
 func (s Store) UpdateWorkers(c redis.Conn, updates []WorkerUpdate) error {
-	p := pipeline{c: c}
+	b := batch{c: c}
 	for _, u := range updates {
 		switch {
 		case u.Work != nil:
-			p.send("SET", s.worker(u.ID), u.Work.Encode())
+			b.send("SET", s.worker(u.ID), u.Work.Encode())
 		case u.Idle:
-			p.send("DEL", s.worker(u.ID))
+			b.send("DEL", s.worker(u.ID))
 		}
 		if u.Counts {
-			p.send("MSET", s.workerStat("processed", u.ID), u.Processed, s.workerStat("failed", u.ID), u.Failed)
+			b.send("MSET", s.workerStat("processed", u.ID), u.Processed, s.workerStat("failed", u.ID), u.Failed)
 		}
 	}
-	if err := p.flush(); err != nil {
+	if err := b.check(); err != nil {
 		return fmt.Errorf("telling what %d workers do: %w", len(updates), err)
 	}
 	return nil
