@@ -84,6 +84,7 @@ type poller struct {
 	rest      time.Time
 	paused    bool // by the key, for the whole fleet
 	selfPause bool // by a signal, for this process
+	complete  bool // all queues were empty once, and then the daemon is to end
 	quitting  bool
 	forced    bool
 	abandoned []*task
@@ -328,6 +329,9 @@ func (p *poller) turn(ctx context.Context) {
 	}
 	now := time.Now()
 	p.watch.tick(now)
+	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
+		p.quitting = true
+	}
 	p.giveBackIdle(now)
 	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
 		return // they are about to be taken; one exchange then serves more
@@ -471,8 +475,9 @@ func (p *poller) answer(ctx context.Context, r reply) {
 		p.d.lease.hurry()
 	}
 	p.receive(r.Exchanged, now)
-	if p.watch.answered(x, r.Exchanged, p.link.wake != nil, now) && p.d.config.exitOnComplete && len(p.suspects)+len(p.ahead) == 0 {
-		p.quitting = true
+	p.watch.answered(x, r.Exchanged)
+	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
+		p.complete = true
 	}
 }
 

@@ -141,9 +141,8 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 	return w.asks, list
 }
 
-// answered takes what an exchange found and reports whether every queue is known
-// to be empty.
-func (w *watch) answered(x *resque.Exchange, r resque.Exchanged, telling bool, now time.Time) (allEmpty bool) {
+// answered takes what an exchange found.
+func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	if x.List {
 		w.listed = true
 		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
@@ -152,13 +151,13 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged, telling bool, n
 	}
 	if r.Paused {
 		w.short = true
-		if telling && !x.Arm {
+		if w.telling && !x.Arm {
 			w.repause = true // the key is watched only once an arming exchange has read it
 		}
-		return false
+		return
 	}
 	if x.Want == 0 {
-		return x.List && len(w.queues) == 0
+		return
 	}
 	w.short = len(r.Jobs) < x.Want
 	switch {
@@ -176,14 +175,16 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged, telling bool, n
 		w.asker.took(queue, i-from)
 	}
 	for _, name := range r.Empty {
-		if !w.hit[name] && (x.Arm || !telling) {
+		if !w.hit[name] && (x.Arm || !w.telling) {
 			w.empty[name] = true
 		}
 	}
-	if r.Fenced || len(r.Jobs) > 0 || !w.listed {
-		return false
-	}
-	return !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] })
+}
+
+// drained reports whether every queue there is was found empty, and Redis has told
+// of nothing since.
+func (w *watch) drained() bool {
+	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] })
 }
 
 // nextLook is when the poller must turn again if nothing happens before.

@@ -29,7 +29,8 @@ func look(w *watch, now time.Time, empty ...string) (asked []string, allEmpty bo
 	for _, a := range x.Asks {
 		asked = append(asked, a.Queue)
 	}
-	return asked, w.answered(x, resque.Exchanged{Empty: empty}, w.telling, now)
+	w.answered(x, resque.Exchanged{Empty: empty})
+	return asked, w.drained()
 }
 
 func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
@@ -65,7 +66,7 @@ func TestWatchBelievesAMessageMoreThanAnOlderAnswer(t *testing.T) {
 	asks, _ := w.plan(now, 1, false)
 	x := &resque.Exchange{Want: 1, Asks: slices.Clone(asks), Arm: true}
 	w.changed([]string{"a"}, false) // arrives before the answer is read
-	w.answered(x, resque.Exchanged{Empty: []string{"a"}}, true, now)
+	w.answered(x, resque.Exchanged{Empty: []string{"a"}})
 	w.hold = time.Time{}
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
 		t.Errorf("asked %v; the push would be found only at the next full look", asked)

@@ -73,7 +73,7 @@ local function take(ask, limit)
     chunk = math.max(1, math.min(chunk * 4, 64, math.floor(left / largest)))
   end
 end
-for i = 1, number() do asks[i] = {jobs = {i}, key = number(), prefix = arg(), quota = number()} end
+for i = 1, number() do asks[i] = {key = number(), prefix = arg(), quota = number(), jobs = {i}} end
 local paused = try(7, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if not paused and not fenced then

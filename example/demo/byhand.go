@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/goworker/goworker"
+)
+
+// invalidPayload is the class that a failure record gives to what is no job.
+const invalidPayload = "InvalidPayload"
+
+// byHand does what an operator does about failures: look at them, take their
+// causes away, retry what may succeed now and remove what never will.
+func (d *demo) byHand(ctx context.Context, failures []goworker.Failure) error {
+	fmt.Printf("\n%s jobs have failed:\n", thousands(len(failures)))
+	printReasons(failures)
+	if len(failures) == 0 {
+		return nil
+	}
+	fmt.Print("\nSouth Bank is up again and Audit deployed: retrying each by hand, removing what\nis no job.\n\n")
+	d.shop.repair(d.Daemon)
+
+	listed, err := d.Failures().Count()
+	if err != nil {
+		return err
+	}
+	jobs, failed := d.tally.counts()
+	others := listed - int64(failed)
+	for _, f := range failures {
+		if f.Class == invalidPayload {
+			others--
+		} else {
+			jobs++
+		}
+	}
+	return d.watch(ctx, jobs, others, func(context.Context) error { return d.settle(failures) })
+}
+
+// settle retries or removes each failure.
+func (d *demo) settle(failures []goworker.Failure) (err error) {
+	for _, f := range failures {
+		if f.Class == invalidPayload {
+			d.tally.refuse(f.Class)
+			err = d.Failures().Remove(f)
+		} else {
+			d.tally.retry(f.Class)
+			err = d.Failures().Retry(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printReasons says what went wrong how often.
+func printReasons(failures []goworker.Failure) {
+	count := make(map[string]int)
+	for _, f := range failures {
+		count[cut(fmt.Sprintf("%-14s %s", f.Class, f.Error), 71)]++
+	}
+	byCount := func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }
+	for _, reason := range slices.SortedFunc(maps.Keys(count), byCount) {
+		fmt.Printf("%6s x %s\n", thousands(count[reason]), reason)
+	}
+}

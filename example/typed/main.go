@@ -1,0 +1,56 @@
+// Typed registers functions that take their arguments as what they are. Each
+// JSON argument is decoded straight into its parameter; a job whose arguments do
+// not fit fails with a sentence that says which one and why, and the function is
+// not called.
+//
+//	go run ./example/enqueue
+//	go run ./example/typed -queues=mail,images
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/goworker/goworker"
+)
+
+// Mail is what Ruby writes as a Hash:
+//
+//	Resque.enqueue(SendMail, { to: "ann@example.com", subject: "Welcome" }, ["terms.pdf"])
+type Mail struct {
+	To      string `json:"to"`
+	Subject string `json:"subject"`
+}
+
+// sendMail takes a context, a struct and a list. The context ends when the job
+// must give way at a shutdown, and carries what else is known about the job.
+func sendMail(ctx context.Context, mail Mail, attachments []string) error {
+	if mail.To == "" {
+		return errors.New("the mail has no recipient")
+	}
+	job := goworker.FromContext(ctx)
+	fmt.Printf("%s from queue %s: %q to %s with %v\n", job.Class, job.Queue, mail.Subject, mail.To, attachments)
+	return ctx.Err()
+}
+
+// Size is a result: middleware and hooks find it in Delivery.Result.
+type Size struct{ Width, Height int }
+
+// thumbnail takes plain values and returns a result beside its error.
+func thumbnail(path string, width, height int) (Size, error) {
+	if width <= 0 || height <= 0 {
+		return Size{}, fmt.Errorf("%s cannot become %d by %d pixels", path, width, height)
+	}
+	fmt.Printf("Thumbnail of %s, %d by %d pixels\n", path, width, height)
+	return Size{width, height}, nil
+}
+
+func main() {
+	goworker.Register("SendMail", sendMail)
+	goworker.Register("Thumbnail", thumbnail)
+	if err := goworker.Work(); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,212 @@
+// Package examples runs the programs of the folder example as a reader would.
+package examples
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// welcomeJob is what Rails writes for
+//
+//	WelcomeJob.perform_later(User.find(1), :newcomer, at: Time.utc(2026, 11, 21))
+const welcomeJob = `{"class":"ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper","args":[{"job_class":"WelcomeJob",` +
+	`"job_id":"0f2a","queue_name":"mailers","arguments":[{"_aj_globalid":"gid://shop/User/1"},` +
+	`{"_aj_serialized":"ActiveJob::Serializers::SymbolSerializer","value":"newcomer"},` +
+	`{"at":{"_aj_serialized":"ActiveJob::Serializers::TimeWithZoneSerializer","value":"2026-11-21T01:00:00.000000000+01:00","time_zone":"Berlin"},` +
+	`"_aj_ruby2_keywords":["at"]}],"executions":0}]}`
+
+// programs is the folder the programs are in.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../../example/...")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	programs = dir
+	return m.Run()
+}
+
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		args string   // separated by blanks
+		jobs []string // queue and payload, in turn; without any, the enqueue example's
+		want []string // in what it prints
+	}{
+		{
+			name: "hello", args: "-queues=hello",
+			want: []string{"Hello from queue hello with [world 1]"},
+		},
+		{
+			name: "typed", args: "-queues=mail,images",
+			want: []string{
+				`SendMail from queue mail: "Welcome" to ann@example.com with [terms.pdf]`,
+				"Thumbnail of cat.png, 320 by 240 pixels",
+			},
+		},
+		{
+			name: "middleware", args: "-queues=reports",
+			want: []string{
+				"result 2026-10 from archive, error <nil>", "hook: Report is done",
+				`error a month looks like 2026-10, not like "October"`, "hook: Report failed: a month", "hook: stopping",
+			},
+		},
+		{
+			name: "flags", args: "-greeting=Ahoy -times=2 -queues=hello",
+			want: []string{"Ahoy, world!\nAhoy, world!\n"},
+		},
+		{
+			name: "activejob", args: "-queues=mailers", jobs: []string{"mailers", welcomeJob},
+			want: []string{"job 0f2a, attempt 1: welcome User 1 of shop as newcomer at 2026-11-21T00:00:00Z"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			if tt.jobs == nil {
+				finish(t, program(t, server, "enqueue"))
+			}
+			for push := range slices.Chunk(tt.jobs, 2) {
+				server.Do(t, "SADD", "resque:queues", push[0])
+				server.Do(t, "RPUSH", "resque:queue:"+push[0], push[1])
+			}
+			args := append(strings.Fields(tt.args), "-exit-on-complete", "-interval=0.1")
+			out := finish(t, program(t, server, tt.name, args...))
+			for _, want := range tt.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("it did not print %q but\n%s", want, out)
+				}
+			}
+		})
+	}
+
+	t.Run("daemon", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		cmd := program(t, server, "daemon")
+		read, write := io.Pipe()
+		cmd.Stdout, cmd.Stderr = write, write
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, program(t, server, "enqueue"))
+
+		exited := make(chan error, 1)
+		go func() {
+			exited <- cmd.Wait()
+			_ = write.Close()
+		}()
+		left := []string{"mail server: connected", "images: ready", `mail server: "Welcome" to ann@example.com`, "images: cat.png, 320 by 240 pixels"}
+		after := []string{"images: not ready any more", "mail server: closed"}
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			if i := slices.Index(left, lines.Text()); i >= 0 {
+				if left = slices.Delete(left, i, i+1); len(left) == 0 {
+					_ = cmd.Process.Signal(syscall.SIGTERM)
+				}
+			} else if i := slices.Index(after, lines.Text()); i >= 0 && len(left) == 0 {
+				after = slices.Delete(after, i, i+1)
+			}
+		}
+		if err := <-exited; err != nil || len(left)+len(after) > 0 {
+			t.Errorf("it ended with %v and never printed %q", err, append(left, after...))
+		}
+	})
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"embedded", "real"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			args, runs := []string{"-jobs=1000"}, 1
+			var server *redistest.Server
+			if where == "real" {
+				// It keeps what the first run leaves: the second must not be misled.
+				server, runs = redistest.Start(t), 2
+				args = append(args, "-uri="+server.URI())
+			}
+			for range runs {
+				cmd := program(t, server, "demo", args...)
+				cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
+				out := finish(t, cmd)
+				for _, want := range []string{
+					"1,000 jobs for 25 workers, on ",
+					"18 jobs have failed:", "10 x ChargeCard", "5 x Audit", "2 x ImportRow", "1 x InvalidPayload",
+					"1,017 processed, 19 failures, 0 waiting",
+					"Resque.enqueue(Hello", "Resque::enqueue(", "queue.enqueue(",
+				} {
+					if !strings.Contains(out, want) {
+						t.Errorf("it did not print %q but\n%s", want, out)
+					}
+				}
+				for class, want := range map[string]string{ // processed, failed, retried, cured
+					"Ping": "701 0 0 0", "SendMail": "199 0 0 0", "ChargeCard": "60 10 10 10", "Thumbnail": "40 0 0 0",
+					"Audit": "10 5 5 5", "ImportRow": "6 4 2 0", "InvalidPayload": "1 1 0 0", "all": "1,017 20 17 15",
+				} {
+					if got := row(out, class); got != want {
+						t.Errorf("the row of %s begins with %q, want %q", class, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// row returns the first four figures of a row of the demo's table.
+func row(out, class string) string {
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) == 10 && fields[0] == class {
+			return strings.Join(fields[1:5], " ")
+		}
+	}
+	return ""
+}
+
+// program is one of them, told by the environment where Redis is. It is killed
+// should it not end by itself.
+func program(t *testing.T, server *redistest.Server, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "REDIS_") || strings.HasPrefix(variable, "FAILURE_BACKEND=")
+	})
+	if server != nil {
+		cmd.Env = append(cmd.Env, "REDIS_URL="+server.URI())
+	}
+	return cmd
+}
+
+// finish runs a program to its end, which is to be a good one, and returns what it
+// printed.
+func finish(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", cmd.Args, err, out)
+	}
+	return string(out)
+}
