@@ -175,7 +175,7 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 	}
 	attrs := []slog.Attr{slog.String("queue", t.Queue), slog.Duration("duration", ran)}
 	if d != nil {
-		attrs = append(attrs, slog.String("class", d.Class))
+		attrs = append(attrs, slog.String("class", d.Class), slog.String("worker", d.Worker))
 		if d.ID != "" {
 			attrs = append(attrs, slog.String("id", d.ID))
 		}
