@@ -76,6 +76,7 @@ func (l literal) MarshalJSON() ([]byte, error) { return []byte(l), nil }
 func TestDequeueWithoutJob(t *testing.T) {
 	t.Parallel()
 	d := New(WorkerSettings{})
+	t.Cleanup(d.Close)
 	for _, test := range []struct {
 		job  *Job
 		says string

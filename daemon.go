@@ -63,8 +63,9 @@ type client struct {
 
 // run is one call of Run.
 type run struct {
-	hard chan struct{} // closed: stop at once
-	once sync.Once
+	hard   chan struct{} // closed: stop at once
+	once   sync.Once
+	poller *poller // nil until it is made; guarded by Daemon.mu
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -331,6 +332,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.outages.log = c.log
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.workers, d.records, d.lease = newPoller(d), newWorkers(d), newRecords(d), newLease(d)
+	d.mu.Lock()
+	r.poller = d.poller
+	d.mu.Unlock()
 	parts, err := d.sortedParts(extra, r)
 	if err != nil {
 		return fmt.Errorf("goworker: %w", err)
@@ -433,7 +437,7 @@ func (d *Daemon) currentPoller() *poller {
 	if d.running == nil {
 		return nil
 	}
-	return d.poller
+	return d.running.poller
 }
 
 func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {
@@ -485,7 +489,7 @@ func (p *poller) endsWithin(d time.Duration) bool {
 
 // leftovers says what could not be brought to an end. The poller has ended.
 func (p *poller) leftovers() error {
-	e := &ShutdownError{Undelivered: len(p.pending) + len(p.sentOut)}
+	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
 	for _, t := range p.abandoned {
 		class := "an invalid payload"
 		if payload, err := resque.ParsePayload(t.Payload); err == nil {

@@ -44,7 +44,7 @@ func (e *ShutdownError) Error() string {
 		if n > 5 {
 			names = append(append([]string(nil), names[:5]...), "…")
 		}
-		parts = append(parts, fmt.Sprintf("%d jobs did not stop in time and went back to their queues: %s", n, strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("%d jobs did not stop in time and will run again: %s", n, strings.Join(names, ", ")))
 	}
 	if e.Undelivered > 0 {
 		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis; they will run again", e.Undelivered))

@@ -96,6 +96,7 @@ func (l *lease) start(ctx context.Context) error {
 		}
 	}
 	l.d.outages.ok("lease")
+	l.line.limit = renewWithin
 	l.reaper.start()
 	go l.run()
 	return nil
@@ -123,6 +124,7 @@ func (l *lease) stop(ctx context.Context) error {
 // enter begins a session under a new identity.
 func (l *lease) enter(ctx context.Context) error {
 	var session *session
+	var unsent error
 	err := l.line.do(ctx, func(c redis.Conn) error {
 		now, err := l.d.store.Now(c)
 		if err != nil {
@@ -139,12 +141,18 @@ func (l *lease) enter(ctx context.Context) error {
 			return err
 		}
 		session = newSession(l.d.base, p)
-		return l.d.store.Heartbeat(c, session.workers, p.Started, now)
+		if unsent = l.d.store.Heartbeat(c, session.workers, p.Started, now); classify(unsent) == kindWait {
+			return nil // out of memory: work it off, and register as soon as there is room
+		}
+		return unsent
 	})
 	if err != nil {
 		return err
 	}
 	l.beaten = time.Now()
+	if unsent != nil {
+		l.beaten = time.Time{}
+	}
 	l.d.session.Store(session)
 	l.d.log.Info("in the fleet", "process", session.process.ID, "workers", session.process.Concurrency, "queues", session.process.Queues)
 	return nil
@@ -155,7 +163,6 @@ func (l *lease) run() {
 	for {
 		wait := renewEvery
 		if err := l.beat(); err != nil {
-			l.reaper.forget() // what was seen before says nothing about now
 			l.d.outages.fail("lease", err)
 			wait = l.retry.next()
 		} else {
@@ -173,27 +180,24 @@ func (l *lease) run() {
 
 // beat renews the lease and, when it is time, sends the heartbeats.
 func (l *lease) beat() error {
-	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
-	defer cancel()
+	ctx := context.Background()
 	session := l.d.session.Load()
 	p := session.process
 	asked := time.Now()
 	var leases []resque.Lease
+	var at time.Time
 	err := l.line.do(ctx, func(c redis.Conn) error {
-		now, all, err := l.d.store.Renew(within(c, renewWithin), p.ID, leasePeriod)
+		now, all, err := l.d.store.Renew(c, p.ID, leasePeriod)
 		if err != nil {
 			return err
 		}
-		leases = all
+		leases, at = all, now
 		l.sawTime(now)
-		if l.line.renewed() || asked.Sub(l.beaten) >= heartbeatEvery {
-			if err := l.d.store.Heartbeat(c, session.workers, p.Started, now); err != nil {
-				return err
-			}
-			l.beaten = asked
-		}
 		return nil
 	})
+	if err != nil {
+		l.reaper.forget() // what was seen before says nothing about now
+	}
 	switch {
 	case errors.Is(err, resque.ErrReaped):
 		return l.lost(session)
@@ -206,7 +210,19 @@ func (l *lease) beat() error {
 	}
 	l.reaper.observe(asked, p.ID, leases)
 	l.d.poller.leaseHeld(session)
-	return nil
+	if l.line.renewed() {
+		l.beaten = time.Time{}
+	}
+	if asked.Sub(l.beaten) < heartbeatEvery {
+		return nil
+	}
+	err = l.line.do(ctx, func(c redis.Conn) error {
+		return l.d.store.Heartbeat(c, session.workers, p.Started, at)
+	})
+	if err == nil {
+		l.beaten = asked
+	}
+	return err
 }
 
 // lost ends a session whose jobs were given to others, and begins another.
@@ -222,16 +238,4 @@ func (l *lease) lost(old *session) error {
 	l.d.records.again()
 	l.d.poller.poke()
 	return nil
-}
-
-// within gives a connection's replies less time than usual.
-func within(c redis.Conn, d time.Duration) redis.Conn { return hastyConn{c, d} }
-
-type hastyConn struct {
-	redis.Conn
-	limit time.Duration
-}
-
-func (h hastyConn) Do(command string, args ...any) (any, error) {
-	return redis.DoWithTimeout(h.Conn, h.limit, command, args...)
 }

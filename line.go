@@ -16,11 +16,31 @@ type line struct {
 	dialer Dialer
 	conn   redis.Conn
 	fresh  bool // made since the last time the owner asked
+
+	// limit is how long connecting may take, and each reply; 0 leaves it to the
+	// settings. A silent Redis must cost neither a lease nor a stop much time.
+	limit time.Duration
 }
 
 // do runs f on the connection. An error of the connection, or one that says that
-// this server will not take our commands (it became a replica), closes it.
+// this server will not take our commands (it became a replica), closes it. If the
+// connection broke while nobody used it, f runs again on a new one: what it does
+// must bear being done twice.
 func (l *line) do(ctx context.Context, f func(redis.Conn) error) error {
+	rested := l.conn != nil
+	err := l.try(ctx, f)
+	if rested && isConnError(err) && !isTimeout(err) {
+		err = l.try(ctx, f)
+	}
+	return err
+}
+
+func (l *line) try(ctx context.Context, f func(redis.Conn) error) error {
+	if l.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.limit)
+		defer cancel()
+	}
 	if l.conn == nil {
 		c, err := l.dialer.Dial(ctx)
 		if err != nil {
@@ -28,7 +48,11 @@ func (l *line) do(ctx context.Context, f func(redis.Conn) error) error {
 		}
 		l.conn, l.fresh = c, true
 	}
-	err := f(l.conn)
+	conn := l.conn
+	if l.limit > 0 {
+		conn = hastyConn{conn, l.limit}
+	}
+	err := f(conn)
 	if l.conn.Err() != nil || mustRedial(err) {
 		l.close()
 	}
@@ -48,6 +72,18 @@ func (l *line) close() {
 		l.conn = nil
 	}
 }
+
+// hastyConn gives replies less time than usual.
+type hastyConn struct {
+	redis.Conn
+	limit time.Duration
+}
+
+func (h hastyConn) Do(command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(h.Conn, h.limit, command, args...)
+}
+
+func (h hastyConn) Receive() (any, error) { return redis.ReceiveWithTimeout(h.Conn, h.limit) }
 
 // backoff waits longer after each failure, with jitter, so that a fleet does not
 // come back to a Redis that restarts as one.

@@ -30,10 +30,11 @@ type link struct {
 	signal   chan<- struct{}
 	wg       sync.WaitGroup
 
-	mu      sync.Mutex
-	changed []string // watched names that changed since the last take
-	all     bool     // anything may have changed
-	broken  error    // the subscription ended
+	mu       sync.Mutex
+	changed  []string // watched names that changed since the last take
+	all      bool     // anything may have changed
+	broken   error    // the subscription ended
+	unproven bool     // it is time to prove that the other connection lives
 }
 
 type reply struct {
@@ -131,6 +132,13 @@ func (l *link) ping(done <-chan struct{}) {
 			// An error here shows in listen, which reads from the same connection.
 			_ = l.wake.Send("PING")
 			_ = l.wake.Flush()
+			l.mu.Lock()
+			l.unproven = true
+			l.mu.Unlock()
+			select {
+			case l.signal <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
@@ -142,6 +150,17 @@ func (l *link) take() (changed []string, all bool, broken error) {
 	changed, all = l.changed, l.all
 	l.changed, l.all = nil, false
 	return changed, all, l.broken
+}
+
+// prove reports, once each pingEvery, that an exchange is to be sent even if it has
+// nothing to say: of a server that dropped the connection we would hear of no
+// change any more, and nothing of that on the other connection.
+func (l *link) prove() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := l.unproven
+	l.unproven = false
+	return due
 }
 
 // shut closes both connections and waits for the goroutines. An exchange under way

@@ -73,18 +73,21 @@ type poller struct {
 	launch    *task           // the one that may run once it is recorded as running
 	busy      int             // workers with a task
 	pending   []outcome       // to be handed in
+	refused   []outcome       // likewise, but Redis would not take them; tried again at retryAt
+	retryAt   time.Time
 	forgive   []string
 	sent      *resque.Exchange
 	sentOut   []outcome // what the exchange under way hands in
 	sentAt    time.Time
 	heldBack  string // the suspects held back as the record has them
 	fenced    bool
-	reaped    bool // nothing more is sent until there is another session
-	hopeless  bool // told to end without delivering what is pending
-	rest      time.Time
-	paused    bool // by the key, for the whole fleet
-	selfPause bool // by a signal, for this process
-	complete  bool // all queues were empty once, and then the daemon is to end
+	reaped    bool      // nothing more is sent until there is another session
+	hopeless  bool      // told to end without delivering what is pending
+	tellAgain time.Time // when to ask a server anew to tell of changes that would not
+	untold    int       // how often it has been asked
+	paused    bool      // by the key, for the whole fleet
+	selfPause bool      // by a signal, for this process
+	complete  bool      // all queues were empty once, and then the daemon is to end
 	quitting  bool
 	forced    bool
 	abandoned []*task
@@ -219,7 +222,7 @@ func (p *poller) done() bool {
 	if p.forced && p.link == nil {
 		return true
 	}
-	return len(p.pending)+len(p.ahead)+len(p.suspects) == 0 && (p.busy == 0 || p.forced)
+	return len(p.pending)+len(p.refused)+len(p.ahead)+len(p.suspects) == 0 && (p.busy == 0 || p.forced)
 }
 
 // collect takes what workers and others have left for the poller.
@@ -328,6 +331,9 @@ func (p *poller) turn(ctx context.Context) {
 		return
 	}
 	now := time.Now()
+	if p.retell(ctx, now) {
+		return
+	}
 	p.watch.tick(now)
 	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
 		p.quitting = true
@@ -346,7 +352,10 @@ func (p *poller) turn(ctx context.Context) {
 
 // compose builds the next exchange, or returns nil if there is no need of one.
 func (p *poller) compose(now time.Time) *resque.Exchange {
-	if p.reaped || p.fenced && len(p.pending) == 0 || now.Before(p.rest) {
+	if len(p.refused) > 0 && !now.Before(p.retryAt) {
+		p.pending, p.refused = append(p.refused, p.pending...), nil
+	}
+	if p.reaped || p.fenced && len(p.pending) == 0 {
 		return nil
 	}
 	if p.paused && p.watch.recheck() {
@@ -380,7 +389,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		x.Handed = resque.Handed(upTo, p.heldList())
 		p.heldBack = back
 	}
-	if x.Empty() {
+	if x.Empty() && !p.link.prove() {
 		return nil
 	}
 	return x
@@ -388,7 +397,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 
 // wanted is how many jobs to reserve.
 func (p *poller) wanted(idle int) int {
-	if p.quitting || p.paused || p.selfPause || p.fenced {
+	if p.quitting || p.paused || p.selfPause || p.fenced || len(p.refused) >= resque.MaxExchangeJobs {
 		return 0
 	}
 	n := p.d.config.concurrency
@@ -458,11 +467,8 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	if len(r.Broken) > 0 {
 		p.complain(r.Broken)
 	}
-	if len(r.Broken) > 0 && len(x.Failed)+len(x.Back) > 0 {
-		p.pending = append(out, p.pending...)
-		p.resync(ctx)
-		p.rest = now.Add(backoffMost)
-	} else {
+	refused := len(r.Broken) > 0 && len(x.Failed)+len(x.Back) > 0
+	if !refused {
 		p.confirm(out)
 	}
 	if p.launch != nil && x.Handed != "" {
@@ -478,6 +484,9 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	p.watch.answered(x, r.Exchanged)
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
+	}
+	if refused {
+		p.setAside(ctx, out, now) // last, for it may lose the link
 	}
 }
 
@@ -560,6 +569,9 @@ func (p *poller) giveBackRunning() {
 	for _, o := range slices.Concat(p.pending, p.sentOut) {
 		waiting[o.task] = true
 	}
+	for _, o := range p.refused {
+		waiting[o.task] = true
+	}
 	for _, t := range p.ahead {
 		waiting[t] = true
 	}
@@ -584,7 +596,7 @@ func (p *poller) begin(s *session) {
 	p.session, p.epoch, p.last = s, 1, 0
 	p.held = make(map[int64]*task)
 	p.ahead, p.suspects, p.suspect, p.launch = nil, nil, nil, nil
-	p.pending, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, ""
+	p.pending, p.refused, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, nil, ""
 	p.fenced, p.reaped = false, false
 	p.watch.forget()
 }
@@ -594,7 +606,7 @@ func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
 		return time.Time{}
 	}
-	at := p.watch.nextLook(p.rest)
+	at := p.watch.nextLook(p.retryAt, p.tellAgain)
 	if len(p.ahead) > 0 && p.busy >= p.d.config.concurrency {
 		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give

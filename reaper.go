@@ -41,7 +41,7 @@ const (
 
 func newReaper(d *Daemon, l *lease) *reaper {
 	return &reaper{
-		d: d, lease: l, line: line{dialer: d.dialer},
+		d: d, lease: l, line: line{dialer: d.dialer, limit: renewWithin},
 		dead: make(chan []resque.Lease, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
 		orphans: make(map[string]time.Time), warned: make(map[string]bool),
 	}

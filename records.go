@@ -46,7 +46,7 @@ var unknown = new(task)
 
 func newRecords(d *Daemon) *records {
 	return &records{
-		d: d, line: line{dialer: d.dialer},
+		d: d, line: line{dialer: d.dialer, limit: renewWithin},
 		wake: make(chan struct{}, 1), stopCh: make(chan struct{}), ended: make(chan struct{}),
 		told: make([]*task, d.config.concurrency), counted: make([]counts, d.config.concurrency),
 	}

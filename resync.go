@@ -52,8 +52,31 @@ func (p *poller) linkMade(ctx context.Context, l linked) {
 	p.watch.remade(l.link.wake != nil)
 	if l.link.untold != nil {
 		p.sayTracking(l.link.untold)
+		p.tellAgain = time.Now().Add(tellAfter << min(p.untold, tellDoublings))
+		p.untold++
+	} else {
+		p.tellAgain, p.untold = time.Time{}, 0
 	}
 	p.resync(ctx)
+}
+
+// A server that would not tell of changes is asked anew after a second, then after
+// two, and so on up to 17 minutes: it may have been slow, or its user may have been
+// given the permission since.
+const (
+	tellAfter     = time.Second
+	tellDoublings = 10
+)
+
+// retell makes a new link when it is time to ask for the tracking again.
+func (p *poller) retell(ctx context.Context, now time.Time) bool {
+	if p.link.untold == nil || now.Before(p.tellAgain) || p.quitting {
+		return false
+	}
+	p.link.shut()
+	p.link = nil
+	p.relink(ctx)
+	return true
 }
 
 func (p *poller) sayTracking(err error) {
@@ -114,13 +137,15 @@ func (p *poller) resync(ctx context.Context) {
 	for _, t := range tickets {
 		inRecord[t] = true
 	}
-	p.pending = slices.DeleteFunc(p.pending, func(o outcome) bool {
-		committed := !inRecord[o.task.Ticket]
-		if committed {
-			delete(p.held, o.task.Ticket)
+	committed := func(o outcome) bool {
+		if inRecord[o.task.Ticket] {
+			return false
 		}
-		return committed
-	})
+		delete(p.held, o.task.Ticket)
+		return true
+	}
+	p.pending = slices.DeleteFunc(p.pending, committed)
+	p.refused = slices.DeleteFunc(p.refused, committed)
 	now := time.Now()
 	var fresh []resque.Reserved
 	for _, j := range unknown {
@@ -139,6 +164,24 @@ func (p *poller) resync(ctx context.Context) {
 	}
 	p.heldBack = "?" // what is recorded as handed is not known any more
 	p.watch.forget()
+}
+
+// setAside finds out which outcomes of an exchange Redis would not take, because a
+// key is of the wrong type, and keeps them for a while so that the others go on.
+func (p *poller) setAside(ctx context.Context, out []outcome, now time.Time) {
+	sent := make(map[*task]bool, len(out))
+	for _, o := range out {
+		sent[o.task] = true
+	}
+	p.pending = append(out, p.pending...)
+	p.resync(ctx)
+	p.pending = slices.DeleteFunc(p.pending, func(o outcome) bool {
+		if sent[o.task] {
+			p.refused = append(p.refused, o)
+		}
+		return sent[o.task]
+	})
+	p.retryAt = now.Add(backoffMost)
 }
 
 // restore writes our record anew after Redis lost it, so that the jobs that run

@@ -188,10 +188,10 @@ func (w *watch) drained() bool {
 }
 
 // nextLook is when the poller must turn again if nothing happens before.
-func (w *watch) nextLook(rest time.Time) time.Time {
+func (w *watch) nextLook(others ...time.Time) time.Time {
 	at := w.next
 	now := time.Now()
-	for _, t := range []time.Time{w.hold, rest} {
+	for _, t := range append(others, w.hold) {
 		if t.After(now) && t.Before(at) {
 			at = t
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+var changeScript = script("change")
+
 const invalidations = "__redis__:invalidate"
 
 // Changed names that ReceiveChanges returns beside the names of queues.
@@ -39,10 +41,15 @@ func (s Store) Track(conn, wake redis.Conn) error {
 		return err
 	}
 	probe := s.probe(fmt.Sprint(id))
-	for _, command := range [][]any{{"CLIENT", "CACHING", "YES"}, {"EXISTS", probe}, {"SET", probe, "1", "PX", 1000}} {
+	for _, command := range [][]any{{"CLIENT", "CACHING", "YES"}, {"EXISTS", probe}} {
 		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
 			return err
 		}
+	}
+	var a call
+	a.key(probe)
+	if _, err := a.do(conn, changeScript); err != nil {
+		return err
 	}
 	if _, err := redis.ReceiveWithTimeout(wake, time.Second); err != nil {
 		return fmt.Errorf("no message came when a watched key changed: %w", err)

@@ -3,10 +3,13 @@
 --
 -- KEYS  1 processes   2 process record   3 workers:heartbeat   4 tombstone
 -- ARGV  process, lease in ms, first worker id or '', heartbeat, then fields and values of the record
+-- The HDEL is a first write that Redis allows when out of memory, and with it the others:
+-- who works off the queues is what such a Redis needs.
 -- Returns 'ok', 'taken' where somebody has the first worker id, or 'reaped'.
 if redis.call('EXISTS', KEYS[4]) == 1 then return 'reaped' end
 redis.call('ZCARD', KEYS[1])
-redis.call('HLEN', KEYS[2])
+redis.call('HLEN', KEYS[3])
+redis.call('HDEL', KEYS[2], '')
 if ARGV[3] ~= '' then
   if redis.call('HSETNX', KEYS[3], ARGV[3], ARGV[4]) == 0 then return 'taken' end
 end
