@@ -43,7 +43,7 @@ type Daemon struct {
 	log     *slog.Logger
 	store   resque.Store
 	dialer  Dialer
-	outages outages
+	outages *outages
 	base    context.Context
 	poller  *poller
 	workers *workers
@@ -184,7 +184,9 @@ func (d *Daemon) init(work bool) (*client, error) {
 		return nil, err
 	}
 	if d.client != nil {
-		d.client.config = c // it may have been made without the queues
+		again := *d.client // it may have been made without the queues; others read the old one
+		again.config = c
+		d.client = &again
 		return d.client, nil
 	}
 	dialer, err := newDialer(context.Background(), dialConfig{
@@ -316,6 +318,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running = r
 	extra := slices.Clone(d.parts)
+	d.prepare(ctx, c)
+	r.poller = d.poller
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
@@ -323,24 +327,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
-	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
-	d.registry.useNumber.Store(c.config.useNumber)
-	if every, ok := pollInterval(c.dialer); ok {
-		d.config.tracking = false
-		d.config.interval = min(d.config.interval, every)
-	}
-	d.outages.log = c.log
-	d.base = context.WithoutCancel(ctx)
-	d.poller, d.workers, d.records, d.lease = newPoller(d), newWorkers(d), newRecords(d), newLease(d)
-	d.mu.Lock()
-	r.poller = d.poller
-	d.mu.Unlock()
 	parts, err := d.sortedParts(extra, r)
 	if err != nil {
 		return fmt.Errorf("goworker: %w", err)
 	}
-	if err := startParts(ctx, parts); err != nil {
-		return fmt.Errorf("goworker: %w", err)
+	if started, err := startParts(ctx, parts); err != nil {
+		ctx, cancel := d.stopContext()
+		defer cancel()
+		return fmt.Errorf("goworker: %w", errors.Join(err, stopParts(ctx, started)))
 	}
 	select {
 	case <-ctx.Done():
@@ -348,7 +342,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.log.Info("stopping: taking no more jobs")
 	d.hooks.shutdown()
-	err = stopParts(context.WithoutCancel(ctx), parts)
+	stopCtx, cancel := d.stopContext()
+	defer cancel()
+	err = stopParts(stopCtx, parts)
 	if err != nil {
 		d.log.Error("stopped", "error", err)
 	} else {
@@ -356,6 +352,29 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	c.flush()
 	return err
+}
+
+// prepare makes what belongs to one run. The mutex is held, so that nobody asks
+// for the poller of the run before.
+func (d *Daemon) prepare(ctx context.Context, c *client) {
+	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
+	d.registry.useNumber.Store(c.config.useNumber)
+	if every, ok := pollInterval(c.dialer); ok {
+		d.config.tracking = false
+		d.config.interval = min(d.config.interval, every)
+	}
+	d.outages = &outages{log: c.log}
+	d.base = context.WithoutCancel(ctx)
+	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
+	d.workers = newWorkers(d, d.poller, d.records)
+}
+
+// stopContext bounds the stop of all parts, where the jobs' time is bounded.
+func (d *Daemon) stopContext() (context.Context, context.CancelFunc) {
+	if d.config.shutdownTimeout == 0 {
+		return context.WithCancel(d.base)
+	}
+	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 }
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
@@ -374,7 +393,7 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 	if _, err := sortParts(all); err != nil {
 		return nil, err
 	}
-	all[2].Requires = append(all[2].Requires, outliving(all, "lease", "records", "workers", "poller")...)
+	all[2].Requires = append(all[2].Requires, outliving(all, "workers", "poller")...)
 	return sortParts(all)
 }
 
@@ -449,6 +468,9 @@ func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {
 const (
 	cancelGrace = 2 * time.Second
 	commitGrace = 3 * time.Second
+
+	// leaveGrace is what then is left to the parts below the workers.
+	leaveGrace = 3 * time.Second
 )
 
 // drain stops the poller: no more jobs are taken, those that run may finish until
@@ -472,7 +494,13 @@ func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	}
 	close(p.force)
 	if !p.endsWithin(commitGrace) {
-		p.ask(func() { p.hopeless = true })
+		p.ask(func() {
+			if !p.forced { // it was waiting for Redis all the while
+				p.forced = true
+				p.giveBackRunning()
+			}
+			p.hopeless = true
+		})
 		<-p.ended
 	}
 	return p.leftovers()

@@ -108,17 +108,17 @@ func (l *lease) start(ctx context.Context) error {
 func (l *lease) stop(ctx context.Context) error {
 	close(l.stopCh)
 	<-l.ended
+	session := l.d.session.Load()
+	session.end(ErrShutdown) // before the reaper, which may be waiting for Redis
 	l.reaper.stop()
 	defer l.line.close()
-	session := l.d.session.Load()
-	session.end(ErrShutdown)
-	return l.line.do(ctx, func(c redis.Conn) error {
-		if err := l.d.store.Unregister(c, session.workers); err != nil {
-			return err
-		}
-		_, err := l.d.store.Leave(c, session.process.ID)
-		return err
-	})
+	return l.line.do(ctx, func(c redis.Conn) error { return l.leave(c, session) })
+}
+
+func (l *lease) leave(c redis.Conn, session *session) error {
+	err := l.d.store.Unregister(c, session.workers)
+	_, err2 := l.d.store.Leave(c, session.process.ID)
+	return errors.Join(err, err2)
 }
 
 // enter begins a session under a new identity.
@@ -144,7 +144,10 @@ func (l *lease) enter(ctx context.Context) error {
 		if unsent = l.d.store.Heartbeat(c, session.workers, p.Started, now); classify(unsent) == kindWait {
 			return nil // out of memory: work it off, and register as soon as there is room
 		}
-		return unsent
+		if unsent != nil {
+			return errors.Join(unsent, l.leave(c, session)) // or its ids would stay taken
+		}
+		return nil
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -49,12 +50,16 @@ func (l *line) try(ctx context.Context, f func(redis.Conn) error) error {
 		l.conn, l.fresh = c, true
 	}
 	conn := l.conn
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
 	if l.limit > 0 {
 		conn = hastyConn{conn, l.limit}
 	}
 	err := f(conn)
-	if l.conn.Err() != nil || mustRedial(err) {
+	if !stop() || l.conn.Err() != nil || mustRedial(err) {
 		l.close()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", err, ctx.Err())
 	}
 	return err
 }

@@ -53,6 +53,8 @@ func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, sig
 	}
 	l := &link{store: store, conn: conn, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+		defer stop()
 		l.untold = l.subscribe(ctx, d)
 		if l.untold != nil && conn.Err() != nil {
 			l.shut()
@@ -71,6 +73,8 @@ func (l *link) subscribe(ctx context.Context, d Dialer) error {
 	if err != nil {
 		return err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = wake.Close() })
+	defer stop()
 	if err := l.store.Track(l.conn, wake); err != nil {
 		_ = wake.Close()
 		return err

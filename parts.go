@@ -9,7 +9,7 @@ import (
 
 // Part is something a Daemon starts before it works and stops when it is done: a
 // metrics server, a database pool. The daemon's own pieces are parts too:
-// "connections", "lease", "records", "workers" and "poller", each requiring the
+// "lease", "records", "workers" and "poller", each requiring the
 // ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
@@ -102,19 +102,17 @@ func outliving(parts []Part, ones ...string) []string {
 	return names
 }
 
-// startParts starts sorted parts and returns those that run. On an error it has
-// stopped them again.
-func startParts(ctx context.Context, parts []Part) error {
+// startParts starts sorted parts, until one fails, and returns those that run.
+func startParts(ctx context.Context, parts []Part) (started []Part, err error) {
 	for i, p := range parts {
 		if p.Start == nil {
 			continue
 		}
 		if err := p.Start(ctx); err != nil {
-			err = fmt.Errorf("starting %s: %w", p.Name, err)
-			return errors.Join(err, stopParts(context.WithoutCancel(ctx), parts[:i]))
+			return parts[:i], fmt.Errorf("starting %s: %w", p.Name, err)
 		}
 	}
-	return nil
+	return parts, nil
 }
 
 // stopParts stops sorted parts in reverse and joins their errors.

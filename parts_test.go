@@ -82,7 +82,8 @@ func TestPartsStopInReverseAlsoWhenOneFailsToStart(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	err := startParts(t.Context(), []Part{part("a", nil, nil), part("b", nil, broken), part("c", broken, nil), part("d", nil, nil)})
+	started, err := startParts(t.Context(), []Part{part("a", nil, nil), part("b", nil, broken), part("c", broken, nil), part("d", nil, nil)})
+	err = errors.Join(err, stopParts(t.Context(), started))
 	want := []string{"start a", "start b", "start c", "stop b", "stop a"}
 	if !slices.Equal(log, want) {
 		t.Errorf("%v, want %v", log, want)

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -81,6 +82,7 @@ type poller struct {
 	sentAt    time.Time
 	heldBack  string // the suspects held back as the record has them
 	fenced    bool
+	restoring bool      // our record is not whole yet
 	reaped    bool      // nothing more is sent until there is another session
 	hopeless  bool      // told to end without delivering what is pending
 	tellAgain time.Time // when to ask a server anew to tell of changes that would not
@@ -157,6 +159,11 @@ func (p *poller) poke() {
 func (p *poller) run(ctx context.Context) {
 	defer close(p.ended)
 	defer close(p.jobs)
+	defer func() {
+		if p.busy > 0 {
+			close(p.leftBehind)
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.unlink()
 	defer cancel()
@@ -335,6 +342,10 @@ func (p *poller) turn(ctx context.Context) {
 		return
 	}
 	p.watch.tick(now)
+	if !p.retryAt.IsZero() && !now.Before(p.retryAt) {
+		p.pending, p.refused = append(p.refused, p.pending...), nil
+		p.retryAt = time.Time{}
+	}
 	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
 		p.quitting = true
 	}
@@ -352,9 +363,6 @@ func (p *poller) turn(ctx context.Context) {
 
 // compose builds the next exchange, or returns nil if there is no need of one.
 func (p *poller) compose(now time.Time) *resque.Exchange {
-	if len(p.refused) > 0 && !now.Before(p.retryAt) {
-		p.pending, p.refused = append(p.refused, p.pending...), nil
-	}
 	if p.reaped || p.fenced && len(p.pending) == 0 {
 		return nil
 	}
@@ -541,23 +549,19 @@ func (p *poller) giveBackIdle(now time.Time) {
 	if !stop && (len(p.ahead) == 0 || p.busy < p.d.config.concurrency || !p.pace.waited(now, p.ahead[0].reserved)) {
 		return
 	}
-	keep := p.ahead[:0]
-	for _, t := range p.ahead {
-		if t == p.suspect {
-			p.suspect = nil
-		}
-		p.pending = append(p.pending, outcome{task: t, back: true})
+	if slices.Contains(p.ahead, p.suspect) {
+		p.suspect = nil
 	}
-	p.ahead = keep
+	back := p.ahead
+	p.ahead = nil
 	if stop {
 		if p.launch != nil {
-			p.suspects = append(p.suspects, p.launch)
+			back = append(back, p.launch)
 		}
-		for _, t := range p.suspects {
-			p.pending = append(p.pending, outcome{task: t, back: true})
-		}
+		back = append(back, p.suspects...)
 		p.suspects, p.launch = nil, nil
 	}
+	p.back(back)
 }
 
 // giveBackRunning returns jobs whose handlers did not end in time. The handlers
@@ -578,15 +582,23 @@ func (p *poller) giveBackRunning() {
 	for _, t := range p.suspects {
 		waiting[t] = true
 	}
+	var running []*task
 	for _, t := range p.held {
 		if !waiting[t] {
 			t.abandoned = true
 			p.abandoned = append(p.abandoned, t)
-			p.pending = append(p.pending, outcome{task: t, back: true})
+			running = append(running, t)
 		}
 	}
-	if p.busy > 0 {
-		close(p.leftBehind)
+	p.back(running)
+}
+
+// back queues jobs to be given back, the last reserved first: each goes in front
+// of those before it, also where one exchange cannot carry them all.
+func (p *poller) back(tasks []*task) {
+	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(b.Ticket, a.Ticket) })
+	for _, t := range tasks {
+		p.pending = append(p.pending, outcome{task: t, back: true})
 	}
 }
 
@@ -597,7 +609,7 @@ func (p *poller) begin(s *session) {
 	p.held = make(map[int64]*task)
 	p.ahead, p.suspects, p.suspect, p.launch = nil, nil, nil, nil
 	p.pending, p.refused, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, nil, ""
-	p.fenced, p.reaped = false, false
+	p.fenced, p.reaped, p.restoring = false, false, false
 	p.watch.forget()
 }
 
@@ -606,7 +618,11 @@ func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
 		return time.Time{}
 	}
-	at := p.watch.nextLook(p.retryAt, p.tellAgain)
+	tellAgain := p.tellAgain
+	if p.quitting {
+		tellAgain = time.Time{}
+	}
+	at := p.watch.nextLook(p.retryAt, tellAgain)
 	if len(p.ahead) > 0 && p.busy >= p.d.config.concurrency {
 		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give

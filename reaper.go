@@ -188,11 +188,15 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 			return err
 		}
 	}
-	if _, err := store.Leave(c, dead.ID); err != nil {
+	left, err := store.Leave(c, dead.ID)
+	if err != nil {
 		return err
 	}
+	if left > 0 && recovered.Requeued+recovered.Failed == 0 {
+		return nil // it stays until its queues take the rest, and was spoken of
+	}
 	r.d.log.Warn("a process was found dead; its jobs are back in their queues",
-		"process", dead.ID, "requeued", recovered.Requeued, "failed", recovered.Failed)
+		"process", dead.ID, "requeued", recovered.Requeued, "failed", recovered.Failed, "left", left)
 	return nil
 }
 

@@ -36,7 +36,9 @@ type records struct {
 	session *session
 	told    []*task // by slot: the job that worker:<id> speaks of
 	counted []counts
+	updated []int // the slots of the updates under way
 	flushed time.Time
+	rest    time.Time // after an error nothing is tried until then
 }
 
 type counts struct{ processed, failed int64 }
@@ -119,12 +121,18 @@ func (r *records) turn() (idle bool) {
 		}
 	}
 	now := time.Now()
+	if now.Before(r.rest) {
+		return false
+	}
 	due := now.Sub(r.flushed) >= statsEvery
 	updates, busy, stale := r.changes(session, now, due)
 	if len(updates) > 0 {
 		if err := r.line.do(session.ctx, func(c redis.Conn) error { return r.d.store.UpdateWorkers(c, updates) }); err != nil {
 			r.d.outages.fail("records", err)
-			r.redo.Store(true)
+			for _, n := range r.updated {
+				r.told[n], r.counted[n] = unknown, counts{-1, -1}
+			}
+			r.rest = now.Add(statsEvery)
 			return false
 		}
 		r.d.outages.ok("records")
@@ -138,6 +146,7 @@ func (r *records) turn() (idle bool) {
 // changes collects what is to be written, whether a job runs, and whether counts
 // have changed that were not due.
 func (r *records) changes(session *session, now time.Time, countsDue bool) (updates []resque.WorkerUpdate, busy, stale bool) {
+	r.updated = r.updated[:0]
 	for n := range r.d.workers.slots {
 		s := &r.d.workers.slots[n]
 		u := resque.WorkerUpdate{ID: session.workers[n]}
@@ -169,6 +178,7 @@ func (r *records) changes(session *session, now time.Time, countsDue bool) (upda
 		}
 		if u.Work != nil || u.Idle || u.Counts {
 			updates = append(updates, u)
+			r.updated = append(r.updated, n)
 		}
 	}
 	return updates, busy, stale

@@ -70,9 +70,10 @@ const (
 
 // retell makes a new link when it is time to ask for the tracking again.
 func (p *poller) retell(ctx context.Context, now time.Time) bool {
-	if p.link.untold == nil || now.Before(p.tellAgain) || p.quitting {
+	if p.tellAgain.IsZero() || now.Before(p.tellAgain) || p.quitting {
 		return false
 	}
+	p.tellAgain = time.Time{}
 	p.link.shut()
 	p.link = nil
 	p.relink(ctx)
@@ -132,6 +133,10 @@ func (p *poller) resync(ctx context.Context) {
 		return
 	}
 	p.epoch = epoch
+	if p.restoring { // what is missing there was not committed
+		p.restore()
+		return
+	}
 
 	inRecord := make(map[int64]bool, len(tickets))
 	for _, t := range tickets {
@@ -194,9 +199,11 @@ func (p *poller) restore() {
 	p.log.Warn("Redis lost the records of this process; writing them again", "process", p.session.process.ID, "jobs", len(jobs))
 	p.epoch++
 	p.heldBack = "?"
+	p.restoring = true
 	err := p.store.Restore(p.link.conn, p.session.process, p.epoch, leasePeriod, jobs, resque.Handed(p.last, p.heldList()))
 	switch {
 	case err == nil:
+		p.restoring = false
 		p.watch.forget()
 		p.d.lease.hurry()
 		p.d.records.again()

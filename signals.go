@@ -19,8 +19,10 @@ func (d *Daemon) handleSignals(parent context.Context) (ctx context.Context, und
 	ctx, cancel := context.WithCancel(parent)
 	// Room for a burst: a signal that finds no room is lost.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	signal.Notify(signals, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT)
+	if sigCancel != nil {
+		signal.Notify(signals, sigCancel, sigPause, sigResume)
+	}
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -44,11 +46,11 @@ func (d *Daemon) handleSignals(parent context.Context) (ctx context.Context, und
 
 func (d *Daemon) onSignal(s os.Signal, stopping bool, stop func()) {
 	switch s {
-	case syscall.SIGUSR1:
+	case sigCancel:
 		d.CancelJobs()
-	case syscall.SIGUSR2:
+	case sigPause:
 		d.Pause()
-	case syscall.SIGCONT:
+	case sigResume:
 		d.Resume()
 	default:
 		if stopping {
@@ -62,12 +64,16 @@ func (d *Daemon) onSignal(s os.Signal, stopping bool, stop func()) {
 // settings ask to exit then, and closes it. See Run for how it stops; when jobs are
 // still running two seconds after the shutdown timeout, Work ends the program with
 // status 1, because nothing else can stop them.
-func (d *Daemon) Work() error {
+func (d *Daemon) Work() (err error) {
 	c, err := d.init(true)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer func() {
+		if !errors.Is(err, ErrRunning) { // then the other run still needs it
+			d.Close()
+		}
+	}()
 	ctx := context.Background()
 	if c.config.signals {
 		var undo func()

@@ -62,6 +62,9 @@ func (w *watch) remade(telling bool) {
 
 // tick makes the look a full one once an interval.
 func (w *watch) tick(now time.Time) {
+	if !now.Before(w.hold) {
+		w.hold = time.Time{}
+	}
 	if now.Before(w.next) {
 		return
 	}
@@ -114,7 +117,6 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 	if now.Before(w.hold) {
 		return nil, false
 	}
-	w.hold = time.Time{}
 	if committing && !w.telling {
 		clear(w.empty)
 		w.list = w.spec.dynamic()
@@ -187,12 +189,15 @@ func (w *watch) drained() bool {
 	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] })
 }
 
-// nextLook is when the poller must turn again if nothing happens before.
+// nextLook is when the poller must turn again if nothing happens before. The others
+// are zero once they were acted on.
 func (w *watch) nextLook(others ...time.Time) time.Time {
 	at := w.next
-	now := time.Now()
-	for _, t := range append(others, w.hold) {
-		if t.After(now) && t.Before(at) {
+	if !w.hold.IsZero() && w.hold.Before(at) { // perhaps past since the tick, which has not seen it
+		at = w.hold
+	}
+	for _, t := range others {
+		if !t.IsZero() && t.Before(at) {
 			at = t
 		}
 	}

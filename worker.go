@@ -21,14 +21,20 @@ type workerSlot struct {
 }
 
 // workers are the goroutines that run jobs, one a slot.
+//
+// A handler that was left behind ends when it likes, perhaps during the daemon's
+// next run: what belongs to one run is therefore kept here and not asked of d.
 type workers struct {
-	d     *Daemon
-	slots []workerSlot
-	wg    sync.WaitGroup
+	d       *Daemon
+	logger  *slog.Logger
+	poller  *poller
+	records *records
+	slots   []workerSlot
+	wg      sync.WaitGroup
 }
 
-func newWorkers(d *Daemon) *workers {
-	return &workers{d: d, slots: make([]workerSlot, d.config.concurrency)}
+func newWorkers(d *Daemon, p *poller, r *records) *workers {
+	return &workers{d: d, logger: d.log, poller: p, records: r, slots: make([]workerSlot, d.config.concurrency)}
 }
 
 func (w *workers) start(context.Context) error {
@@ -50,7 +56,7 @@ func (w *workers) stop(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-w.d.poller.left():
+	case <-w.poller.left():
 	}
 	return nil
 }
@@ -68,10 +74,10 @@ func (w *workers) work(n int) {
 		}
 		w.wg.Done()
 	}()
-	for t := range w.d.poller.jobs {
+	for t := range w.poller.jobs {
 		t.started = time.Now()
 		s.task.Store(t)
-		w.d.records.notice()
+		w.records.notice()
 		running = true
 		d, err := w.run(n, t)
 		running = false
@@ -122,7 +128,7 @@ func (w *workers) end(n int, t *task, d *Delivery, err error) {
 	switch {
 	case err == nil:
 		s.processed.Add(1)
-	case errors.Is(err, ErrShutdown) && isContextError(err):
+	case is(err, ErrShutdown) && isContextError(err):
 		o.back = true
 	default:
 		s.processed.Add(1)
@@ -131,14 +137,21 @@ func (w *workers) end(n int, t *task, d *Delivery, err error) {
 	}
 	s.task.Store(nil)
 	w.log(t, d, ran, err, o.back)
-	w.d.poller.finish(o)
+	w.poller.finish(o)
 	if s.told.Load() {
-		w.d.records.hurry()
+		w.records.hurry()
 	}
 }
 
 func isContextError(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return is(err, context.Canceled) || is(err, context.DeadlineExceeded)
+}
+
+// is is errors.Is for what handlers return: it calls methods of the program's
+// errors, and those of a nil *T in an error panic.
+func is(err, target error) (yes bool) {
+	defer func() { _ = recover() }()
+	return errors.Is(err, target)
 }
 
 func (w *workers) failure(n int, t *task, err error) resque.Failure {
@@ -152,10 +165,10 @@ func (w *workers) failure(n int, t *task, err error) resque.Failure {
 		Worker:    t.session.workers[n],
 		Queue:     t.Queue,
 	}
-	if errors.Is(err, ErrCancelled) {
+	if is(err, ErrCancelled) {
 		f.Exception = "Resque::DirtyExit" // as when Ruby's worker kills its child on USR1
 	}
-	if bad := (*resque.PayloadError)(nil); errors.As(err, &bad) {
+	if _, err := resque.ParsePayload(t.Payload); err != nil {
 		f.Payload = resque.InvalidPayload(t.Payload)
 	}
 	return f
@@ -170,7 +183,7 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 		level, message = slog.LevelError, "job failed"
 	}
 	ctx := context.Background()
-	if !w.d.log.Enabled(ctx, level) {
+	if !w.logger.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("queue", t.Queue), slog.Duration("duration", ran)}
@@ -183,5 +196,5 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 	if err != nil {
 		attrs = append(attrs, slog.String("exception", exceptionName(err)), slog.String("error", fmt.Sprint(err)))
 	}
-	w.d.log.LogAttrs(ctx, level, message, attrs...)
+	w.logger.LogAttrs(ctx, level, message, attrs...)
 }
