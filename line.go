@@ -37,24 +37,19 @@ func (l *line) do(ctx context.Context, f func(redis.Conn) error) error {
 }
 
 func (l *line) try(ctx context.Context, f func(redis.Conn) error) error {
-	if l.limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.limit)
-		defer cancel()
-	}
 	if l.conn == nil {
-		c, err := l.dialer.Dial(ctx)
+		c, err := l.dial(ctx)
 		if err != nil {
 			return err
 		}
 		l.conn, l.fresh = c, true
 	}
-	conn := l.conn
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+	conn, used := l.conn, l.conn
 	if l.limit > 0 {
-		conn = hastyConn{conn, l.limit}
+		used = hastyConn{conn, l.limit}
 	}
-	err := f(conn)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+	err := f(used)
 	if !stop() || l.conn.Err() != nil || mustRedial(err) {
 		l.close()
 	}
@@ -62,6 +57,15 @@ func (l *line) try(ctx context.Context, f func(redis.Conn) error) error {
 		err = fmt.Errorf("%w (%w)", err, ctx.Err())
 	}
 	return err
+}
+
+func (l *line) dial(ctx context.Context) (redis.Conn, error) {
+	if l.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.limit)
+		defer cancel()
+	}
+	return l.dialer.Dial(ctx)
 }
 
 // renewed reports, once, that the connection was made anew.
