@@ -424,7 +424,8 @@ func (d *Daemon) stopNow() {
 }
 
 // Pause makes the daemon take no more jobs until Resume. Jobs that run finish.
-// Only this daemon pauses; see the key pause-all-workers for the whole fleet.
+// Only this daemon pauses, and only its current run: without one it does nothing.
+// See the key pause-all-workers for the whole fleet.
 func (d *Daemon) Pause() { d.pause(true) }
 
 // Resume ends Pause.
@@ -488,7 +489,7 @@ func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	case <-hard:
 	}
 	p.log.Warn("cancelling the jobs that still run")
-	p.d.session.Load().cancelJobs(ErrShutdown)
+	p.d.session.Load().stopJobs(ErrShutdown)
 	if p.endsWithin(cancelGrace) {
 		return nil
 	}
@@ -524,6 +525,9 @@ func (p *poller) leftovers() error {
 			class = payload.Class
 		}
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
+	}
+	if n := p.busy - len(p.abandoned); n > 0 {
+		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
 	}
 	if len(e.Unfinished)+e.Undelivered == 0 {
 		return nil

@@ -41,9 +41,12 @@ type lease struct {
 	stopCh chan struct{}
 	ended  chan struct{}
 	offset atomic.Int64 // Redis's clock less ours, in nanoseconds
+	held   atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
 
-	beaten time.Time // of the goroutine: the last heartbeat
-	retry  backoff
+	// of the goroutine
+	entered time.Time // when the session was asked for
+	beaten  time.Time // the last heartbeat
+	retry   backoff
 }
 
 func newLease(d *Daemon) *lease {
@@ -66,6 +69,12 @@ func (l *lease) hurry() {
 // redisTime is the time by Redis's clock, as of the last renewal.
 func (l *lease) redisTime(now time.Time) time.Time {
 	return now.Add(time.Duration(l.offset.Load()))
+}
+
+// silent reports whether the lease was not renewed for so long that others may have
+// taken this process's jobs: it stood still, or Redis did.
+func (l *lease) silent(now time.Time) bool {
+	return now.UnixNano()-l.held.Load() >= int64(leasePeriod)
 }
 
 func (l *lease) sawTime(t time.Time) { l.offset.Store(int64(time.Until(t))) }
@@ -125,6 +134,7 @@ func (l *lease) leave(c redis.Conn, session *session) error {
 func (l *lease) enter(ctx context.Context) error {
 	var session *session
 	var unsent error
+	l.entered = time.Now()
 	err := l.line.do(ctx, func(c redis.Conn) error {
 		now, err := l.d.store.Now(c)
 		if err != nil {
@@ -156,6 +166,7 @@ func (l *lease) enter(ctx context.Context) error {
 	if unsent != nil {
 		l.beaten = time.Time{}
 	}
+	l.held.Store(l.entered.UnixNano())
 	l.d.session.Store(session)
 	l.d.log.Info("in the fleet", "process", session.process.ID, "workers", session.process.Concurrency, "queues", session.process.Queues)
 	return nil
@@ -211,6 +222,7 @@ func (l *lease) beat() error {
 	case err != nil:
 		return err
 	}
+	l.held.Store(asked.UnixNano())
 	l.reaper.observe(asked, p.ID, leases)
 	l.d.poller.leaseHeld(session)
 	if l.line.renewed() {

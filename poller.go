@@ -68,6 +68,7 @@ type poller struct {
 	epoch     int64
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
+	undone    []int64         // the latest tickets that failed or went back
 	ahead     []*task         // reserved, not yet with a worker, in order
 	suspects  []*task         // likewise, but they run one at a time
 	suspect   *task           // the one that runs
@@ -130,6 +131,10 @@ func newPoller(d *Daemon) *poller {
 // lingerTurns is how often the poller lets workers run before it goes to Redis. A
 // turn costs a fraction of a microsecond, the way to Redis at least ten.
 const lingerTurns = 4
+
+// tasksTogether is how many tasks are allocated as one: enough to make little of the
+// cost, and few enough that a long job does not keep many a finished one in memory.
+const tasksTogether = 16
 
 // finish is how a worker hands in an outcome.
 func (p *poller) finish(o outcome) {
@@ -291,6 +296,9 @@ func (p *poller) settle(o outcome) {
 // offer, if any. Where handlers are short more workers are about to wait, and
 // letting them costs less than being woken by each.
 func (p *poller) handOut() *task {
+	if len(p.ahead) == 0 || p.d.lease.silent(time.Now()) {
+		return nil // what was reserved long ago may be somebody else's by now
+	}
 	for turns := 0; ; {
 		next := p.next()
 		if next == nil {
@@ -470,7 +478,7 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	now := time.Now()
 	p.pace.trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
-		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "jobs", r.Missing)
+		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.process.ID)
 	}
 	if len(r.Broken) > 0 {
 		p.complain(r.Broken)
@@ -500,19 +508,24 @@ func (p *poller) answer(ctx context.Context, r reply) {
 
 func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	var deaths []resque.Deaths
+	known := true
 	if r.Suspects {
-		deaths = p.deaths(r.Jobs, now)
+		deaths, known = p.deaths(r.Jobs, now)
 	}
-	tasks := make([]task, len(r.Jobs)) // one allocation for all of them
+	var tasks []task
 	for i, j := range r.Jobs {
-		t := &tasks[i]
+		if len(tasks) == 0 {
+			tasks = make([]task, min(tasksTogether, len(r.Jobs)-i))
+		}
+		t := &tasks[0]
+		tasks = tasks[1:]
 		t.Reserved, t.session, t.reserved = j, p.session, now
 		p.last = j.Ticket
 		p.held[j.Ticket] = t
 		if deaths != nil {
 			t.deaths = deaths[i].Count
 		}
-		if t.deaths >= suspectAfter {
+		if t.deaths >= suspectAfter || !known {
 			p.suspects = append(p.suspects, t)
 		} else {
 			p.ahead = append(p.ahead, t)
@@ -520,9 +533,19 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	}
 }
 
+// undoneKept is how many tickets that did not end well are remembered: a server that
+// takes over may lag by a second or two.
+const undoneKept = 4096
+
 func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
 		delete(p.held, o.task.Ticket)
+		if o.back || o.record != nil {
+			p.undone = append(p.undone, o.task.Ticket)
+		}
+	}
+	if n := len(p.undone); n > 2*undoneKept {
+		p.undone = slices.Delete(p.undone, 0, n-undoneKept)
 	}
 }
 
@@ -606,7 +629,7 @@ func (p *poller) back(tasks []*task) {
 // the old one held is somebody else's now.
 func (p *poller) begin(s *session) {
 	p.session, p.epoch, p.last = s, 1, 0
-	p.held = make(map[int64]*task)
+	p.held, p.undone = make(map[int64]*task), nil
 	p.ahead, p.suspects, p.suspect, p.launch = nil, nil, nil, nil
 	p.pending, p.refused, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, nil, ""
 	p.fenced, p.reaped, p.restoring = false, false, false

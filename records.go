@@ -112,8 +112,10 @@ func (r *records) turn() (idle bool) {
 	session := r.d.session.Load()
 	if session != r.session {
 		r.session = session
-		clear(r.told)
 		clear(r.counted)
+		for n := range r.told {
+			r.told[n] = unknown // a dead process of the same name may have left something
+		}
 	}
 	if r.redo.Swap(false) {
 		for n := range r.told {

@@ -120,8 +120,9 @@ func (p *poller) resync(ctx context.Context) {
 	}
 	epoch, tickets, err := p.store.Resync(p.link.conn, p.session.process.ID)
 	var unknown []resque.Reserved
+	var unreadable []error
 	if err == nil {
-		unknown, err = p.store.ReadReserved(p.link.conn, p.session.process.ID,
+		unknown, unreadable, err = p.store.ReadReserved(p.link.conn, p.session.process.ID,
 			slices.DeleteFunc(slices.Clone(tickets), func(t int64) bool { return p.held[t] != nil }))
 	}
 	if err != nil {
@@ -133,6 +134,9 @@ func (p *poller) resync(ctx context.Context) {
 		return
 	}
 	p.epoch = epoch
+	for _, e := range unreadable {
+		p.sayOnce("unreadable", "our record holds what nobody of us wrote", "error", e)
+	}
 	if p.restoring { // what is missing there was not committed
 		p.restore()
 		return
@@ -158,10 +162,11 @@ func (p *poller) resync(ctx context.Context) {
 			fresh = append(fresh, j)
 			continue
 		}
-		// Finished before; the server that answers now does not know it.
+		// Finished before; the server that answers now does not know it. Neither does
+		// it know the failure record or the queue's place of one that was not done.
 		t := &task{Reserved: j, session: p.session}
 		p.held[j.Ticket] = t
-		p.pending = append(p.pending, outcome{task: t})
+		p.pending = append(p.pending, outcome{task: t, back: slices.Contains(p.undone, j.Ticket)})
 	}
 	if len(fresh) > 0 {
 		p.log.Info("found jobs that were reserved by an exchange whose answer was lost", "jobs", len(fresh))
@@ -226,18 +231,18 @@ func (p *poller) forgotten(s *session) {
 }
 
 // deaths asks how often jobs were found in dead processes. Where Redis does not
-// answer they count as never: the link breaks, and they are read again.
-func (p *poller) deaths(jobs []resque.Reserved, now time.Time) []resque.Deaths {
+// answer it is not known, and all of them are suspects.
+func (p *poller) deaths(jobs []resque.Reserved, now time.Time) (deaths []resque.Deaths, known bool) {
 	digests := make([]string, len(jobs))
 	for i, j := range jobs {
 		digests[i] = resque.Digest(j.Payload)
 	}
 	deaths, err := p.store.Deaths(p.link.conn, digests, p.d.lease.redisTime(now))
 	if err != nil {
-		p.log.Warn("could not learn which jobs were found in dead processes", "error", err)
-		return nil
+		p.log.Warn("could not learn which jobs were found in dead processes; running them one at a time", "error", err)
+		return nil, false
 	}
-	return deaths
+	return deaths, true
 }
 
 // launchSuspect chooses the suspect to run next, while none does. It is handed to

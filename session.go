@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,8 @@ type session struct {
 
 	// jobs is what the running jobs' contexts derive from. Cancelling the running
 	// jobs replaces it, so that the ones to come are not touched.
-	jobs atomic.Pointer[generation]
+	jobs      atomic.Pointer[generation]
+	cancelled sync.Mutex // held while jobs is replaced
 }
 
 type generation struct {
@@ -47,9 +49,21 @@ func (s *session) renew() {
 
 // cancelJobs cancels the contexts of the jobs that run now.
 func (s *session) cancelJobs(cause error) {
+	s.cancelled.Lock()
+	defer s.cancelled.Unlock()
 	old := s.jobs.Load()
+	if old.ctx.Err() != nil {
+		return // all are being stopped, those to come too
+	}
 	s.renew()
 	old.cancel(cause)
+}
+
+// stopJobs cancels the contexts of all jobs, also of one that is just being started.
+func (s *session) stopJobs(cause error) {
+	s.cancelled.Lock()
+	defer s.cancelled.Unlock()
+	s.jobs.Load().cancel(cause)
 }
 
 // newProcess makes a new identity. The host part of the worker ids is not the

@@ -152,7 +152,8 @@ type WorkerSettings struct {
 	RecoverLimit int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
-	// means their defaults; NoTimeout, no limit.
+	// means their defaults, and so does a negative duration: a connection
+	// without limits hangs for ever when its peer is gone.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads
 	// as ActiveSupport does in a Rails application, so that Resque.dequeue

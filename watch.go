@@ -145,7 +145,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 
 // answered takes what an exchange found.
 func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
-	if x.List {
+	if x.List && !r.Unlisted {
 		w.listed = true
 		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
 			w.queues = queues

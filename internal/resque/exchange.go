@@ -75,6 +75,7 @@ type Exchanged struct {
 	Fenced   bool     // the lease is not held: nothing was reserved
 	Suspects bool     // a job here may have been found in a dead process: ask Deaths
 	Queues   []string // the set of queues, where List asked for it
+	Unlisted bool     // List was asked for and Redis refused
 	Broken   []KeyError
 }
 
@@ -259,6 +260,7 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 	broken, _ := redis.Strings(r[5], nil)
 	for i := 0; i+1 < len(broken); i += 2 {
 		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
+		out.Unlisted = out.Unlisted || x.List && broken[i] == s.queues()
 	}
 	out.Queues, _ = redis.Strings(r[6], nil)
 	return out, nil

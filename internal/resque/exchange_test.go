@@ -82,7 +82,7 @@ func TestReserveKeepsBytes(t *testing.T) {
 			t.Errorf("payload %d came as %.40q, want %.40q", i, j.Payload, payloads[i])
 		}
 	}
-	read, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
+	read, _, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
 	w.must(err)
 	w.same("read back", jobs, read)
 	m.turn(Exchange{Back: jobs})

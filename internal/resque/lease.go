@@ -200,13 +200,14 @@ func parseTickets(fields []string) []int64 {
 }
 
 // ReadReserved reads jobs out of a process's in-flight record. Tickets that are
-// not there are left out.
-func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) ([]Reserved, error) {
-	jobs := make([]Reserved, 0, len(tickets))
+// not there are left out. So are those whose value was not written by us, lest it
+// keep all others from being recovered; there is an error for each of them.
+func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs []Reserved, unreadable []error, err error) {
+	jobs = make([]Reserved, 0, len(tickets))
 	for chunk := range slices.Chunk(tickets, MaxExchangeJobs) {
 		values, err := redis.ByteSlices(c.Do("HMGET", redis.Args{}.Add(s.inflight(process)).AddFlat(chunk)...))
 		if err != nil {
-			return nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)
+			return nil, nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)
 		}
 		for i, v := range values {
 			if v == nil {
@@ -214,12 +215,13 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) ([]Re
 			}
 			queue, payload, ok := parseRecord(v)
 			if !ok {
-				return nil, fmt.Errorf("in-flight record of process %s: ticket %d does not name its queue: %.40q", process, chunk[i], v)
+				unreadable = append(unreadable, fmt.Errorf("in-flight record of process %s: ticket %d does not name its queue; look at it and remove the field", process, chunk[i]))
+				continue
 			}
 			jobs = append(jobs, Reserved{Ticket: chunk[i], Queue: queue, Payload: payload})
 		}
 	}
-	return jobs, nil
+	return jobs, unreadable, nil
 }
 
 // Leave takes a process out of the fleet. With jobs left in its record it stays,

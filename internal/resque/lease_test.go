@@ -225,12 +225,12 @@ func TestReadReserved(t *testing.T) {
 	m := w.enter("p")
 	jobs := append(m.reserve(300, "low"), m.reserve(300, "low")...)
 	w.do("HDEL", w.s.inflight("p"), 3, 555)
-	read, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
+	read, _, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
 	w.must(err)
 	w.same("read", slices.DeleteFunc(jobs, func(j Reserved) bool { return j.Ticket == 3 || j.Ticket == 555 }), read)
 
 	w.do("HSET", w.s.inflight("p"), 3, "not ours")
-	if _, err := w.s.ReadReserved(w.c, "p", []int64{3}); err == nil {
+	if _, unreadable, err := w.s.ReadReserved(w.c, "p", []int64{3}); err != nil || len(unreadable) != 1 {
 		t.Error("a value that does not name its queue was read")
 	}
 }

@@ -198,7 +198,7 @@ func (r *run) readBack(p *modelProc, x *Exchange) {
 	if ours := p.tickets(); epoch != p.epoch || !slices.Equal(held, slices.Sorted(slices.Values(ours))) {
 		r.Fatalf("read back epoch %d and tickets %v, want %d and %v", epoch, held, p.epoch, ours)
 	}
-	p.held, err = r.w.s.ReadReserved(r.w.c, p.id, held)
+	p.held, _, err = r.w.s.ReadReserved(r.w.c, p.id, held)
 	r.must(err)
 	for _, ticket := range held {
 		p.last = max(p.last, ticket)

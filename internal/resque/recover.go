@@ -46,7 +46,7 @@ func (s Store) Fence(c redis.Conn, process, observed string) (bool, error) {
 type Recovered struct {
 	Requeued int
 	Failed   int     // were found in dead processes too often
-	Refused  []error // queues that would not take their jobs back
+	Refused  []error // queues that would not take their jobs back, values that are no jobs
 }
 
 // Recover moves all jobs of a fenced process back to the heads of their queues,
@@ -94,8 +94,11 @@ type recovery struct {
 // between the reading and the script stays; it is tried again at once. Jobs of the
 // same bytes share a count, and one death of their process raises it by one.
 func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
-	for range 3 {
-		jobs, err := r.ReadReserved(c, r.dead.ID, tickets)
+	for attempt := range 3 {
+		jobs, unreadable, err := r.ReadReserved(c, r.dead.ID, tickets)
+		if attempt == 0 {
+			total.Refused = append(total.Refused, unreadable...)
+		}
 		if err != nil || len(jobs) == 0 {
 			return err
 		}

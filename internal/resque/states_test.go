@@ -201,7 +201,7 @@ func (s *story) resync(args []string) []string {
 		return []string{"refused: " + err.Error()}
 	}
 	m.epoch = epoch
-	jobs, err := s.s.ReadReserved(s.c, m.ID, held)
+	jobs, _, err := s.s.ReadReserved(s.c, m.ID, held)
 	s.must(err)
 	s.given(m, jobs)
 	for _, ticket := range held {

@@ -103,7 +103,7 @@ func (w *wire) stats() [2]int {
 func (w *wire) record(process string) []string {
 	w.t.Helper()
 	keys := w.server.List(w.t, "HKEYS", w.s.inflight(process))
-	jobs, err := w.s.ReadReserved(w.c, process, parseTickets(keys))
+	jobs, _, err := w.s.ReadReserved(w.c, process, parseTickets(keys))
 	w.must(err)
 	return texts(jobs)
 }
