@@ -92,6 +92,9 @@ func TestStartOutOfMemory(t *testing.T) {
 	b.redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	b.start()
 	b.exactly(5)
+	if n := b.redis.Int(t, "HLEN", "resque:workers:heartbeat"); n != 4 {
+		t.Errorf("%d workers send heartbeats, want 4: Ruby would remove the others", n)
+	}
 	b.redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	b.eventually("the workers are registered", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 4 })
 }
@@ -108,6 +111,32 @@ func TestScriptFlush(t *testing.T) {
 	b.exactly(11)
 	if n := b.log.count("WARN") + b.log.count("ERROR"); n != 0 {
 		t.Errorf("%d warnings", n)
+	}
+}
+
+// A set of queues that cannot be read is not one that is empty.
+func TestQueuesOfWrongTypeAreNotEmpty(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) {
+		s.QueuesString, s.ExitOnComplete, s.PollInterval = "*", true, 50*time.Millisecond
+	})
+	b.redis.Do(t, "RPUSH", "resque:queue:work", job("Mark", "1"))
+	b.redis.Do(t, "SET", "resque:queues", "not a set")
+	b.start()
+	b.eventually("the refusal is logged", func() bool { return b.log.count("resque:queues") == 1 })
+	b.renewed(1)
+	select {
+	case <-b.daemon.poller.ended:
+		t.Fatal("the daemon ended, although it could not see the queues")
+	default:
+	}
+	b.redis.Do(t, "SADD", "repaired", "work")
+	b.redis.Do(t, "RENAME", "repaired", "resque:queues")
+	if err := b.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.stat("processed"); n != 1 {
+		t.Errorf("%d jobs done, want 1", n)
 	}
 }
 

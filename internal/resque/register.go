@@ -22,6 +22,8 @@ func HeartbeatAt(t time.Time) string { return t.Format(heartbeatLayout) }
 // StartedAt is the value of worker:<id>:started.
 func StartedAt(t time.Time) string { return t.Format(startedLayout) }
 
+var beatScript = script("beat")
+
 // idChunk is how many worker ids one command takes.
 const idChunk = 500
 
@@ -32,11 +34,12 @@ func (s Store) Heartbeat(c redis.Conn, ids []string, started, now time.Time) err
 	b := batch{c: c}
 	at := HeartbeatAt(now)
 	for chunk := range slices.Chunk(ids, idChunk) {
-		beats := redis.Args{}.Add(s.heartbeats())
+		var beats call
+		beats.key(s.heartbeats())
 		for _, id := range chunk {
-			beats = beats.Add(id, at)
+			beats.arg(id, at)
 		}
-		b.send("HSET", beats...)
+		b.eval(beatScript, beats)
 	}
 	for chunk := range slices.Chunk(ids, idChunk) {
 		b.send("SADD", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
