@@ -43,6 +43,28 @@ type config struct {
 	lookAhead          bool
 }
 
+// clientConfig is what the client of a daemon depends on. Two that are equal can
+// share one.
+type clientConfig struct {
+	dial        dialConfig
+	namespace   string
+	connections int
+	logLevel    slog.Level
+	logFormat   string
+	logger      *slog.Logger
+}
+
+func (c config) client() clientConfig {
+	return clientConfig{
+		dial: dialConfig{
+			uri: c.uri, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
+			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
+		},
+		namespace: c.namespace, connections: c.connections,
+		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,
+	}
+}
+
 // config validates the settings against the environment. Without needQueues,
 // for a program that only enqueues, there may be none. The error names the
 // setting, its value and what is allowed.

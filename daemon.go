@@ -84,8 +84,8 @@ func newDefault() *Daemon {
 }
 
 // SetSettings replaces all settings. Flags given on the command line still win,
-// and what is left at zero keeps its default. It changes nothing about a daemon
-// that was initialized already.
+// and what is left at zero keeps its default. They take effect at the next Init,
+// Run or Work; until then a daemon that was initialized keeps those it has.
 func (d *Daemon) SetSettings(settings WorkerSettings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +158,8 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 
 // Init checks the settings and makes ready what talks to Redis, without dialing
 // it. Work and Run call it; a program calls it itself to use GetConn before, or to
-// learn of a mistake early. It does nothing if it was called before, until Close.
+// learn of a mistake early. Called again it does nothing but take in settings that
+// were replaced since.
 func (d *Daemon) Init() error {
 	_, err := d.init(true)
 	return err
@@ -176,23 +177,23 @@ func (d *Daemon) init(work bool) (*client, error) {
 		}
 		settings = d.command.apply(settings)
 	}
-	if d.client != nil && !work {
+	if d.client != nil && (!work || d.running != nil) {
 		return d.client, nil
 	}
 	c, err := settings.config(work)
 	if err != nil {
 		return nil, err
 	}
-	if d.client != nil {
-		again := *d.client // it may have been made without the queues; others read the old one
+	if old := d.client; old != nil && old.config.client() == c.client() {
+		again := *old // it may have been made without the queues; others read the old one
 		again.config = c
 		d.client = &again
 		return d.client, nil
+	} else if old != nil { // the settings were replaced since
+		d.client = nil
+		old.close()
 	}
-	dialer, err := newDialer(context.Background(), dialConfig{
-		uri: c.uri, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
-		connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
-	}, d.openers)
+	dialer, err := newDialer(context.Background(), c.client().dial, d.openers)
 	if err != nil {
 		return nil, err
 	}
@@ -214,9 +215,12 @@ func (d *Daemon) Close() {
 	c := d.client
 	d.client = nil
 	d.mu.Unlock()
-	if c == nil {
-		return
+	if c != nil {
+		c.close()
 	}
+}
+
+func (c *client) close() {
 	c.pool.close()
 	if err := closeDialer(c.dialer); err != nil {
 		c.log.Warn("closing the way to Redis", "error", err)
