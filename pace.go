@@ -17,6 +17,10 @@ type pace struct {
 // paceRuns is how many handlers must have run before their average counts.
 const paceRuns = 8
 
+// longestTrip bounds what counts as the way to Redis. A server that stood still for
+// seconds is not far away, and jobs must not be kept for it.
+const longestTrip = 50 * time.Millisecond
+
 func (p *pace) ran(d time.Duration) {
 	p.run += (d - p.run) / 8
 	if p.runs < paceRuns {
@@ -24,7 +28,7 @@ func (p *pace) ran(d time.Duration) {
 	}
 }
 
-func (p *pace) trip(d time.Duration) { p.round += (d - p.round) / 8 }
+func (p *pace) trip(d time.Duration) { p.round += (min(d, longestTrip) - p.round) / 8 }
 
 // ahead reports whether jobs may be reserved ahead.
 func (p *pace) ahead() bool { return p.allowed && p.runs >= paceRuns && p.run < p.round }

@@ -106,6 +106,13 @@ func TestPaceReservesAheadOnlyForShortHandlers(t *testing.T) {
 	if p.ahead() {
 		t.Error("handlers of 10 ms: still ahead")
 	}
+	p.trip(10 * time.Second)
+	for range 3 {
+		p.ran(20 * time.Millisecond)
+	}
+	if p.ahead() {
+		t.Error("ahead with handlers of 20 ms, because Redis stood still once")
+	}
 	p = pace{allowed: true, run: 1, round: 1000, runs: paceRuns}
 	now := time.Now()
 	if p.waited(now, now.Add(-time.Millisecond)) || !p.waited(now, now.Add(-time.Second)) {
