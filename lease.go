@@ -44,7 +44,7 @@ type lease struct {
 	held   atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
 
 	// of the goroutine
-	entered time.Time // when the session was asked for
+	entered time.Time // when the lease was first asked for
 	beaten  time.Time // the last heartbeat
 	retry   backoff
 }

@@ -134,8 +134,7 @@ func (l *link) ping(done <-chan struct{}) {
 			return
 		case <-tick.C:
 			// An error here shows in listen, which reads from the same connection.
-			_ = l.wake.Send("PING")
-			_ = l.wake.Flush()
+			_ = l.store.Ping(l.wake)
 			l.mu.Lock()
 			l.unproven = true
 			l.mu.Unlock()

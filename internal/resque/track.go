@@ -64,6 +64,14 @@ func (s Store) Track(conn, wake redis.Conn) error {
 	return nil
 }
 
+// Ping asks the connection wake for a sign of life, which ReceiveChanges gets.
+func (s Store) Ping(wake redis.Conn) error {
+	if err := wake.Send("PING"); err != nil {
+		return err
+	}
+	return wake.Flush()
+}
+
 // ReceiveChanges waits for the next message and returns the names of the queues
 // in it, PauseChanged and QueuesChanged, or all when everything may have changed.
 // An answer to a PING returns nothing. Silence for longer than the timeout is an
