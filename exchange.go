@@ -72,7 +72,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 			x.Want = want
 		}
 		if len(x.Asks) > 0 || x.List {
-			x.Arm = p.link.wake != nil && (p.watch.arm() || x.List)
+			x.Arm = p.link.wake != nil && p.watch.arm()
 		}
 	}
 	p.handIn(x)

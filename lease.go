@@ -45,7 +45,7 @@ type lease struct {
 
 	// of the goroutine
 	entered time.Time // when the lease was first asked for
-	beaten  time.Time // the last heartbeat
+	beaten  time.Time // the last heartbeat; zero: the workers are to be registered
 	retry   backoff
 }
 
@@ -151,7 +151,7 @@ func (l *lease) enter(ctx context.Context) error {
 			return err
 		}
 		session = newSession(l.d.base, p)
-		if unsent = l.d.store.Heartbeat(c, session.workers, p.Started, now); classify(unsent) == kindWait {
+		if unsent = l.d.store.Register(c, session.workers, p.Started, now); classify(unsent) == kindWait {
 			return nil // out of memory: work it off, and register as soon as there is room
 		}
 		if unsent != nil {
@@ -232,10 +232,16 @@ func (l *lease) beat() error {
 		return nil
 	}
 	err = l.line.do(ctx, func(c redis.Conn) error {
-		return l.d.store.Heartbeat(c, session.workers, p.Started, at)
+		if !l.beaten.IsZero() {
+			if removed, err := l.d.store.Heartbeat(c, session.workers, at); removed == 0 {
+				return err
+			}
+		}
+		return l.d.store.Register(c, session.workers, p.Started, at)
 	})
-	if err == nil {
-		l.beaten = asked
+	l.beaten = asked
+	if err != nil {
+		l.beaten = time.Time{}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,6 +30,7 @@ type link struct {
 	replies  chan reply
 	signal   chan<- struct{}
 	wg       sync.WaitGroup
+	used     atomic.Bool // an exchange was sent since the last PING
 
 	mu       sync.Mutex
 	changed  []string // watched names that changed since the last take
@@ -88,7 +90,10 @@ func (l *link) subscribe(ctx context.Context, d Dialer) error {
 }
 
 // send starts an exchange; its reply comes on the channel of replies.
-func (l *link) send(x *resque.Exchange) { l.requests <- x }
+func (l *link) send(x *resque.Exchange) {
+	l.used.Store(true)
+	l.requests <- x
+}
 
 func (l *link) exchange() {
 	defer l.wg.Done()
@@ -135,6 +140,9 @@ func (l *link) ping(done <-chan struct{}) {
 		case <-tick.C:
 			// An error here shows in listen, which reads from the same connection.
 			_ = l.store.Ping(l.wake)
+			if l.used.Swap(false) {
+				continue
+			}
 			l.mu.Lock()
 			l.unproven = true
 			l.mu.Unlock()
@@ -155,8 +163,8 @@ func (l *link) take() (changed []string, all bool, broken error) {
 	return changed, all, l.broken
 }
 
-// prove reports, once each pingEvery, that an exchange is to be sent even if it has
-// nothing to say: of a server that dropped the connection we would hear of no
+// prove reports that an exchange is to be sent even if it has nothing to say, because
+// there was none for a time of pingEvery: of a server that dropped the connection we would hear of no
 // change any more, and nothing of that on the other connection.
 func (l *link) prove() bool {
 	l.mu.Lock()

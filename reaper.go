@@ -36,7 +36,7 @@ type reaper struct {
 
 const (
 	pruneEvery = time.Minute
-	scanEvery  = 10 * time.Second
+	scanEvery  = 20 * time.Second
 )
 
 func newReaper(d *Daemon, l *lease) *reaper {

@@ -55,7 +55,7 @@ func TestSameNameAsTheDead(t *testing.T) {
 	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Heartbeat(c, dead.WorkerIDs(), now, now); err != nil {
+	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
 		t.Fatal(err)
 	}
 	b.redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "1", "4:work"+job("Mark", "inherited"))

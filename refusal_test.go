@@ -83,8 +83,8 @@ func TestReconnectOutOfMemory(t *testing.T) {
 	b.eventually("the job runs", func() bool { return b.runs.ends("after") == 1 })
 }
 
-// Who starts at maxmemory works off the queues too. Resque's tools get to see it
-// when there is room.
+// Who starts at maxmemory works off the queues too, and Resque's tools see it.
+// When it was started they learn when there is room.
 func TestStartOutOfMemory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -95,8 +95,13 @@ func TestStartOutOfMemory(t *testing.T) {
 	if n := b.redis.Int(t, "HLEN", "resque:workers:heartbeat"); n != 4 {
 		t.Errorf("%d workers send heartbeats, want 4: Ruby would remove the others", n)
 	}
+	if n := b.redis.Int(t, "SCARD", "resque:workers"); n != 4 {
+		t.Errorf("%d workers are registered, want 4", n)
+	}
 	b.redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
-	b.eventually("the workers are registered", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 4 })
+	b.eventually("their start is told", func() bool {
+		return b.redis.Int(t, "EXISTS", "resque:worker:"+b.daemon.session.Load().workers[0]+":started") == 1
+	})
 }
 
 func TestScriptFlush(t *testing.T) {

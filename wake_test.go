@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 // The interval of these daemons is a minute: whatever starts within the deadline
@@ -89,7 +91,8 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 				t.Fatalf("connections %q, want one", old)
 			}
 			b.redis.Do(t, "CLIENT", "KILL", "ID", old[0])
-			b.eventually("another connection is made", func() bool {
+			// The daemon learns that the one that asks is gone when it next uses it.
+			redistest.Eventually(t, 4*pingEvery, "another connection is made", func() bool {
 				now := test.list(b)
 				return len(now) == 1 && !slices.Equal(now, old)
 			})

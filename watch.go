@@ -10,8 +10,9 @@ import (
 
 // watch decides which queues the poller asks and when. A queue found empty is not
 // asked again until Redis tells that it has filled; once an interval all are
-// looked at anyway. Where Redis cannot tell, the interval is all there is, and
-// every commit looks at all queues, since it goes to Redis in any case.
+// looked at anyway, which needs no new arming, since Redis watches a key until it
+// changes. Where Redis cannot tell, the interval is all there is, and every commit
+// looks at all queues, since it goes to Redis in any case.
 //
 // It belongs to the poller's goroutine.
 type watch struct {
@@ -25,14 +26,19 @@ type watch struct {
 	queues  []weightedQueue // what the list of queues comes to
 	some    []weightedQueue // scratch: those of them to ask
 	asks    []resque.Ask    // scratch
-	empty   map[string]bool
+	empty   map[string]bool // found empty; where Redis tells, it watches them
 	hit     map[string]bool // told of while an exchange was under way
+	full    bool            // look also into those found empty
 	short   bool            // the last look got less than it wanted: arm the next one
-	repause bool            // see whether the pause is over
-	next    time.Time       // the next full look
-	vain    int             // wakes in a row that found nothing
-	hold    time.Time       // after such wakes, wait until then
-	woken   bool
+	arming  bool            // the look now planned should be armed
+
+	pauseUnseen bool      // Redis does not watch the pause, …
+	listUnseen  bool      // … nor the set of queues
+	repause     bool      // see whether the pause is over
+	next        time.Time // the next full look
+	vain        int       // wakes in a row that found nothing
+	hold        time.Time // after such wakes, wait until then
+	woken       bool
 }
 
 func newWatch(c config) watch {
@@ -44,7 +50,7 @@ func newWatch(c config) watch {
 // forget makes the next look a full one.
 func (w *watch) forget() {
 	w.empty = make(map[string]bool)
-	w.short = true
+	w.short, w.pauseUnseen, w.listUnseen = true, true, true
 	w.repause = true
 	w.hold = time.Time{}
 	w.vain = 0
@@ -69,7 +75,10 @@ func (w *watch) tick(now time.Time) {
 		return
 	}
 	w.next = now.Add(w.interval)
-	clear(w.empty)
+	if !w.telling {
+		clear(w.empty)
+	}
+	w.full = true
 	w.repause = true
 	w.list = w.spec.dynamic()
 }
@@ -83,9 +92,9 @@ func (w *watch) changed(names []string, all bool) {
 	for _, name := range names {
 		switch name {
 		case resque.PauseChanged:
-			w.repause = true
+			w.repause, w.pauseUnseen = true, true
 		case resque.QueuesChanged:
-			w.list = true
+			w.list, w.listUnseen = true, true
 		default:
 			delete(w.empty, name)
 			w.hit[name] = true
@@ -108,7 +117,7 @@ func (w *watch) recheck() bool {
 }
 
 // arm reports whether the exchange now planned should ask to be told.
-func (w *watch) arm() bool { return w.short }
+func (w *watch) arm() bool { return w.arming }
 
 // plan says which queues to ask for n jobs, and whether the set of queues is to be
 // read. With a commit at hand a server that cannot tell is asked for all of them.
@@ -121,7 +130,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		clear(w.empty)
 		w.list = w.spec.dynamic()
 	}
-	queues := w.queues
+	queues, unwatched := w.queues, len(w.queues)
 	if len(w.empty) > 0 {
 		w.some = w.some[:0]
 		for _, q := range w.queues {
@@ -129,10 +138,19 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 				w.some = append(w.some, q)
 			}
 		}
-		queues = w.some
+		unwatched = len(w.some)
+		if !w.full {
+			queues = w.some
+		}
 	}
+	w.full = false
 	clear(w.hit)
 	list, w.list = w.list, false
+	if len(queues) > 0 || list {
+		w.arming = w.short && (unwatched > 0 || w.pauseUnseen) || list && w.listUnseen
+		w.pauseUnseen = w.pauseUnseen && !w.arming
+		w.listUnseen = w.listUnseen && !list
+	}
 	if len(queues) == 0 {
 		return nil, list
 	}
@@ -151,10 +169,11 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 			w.queues = queues
 		}
 	}
+	w.listUnseen = w.listUnseen || r.Unlisted
 	if r.Paused {
 		w.short = true
 		if w.telling && !x.Arm {
-			w.repause = true // the key is watched only once an arming exchange has read it
+			w.repause, w.pauseUnseen = true, true // once an arming exchange has read the key, it is watched
 		}
 		return
 	}
@@ -175,6 +194,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 			i++
 		}
 		w.asker.took(queue, i-from)
+		delete(w.empty, queue)
 	}
 	for _, name := range r.Empty {
 		if !w.hit[name] && (x.Arm || !w.telling) {

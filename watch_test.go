@@ -122,3 +122,67 @@ func TestPaceReservesAheadOnlyForShortHandlers(t *testing.T) {
 		t.Error("still ahead after a job waited for too long")
 	}
 }
+
+// Redis watches a key until it changes, so that the look of each interval costs one
+// command and not two. What that look finds was not told of: it is watched anew.
+func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a,b", true)
+	turn := func(jobs []resque.Reserved, empty ...string) bool {
+		t.Helper()
+		now = now.Add(2 * time.Minute)
+		w.tick(now)
+		asks, _ := w.plan(now, 5, false)
+		x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), Arm: w.arm()}
+		w.answered(x, resque.Exchanged{Jobs: jobs, Empty: empty})
+		return x.Arm
+	}
+	if !turn(nil, "a", "b") {
+		t.Error("the first look is not armed")
+	}
+	if turn(nil, "a", "b") {
+		t.Error("a look at queues that Redis watches is armed")
+	}
+	if turn([]resque.Reserved{{Ticket: 1, Queue: "b"}}, "a", "b") {
+		t.Error("a look at queues that Redis watches is armed")
+	}
+	if !turn(nil, "a", "b") {
+		t.Error("a push to b was not told of, and b is not watched anew")
+	}
+	w.changed([]string{resque.PauseChanged}, false)
+	if !turn(nil, "a", "b") {
+		t.Error("the pause changed and is not watched anew")
+	}
+	if turn(nil, "a", "b") {
+		t.Error("a look at a pause that Redis watches is armed")
+	}
+}
+
+func TestWatchArmsTheSetOfQueuesWhenItChanged(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "*", true)
+	turn := func() (list, arm bool) {
+		t.Helper()
+		now = now.Add(2 * time.Minute)
+		w.tick(now)
+		asks, list := w.plan(now, 5, false)
+		x := &resque.Exchange{Want: len(asks), Asks: slices.Clone(asks), List: list, Arm: w.arm()}
+		var empty []string
+		for _, a := range x.Asks {
+			empty = append(empty, a.Queue)
+		}
+		w.answered(x, resque.Exchanged{Queues: []string{"a"}, Empty: empty})
+		return list, x.Arm
+	}
+	for i, want := range []bool{true, true, false, false} { // the set, the queue in it, nothing
+		if list, arm := turn(); !list || arm != want {
+			t.Errorf("look %d: lists %v, armed %v, want %v", i, list, arm, want)
+		}
+	}
+	w.changed([]string{resque.QueuesChanged}, false)
+	if _, arm := turn(); !arm {
+		t.Error("the set of queues changed and is not watched anew")
+	}
+}

@@ -39,7 +39,7 @@ func (w *wire) prune(now time.Time, multi bool) (pruned []string) {
 // rubyWorkers are registered with a heartbeat of the given age and, where there is one, a job.
 func (w *wire) rubyWorker(id string, age time.Duration, work string) {
 	w.t.Helper()
-	w.must(w.s.Heartbeat(w.c, []string{id}, noon, noon.Add(-age)))
+	w.must(w.s.Register(w.c, []string{id}, noon, noon.Add(-age)))
 	w.do("SET", w.s.workerStat("processed", id), 3)
 	w.do("SET", w.s.workerStat("failed", id), 1)
 	if work != "" {

@@ -25,24 +25,13 @@ func StartedAt(t time.Time) string { return t.Format(startedLayout) }
 var beatScript = script("beat")
 
 // idChunk is how many worker ids one command takes.
-const idChunk = 500
+const idChunk = 1000
 
-// Heartbeat tells Ruby's tools that the workers live, and registers those that
-// are not registered, be it at the start or because somebody removed them. The
-// heartbeats go first: a worker without one, seen by Ruby, would count as old.
-func (s Store) Heartbeat(c redis.Conn, ids []string, started, now time.Time) error {
+// Register tells Ruby's tools of the workers and sends their first heartbeats.
+func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) error {
 	b := batch{c: c}
-	at := HeartbeatAt(now)
 	for chunk := range slices.Chunk(ids, idChunk) {
-		var beats call
-		beats.key(s.heartbeats())
-		for _, id := range chunk {
-			beats.arg(id, at)
-		}
-		b.eval(beatScript, beats)
-	}
-	for chunk := range slices.Chunk(ids, idChunk) {
-		b.send("SADD", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
+		b.eval(beatScript, *s.beat(chunk, now))
 		since := redis.Args{}
 		for _, id := range chunk {
 			since = since.Add(s.started(id), StartedAt(started))
@@ -53,6 +42,30 @@ func (s Store) Heartbeat(c redis.Conn, ids []string, started, now time.Time) err
 		return fmt.Errorf("registering %d workers: %w", len(ids), err)
 	}
 	return nil
+}
+
+// Heartbeat tells Ruby's tools that the workers live. It returns how many of them
+// somebody had unregistered: Register them anew.
+func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistered int, err error) {
+	for chunk := range slices.Chunk(ids, idChunk) {
+		n, err := redis.Int(s.beat(chunk, now).do(c, beatScript))
+		if err != nil {
+			return unregistered, fmt.Errorf("sending the heartbeats of %d workers: %w", len(ids), err)
+		}
+		unregistered += n
+	}
+	return unregistered, nil
+}
+
+func (s Store) beat(ids []string, now time.Time) *call {
+	a := new(call)
+	a.key(s.heartbeats())
+	a.key(s.workers())
+	at := HeartbeatAt(now)
+	for _, id := range ids {
+		a.arg(id, at)
+	}
+	return a
 }
 
 // Unregister removes workers and all that Ruby's tools know about them.

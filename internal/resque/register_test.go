@@ -38,7 +38,7 @@ func TestWorkingAsRuby(t *testing.T) {
 	w.push("low", payload)
 	m := w.enter("p")
 	w.do("HDEL", w.s.heartbeats(), m.WorkerID(0)) // this test has Ruby's worker only
-	w.must(w.s.Heartbeat(w.c, []string{rubyWorker}, started, started))
+	w.must(w.s.Register(w.c, []string{rubyWorker}, started, started))
 	jobs := m.reserve(1, "low")
 	w.must(w.s.UpdateWorkers(w.c, []WorkerUpdate{{ID: rubyWorker, Work: &Work{
 		Worker: "vm:1428", Queue: jobs[0].Queue, RunAt: started.In(time.FixedZone("", 3600)), Payload: jobs[0].Payload,
@@ -105,7 +105,7 @@ func TestHeartbeat(t *testing.T) {
 	p := someProcess("p")
 	w.do("HSET", w.s.heartbeats(), p.WorkerID(0), HeartbeatAt(noon.Add(-time.Hour)))
 	monitor := w.server.Monitor(t)
-	w.must(w.s.Heartbeat(w.c, p.WorkerIDs(), noon, noon))
+	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
 	var sent []string
 	for _, c := range monitor.Commands() {
 		if c[0] == "EVAL" {
@@ -113,14 +113,25 @@ func TestHeartbeat(t *testing.T) {
 		}
 		sent = append(sent, c[0]+" "+c[1])
 	}
-	w.same("commands", []string{"beat resque:workers:heartbeat", "SADD resque:workers", "MSET resque:worker:" + p.WorkerID(0) + ":started"}, sent)
+	w.same("commands", []string{"beat resque:workers:heartbeat", "MSET resque:worker:" + p.WorkerID(0) + ":started"}, sent)
 	want := w.server.Dump(t, "")
 	w.same("heartbeat", HeartbeatAt(noon), w.server.Text(t, "HGET", w.s.heartbeats(), p.WorkerID(0)))
+
+	if n, err := w.s.Heartbeat(w.c, p.WorkerIDs(), noon); err != nil || n != 0 {
+		t.Errorf("a heartbeat found %d unregistered, error %v", n, err)
+	}
+	w.same("keys after a heartbeat", want, w.server.Dump(t, ""))
+
+	w.do("SREM", w.s.workers(), p.WorkerID(1))
+	if n, err := w.s.Heartbeat(w.c, p.WorkerIDs(), noon); err != nil || n != 1 {
+		t.Errorf("a heartbeat found %d unregistered, error %v, want 1", n, err)
+	}
+	w.same("keys after one was removed", want, w.server.Dump(t, ""))
 
 	w.do("SREM", w.s.workers(), p.WorkerID(1))
 	w.do("HDEL", w.s.heartbeats(), p.WorkerID(0))
 	w.do("DEL", w.s.started(p.WorkerID(0)))
-	w.must(w.s.Heartbeat(w.c, p.WorkerIDs(), noon, noon))
+	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
 	w.same("keys after somebody removed them", want, w.server.Dump(t, ""))
 }
 
@@ -134,7 +145,7 @@ func TestManyWorkers(t *testing.T) {
 	w.do("HSET", w.s.heartbeats(), "other:1:low", HeartbeatAt(noon))
 	before := w.server.Dump(t, "")
 	ids := p.WorkerIDs()
-	w.must(w.s.Heartbeat(w.c, ids, noon, noon))
+	w.must(w.s.Register(w.c, ids, noon, noon))
 	updates := make([]WorkerUpdate, len(ids))
 	for i, id := range ids {
 		updates[i] = WorkerUpdate{ID: id, Work: &Work{Worker: p.WorkerName(i), Queue: "low", RunAt: noon, Payload: []byte(job("A"))},
@@ -146,7 +157,7 @@ func TestManyWorkers(t *testing.T) {
 	w.same("processed of one", "2", w.server.Text(t, "GET", w.s.workerStat("processed", ids[1099])))
 	w.must(w.s.Unregister(w.c, ids))
 	w.same("keys after the stop", before, w.server.Dump(t, ""))
-	w.must(w.s.Heartbeat(w.c, nil, noon, noon))
+	w.must(w.s.Register(w.c, nil, noon, noon))
 	w.must(w.s.Unregister(w.c, nil))
 }
 
@@ -177,7 +188,7 @@ func TestUpdateWorkersRefused(t *testing.T) {
 	w := newWire(t)
 	w.spoil(w.s.heartbeats())
 	p := someProcess("p")
-	if err := w.s.Heartbeat(w.c, p.WorkerIDs(), noon, noon); err == nil {
+	if err := w.s.Register(w.c, p.WorkerIDs(), noon, noon); err == nil {
 		t.Error("a refused heartbeat was not reported")
 	}
 	w.same("registered", sorted(p.WorkerIDs()), sorted(w.server.List(t, "SMEMBERS", w.s.workers())))

@@ -159,7 +159,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				dead := w.enter("dead")
 				dead.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "9"})
 				dead.die()
-				w.must(s.Heartbeat(w.c, []string{"r:1:low"}, noon, noon))
+				w.must(s.Register(w.c, []string{"r:1:low"}, noon, noon))
 				w.must(s.UpdateWorkers(w.c, []WorkerUpdate{{ID: "r:1:low", Work: &Work{Queue: "low", RunAt: noon, Payload: []byte(job("A"))}}}))
 				if _, err := s.LockPruning(w.c, "me"); err != nil {
 					t.Fatal(err)

@@ -1,7 +1,14 @@
--- Sends heartbeats. Ruby removes workers that send none for five minutes, so it must work
--- when Redis is out of memory: the HDEL is a first write that is allowed there, and with
--- it the HSET.
+-- Sends heartbeats, and registers whom somebody has unregistered. Ruby removes workers that
+-- send none for five minutes, so it must work when Redis is out of memory: the HDEL is a
+-- first write that is allowed there, and with it the others. The heartbeats go first: a
+-- worker without one, seen by Ruby, would count as old. One key of the wrong type does not
+-- keep the other from being written.
 --
--- KEYS  1 workers:heartbeat   ARGV  worker id, time, worker id, time, …
-redis.call('HDEL', KEYS[1], '')
-redis.call('HSET', KEYS[1], unpack(ARGV))
+-- KEYS  1 workers:heartbeat   2 workers   ARGV  worker id, time, worker id, time, …
+-- Returns how many were not registered.
+local ids = {}
+for i = 1, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+redis.pcall('HDEL', KEYS[1], '')
+local beats = redis.pcall('HSET', KEYS[1], unpack(ARGV))
+local added = redis.pcall('SADD', KEYS[2], unpack(ids))
+return type(beats) == 'table' and beats or added
