@@ -2,7 +2,6 @@ package goworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -263,31 +262,6 @@ func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
 	}
 	defer putBack(conn)
 	return f(client.store, conn.Conn)
-}
-
-// Enqueue pushes a job to the tail of its queue, as Resque.enqueue does, and
-// returns every error Redis gives. It needs no queues in the settings, and makes
-// the connections when it is first called.
-func (d *Daemon) Enqueue(job *Job) error {
-	if job == nil || job.Queue == "" || job.Payload.Class == "" {
-		return errors.New("goworker: Enqueue needs a job with a queue and a class")
-	}
-	return d.withConn(func(s resque.Store, c redis.Conn) error {
-		payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, d.style())
-		if err != nil {
-			return fmt.Errorf("goworker: enqueueing %s: %w", job.Payload.Class, err)
-		}
-		return s.Push(c, job.Queue, payload)
-	})
-}
-
-func (d *Daemon) style() resque.Style {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.client == nil {
-		return resque.Plain
-	}
-	return d.client.config.style
 }
 
 func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {

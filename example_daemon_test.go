@@ -45,6 +45,25 @@ func Example() {
 	// hello Ada
 }
 
+func ExampleDaemon_EnqueueAll() {
+	d := demo()
+	defer d.Close()
+
+	d.Register("Greet", func(name string) { fmt.Println("hello", name) })
+	var jobs []*goworker.Job
+	for _, name := range []string{"Ada", "Grace", "Mary"} {
+		jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{name}}})
+	}
+	if err := d.EnqueueAll(jobs...); err != nil { // then none of them is in its queue
+		fmt.Println(err)
+	}
+	_ = d.Run(context.Background())
+	// Output:
+	// hello Ada
+	// hello Grace
+	// hello Mary
+}
+
 func ExampleDaemon_Failures() {
 	d := demo()
 	defer d.Close()

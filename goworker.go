@@ -40,6 +40,10 @@ func Work() error { return std().Work() }
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }
 
+// EnqueueAll pushes jobs to the tails of their queues, all or none, in one round
+// trip; see Daemon.EnqueueAll.
+func EnqueueAll(jobs ...*Job) error { return std().EnqueueAll(jobs...) }
+
 // Namespace returns the prefix of all keys, its colon included.
 func Namespace() string { return std().Namespace() }
 

@@ -38,13 +38,18 @@ func (e *PayloadError) Error() string {
 // error names the argument that cannot be encoded, counted from 0. What it
 // returns, ParsePayload accepts.
 func EncodePayload(class string, args []any, style Style) ([]byte, error) {
+	return appendPayload(make([]byte, 0, 64), class, args, style)
+}
+
+// appendPayload is EncodePayload behind what dst holds.
+func appendPayload(dst []byte, class string, args []any, style Style) ([]byte, error) {
 	if class == "" {
 		return nil, errors.New("a job needs a class, and the one given is empty")
 	}
 	if !utf8.ValidString(class) {
 		return nil, fmt.Errorf("the class %q is not UTF-8, and no worker could read it", class)
 	}
-	e := encoder{buf: make([]byte, 0, 64), style: style}
+	e := encoder{buf: dst, style: style}
 	e.buf = append(e.buf, `{"class":`...)
 	e.buf = appendString(e.buf, class, style, replacement)
 	e.buf = append(e.buf, `,"args":[`...)

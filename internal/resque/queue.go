@@ -9,33 +9,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var pushScript = script("push")
-
-var errNoQueue = errors.New("the queue has no name; give it one")
-
-// Push puts jobs at the tail of a queue, in their order, and the queue into the
-// set of queues: all of it or, with an error, none of it. Only when the
-// connection broke is it unknown whether the jobs are there.
-func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
-	if queue == "" {
-		return errNoQueue
-	}
-	if len(payloads) == 0 {
-		return nil
-	}
-	var a call
-	a.key(s.queues())
-	a.key(s.queue(queue))
-	a.arg(queue)
-	for _, p := range payloads {
-		a.arg(p)
-	}
-	if _, err := a.do(c, pushScript); err != nil {
-		return fmt.Errorf("pushing %s to queue %s: %w", plural(len(payloads), "job"), queue, explain(err))
-	}
-	return nil
-}
-
 // Dequeue removes the jobs of a queue whose payload is exactly these bytes and
 // returns how many there were.
 func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) {

@@ -1,14 +1,19 @@
--- Puts jobs at the tail of a queue, and the queue into the set of queues: both or
--- neither. Under MULTI a wrong-type set of queues would not keep the jobs out.
+-- Puts jobs at the tails of queues, and the queues into the set of queues: all or
+-- nothing. Under MULTI a key of the wrong type would not keep the others out.
 --
--- KEYS  1 queues   2 queue
--- ARGV  queue name, then payloads
--- Returns the length of the queue.
+-- KEYS  1 queues   then the queues, each once
+-- ARGV  for each queue: its name, how many jobs it gets, their payloads
+-- Returns nothing.
+--
+-- What a script has written stays written, so every key is read as its type first.
 redis.call('SCARD', KEYS[1])
-redis.call('LLEN', KEYS[2])
-redis.call('SADD', KEYS[1], ARGV[1])
-local length
-for at = 2, #ARGV, 1000 do
-  length = redis.call('RPUSH', KEYS[2], unpack(ARGV, at, math.min(at + 999, #ARGV)))
+for key = 2, #KEYS do redis.call('LLEN', KEYS[key]) end
+local at = 1
+for key = 2, #KEYS do
+  local first, last = at + 2, at + 1 + ARGV[at + 1]
+  redis.call('SADD', KEYS[1], ARGV[at])
+  for from = first, last, 1000 do
+    redis.call('RPUSH', KEYS[key], unpack(ARGV, from, math.min(from + 999, last)))
+  end
+  at = last + 1
 end
-return length

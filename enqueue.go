@@ -1,0 +1,68 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Enqueue pushes a job to the tail of its queue, as Resque.enqueue does, and
+// returns every error Redis gives. It needs no queues in the settings, and makes
+// the connections when it is first called.
+//
+// When the connection breaks before Redis has answered, it is unknown whether the
+// job is in its queue.
+func (d *Daemon) Enqueue(job *Job) error { return d.enqueue(job) }
+
+// EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil
+// all of them are in their queues, each queue's in the order given here, and no
+// worker saw some of them without the others. With an error none is, and nothing
+// was sent if it says that a job cannot be encoded. As with Enqueue, only when the
+// connection breaks before Redis has answered is it unknown which of the two holds.
+//
+// Redis does nothing else meanwhile: about half a millisecond for 1,000 jobs of 100
+// bytes, fifty for 100,000. Larger batches are not faster, so divide what need not
+// be one. More than 1,000,000 jobs or 256 MiB are refused.
+func (d *Daemon) EnqueueAll(jobs ...*Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return d.enqueue(jobs...)
+}
+
+func (d *Daemon) enqueue(jobs ...*Job) error {
+	client, err := d.init(false)
+	if err != nil {
+		return err
+	}
+	bulk := resque.Bulk{Style: client.config.style}
+	for i, job := range jobs {
+		if i == 1 {
+			bulk.Grow(len(jobs) - 1)
+		}
+		if err := addJob(&bulk, job); err != nil {
+			if len(jobs) > 1 {
+				err = fmt.Errorf("job %d of %d: %w", i+1, len(jobs), err)
+			}
+			return fmt.Errorf("goworker: %w; nothing was enqueued", err)
+		}
+	}
+	conn, err := client.pool.get(context.Background())
+	if err != nil {
+		return err
+	}
+	defer putBack(conn)
+	return client.store.PushBulk(conn.Conn, &bulk)
+}
+
+func addJob(bulk *resque.Bulk, job *Job) error {
+	if job == nil || job.Queue == "" || job.Payload.Class == "" {
+		return errors.New("a job to be enqueued needs a queue and a class")
+	}
+	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {
+		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, err)
+	}
+	return nil
+}

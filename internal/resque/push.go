@@ -1,0 +1,159 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments,
+// any Redis one that fills its buffer for a client (1 GiB), and both by closing the
+// connection. Long before, a push keeps every other client of Redis waiting.
+const (
+	MaxPushJobs  = 1_000_000
+	MaxPushBytes = 256 << 20
+)
+
+var pushScript, pushText = script("push"), scriptText("push")
+
+var errNoQueue = errors.New("the queue has no name; give it one")
+
+// Bulk is jobs to be pushed as one, for any number of queues. The payloads lie in
+// one buffer, so that a job costs next to no allocation. The zero value is ready;
+// it is for one goroutine.
+type Bulk struct {
+	Style Style // how Add encodes
+
+	buf    []byte
+	jobs   []bulkJob
+	queues []bulkQueue
+	index  map[string]int // a queue's place in queues, once there are several
+}
+
+type bulkJob struct {
+	queue int // its place in Bulk.queues
+	end   int // of its payload in Bulk.buf; it starts where the one before it ends
+}
+
+type bulkQueue struct {
+	name string
+	jobs int
+}
+
+// Grow makes room for n more jobs, as large as those there are.
+func (b *Bulk) Grow(n int) {
+	b.jobs = slices.Grow(b.jobs, n)
+	if len(b.jobs) > 0 {
+		b.buf = slices.Grow(b.buf, min(n*(len(b.buf)/len(b.jobs)+8), MaxPushBytes))
+	}
+}
+
+// Add encodes a job and adds it behind those there are. With an error it is not
+// added.
+func (b *Bulk) Add(queue, class string, args []any) error {
+	if queue == "" {
+		return errNoQueue
+	}
+	buf, err := appendPayload(b.buf, class, args, b.Style)
+	if err != nil {
+		return err
+	}
+	b.add(queue, buf)
+	return nil
+}
+
+// add takes buf, to which a job was appended.
+func (b *Bulk) add(queue string, buf []byte) {
+	at := b.place(queue)
+	b.queues[at].jobs++
+	b.buf = buf
+	b.jobs = append(b.jobs, bulkJob{at, len(buf)})
+}
+
+// place finds a queue, or gives it a place. The job before was mostly for the same.
+func (b *Bulk) place(queue string) int {
+	if n := len(b.jobs); n > 0 {
+		if at := b.jobs[n-1].queue; b.queues[at].name == queue {
+			return at
+		}
+	}
+	at, known := b.index[queue]
+	if known {
+		return at
+	}
+	at = len(b.queues)
+	b.queues = append(b.queues, bulkQueue{name: queue})
+	switch at {
+	case 0: // most have one queue and need no index
+	case 1:
+		b.index = map[string]int{b.queues[0].name: 0, queue: 1}
+	default:
+		b.index[queue] = at
+	}
+	return at
+}
+
+// Push puts jobs at the tail of a queue, in their order, and the queue into the
+// set of queues: all of it or, with an error, none of it. Only when the
+// connection broke is it unknown whether the jobs are there.
+func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
+	if queue == "" {
+		return errNoQueue
+	}
+	var b Bulk
+	for _, p := range payloads {
+		b.add(queue, append(b.buf, p...))
+	}
+	return s.PushBulk(c, &b)
+}
+
+// PushBulk is Push for jobs of several queues: each queue gets its jobs in the order
+// in which they were added, and all queues get theirs at the same instant.
+func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
+		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
+			plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
+	}
+	args := s.bulkArgs(b)
+	_, err := c.Do("EVALSHA", args...)
+	if isNoScript(err) {
+		args[0] = pushText
+		_, err = c.Do("EVAL", args...)
+	}
+	if err != nil {
+		to := "queue " + b.queues[0].name
+		if n := len(b.queues); n > 1 {
+			to = fmt.Sprintf("%d queues", n)
+		}
+		return fmt.Errorf("pushing %s to %s: %w", plural(len(b.jobs), "job"), to, explain(err))
+	}
+	return nil
+}
+
+// bulkArgs are the arguments of EVALSHA: the script's keys, and then queue by queue
+// its name, how many jobs it gets, and these.
+func (s Store) bulkArgs(b *Bulk) []any {
+	args := make([]any, 3, 3+3*len(b.queues)+len(b.jobs))
+	args[0], args[1], args[2] = pushScript.Hash(), 1+len(b.queues), s.queues()
+	for _, q := range b.queues {
+		args = append(args, s.queue(q.name))
+	}
+	next := make([]int, len(b.queues)) // where the queue's next job goes
+	for i, q := range b.queues {
+		args = append(args, q.name, q.jobs)
+		next[i] = len(args)
+		args = args[:len(args)+q.jobs]
+	}
+	start := 0
+	for _, j := range b.jobs {
+		args[next[j.queue]] = b.buf[start:j.end:j.end]
+		next[j.queue]++
+		start = j.end
+	}
+	return args
+}
