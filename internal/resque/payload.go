@@ -61,6 +61,10 @@ func appendPayload(dst []byte, class string, args []any, style Style) ([]byte, e
 		if err := e.value(arg, 0); err != nil {
 			return nil, fmt.Errorf("args[%d] of a job of class %s cannot be encoded: %w", i, class, err)
 		}
+		switch arg.(type) {
+		case nil, string, int:
+			continue // nothing in them nests
+		}
 		// The object and its list are two levels.
 		if !wellFormed(e.buf[start:], MaxDepth-2) {
 			return nil, fmt.Errorf("args[%d] of a job of class %s is nested deeper than %d levels, which Ruby workers refuse; send it as a string of JSON",

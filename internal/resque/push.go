@@ -16,7 +16,8 @@ const (
 	MaxPushBytes = 256 << 20
 )
 
-var pushScript, pushText = script("push"), scriptText("push")
+// As arguments of a command, which need not be made anew for each.
+var pushHash, pushText any = script("push").Hash(), scriptText("push")
 
 var errNoQueue = errors.New("the queue has no name; give it one")
 
@@ -40,6 +41,7 @@ type bulkJob struct {
 type bulkQueue struct {
 	name string
 	jobs int
+	next int // where its next job goes among the script's arguments
 }
 
 // Grow makes room for n more jobs, as large as those there are.
@@ -121,7 +123,7 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	}
 	args := s.bulkArgs(b)
 	_, err := c.Do("EVALSHA", args...)
-	if isNoScript(err) {
+	if err != nil && isNoScript(err) {
 		args[0] = pushText
 		_, err = c.Do("EVAL", args...)
 	}
@@ -139,20 +141,20 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 // its name, how many jobs it gets, and these.
 func (s Store) bulkArgs(b *Bulk) []any {
 	args := make([]any, 3, 3+3*len(b.queues)+len(b.jobs))
-	args[0], args[1], args[2] = pushScript.Hash(), 1+len(b.queues), s.queues()
+	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.queues()
 	for _, q := range b.queues {
 		args = append(args, s.queue(q.name))
 	}
-	next := make([]int, len(b.queues)) // where the queue's next job goes
 	for i, q := range b.queues {
 		args = append(args, q.name, q.jobs)
-		next[i] = len(args)
+		b.queues[i].next = len(args)
 		args = args[:len(args)+q.jobs]
 	}
 	start := 0
 	for _, j := range b.jobs {
-		args[next[j.queue]] = b.buf[start:j.end:j.end]
-		next[j.queue]++
+		q := &b.queues[j.queue]
+		args[q.next] = b.buf[start:j.end:j.end]
+		q.next++
 		start = j.end
 	}
 	return args

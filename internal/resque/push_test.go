@@ -83,8 +83,8 @@ func TestPushBulkIsAllOrNothing(t *testing.T) {
 }
 
 func TestPushBulkLimits(t *testing.T) {
-	many := &Bulk{queues: []bulkQueue{{"q", MaxPushJobs + 1}}, jobs: make([]bulkJob, MaxPushJobs+1)}
-	large := &Bulk{queues: []bulkQueue{{"q", 1}}, jobs: []bulkJob{{0, MaxPushBytes + 1}}, buf: make([]byte, MaxPushBytes+1)}
+	many := &Bulk{queues: []bulkQueue{{name: "q", jobs: MaxPushJobs + 1}}, jobs: make([]bulkJob, MaxPushJobs+1)}
+	large := &Bulk{queues: []bulkQueue{{name: "q", jobs: 1}}, jobs: []bulkJob{{0, MaxPushBytes + 1}}, buf: make([]byte, MaxPushBytes+1)}
 	for _, b := range []*Bulk{many, large} {
 		wantError(t, New("").PushBulk(nil, b), "too much for one push", "1000000 jobs", "256 MiB")
 	}

@@ -13,6 +13,10 @@ func appendString(dst []byte, s string, style Style, bad string) []byte {
 	dst = append(dst, '"')
 	start := 0 // what lies before it is written
 	for i := 0; i < len(s); {
+		if asIs[s[i]] {
+			i++
+			continue
+		}
 		c, size := rune(s[i]), 1
 		if c >= utf8.RuneSelf {
 			c, size = utf8.DecodeRuneInString(s[i:])
@@ -31,6 +35,14 @@ func appendString(dst []byte, s string, style Style, bad string) []byte {
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
 }
+
+// asIs are the bytes that stand for themselves in either style.
+var asIs = func() (plain [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		plain[c] = !mustEscape(c, Rails)
+	}
+	return plain
+}()
 
 func mustEscape(c rune, style Style) bool {
 	return c < ' ' || c == '"' || c == '\\' || style == Rails && styled(c)
