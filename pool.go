@@ -154,14 +154,17 @@ func (e *busyError) Unwrap() error { return e.cause }
 
 // fill puts a living connection into s.
 func (p *pool) fill(ctx context.Context, s *slot) error {
+	if s.conn != nil && time.Since(s.used) < p.pingAfter {
+		return nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.closing, cancel)()
-	if s.conn != nil && time.Since(s.used) >= p.pingAfter && !alive(ctx, s.conn) {
-		s.Close()
-	}
 	if s.conn != nil {
-		return nil
+		if alive(ctx, s.conn) {
+			return nil
+		}
+		s.Close()
 	}
 	conn, err := p.dialer.Dial(ctx)
 	if err != nil {
