@@ -23,7 +23,8 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	command  *commandLine // of the default daemon only
-	registry registry
+	budget   *budget      // of workers, together with other daemons; nil: all are its own
+	registry *registry
 	hooks    hookList
 	session  atomic.Pointer[session]
 
@@ -61,7 +62,7 @@ type client struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{settings: settings, configured: true}
+	d := &Daemon{settings: settings, configured: true, registry: new(registry)}
 	d.hooks.fail = d.hookPanicked
 	return d
 }

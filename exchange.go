@@ -23,9 +23,11 @@ func (p *poller) turn(ctx context.Context) {
 		p.begin(s)
 	}
 	if p.sent != nil {
+		p.claim()
 		return
 	}
 	if p.link == nil {
+		p.claim()
 		p.relink(ctx)
 		return
 	}
@@ -41,6 +43,7 @@ func (p *poller) turn(ctx context.Context) {
 	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
 		p.quitting = true
 	}
+	p.claim()
 	p.giveBackIdle(now)
 	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
 		return // they are about to be taken; one exchange then serves more
@@ -65,11 +68,12 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		Process: p.session.process.ID, Epoch: p.epoch, Last: p.last,
 		MultiQueue: p.d.config.multiQueueFailures,
 	}
-	idle := max(0, p.d.config.concurrency-p.busy)
+	idle := max(0, p.slots()-p.busy)
 	if want := p.wanted(idle); want > 0 {
 		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
 		if len(x.Asks) > 0 {
 			x.Want = want
+			p.promised = idle
 		}
 		if len(x.Asks) > 0 || x.List {
 			x.Arm = p.link.wake != nil && p.watch.arm()
@@ -97,10 +101,10 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 
 // wanted is how many jobs to reserve.
 func (p *poller) wanted(idle int) int {
-	if p.quitting || p.paused || p.selfPause || p.fenced || len(p.refused) >= resque.MaxExchangeJobs {
+	if p.paused || !p.mayReserve() {
 		return 0
 	}
-	n := p.d.config.concurrency
+	n := p.slots()
 	want := idle - len(p.ahead)
 	if p.pace.ahead() && len(p.suspects) == 0 && p.suspect == nil {
 		want += n
@@ -109,6 +113,11 @@ func (p *poller) wanted(idle int) int {
 		want = 0
 	}
 	return min(want, resque.MaxExchangeJobs)
+}
+
+// mayReserve reports whether more jobs may be reserved, but for the fleet's pause.
+func (p *poller) mayReserve() bool {
+	return !p.quitting && !p.selfPause && !p.fenced && len(p.refused) < resque.MaxExchangeJobs
 }
 
 // handIn moves pending outcomes into the exchange, as many as one may carry.

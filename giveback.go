@@ -13,7 +13,7 @@ import (
 // process pauses or stops, or the workers turned out to be slow.
 func (p *poller) giveBackIdle(now time.Time) {
 	stop := p.quitting || p.paused || p.selfPause
-	if !stop && (len(p.ahead) == 0 || p.busy < p.d.config.concurrency || !p.pace.waited(now, p.ahead[0].reserved)) {
+	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.waited(now, p.ahead[0].reserved)) {
 		return
 	}
 	if slices.Contains(p.ahead, p.suspect) {

@@ -92,6 +92,10 @@ type poller struct {
 	forced    bool
 	abandoned []*task
 
+	share    *share // of the workers, where several daemons have them together
+	granted  int    // how many of them are ours now
+	promised int    // of those: kept for jobs that were asked for and have not begun
+
 	watch  watch
 	pace   pace
 	logged map[string]string // what was already said about a key
@@ -165,6 +169,10 @@ func (p *poller) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.unlink()
 	defer cancel()
+	if b := p.d.budget; b != nil {
+		p.share = b.join(p.poke)
+		defer p.share.leave()
+	}
 	quit, force := p.quit, p.force
 	for {
 		p.collect()
@@ -315,7 +323,7 @@ func (p *poller) handOut() *task {
 
 // next is the task to offer to the workers, if any.
 func (p *poller) next() *task {
-	if p.link == nil || p.fenced || len(p.ahead) == 0 || p.busy >= p.d.config.concurrency {
+	if p.link == nil || p.fenced || len(p.ahead) == 0 || p.busy >= p.slots() {
 		return nil
 	}
 	return p.ahead[0]
@@ -324,6 +332,7 @@ func (p *poller) next() *task {
 func (p *poller) handed(t *task) {
 	p.ahead = p.ahead[1:]
 	p.busy++
+	p.promised = max(0, p.promised-1)
 }
 
 // begin takes over a new session: at the start, or after the lease was lost. What
@@ -340,6 +349,9 @@ func (p *poller) begin(s *session) {
 // wakeAt is the next time at which the poller must act by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
+		if p.share != nil && p.sent != nil && p.promised > 0 {
+			return p.overdue()
+		}
 		return time.Time{}
 	}
 	tellAgain := p.tellAgain
@@ -347,7 +359,7 @@ func (p *poller) wakeAt() time.Time {
 		tellAgain = time.Time{}
 	}
 	at := p.watch.nextLook(p.retryAt, tellAgain)
-	if len(p.ahead) > 0 && p.busy >= p.d.config.concurrency {
+	if len(p.ahead) > 0 && p.busy >= p.slots() {
 		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give
 		}

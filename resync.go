@@ -248,7 +248,7 @@ func (p *poller) deaths(jobs []resque.Reserved, now time.Time) (deaths []resque.
 // launchSuspect chooses the suspect to run next, while none does. It is handed to
 // a worker only after an exchange has recorded that the others are not.
 func (p *poller) launchSuspect() {
-	if p.suspect != nil || p.launch != nil || len(p.suspects) == 0 || p.busy >= p.d.config.concurrency {
+	if p.suspect != nil || p.launch != nil || len(p.suspects) == 0 || p.busy >= p.slots() {
 		return
 	}
 	p.launch, p.suspects = p.suspects[0], p.suspects[1:]

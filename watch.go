@@ -161,6 +161,12 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 	return w.asks, list
 }
 
+// hungry reports whether plan would say now that there is something to ask.
+func (w *watch) hungry(now time.Time, committing bool) bool {
+	return !now.Before(w.hold) && (w.list || committing && !w.telling ||
+		slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] }))
+}
+
 // answered takes what an exchange found.
 func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	if x.List && !r.Unlisted {
