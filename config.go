@@ -47,7 +47,6 @@ type config struct {
 // share one.
 type clientConfig struct {
 	dial        dialConfig
-	namespace   string
 	connections int
 	logLevel    slog.Level
 	logFormat   string
@@ -57,11 +56,11 @@ type clientConfig struct {
 func (c config) client() clientConfig {
 	return clientConfig{
 		dial: dialConfig{
-			uri: c.uri, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
+			uri: c.uri, namespace: c.namespace, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
 			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
 		},
-		namespace: c.namespace, connections: c.connections,
-		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,
+		connections: c.connections,
+		logLevel:    c.logLevel, logFormat: c.logFormat, logger: c.logger,
 	}
 }
 

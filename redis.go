@@ -50,14 +50,37 @@ type DialOptions struct {
 	ReadTimeout    time.Duration // one reply; > 0
 	WriteTimeout   time.Duration // one command; > 0
 	// TLS holds the CA, client certificate and verification settings for a scheme
-	// that wants TLS. Never nil; Clone it and set ServerName before use.
+	// that wants TLS. An Opener's is never nil; Clone it and set ServerName before use.
 	TLS *tls.Config
+	// Namespace is what every key begins with, its colon included.
+	Namespace string
+}
+
+// Server returns the Dialer of one server, as these options say, for an Opener
+// that knows several. The URI is one of redis://, rediss:// or unix://; the errors
+// of both are those of a daemon with that URI.
+func (o DialOptions) Server(uri string) (Dialer, error) {
+	t, err := parseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	return o.dialer(t), nil
+}
+
+func (o DialOptions) dialer(t target) *netDialer {
+	d := &netDialer{target: t, opts: o}
+	d.opts.TLS = nil
+	if t.tls {
+		d.opts.TLS = o.TLS.Clone()
+		d.opts.TLS.ServerName = t.host
+	}
+	return d
 }
 
 // dialConfig is the part of the settings that says where Redis is and how to
 // talk to it. A timeout that is zero or negative means its default.
 type dialConfig struct {
-	uri                                       string
+	uri, namespace                            string
 	caPath, certPath, keyPath                 string
 	skipVerify                                bool
 	connectTimeout, readTimeout, writeTimeout time.Duration
@@ -74,6 +97,7 @@ func (c dialConfig) options() DialOptions {
 		ConnectTimeout: or(c.connectTimeout, DefaultConnectTimeout),
 		ReadTimeout:    or(c.readTimeout, DefaultReadTimeout),
 		WriteTimeout:   or(c.writeTimeout, DefaultWriteTimeout),
+		Namespace:      c.namespace,
 	}
 }
 
@@ -105,14 +129,13 @@ func newNetDialer(cfg dialConfig, openers map[string]Opener) (Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &netDialer{target: t, opts: cfg.options()}
+	opts := cfg.options()
 	if t.tls {
-		if d.opts.TLS, err = tlsConfig(cfg); err != nil {
+		if opts.TLS, err = tlsConfig(cfg); err != nil {
 			return nil, err
 		}
-		d.opts.TLS.ServerName = t.host
 	}
-	return d, nil
+	return opts.dialer(t), nil
 }
 
 // explainScheme says which schemes there are, and for those this module offers
@@ -120,11 +143,11 @@ func newNetDialer(cfg dialConfig, openers map[string]Opener) (Dialer, error) {
 func explainScheme(scheme string, openers map[string]Opener) error {
 	switch scheme {
 	case "embedded":
-		return errors.New(`redis: the embedded Redis is not linked into this program; import "github.com/goworker/goworker/embedded" ` +
-			`and call goworker.RegisterDialer("embedded", embedded.Open) before Work`)
-	case "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster",
-		"redis-sentinel", "redis-cluster", "rediss-sentinel", "rediss-cluster":
-		return fmt.Errorf("redis: %s:// is not supported by this version; give the address of the master, or register a dialer for it with goworker.RegisterDialer", scheme)
+		return notLinked("the embedded Redis", scheme, "embedded")
+	case "redis+sentinel", "rediss+sentinel", "redis-sentinel", "rediss-sentinel":
+		return notLinked("the way by Sentinels", scheme, "sentinel")
+	case "redis+cluster", "rediss+cluster", "redis-cluster", "rediss-cluster":
+		return notLinked("the way into a Redis Cluster", scheme, "cluster")
 	}
 	known := slices.Clone(knownSchemes)
 	for s := range openers {
@@ -134,6 +157,11 @@ func explainScheme(scheme string, openers map[string]Opener) error {
 	}
 	slices.Sort(known)
 	return fmt.Errorf("redis: the scheme %q of the Redis URI is unknown; there are %s", scheme, strings.Join(known, ", "))
+}
+
+func notLinked(what, scheme, pkg string) error {
+	return fmt.Errorf(`redis: %s is not linked into this program; import "github.com/goworker/goworker/%s" `+
+		`and call goworker.RegisterDialer("%s", %s.Open) before Work`, what, pkg, scheme, pkg)
 }
 
 // pollInterval returns how often to look into the queues of a server that cannot

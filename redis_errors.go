@@ -40,7 +40,10 @@ var replyKinds = map[string]errorKind{
 	"MISCONF":     kindWait, // cannot save to disk
 	"BUSY":        kindWait, // somebody's script runs for long
 	"CLUSTERDOWN": kindWait,
-	"TRYAGAIN":    kindWait, // slots are moving
+	"MOVED":       kindWait, // our slot has another master now
+	"ASK":         kindWait, // our slot is moving, and this key has moved
+	"TRYAGAIN":    kindWait, // our slot is moving, and some keys have moved
+	"MAXCLIENTS":  kindWait,
 	"NOSCRIPT":    kindNoScript,
 	"NOPERM":      kindNoPerm,
 	"WRONGTYPE":   kindWrongType,
@@ -73,7 +76,7 @@ func replyCode(reply redis.Error) string {
 	case strings.HasPrefix(rest, "The user executing the script can't"):
 		return "NOPERM"
 	case strings.HasPrefix(rest, "max number of clients"):
-		return "TRYAGAIN" // no code of its own, the same meaning
+		return "MAXCLIENTS" // it has no code of its own
 	case strings.HasPrefix(rest, "invalid password"):
 		return "WRONGPASS" // Redis before 6
 	case strings.HasPrefix(rest, "Error running script"), strings.HasPrefix(rest, "Error compiling script"): // the latter is miniredis'
@@ -126,7 +129,21 @@ func mustRedial(err error) bool {
 		return isConnError(err)
 	}
 	switch replyCode(reply) {
-	case "READONLY", "MASTERDOWN", "NOAUTH":
+	case "READONLY", "MASTERDOWN", "NOAUTH", "MOVED":
+		return true
+	}
+	return false
+}
+
+// elsewhere reports whether err says that another server is, or is about to be, the
+// one for our keys: nothing was done, and the same command will be taken there.
+func elsewhere(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	switch replyCode(reply) {
+	case "READONLY", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN":
 		return true
 	}
 	return false

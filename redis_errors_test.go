@@ -44,6 +44,8 @@ func TestClassify(t *testing.T) {
 		{redis.Error("BUSYGROUP Consumer Group name already exists"), kindOther, false},
 		{redis.Error("BUSYKEY Target key name already exists."), kindOther, false},
 		{redis.Error("CLUSTERDOWN Hash slot not served"), kindWait, false},
+		{redis.Error("MOVED 3999 127.0.0.1:6381"), kindWait, true},
+		{redis.Error("ASK 3999 127.0.0.1:6381"), kindWait, false},
 		{redis.Error("TRYAGAIN Multiple keys request"), kindWait, false},
 		{redis.Error("NOREPLICAS Not enough good replicas"), kindWait, false},
 		{redis.Error("MISCONF Redis is configured to save RDB"), kindWait, false},

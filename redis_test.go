@@ -150,6 +150,37 @@ func TestDialUnreachable(t *testing.T) {
 	}
 }
 
+// An Opener dials by the options alone, and its errors are those of the settings.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "s3cret")
+	var given DialOptions
+	open := func(ctx context.Context, uri string, opts DialOptions) (Dialer, error) {
+		given = opts
+		return opts.Server(strings.Replace(uri, "there", "redis", 1))
+	}
+	d, err := newDialer(t.Context(), dialConfig{uri: "there://:s3cret@" + s.Addr + "/3", namespace: "{a}:"}, map[string]Opener{"there": open})
+	if err != nil || given.Namespace != "{a}:" {
+		t.Fatal(given, err)
+	}
+	c, err := d.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if info, err := redis.String(c.Do("CLIENT", "INFO")); !strings.Contains(info, " db=3 ") {
+		t.Error(info, err)
+	}
+	if d, err = given.Server("redis://:s3cretX@" + s.Addr); err == nil {
+		_, err = d.Dial(t.Context())
+	}
+	wantSentence(t, err, "redis: wrong password at "+s.Addr)
+	_, err = given.Server("nowhere://:s3cret@" + s.Addr)
+	wantSentence(t, err, `redis: the scheme "nowhere" of the Redis URI is unknown`)
+	_, err = given.Server("redis://:s3cret@a:b")
+	wantSentence(t, err, "redis: the Redis URI redis://:***@")
+}
+
 // stranger listens and does to each connection what serve does.
 func stranger(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()

@@ -135,8 +135,8 @@ func TestSchemes(t *testing.T) {
 	for uri, want := range map[string]string{
 		"http://:secret@cache":           `redis: the scheme "http" of the Redis URI is unknown; there are redis, rediss, tunnel, unix, valkey, valkeys`,
 		"embedded:":                      `redis: the embedded Redis is not linked into this program; import "github.com/goworker/goworker/embedded" and call goworker.RegisterDialer("embedded", embedded.Open) before Work`,
-		"redis+sentinel://:secret@a,b/m": `redis: redis+sentinel:// is not supported by this version`,
-		"redis+cluster://:secret@a,b":    `redis: redis+cluster:// is not supported by this version`,
+		"redis+sentinel://:secret@a,b/m": `redis: the way by Sentinels is not linked into this program; import "github.com/goworker/goworker/sentinel" and call goworker.RegisterDialer("redis+sentinel", sentinel.Open) before Work`,
+		"redis+cluster://:secret@a,b":    `redis: the way into a Redis Cluster is not linked into this program; import "github.com/goworker/goworker/cluster" and call goworker.RegisterDialer("redis+cluster", cluster.Open) before Work`,
 	} {
 		_, err := newDialer(t.Context(), dialConfig{uri: uri}, openers)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
