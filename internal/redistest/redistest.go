@@ -40,6 +40,7 @@ type Server struct {
 
 	binary   string
 	port     int
+	sentinel string // the configuration of a Sentinel; a server for data has none
 	args     []string
 	password string
 
@@ -56,6 +57,12 @@ type Server struct {
 // The program is redis-server from the PATH, or what REDIS_SERVER names.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return launch(t, &Server{args: args})
+}
+
+// launch finds a place for a server and starts it there.
+func launch(t testing.TB, s *Server) *Server {
+	t.Helper()
 	binary := os.Getenv("REDIS_SERVER")
 	if binary == "" {
 		binary = "redis-server"
@@ -69,10 +76,10 @@ func Start(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatalf("redistest: no temporary directory for redis-server: %v", err)
 	}
-	s := &Server{Dir: dir, binary: binary, args: args}
-	for i, a := range args {
-		if a == "--requirepass" && i+1 < len(args) {
-			s.password = args[i+1]
+	s.Dir, s.binary = dir, binary
+	for i, a := range s.args {
+		if a == "--requirepass" && i+1 < len(s.args) {
+			s.password = s.args[i+1]
 		}
 	}
 	t.Cleanup(func() {
@@ -122,7 +129,17 @@ func (s *Server) start() error {
 
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", s.Dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
+		"--daemonize", "no", "--loglevel", "warning",
+	}
+	if s.sentinel == "" {
+		args = append(args, "--save", "", "--appendonly", "no")
+	} else {
+		// It is a file because a Sentinel writes into it what it learns.
+		file := filepath.Join(s.Dir, "sentinel.conf")
+		if err := os.WriteFile(file, []byte(s.sentinel), 0o600); err != nil {
+			return fmt.Errorf("no configuration for a Sentinel: %w", err)
+		}
+		args = append([]string{file, "--sentinel"}, args...)
 	}
 	// A log that is a file, not a buffer, needs no goroutine to copy it, which
 	// a leak check in the midst of a test would find.

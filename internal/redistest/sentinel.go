@@ -1,0 +1,100 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// MasterName is the name by which the Sentinels of this package watch their master.
+const MasterName = "mymaster"
+
+// Fleet is a master with two replicas, watched by three Sentinels that take a
+// master for dead after a second.
+type Fleet struct {
+	Redis     []*Server // whichever was made the master last
+	Sentinels []*Server
+}
+
+// StartSentinel runs a Fleet; it returns when the Sentinels know each other and
+// both replicas. args are for the Redis servers.
+func StartSentinel(t testing.TB, args ...string) *Fleet {
+	t.Helper()
+	f := &Fleet{}
+	master := Start(t, append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...)
+	f.Redis = append(f.Redis, master)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	for range 2 {
+		f.Redis = append(f.Redis, Start(t, append([]string{"--replicaof", host + " " + port,
+			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
+	}
+	Eventually(t, startLimit, "both replicas follow", func() bool {
+		return master.Int(t, "WAIT", 2, 100) == 2
+	})
+	conf := strings.Join([]string{
+		fmt.Sprintf("sentinel monitor %s %s %s 2", MasterName, host, port),
+		"sentinel down-after-milliseconds " + MasterName + " 1000",
+		"sentinel failover-timeout " + MasterName + " 5000",
+	}, "\n")
+	for range 3 {
+		f.Sentinels = append(f.Sentinels, launch(t, &Server{sentinel: conf}))
+	}
+	Eventually(t, startLimit, "the Sentinels know each other and the replicas", func() bool {
+		for _, s := range f.Sentinels {
+			about, err := redis.StringMap(s.Do(t, "SENTINEL", "MASTER", MasterName), nil)
+			if err != nil || about["num-slaves"] != "2" || about["num-other-sentinels"] != "2" || about["flags"] != "master" {
+				return false
+			}
+			for _, row := range s.Do(t, "SENTINEL", "REPLICAS", MasterName).([]any) {
+				if r, err := redis.StringMap(row, nil); err != nil || r["flags"] != "slave" || r["master-link-status"] != "ok" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return f
+}
+
+// URI leads to the master by way of the Sentinels.
+func (f *Fleet) URI() string {
+	var hosts []string
+	for _, s := range f.Sentinels {
+		hosts = append(hosts, s.Addr)
+	}
+	return "redis+sentinel://" + strings.Join(hosts, ",") + "/" + MasterName
+}
+
+// Master is the server that the first Sentinel names.
+func (f *Fleet) Master(t testing.TB) *Server {
+	t.Helper()
+	addr := f.Sentinels[0].List(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
+	for _, s := range f.Redis {
+		if s.Addr == net.JoinHostPort(addr[0], addr[1]) {
+			return s
+		}
+	}
+	t.Fatalf("redistest: the Sentinels name %v, which is none of ours", addr)
+	return nil
+}
+
+// Switched waits until all Sentinels name another master than old, and that one
+// takes writes, and returns it.
+func (f *Fleet) Switched(t testing.TB, old *Server) *Server {
+	t.Helper()
+	var master *Server
+	Eventually(t, startLimit, "the Sentinels make another server the master", func() bool {
+		for _, s := range f.Sentinels {
+			addr := s.List(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
+			if _, port, _ := net.SplitHostPort(old.Addr); addr[1] == port {
+				return false
+			}
+		}
+		master = f.Master(t)
+		return strings.Contains(master.Text(t, "INFO", "replication"), "role:master")
+	})
+	return master
+}

@@ -1,0 +1,181 @@
+// Package sentinel lets goworker find its Redis by way of Redis Sentinels and
+// follow it when they make another server the master. Only a program that imports
+// it links it:
+//
+//	goworker.RegisterDialer("redis+sentinel", sentinel.Open)
+//	goworker.RegisterDialer("rediss+sentinel", sentinel.Open) // TLS
+//	goworker.SetSettings(goworker.WorkerSettings{
+//		URI: "redis+sentinel://:password@host1,host2,host3/mymaster", …})
+package sentinel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/follow"
+)
+
+// askWithin is how long one Sentinel may take to accept a connection, and to answer.
+// The next is asked then, so a Dial gets to several of them.
+const askWithin = time.Second
+
+const defaultPort = "26379"
+
+const form = "write redis+sentinel://user:password@host:26379,host2:26379/master-name/0"
+
+var _ goworker.Opener = Open
+
+// Open is a goworker.Opener for URIs of the form
+//
+//	redis+sentinel://[[user]:password@]host[:26379][,host2[:port]…]/master-name[/db]
+//	    [?db=n&sentinel_user=…&sentinel_password=…]
+//
+// and, with TLS to the Sentinels and to Redis, rediss+sentinel://. User, password
+// and db are for Redis; the Sentinels get theirs by the parameters, or none. The
+// hosts are a beginning: the other Sentinels are learned from them.
+//
+// Other programs' spellings are taken too: redis-sentinel:// and rediss-sentinel://
+// (register Open for them), the master's name as #master-name, ?master=,
+// ?sentinelMasterId= or ?service_name= with only the db in the path, and
+// sentinel_username.
+//
+// It dials nobody. Dial asks the Sentinels for the master, and proves that it is
+// one before it hands out a connection. While they disagree or fail over it tries
+// again, for DialOptions.ConnectTimeout at most. While there are connections one
+// Sentinel is asked each second, and when it names another master, and that server
+// agrees, the connections to the old one are closed.
+func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Dialer, error) {
+	s, err := parse(uri)
+	if err != nil {
+		return nil, fmt.Errorf("redis: the Sentinels' URI cannot be used: %w; %s", err, form)
+	}
+	s.redis, s.sentinel = opts, opts
+	s.sentinel.ConnectTimeout = min(opts.ConnectTimeout, askWithin)
+	s.sentinel.ReadTimeout = min(opts.ReadTimeout, askWithin)
+	for _, host := range s.uri.Hosts { // what is wrong with them is said here
+		if _, err := s.redis.Server(s.uri.Server(host, s.db)); err != nil {
+			return nil, err
+		}
+	}
+	return follow.New(follow.Config{
+		Advisers: follow.NewAdvisers("the Sentinels of "+s.master, s.uri.Hosts, s.dialSentinel, s.ask, s.others),
+		Dial:     s.dialMaster,
+		Limit:    opts.ConnectTimeout,
+	}), nil
+}
+
+// way is what a URI says, and how to dial.
+type way struct {
+	uri    follow.URI
+	master string
+	db     int
+	user   string // the Sentinels' user, password and '@', escaped, or nothing
+
+	redis, sentinel goworker.DialOptions
+}
+
+func parse(uri string) (*way, error) {
+	u, err := follow.ParseURI(uri, defaultPort)
+	if err != nil {
+		return nil, err
+	}
+	s := &way{uri: u, master: u.Fragment}
+	var user, password, db string
+	for name, values := range u.Query {
+		var to *string
+		switch name {
+		case "db":
+			to = &db
+		case "master", "sentinelMasterId", "service_name":
+			to = &s.master
+		case "sentinel_user", "sentinel_username":
+			to = &user
+		case "sentinel_password":
+			to = &password
+		default:
+			return nil, fmt.Errorf("it has an unknown parameter %q", name)
+		}
+		if len(values) > 1 || *to != "" && *to != values[0] {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		*to = values[0]
+	}
+	path := u.Path
+	if s.master == "" && len(path) > 0 {
+		s.master, path = path[0], path[1:]
+	}
+	if s.master == "" {
+		return nil, errors.New("it does not name the master")
+	}
+	if len(path) > 1 || len(path) == 1 && db != "" && path[0] != db {
+		return nil, errors.New("after the master's name only the number of the database may stand, once")
+	}
+	if len(path) == 1 {
+		db = path[0]
+	}
+	if db != "" {
+		if s.db, err = strconv.Atoi(db); err != nil || s.db < 0 {
+			return nil, errors.New("its database is not a number from 0")
+		}
+	}
+	if user != "" || password != "" {
+		s.user = url.UserPassword(user, password).String() + "@"
+	}
+	return s, nil
+}
+
+func (s *way) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
+	return follow.Dial(ctx, s.sentinel, s.uri.As(s.user, addr))
+}
+
+// dialMaster proves that the server is the master by INFO, which the minimal ACL
+// allows anyway: a Sentinel may not know yet what has happened.
+func (s *way) dialMaster(ctx context.Context, addr string) (redis.Conn, error) {
+	c, err := follow.Dial(ctx, s.redis, s.uri.Server(addr, s.db))
+	if err != nil {
+		return nil, err
+	}
+	info, err := redis.String(redis.DoContext(c, ctx, "INFO", "replication"))
+	if err == nil && !strings.Contains(info, "role:master") {
+		err = fmt.Errorf("redis: %s, which the Sentinels give as the master %s, is a replica; a fail-over may be under way", addr, s.master)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *way) ask(c redis.Conn, at string) (string, error) {
+	addr, err := redis.Strings(c.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.master))
+	switch {
+	case err == redis.ErrNil || err == nil && len(addr) != 2:
+		return "", fmt.Errorf("the Sentinel at %s watches no master named %q", at, s.master)
+	case err != nil:
+		return "", fmt.Errorf("asking the Sentinel at %s: %w", at, err)
+	}
+	return net.JoinHostPort(addr[0], addr[1]), nil
+}
+
+func (s *way) others(c redis.Conn, _ string) ([]string, error) {
+	rows, err := redis.Values(c.Do("SENTINEL", "SENTINELS", s.master))
+	if err != nil {
+		return nil, err
+	}
+	var addrs []string
+	for _, row := range rows {
+		if about, err := redis.StringMap(row, nil); err == nil {
+			addrs = append(addrs, net.JoinHostPort(about["ip"], about["port"]))
+		}
+	}
+	return addrs, nil
+}
