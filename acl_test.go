@@ -5,11 +5,12 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -32,24 +33,6 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
-// documentedACL is the user of docs/redis.md, as arguments of ACL SETUSER.
-func documentedACL(t *testing.T) []any {
-	t.Helper()
-	page, err := os.ReadFile("docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```\nuser (.*?)```").FindSubmatch(page)
-	if block == nil {
-		t.Fatal("docs/redis.md shows no user")
-	}
-	var rules []any
-	for _, rule := range strings.Fields(strings.ReplaceAll(string(block[1]), ">PASSWORD", ">secret")) {
-		rules = append(rules, rule)
-	}
-	return rules
-}
-
 // TestMinimalACL runs everything the daemon does as the user that the page on Redis
 // names, and then without the right to be told of changes.
 func TestMinimalACL(t *testing.T) {
@@ -65,7 +48,7 @@ func TestMinimalACL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			s.Do(t, "ACL", append([]any{"SETUSER"}, documentedACL(t)...)...)
+			s.Do(t, "ACL", redis.Args{"SETUSER"}.AddFlat(redistest.MinimalACL(t))...)
 			if tc.without != nil {
 				s.Do(t, "ACL", append([]any{"SETUSER", "worker"}, tc.without...)...)
 			}

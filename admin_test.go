@@ -93,6 +93,7 @@ func TestDequeueWithoutJob(t *testing.T) {
 }
 
 func TestQueuesAndInfo(t *testing.T) {
+	redistest.OwnUser(t)
 	t.Parallel()
 	d, server := newAdminDaemon(t, WorkerSettings{})
 	for _, q := range []string{"mail", "mail", "low"} {

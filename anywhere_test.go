@@ -14,16 +14,16 @@ import (
 // is longer than the test waits.
 func TestWorksAnywhere(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	ca.issue(t, "server", &x509.Certificate{IPAddresses: loopback})
-	ca.issue(t, "worker", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	secure, _ := ca.server(t, "server", "yes")
+	ca := redistest.NewAuthority(t)
+	ca.Issue(t, "server", &x509.Certificate{IPAddresses: loopback})
+	ca.Issue(t, "worker", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	secure, _ := ca.Start(t, "server", "yes")
 	plain := redistest.Start(t, "--requirepass", "s3cret%/")
 	password := url.QueryEscape("s3cret%/")
 
 	for name, settings := range map[string]WorkerSettings{
 		"TLS with a CA and a client certificate": {URI: "rediss://" + secure,
-			TLSCertPath: ca.crt("ca"), TLSClientCertPath: ca.crt("worker"), TLSClientKeyPath: ca.keyFile("worker")},
+			TLSCertPath: ca.Crt("ca"), TLSClientCertPath: ca.Crt("worker"), TLSClientKeyPath: ca.Key("worker")},
 		"a unix socket with a password": {URI: "unix://:" + password + "@" + plain.Socket()},
 		"another database":              {URI: "valkey://:" + password + "@" + plain.Addr + "/3"},
 	} {

@@ -16,6 +16,7 @@ import (
 
 // TestPoolReal borrows from a real server that loses connections and restarts.
 func TestPoolReal(t *testing.T) {
+	redistest.OwnUser(t)
 	t.Parallel()
 	s := redistest.Start(t)
 	d, err := newDialer(t.Context(), dialConfig{uri: s.URI()}, nil)

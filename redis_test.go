@@ -85,6 +85,7 @@ func TestDial(t *testing.T) {
 }
 
 func TestDialPasswordOnly(t *testing.T) {
+	redistest.OwnUser(t)
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "s3cret")
 	for _, uri := range []string{"redis://:s3cret@" + s.Addr, "redis://s3cret@" + s.Addr, "redis://default:s3cret@" + s.Addr} {

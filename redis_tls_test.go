@@ -1,15 +1,8 @@
 package goworker
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,82 +13,23 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// authority signs certificates and writes them as files.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, "ca", &x509.Certificate{
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-func (a *authority) crt(name string) string { return filepath.Join(a.dir, name+".crt") }
-func (a *authority) keyFile(name string) string {
-	return filepath.Join(a.dir, name+".key")
-}
-
-// issue signs c, with itself if there is no authority yet, into name.crt and name.key.
-func (a *authority) issue(t *testing.T, name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
-	if c.NotAfter.IsZero() {
-		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
-	must(err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	must(err)
-	must(os.WriteFile(a.crt(name), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	must(os.WriteFile(a.keyFile(name), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-	cert, err := x509.ParseCertificate(der)
-	must(err)
-	return cert, key
-}
-
-// server starts a redis-server with the certificate name; its TLS address is returned.
-func (a *authority) server(t *testing.T, name, clients string) (tlsAddr, plainAddr string) {
-	t.Helper()
-	port := fmt.Sprint(redistest.FreePort(t))
-	s := redistest.Start(t, "--tls-port", port, "--tls-cert-file", a.crt(name), "--tls-key-file", a.keyFile(name),
-		"--tls-ca-cert-file", a.crt("ca"), "--tls-auth-clients", clients)
-	return net.JoinHostPort("127.0.0.1", port), s.Addr
-}
-
 var loopback = []net.IP{net.ParseIP("127.0.0.1")}
 
 func TestDialTLS(t *testing.T) {
 	t.Parallel()
-	ca, other := newAuthority(t), newAuthority(t)
-	ca.issue(t, "server", &x509.Certificate{IPAddresses: loopback, DNSNames: []string{"localhost"}})
-	ca.issue(t, "worker", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	other.issue(t, "worker", &x509.Certificate{})
-	addr, plain := ca.server(t, "server", "no")
-	strict, _ := ca.server(t, "server", "yes")
+	ca, other := redistest.NewAuthority(t), redistest.NewAuthority(t)
+	ca.Issue(t, "server", &x509.Certificate{IPAddresses: loopback, DNSNames: []string{"localhost"}})
+	ca.Issue(t, "worker", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	other.Issue(t, "worker", &x509.Certificate{})
+	addr, server := ca.Start(t, "server", "no")
+	plain := server.Addr
+	strict, _ := ca.Start(t, "server", "yes")
 	_, port, _ := net.SplitHostPort(addr)
 
-	withCA := func(c *dialConfig) { c.caPath = ca.crt("ca") }
-	otherCA := func(c *dialConfig) { c.caPath = other.crt("ca") }
-	client := func(c *dialConfig) { c.certPath, c.keyPath = ca.crt("worker"), ca.keyFile("worker") }
-	stranger := func(c *dialConfig) { c.certPath, c.keyPath = other.crt("worker"), other.keyFile("worker") }
+	withCA := func(c *dialConfig) { c.caPath = ca.Crt("ca") }
+	otherCA := func(c *dialConfig) { c.caPath = other.Crt("ca") }
+	client := func(c *dialConfig) { c.certPath, c.keyPath = ca.Crt("worker"), ca.Key("worker") }
+	stranger := func(c *dialConfig) { c.certPath, c.keyPath = other.Crt("worker"), other.Key("worker") }
 	skip := func(c *dialConfig) { c.skipVerify = true }
 	type changes = []func(*dialConfig)
 
@@ -139,18 +73,18 @@ func TestDialTLS(t *testing.T) {
 
 func TestDialTLSCertificates(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	ca.issue(t, "elsewhere", &x509.Certificate{DNSNames: []string{"cache.example.com"}})
-	ca.issue(t, "expired", &x509.Certificate{IPAddresses: loopback,
+	ca := redistest.NewAuthority(t)
+	ca.Issue(t, "elsewhere", &x509.Certificate{DNSNames: []string{"cache.example.com"}})
+	ca.Issue(t, "expired", &x509.Certificate{IPAddresses: loopback,
 		NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)})
-	ca.issue(t, "nameless", &x509.Certificate{})
+	ca.Issue(t, "nameless", &x509.Certificate{})
 	for name, want := range map[string]string{
 		"elsewhere": "is for cache.example.com, not for 127.0.0.1; connect by a name it holds",
 		"expired":   "is outside its period of validity (2020-01-01 to 2021-01-01)",
 		"nameless":  "is for no name at all, not for 127.0.0.1",
 	} {
-		addr, _ := ca.server(t, name, "no")
-		_, err := dial(t, "rediss://"+addr, func(c *dialConfig) { c.caPath = ca.crt("ca") })
+		addr, _ := ca.Start(t, name, "no")
+		_, err := dial(t, "rediss://"+addr, func(c *dialConfig) { c.caPath = ca.Crt("ca") })
 		wantSentence(t, err, want)
 	}
 }
@@ -170,25 +104,25 @@ func TestDialTLSStrangers(t *testing.T) {
 
 func TestTLSConfig(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	text := filepath.Join(ca.dir, "text")
+	ca := redistest.NewAuthority(t)
+	text := filepath.Join(ca.Dir, "text")
 	if err := os.WriteFile(text, []byte("not PEM"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ca.issue(t, "a", &x509.Certificate{})
-	ca.issue(t, "b", &x509.Certificate{})
+	ca.Issue(t, "a", &x509.Certificate{})
+	ca.Issue(t, "b", &x509.Certificate{})
 	for name, tc := range map[string]struct {
 		cfg  dialConfig
 		want []string
 	}{
 		"no ca":       {dialConfig{caPath: "/no/ca.crt"}, []string{"TLSCertPath, -tls-cert", "/no/ca.crt"}},
 		"not pem":     {dialConfig{caPath: text}, []string{text, "holds no certificate in PEM form"}},
-		"cert alone":  {dialConfig{certPath: ca.crt("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
-		"key alone":   {dialConfig{keyPath: ca.keyFile("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
-		"no cert":     {dialConfig{certPath: "/no/c", keyPath: ca.keyFile("a")}, []string{"TLSClientCertPath", "/no/c"}},
-		"no key":      {dialConfig{certPath: ca.crt("a"), keyPath: "/no/k"}, []string{"TLSClientKeyPath", "/no/k"}},
-		"not a pair":  {dialConfig{certPath: ca.crt("a"), keyPath: ca.keyFile("b")}, []string{ca.crt("a"), ca.keyFile("b"), "cannot be used together"}},
-		"not pem key": {dialConfig{certPath: ca.crt("a"), keyPath: text}, []string{text, "cannot be used together"}},
+		"cert alone":  {dialConfig{certPath: ca.Crt("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
+		"key alone":   {dialConfig{keyPath: ca.Key("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
+		"no cert":     {dialConfig{certPath: "/no/c", keyPath: ca.Key("a")}, []string{"TLSClientCertPath", "/no/c"}},
+		"no key":      {dialConfig{certPath: ca.Crt("a"), keyPath: "/no/k"}, []string{"TLSClientKeyPath", "/no/k"}},
+		"not a pair":  {dialConfig{certPath: ca.Crt("a"), keyPath: ca.Key("b")}, []string{ca.Crt("a"), ca.Key("b"), "cannot be used together"}},
+		"not pem key": {dialConfig{certPath: ca.Crt("a"), keyPath: text}, []string{text, "cannot be used together"}},
 	} {
 		_, err := tlsConfig(tc.cfg)
 		for _, want := range tc.want {
@@ -201,7 +135,7 @@ func TestTLSConfig(t *testing.T) {
 			t.Errorf("%s: newDialer takes it", name)
 		}
 	}
-	c, err := tlsConfig(dialConfig{caPath: ca.crt("ca"), certPath: ca.crt("a"), keyPath: ca.keyFile("a"), skipVerify: true})
+	c, err := tlsConfig(dialConfig{caPath: ca.Crt("ca"), certPath: ca.Crt("a"), keyPath: ca.Key("a"), skipVerify: true})
 	if err != nil || c.MinVersion != tls.VersionTLS12 || !c.InsecureSkipVerify || c.RootCAs == nil || len(c.Certificates) != 1 {
 		t.Errorf("settings do not compose: %+v, %v", c, err)
 	}

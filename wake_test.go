@@ -133,6 +133,7 @@ func TestPollingWithoutTracking(t *testing.T) {
 
 // A user that may not subscribe is polled for, and the log says which rule to add.
 func TestPollingWithoutPermissionToSubscribe(t *testing.T) {
+	redistest.OwnUser(t)
 	t.Parallel()
 	b := setup(t, func(s *WorkerSettings) {
 		s.PollInterval = 50 * time.Millisecond
@@ -153,6 +154,7 @@ func TestPollingWithoutPermissionToSubscribe(t *testing.T) {
 
 // A server that could not tell is asked again.
 func TestPermissionToSubscribeComesLater(t *testing.T) {
+	redistest.OwnUser(t)
 	t.Parallel()
 	b := setup(t, func(s *WorkerSettings) { s.URI = strings.Replace(s.URI, "redis://", "redis://worker:secret@", 1) })
 	b.redis.Do(t, "ACL", "SETUSER", "worker", "on", ">secret", "~resque:*", "+@all", "resetchannels")

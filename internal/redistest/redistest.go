@@ -43,6 +43,7 @@ type Server struct {
 	sentinel string // the configuration of a Sentinel; a server for data has none
 	args     []string
 	password string
+	login    string // user and password for the URI, or nothing
 
 	mu      sync.Mutex // guards process
 	process *os.Process
@@ -57,7 +58,12 @@ type Server struct {
 // The program is redis-server from the PATH, or what REDIS_SERVER names.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return launch(t, &Server{args: args})
+	s := &Server{args: args}
+	if asMinimalUser() {
+		s.login = "minimal:" + ACLPassword + "@"
+		s.args = append(minimalUser(t), args...)
+	}
+	return launch(t, s)
 }
 
 // launch finds a place for a server and starts it there.
@@ -186,8 +192,9 @@ func (s *Server) answers() bool {
 	return errors.As(err, &refusal) && !strings.HasPrefix(string(refusal), "LOADING")
 }
 
-// URI is the server's address as a setting, without the password.
-func (s *Server) URI() string { return "redis://" + s.Addr }
+// URI is the server's address as a setting, without the password. With REDISTEST_ACL
+// in the environment it is that of the user with the least permissions.
+func (s *Server) URI() string { return "redis://" + s.login + s.Addr }
 
 // Socket is the path of the Unix socket, on which the server always listens too.
 func (s *Server) Socket() string { return filepath.Join(s.Dir, "redis.sock") }

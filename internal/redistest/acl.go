@@ -1,0 +1,61 @@
+package redistest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// What the user of MinimalACL is called and proves it is.
+const (
+	ACLUser     = "worker"
+	ACLPassword = "secret"
+)
+
+var aclBlock = regexp.MustCompile("(?s)```\nuser worker (.*?)```")
+
+// MinimalACL returns the rules of the user whom docs/redis.md shows, as arguments
+// of ACL SETUSER or of the setting user: its name, the password secret, the rules.
+func MinimalACL(t testing.TB) []string {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "docs", "redis.md"))
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	block := aclBlock.FindSubmatch(page)
+	if block == nil {
+		t.Fatal("redistest: docs/redis.md shows no user")
+	}
+	rules := strings.ReplaceAll(string(block[1]), ">PASSWORD", ">"+ACLPassword)
+	return append([]string{ACLUser}, strings.Fields(rules)...)
+}
+
+// asMinimalUser reports whether all tests are to run as the user of MinimalACL, on
+// the keys of whatever namespace they use: REDISTEST_ACL is set.
+func asMinimalUser() bool { return os.Getenv("REDISTEST_ACL") != "" }
+
+// OwnUser skips a test that is about users or their permissions, or needs more of
+// them, where all tests are to run as the user of MinimalACL.
+func OwnUser(t testing.TB) {
+	t.Helper()
+	if asMinimalUser() {
+		t.Skip("this test chooses its user")
+	}
+}
+
+// minimalUser is the user as a server's setting, so that it is there again after a
+// restart. The name is another, since tests make a user worker of their own.
+func minimalUser(t testing.TB) []string {
+	rules := MinimalACL(t)
+	rules[0] = "minimal"
+	for i, rule := range rules {
+		if strings.HasPrefix(rule, "~") {
+			rules[i] = "~*"
+		}
+	}
+	return append([]string{"--user"}, rules...)
+}
