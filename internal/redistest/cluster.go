@@ -17,10 +17,18 @@ type Cluster struct {
 // seconds. It returns when all of them agree. args are for every node.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
+	return StartClusterTLS(t, nil, args...)
+}
+
+// StartClusterTLS is StartCluster where all speak TLS only, with the certificate
+// server of the authority, and ask for their clients'. Without one it is plain.
+func StartClusterTLS(t testing.TB, ca *Authority, args ...string) *Cluster {
+	t.Helper()
 	c := &Cluster{}
+	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		"--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
 	for range 6 {
-		c.Nodes = append(c.Nodes, Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-			"--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
+		c.Nodes = append(c.Nodes, launch(t, &Server{ca: ca, args: args}))
 	}
 	const slots = 16384
 	for i, n := range c.Nodes {

@@ -40,7 +40,8 @@ type Server struct {
 
 	binary   string
 	port     int
-	sentinel string // the configuration of a Sentinel; a server for data has none
+	ca       *Authority // if the one port speaks TLS
+	sentinel string     // the configuration of a Sentinel; a server for data has none
 	args     []string
 	password string
 	login    string // user and password for the URI, or nothing
@@ -136,6 +137,10 @@ func (s *Server) start() error {
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--unixsocket", s.Socket(), "--dir", s.Dir,
 		"--daemonize", "no", "--loglevel", "warning",
+	}
+	if s.ca != nil {
+		args[1] = "0"
+		args = append(append(args, s.ca.Args(s.port, "server", "yes")...), "--tls-replication", "yes", "--tls-cluster", "yes")
 	}
 	if s.sentinel == "" {
 		args = append(args, "--save", "", "--appendonly", "no")

@@ -23,13 +23,20 @@ type Fleet struct {
 // both replicas. args are for the Redis servers.
 func StartSentinel(t testing.TB, args ...string) *Fleet {
 	t.Helper()
+	return StartSentinelTLS(t, nil, args...)
+}
+
+// StartSentinelTLS is StartSentinel where all speak TLS only, with the certificate
+// server of the authority, and ask for their clients'. Without one it is plain.
+func StartSentinelTLS(t testing.TB, ca *Authority, args ...string) *Fleet {
+	t.Helper()
 	f := &Fleet{}
-	master := Start(t, append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...)
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
+	master := launch(t, &Server{ca: ca, args: args})
 	f.Redis = append(f.Redis, master)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	for range 2 {
-		f.Redis = append(f.Redis, Start(t, append([]string{"--replicaof", host + " " + port,
-			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
+		f.Redis = append(f.Redis, launch(t, &Server{ca: ca, args: append([]string{"--replicaof", host + " " + port}, args...)}))
 	}
 	Eventually(t, startLimit, "both replicas follow", func() bool {
 		return master.Int(t, "WAIT", 2, 100) == 2
@@ -40,7 +47,7 @@ func StartSentinel(t testing.TB, args ...string) *Fleet {
 		"sentinel failover-timeout " + MasterName + " 5000",
 	}, "\n")
 	for range 3 {
-		f.Sentinels = append(f.Sentinels, launch(t, &Server{sentinel: conf}))
+		f.Sentinels = append(f.Sentinels, launch(t, &Server{ca: ca, sentinel: conf}))
 	}
 	Eventually(t, startLimit, "the Sentinels know each other and the replicas", func() bool {
 		for _, s := range f.Sentinels {
