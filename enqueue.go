@@ -1,9 +1,10 @@
 package goworker
 
 import (
-	"context"
 	"errors"
 	"fmt"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -49,12 +50,7 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 			return fmt.Errorf("goworker: %w; nothing was enqueued", err)
 		}
 	}
-	conn, err := client.pool.get(context.Background())
-	if err != nil {
-		return err
-	}
-	defer putBack(conn)
-	return client.store.PushBulk(conn.Conn, &bulk)
+	return d.push(func(s resque.Store, c redis.Conn) error { return s.PushBulk(c, &bulk) })
 }
 
 func addJob(bulk *resque.Bulk, job *Job) error {
