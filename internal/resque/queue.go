@@ -127,6 +127,11 @@ func explain(err error) error {
 		"WRONGTYPE": "a key holds another type than Resque gives it, rename or remove that key",
 		"NOPERM":    "this Redis user lacks a permission, extend its ACL",
 		"MISCONF":   "Redis cannot save to its disk, repair that first",
+
+		"MOVED":       "another node of the Cluster has these keys; use a redis+cluster:// URI, which follows them",
+		"ASK":         "the Cluster is moving these keys to another node, try again when it is done",
+		"TRYAGAIN":    "the Cluster is moving these keys to another node, try again when it is done",
+		"CLUSTERDOWN": "the Cluster has no master for these keys now, try again when it has",
 	}[code]
 	if !ok {
 		return err
