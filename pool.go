@@ -154,6 +154,9 @@ func (e *busyError) Unwrap() error { return e.cause }
 
 // fill puts a living connection into s.
 func (p *pool) fill(ctx context.Context, s *slot) error {
+	if s.conn != nil && s.conn.Err() != nil {
+		s.Close() // a dialer that follows a master closes what leads to the old one
+	}
 	if s.conn != nil && time.Since(s.used) < p.pingAfter {
 		return nil
 	}
