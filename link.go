@@ -58,7 +58,7 @@ func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, sig
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
 		defer stop()
 		l.untold = l.subscribe(ctx, d)
-		if l.untold != nil && conn.Err() != nil {
+		if l.untold != nil && (conn.Err() != nil || elsewhere(l.untold)) {
 			l.shut()
 			return nil, l.untold
 		}
