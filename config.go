@@ -20,6 +20,7 @@ type config struct {
 	interval           time.Duration
 	concurrency        int
 	connections        int
+	waitReplicas       int
 	uri                string // may hold a password: never log it
 	namespace          string // ends in a colon
 	exitOnComplete     bool
@@ -48,6 +49,7 @@ type config struct {
 type clientConfig struct {
 	dial        dialConfig
 	connections int
+	replicas    int
 	logLevel    slog.Level
 	logFormat   string
 	logger      *slog.Logger
@@ -59,8 +61,8 @@ func (c config) client() clientConfig {
 			uri: c.uri, namespace: c.namespace, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
 			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
 		},
-		connections: c.connections,
-		logLevel:    c.logLevel, logFormat: c.logFormat, logger: c.logger,
+		connections: c.connections, replicas: c.waitReplicas,
+		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,
 	}
 }
 
@@ -86,6 +88,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		certPath:        s.TLSClientCertPath,
 		keyPath:         s.TLSClientKeyPath,
 		skipVerify:      s.SkipTLSVerify,
+		waitReplicas:    s.WaitReplicas,
 		logger:          s.Logger,
 		signals:         !s.DisableSignals,
 		tracking:        !s.DisableTracking,
@@ -95,7 +98,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		c.style = resque.Rails
 	}
 	var backend string
-	var errs [10]error
+	var errs [11]error
 	c.queues, errs[0] = s.queues(needQueues)
 	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
@@ -109,6 +112,9 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	if (s.TLSClientCertPath == "") != (s.TLSClientKeyPath == "") {
 		errs[9] = fmt.Errorf("settings: TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
 			s.TLSClientCertPath, s.TLSClientKeyPath)
+	}
+	if s.WaitReplicas < 0 {
+		errs[10] = fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return config{}, err

@@ -146,6 +146,7 @@ func newCommandLine() *commandLine {
 			s.RecoverLimit = NoLimit
 		}
 	})
+	overlay(c, "wait-replicas", c.set.Int("wait-replicas", 0, "how many replicas must have an enqueued job"), func(s *WorkerSettings, v int) { s.WaitReplicas = v })
 	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
 	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
 	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })

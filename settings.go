@@ -17,8 +17,11 @@ const (
 	DefaultConnectTimeout  = 5 * time.Second
 	DefaultReadTimeout     = 10 * time.Second
 	DefaultWriteTimeout    = 10 * time.Second
-	DefaultLogLevel        = "info"
-	DefaultLogFormat       = "text"
+	// ReplicaWait is how long Enqueue waits for WaitReplicas, or half the
+	// ReadTimeout if that is less.
+	ReplicaWait      = time.Second
+	DefaultLogLevel  = "info"
+	DefaultLogFormat = "text"
 )
 
 const (
@@ -155,6 +158,11 @@ type WorkerSettings struct {
 	// means their defaults, and so does a negative duration: a connection
 	// without limits hangs for ever when its peer is gone.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+	// WaitReplicas makes Enqueue wait, after a push and in the same round trip, until
+	// so many replicas have the job, at most ReplicaWait. If fewer say so in time it
+	// returns an error that is ErrTooFewReplicas: the job is in Redis all the same,
+	// but a fail-over may lose it. Zero waits for none. [-wait-replicas]
+	WaitReplicas int
 	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads
 	// as ActiveSupport does in a Rails application, so that Resque.dequeue
 	// called there matches jobs enqueued here. Off, payloads are what plain
