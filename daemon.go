@@ -193,7 +193,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 		log, flush = newLogger(c.logLevel, c.logFormat, os.Stdout)
 	}
 	d.client = &client{
-		config: c, log: log, flush: flush, store: resque.New(c.namespace),
+		config: c, log: log, flush: flush, store: c.store(),
 		dialer: dialer, pool: newPool(dialer, c.connections),
 	}
 	return d.client, nil
