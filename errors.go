@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Causes of a job's context being cancelled, as context.Cause returns them.
@@ -19,6 +21,11 @@ var (
 	// ErrCancelled: somebody cancelled the running jobs (USR1). The job is a failure.
 	ErrCancelled = errors.New("goworker: the job was cancelled")
 )
+
+// ErrTooFewReplicas is what an error of Enqueue is (errors.Is) when the job was
+// pushed, but fewer replicas than WorkerSettings.WaitReplicas have told in time that
+// they have it. Workers take the job; pushing it again doubles it.
+var ErrTooFewReplicas = resque.ErrFewReplicas
 
 // ErrClosed is returned by the calls on a Daemon that was closed.
 var ErrClosed = errors.New("goworker: the daemon is closed")

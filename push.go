@@ -29,3 +29,10 @@ func (d *Daemon) push(f func(s resque.Store, c redis.Conn) error) error {
 		time.Sleep(wait)
 	}
 }
+
+// store is what writes and reads the keys. Its pushes wait for replicas as long as
+// the connection may wait for an answer, at most.
+func (c config) store() resque.Store {
+	within := min(ReplicaWait, c.client().dial.options().ReadTimeout/2)
+	return resque.New(c.namespace).Replicated(c.waitReplicas, within)
+}

@@ -1,6 +1,9 @@
 package resque
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // DefaultNamespace is the prefix Ruby Resque uses when nobody sets another.
 const DefaultNamespace = "resque:"
@@ -9,7 +12,9 @@ const DefaultNamespace = "resque:"
 // the connection each call is given. It holds no connection and no state: it is
 // a value, safe for concurrent use as long as the connections are not shared.
 type Store struct {
-	ns string
+	ns       string
+	replicas int           // see Replicated; 0: none
+	within   time.Duration // how long to wait for them
 }
 
 // New returns the Store of a namespace. A missing final colon is added, so

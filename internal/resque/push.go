@@ -99,7 +99,8 @@ func (b *Bulk) place(queue string) int {
 
 // Push puts jobs at the tail of a queue, in their order, and the queue into the
 // set of queues: all of it or, with an error, none of it. Only when the
-// connection broke is it unknown whether the jobs are there.
+// connection broke is it unknown whether the jobs are there. A *ReplicasError
+// means that they are; see Replicated.
 func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
 	if queue == "" {
 		return errNoQueue
@@ -122,19 +123,31 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 			plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
 	}
 	args := s.bulkArgs(b)
-	_, err := c.Do("EVALSHA", args...)
+	err := s.push(c, "EVALSHA", args, b)
 	if err != nil && isNoScript(err) {
 		args[0] = pushText
-		_, err = c.Do("EVAL", args...)
+		err = s.push(c, "EVAL", args, b)
 	}
-	if err != nil {
-		to := "queue " + b.queues[0].name
-		if n := len(b.queues); n > 1 {
-			to = fmt.Sprintf("%d queues", n)
-		}
-		return fmt.Errorf("pushing %s to %s: %w", plural(len(b.jobs), "job"), to, explain(err))
+	if err != nil && !errors.Is(err, ErrFewReplicas) {
+		return fmt.Errorf("pushing %s to %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
 	}
-	return nil
+	return err
+}
+
+func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
+	if s.replicas > 0 {
+		return s.pushReplicated(c, command, args, &ReplicasError{To: b.to(), Jobs: len(b.jobs), Wanted: s.replicas})
+	}
+	_, err := c.Do(command, args...)
+	return err
+}
+
+// to names where the jobs go.
+func (b *Bulk) to() string {
+	if n := len(b.queues); n > 1 {
+		return fmt.Sprintf("%d queues", n)
+	}
+	return "queue " + b.queues[0].name
 }
 
 // bulkArgs are the arguments of EVALSHA: the script's keys, and then queue by queue

@@ -1,0 +1,68 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// ErrFewReplicas is what a ReplicasError is.
+var ErrFewReplicas = errors.New("too few replicas have the jobs")
+
+// ReplicasError tells that jobs were pushed, but that not as many replicas as
+// wanted said in time that they have them.
+type ReplicasError struct {
+	To           string // "queue low", or "3 queues"
+	Jobs         int
+	Wanted, Have int    // replicas
+	Reason       string // why it is not known how many have them; Have is 0 then
+}
+
+func (e *ReplicasError) Error() string {
+	what := fmt.Sprintf("%s for %s", plural(e.Jobs, "job"), e.To)
+	if e.Reason != "" {
+		return fmt.Sprintf("%s: pushed, and workers take them, but how many replicas have them is not known: %s", what, e.Reason)
+	}
+	return fmt.Sprintf("%s: pushed, and workers take them, but %d of the %s wanted have them; a fail-over now may lose them, and pushing them again doubles them",
+		what, e.Have, plural(e.Wanted, "replica"))
+}
+
+// Is makes errors.Is find ErrFewReplicas.
+func (e *ReplicasError) Is(target error) bool { return target == ErrFewReplicas }
+
+// Replicated returns a Store whose Push waits until n replicas of the server have
+// the jobs, no longer than a duration, which must be less than the connection's
+// read timeout. If fewer have them then, Push returns a *ReplicasError.
+func (s Store) Replicated(n int, within time.Duration) Store {
+	s.replicas, s.within = n, within
+	return s
+}
+
+// pushReplicated sends the push and the WAIT for it in one round trip. The error of
+// the push itself comes first and says that nothing was done.
+func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *ReplicasError) error {
+	if err := c.Send(command, args...); err != nil {
+		return err
+	}
+	if err := c.Send("WAIT", s.replicas, s.within.Milliseconds()); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	_, err := c.Receive()
+	have, waitErr := redis.Int(c.Receive())
+	switch {
+	case err != nil:
+		return err
+	case waitErr != nil:
+		few.Reason = waitErr.Error()
+		return few
+	case have < s.replicas:
+		few.Have = have
+		return few
+	}
+	return nil
+}
