@@ -1,0 +1,196 @@
+package goworker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// scripted is a Redis that holds a number of jobs and answers a daemon from memory,
+// each exchange at once, so that what a daemon costs can be counted without Redis.
+type scripted struct {
+	payload   []byte
+	left      int // jobs in the queue
+	exchanges int
+	scripts   map[string]string // names by SHA-1
+}
+
+func newScripted(tb testing.TB, payload string, jobs int) *scripted {
+	tb.Helper()
+	s := &scripted{payload: []byte(payload), left: jobs, scripts: make(map[string]string)}
+	files, err := filepath.Glob("internal/resque/scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		tb.Fatal("no scripts", err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		sum := sha1.Sum(text)
+		s.scripts[hex.EncodeToString(sum[:])] = strings.TrimSuffix(filepath.Base(f), ".lua")
+	}
+	return s
+}
+
+func (s *scripted) Dial(context.Context) (redis.Conn, error) {
+	return redis.NewConn(&scriptedConn{server: s}, time.Minute, time.Minute), nil
+}
+
+// scriptedConn is used by one goroutine at a time, and only the poller's asks the
+// server for jobs.
+type scriptedConn struct {
+	net.Conn // nil: what is not below is not called
+	server   *scripted
+	in, out  []byte
+	answer   []byte // the buffer that out is a part of
+}
+
+func (c *scriptedConn) Close() error                     { return nil }
+func (c *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *scriptedConn) Write(p []byte) (int, error) {
+	c.in = append(c.in, p...)
+	return len(p), nil
+}
+
+// Read answers all that was written, which is the whole of what the client had to
+// say: it reads only after a flush.
+func (c *scriptedConn) Read(p []byte) (int, error) {
+	if len(c.out) == 0 {
+		c.answer = c.answer[:0]
+		for rest := c.in; len(rest) > 0; {
+			rest = c.command(rest)
+		}
+		c.in, c.out = c.in[:0], c.answer
+	}
+	n := copy(p, c.out)
+	c.out = c.out[n:]
+	return n, nil
+}
+
+func (c *scriptedConn) command(in []byte) (rest []byte) {
+	n, in := length(in)
+	var first [2][]byte
+	for i := range n {
+		var size int
+		size, in = length(in)
+		if i < len(first) {
+			first[i] = in[:size]
+		}
+		in = in[size+2:]
+		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "exchange" {
+			c.exchange(in)
+			return nil
+		}
+	}
+	switch name := string(first[0]); {
+	case name == "TIME":
+		c.answer = append(c.answer, "*2\r\n$10\r\n1795262400\r\n$1\r\n0\r\n"...)
+	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "enter":
+		c.answer = append(c.answer, "+ok\r\n"...)
+	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "renew":
+		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n"...)
+	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "resync":
+		c.answer = append(c.answer, "*2\r\n$2\r\nok\r\n$1\r\n1\r\n"...)
+	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "prove":
+		c.answer = append(c.answer, "*0\r\n"...)
+	default:
+		c.answer = append(c.answer, ":0\r\n"...)
+	}
+	return in
+}
+
+// exchange reads no more of an exchange than it must, for its own work is counted too.
+func (c *scriptedConn) exchange(in []byte) {
+	number := func() int {
+		size, text := length(in)
+		in = text[size+2:]
+		n, _ := strconv.Atoi(string(text[:size]))
+		return n
+	}
+	keys := number()
+	for range keys + 3 { // and process, epoch, last ticket
+		number()
+	}
+	runtime.Gosched() // the way to a real server leaves the workers time
+	s := c.server
+	s.exchanges++
+	take := min(number(), s.left)
+	s.left -= take
+	a := append(c.answer, "*7\r\n$2\r\nok\r\n$0\r\n\r\n:0\r\n"...)
+	if take == 0 {
+		a = append(a, "*0\r\n"...)
+	} else {
+		a = strconv.AppendInt(append(a, "*1\r\n*"...), int64(take+1), 10)
+		a = append(a, "\r\n:1\r\n"...)
+		for range take {
+			a = strconv.AppendInt(append(a, '$'), int64(len(s.payload)), 10)
+			a = append(append(append(a, "\r\n"...), s.payload...), "\r\n"...)
+		}
+	}
+	if s.left == 0 && keys > 10 {
+		a = append(a, "*1\r\n:1\r\n"...)
+	} else {
+		a = append(a, "*0\r\n"...)
+	}
+	c.answer = append(a, "*0\r\n*0\r\n"...)
+}
+
+// length reads the head of an array or a string, "*12\r\n" or "$12\r\n".
+func length(in []byte) (int, []byte) {
+	end := bytes.IndexByte(in, '\r')
+	n, _ := strconv.Atoi(string(in[1:end]))
+	return n, in[end+2:]
+}
+
+const benchPayload = `{"class":"Hello","args":["world",12,true]}  `
+
+// drain has a daemon work off a number of jobs, and tells how many exchanges it took.
+func drain(tb testing.TB, workers, jobs int, lookAhead bool) (exchanges int) {
+	tb.Helper()
+	server := newScripted(tb, benchPayload, jobs)
+	d := New(WorkerSettings{
+		URI: "scripted://", QueuesString: "default", Concurrency: workers, ExitOnComplete: true, Logger: quiet,
+		DisableSignals: true, DisableTracking: true, DisableLookAhead: !lookAhead, PollInterval: time.Hour,
+	})
+	defer d.Close()
+	d.RegisterDialer("scripted", func(context.Context, string, DialOptions) (Dialer, error) { return server, nil })
+	ran := 0
+	d.Register("Hello", func(_ context.Context, name string, n int, yes bool) error { ran++; return nil })
+	if err := d.Run(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	// What a busy machine makes the daemon give back, the script does not offer again.
+	if ran > jobs || ran < jobs-2*workers-jobs/100 {
+		tb.Fatalf("%d of %d jobs ran", ran, jobs)
+	}
+	return server.exchanges
+}
+
+// BenchmarkDaemon is one job's whole way, reserved, run and committed, in a daemon on
+// a scripted Redis.
+func BenchmarkDaemon(b *testing.B) {
+	for _, workers := range []int{1, 25, 100} {
+		for _, way := range []string{"lockstep", "ahead"} {
+			b.Run(fmt.Sprintf("%s/%d", way, workers), func(b *testing.B) {
+				b.ReportAllocs()
+				exchanges := drain(b, workers, b.N, way == "ahead")
+				b.ReportMetric(float64(exchanges)/float64(b.N), "exchanges/op")
+			})
+		}
+	}
+}
