@@ -37,10 +37,6 @@ var counted = []struct{ dir, name string }{
 	{"internal/resque", "ParsePayload/44B"},
 	{"internal/resque", "Exchange/1"},
 	{"internal/resque", "Exchange/100"},
-	{".", "Perform/context_string_int"},
-	{".", "Daemon/lockstep/1"},
-	{".", "Daemon/lockstep/25"},
-	{".", "Daemon/ahead/25"},
 }
 
 type recorded struct {
