@@ -37,6 +37,9 @@ var counted = []struct{ dir, name string }{
 	{"internal/resque", "ParsePayload/44B"},
 	{"internal/resque", "Exchange/1"},
 	{"internal/resque", "Exchange/100"},
+	{".", "Perform/context_string_int"},
+	{".", "Daemon/lockstep/1"},
+	{".", "Daemon/lockstep/25"},
 }
 
 type recorded struct {
