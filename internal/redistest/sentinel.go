@@ -44,7 +44,7 @@ func StartSentinelTLS(t testing.TB, ca *Authority, args ...string) *Fleet {
 	conf := strings.Join([]string{
 		fmt.Sprintf("sentinel monitor %s %s %s 2", MasterName, host, port),
 		"sentinel down-after-milliseconds " + MasterName + " 1000",
-		"sentinel failover-timeout " + MasterName + " 5000",
+		"sentinel failover-timeout " + MasterName + " 3000",
 	}, "\n")
 	for range 3 {
 		f.Sentinels = append(f.Sentinels, launch(t, &Server{ca: ca, sentinel: conf}))
