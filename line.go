@@ -24,13 +24,13 @@ type line struct {
 }
 
 // do runs f on the connection. An error of the connection, or one that says that
-// this server will not take our commands (it became a replica), closes it. If the
-// connection broke while nobody used it, f runs again on a new one: what it does
-// must bear being done twice.
+// this server will not take our commands (it became a replica), closes it. If that
+// came about while nobody used the connection, f runs again on a new one: what it
+// does must bear being done twice.
 func (l *line) do(ctx context.Context, f func(redis.Conn) error) error {
 	rested := l.conn != nil
 	err := l.try(ctx, f)
-	if rested && isConnError(err) && !isTimeout(err) {
+	if rested && mustRedial(err) && !isTimeout(err) {
 		err = l.try(ctx, f)
 	}
 	return err
