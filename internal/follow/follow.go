@@ -71,6 +71,7 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Limit)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
+	var before error // why the attempt before this one failed
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		addr, err := d.config.Advisers.Find(ctx)
 		if err != nil && !passes(err) {
@@ -85,6 +86,10 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 				return nil, err
 			}
 		}
+		if ctx.Err() != nil && before != nil {
+			return nil, before // it tells more than that time is over
+		}
+		before = err
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

@@ -54,7 +54,7 @@ func startLoad(t *testing.T, settings goworker.WorkerSettings, replicas int) *lo
 		l.pushers.Go(func() { l.push(producer, n) })
 	}
 	t.Cleanup(l.stop)
-	eventually(t, "the load runs", func() bool { return l.count() >= 100 })
+	eventually(t, "the load runs", func() bool { return l.count() >= 300 })
 	return l
 }
 
@@ -198,5 +198,29 @@ func (l *load) wantNothingLost() {
 	l.t.Helper()
 	if lost := l.lost(); len(lost) > 0 {
 		l.t.Errorf("%d acknowledged jobs never ran: %q", len(lost), lost[:min(10, len(lost))])
+	}
+}
+
+// wantRun checks that these jobs ran: the new master had them.
+func (l *load) wantRun(received map[string]bool) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range received {
+		if l.runs[id] == 0 {
+			l.t.Errorf("the new master had %s, and it did not run", id)
+		}
+	}
+}
+
+// wantNoneTwice checks that no job ran more than once.
+func (l *load) wantNoneTwice() {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, n := range l.runs {
+		if n > 1 {
+			l.t.Errorf("%s ran %d times", id, n)
+		}
 	}
 }
