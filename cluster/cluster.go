@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,13 +80,16 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 	}), nil
 }
 
+// onlyHosts refuses what else may stand in a URI, but for the database 0.
 func onlyHosts(u follow.URI) error {
+	dbs := u.Path
 	for name, values := range u.Query {
-		if name != "db" || len(values) != 1 || values[0] != "0" {
+		if name != "db" {
 			return fmt.Errorf("it has an unknown parameter %q", name)
 		}
+		dbs = append(dbs, values...)
 	}
-	if len(u.Path) > 0 && (len(u.Path) > 1 || u.Path[0] != "0") || u.Query.Get("db") > "0" {
+	if slices.ContainsFunc(dbs, func(db string) bool { return db != "0" }) {
 		return errors.New("a Cluster has only the database 0")
 	}
 	if u.Fragment != "" {
