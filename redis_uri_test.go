@@ -173,7 +173,7 @@ func FuzzParseURI(f *testing.F) {
 // FuzzRedactURI tries any text: the result never holds what follows a colon before
 // the last @, nor what could break a log line.
 func FuzzRedactURI(f *testing.F) {
-	for _, seed := range []string{"", ":", "@", "://", "redis://a:b@c", "a:b@", "redis://a:b/c?d=e#f", "\n", "redis://[::1]:1"} {
+	for _, seed := range []string{"", ":", "@", "://", "redis://a:b@c", "a:b@", "redis://a:b/c?d=e#f", "\n", "redis://[::1]:1", "redis://*@@"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
@@ -182,7 +182,8 @@ func FuzzRedactURI(f *testing.F) {
 			t.Errorf("redactURI(%q) = %q breaks the line", uri, got)
 		}
 		place, err := parseURI(uri)
-		if p := place.password; err == nil && strings.Count(uri, p) == 1 && strings.Contains(got, p) && !strings.Contains("***", p) {
+		told := strings.ReplaceAll(got, "***", "\x00") // of the password "*@", "***@" tells nothing
+		if p := place.password; err == nil && p != "" && strings.Count(uri, p) == 1 && strings.Contains(told, p) {
 			t.Errorf("redactURI(%q) = %q tells the password %q", uri, got, p)
 		}
 	})
