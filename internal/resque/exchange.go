@@ -95,6 +95,17 @@ var (
 	ErrStale = errors.New("the record of this process has a newer epoch")
 )
 
+// errAnswer is what a script of ours never answers.
+var errAnswer = errors.New("unexpected answer: do two versions of goworker share these keys, or is it not Redis that answers?")
+
+// firstStatus is the error that the first word of an answer stands for.
+func firstStatus(answer []string) error {
+	if len(answer) == 0 {
+		return errAnswer
+	}
+	return statusError(answer[0])
+}
+
 func statusError(status string) error {
 	switch status {
 	case "ok":

@@ -18,6 +18,10 @@ var (
 	leaveScript  = script("leave")
 )
 
+// mostWorkers is how many worker ids another process's record is believed to stand
+// for: a number out of Redis must not decide how much memory its reader takes.
+const mostWorkers = 1 << 16
+
 // ErrTaken is returned by Enter when somebody has registered the worker ids.
 var ErrTaken = errors.New("the worker ids are taken")
 
@@ -78,6 +82,7 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 		IDHead: f["id_head"], IDQueues: f["id_queues"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
+	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // whatever somebody wrote there
 	p.Started, _ = time.Parse(startedLayout, f["started"])
 	return p, nil
 }
@@ -156,8 +161,11 @@ func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (time.Ti
 	if err != nil {
 		return time.Time{}, nil, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
-	if err := statusError(r[0]); err != nil {
+	if err := firstStatus(r); err != nil {
 		return time.Time{}, nil, err
+	}
+	if len(r) < 3 || len(r)%2 == 0 {
+		return time.Time{}, nil, fmt.Errorf("renewing the lease of process %s: %w", process, errAnswer)
 	}
 	sec, _ := strconv.ParseInt(r[1], 10, 64)
 	micro, _ := strconv.ParseInt(r[2], 10, 64)
@@ -179,8 +187,11 @@ func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int6
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
 	}
-	if err := statusError(r[0]); err != nil {
+	if err := firstStatus(r); err != nil {
 		return 0, nil, err
+	}
+	if len(r) < 2 {
+		return 0, nil, fmt.Errorf("reading back the in-flight record of process %s: %w", process, errAnswer)
 	}
 	epoch, _ = strconv.ParseInt(r[1], 10, 64)
 	return epoch, parseTickets(r[2:]), nil
@@ -206,6 +217,9 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 	jobs = make([]Reserved, 0, len(tickets))
 	for chunk := range slices.Chunk(tickets, MaxExchangeJobs) {
 		values, err := redis.ByteSlices(c.Do("HMGET", redis.Args{}.Add(s.inflight(process)).AddFlat(chunk)...))
+		if err == nil && len(values) != len(chunk) {
+			err = errAnswer
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)
 		}

@@ -122,6 +122,9 @@ func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 			latest[d.digest] = r.add(&a, j, d)
 		}
 		reply, err := redis.Values(a.do(c, recoverScript))
+		if err == nil && len(reply) < 2 {
+			err = errAnswer
+		}
 		if err != nil {
 			return fmt.Errorf("recovering the jobs of process %s: %w", r.dead.ID, err)
 		}
@@ -213,6 +216,9 @@ func (s Store) Deaths(c redis.Conn, digests []string, now time.Time) ([]Deaths, 
 		return nil, nil
 	}
 	raw, err := redis.Strings(c.Do("HMGET", redis.Args{}.Add(s.recovered()).AddFlat(digests)...))
+	if err == nil && len(raw) != len(digests) {
+		err = errAnswer
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading which jobs were found in dead processes: %w", err)
 	}
@@ -260,6 +266,9 @@ func (s Store) ForgetDeaths(c redis.Conn, now time.Time) error {
 // the start). Which of them have no lease the caller knows from Renew.
 func (s Store) Orphans(c redis.Conn, cursor uint64) (processes []string, next uint64, err error) {
 	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.inflight(""))+"*", "COUNT", 1000))
+	if err == nil && len(r) != 2 {
+		err = errAnswer
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("looking for in-flight records without a lease: %w", err)
 	}

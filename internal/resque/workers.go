@@ -61,6 +61,9 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 		return nil, fmt.Errorf("reading what the workers do: %w", err)
 	}
 	values, err := workerValues(replies)
+	if err == nil && len(values) != 4*len(ids) {
+		err = fmt.Errorf("reading what the workers do: %w", errAnswer)
+	}
 	if err != nil {
 		return nil, err
 	}

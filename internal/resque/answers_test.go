@@ -1,0 +1,270 @@
+package resque
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// told is a connection on which any command gets the next of the given replies,
+// and then nil for ever.
+type told struct{ replies []any }
+
+func (c *told) Close() error                                             { return nil }
+func (c *told) Err() error                                               { return nil }
+func (c *told) Do(string, ...any) (any, error)                           { return c.Receive() }
+func (c *told) Send(string, ...any) error                                { return nil }
+func (c *told) Flush() error                                             { return nil }
+func (c *told) ReceiveWithTimeout(time.Duration) (any, error)            { return c.Receive() }
+func (c *told) DoWithTimeout(time.Duration, string, ...any) (any, error) { return c.Receive() }
+
+func (c *told) Receive() (any, error) {
+	if len(c.replies) == 0 {
+		return nil, nil
+	}
+	reply := c.replies[0]
+	c.replies = c.replies[1:]
+	if err, ok := reply.(redis.Error); ok {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// trees makes replies of any shape from bytes: what follows a letter is a number,
+// a text, an error, or how many elements an array has.
+func trees(text []byte) []any {
+	next := func(n int) []byte {
+		n = min(n, len(text))
+		taken := text[:n]
+		text = text[n:]
+		return taken
+	}
+	var tree func(depth int) any
+	tree = func(depth int) any {
+		head := next(2)
+		if len(head) < 2 {
+			return nil
+		}
+		switch n := int(head[1]); head[0] % 8 {
+		case 0:
+			return nil
+		case 1:
+			return int64(int8(n))
+		case 2:
+			var wide [8]byte
+			copy(wide[:], next(8))
+			return int64(binary.BigEndian.Uint64(wide[:]))
+		case 3:
+			return string(next(n))
+		case 4:
+			return redis.Error(next(n))
+		case 5, 6:
+			return bytes.Clone(next(n))
+		}
+		if depth == 8 {
+			return nil
+		}
+		array := make([]any, int(head[1])%16)
+		for i := range array {
+			array[i] = tree(depth + 1)
+		}
+		return array
+	}
+	var all []any
+	for len(text) > 0 && len(all) < 64 {
+		all = append(all, tree(0))
+	}
+	return all
+}
+
+// leaf is a text as trees reads it.
+func leaf(text string) string { return "\x05" + string(rune(len(text))) + text }
+
+// Whatever is answered instead of what we expect, be it that somebody wrote the
+// keys, or that the server is another one: no call panics, an error is a sentence,
+// and an exchange gives out rising tickets of queues it asked for.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(""))
+	f.Add([]byte("\x07\x07" + leaf("ok") + leaf("ps") + "\x01\x02" + "\x07\x01\x07\x03\x01\x01" + leaf("{}") + leaf("x") + "\x07\x01\x01\x02" + "\x07\x02" + leaf("k") + leaf("e") + "\x07\x01" + leaf("q")))
+	f.Add([]byte("\x07\x01" + leaf("ok") + "\x07\x02" + leaf("ok") + leaf("1")))
+	f.Add([]byte("\x07\x03" + leaf("message") + leaf("c") + "\x07\x01" + leaf("resque:queue:a")))
+	f.Add([]byte("\x07\x04" + leaf("concurrency") + leaf("99999999999999") + leaf("id_head") + leaf("h.go:1-")))
+	f.Add([]byte("\x07\x04" + leaf("concurrency") + leaf("-1") + leaf("started") + leaf("x")))
+	s := New("")
+	now := time.Unix(1800000000, 0)
+	calls := map[string]func(c redis.Conn) error{
+		"exchange": func(c redis.Conn) error {
+			x := &Exchange{Process: "p", Epoch: 1, Last: 7, Want: 5, Arm: true, List: true, Asks: []Ask{{"a", 1}, {"b", 2}}}
+			out, err := s.Receive(c, x)
+			if err != nil {
+				return err
+			}
+			for i, j := range out.Jobs {
+				if j.Ticket != x.Last+int64(i)+1 || j.Queue != "a" && j.Queue != "b" {
+					return fmt.Errorf("broken: job %d is %+v", i, j)
+				}
+			}
+			for _, q := range out.Empty {
+				if q != "a" && q != "b" {
+					return fmt.Errorf("broken: %q was not asked", q)
+				}
+			}
+			return nil
+		},
+		"process": func(c redis.Conn) error {
+			p, err := s.ReadProcess(c, "p")
+			if ids := p.WorkerIDs(); len(ids) > mostWorkers {
+				return fmt.Errorf("broken: %d worker ids", len(ids))
+			}
+			p.Owns("h.go:1-2:q")
+			return err
+		},
+		"renew":    func(c redis.Conn) error { _, _, err := s.Renew(c, "p", time.Second); return err },
+		"resync":   func(c redis.Conn) error { _, _, err := s.Resync(c, "p"); return err },
+		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
+		"recover":  func(c redis.Conn) error { _, err := s.Recover(c, Process{ID: "p"}, 1, now, true); return err },
+		"deaths":   func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
+		"forget":   func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
+		"orphans":  func(c redis.Conn) error { _, _, err := s.Orphans(c, 0); return err },
+		"fence":    func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
+		"leave":    func(c redis.Conn) error { _, err := s.Leave(c, "p"); return err },
+		"enter":    func(c redis.Conn) error { return s.Enter(c, Process{ID: "p"}, time.Second, now) },
+		"now":      func(c redis.Conn) error { _, err := s.Now(c); return err },
+		"info":     func(c redis.Conn) error { i, err := s.Info(c, true); _ = i.StatsText(); return err },
+		"workers":  func(c redis.Conn) error { _, err := s.Workers(c); return err },
+		"expired":  func(c redis.Conn) error { _, _, err := s.Expired(c, now); return err },
+		"prune":    func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
+		"lists":    func(c redis.Conn) error { _, err := s.FailureLists(c); return err },
+		"failures": func(c redis.Conn) error { _, err := s.Failures(c, []string{"failed", "a_failed"}, -3, 5); return err },
+		"retry":    func(c redis.Conn) error { _, err := s.RetryAll(c, "failed", now, false); return err },
+		"clear":    func(c redis.Conn) error { _, err := s.ClearRetried(c, "failed"); return err },
+		"peek":     func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
+		"dequeue":  func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
+		"remove":   func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
+		"push":     func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
+		"beat":     func(c redis.Conn) error { return s.Heartbeat(c, []string{"a", "b"}, now, now) },
+		"changes":  func(c redis.Conn) error { _, _, err := s.ReceiveChanges(c, time.Second); return err },
+		"track":    func(c redis.Conn) error { return s.Track(c, c) },
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for name, call := range calls {
+			err := call(&told{trees(text)})
+			if err != nil && (err.Error() == "" && !errors.As(err, new(redis.Error)) || strings.HasPrefix(err.Error(), "broken: ")) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// A message tells of exactly the keys it names: those of queues by their names,
+// byte for byte, our two others by theirs, and nothing of what is not ours.
+func FuzzChanges(f *testing.F) {
+	f.Add("resque", "a", "b:c")
+	f.Add("n:", "", "\xff\n")
+	f.Fuzz(func(t *testing.T, namespace, one, two string) {
+		s := New(namespace)
+		names, all, err := s.ReceiveChanges(&told{[]any{[]any{[]byte("message"), []byte("c"), []any{
+			[]byte(s.queue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.queue(two)), []byte(s.queues()),
+		}}}}, time.Second)
+		// A namespace may begin as the strange key does.
+		names = slices.DeleteFunc(names, func(n string) bool {
+			return strings.HasPrefix("other"+s.Namespace()+"queue:x", s.queue("")) && s.queue(n) == "other"+s.Namespace()+"queue:x"
+		})
+		if want := []string{one, PauseChanged, two, QueuesChanged}; err != nil || all || !slices.Equal(names, want) {
+			t.Errorf("%q, %v, %v; want %q", names, all, err, want)
+		}
+	})
+}
+
+// Times that Ruby and we write are read back to the second, and any text gives a
+// time or none.
+func FuzzParseTime(f *testing.F) {
+	f.Add(int64(1800000000), int16(-420), "Sat Nov 21 2026 02:41:24 GMT+0000 (UTC)")
+	f.Add(int64(0), int16(0), "2026-11-21 02:41:24.123 +0100 CET m=+0.01")
+	f.Add(int64(253402300799), int16(840), "99999999999999999999")
+	f.Fuzz(func(t *testing.T, seconds int64, offset int16, text string) {
+		_ = parseTime(text)
+		_, _, _ = New("").Expired(&told{[]any{[]any{[]byte("w"), []byte(text)}}}, time.Unix(0, 0))
+		const lastOf9999 = 253402300799
+		if seconds < 0 || seconds > lastOf9999-24*3600 || offset < -14*60 || offset > 14*60 {
+			return
+		}
+		at := time.Unix(seconds, 0).In(time.FixedZone("", 60*int(offset)))
+		if at.Year() < 1 {
+			return
+		}
+		for _, written := range []string{HeartbeatAt(at), StartedAt(at), at.UTC().Format(runAtLayout), fmt.Sprint(seconds)} {
+			if got := parseTime(written); !got.Equal(at) {
+				t.Errorf("%s was read as %v, want %v", written, got, at)
+			}
+		}
+	})
+}
+
+// What a process has handed out is read back as it was written; the memory of
+// deaths likewise, and no text in its place counts more than it says.
+func FuzzProcessRecord(f *testing.F) {
+	f.Add(int64(7), int64(3), int64(5), 2, "3 1800000000000 p:1:ab")
+	f.Add(int64(-1), int64(0), int64(0), 0, "x y z")
+	f.Fuzz(func(t *testing.T, upTo, one, two int64, count int, text string) {
+		running := parseHanded(Handed(upTo, []int64{one, two}))
+		for _, ticket := range []int64{upTo, one, two, upTo - 1, upTo + 1} {
+			if want := ticket <= upTo && ticket != one && ticket != two; running(ticket) != want {
+				t.Errorf("handed %d but %d and %d: ticket %d is running: %v", upTo, one, two, ticket, running(ticket))
+			}
+		}
+		parseHanded(text)(one)
+		now := time.UnixMilli(1800000000000)
+		d := parseDeaths(fmt.Sprintf("%d %d %s", count, now.UnixMilli(), text), now)
+		if d.Count != count || d.last != text {
+			t.Errorf("%d deaths in %q came back as %d in %q", count, text, d.Count, d.last)
+		}
+		if d := parseDeaths(text, now); d.raw != text {
+			t.Errorf("%q is remembered as %q", text, d.raw)
+		}
+		tickets := parseTickets(append(strings.Fields(text), fmt.Sprint(two), fmt.Sprint(one)))
+		if !slices.IsSorted(tickets) || !slices.Contains(tickets, one) || !slices.Contains(tickets, two) {
+			t.Errorf("tickets %d", tickets)
+		}
+	})
+}
+
+// An entry of the set of workers keeps its bytes and comes apart where it was put
+// together; what it works on is busy whenever there is any text.
+func FuzzWorkerEntry(f *testing.F) {
+	f.Add("vm.go", "1-2", "a,b:c", []byte(`{"queue":"q","run_at":"2026-11-21T02:41:24Z","payload":{"class":"J","args":[]}}`))
+	f.Add("", "", "", []byte("x"))
+	f.Fuzz(func(t *testing.T, host, pid, queues string, value []byte) {
+		id := host + ":" + pid + ":" + queues
+		w := parseWorkerID(id)
+		if w.ID != id {
+			t.Errorf("%q became %q", id, w.ID)
+		}
+		if !strings.Contains(host+pid, ":") && (w.Host != host || w.PID != pid || strings.Join(w.Queues, ",") != queues) {
+			t.Errorf("%q came apart as %+v", id, w)
+		}
+		if working := parseWorking(value); (working == nil) != (len(value) == 0) {
+			t.Errorf("%q: %+v", value, working)
+		}
+		work := Work{Worker: host, Queue: queues, RunAt: time.Unix(1800000000, 0), Payload: value}
+		again := parseWorking(work.Encode())
+		if again == nil || !again.RunAt.Equal(work.RunAt) || strings.ToValidUTF8(queues, "?") == queues && again.Queue != queues {
+			t.Errorf("%q became %+v", work.Encode(), again)
+		}
+		if p, err := ParsePayload(value); err == nil && (again.Class != p.Class || !bytes.Equal(again.Payload, value)) {
+			t.Errorf("the job %q is shown as %+v", value, again)
+		}
+		if f := prunedFailure(id, value, time.Unix(0, 0)); f.Payload != nil {
+			if _, err := ParseFailure(f.Encode()); err != nil {
+				t.Errorf("pruned with %q: %v", value, err)
+			}
+		}
+	})
+}
