@@ -3,6 +3,7 @@ package goworker
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +25,9 @@ var errGlobalID = errors.New("a GlobalID looks like gid://app/Model/1")
 // String returns the gid:// form.
 func (g GlobalID) String() string {
 	parts := strings.Split(g.ID, "/")
+	if slices.Contains(parts, "") { // no composite key, but slashes of the key itself
+		parts = []string{g.ID}
+	}
 	for i, p := range parts {
 		parts[i] = url.QueryEscape(p)
 	}
