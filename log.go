@@ -23,7 +23,7 @@ func newLogger(level slog.Level, format string, w io.Writer) (log *slog.Logger, 
 		// Level and format are constants that seelog accepts.
 		panic("goworker: seelog refused its configuration: " + err.Error())
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: formatTime}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
 	lines := func(write func(line string)) slog.Handler {
 		if format == "json" {
 			return slog.NewJSONHandler(lineWriter(write), options)
@@ -38,18 +38,11 @@ func newLogger(level slog.Level, format string, w io.Writer) (log *slog.Logger, 
 	}), sink.Flush
 }
 
-func formatTime(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
-		return slog.String(slog.TimeKey, a.Value.Time().UTC().Format(logTime))
-	}
-	return a
-}
-
 // lineWriter is where slog's handlers write. They do so once a record.
 type lineWriter func(line string)
 
 func (w lineWriter) Write(p []byte) (int, error) {
-	w(string(bytes.TrimSuffix(p, []byte("\n"))))
+	w(visible(string(bytes.TrimSuffix(p, []byte("\n")))))
 	return len(p), nil
 }
 

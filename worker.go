@@ -186,15 +186,16 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 	if !w.logger.Enabled(ctx, level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("queue", t.Queue), slog.Duration("duration", ran)}
+	name := func(key, text string) slog.Attr { return slog.String(key, shorten(text, maxLogText)) }
+	attrs := []slog.Attr{name("queue", t.Queue), slog.Duration("duration", ran)}
 	if d != nil {
-		attrs = append(attrs, slog.String("class", d.Class), slog.String("worker", d.Worker))
+		attrs = append(attrs, name("class", d.Class), slog.String("worker", d.Worker))
 		if d.ID != "" {
-			attrs = append(attrs, slog.String("id", d.ID))
+			attrs = append(attrs, name("id", d.ID))
 		}
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("exception", exceptionName(err)), slog.String("error", fmt.Sprint(err)))
+		attrs = append(attrs, slog.String("exception", exceptionName(err)), name("error", fmt.Sprint(err)))
 	}
 	w.logger.LogAttrs(ctx, level, message, attrs...)
 }
