@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -107,7 +108,27 @@ const maxUnwrap = 100
 // describe says what a failure record tells of err. It calls methods of the
 // program's errors and survives their panics, as with a nil *T in an error.
 func describe(err error) (exception, text string, trace []string) {
-	return exceptionName(err), fmt.Sprint(err), backtrace(err) // fmt recovers from Error
+	text = shorten(fmt.Sprint(err), maxErrorText) // fmt recovers from Error
+	return exceptionName(err), text, shortTrace(backtrace(err))
+}
+
+// How much of an error a failure record keeps. Resque's pages show the records of
+// many failures at once, and all that is in them.
+const (
+	maxErrorText = 64 << 10 // bytes of its text, and of all lines of its backtrace
+	maxFrames    = 500      // lines
+)
+
+// shortTrace is so much of a backtrace's beginning as the limits allow.
+func shortTrace(lines []string) []string {
+	left := maxErrorText
+	for i, line := range lines {
+		if i == maxFrames || len(line) > left {
+			return append(slices.Clone(lines[:i]), fmt.Sprintf("… (%d lines more)", len(lines)-i))
+		}
+		left -= len(line)
+	}
+	return lines
 }
 
 // exceptionName returns the failure record's exception: the name of an error's
