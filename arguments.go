@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -63,6 +64,9 @@ func (c *commandLine) parseWith(program *flag.FlagSet, programP *pflag.FlagSet, 
 	case n.unknown != "" && !lenient:
 		c.usage(program, programP)
 		return false, unknownFlag(n.unknown)
+	}
+	if n.empty != "" {
+		return true, needsValue(strings.TrimLeft(n.empty, "-"))
 	}
 	c.ignored = n.unknown
 	if err := all.Parse(args); err != nil {
@@ -163,12 +167,16 @@ func unknownFlag(arg string) error {
 	return fmt.Errorf("command line: this program has no flag %s; -help lists those it has", arg)
 }
 
+func needsValue(name string) error {
+	return fmt.Errorf("command line: the flag -%s needs a value, as in -%[1]s=value", name)
+}
+
 // valueError turns pflag's error into a sentence. A value is shown only if it
 // was given to a flag of ours, which refuse no secrets.
 func valueError(err error, ours *pflag.FlagSet) error {
 	var missing *pflag.ValueRequiredError
 	if errors.As(err, &missing) {
-		return fmt.Errorf("command line: the flag -%s needs a value, as in -%[1]s=value", missing.GetSpecifiedName())
+		return needsValue(missing.GetSpecifiedName())
 	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -176,7 +184,7 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	}
 	name, shown, why := invalid.GetFlag().Name, "", cause(err)
 	if f := ours.Lookup(name); f != nil {
-		shown = fmt.Sprintf(" as %q", invalid.GetValue())
+		shown = fmt.Sprintf(" as %q", redactURI(invalid.GetValue()))
 	}
 	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
 }

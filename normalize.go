@@ -15,6 +15,7 @@ type normalizer struct {
 
 	help    bool
 	unknown string // the first flag nobody knows, without its value
+	empty   string // the first flag that lacks its value, since -uri follows
 }
 
 func (n *normalizer) normalize(args []string) []string {
@@ -46,11 +47,21 @@ func (n *normalizer) normalize(args []string) []string {
 		if takesNext && len(args) > 0 {
 			if flag != "" {
 				out = append(out, args[0])
+				if n.empty == "" && isURI(args[0]) {
+					n.empty = arg
+				}
 			}
 			args = args[1:]
 		}
 	}
 	return out
+}
+
+// isURI reports whether an argument is the flag -uri. As the value of another one,
+// which lacks its own, it would appear in that one's error, and a password with it.
+func isURI(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "-uri" || name == "--uri"
 }
 
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }

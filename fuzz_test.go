@@ -1,0 +1,166 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/pflag"
+)
+
+// Whatever the settings and the environment hold: they come to a configuration in
+// which every number is usable, or to a sentence without the password. Printed,
+// they do not tell it either.
+func FuzzSettings(f *testing.F) {
+	f.Add("high,low", "resque", "", "host", "info", "text", "redis", "pass word", 5.0, int64(0), 25, 2)
+	f.Add("*", "a:", "strict", "a:b", "loud", "json", "", "p@s/s#w?d", -1.0, int64(-1), -1, 0)
+	f.Add("", "", "x", "", "DEBUG", "xml", "redis_multi_queue", "%", 1e300, int64(1)<<62, 1<<40, 1<<40)
+	f.Fuzz(func(t *testing.T, queues, namespace, order, host, level, format, backend, password string, interval float64, span int64, concurrency, number int) {
+		const secret = "S3cr3tM4rk3r"
+		s := WorkerSettings{
+			QueuesString: queues, Namespace: namespace, Order: order, Hostname: host, LogLevel: level, LogFormat: format,
+			IntervalFloat: interval, PollInterval: time.Duration(span), ShutdownTimeout: time.Duration(span), ReadTimeout: time.Duration(span),
+			Concurrency: concurrency, Connections: number, RecoverLimit: number,
+		}
+		env := map[string]string{"REDIS_PROVIDER": "CACHE_URL", "CACHE_URL": "redis://user:" + secret + password + "@cache", "FAILURE_BACKEND": backend}
+		told := func(err error) bool {
+			return err != nil && (strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), " "))
+		}
+		c, err := s.configFrom(true, func(name string) string { return env[name] })
+		if told(err) {
+			t.Errorf("the error is no sentence or tells the password: %v", err)
+		}
+		if err != nil {
+			return
+		}
+		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
+			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.label() == "" {
+			t.Errorf("%+v", c.queues)
+		}
+		if _, err := newDialer(t.Context(), c.client().dial, nil); told(err) {
+			t.Errorf("the error is no sentence or tells the password: %v", err)
+		}
+		s.URI = env["CACHE_URL"]
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			if text := fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, []WorkerSettings{s}); strings.Contains(text, secret) {
+				t.Errorf("%s tells the password: %s", verb, text)
+			}
+		}
+	})
+}
+
+// Any command line: an error is a sentence without the value of -uri, and without
+// one the settings hold what was said last.
+func FuzzCommandLine(f *testing.F) {
+	f.Add("-queues=a -concurrency 3 -interval=2.5 -uri=", "-use-number")
+	f.Add("-interval=1h -shutdown-timeout=-1 -recover-limit=x", "--")
+	f.Add("-concurrency=0 -connections=1e3 -order -log-level=", "=-=")
+	f.Fuzz(func(t *testing.T, line, more string) {
+		const secret = "S3cr3tM4rk3r"
+		c := newHost(false, true)
+		c.program.SetOutput(io.Discard)
+		c.exit = func(int) {}
+		args := append(strings.Split(line, " "), "-uri=redis://u:"+secret+"@h", more)
+		err := c.parse(args, true)
+		if err != nil && (strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), " ")) {
+			t.Errorf("%q: %v", args, err)
+		}
+		s := c.apply(WorkerSettings{})
+		if f := c.set.Lookup("concurrency"); err == nil && f.Changed && s.Concurrency < 1 || s.PollInterval < 0 {
+			t.Errorf("%q: %+v", args, s)
+		}
+		c.set.VisitAll(func(f *pflag.Flag) { _ = f.Value.String() })
+		if _, err := s.configFrom(true, func(string) string { return "" }); err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", args, err)
+		}
+	})
+}
+
+// A time on the command line is never negative, never rounded to nothing, and is
+// read back as it is printed.
+func FuzzSeconds(f *testing.F) {
+	for _, seed := range []string{"5", "2.5", "1e-300", "1h", "-0", "inf", "nan", " 7 ", "9223372036", "0x1p-40", "1_0"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s seconds
+		if s.Set(text) != nil {
+			return
+		}
+		d := time.Duration(s)
+		if d < 0 || d == 0 && strings.ContainsAny(strings.ToLower(text), "123456789") && !strings.ContainsAny(strings.ToLower(text), "ex") && !strings.ContainsAny(text, "smhnuµμ") {
+			t.Errorf("%q is %v", text, d)
+		}
+		var again seconds
+		if err := again.Set(s.String()); err != nil || (time.Duration(again)-d).Abs() > d/1e9+1 {
+			t.Errorf("%q prints %q and comes back as %v, not %v (%v)", text, s.String(), time.Duration(again), d, err)
+		}
+	})
+}
+
+// A GlobalID that can be read is the same after it was written.
+func FuzzGlobalID(f *testing.F) {
+	for _, seed := range []string{"gid://app/User/1", "gid://app/Admin::User/a%2Fb/c?x=y", "gid:///", "gid://a/b/%zz", "gid://a/b/+", "gid://a//1", "gid://a/b/%2F", "gid://a/b/c//"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var g, again GlobalID
+		if err := g.UnmarshalText([]byte(text)); err != nil {
+			return
+		}
+		if g.App == "" || g.Model == "" || g.ID == "" {
+			t.Errorf("%q is %+v", text, g)
+		}
+		out, err := g.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalText(out); err != nil {
+			t.Fatalf("%q became %q: %v", text, out, err)
+		}
+		if again != g {
+			t.Errorf("%q became %+v and then %+v", text, g, again)
+		}
+	})
+}
+
+// oddError is an error that a fuzzer writes.
+type oddError struct {
+	text  string
+	trace []string
+}
+
+func (e oddError) Error() string       { return e.text }
+func (e oddError) Backtrace() []string { return e.trace }
+
+// Whatever a handler returns or panics with: the exception is a name that no page
+// need escape, and neither text nor backtrace is longer than its limit.
+func FuzzDescribe(f *testing.F) {
+	f.Add("boom", "a.go:1\nb.go:2", uint16(1))
+	f.Add(strings.Repeat("x", 100), "<script>", uint16(60000))
+	f.Fuzz(func(t *testing.T, text, trace string, times uint16) {
+		odd := oddError{strings.Repeat(text, int(times)%512+1), strings.Split(strings.Repeat(trace, int(times)%512+1), "\n")}
+		for _, err := range []error{odd, &odd, fmt.Errorf("%w", odd), errors.Join(odd, odd), newPanicError(odd), newPanicError(text), &UnknownClassError{text}, &ArgumentError{Class: text, Index: 1}} {
+			exception, said, lines := describe(err)
+			if exception == "" || strings.ContainsFunc(exception, func(c rune) bool {
+				return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.:", c)
+			}) {
+				t.Errorf("exception %q", exception)
+			}
+			if len(said) > maxErrorText+50 {
+				t.Errorf("a text of %d bytes", len(said))
+			}
+			size := 0
+			for _, l := range lines {
+				size += len(l)
+			}
+			if lines == nil || size > maxErrorText+50 || len(lines) > maxFrames+1 {
+				t.Errorf("a backtrace of %d lines, %d bytes", len(lines), size)
+			}
+		}
+	})
+}
