@@ -28,6 +28,7 @@ type config struct {
 	style              resque.Style
 	multiQueueFailures bool
 	recoverLimit       int           // 0 = never
+	maxPayload         int           // bytes
 	shutdownTimeout    time.Duration // 0 = none, as for the next three
 	connectTimeout     time.Duration
 	readTimeout        time.Duration
@@ -98,7 +99,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		c.style = resque.Rails
 	}
 	var backend string
-	var errs [11]error
+	var errs [12]error
 	c.queues, errs[0] = s.queues(needQueues)
 	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
@@ -115,6 +116,10 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	}
 	if s.WaitReplicas < 0 {
 		errs[10] = fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
+	}
+	c.maxPayload, errs[11] = positive("MaxPayload", s.MaxPayload, DefaultMaxPayload)
+	if c.maxPayload > resque.MaxMaxPayload {
+		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, resque.MaxMaxPayload)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return config{}, err

@@ -133,7 +133,7 @@ func (p *poller) handIn(x *resque.Exchange) {
 			x.Back = append(x.Back, o.task.Reserved)
 		case o.record != nil:
 			size += len(o.record)
-			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Record: o.record})
+			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Record: o.record, Keep: o.keep})
 		default:
 			x.Done = append(x.Done, o.task.Ticket)
 		}

@@ -152,7 +152,7 @@ func exceptionName(err error) (name string) {
 			name = "ArgumentError"
 		case *cancelledError:
 			return false
-		case *resque.PayloadError:
+		case *resque.PayloadError, *resque.SizeError:
 			name = "Resque::Helpers::DecodeException"
 		default:
 			own := typeName(e)

@@ -140,6 +140,9 @@ func newCommandLine() *commandLine {
 			s.ShutdownTimeout = NoTimeout
 		}
 	})
+	number("max-payload", DefaultMaxPayload, "how many bytes a job's payload may have", func(s *WorkerSettings, v count) {
+		s.MaxPayload = int(v)
+	})
 	overlay(c, "recover-limit", c.set.Int("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit"), func(s *WorkerSettings, v int) {
 		s.RecoverLimit = v
 		if v == 0 {

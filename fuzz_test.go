@@ -24,7 +24,7 @@ func FuzzSettings(f *testing.F) {
 		s := WorkerSettings{
 			QueuesString: queues, Namespace: namespace, Order: order, Hostname: host, LogLevel: level, LogFormat: format,
 			IntervalFloat: interval, PollInterval: time.Duration(span), ShutdownTimeout: time.Duration(span), ReadTimeout: time.Duration(span),
-			Concurrency: concurrency, Connections: number, RecoverLimit: number,
+			Concurrency: concurrency, Connections: number, RecoverLimit: number, MaxPayload: number,
 		}
 		env := map[string]string{"REDIS_PROVIDER": "CACHE_URL", "CACHE_URL": "redis://user:" + secret + password + "@cache", "FAILURE_BACKEND": backend}
 		told := func(err error) bool {
@@ -37,7 +37,7 @@ func FuzzSettings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
+		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.maxPayload < 1 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
 			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.label() == "" {
 			t.Errorf("%+v", c.queues)
 		}

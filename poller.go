@@ -27,6 +27,7 @@ type task struct {
 type outcome struct {
 	task   *task
 	record []byte // an encoded failure; nil: done
+	keep   bool   // the record holds but an excerpt of the payload
 	back   bool
 	ran    time.Duration
 }

@@ -14,6 +14,7 @@ const (
 	DefaultNamespace       = "resque:"
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultRecoverLimit    = 3
+	DefaultMaxPayload      = 64 << 20
 	DefaultConnectTimeout  = 5 * time.Second
 	DefaultReadTimeout     = 10 * time.Second
 	DefaultWriteTimeout    = 10 * time.Second
@@ -153,6 +154,13 @@ type WorkerSettings struct {
 	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
 	// [-recover-limit; -recover-limit=0 is NoLimit]
 	RecoverLimit int
+	// MaxPayload is how many bytes a job's payload may have. Enqueue refuses a longer
+	// one. One that is found in a queue is not run but filed as a failure with an
+	// excerpt, and its bytes are kept in the list go:kept:<queue> of the namespace.
+	// A process reserves nothing while it holds payloads of four times as many bytes;
+	// decoded, a payload may take forty times its size. Zero means DefaultMaxPayload,
+	// 64 MiB; the most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
+	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
 	// means their defaults, and so does a negative duration: a connection

@@ -88,6 +88,9 @@ func (w *workers) work(n int) {
 // run runs one job and returns its error, and what is known about the job even if
 // it could not be run.
 func (w *workers) run(n int, t *task) (*Delivery, error) {
+	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
+		return nil, err
+	}
 	payload, err := resque.ParsePayload(t.Payload)
 	if err != nil {
 		return nil, err
@@ -133,7 +136,9 @@ func (w *workers) end(n int, t *task, d *Delivery, err error) {
 	default:
 		s.processed.Add(1)
 		s.failed.Add(1)
-		o.record = w.failure(n, t, err).Encode()
+		var f resque.Failure
+		f, o.keep = w.failure(n, t, err)
+		o.record = f.Encode()
 	}
 	s.task.Store(nil)
 	w.log(t, d, ran, err, o.back)
@@ -154,9 +159,11 @@ func is(err, target error) (yes bool) {
 	return errors.Is(err, target)
 }
 
-func (w *workers) failure(n int, t *task, err error) resque.Failure {
+// failure is the record of a job that failed, and whether its payload is kept
+// elsewhere because the record holds but an excerpt.
+func (w *workers) failure(n int, t *task, err error) (f resque.Failure, keep bool) {
 	exception, text, trace := describe(err)
-	f := resque.Failure{
+	f = resque.Failure{
 		FailedAt:  resque.FailedAt(time.Now()),
 		Payload:   t.Payload,
 		Exception: exception,
@@ -168,10 +175,24 @@ func (w *workers) failure(n int, t *task, err error) resque.Failure {
 	if is(err, ErrCancelled) {
 		f.Exception = "Resque::DirtyExit" // as when Ruby's worker kills its child on USR1
 	}
-	if _, err := resque.ParsePayload(t.Payload); err != nil {
-		f.Payload = resque.InvalidPayload(t.Payload)
+	switch err.(type) {
+	case *resque.SizeError:
+		f.Payload, keep = resque.Excerpt(t.Payload), true
+	case *resque.PayloadError:
+		f.Payload, keep = resque.InvalidPayload(t.Payload), len(t.Payload) > resque.MaxInvalid
 	}
-	return f
+	if keep {
+		f.Error += "; " + w.d.store.KeptHint(t.Queue)
+	}
+	return f, keep
+}
+
+// checkSize refuses payloads that are too long.
+func checkSize(payload []byte, most int) error {
+	if len(payload) > most {
+		return &resque.SizeError{Size: len(payload), Most: most}
+	}
+	return nil
 }
 
 func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back bool) {

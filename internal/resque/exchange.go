@@ -32,6 +32,7 @@ type FailedJob struct {
 	Ticket int64
 	Queue  string
 	Record []byte // an encoded Failure
+	Keep   bool   // the payload's bytes go to a list of their own: Record holds but an excerpt
 }
 
 // Ask names one queue to reserve from, in the order of the list.
@@ -172,8 +173,8 @@ func isNoScript(err error) bool {
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	keys := 10 + len(x.Asks) + len(x.Failed) + len(x.Back)
 	c := call{
-		keys: make([]any, 2, 15+keys+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
-		argv: make([]any, 0, 13+len(x.Done)+4*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
+		keys: make([]any, 2, 15+keys+len(x.Done)+6*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
+		argv: make([]any, 0, 13+len(x.Done)+6*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
 	}
 	c.before = 2
 	c.key(s.inflight(x.Process))
@@ -196,6 +197,11 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	for _, f := range x.Failed {
 		list, name := s.failureList(f.Queue, x.MultiQueue)
 		c.arg(f.Ticket, c.key(list), name, f.Record)
+		if f.Keep {
+			c.arg(c.key(s.kept(f.Queue)), len(recordPrefix(f.Queue)))
+		} else {
+			c.arg(0, 0)
+		}
 	}
 	slices.SortFunc(x.Back, func(a, b Reserved) int { return int(b.Ticket - a.Ticket) })
 	c.arg(len(x.Back))

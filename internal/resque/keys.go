@@ -57,4 +57,5 @@ func (s Store) process(p string) string  { return s.ns + "go:process:" + p }
 func (s Store) inflight(p string) string { return s.ns + "go:inflight:" + p }
 func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
+func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

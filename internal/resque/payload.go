@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -234,7 +235,13 @@ func attemptNumber(raw []byte) int {
 // can show and retry: its class is InvalidPayload and its one argument the text,
 // or "base64:" and the bytes in base64 if they are not UTF-8. A failure record
 // with anything else in the payload's place breaks Ruby's "retry all".
+//
+// Of more than MaxInvalid bytes it holds only the first, as Excerpt does: written as
+// JSON they may be six times as many.
 func InvalidPayload(raw []byte) []byte {
+	if len(raw) > MaxInvalid {
+		return Excerpt(raw)
+	}
 	text := string(raw)
 	if !utf8.Valid(raw) {
 		text = "base64:" + base64.StdEncoding.EncodeToString(raw)
@@ -242,4 +249,47 @@ func InvalidPayload(raw []byte) []byte {
 	out := append(make([]byte, 0, len(text)+48), `{"class":"InvalidPayload","args":[`...)
 	out = appendString(out, text, Plain, replacement)
 	return append(out, "]}"...)
+}
+
+// MaxInvalid is how many bytes of what is no job a failure record holds.
+const MaxInvalid = 1 << 20
+
+// excerptSize is how many bytes show what a payload was.
+const excerptSize = 1 << 10
+
+// Excerpt is an InvalidPayload with the beginning and the size of raw.
+func Excerpt(raw []byte) []byte {
+	if len(raw) <= excerptSize {
+		return InvalidPayload(raw)
+	}
+	start := strings.ToValidUTF8(string(raw[:excerptSize]), "?")
+	return InvalidPayload(fmt.Appendf(nil, "%s… (%d bytes)", start, len(raw)))
+}
+
+// SizeError says that a payload is longer than this program allows.
+type SizeError struct{ Size, Most int }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the payload has %d bytes, and MaxPayload (flag -max-payload) allows %d; pass what is large by reference, or raise the limit", e.Size, e.Most)
+}
+
+// KeptHint tells where the payload of a FailedJob with Keep is, and how it gets
+// back into its queue.
+func (s Store) KeptHint(queue string) string {
+	return fmt.Sprintf("only its beginning is shown here, all of it is the last element of the list %s; LMOVE %[1]s %s RIGHT RIGHT puts it back",
+		s.kept(queue), s.queue(queue))
+}
+
+// recordable reports whether a failure record can hold the payload: Redis takes no
+// more than 512 MiB at once, and a record is a little more than its payload.
+func recordable(raw []byte) bool {
+	return len(raw) <= MaxInvalid || len(raw) <= MaxMaxPayload && isJob(raw)
+}
+
+// MaxMaxPayload is the highest limit of a payload's size that can be kept.
+const MaxMaxPayload = 511 << 20
+
+func isJob(raw []byte) bool {
+	_, err := ParsePayload(raw)
+	return err == nil
 }

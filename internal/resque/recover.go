@@ -157,7 +157,8 @@ func (r recovery) add(a *call, j Reserved, d Deaths) Deaths {
 		d.last = r.dead.ID
 		d.raw = fmt.Sprintf("%d %d %s", d.Count, r.now.UnixMilli(), d.last)
 	}
-	if r.limit > 0 && d.Count > r.limit {
+	// What no record can hold goes back: whoever takes it keeps it elsewhere.
+	if r.limit > 0 && d.Count > r.limit && recordable(j.Payload) {
 		list, member := r.failureList(j.Queue, r.multiQueue)
 		a.arg(j.Ticket, "fail", a.key(list), member, r.failure(j, d.Count).Encode(), d.digest, was, d.raw)
 		r.over[d.digest] = true
@@ -181,7 +182,7 @@ func (r recovery) failure(j Reserved, found int) Failure {
 
 // safePayload is the payload as a failure record may hold it.
 func safePayload(raw []byte) []byte {
-	if _, err := ParsePayload(raw); err != nil {
+	if !isJob(raw) {
 		return InvalidPayload(raw)
 	}
 	return raw

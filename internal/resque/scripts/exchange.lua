@@ -6,7 +6,8 @@
 --       9 queues   10 failed_queues   then queues and failure lists in any order
 -- ARGV  process, epoch, last ticket, wanted, byte limit, handed or '', arm, list queues,
 --       then five groups, each led by its count:
---       success: ticket   |   failure: ticket, list key, list name or '', record
+--       success: ticket   |   failure: ticket, list key, list name or '', record,
+--         key of a list that gets the payload or 0, prefix length
 --       back: ticket, queue key, queue name, prefix length (highest ticket first)
 --       forgive: digest   |   ask: queue key, prefix, first quota
 -- Returns {'ok', flags, committed tickets that were not in the record, {{ask, payload…}…},
@@ -36,10 +37,11 @@ for i = 1, number() do acks[i] = arg() end
 done = redis.call('HDEL', record, '', unpack(acks))
 local missing = #acks - done
 for _ = 1, number() do
-  local ticket, key, name, text = arg(), number(), arg(), arg()
+  local ticket, key, name, text, keep, skip = arg(), number(), arg(), arg(), number(), arg()
   local held = redis.call('HEXISTS', record, ticket)
   if held == 0 and reaped then missing = missing + 1
-  elseif select(2, try(key, 'RPUSH', text)) then
+  elseif (keep == 0 or select(2, try(keep, 'LLEN'))) and select(2, try(key, 'RPUSH', text)) then
+    if keep > 0 and held == 1 then redis.call('RPUSH', KEYS[keep], string.sub(redis.call('HGET', record, ticket), skip + 1)) end
     if name ~= '' then try(10, 'SADD', name) end
     redis.call('HDEL', record, ticket)
     done, missing, failed = done + held, missing + 1 - held, failed + 1
