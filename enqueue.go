@@ -38,7 +38,7 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk := resque.Bulk{Style: client.config.style}
+	bulk := resque.Bulk{Style: client.config.style, Most: client.config.maxPayload}
 	for i, job := range jobs {
 		if i == 1 {
 			bulk.Grow(len(jobs) - 1)

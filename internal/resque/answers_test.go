@@ -149,7 +149,8 @@ func FuzzAnswers(f *testing.F) {
 		"dequeue":  func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
 		"remove":   func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
 		"push":     func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
-		"beat":     func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },
+		"beat":     func(c redis.Conn) error { _, err := s.Heartbeat(c, []string{"a", "b"}, now); return err },
+		"register": func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },
 		"changes":  func(c redis.Conn) error { _, _, err := s.ReceiveChanges(c, time.Second); return err },
 		"track":    func(c redis.Conn) error { return s.Track(c, c) },
 	}

@@ -26,6 +26,7 @@ var errNoQueue = errors.New("the queue has no name; give it one")
 // it is for one goroutine.
 type Bulk struct {
 	Style Style // how Add encodes
+	Most  int   // Add refuses payloads of more bytes; 0: MaxPushBytes
 
 	buf    []byte
 	jobs   []bulkJob
@@ -61,6 +62,9 @@ func (b *Bulk) Add(queue, class string, args []any) error {
 	buf, err := appendPayload(b.buf, class, args, b.Style)
 	if err != nil {
 		return err
+	}
+	if n := len(buf) - len(b.buf); b.Most > 0 && n > b.Most {
+		return &SizeError{Size: n, Most: b.Most}
 	}
 	b.add(queue, buf)
 	return nil
