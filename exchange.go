@@ -99,9 +99,28 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	return x
 }
 
+// heldPayloads is how many payloads of the largest size may be held at a time: each is
+// decoded by a worker, and a queue of large ones must not cost memory by concurrency.
+const heldPayloads = 4
+
+func (p *poller) hold(t *task) {
+	p.held[t.Ticket] = t
+	p.heldBytes += len(t.Payload)
+}
+
+func (p *poller) release(ticket int64) {
+	if t := p.held[ticket]; t != nil {
+		delete(p.held, ticket)
+		p.heldBytes -= len(t.Payload)
+	}
+}
+
 // wanted is how many jobs to reserve.
 func (p *poller) wanted(idle int) int {
 	if p.paused || !p.mayReserve() {
+		return 0
+	}
+	if p.heldBytes >= heldPayloads*p.d.config.maxPayload {
 		return 0
 	}
 	n := p.slots()
@@ -214,7 +233,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		tasks = tasks[1:]
 		t.Reserved, t.session, t.reserved = j, p.session, now
 		p.last = j.Ticket
-		p.held[j.Ticket] = t
+		p.hold(t)
 		if deaths != nil {
 			t.deaths = deaths[i].Count
 		}
@@ -232,7 +251,7 @@ const undoneKept = 4096
 
 func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
-		delete(p.held, o.task.Ticket)
+		p.release(o.task.Ticket)
 		if o.back || o.record != nil {
 			p.undone = append(p.undone, o.task.Ticket)
 		}

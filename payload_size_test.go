@@ -117,3 +117,28 @@ func TestLongErrors(t *testing.T) {
 		}
 	}
 }
+
+// What is held at a time is bounded in bytes, whatever the concurrency is.
+func TestLargePayloadsAreTakenFewAtATime(t *testing.T) {
+	t.Parallel()
+	const size, most = 1_200_000, 1_500_000
+	b := setup(t, func(s *WorkerSettings) { s.MaxPayload, s.Concurrency = most, 20 })
+	for i := range 20 {
+		b.push(job("Hold", strings.Repeat("x", size)+string(rune('a'+i))))
+	}
+	b.start()
+	b.eventually("as many run as may", func() bool { return b.runs.started()*size >= heldPayloads*most })
+	b.daemon.mu.Lock()
+	poller := b.daemon.poller
+	b.daemon.mu.Unlock()
+	for range 20 { // turns of a poller that would take more
+		turned := make(chan struct{})
+		poller.ask(func() { close(turned) })
+		<-turned
+	}
+	if n := b.runs.started() * size; n > heldPayloads*most+resque.MaxExchangeBytes+size {
+		t.Errorf("payloads of %d bytes are held", n)
+	}
+	b.open()
+	b.eventually("all are done", func() bool { return b.stat("processed") == 20 })
+}

@@ -66,6 +66,7 @@ type poller struct {
 	epoch     int64
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
+	heldBytes int             // of its payloads
 	undone    []int64         // the latest tickets that failed or went back
 	ahead     []*task         // reserved, not yet with a worker, in order
 	suspects  []*task         // likewise, but they run one at a time
@@ -340,7 +341,7 @@ func (p *poller) handed(t *task) {
 // the old one held is somebody else's now.
 func (p *poller) begin(s *session) {
 	p.session, p.epoch, p.last = s, 1, 0
-	p.held, p.undone = make(map[int64]*task), nil
+	p.held, p.heldBytes, p.undone = make(map[int64]*task), 0, nil
 	p.ahead, p.suspects, p.suspect, p.launch = nil, nil, nil, nil
 	p.pending, p.refused, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, nil, ""
 	p.fenced, p.reaped, p.restoring = false, false, false

@@ -150,7 +150,7 @@ func (p *poller) resync(ctx context.Context) {
 		if inRecord[o.task.Ticket] {
 			return false
 		}
-		delete(p.held, o.task.Ticket)
+		p.release(o.task.Ticket)
 		return true
 	}
 	p.pending = slices.DeleteFunc(p.pending, committed)
@@ -165,7 +165,7 @@ func (p *poller) resync(ctx context.Context) {
 		// Finished before; the server that answers now does not know it. Neither does
 		// it know the failure record or the queue's place of one that was not done.
 		t := &task{Reserved: j, session: p.session}
-		p.held[j.Ticket] = t
+		p.hold(t)
 		p.pending = append(p.pending, outcome{task: t, back: slices.Contains(p.undone, j.Ticket)})
 	}
 	if len(fresh) > 0 {
