@@ -36,7 +36,7 @@ func members(object []byte) ([]member, error) {
 	if _, err := d.Token(); err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
-	if rest := bytes.TrimSpace(object[d.InputOffset():]); len(rest) > 0 {
+	if rest := bytes.Trim(object[d.InputOffset():], " \t\r\n"); len(rest) > 0 { // JSON's blanks, no others
 		return nil, errors.New("something follows the JSON object")
 	}
 	return all, nil
