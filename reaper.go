@@ -218,7 +218,7 @@ func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) 
 	return false, nil
 }
 
-// scan looks for in-flight records that no lease protects: somebody removed the
+// scan looks for records of processes that no lease protects: somebody removed the
 // leases. Their processes put theirs back when they next renew; those that do not
 // are dead.
 func (r *reaper) scan(c redis.Conn) error {

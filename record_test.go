@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,32 @@ func TestOrphanedRecord(t *testing.T) {
 	b.start()
 	redistest.Eventually(t, 3*soon, "the job runs", func() bool { return b.runs.ends("orphan") == 1 })
 	b.exactly(1)
+}
+
+// Neither does anything stay of a process that died without jobs before somebody
+// removed the leases, the heartbeats and the registrations.
+func TestOrphanWithoutJobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	config, err := b.daemon.settings.config(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := newProcess(config, true)
+	store, c := resque.New(""), b.redis.Dial(t)
+	now := time.Now()
+	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
+		t.Fatal(err)
+	}
+	b.redis.Do(t, "DEL", "resque:go:processes", "resque:workers", "resque:workers:heartbeat")
+	b.start()
+	redistest.Eventually(t, 3*soon, "nothing is left of it but its tombstone", func() bool {
+		own := b.redis.List(t, "KEYS", "*"+dead.ID[strings.LastIndexByte(dead.ID, ':')+1:]+"*")
+		return len(own) == 1 && own[0] == "resque:go:reaped:"+dead.ID
+	})
 }
 
 // A container that starts again has the name and the process number of its dead

@@ -262,23 +262,27 @@ func (s Store) ForgetDeaths(c redis.Conn, now time.Time) error {
 	return err
 }
 
-// Orphans looks at one page of the keys for in-flight records and returns the
-// processes they belong to, together with the cursor of the next page (0: from
-// the start). Which of them have no lease the caller knows from Renew.
+// Orphans looks at one page of the keys for records of processes, in-flight ones and
+// others, and returns whose they are, together with the cursor of the next page (0:
+// from the start). Which of them have no lease the caller knows from Renew.
 func (s Store) Orphans(c redis.Conn, cursor uint64) (processes []string, next uint64, err error) {
-	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.inflight(""))+"*", "COUNT", 1000))
+	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
 		err = errAnswer
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("looking for in-flight records without a lease: %w", err)
+		return nil, 0, fmt.Errorf("looking for records without a lease: %w", err)
 	}
 	if next, err = redis.Uint64(r[0], nil); err != nil {
 		return nil, 0, err
 	}
 	keys, err := redis.Strings(r[1], nil)
 	for _, k := range keys {
-		processes = append(processes, strings.TrimPrefix(k, s.inflight("")))
+		for _, prefix := range []string{s.inflight(""), s.process("")} {
+			if p, ok := strings.CutPrefix(k, prefix); ok {
+				processes = append(processes, p)
+			}
+		}
 	}
 	return processes, next, err
 }

@@ -173,6 +173,11 @@ func TestOrphans(t *testing.T) {
 		w.do("HSET", w.s.inflight(p), 1, "3:low{}")
 		w.do("HSET", other.inflight(p+" of another namespace"), 1, "3:low{}")
 	}
+	w.do("HSET", w.s.process("idle"), "epoch", 1)
+	w.do("HSET", w.s.process("p1"), "epoch", 1)
+	w.do("HSET", w.s.recovered(), "digest", "1 2 p1")
+	w.do("SET", w.s.reaped("late"), 1)
+	want = append(want, "idle")
 	var got []string
 	for cursor, pages := uint64(0), 0; pages == 0 || cursor != 0; pages++ {
 		processes, next, err := w.s.Orphans(w.c, cursor)
