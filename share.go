@@ -22,17 +22,16 @@ func (p *poller) claim() {
 	}
 	now := time.Now()
 	most := p.d.config.concurrency
+	able := p.link != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
 	switch {
-	case p.link == nil || p.fenced:
-		p.promised = 0
+	case !able:
+		p.promised = 0 // others can use them meanwhile
 	case p.sent == nil:
 		p.promised = min(p.promised, len(p.ahead))
-	case !now.Before(p.overdue()):
-		p.promised = 0 // this Redis stands still; others need not
 	}
 	used := min(p.busy+p.promised, most)
 	need := used
-	if p.link != nil && !p.fenced {
+	if able {
 		need = p.busy + len(p.ahead)
 		if p.suspect == nil && len(p.suspects) > 0 || p.launch != nil {
 			need++
@@ -44,5 +43,6 @@ func (p *poller) claim() {
 	p.granted = p.share.claim(used, min(need, most))
 }
 
-// overdue is when the tokens of an exchange under way are given to others.
+// overdue is when the exchange under way has taken so long that this Redis may be
+// standing still, and its tokens are for others.
 func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.patience()) }
