@@ -74,7 +74,7 @@ func (q *queueSpec) add(part string) error {
 		queue.weight = weight
 		q.weighted = true
 	}
-	if strings.ContainsAny(queue.name, "*?{}[]") {
+	if isPattern(queue.name) {
 		q.wild = true
 	}
 	if !slices.ContainsFunc(q.patterns, func(p weightedQueue) bool { return p.name == queue.name }) {
@@ -82,6 +82,8 @@ func (q *queueSpec) add(part string) error {
 	}
 	return nil
 }
+
+func isPattern(name string) bool { return strings.ContainsAny(name, "*?{}[]") }
 
 // dynamic tells whether the list depends on which queues Resque knows.
 func (q queueSpec) dynamic() bool { return q.wild }

@@ -112,6 +112,12 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 			return nil
 		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
 	}
+	return arrangeParts(own, extra)
+}
+
+// arrangeParts sorts a daemon's own parts, of which the third are the workers, with
+// those added to it.
+func arrangeParts(own, extra []Part) ([]Part, error) {
 	all := append(slices.Clone(own), extra...)
 	if _, err := sortParts(all); err != nil {
 		return nil, err

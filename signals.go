@@ -8,6 +8,14 @@ import (
 	"syscall"
 )
 
+// signalled is what signals act on.
+type signalled interface {
+	Pause()
+	Resume()
+	CancelJobs()
+	stopNow()
+}
+
 // handleSignals does what a Resque worker does on signals, until it is undone:
 //
 //	QUIT, TERM, INT   take no more jobs, finish, stop; the second one stops at once
@@ -15,7 +23,7 @@ import (
 //	USR2, CONT        pause, resume
 //
 // It returns a context that ends with the first signal to stop.
-func (d *Daemon) handleSignals(parent context.Context) (ctx context.Context, undo func()) {
+func handleSignals(parent context.Context, on signalled) (ctx context.Context, undo func()) {
 	ctx, cancel := context.WithCancel(parent)
 	// Room for a burst: a signal that finds no room is lost.
 	signals := make(chan os.Signal, 16)
@@ -32,7 +40,7 @@ func (d *Daemon) handleSignals(parent context.Context) (ctx context.Context, und
 			case <-done:
 				return
 			case s := <-signals:
-				d.onSignal(s, ctx.Err() != nil, cancel)
+				onSignal(on, s, ctx.Err() != nil, cancel)
 			}
 		}
 	}()
@@ -44,17 +52,17 @@ func (d *Daemon) handleSignals(parent context.Context) (ctx context.Context, und
 	}
 }
 
-func (d *Daemon) onSignal(s os.Signal, stopping bool, stop func()) {
+func onSignal(on signalled, s os.Signal, stopping bool, stop func()) {
 	switch s {
 	case sigCancel:
-		d.CancelJobs()
+		on.CancelJobs()
 	case sigPause:
-		d.Pause()
+		on.Pause()
 	case sigResume:
-		d.Resume()
+		on.Resume()
 	default:
 		if stopping {
-			d.stopNow()
+			on.stopNow()
 		}
 		stop()
 	}
@@ -77,13 +85,20 @@ func (d *Daemon) Work() (err error) {
 	ctx := context.Background()
 	if c.config.signals {
 		var undo func()
-		ctx, undo = d.handleSignals(ctx)
+		ctx, undo = handleSignals(ctx, d)
 		defer undo()
 	}
 	err = d.Run(ctx)
-	if stuck := (*ShutdownError)(nil); errors.As(err, &stuck) && len(stuck.Unfinished) > 0 {
+	if leftRunning(err) {
 		c.flush()
 		os.Exit(1)
 	}
 	return err
+}
+
+// leftRunning tells whether handlers still run after a stop, which nothing but the
+// end of the program ends.
+func leftRunning(err error) bool {
+	var stuck *ShutdownError
+	return errors.As(err, &stuck) && len(stuck.Unfinished) > 0
 }
