@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -38,24 +36,42 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk := resque.Bulk{Style: client.config.style, Most: client.config.maxPayload}
+	bulk, err := encodeJobs(client.config, jobs)
+	if err != nil {
+		return err
+	}
+	return client.push(bulk)
+}
+
+func encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
+	bulk := c.bulk()
 	for i, job := range jobs {
 		if i == 1 {
 			bulk.Grow(len(jobs) - 1)
 		}
 		if err := addJob(&bulk, job); err != nil {
-			if len(jobs) > 1 {
-				err = fmt.Errorf("job %d of %d: %w", i+1, len(jobs), err)
-			}
-			return fmt.Errorf("goworker: %w; nothing was enqueued", err)
+			return nil, unsent(err, i, len(jobs))
 		}
 	}
-	return d.push(func(s resque.Store, c redis.Conn) error { return s.PushBulk(c, &bulk) })
+	return &bulk, nil
 }
+
+// unsent says of an error about one of so many jobs that it kept back all of them.
+func unsent(err error, i, jobs int) error {
+	if jobs > 1 {
+		err = fmt.Errorf("job %d of %d: %w", i+1, jobs, err)
+	}
+	return fmt.Errorf("goworker: %w; nothing was enqueued", err)
+}
+
+var errNoJob = errors.New("a job to be enqueued needs a queue and a class")
+
+// bulk is what jobs are collected in, empty.
+func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.maxPayload} }
 
 func addJob(bulk *resque.Bulk, job *Job) error {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {
-		return errors.New("a job to be enqueued needs a queue and a class")
+		return errNoJob
 	}
 	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {
 		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, err)

@@ -1,33 +1,39 @@
 package goworker
 
 import (
+	"context"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// push is withConn for a single atomic push. While Redis answers that another
-// server takes it now, or soon will, which is to say that nothing was done, f runs
-// again: a fail-over or a slot that moves is over in seconds. That is tried for
-// as long as connecting may take. An error after which the jobs may be there is
-// returned at once.
-func (d *Daemon) push(f func(s resque.Store, c redis.Conn) error) error {
-	client, err := d.init(false)
-	if err != nil {
-		return err
-	}
-	giveUp := time.Now().Add(client.config.client().dial.options().ConnectTimeout)
+// push pushes jobs as one. While Redis answers that another server takes them now,
+// or soon will, which is to say that nothing was done, it is tried again: a
+// fail-over or a slot that moves is over in seconds. That goes on for as long as
+// connecting may take. An error after which the jobs may be there is returned at once.
+func (c *client) push(bulk *resque.Bulk) error {
+	giveUp := time.Now().Add(c.config.client().dial.options().ConnectTimeout)
 	var retry backoff
 	for {
-		err := d.withConn(f)
+		err := c.pushOnce(bulk)
+		if err == nil || !elsewhere(err) {
+			return err
+		}
 		wait := retry.next()
-		if err == nil || !elsewhere(err) || time.Now().Add(wait).After(giveUp) {
+		if time.Now().Add(wait).After(giveUp) {
 			return err
 		}
 		time.Sleep(wait)
 	}
+}
+
+func (c *client) pushOnce(bulk *resque.Bulk) error {
+	conn, err := c.pool.get(context.Background())
+	if err != nil {
+		return err
+	}
+	defer putBack(conn)
+	return c.store.PushBulk(conn.Conn, bulk)
 }
 
 // store is what writes and reads the keys. Its pushes wait for replicas as long as

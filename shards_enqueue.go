@@ -1,0 +1,136 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// DaemonOf returns the daemon of the shard on which a queue lies: the one that names
+// the queue, or else the first with a pattern for it. The error says which queues
+// there are.
+func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
+	routes, _, err := s.table()
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.route(routes, queue)
+	if err != nil {
+		return nil, fmt.Errorf("goworker: %w", err)
+	}
+	return s.daemons[i], nil
+}
+
+// table returns the queues of each shard, and what their jobs are collected in.
+func (s *Shards) table() ([]queueSpec, resque.Bulk, error) {
+	if err := s.Init(); err != nil {
+		return nil, resque.Bulk{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes, s.config.bulk(), nil
+}
+
+// route finds the shard of a queue. A name goes before a pattern, so that a shard
+// for all the rest may stand anywhere in the list.
+func (s *Shards) route(routes []queueSpec, queue string) (int, error) {
+	for _, pattern := range []bool{false, true} {
+		i := slices.IndexFunc(routes, func(q queueSpec) bool {
+			return !q.excludes(queue) && slices.ContainsFunc(q.patterns, func(p weightedQueue) bool {
+				return isPattern(p.name) == pattern && (p.name == queue || pattern && matchGlob(p.name, queue))
+			})
+		})
+		if i >= 0 {
+			return i, nil
+		}
+	}
+	var there []string
+	for i, shard := range s.shards {
+		there = append(there, s.name(i)+" ("+strings.Join(shard.Queues, ",")+")")
+	}
+	return 0, fmt.Errorf("queue %q lies on no shard; there are %s", queue, strings.Join(there, ", "))
+}
+
+// Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
+// DaemonOf and Daemon.Enqueue.
+func (s *Shards) Enqueue(job *Job) error { return s.EnqueueAll(job) }
+
+// ShardError says that a shard did not take its part of what EnqueueAll was given.
+type ShardError struct {
+	URI  string // of the shard, without a password
+	Jobs []*Job // its part; none of it is there, unless the connection broke
+	Err  error
+}
+
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// EnqueueAll pushes any number of jobs, with one round trip to each of the shards on
+// which their queues lie, to all of them at once; see Daemon.EnqueueAll.
+//
+// On each shard it is all or none, but not on all together: the error joins a
+// *ShardError for each that refused, and what the others were to take is there.
+// With a job that cannot be encoded, or whose queue lies nowhere, nothing is sent.
+func (s *Shards) EnqueueAll(jobs ...*Job) error {
+	routes, empty, err := s.table()
+	if err != nil {
+		return err
+	}
+	parts := make([]struct {
+		jobs []*Job
+		bulk resque.Bulk
+		err  error
+	}, len(s.shards))
+	places := make(map[string]int) // of the queues seen
+	for n, job := range jobs {
+		if job == nil {
+			return unsent(errNoJob, n, len(jobs))
+		}
+		i, seen := places[job.Queue]
+		if !seen {
+			if i, err = s.route(routes, job.Queue); err != nil {
+				return unsent(err, n, len(jobs))
+			}
+			places[job.Queue] = i
+		}
+		part := &parts[i]
+		if len(part.jobs) == 0 {
+			part.bulk = empty
+		}
+		if err := addJob(&part.bulk, job); err != nil {
+			return unsent(err, n, len(jobs))
+		}
+		if part.jobs = append(part.jobs, job); len(part.jobs) == 1 {
+			part.bulk.Grow(len(jobs) / len(parts))
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range parts {
+		part := &parts[i]
+		if len(part.jobs) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			client, err := s.daemons[i].init(false)
+			if err == nil {
+				err = client.push(&part.bulk)
+			}
+			if err != nil {
+				part.err = &ShardError{URI: s.name(i), Jobs: part.jobs, Err: err}
+			}
+		})
+	}
+	wg.Wait()
+	var errs []error
+	for _, part := range parts {
+		errs = append(errs, part.err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,429 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// shardFleet is several Redises and the shards on them. Shard i has the queue "work<i>"
+// and what else a test gives it.
+type shardFleet struct {
+	*bundle // of the first: its book of runs, log and gate are everybody's
+	servers []*redistest.Server
+	shards  *Shards
+
+	now, most atomic.Int64 // handlers that run, and the most there were at once
+}
+
+// setupShards starts n Redises. The shards are made of them, with four workers
+// unless changed, and know the classes of setup.
+func setupShards(t *testing.T, n int, change ...func(*WorkerSettings)) *shardFleet {
+	t.Helper()
+	f := &shardFleet{bundle: &bundle{t: t, log: new(logBook), runs: newRunBook(), ended: make(chan error, 1), gate: make(chan struct{})}}
+	settings := WorkerSettings{Concurrency: 4, PollInterval: time.Minute, Logger: slog.New(f.log)}
+	for _, c := range change {
+		c(&settings)
+	}
+	var shards []Shard
+	for i := range n {
+		f.servers = append(f.servers, redistest.Start(t))
+		shards = append(shards, Shard{URI: f.servers[i].URI(), Queues: []string{fmt.Sprint("work", i)}})
+	}
+	f.redis = f.servers[0]
+	f.shards = NewShards(settings, shards...)
+	scratch := New(settings)
+	f.register(scratch)
+	for _, class := range []string{"Mark", "Nap", "Hold", "Deaf", "Fail"} {
+		f.shards.Register(class, scratch.registry.lookup(class).bare)
+	}
+	f.shards.Use(func(next Handler) Handler {
+		return HandlerFunc(func(ctx context.Context, d *Delivery) error {
+			now := f.now.Add(1)
+			for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
+			}
+			defer f.now.Add(-1)
+			return next.Perform(ctx, d)
+		})
+	})
+	return f
+}
+
+// run runs the shards; the test's end stops them.
+func (f *shardFleet) run() {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go func() { f.ended <- f.shards.Run(ctx) }()
+	f.t.Cleanup(func() {
+		f.open()
+		for _, s := range f.servers {
+			s.Resume()
+		}
+		cancel()
+		select {
+		case <-f.ended:
+		case <-time.After(3 * soon):
+			f.t.Error("Run did not return")
+		}
+		f.shards.Close()
+	})
+}
+
+// enqueue pushes n jobs of a class to the queue of a shard.
+func (f *shardFleet) enqueue(shard int, class, name string, n int, more ...any) {
+	f.t.Helper()
+	var all []*Job
+	for i := range n {
+		args := append([]any{fmt.Sprintf("%s%d", name, i)}, more...)
+		all = append(all, &Job{Queue: fmt.Sprint("work", shard), Payload: Payload{Class: class, Args: args}})
+	}
+	if err := f.shards.EnqueueAll(all...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *shardFleet) ends(name string, n int) bool {
+	for i := range n {
+		if f.runs.ends(fmt.Sprint(name, i)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestShardsRoute(t *testing.T) {
+	t.Parallel()
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
+	s := NewShards(WorkerSettings{},
+		Shard{servers[0].URI(), []string{"*", "!odd", "!nowhere"}},
+		Shard{servers[1].URI(), []string{"mail=3", "mail-*", "!mail-old"}},
+		Shard{servers[2].URI(), []string{"odd,video"}})
+	defer s.Close()
+	want := map[string]int{
+		"mail": 1, "mail-new": 0, "mail-old": 0, "odd": 2, "video": 2, "anything": 0, // a name goes before a pattern
+	}
+	var all []*Job
+	for queue := range want {
+		all = append(all, &Job{queue, Payload{"J", []any{queue}}}, &Job{queue, Payload{"J", nil}})
+	}
+	if err := s.EnqueueAll(all...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Enqueue(&Job{"mail", Payload{"J", nil}}); err != nil {
+		t.Fatal(err)
+	}
+	for queue, i := range want {
+		for n, server := range servers {
+			jobs := 0
+			if n == i {
+				jobs = 2
+			}
+			if queue == "mail" && n == i {
+				jobs = 3
+			}
+			if got := server.Int(t, "LLEN", "resque:queue:"+queue); got != jobs {
+				t.Errorf("queue %s on shard %d has %d jobs, want %d", queue, n, got, jobs)
+			}
+		}
+		if d, err := s.DaemonOf(queue); err != nil || d != s.Daemons()[i] {
+			t.Errorf("queue %s: %v", queue, err)
+		}
+	}
+	err := s.EnqueueAll(all[0], &Job{"nowhere", Payload{"J", nil}})
+	if err == nil {
+		t.Fatal("a job was pushed to a queue that lies nowhere")
+	}
+	for _, part := range []string{"job 2 of 2", `"nowhere"`, servers[0].Addr + " (*,!odd,!nowhere)", "nothing was enqueued"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error %q does not say %q", err, part)
+		}
+	}
+}
+
+func TestShardsRefuse(t *testing.T) {
+	t.Parallel()
+	a, b := Shard{"redis://:secret@one", []string{"a"}}, Shard{"redis://:secret@two", []string{"b", "c-*"}}
+	tests := []struct {
+		name     string
+		settings WorkerSettings
+		shards   []Shard
+		want     []string
+	}{
+		{"none", WorkerSettings{}, nil, []string{"no shards"}},
+		{"no queues", WorkerSettings{}, []Shard{a, {URI: "redis://two"}}, []string{"redis://two", "at least one queue"}},
+		{"no URI", WorkerSettings{}, []Shard{a, {Queues: []string{"b"}}}, []string{"shard 2 of 2", "no URI"}},
+		{"unknown URI", WorkerSettings{}, []Shard{a, {"ftp://two", []string{"b"}}}, []string{"ftp"}},
+		{"a queue twice", WorkerSettings{}, []Shard{a, b, {"redis://three", []string{"c-*", "a"}}}, []string{`"a"`, "one", "redis://three", "name it once"}},
+		{"queues of its own", WorkerSettings{QueuesString: "x"}, []Shard{a, b}, []string{"with each Shard"}},
+		{"a URI of its own", WorkerSettings{URI: "redis://x"}, []Shard{a, b}, []string{"with each Shard"}},
+		{"other settings", WorkerSettings{Concurrency: -1}, []Shard{a, b}, []string{"one", "Concurrency"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := NewShards(test.settings, test.shards...)
+			defer s.Close()
+			for what, err := range map[string]error{
+				"Init": s.Init(), "Run": s.Run(context.Background()), "Work": s.Work(), "Enqueue": s.Enqueue(&Job{"a", Payload{"J", nil}}),
+			} {
+				if err == nil {
+					t.Fatalf("%s took it", what)
+				}
+				for _, part := range test.want {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%s: the error %q does not say %q", what, err, part)
+					}
+				}
+				if strings.Contains(err.Error(), "secret") {
+					t.Errorf("%s: the error tells the password: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// All shards work, and never more handlers run than there are workers.
+func TestShardsShareWorkers(t *testing.T) {
+	t.Parallel()
+	for _, lookAhead := range []bool{true, false} {
+		t.Run(fmt.Sprint("look-ahead ", lookAhead), func(t *testing.T) {
+			t.Parallel()
+			f := setupShards(t, 3, func(s *WorkerSettings) { s.DisableLookAhead = !lookAhead })
+			for i := range 3 {
+				f.enqueue(i, "Nap", fmt.Sprint("nap", i, "-"), 40, 3)
+				f.enqueue(i, "Mark", fmt.Sprint("mark", i, "-"), 2000)
+			}
+			f.run()
+			f.eventually("all jobs run", func() bool { return f.runs.finished() == 3*2040 })
+			for i := range 3 { // they are still woken
+				f.enqueue(i, "Mark", fmt.Sprint("late", i, "-"), 1)
+				f.eventually("a late job runs", func() bool { return f.ends(fmt.Sprint("late", i, "-"), 1) })
+			}
+			if most := f.most.Load(); most != 4 {
+				t.Errorf("%d handlers ran at once, want 4", most)
+			}
+			if again := f.runs.twice(); len(again) > 0 {
+				t.Errorf("ran twice: %q", again)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+			for _, server := range f.servers {
+				f.redis = server
+				if n := f.stat("processed"); n != 2041 {
+					t.Errorf("%d processed, want 2041", n)
+				}
+				f.onlyTotals()
+			}
+		})
+	}
+}
+
+// A shard alone with work has all the workers.
+func TestShardAlone(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 3)
+	f.run()
+	f.enqueue(1, "Hold", "hold", 6)
+	f.eventually("four run on one shard", func() bool { return f.runs.started() == 4 })
+	if n := f.servers[1].Int(t, "LLEN", "resque:queue:work1"); n != 2 {
+		t.Errorf("%d jobs wait in Redis, want 2: none is reserved without a worker", n)
+	}
+}
+
+// A few jobs of one shard start soon although another has a flood of them.
+func TestShardsAreFair(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2)
+	f.enqueue(0, "Nap", "flood", 4000, 20) // twenty seconds of work
+	f.run()
+	f.eventually("the flood runs", func() bool { return f.runs.finished() > 20 })
+	f.enqueue(1, "Nap", "few", 10, 20)
+	before := f.runs.finished()
+	f.eventually("the few run", func() bool { return f.ends("few", 10) })
+	// Half of the workers are theirs as soon as jobs have ended: while ten of the few
+	// run about ten others do. The bound leaves room for a slow machine.
+	if n := f.runs.finished() - before; n > 200 {
+		t.Errorf("%d jobs of the flood ran before ten others", n)
+	}
+	if most := f.most.Load(); most > 4 {
+		t.Errorf("%d handlers ran at once, want at most 4", most)
+	}
+	for _, s := range f.servers {
+		s.Do(t, "FLUSHALL") // nobody needs the rest of the flood
+	}
+}
+
+// A Redis that is down at the start does not keep the others from working, and is
+// worked as soon as it is there.
+func TestShardDeadAtStart(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 3)
+	f.servers[1].Kill()
+	f.run()
+	f.enqueue(0, "Mark", "a", 3)
+	f.enqueue(2, "Mark", "c", 3)
+	f.eventually("the others work", func() bool { return f.ends("a", 3) && f.ends("c", 3) })
+	err := f.shards.EnqueueAll(
+		&Job{"work0", Payload{"Mark", []any{"d0"}}}, &Job{"work1", Payload{"Mark", []any{"e0"}}}, &Job{"work1", Payload{"Mark", []any{"e1"}}})
+	var refused *ShardError
+	if !errors.As(err, &refused) || refused.URI != f.servers[1].URI() || len(refused.Jobs) != 2 || !strings.Contains(err.Error(), f.servers[1].Addr) {
+		t.Fatalf("enqueueing on a dead shard: %v", err)
+	}
+	f.eventually("what was for another shard runs", func() bool { return f.ends("d", 1) })
+	f.eventually("the log tells of it", func() bool { return f.log.count("Redis does not serve us") > 0 })
+	f.shards.Pause() // it holds for the one to come too
+	f.servers[1].Restart(t)
+	f.eventually("the log tells that it is back", func() bool { return f.log.count("Redis serves us again") > 0 })
+	f.enqueue(1, "Mark", "b", 3)
+	f.renewedOn(1)
+	if f.runs.ends("b0") > 0 {
+		t.Error("it does not pause")
+	}
+	f.shards.Resume()
+	f.eventually("the shard that came later works", func() bool { return f.ends("b", 3) })
+	if n, m := f.log.count("Redis does not serve us"), f.log.count("Redis serves us again"); n != 1 || m != 1 {
+		t.Errorf("the log tells %d times that it is away and %d times that it is back\n%s", n, m, f.log.text())
+	}
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// renewedOn waits until the lease on a shard was renewed.
+func (f *shardFleet) renewedOn(i int) {
+	f.t.Helper()
+	d := f.shards.Daemons()[i]
+	f.eventually("it is in the fleet", func() bool { return d.session.Load() != nil })
+	score := func() string {
+		return f.servers[i].Text(f.t, "ZSCORE", "resque:go:processes", d.session.Load().process.ID)
+	}
+	first := score()
+	f.eventually("the lease is renewed", func() bool { now := score(); return now != "" && now != first })
+}
+
+// A Redis that dies while its jobs run and others wait does not take workers with
+// it, and goes on where it was when it is back.
+func TestShardDiesAndComesBack(t *testing.T) {
+	t.Parallel()
+	kills := map[string][2]func(*testing.T, *redistest.Server){
+		"killed": {func(_ *testing.T, s *redistest.Server) { s.Kill() }, func(t *testing.T, s *redistest.Server) { s.Restart(t) }},
+		"paused": {func(_ *testing.T, s *redistest.Server) { s.Pause() }, func(_ *testing.T, s *redistest.Server) { s.Resume() }},
+	}
+	for name, kill := range kills {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setupShards(t, 2, func(s *WorkerSettings) { s.ReadTimeout = 2 * time.Second })
+			f.run()
+			f.enqueue(1, "Hold", "hold", 4) // all the workers
+			f.eventually("four run", func() bool { return f.runs.started() == 4 })
+			f.enqueue(0, "Mark", "a", 200)
+			kill[0](t, f.servers[1])
+			f.open()
+			f.eventually("the other shard has workers again", func() bool { return f.ends("a", 200) })
+			f.enqueue(0, "Nap", "b", 20, 5)
+			f.eventually("it works on", func() bool { return f.ends("b", 20) })
+			kill[1](t, f.servers[1])
+			f.eventually("the shard is there", func() bool { return f.servers[1].Int(t, "ZCARD", "resque:go:processes") == 1 })
+			f.enqueue(1, "Mark", "c", 50)
+			f.eventually("it works again", func() bool { return f.ends("c", 50) })
+			if most := f.most.Load(); most > 4 {
+				t.Errorf("%d handlers ran at once, want at most 4", most)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A Redis that stands still while it is asked for jobs does not keep the workers that
+// were to run them.
+func TestShardStandsStill(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2, func(s *WorkerSettings) { s.ReadTimeout = time.Minute }) // no answer, no error
+	f.run()
+	f.enqueue(1, "Mark", "flood", 20000)
+	f.eventually("the flood runs", func() bool { return f.runs.finished() > 200 })
+	f.servers[1].Pause()
+	f.enqueue(0, "Hold", "hold", 4)
+	f.eventually("the other shard has all workers", func() bool { return f.runs.starts("hold3") == 1 })
+	f.servers[1].Resume()
+	f.open()
+	f.eventually("the flood has run", func() bool { return f.runs.finished() == 20004 })
+	if most := f.most.Load(); most > 4 {
+		t.Errorf("%d handlers ran at once, want at most 4", most)
+	}
+}
+
+// A dead shard does not keep the others from a clean stop.
+func TestShardsStopWithOneDead(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 3)
+	f.servers[2].Kill() // from the start
+	f.run()
+	f.enqueue(0, "Hold", "hold", 2)
+	f.enqueue(1, "Mark", "mark", 2)
+	f.eventually("they work", func() bool { return f.runs.started() == 4 && f.ends("mark", 2) })
+	f.servers[1].Kill()
+	f.cancel()
+	f.open()
+	err := f.wait()
+	if err == nil || !strings.Contains(err.Error(), f.servers[1].Addr) || strings.Contains(err.Error(), f.servers[2].Addr) || strings.Contains(err.Error(), f.servers[0].Addr) {
+		t.Errorf("Run returned %v, want an error that names the shard that could not be left", err)
+	}
+	f.redis = f.servers[0]
+	if n := f.stat("processed"); n != 2 {
+		t.Errorf("%d processed, want 2", n)
+	}
+	f.onlyTotals()
+}
+
+// What waiting does not mend ends the run, and the shards that could work with it.
+func TestShardsMistakeAtStart(t *testing.T) {
+	t.Parallel()
+	good, locked := redistest.Start(t), redistest.Start(t, "--requirepass", "secret")
+	s := NewShards(WorkerSettings{Logger: slog.New(new(logBook))},
+		Shard{good.URI(), []string{"a"}}, Shard{"redis://:wrong@" + locked.Addr, []string{"b"}})
+	defer s.Close()
+	err := s.Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), locked.Addr) || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "wrong@") {
+		t.Fatalf("Run returned %v", err)
+	}
+	if ids := good.List(t, "SMEMBERS", "resque:workers"); len(ids) > 0 {
+		t.Errorf("workers %q are left", ids)
+	}
+}
+
+// Parts and hooks are called once for all shards, around their work.
+func TestShardsParts(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2, func(s *WorkerSettings) { s.ExitOnComplete = true })
+	var calls []string
+	note := func(what string) func(context.Context) error {
+		return func(context.Context) error { calls = append(calls, what); return nil }
+	}
+	f.shards.AddPart(Part{Name: "database", Start: note("database up"), Stop: note("database down")})
+	f.shards.AddPart(Part{Name: "front", Requires: []string{"poller"}, Start: note("front up"), Stop: note("front down")})
+	f.shards.AddHooks(Hooks{Shutdown: func() { calls = append(calls, "shutdown") }})
+	f.enqueue(0, "Mark", "a", 10)
+	f.enqueue(1, "Mark", "b", 10)
+	f.run()
+	if err := f.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !f.ends("a", 10) || !f.ends("b", 10) {
+		t.Error("Run returned before all queues were empty")
+	}
+	if want := []string{"database up", "front up", "shutdown", "front down", "database down"}; !slices.Equal(calls, want) {
+		t.Errorf("calls %q, want %q", calls, want)
+	}
+}
