@@ -199,10 +199,10 @@ func TestShardsShareWorkers(t *testing.T) {
 			f := setupShards(t, 3, func(s *WorkerSettings) { s.DisableLookAhead = !lookAhead })
 			for i := range 3 {
 				f.enqueue(i, "Nap", fmt.Sprint("nap", i, "-"), 40, 3)
-				f.enqueue(i, "Mark", fmt.Sprint("mark", i, "-"), 2000)
+				f.enqueue(i, "Mark", fmt.Sprint("mark", i, "-"), 400)
 			}
 			f.run()
-			f.eventually("all jobs run", func() bool { return f.runs.finished() == 3*2040 })
+			f.eventually("all jobs run", func() bool { return f.runs.finished() == 3*440 })
 			for i := range 3 { // they are still woken
 				f.enqueue(i, "Mark", fmt.Sprint("late", i, "-"), 1)
 				f.eventually("a late job runs", func() bool { return f.ends(fmt.Sprint("late", i, "-"), 1) })
@@ -218,8 +218,8 @@ func TestShardsShareWorkers(t *testing.T) {
 			}
 			for _, server := range f.servers {
 				f.redis = server
-				if n := f.stat("processed"); n != 2041 {
-					t.Errorf("%d processed, want 2041", n)
+				if n := f.stat("processed"); n != 441 {
+					t.Errorf("%d processed, want 441", n)
 				}
 				f.onlyTotals()
 			}
