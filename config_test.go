@@ -28,7 +28,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
 		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
-		recoverLimit: 3, shutdownTimeout: 25 * time.Second,
+		recoverLimit: 3, maxPayload: 64 << 20, shutdownTimeout: 25 * time.Second,
 		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
 		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
 		signals: true, tracking: true, lookAhead: true,
@@ -46,7 +46,7 @@ func TestConfigOfSettings(t *testing.T) {
 		Concurrency: 3, Connections: 4, URI: "unix:///s", Namespace: "app",
 		ExitOnComplete: true, UseNumber: true, SkipTLSVerify: true,
 		TLSCertPath: "ca", TLSClientCertPath: "cert", TLSClientKeyPath: "key",
-		ShutdownTimeout: NoTimeout, RecoverLimit: NoLimit,
+		ShutdownTimeout: NoTimeout, RecoverLimit: NoLimit, MaxPayload: 1000, WaitReplicas: 2,
 		ConnectTimeout: 1, ReadTimeout: NoTimeout, WriteTimeout: 3,
 		RailsJSON: true, FailureBackend: FailureRedisMultiQueue, Hostname: "web-0",
 		LogLevel: "debug", LogFormat: "json", Logger: log,
@@ -62,7 +62,7 @@ func TestConfigOfSettings(t *testing.T) {
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
 		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
-		multiQueueFailures: true, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
+		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
 	}
