@@ -1,116 +1,122 @@
-// Package probe is what every contender has inside: the same handlers, and one
-// pipe on which they tell the runner what happened, apart from whatever the
-// contender's own library prints.
+// Package probe is what every contender has inside: the same jobs, the same two
+// modes, and one pipe on which it tells the runner what happened, apart from
+// whatever the contender's own library prints. ../node/probe.mjs is the same in
+// JavaScript.
 //
-// The runner starts a contender with the pipe as file descriptor 3 and the
-// number of jobs it has queued in BENCH_JOBS. Each report is one line:
+// The runner starts a contender with a Config as JSON in BENCH and the pipe as
+// file descriptor 3. Each report is one line:
 //
-//	first <unix ns>     the first Noop job started
-//	last <unix ns>      Noop job number BENCH_JOBS ended
-//	ran <n>             Noop jobs run in all, when the contender stops
-//	rss <KiB>           the process's highest resident size, when it stops
+//	first <unix ns>     the first counted job started
+//	last <unix ns>      counted job number Config.Jobs ended
+//	ran <n>             counted jobs that had ended by then
+//	sum <n>             the sum of their numbers, which tells one job run twice and
+//	                    another not at all from all of them run once
+//	extra <n>           a counted job ended after that
+//	pushed <ns>         how long pushing Config.Jobs jobs took
+//	cpu <µs>            processor time from the first to the last job, or of pushing
+//	mallocs <n>         heap allocations in the same time, where it is known
+//	rss <KiB>           the process's highest resident size until then
 //	latency <ns>        a Stamp job started this long after it was sent
 //	hold <id>           the Hold job of this id started
 package probe
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
+
+// The modes of a contender.
+const (
+	Work  = "work"  // run jobs until killed
+	Push  = "push"  // push Jobs jobs as fast as it goes, and end
+	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, and end
+)
+
+// The orders in which several queues are asked.
+const (
+	Strict   = "strict"
+	Weighted = "weighted"
+	All      = "all" // every queue there is, by the pattern *
+)
+
+// Config is what a contender is asked to do.
+type Config struct {
+	Mode    string   `json:"mode"`
+	Addr    string   `json:"addr"` // of Redis, host:port
+	Queues  []string `json:"queues"`
+	Order   string   `json:"order"`
+	Workers int      `json:"workers"`
+	Variant string   `json:"variant"` // of a contender that comes in several
+
+	Jobs      int           `json:"jobs"`  // counted jobs: those queued, or those to push
+	Class     string        `json:"class"` // of the jobs to push
+	Size      int           `json:"size"`  // of their Resque payload in bytes
+	Producers int           `json:"producers"`
+	Bulk      int           `json:"bulk"` // jobs in a call; 0 pushes one by one
+	GapMin    time.Duration `json:"gap_min"`
+	GapMax    time.Duration `json:"gap_max"`
+}
+
+// Weight is the weight of queue number i in the weighted order.
+func (c Config) Weight(i int) int { return 1 + i%5 }
+
+// QueueList is the queues as Resque workers take them on their command line.
+func (c Config) QueueList() string {
+	if c.Order == All {
+		return "*"
+	}
+	list := make([]string, len(c.Queues))
+	for i, name := range c.Queues {
+		list[i] = name
+		if c.Order == Weighted {
+			list[i] += "=" + strconv.Itoa(c.Weight(i))
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// Args are the arguments of counted job number i: filler, so that the job's
+// Resque payload has size bytes, and the number.
+func Args(class string, i, size int) (filler string, number int) {
+	rest := size - len(`{"class":"","args":["",]}`) - len(class) - len(strconv.Itoa(i))
+	return strings.Repeat("a", max(rest, 0)), i
+}
 
 // Handler is goworker's handler signature, which all contenders share.
 type Handler = func(queue string, args ...interface{}) error
 
-// Probe holds the handlers of one process and what they counted. Its handlers
-// may run in any number of goroutines.
-type Probe struct {
-	expect int64
-	ran    atomic.Int64
-	report *os.File
-}
-
-// New reads what the runner has put into the environment. Without a runner the
-// handlers work and report nothing.
-func New() *Probe {
-	expect, _ := strconv.ParseInt(os.Getenv("BENCH_JOBS"), 10, 64)
-	p := &Probe{expect: expect}
-	if os.Getenv("BENCH_REPORT") == "3" {
-		p.report = os.NewFile(3, "report")
-	}
-	return p
-}
-
-// Handlers are the benchmark's job classes.
-func (p *Probe) Handlers() map[string]Handler {
-	return map[string]Handler{"Noop": p.noop, "Stamp": p.stamp, "Hold": p.hold}
-}
-
-// noop costs one atomic addition, the same for every contender, and tells the
-// clock only twice in a run.
-func (p *Probe) noop(string, ...interface{}) error {
-	n := p.ran.Add(1)
-	if n == 1 {
-		p.line("first", time.Now().UnixNano())
-	}
-	if n == p.expect {
-		p.line("last", time.Now().UnixNano())
-	}
-	return nil
-}
-
-// stamp's argument is the sender's clock in nanoseconds, as a string so that no
-// JSON decoder rounds it. Sender and receiver are on one machine.
-func (p *Probe) stamp(_ string, args ...interface{}) error {
-	now := time.Now().UnixNano()
-	text, _ := args[0].(string)
-	sent, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return fmt.Errorf("stamp: %q is not a time in nanoseconds", text)
-	}
-	p.line("latency", now-sent)
-	return nil
-}
-
-// hold never returns: the job is running until its process is killed.
-func (p *Probe) hold(_ string, args ...interface{}) error {
-	p.line("hold", args[0])
-	select {}
-}
-
-// Close tells the runner what is known only at the end. Call it when the
-// contender's loop has returned.
-func (p *Probe) Close() {
-	p.line("ran", p.ran.Load())
-	if kib := peakRSS(); kib > 0 {
-		p.line("rss", kib)
-	}
-}
-
-// line writes at once, in one write below PIPE_BUF, so that lines of several
-// goroutines do not mix.
-func (p *Probe) line(key string, value any) {
-	if p.report != nil {
-		fmt.Fprintf(p.report, "%s %v\n", key, value)
-	}
-}
-
-// peakRSS is this process's own high-water mark in KiB, 0 where the system does
-// not tell. getrusage would not do: on Linux its ru_maxrss starts at the size of
-// the process that forked us, which is the runner with its preloaded jobs.
-func peakRSS() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return kib
+// Main is a contender's main function. Work runs jobs until the process is
+// killed or something breaks; produce makes what pushes them, nil for a
+// contender whose jobs the runner pushes as plain bytes.
+func Main(work func(Config, map[string]Handler) error, produce func(Config) (Producer, error)) {
+	var c Config
+	err := json.Unmarshal([]byte(os.Getenv("BENCH")), &c)
+	if err == nil {
+		r := reporter{os.NewFile(3, "report")}
+		switch c.Mode {
+		case Work:
+			err = work(c, newCounter(c, r).handlers())
+		case Push, Stamp:
+			var p Producer
+			if p, err = produce(c); err == nil {
+				err = run(c, p, r)
+			}
+		default:
+			err = fmt.Errorf("no mode %q; the runner starts this program", c.Mode)
 		}
 	}
-	return 0
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
+
+// reporter writes at once, in one write below PIPE_BUF, so that lines of several
+// goroutines do not mix.
+type reporter struct{ pipe *os.File }
+
+func (r reporter) line(key string, value any) { fmt.Fprintf(r.pipe, "%s %v\n", key, value) }

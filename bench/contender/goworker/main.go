@@ -3,22 +3,42 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/benmanns/goworker"
 
 	"github.com/goworker/goworker/bench/probe"
 )
 
-func main() {
-	p := probe.New()
-	for class, handler := range p.Handlers() {
+func main() { probe.Main(work, produce) }
+
+func configure(c probe.Config) {
+	goworker.SetSettings(goworker.WorkerSettings{
+		URI:          "redis://" + c.Addr + "/",
+		Namespace:    "resque:",
+		QueuesString: c.QueueList(),
+		Concurrency:  c.Workers,
+		// Enough that no worker waits for one.
+		Connections:   max(2, c.Producers),
+		IntervalFloat: 5, // its default
+		UseNumber:     true,
+	})
+}
+
+func work(c probe.Config, handlers map[string]probe.Handler) error {
+	configure(c)
+	for class, handler := range handlers {
 		goworker.Register(class, handler)
 	}
-	if err := goworker.Work(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	p.Close()
+	return goworker.Work()
+}
+
+func produce(c probe.Config) (probe.Producer, error) {
+	configure(c)
+	return producer{}, goworker.Init()
+}
+
+// producer's calls return before Redis has answered: goworker does not read replies.
+type producer struct{}
+
+func (producer) Push(j probe.Job) error {
+	return goworker.Enqueue(&goworker.Job{Queue: j.Queue, Payload: goworker.Payload{Class: j.Class, Args: j.Args}})
 }

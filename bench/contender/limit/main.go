@@ -2,14 +2,14 @@
 // acknowledge them in one script on one connection, decode each, call its
 // function. It has no statistics, no worker records, no lease, no failures and
 // no recovery, and it takes only what an idle worker can have at once. What a
-// contender loses against it is what its bookkeeping costs.
+// contender loses against it is what its bookkeeping costs. What it pushes, as the
+// contender raw, is bytes that were made beforehand.
 package main
 
 import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -35,35 +35,23 @@ type payload struct {
 	Args  []interface{} `json:"args"`
 }
 
-func main() {
-	queue := flag.String("queues", "", "the queue to work")
-	concurrency := flag.Int("concurrency", 25, "the number of workers")
-	uri := flag.String("uri", "redis://localhost:6379/", "the URI of the Redis server")
-	namespace := flag.String("namespace", "resque:", "the Redis namespace")
-	exitOnComplete := flag.Bool("exit-on-complete", false, "exit when the queue is empty")
-	// Only so that every contender takes one command line.
-	flag.Int("connections", 1, "ignored: this contender has one connection")
-	flag.Bool("use-number", false, "ignored: no handler here looks at a number")
-	flag.Parse()
+func main() { probe.Main(work, produce) }
 
-	p := probe.New()
-	l := &loop{
-		queue:    *namespace + "queue:" + *queue,
-		inflight: *namespace + "limit:inflight",
-		handlers: p.Handlers(),
-		jobs:     make(chan job),
-		done:     make(chan int64, *concurrency),
-	}
-	conn, err := redis.DialURL(*uri)
-	if err == nil {
-		l.conn, l.exchangeScript = conn, redis.NewScript(2, exchangeSource)
-		err = l.run(*concurrency, *exitOnComplete)
-	}
+func work(c probe.Config, handlers map[string]probe.Handler) error {
+	conn, err := redis.Dial("tcp", c.Addr)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	p.Close()
+	l := &loop{
+		conn:           conn,
+		exchangeScript: redis.NewScript(2, exchangeSource),
+		queue:          "resque:queue:" + c.Queues[0],
+		inflight:       "resque:limit:inflight",
+		handlers:       handlers,
+		jobs:           make(chan job),
+		done:           make(chan int64, c.Workers),
+	}
+	return l.run(c.Workers)
 }
 
 // loop is one poller and its workers. Only the poller uses conn.
@@ -77,7 +65,7 @@ type loop struct {
 	ticket          int64      // the last one given
 }
 
-func (l *loop) run(workers int, exitOnComplete bool) error {
+func (l *loop) run(workers int) error {
 	for range workers {
 		go l.work()
 	}
@@ -106,9 +94,6 @@ func (l *loop) run(workers int, exitOnComplete bool) error {
 
 		empty = len(taken) == 0
 		if empty && idle == workers {
-			if exitOnComplete {
-				return nil
-			}
 			// Sleep in Redis until the queue has something, and leave it there:
 			// the head of the list moves to where it is.
 			if _, err := l.conn.Do("BLMOVE", l.queue, l.queue, "LEFT", "LEFT", 0); err != nil {

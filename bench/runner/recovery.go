@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/goworker/goworker/bench/probe"
 )
 
 const (
@@ -17,11 +19,9 @@ const (
 // recovery kills a process that is running ten jobs, as kill -9 does, and times
 // until a second process runs all ten. goworker and the limit have nothing to
 // measure here: they never run them again.
-func recovery(ctx context.Context, s *server, c contender, into *results) error {
-	if err := s.reset(0); err != nil {
-		return err
-	}
-	victim, err := c.start(ctx, s, recoveryJobs, 0, false)
+func (b *bench) recovery(ctx context.Context, s *server, c contender) error {
+	config := work{}.config(probe.Work, s.addr, recoveryJobs, 0)
+	victim, err := c.start(ctx, b.dir, config)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,8 @@ func recovery(ctx context.Context, s *server, c contender, into *results) error 
 
 	// One worker more than there are jobs to recover: its first job, which no
 	// worker of the victim is free for, shows that it is up.
-	survivor, err := c.start(ctx, s, recoveryJobs+1, 0, false)
+	config.Workers++
+	survivor, err := c.start(ctx, b.dir, config)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func recovery(ctx context.Context, s *server, c contender, into *results) error 
 	if err := held(ctx, survivor, recoveryJobs, recoveryLimit); err != nil {
 		return err
 	}
-	into.add(c.name, "hold", recoveryJobs, "recovery_s", time.Since(killed).Seconds())
+	b.results.Add(c.name, "hold", recoveryJobs, "recovery_s", time.Since(killed).Seconds())
 	return nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/bench/probe"
 )
 
 // server is a redis-server of our own: loopback only, nothing on disk, gone with
@@ -22,8 +24,8 @@ type server struct {
 	addr string
 }
 
-// startServer keeps the server's files below dir. Freeing a port and starting on
-// it can lose a race to another program, so it tries a few.
+// startServer starts one in about 20 ms. It keeps the server's files below dir. Freeing a port and
+// starting on it can lose a race to another program, so it tries a few.
 func startServer(binary, dir string) (*server, error) {
 	var failures []error
 	for range 3 {
@@ -53,13 +55,13 @@ func tryServer(binary, dir string) (*server, error) {
 	}
 	s := &server{addr: "127.0.0.1:" + port}
 	s.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", home,
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
 		"--logfile", filepath.Join(home, "log"))
 	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if s.conn, err = redis.Dial("tcp", s.addr); err == nil {
 			if _, err = s.conn.Do("PING"); err == nil {
 				return s, nil
@@ -82,90 +84,74 @@ func (s *server) stop() {
 	}
 }
 
-// queueKey is where every contender looks for the benchmark's jobs.
-const (
-	queueName = "bench"
-	queueKey  = "resque:queue:" + queueName
-)
-
-// reset empties the server and queues n no-op jobs, 44 bytes each.
-func (s *server) reset(n int) error {
-	if _, err := s.conn.Do("FLUSHALL"); err != nil {
-		return err
-	}
-	if _, err := s.conn.Do("SADD", "resque:queues", queueName); err != nil {
-		return err
+// fill queues the counted jobs of a work as bytes, the way Resque's clients do.
+func (s *server) fill(c probe.Config) error {
+	for _, name := range c.Queues {
+		if _, err := s.conn.Do("SADD", "resque:queues", name); err != nil {
+			return err
+		}
 	}
 	const batch = 1000
-	for done := 0; done < n; {
-		args := redis.Args{}.Add(queueKey)
-		for i := 0; i < batch && done < n; i++ {
-			args = args.Add(noopPayload)
-			done++
-		}
-		if _, err := s.conn.Do("RPUSH", args...); err != nil {
-			return err
+	for q, name := range c.Queues {
+		for i := q; i < c.Jobs; {
+			args := redis.Args{}.Add("resque:queue:" + name)
+			for size := 0; len(args) <= batch && i < c.Jobs && size < 1<<20; i += len(c.Queues) {
+				filler, number := probe.Args(c.Class, i, c.Size)
+				payload := `{"class":"` + c.Class + `","args":["` + filler + `",` + strconv.Itoa(number) + `]}`
+				args = args.Add(payload)
+				size += len(payload)
+			}
+			if _, err := s.conn.Do("RPUSH", args...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-const noopPayload = `{"class":"Noop","args":["aaaaaaaaaaaaaa",1]}`
-
 // push queues one job with one string argument.
 func (s *server) push(class, arg string) error {
 	payload := fmt.Sprintf(`{"class":%q,"args":[%q]}`, class, arg)
-	_, err := s.conn.Do("RPUSH", queueKey, payload)
+	_, err := s.conn.Do("RPUSH", resqueDepth, payload)
 	return err
 }
 
 // usage is what the server has spent since it started.
 type usage struct {
-	cpu      time.Duration // user and system, main thread and helpers
-	commands int64         // clients' and scripts' together
+	cpu   time.Duration // user and system, main thread and helpers
+	bytes int64         // in and out
 }
 
 func (s *server) usage() (usage, error) {
-	info, err := redis.String(s.conn.Do("INFO"))
-	if err != nil {
-		return usage{}, err
+	fields := map[string]string{}
+	for _, section := range []string{"stats", "cpu"} {
+		info, err := redis.String(s.conn.Do("INFO", section))
+		if err != nil {
+			return usage{}, err
+		}
+		parseInfo(fields, info)
 	}
-	fields := parseInfo(info)
 	user, err1 := strconv.ParseFloat(fields["used_cpu_user"], 64)
 	system, err2 := strconv.ParseFloat(fields["used_cpu_sys"], 64)
-	commands, err3 := strconv.ParseInt(fields["total_commands_processed"], 10, 64)
+	in, err3 := strconv.ParseInt(fields["total_net_input_bytes"], 10, 64)
+	out, err4 := strconv.ParseInt(fields["total_net_output_bytes"], 10, 64)
 	return usage{
-		cpu:      time.Duration((user + system) * float64(time.Second)),
-		commands: commands,
-	}, errors.Join(err1, err2, err3)
-}
-
-// ranScripts says whether any script ran since the last FLUSHALL and RESETSTAT.
-func (s *server) ranScripts() (bool, error) {
-	info, err := redis.String(s.conn.Do("INFO", "commandstats"))
-	if err != nil {
-		return false, err
-	}
-	fields := parseInfo(info)
-	for _, name := range []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"} {
-		if _, ok := fields["cmdstat_"+name]; ok {
-			return true, nil
-		}
-	}
-	return false, nil
+		cpu:   time.Duration((user + system) * float64(time.Second)),
+		bytes: in + out,
+	}, errors.Join(err1, err2, err3, err4)
 }
 
 func (s *server) version() string {
+	fields := map[string]string{}
 	info, _ := redis.String(s.conn.Do("INFO", "server"))
-	return parseInfo(info)["redis_version"]
+	parseInfo(fields, info)
+	return fields["redis_version"]
 }
 
-func parseInfo(text string) map[string]string {
-	fields := map[string]string{}
+func parseInfo(into map[string]string, text string) {
 	for line := range strings.Lines(text) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[key] = value
+			into[key] = value
 		}
 	}
-	return fields
 }

@@ -1,0 +1,62 @@
+// Command asynq is hibiken/asynq with the benchmark's handlers.
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/goworker/goworker/bench/probe"
+)
+
+func main() { probe.Main(work, produce) }
+
+func redis(c probe.Config) asynq.RedisClientOpt {
+	// Its default is ten connections a core; more never hurt it here.
+	return asynq.RedisClientOpt{Addr: c.Addr, PoolSize: min(max(20, c.Workers+10, c.Producers), 1000)}
+}
+
+func work(c probe.Config, handlers map[string]probe.Handler) error {
+	queues := map[string]int{}
+	for i, name := range c.Queues {
+		queues[name] = 1
+		switch {
+		case c.Order == probe.Strict:
+			queues[name] = len(c.Queues) - i // the first has the highest priority
+		case c.Order == probe.Weighted:
+			queues[name] = c.Weight(i)
+		}
+	}
+	mux := asynq.NewServeMux()
+	for class, handler := range handlers {
+		mux.HandleFunc(class, func(_ context.Context, t *asynq.Task) error {
+			var args []interface{}
+			if err := json.Unmarshal(t.Payload(), &args); err != nil {
+				return err
+			}
+			return handler("", args...)
+		})
+	}
+	return asynq.NewServer(redis(c), asynq.Config{
+		Concurrency:    c.Workers,
+		Queues:         queues,
+		StrictPriority: c.Order == probe.Strict,
+		LogLevel:       asynq.FatalLevel,
+	}).Run(mux)
+}
+
+func produce(c probe.Config) (probe.Producer, error) {
+	return producer{asynq.NewClient(redis(c))}, nil
+}
+
+type producer struct{ client *asynq.Client }
+
+func (p producer) Push(j probe.Job) error {
+	payload, err := json.Marshal(j.Args)
+	if err != nil {
+		return err
+	}
+	_, err = p.client.Enqueue(asynq.NewTask(j.Class, payload), asynq.Queue(j.Queue), asynq.MaxRetry(0))
+	return err
+}

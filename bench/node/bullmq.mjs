@@ -1,0 +1,24 @@
+// BullMQ with the benchmark's handlers. A queue has one Worker with all the
+// concurrency, and finished jobs are not kept, as its documentation advises.
+import { Queue, Worker } from 'bullmq'
+import { config, connection, handlers, main } from './probe.mjs'
+
+main(
+  () => {
+    const worker = new Worker(config.queues[0], (job) => handlers[job.name](...job.data), {
+      connection,
+      concurrency: config.workers,
+      removeOnComplete: { count: 0 },
+    })
+    worker.on('error', (error) => console.error(error))
+  },
+  async () => {
+    const queue = new Queue(config.queues[0], { connection })
+    await queue.waitUntilReady()
+    return {
+      push: (job) => queue.add(job.class, job.args, { removeOnComplete: true }),
+      pushAll: (jobs) =>
+        queue.addBulk(jobs.map((job) => ({ name: job.class, data: job.args, opts: { removeOnComplete: true } }))),
+    }
+  },
+)

@@ -1,0 +1,106 @@
+// What package probe (../probe) is in Go: the same jobs, modes and reports.
+import { readFileSync, writeSync } from 'node:fs'
+
+export const config = JSON.parse(process.env.BENCH)
+const [host, port] = config.addr.split(':')
+export const connection = { host, port: Number(port) }
+
+const line = (key, value) => writeSync(3, `${key} ${value}\n`)
+const unixNs = () => Math.round((performance.timeOrigin + performance.now()) * 1e6)
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
+
+function peakRSS() {
+  const found = /VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))
+  return found ? Number(found[1]) : 0
+}
+
+function spent(before) {
+  const used = process.cpuUsage(before)
+  line('cpu', used.user + used.system)
+  line('rss', peakRSS())
+}
+
+let ran = 0
+let sum = 0
+let before
+
+const counted = (perform) => async (filler, number) => {
+  if (!before) {
+    line('first', unixNs())
+    before = process.cpuUsage()
+  }
+  try {
+    await perform(number)
+  } finally {
+    sum += number
+    if (++ran === config.jobs) {
+      const ended = unixNs()
+      spent(before)
+      line('sum', sum)
+      line('ran', ran)
+      line('last', ended)
+    } else if (ran > config.jobs) {
+      line('extra', ran)
+    }
+  }
+}
+
+export const handlers = {
+  Noop: counted(() => {}),
+  Tenth: counted((number) => {
+    if (number % 10 === 0) throw new Error('every tenth job fails')
+  }),
+  Sleep1: counted(() => sleep(1)),
+  Sleep100: counted(() => sleep(100)),
+  Stamp: async (sent) => line('latency', unixNs() - Number(sent)),
+  Hold: (id) => {
+    line('hold', id)
+    return new Promise(() => {})
+  },
+}
+
+function job(i) {
+  const rest = config.size - '{"class":"","args":["",]}'.length - config.class.length - String(i).length
+  return { queue: config.queues[i % config.queues.length], class: config.class, args: ['a'.repeat(Math.max(rest, 0)), i] }
+}
+
+async function pushEach(push) {
+  let next = 0
+  const producer = async () => {
+    for (let i = next++; i < config.jobs; i = next++) await push(job(i))
+  }
+  await Promise.all(Array.from({ length: config.producers }, producer))
+}
+
+async function pushBulk(pushAll) {
+  for (let i = 0; i < config.jobs; ) {
+    const jobs = []
+    for (; jobs.length < config.bulk && i < config.jobs; i++) jobs.push(job(i))
+    await pushAll(jobs)
+  }
+}
+
+async function stamps(push) {
+  for (let i = 0; i < config.jobs; i++) {
+    await sleep((config.gap_min + Math.random() * (config.gap_max - config.gap_min)) / 1e6)
+    await push({ queue: config.queues[0], class: 'Stamp', args: [String(unixNs()), 0] })
+  }
+}
+
+// main is a contender's main function: work starts its workers; produce returns
+// its push and, where it has one, its pushAll.
+export async function main(work, produce) {
+  if (config.mode === 'work') return work()
+  const { push, pushAll } = await produce()
+  if (config.mode === 'stamp') {
+    await stamps(push)
+  } else {
+    const start = process.cpuUsage()
+    const at = performance.now()
+    await (config.bulk > 0 ? pushBulk(pushAll) : pushEach(push))
+    const took = performance.now() - at
+    spent(start)
+    line('pushed', Math.round(took * 1e6))
+  }
+  process.exit(0)
+}

@@ -1,0 +1,100 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goworker/goworker/bench/result"
+)
+
+// table builds a Markdown table.
+type table struct{ strings.Builder }
+
+func (t *table) row(cells ...string) { fmt.Fprintf(t, "| %s |\n", strings.Join(cells, " | ")) }
+
+func (t *table) head(cells ...string) {
+	t.row(cells...)
+	t.WriteString("|---|" + strings.Repeat("--:|", len(cells)-1) + "\n")
+}
+
+// title is a contender's name as the page has it.
+func title(name string) string {
+	switch name {
+	case "ours":
+		return "**this**"
+	case "ours-no-look-ahead":
+		return "this, without look-ahead"
+	case "limit", "raw":
+		return "*" + name + "*"
+	case "gocraft":
+		return "gocraft/work"
+	case "machinery-results":
+		return "machinery, results kept"
+	case "bullmq":
+		return "BullMQ"
+	}
+	return name
+}
+
+// cell is a median and how far the rounds were from it.
+func cell(f result.File, contender, work string, workers int, figure string) string {
+	r, ok := f.Get(contender, work, workers, figure)
+	if !ok {
+		return ""
+	}
+	text := result.Number(r.Median)
+	if r.Median > 0 && r.Max > r.Min {
+		text += fmt.Sprintf(" ±%.0f%%", 50*(r.Max-r.Min)/r.Median)
+	}
+	if contender == "ours" {
+		return "**" + text + "**"
+	}
+	return text
+}
+
+type column struct {
+	head, work string
+	workers    int
+}
+
+// works is a table of one figure: a row a contender, a column a kind of work.
+func works(figure string, list []column) func(result.File) string {
+	return func(f result.File) string {
+		var t table
+		heads := []string{""}
+		for _, c := range list {
+			heads = append(heads, c.head)
+		}
+		t.head(heads...)
+		for _, name := range result.Contenders {
+			cells, any := []string{title(name)}, false
+			for _, c := range list {
+				text := cell(f, name, c.work, c.workers, figure)
+				any = any || text != ""
+				cells = append(cells, text)
+			}
+			if any {
+				t.row(cells...)
+			}
+		}
+		return t.String()
+	}
+}
+
+// columns is a table of one figure of one work by workers.
+func columns(work, figure string, workers []string) func(result.File) string {
+	var list []column
+	for i, n := range workers {
+		var count int
+		fmt.Sscan(n, &count)
+		head := result.Number(float64(count))
+		if count < 1000 {
+			head = n
+		}
+		if i == 0 {
+			head += " worker"
+		}
+		list = append(list, column{head, work, count})
+	}
+	return works(figure, list)
+}

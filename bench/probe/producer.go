@@ -1,0 +1,103 @@
+package probe
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Job is a job to push.
+type Job struct {
+	Queue, Class string
+	Args         []interface{}
+}
+
+// Producer pushes jobs as a program that uses the contender does. It may be
+// called by several goroutines.
+type Producer interface {
+	Push(Job) error
+}
+
+// BulkProducer pushes many jobs in one call.
+type BulkProducer interface {
+	PushAll([]Job) error
+}
+
+// run pushes the jobs the runner asked for.
+func run(c Config, p Producer, r reporter) error {
+	if c.Mode == Stamp {
+		return stamps(c, p)
+	}
+	if c.Bulk > 0 {
+		bulk, ok := p.(BulkProducer)
+		if !ok {
+			return errors.New("has no call that pushes many jobs")
+		}
+		return timed(r, func() error { return pushBulk(c, bulk) })
+	}
+	return timed(r, func() error { return pushEach(c, p) })
+}
+
+func timed(r reporter, push func() error) error {
+	before, start := now(), time.Now()
+	if err := push(); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	r.spent(before)
+	r.line("pushed", took.Nanoseconds())
+	return nil
+}
+
+func (c Config) job(i int) Job {
+	filler, number := Args(c.Class, i, c.Size)
+	return Job{Queue: c.Queues[i%len(c.Queues)], Class: c.Class, Args: []interface{}{filler, number}}
+}
+
+func pushEach(c Config, p Producer) error {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	failures := make(chan error, c.Producers)
+	for range c.Producers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < c.Jobs; i = int(next.Add(1)) - 1 {
+				if err := p.Push(c.job(i)); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(failures)
+	return <-failures
+}
+
+func pushBulk(c Config, p BulkProducer) error {
+	for i := 0; i < c.Jobs; {
+		jobs := make([]Job, 0, c.Bulk)
+		for ; len(jobs) < c.Bulk && i < c.Jobs; i++ {
+			jobs = append(jobs, c.job(i))
+		}
+		if err := p.PushAll(jobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stamps does not wait until a job has run: when the next one comes has nothing
+// to do with what became of the last.
+func stamps(c Config, p Producer) error {
+	for range c.Jobs {
+		time.Sleep(c.GapMin + rand.N(c.GapMax-c.GapMin))
+		sent := strconv.FormatInt(time.Now().UnixNano(), 10)
+		if err := p.Push(Job{Queue: c.Queues[0], Class: "Stamp", Args: []interface{}{sent, 0}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package result
+
+import (
+	"fmt"
+	"math"
+)
+
+// Target is something to reach and what was measured of it.
+type Target struct {
+	What, Measured string
+	Reached        Verdict
+}
+
+// Verdict is yes, no, or unknown where rows are missing.
+type Verdict int
+
+// The verdicts.
+const (
+	Unknown Verdict = iota
+	Yes
+	No
+)
+
+func (v Verdict) String() string { return [...]string{"not measured", "yes", "no"}[v] }
+
+// Targets compares the medians with what was aimed at.
+func (f File) Targets() []Target {
+	t := targets{f: f}
+	for _, peer := range []string{"goworker", "asynq"} {
+		t.faster("over the slow link", 20, peer, "link", 25)
+		t.faster("over the slow link", 20, peer, "link", 100)
+	}
+	t.atLeast("jobs/s over the slow link, 100 workers", 30_000, f.Median("ours", "link", 100, "jobs_per_s"))
+	for _, peer := range []string{"goworker", "asynq"} {
+		t.faster("no-op jobs", 8, peer, "noop", 25)
+		t.faster("no-op jobs", 16, peer, "noop", 100)
+	}
+	t.fastest(3, 25)
+	t.fastest(6, 100)
+	t.faster("no-op jobs", 1.5, "goworker", "noop", 1)
+	t.faster("no-op jobs", 0.9, "limit", "noop", 1)
+	for _, workers := range []int{10, 25, 100, 1000} {
+		t.ratio(fmt.Sprintf("no-op jobs against limit without look-ahead, %s", count(workers)), 0.45,
+			f.Median("ours-no-look-ahead", "noop", workers, "jobs_per_s"), f.Median("limit", "noop", workers, "jobs_per_s"))
+		t.faster("no-op jobs", 0.7, "limit", "noop", workers)
+	}
+	t.atMost("Redis's CPU a job in µs, 100 workers", 2, f.Median("ours", "noop", 100, "redis_cpu_us_per_job"))
+	t.atMost("the worker's CPU a job in µs, 100 workers", 6, f.Median("ours", "noop", 100, "worker_cpu_us_per_job"))
+	t.below("idle, push to start, p50 in ms", 0.5, f.Median("ours", "idle", 25, "idle_latency_p50_ms"))
+	t.below("idle, push to start, p99 in ms", 2, f.Median("ours", "idle", 25, "idle_latency_p99_ms"))
+	t.atMost("idle commands/s, 25 workers", 1, f.Median("ours", "idle", 25, "idle_commands_per_s"))
+	t.atMost("idle commands/s, 1,000 workers", 1, f.Median("ours", "idle", 1000, "idle_commands_per_s"))
+	t.atMost("idle commands/s, 200 queues", 1, f.Median("ours", "idle-200-queues", 25, "idle_commands_per_s"))
+	for _, processes := range []int{10, 50, 200} {
+		t.atMost(fmt.Sprintf("idle commands/s a process, %d processes", processes), 1,
+			f.Median("ours", "idle-processes", processes, "idle_commands_per_s"))
+	}
+	t.bulk()
+	t.below("MiB of memory at 10,000 workers", 80, f.Median("ours", "sleep-100ms", 10000, "rss_mb"))
+	for _, order := range []string{"strict", "weighted", "all"} {
+		t.cost(order)
+	}
+	return t.list
+}
+
+type targets struct {
+	f    File
+	list []Target
+}
+
+func (t *targets) add(what, measured string, known, reached bool) {
+	v := Unknown
+	switch {
+	case known && reached:
+		v = Yes
+	case known:
+		v = No
+	default:
+		measured = "-"
+	}
+	t.list = append(t.list, Target{what, measured, v})
+}
+
+func (t *targets) faster(what string, times float64, peer, work string, workers int) {
+	t.ratio(fmt.Sprintf("%s against %s, %s", what, peer, count(workers)), times,
+		t.f.Median("ours", work, workers, "jobs_per_s"), t.f.Median(peer, work, workers, "jobs_per_s"))
+}
+
+func (t *targets) ratio(what string, times, ours, theirs float64) {
+	t.add(fmt.Sprintf("≥ %v× %s", times, what), Number(ours/theirs)+"×", ours > 0 && theirs > 0, ours >= times*theirs)
+}
+
+// fastest compares with the fastest worker a program can have instead of ours.
+func (t *targets) fastest(times float64, workers int) {
+	peer, best := "", 0.0
+	for _, name := range Contenders {
+		switch name {
+		case "ours", "ours-no-look-ahead", "limit", "raw":
+			continue
+		}
+		if v := t.f.Median(name, "noop", workers, "jobs_per_s"); v > best {
+			peer, best = name, v
+		}
+	}
+	ours := t.f.Median("ours", "noop", workers, "jobs_per_s")
+	t.add(fmt.Sprintf("≥ %v× no-op jobs against the fastest peer, %s", times, count(workers)),
+		fmt.Sprintf("%s× (%s)", Number(ours/best), peer), ours > 0 && best > 0, ours >= times*best)
+}
+
+func (t *targets) atLeast(what string, limit, v float64) {
+	t.add(fmt.Sprintf("≥ %s %s", Number(limit), what), Number(v), v > 0, v >= limit)
+}
+
+func (t *targets) atMost(what string, limit, v float64) {
+	t.add(fmt.Sprintf("≤ %v %s", limit, what), Number(v), v > 0, v <= limit)
+}
+
+func (t *targets) below(what string, limit, v float64) {
+	t.add(fmt.Sprintf("< %v %s", limit, what), Number(v), v > 0, v < limit)
+}
+
+func (t *targets) bulk() {
+	ours, raw := t.f.Median("ours", "push-bulk", 1, "jobs_per_s"), t.f.Median("raw", "push-bulk", 1, "jobs_per_s")
+	t.add("≥ 500,000 jobs/s pushed in bulk, or ≥ 0.8 of bare RPUSH",
+		fmt.Sprintf("%s, %s×", Number(ours), Number(ours/math.Max(raw, 1))), ours > 0, ours >= 500_000 || raw > 0 && ours >= 0.8*raw)
+}
+
+// cost is what 200 queues cost against one.
+func (t *targets) cost(order string) {
+	one, many := t.f.Median("ours", order+"-1", 25, "jobs_per_s"), t.f.Median("ours", order+"-200", 25, "jobs_per_s")
+	t.add(fmt.Sprintf("< 1.3× the time a job for 200 queues, order %s", order), Number(one/many)+"×",
+		one > 0 && many > 0, one < 1.3*many)
+}
+
+func count(n int) string {
+	switch {
+	case n == 1:
+		return "1 worker"
+	case n < 1000:
+		return fmt.Sprintf("%d workers", n)
+	}
+	return Number(float64(n)) + " workers"
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goworker/goworker/bench/probe"
+)
+
+// contender is one row of the tables: a program, and which of its variants.
+type contender struct {
+	name    string
+	program string // the folder in ../contender, or the script in ../node
+	variant string
+	module  string // whose version the results name; for Node the package
+	// depth is the key of the list in which a pushed job waits.
+	depth string
+	// bytes: the runner queues the jobs itself, as Resque's wire has them.
+	bytes bool
+	// pushes and works say what the contender has at all.
+	pushes, works bool
+	node          bool
+	slowIdle      bool // it sleeps for seconds between looks
+}
+
+const (
+	queueName   = "bench"
+	resqueDepth = "resque:queue:" + queueName
+)
+
+var contenders = []contender{
+	{name: "ours", program: "ours", bytes: true, depth: resqueDepth, pushes: true, works: true},
+	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},
+	{name: "limit", program: "limit", bytes: true, works: true},
+	{name: "raw", program: "limit", depth: resqueDepth, pushes: true},
+	{
+		name: "goworker", program: "goworker", module: "github.com/benmanns/goworker",
+		bytes: true, depth: resqueDepth, pushes: true, works: true, slowIdle: true,
+	},
+	{
+		name: "asynq", program: "asynq", module: "github.com/hibiken/asynq",
+		depth: "asynq:{" + queueName + "}:pending", pushes: true, works: true, slowIdle: true,
+	},
+	{
+		name: "gocraft", program: "gocraft", module: "github.com/gocraft/work",
+		depth: "bench:jobs:" + queueName, pushes: true, works: true, slowIdle: true,
+	},
+	{
+		name: "machinery", program: "machinery", module: "github.com/RichardKnop/machinery",
+		depth: queueName, pushes: true, works: true,
+	},
+	{name: "machinery-results", program: "machinery", variant: "results", depth: queueName, pushes: true, works: true},
+	{
+		name: "node-resque", program: "node-resque", module: "node-resque", node: true,
+		bytes: true, depth: resqueDepth, pushes: true, works: true, slowIdle: true,
+	},
+	{
+		name: "bullmq", program: "bullmq", module: "bullmq", node: true,
+		depth: "bull:" + queueName + ":wait", pushes: true, works: true,
+	},
+}
+
+func contenderNamed(name string) contender {
+	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+	return contenders[i]
+}
+
+// command is how the contender is started, once it is built.
+func (c contender) command(dir string) []string {
+	if c.node {
+		return []string{"node", filepath.Join("node", c.program+".mjs")}
+	}
+	return []string{filepath.Join(dir, c.program)}
+}
+
+// build compiles before anything is measured.
+func (c contender) build(ctx context.Context, dir string) error {
+	if c.node {
+		if _, err := os.Stat(filepath.Join("node", "node_modules", c.program)); err != nil {
+			return fmt.Errorf("contender %s is not installed: run npm ci in bench/node", c.name)
+		}
+		return nil
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, c.program), ".")
+	build.Dir = filepath.Join("contender", c.program)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build contender %s (the runner must be started in bench/): %w\n%s", c.name, err, out)
+	}
+	return nil
+}
+
+// version asks what was really built, so that the results name it; "" where there
+// is nothing to name.
+func (c contender) version() string {
+	if c.module == "" {
+		return ""
+	}
+	ask := exec.Command("go", "list", "-m", "-f", "{{.Version}}", c.module)
+	ask.Dir = filepath.Join("contender", c.program)
+	if c.node {
+		ask = exec.Command("node", "-p", "require('./node_modules/"+c.module+"/package.json').version")
+		ask.Dir = "node"
+	}
+	out, err := ask.Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// cannot says why a contender cannot do a work, "" if it can.
+func (c contender) cannot(w work) string {
+	several := len(w.queues()) > 1
+	switch {
+	case w.push() && !c.pushes, !w.push() && !c.works:
+		return "it is there for something else"
+	case w.bulk > 0:
+		switch c.program {
+		case "goworker", "asynq", "gocraft", "node-resque":
+			return "this version has no call that pushes many jobs"
+		case "machinery":
+			return "its SendGroup pushes each job by itself"
+		}
+	case c.program == "limit" && several:
+		return "it works one queue"
+	case c.program == "limit" && w.class == "Tenth":
+		return "it has no failures"
+	case c.program == "machinery" && several:
+		return "a worker works one queue"
+	case c.program == "bullmq" && several:
+		return "a worker works one queue; several workers have no order among them"
+	case w.order == probe.All:
+		switch c.program {
+		case "goworker", "asynq", "gocraft", "machinery", "bullmq", "limit":
+			return "it has no pattern for queues"
+		}
+	case w.order == probe.Weighted:
+		switch c.program {
+		case "node-resque", "machinery", "bullmq", "limit":
+			return "it has no weights"
+		}
+	case w.order == probe.Strict && c.program == "gocraft" && several:
+		return "it samples queues by weight, never in strict order"
+	}
+	return ""
+}

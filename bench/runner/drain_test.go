@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestGoContendersDrainTheirQueues builds each Go contender and lets it push, work
+// and be woken, a few jobs each; that they ran exactly once is what a trial checks.
+// Machinery, which takes a minute to build, and Node are left to longer runs.
+func TestGoContendersDrainTheirQueues(t *testing.T) {
+	b := &bench{ctx: context.Background(), dir: t.TempDir(), started: time.Now()}
+	var err error
+	if b.opts, err = parseOptions(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("..") // where the runner is started
+	programs := map[string]bool{}
+	for _, c := range contenders {
+		if c.node || testing.Short() && c.program == "machinery" {
+			continue
+		}
+		if !programs[c.program] {
+			if err := c.build(b.ctx, b.dir); err != nil {
+				t.Fatal(err)
+			}
+			programs[c.program] = true
+		}
+	}
+	for _, c := range contenders {
+		if !programs[c.program] {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, w := range works() {
+				if !slices.Contains([]string{"noop", "payload-1KiB", "all-10", "weighted-10", "failing", "link", "push", "push-bulk"}, w.name) ||
+					c.cannot(w) != "" || !w.has(c) {
+					continue
+				}
+				run := trial{bench: b, c: c, w: w, workers: 5, jobs: 200}
+				f, _, err := run.run(b.ctx)
+				if err != nil {
+					t.Errorf("%s: %v", w.name, err)
+				} else if f["jobs_per_s"] <= 0 || f["bytes_per_job"] <= 0 {
+					t.Errorf("%s: figures %v", w.name, f)
+				}
+			}
+		})
+	}
+}
+
+func TestIdleRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	b := &bench{ctx: context.Background(), dir: t.TempDir(), started: time.Now()}
+	var err error
+	if b.opts, err = parseOptions(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("..")
+	c := contenderNamed("ours")
+	if err := c.build(b.ctx, b.dir); err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(b.opts.redisServer, b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	plan := idlePlan{
+		work: "idle-processes", processes: 3, workers: 2, queues: 1, row: 3, samples: 20,
+		gapMin: time.Millisecond, gapMax: 5 * time.Millisecond,
+	}
+	if err := b.idle(b.ctx, s, c, plan); err != nil {
+		t.Fatal(err)
+	}
+	if rows := b.results.Rows(); len(rows) != 4 {
+		t.Errorf("rows: %+v, want the three of latency and the commands", rows)
+	}
+}

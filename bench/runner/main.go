@@ -1,0 +1,174 @@
+// Command runner compares this module with its peers and with the least an
+// at-least-once worker can do, side by side in one run. Start it in bench/:
+//
+//	go run ./runner
+//	go run ./runner -core
+//	go run ./runner -contenders=ours,asynq -only=noop,link -rounds=1
+//	go run ./runner -draw
+//
+// It starts its own redis-servers on loopback and builds and starts the contenders
+// (../contender, ../node) as processes. Rounds alternate between contenders, so
+// that a busy moment of the machine meets all of them; compare ratios within one
+// run, not numbers of two runs. It prints a table, writes the results file, and
+// from it makes the plots and the tables of docs/benchmarks.md. A run of parts
+// replaces the rows it has measured and keeps the others.
+//
+// The figures:
+//
+//	jobs_per_s              jobs, queued beforehand, from the first one's start to
+//	                        the last one's end; or jobs pushed
+//	commands_per_job        commands the contender sent to Redis, its start included
+//	inner_commands_per_job  commands its scripts called inside Redis
+//	bytes_per_job           bytes to and from Redis
+//	redis_cpu_us_per_job    processor time of redis-server
+//	worker_cpu_us_per_job   processor time of the contender between the first job's
+//	                        start and the last one's end
+//	allocations_per_job     allocations on the heap in that time, Go only
+//	rss_mb                  the contender's highest resident memory, in MiB
+//	idle_latency_*_ms       from sending a job to its start while all workers wait
+//	idle_commands_per_s     commands a process sends while nothing happens
+//	recovery_s              from kill -9 of a process with ten running jobs until
+//	                        all ten run in another one
+//	round_trip_ms           of an ECHO over the slow link
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	contenders  []contender
+	works       []work
+	groups      []string
+	rounds      int
+	trial       time.Duration
+	samples     int
+	core, draw  bool
+	partial     bool // keep the rows that are not measured now
+	out, docs   string
+	redisServer string
+}
+
+func main() {
+	opts, err := parseOptions(os.Args[1:])
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = run(ctx, opts)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// groupNames are what -only can pick.
+func groupNames() []string {
+	var names []string
+	for _, w := range works() {
+		if !slices.Contains(names, w.group) {
+			names = append(names, w.group)
+		}
+	}
+	return append(names, "idle", "recovery")
+}
+
+func contenderNames() []string {
+	names := make([]string, len(contenders))
+	for i, c := range contenders {
+		names[i] = c.name
+	}
+	return names
+}
+
+func parseOptions(args []string) (options, error) {
+	var opts options
+	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
+	flags.BoolVar(&opts.core, "core", false, "only ours, goworker and limit, at what the README shows, into results/core.json")
+	quick := flags.Bool("quick", false, "one round of short trials, to see whether everything runs")
+	flags.BoolVar(&opts.draw, "draw", false, "measure nothing; make the page and the plots from the results file")
+	names := flags.String("contenders", "", "which contenders to run: "+strings.Join(contenderNames(), ","))
+	only := flags.String("only", "", "which parts to run: "+strings.Join(groupNames(), ","))
+	flags.IntVar(&opts.rounds, "rounds", 0, "how often to measure each row; 3, with -core 5")
+	flags.DurationVar(&opts.trial, "trial", time.Second, "how long a trial shall last")
+	flags.IntVar(&opts.samples, "samples", 300, "how many jobs to send to an idle contender that is woken for each")
+	flags.StringVar(&opts.out, "out", "", "the results file; results/all.json, with -core results/core.json")
+	flags.StringVar(&opts.docs, "docs", "../docs", "where benchmarks.md and its plots are; empty makes none")
+	flags.StringVar(&opts.redisServer, "redis-server", "redis-server", "the Redis to start")
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	opts.partial = *names != "" || *only != ""
+	rounds, out := 3, "results/all.json"
+	if opts.core {
+		rounds, out = 5, "results/core.json"
+		if *names == "" {
+			*names = "ours,goworker,limit"
+		}
+		if *only == "" {
+			*only = "noop,idle,recovery"
+		}
+		opts.docs = ""
+	}
+	if *quick {
+		rounds, opts.trial, opts.samples = 1, 150*time.Millisecond, 40
+	}
+	if opts.rounds == 0 {
+		opts.rounds = rounds
+	}
+	if opts.out == "" {
+		opts.out = out
+	}
+	picked, err := pick("contenders", *names, contenderNames())
+	if err != nil {
+		return opts, err
+	}
+	for _, name := range picked {
+		opts.contenders = append(opts.contenders, contenderNamed(name))
+	}
+	if opts.groups, err = pick("only", *only, groupNames()); err != nil {
+		return opts, err
+	}
+	for _, w := range works() {
+		if opts.core {
+			w.workers = slices.DeleteFunc(w.workers, func(n int) bool { return n != 1 && n != 25 && n != 100 })
+		}
+		if slices.Contains(opts.groups, w.group) {
+			opts.works = append(opts.works, w)
+		}
+	}
+	if opts.rounds < 1 {
+		return opts, fmt.Errorf("-rounds: %d is not at least 1", opts.rounds)
+	}
+	if opts.trial <= 0 || opts.samples < 20 {
+		return opts, fmt.Errorf("-trial must be positive and -samples at least 20, not %s and %d", opts.trial, opts.samples)
+	}
+	return opts, nil
+}
+
+// pick returns what was asked for, everything if nothing was.
+func pick(name, list string, allowed []string) ([]string, error) {
+	if list == "" {
+		return allowed, nil
+	}
+	picked := strings.Split(list, ",")
+	for _, word := range picked {
+		if !slices.Contains(allowed, word) {
+			return nil, fmt.Errorf("-%s: %q is not one of %s", name, word, strings.Join(allowed, ", "))
+		}
+	}
+	return picked, nil
+}

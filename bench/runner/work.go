@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/goworker/goworker/bench/probe"
+)
+
+// work is one kind of work: what the jobs are, and how they come.
+type work struct {
+	name    string // in the results
+	group   string // of -only
+	workers []int  // or producers, or processes
+	class   string
+	size    int // of a job's Resque payload, in bytes
+	spread  int // over so many queues
+	order   string
+	bulk    int // pushed in calls of so many
+	fixed   int // so many jobs, whatever they take
+	link    bool
+	counted bool // its commands are counted, in a run of their own
+}
+
+// The size of a no-op job, which is what one with two small arguments has.
+const smallJob = 44
+
+// The slow link's way in each direction.
+const linkDelay = 500 * time.Microsecond
+
+// works are the kinds of work at which the contenders run alternately.
+func works() []work {
+	list := []work{
+		{name: "noop", group: "noop", workers: []int{1, 10, 25, 100, 1000}, class: "Noop", counted: true},
+		{name: "payload-100B", group: "payload", workers: []int{25}, class: "Noop", size: 100},
+		{name: "payload-1KiB", group: "payload", workers: []int{25}, class: "Noop", size: 1 << 10},
+		{name: "payload-64KiB", group: "payload", workers: []int{25}, class: "Noop", size: 64 << 10},
+	}
+	for _, order := range []string{probe.Strict, probe.Weighted, probe.All} {
+		for _, n := range []int{1, 10, 200} {
+			list = append(list, work{
+				name: fmt.Sprintf("%s-%d", order, n), group: "queues", workers: []int{25}, class: "Noop",
+				spread: n, order: order, counted: true,
+			})
+		}
+	}
+	return append(list,
+		work{name: "failing", group: "failing", workers: []int{25}, class: "Tenth"},
+		work{name: "sleep-1ms", group: "sleep", workers: []int{25, 100}, class: "Sleep1"},
+		work{name: "sleep-100ms", group: "many", workers: []int{10_000}, class: "Sleep100", fixed: 10_000},
+		work{name: "link", group: "link", workers: []int{25, 100}, class: "Noop", link: true},
+		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100},
+		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, bulk: 1000},
+	)
+}
+
+func (w work) push() bool { return w.group == "push" }
+
+// has leaves out variants that would take long and show nothing new.
+func (w work) has(c contender) bool {
+	switch {
+	case c.name == "ours-no-look-ahead":
+		return w.name == "noop" || w.name == "link" || w.name == "sleep-1ms"
+	case c.name == "machinery-results":
+		return w.name == "noop" || w.push()
+	}
+	return true
+}
+
+func (w work) queues() []string {
+	if w.spread < 2 {
+		return []string{queueName}
+	}
+	names := make([]string, w.spread)
+	for i := range names {
+		names[i] = queueName + strconv.Itoa(i)
+	}
+	return names
+}
+
+// config is what a contender is asked to do for this work.
+func (w work) config(mode, addr string, workers, jobs int) probe.Config {
+	c := probe.Config{
+		Mode: mode, Addr: addr, Queues: w.queues(), Order: w.order, Workers: workers,
+		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk,
+	}
+	if c.Order == "" {
+		c.Order = probe.Strict
+	}
+	return c
+}
+
+// most is how many jobs a run may have: what fits into memory, and into a minute.
+func (w work) most() int {
+	const memory = 256 << 20
+	return min(400_000, memory/max(w.size, 500))
+}
