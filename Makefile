@@ -8,10 +8,11 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 REDIS_SERVER ?= redis-server
 SUDO = $(if $(filter-out 0,$(shell id -u)),sudo)
 NODE_MODULES = test/interop/node_modules/.package-lock.json
+BENCH_MODULES = bench/node/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test deps check check-bench lint fuzz bench-core
+.PHONY: help demo test deps check check-bench lint fuzz bench bench-core
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,12 +48,15 @@ fuzz: ## feed each parser with random bytes for FUZZTIME (30s)
 		go test -run='^$$' -fuzz="^$$target$$" -fuzztime=$(FUZZTIME) "$$package" </dev/null || exit 1; \
 	done
 
-bench-core: deps ## compare with benmanns/goworker; writes bench/results/core.json
-	cd bench && go run ./core
+bench: deps $(BENCH_MODULES) ## compare with all peers, in 25 minutes; writes bench/results/all.json, docs/benchmarks*
+	cd bench && go run ./runner
 
-$(NODE_MODULES): test/interop/package-lock.json
+bench-core: deps ## compare with benmanns/goworker; writes bench/results/core.json
+	cd bench && go run ./runner -core
+
+%/node_modules/.package-lock.json: %/package-lock.json
 	@$(call install,command -v npm,nodejs npm)
-	cd test/interop && npm ci --no-audit --no-fund
+	cd $* && npm ci --no-audit --no-fund
 	@touch $@
 
 # install: unless a command succeeds, install packages. A redis-server that the
