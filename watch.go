@@ -29,6 +29,7 @@ type watch struct {
 	empty   map[string]bool // found empty; where Redis tells, it watches them
 	hit     map[string]bool // told of while an exchange was under way
 	full    bool            // look also into those found empty
+	width   int             // ask no more queues than this; 0 asks all
 	short   bool            // the last look got less than it wanted: arm the next one
 	arming  bool            // the look now planned should be armed
 
@@ -41,6 +42,10 @@ type watch struct {
 	woken       bool
 }
 
+// fewestAsked is how many queues are asked while they have enough. Naming 200 in
+// each exchange costs Redis four times as much as the jobs.
+const fewestAsked = 8
+
 func newWatch(c config) watch {
 	w := watch{spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
 	w.forget()
@@ -52,6 +57,7 @@ func (w *watch) forget() {
 	w.empty = make(map[string]bool)
 	w.short, w.pauseUnseen, w.listUnseen = true, true, true
 	w.repause = true
+	w.width = 0
 	w.hold = time.Time{}
 	w.vain = 0
 	w.list, w.listed = w.spec.dynamic(), !w.spec.dynamic()
@@ -143,6 +149,9 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 			queues = w.some
 		}
 	}
+	if w.full {
+		w.width = 0
+	}
 	w.full = false
 	clear(w.hit)
 	list, w.list = w.list, false
@@ -156,6 +165,9 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 	}
 	w.asks = w.asks[:0]
 	for _, a := range w.asker.plan(queues, n) {
+		if w.width > 0 && len(w.asks) >= w.width && (w.asker.order == OrderStrict || a.quota == 0) {
+			break // more are asked if these do not give enough
+		}
 		w.asks = append(w.asks, resque.Ask{Queue: a.queue, Quota: a.quota})
 	}
 	return w.asks, list
@@ -187,6 +199,10 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		return
 	}
 	w.short = len(r.Jobs) < x.Want
+	w.width = 0
+	if !w.short {
+		w.width = fewestAsked
+	}
 	switch {
 	case len(r.Jobs) > 0:
 		w.vain = 0

@@ -2,6 +2,8 @@ package goworker
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +58,54 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a", "b"}) {
 		t.Errorf("asked %v after the interval, want all", asked)
 	}
+}
+
+func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
+	t.Parallel()
+	const queues = 200
+	for _, order := range []string{OrderStrict, OrderWeighted, OrderRoundRobin} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			now := time.Now()
+			w := testWatch(t, numberedQueues(queues), true)
+			w.asker = newAsker(order)
+			w.tick(now)
+			ask := func(now time.Time, found int) []string {
+				asks, _ := w.plan(now, 5, false)
+				var names []string
+				for _, a := range asks {
+					names = append(names, a.Queue)
+				}
+				x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), Arm: w.arm()}
+				w.answered(x, resque.Exchanged{Jobs: make([]resque.Reserved, found)})
+				return names
+			}
+			if asked := ask(now, 5); len(asked) != queues {
+				t.Fatalf("the first look asked %d of %d queues", len(asked), queues)
+			}
+			if asked := ask(now, 5); len(asked) != fewestAsked {
+				t.Errorf("asked %d queues after those asked had enough, want %d", len(asked), fewestAsked)
+			}
+			if asked := ask(now, 3); len(asked) != fewestAsked || order == OrderStrict && asked[0] != "q0" {
+				t.Errorf("asked %v, want the first %d", asked, fewestAsked)
+			}
+			if asked := ask(now, 5); len(asked) != queues {
+				t.Errorf("asked %d queues after the few had not enough, want all", len(asked))
+			}
+			w.tick(now.Add(2 * time.Minute))
+			if asked := ask(now, 5); len(asked) != queues {
+				t.Errorf("asked %d queues after the interval, want all", len(asked))
+			}
+		})
+	}
+}
+
+func numberedQueues(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "q" + strconv.Itoa(i)
+	}
+	return strings.Join(names, ",")
 }
 
 func TestWatchBelievesAMessageMoreThanAnOlderAnswer(t *testing.T) {
