@@ -147,6 +147,9 @@ func (t *target) database(u *url.URL, uri string) error {
 	}
 	for name, values := range query {
 		if name != "db" {
+			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_-") != "" {
+				name = "***" // it may be the rest of a password that has a question mark
+			}
 			return fmt.Errorf("redis: the parameter %q in %s is unknown; only ?db=<number> may follow the ?, timeouts and TLS have settings of their own", name, redactURI(uri))
 		}
 		texts = append(texts, values...)
