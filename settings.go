@@ -158,7 +158,7 @@ type WorkerSettings struct {
 	// one. One that is found in a queue is not run but filed as a failure with an
 	// excerpt, and its bytes are kept in the list go:kept:<queue> of the namespace.
 	// A process reserves nothing while it holds payloads of four times as many bytes;
-	// decoded, a payload may take forty times its size. Zero means DefaultMaxPayload,
+	// decoded, a payload of nothing but tiny values takes up to seventy times its size. Zero means DefaultMaxPayload,
 	// 64 MiB; the most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
 	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
