@@ -1,0 +1,61 @@
+package goworker
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// linkTo makes a link whose dials go to the servers in turn.
+func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
+	t.Helper()
+	n := 0
+	d := DialerFunc(func(ctx context.Context) (redis.Conn, error) {
+		to, err := newDialer(ctx, dialConfig{uri: servers[n%len(servers)].URI()}, nil)
+		if err != nil {
+			return nil, err
+		}
+		n++
+		return to.Dial(ctx)
+	})
+	l, err := dialLink(t.Context(), d, resque.New(""), true, make(chan struct{}, 1), make(chan reply, 1))
+	if err == nil {
+		t.Cleanup(l.shut)
+	}
+	return l, err
+}
+
+// When the master moves between the two dials of a link, its halves lead to two
+// servers, and no change would be told of. That is found out, also where the second
+// server's number for a connection is the first one's for another: the link works
+// without, and is made anew soon.
+func TestLinkToTwoServers(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.Start(t), redistest.Start(t)
+	for range 10 { // so that the numbers of b's connections are those of a's
+		a.Dial(t)
+		b.Dial(t)
+	}
+	if l, err := linkTo(t, a); err != nil || l.wake == nil {
+		t.Fatalf("one server: %v, %v", err, l.untold)
+	}
+	l, err := linkTo(t, a, b)
+	if err != nil || l.wake != nil || l.untold == nil {
+		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.untold, err)
+	}
+}
+
+// A server that is no master says nothing about whether it could tell of changes.
+func TestLinkToReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	if _, err := linkTo(t, s); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("%v", err)
+	}
+}
