@@ -184,7 +184,7 @@ func (l *load) report(what string, resumed time.Duration) {
 			lost++
 		}
 	}
-	l.t.Logf("%s: acknowledged=%d lost=%d twice=%d unsure=%d (ran %d) resumed after %v", what,
+	l.t.Logf("%s: acknowledged=%d redis-lost=%d twice=%d unsure=%d (ran %d) resumed after %v", what,
 		len(l.pushed), lost, twice, len(l.unsure), unsureRan, resumed.Round(time.Millisecond))
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		l.t.Logf("  %d × %s", reasons[reason], reason)
@@ -198,6 +198,17 @@ func (l *load) wantNothingLost() {
 	l.t.Helper()
 	if lost := l.lost(); len(lost) > 0 {
 		l.t.Errorf("%d acknowledged jobs never ran: %q", len(lost), lost[:min(10, len(lost))])
+	}
+}
+
+// wantLostBefore checks that what Redis lost was pushed before our connections led to
+// the new master.
+func (l *load) wantLostBefore(moved time.Time) {
+	l.t.Helper()
+	for _, id := range l.lost() {
+		if l.began[id].After(moved) {
+			l.t.Errorf("%s was pushed to the new master and did not run", id)
+		}
 	}
 }
 
