@@ -20,7 +20,7 @@ func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	redistest.OwnUser(t)
 	s := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	d := pushing(t, WorkerSettings{URI: s.URI(), WaitReplicas: 1, ReadTimeout: 200 * time.Millisecond})
+	d := pushing(t, WorkerSettings{URI: s.URI(), WaitReplicas: 1})
 	job := &Job{"q", Payload{"J", nil}}
 	for range 2 { // with the script's text, then by its hash
 		if err := d.Enqueue(job); !errors.Is(err, ErrTooFewReplicas) ||

@@ -5,12 +5,18 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
 // MasterName is the name by which the Sentinels of this package watch their master.
 const MasterName = "mymaster"
+
+// ElectionLimit is how long a fail-over may take. It does in three seconds, but a
+// Sentinel that the machine leaves no time to run trusts its clock no more and waits
+// half a minute.
+const ElectionLimit = time.Minute
 
 // Fleet is a master with two replicas, watched by three Sentinels that take a
 // master for dead after a second.
@@ -93,7 +99,7 @@ func (f *Fleet) Master(t testing.TB) *Server {
 func (f *Fleet) Switched(t testing.TB, old *Server) *Server {
 	t.Helper()
 	var master *Server
-	Eventually(t, startLimit, "the Sentinels make another server the master", func() bool {
+	Eventually(t, ElectionLimit, "the Sentinels make another server the master", func() bool {
 		for _, s := range f.Sentinels {
 			addr := s.List(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
 			if _, port, _ := net.SplitHostPort(old.Addr); addr[1] == port {

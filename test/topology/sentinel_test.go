@@ -69,10 +69,12 @@ func whenSwitched(t *testing.T, f *redistest.Fleet, old *redistest.Server) time.
 	_, port, _ := net.SplitHostPort(old.Addr)
 	defer func() {
 		if t.Failed() {
-			t.Log(f.Sentinels[0].Log())
+			for _, s := range f.Sentinels {
+				t.Log(s.Log())
+			}
 		}
 	}()
-	eventually(t, "a Sentinel names another master", func() bool {
+	redistest.Eventually(t, redistest.ElectionLimit, "a Sentinel names another master", func() bool {
 		return f.Sentinels[0].List(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.MasterName)[1] != port
 	})
 	return time.Now()
