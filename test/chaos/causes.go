@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Why a job ran more than once.
+const (
+	causeDied   = "its process died"
+	causeSilent = "silent past its lease"
+	causeForced = "forced at the shutdown deadline"
+	causeLost   = "commit lost by Redis"
+)
+
+// causes finds out why a job ran again.
+type causes struct {
+	a      *arena
+	byName map[string]*process
+	reaped map[int][]time.Time // by process number, when it was declared dead
+}
+
+// newCauses reads the tombstones: each lasts a day, and what is left of it tells when
+// it was set.
+func (a *arena) newCauses() causes {
+	c := causes{a: a, byName: map[string]*process{}, reaped: map[int][]time.Time{}}
+	for _, p := range a.fleet {
+		c.byName[p.name] = p
+	}
+	for _, key := range a.list("KEYS", "resque:go:reaped:*") {
+		left, err := redis.Int64(a.ask("PTTL", key))
+		if err != nil || left < 0 {
+			continue
+		}
+		pid := pidOf(strings.TrimPrefix(key, "resque:go:reaped:"))
+		c.reaped[pid] = append(c.reaped[pid], time.Now().Add(time.Duration(left)*time.Millisecond-24*time.Hour))
+	}
+	return c
+}
+
+// judge counts one repeated run.
+func (c causes) judge(r *result, id string, first, again run) {
+	p := c.byName[first.process]
+	if (first.end == 0 || again.start < first.end) && !p.dead(again.start) {
+		r.overlapped++
+	}
+	if cause := c.of(p, first, again); cause != "" {
+		r.twice[cause]++
+		return
+	}
+	r.unexplained = append(r.unexplained, fmt.Sprintf("%s: in %s from %s to %s, then in %s from %s", id,
+		first.process, clock(first.start), clock(first.end), again.process, clock(again.start)))
+}
+
+func clock(ns int64) string {
+	if ns == 0 {
+		return "?"
+	}
+	return time.Unix(0, ns).Format("04:05.000")
+}
+
+// handIn is how long a process may take to hand in what it has finished. It takes
+// milliseconds, and seconds on a machine that many processes of this harness share.
+const handIn = 5 * time.Second
+
+// of is why a job that ran first ran again; "" is no reason that is allowed.
+func (c causes) of(p *process, first, again run) string {
+	end := first.end
+	if end == 0 {
+		end = math.MaxInt64
+	}
+	if p.dead(again.start) {
+		late := handIn + c.a.away(time.Unix(0, first.start), p.died)
+		if p.forced || p.termed && p.status > 0 {
+			return causeForced
+		}
+		if p.died.Add(-late).UnixNano() <= end {
+			return causeDied
+		}
+	}
+	if p.forced {
+		return causeForced // and still running
+	}
+	for _, at := range c.reaped[p.pid] {
+		ns := at.UnixNano()
+		if ns > first.start-int64(time.Second) && ns < again.start+int64(time.Second) && c.a.silent(p, at) {
+			return causeSilent
+		}
+	}
+	for _, at := range c.a.losses {
+		if ns := at.UnixNano(); first.start < ns && ns <= again.start {
+			return causeLost
+		}
+	}
+	return ""
+}
+
+// away is how long Redis did not serve between two times.
+func (a *arena) away(from, to time.Time) (sum time.Duration) {
+	for _, w := range a.outages {
+		lo, hi := w.from, w.to
+		if lo.Before(from) {
+			lo = from
+		}
+		if hi.After(to) {
+			hi = to
+		}
+		sum += max(0, hi.Sub(lo))
+	}
+	return sum
+}
+
+// silent tells whether a fault kept the process from being heard, for about as long as
+// a lease lasts, when it was declared dead. The last renewal may be 2 s older.
+func (a *arena) silent(p *process, at time.Time) bool {
+	const slack = 3 * time.Second
+	return slices.ContainsFunc(a.silences[p.name], func(w window) bool {
+		return at.Sub(w.from) >= leasePeriod-slack && (w.to.IsZero() || at.Before(w.to.Add(slack)))
+	})
+}
+
+// recoveries measures how long jobs that a death interrupted waited for their next
+// run, and how long the slowest process took to work again after a fault that killed
+// nobody. Time counts from when the fault was over, Redis was there, and somebody who
+// lived on was there to see.
+func (c causes) recoveries(l ledgers) (all []time.Duration) {
+	starts := map[string][]int64{}
+	for _, s := range l.jobs {
+		for i, n := range s.runs {
+			starts[n.process] = append(starts[n.process], n.start)
+			if i == 0 || !c.byName[s.runs[i-1].process].dead(n.start) {
+				continue
+			}
+			from := c.witnessed(c.byName[s.runs[i-1].process].died, n.start)
+			all = append(all, max(0, time.Unix(0, n.start).Sub(from)))
+		}
+	}
+	for _, heal := range c.a.heals {
+		var slowest time.Duration
+		for _, of := range starts {
+			slices.Sort(of)
+			if i, _ := slices.BinarySearch(of, heal.UnixNano()); i > 0 && i < len(of) {
+				slowest = max(slowest, time.Unix(0, of[i]).Sub(heal))
+			}
+		}
+		if slowest > 0 {
+			all = append(all, slowest)
+		}
+	}
+	return all
+}
+
+// witnessed is when a death could first be noticed by one who lived until the time given.
+func (c causes) witnessed(died time.Time, until int64) time.Time {
+	from := died
+	var first time.Time
+	for _, p := range c.a.fleet {
+		if !p.node && (p.alive() || p.died.UnixNano() > until) && (first.IsZero() || p.begun.Before(first)) {
+			first = p.begun
+		}
+	}
+	if first.After(from) {
+		from = first
+	}
+	for _, w := range c.a.outages {
+		if w.to.After(from) && w.to.UnixNano() < until {
+			from = w.to // everybody's silence begins anew
+		}
+	}
+	return from
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// finish lets the load run out, stops all workers and joins the ledgers.
+func (a *arena) finish() result {
+	a.stopProducers()
+	a.drain()
+	a.checkSurvivors()
+	for _, p := range a.alive() {
+		p.term()
+	}
+	for _, p := range a.processes() {
+		if p.termed && !p.node && !p.forced {
+			p.mustLeave()
+		}
+	}
+	a.checkKeys()
+	return a.join()
+}
+
+// drain waits until nothing is queued or reserved, and nobody dead has anything left.
+func (a *arena) drain() {
+	for deadline := time.Now().Add(2 * soon); ; time.Sleep(50 * time.Millisecond) {
+		queued := a.number("LLEN", "resque:queue:work")
+		records := a.list("KEYS", "resque:go:inflight:*")
+		leases := a.list("ZRANGE", "resque:go:processes", 0, -1)
+		alive := len(a.alive())
+		if queued == 0 && len(records) == 0 && len(leases) == alive {
+			return
+		}
+		if time.Now().After(deadline) {
+			a.problem("within %v: %d jobs queued, in-flight records %q, leases %q of %d processes", 2*soon, queued, records, leases, alive)
+			return
+		}
+	}
+}
+
+// checkKeys reports keys of ours that are left when all have stopped.
+func (a *arena) checkKeys() {
+	var left []string
+	for _, key := range a.list("KEYS", "*") {
+		name := strings.TrimPrefix(key, "resque:")
+		switch {
+		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"): // those expire
+		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
+		default:
+			left = append(left, key)
+		}
+	}
+	if len(left) > 0 {
+		a.problem("left behind: %q", left)
+	}
+}
+
+// What one worker process uses at most, at rest: the poller holds two connections, the
+// lease, the reaper and the records one each, the pool two.
+const (
+	maxConnections = 7
+	maxGoroutines  = 40 // and one a worker
+	maxHeap        = 32 << 20
+)
+
+// checkSurvivors looks for growth in the workers that lived through the fault.
+func (a *arena) checkSurvivors() {
+	alive := a.alive()
+	for _, p := range alive {
+		p.signal(syscall.SIGWINCH) // note what you use
+	}
+	for _, p := range alive {
+		l := newLedgers()
+		a.eventually(p.name+" tells what it uses", func() bool {
+			text, _ := os.ReadFile(a.ledger(p.name))
+			l.add(p.name, text)
+			return len(l.gauges[p.name]) > 0
+		})
+		g := l.gauges[p.name][0]
+		a.goroutines, a.heap = max(a.goroutines, g.goroutines), max(a.heap, g.heap)
+		if limit := maxGoroutines + p.concurrency(); g.goroutines > limit {
+			a.problem("%s has %d goroutines, more than %d", p.name, g.goroutines, limit)
+		}
+		if g.heap > maxHeap {
+			a.problem("%s holds %d MiB of heap at rest", p.name, g.heap>>20)
+		}
+	}
+	clients, _ := redis.String(a.ask("CLIENT", "LIST"))
+	const others = 10 // producers, this one
+	if n := strings.Count(clients, "\n"); n > len(alive)*maxConnections+others {
+		a.problem("%d connections for %d processes", n, len(alive))
+	}
+}
+
+func (p *process) concurrency() (n int) {
+	for _, arg := range p.cmd.Args {
+		if v, ok := strings.CutPrefix(arg, "-concurrency="); ok {
+			n, _ = strconv.Atoi(v)
+		}
+	}
+	return n
+}
+
+// failure is what is read of a failure record.
+type failure struct{ id, exception string }
+
+func (a *arena) failures() (all []failure) {
+	for _, text := range a.list("LRANGE", "resque:failed", 0, -1) {
+		var record struct {
+			Exception string `json:"exception"`
+			Payload   struct {
+				Class string `json:"class"`
+				Args  any    `json:"args"`
+			} `json:"payload"`
+		}
+		if err := json.Unmarshal([]byte(text), &record); err != nil || record.Payload.Class == "" {
+			a.problem("a failure record is not as Resque writes it: %.100q, %v", text, err)
+		}
+		f := failure{exception: record.Exception}
+		if args, ok := record.Payload.Args.([]any); ok && len(args) > 0 {
+			f.id, _ = args[0].(string)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// join compares what was pushed with what ran and what failed.
+func (a *arena) join() result {
+	r := newResult()
+	r.injected, r.goroutines, r.heap = a.injected, a.goroutines, a.heap
+	l, err := readLedgers(a.dir)
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	failed := map[string]failure{}
+	strange := 0
+	for _, f := range a.failures() {
+		if l.jobs[f.id] == nil {
+			strange++
+		} else if _, again := failed[f.id]; again {
+			a.problem("job %s was filed as failed twice", f.id)
+		} else {
+			failed[f.id] = f
+		}
+	}
+	if strange != a.strange && !a.loose {
+		a.problem("%d bad payloads were filed as failed, not %d", strange, a.strange)
+	}
+	c := a.newCauses()
+	for id, s := range l.jobs {
+		f, isFailed := failed[id]
+		isDone := !isFailed && slices.ContainsFunc(s.runs, func(n run) bool { return n.end > 0 && !n.failed })
+		for i := 1; i < len(s.runs); i++ {
+			c.judge(&r, id, s.runs[i-1], s.runs[i])
+		}
+		ran := isFailed || len(s.runs) > 0
+		switch {
+		case s.push == 'r':
+			r.refused++
+			if ran {
+				a.problem("the push of job %s was refused, and yet it ran", id)
+			}
+			continue
+		case s.push != 'a':
+			r.unknown++
+			if !ran {
+				continue // it never reached Redis
+			}
+		}
+		r.pushed++
+		switch {
+		case isFailed:
+			r.failed++
+			if f.exception == "Resque::DirtyExit" {
+				r.dirty++
+			}
+		case isDone:
+			r.done++
+		case ran:
+			r.lost = append(r.lost, id+", which ran without an outcome")
+		default:
+			r.lost = append(r.lost, id)
+		}
+	}
+	r.recovery = c.recoveries(l)
+	if !a.loose {
+		a.checkTotal("processed", r.done+r.failed-r.dirty+a.strange)
+		a.checkTotal("failed", r.failed-r.dirty+a.strange)
+	}
+	slices.Sort(r.lost)
+	r.problems, r.notes = a.problems, a.notes
+	return r
+}
+
+// checkTotal compares one of Resque's totals. Whom a reaper files counts in neither.
+func (a *arena) checkTotal(name string, want int) {
+	want -= a.pruned
+	if n := a.number("GET", "resque:stat:"+name); n != want {
+		a.problem("stat:%s is %d, want %d", name, n, want)
+	}
+}

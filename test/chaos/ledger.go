@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// run is one run of a job's handler. Times are nanoseconds since 1970.
+type run struct {
+	process string
+	start   int64
+	end     int64 // 0: it did not end, or its context's end ended it
+	failed  bool
+}
+
+// story is all that the ledgers tell of one job.
+type story struct {
+	push byte // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	runs []run
+}
+
+// gauge is what a process used at one moment.
+type gauge struct{ goroutines, heap int }
+
+// ledgers is what all producers and handlers of an arena noted.
+type ledgers struct {
+	jobs   map[string]*story
+	gauges map[string][]gauge
+}
+
+func newLedgers() ledgers {
+	return ledgers{jobs: map[string]*story{}, gauges: map[string][]gauge{}}
+}
+
+// readLedgers joins all ledgers of a folder. Runs are in the order of their starts.
+func readLedgers(dir string) (ledgers, error) {
+	l := newLedgers()
+	files, err := filepath.Glob(filepath.Join(dir, "*.ledger"))
+	if err != nil {
+		return l, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return l, err
+		}
+		l.add(strings.TrimSuffix(filepath.Base(file), ".ledger"), text)
+	}
+	for _, s := range l.jobs {
+		slices.SortFunc(s.runs, func(a, b run) int { return int(a.start - b.start) })
+	}
+	return l, nil
+}
+
+// add reads one ledger. A process runs a job again only when it ended there before.
+func (l ledgers) add(process string, text []byte) {
+	latest := map[string]int{} // which of a job's runs is the latest in this process
+	for line := range bytes.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(string(line), "\n"), "\t")
+		if len(fields) != 3 || len(fields[0]) != 1 {
+			continue
+		}
+		id := fields[1]
+		at, _ := strconv.ParseInt(fields[2], 10, 64)
+		if fields[0] == "g" {
+			n, heap, _ := strings.Cut(id, ",")
+			var g gauge
+			g.goroutines, _ = strconv.Atoi(n)
+			g.heap, _ = strconv.Atoi(heap)
+			l.gauges[process] = append(l.gauges[process], g)
+			continue
+		}
+		s := l.jobs[id]
+		if s == nil {
+			s = new(story)
+			l.jobs[id] = s
+		}
+		switch event := fields[0][0]; event {
+		case 't', 'a', 'u', 'r':
+			s.push = event
+		case 's':
+			latest[id] = len(s.runs)
+			s.runs = append(s.runs, run{process: process, start: at})
+		case 'e', 'f':
+			n := latest[id]
+			s.runs[n].end, s.runs[n].failed = at, event == 'f'
+		}
+	}
+}

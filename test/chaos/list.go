@@ -1,0 +1,46 @@
+package main
+
+// fault is one row of the table.
+type fault struct {
+	name, title string
+	run         func(options) result
+	long        bool // takes -duration, and has the machine to itself
+}
+
+var faults = []fault{
+	{"boundaries", "F24: kill -9 at every boundary of every script", killAtBoundaries, false},
+	{"replies", "connections cut at the same boundaries: replies lost after the script ran", cutAtBoundaries, false},
+	{"kill", "F1: kill -9 of workers at random instants, under load", kill, false},
+	{"rolling", "F2: rolling restarts with TERM", rolling, false},
+	{"deadline", "F3: the shutdown deadline, and a second TERM", deadline, false},
+	{"redis-kill", "F4: kill -9 of Redis under pipelines of pushes, appendfsync always", redisKill, false},
+	{"redis-empty", "F5: Redis restarted without its data", redisEmpty, false},
+	{"script-flush", "F6: SCRIPT FLUSH", flushScripts, false},
+	{"partition-short", "F7: a worker cut off for 5 s, half-open and by reset", shortPartition, false},
+	{"partition-long", "F7: workers cut off for longer than their leases", longPartition, false},
+	{"slow", "F8: latency, jitter, 20 KB/s, crumbs, cuts in the middle of a reply", slow, false},
+	{"redis-sigstop", "F9: Redis stopped for 12 s: it finds every lease expired", redisStops, false},
+	{"redis-sleep", "F9: DEBUG SLEEP for 12 s", redisSleeps, false},
+	{"client-pause", "F9: CLIENT PAUSE for 12 s", clientPause, false},
+	{"zombie", "F10: SIGSTOP of workers past their leases, then SIGCONT", zombie, false},
+	{"stall", "F10: SIGSTOP of a worker within its lease", stall, false},
+	{"oom", "F11: maxmemory reached, noeviction", memoryFull, false},
+	{"eviction", "F12: maxmemory-policy allkeys-lru: the worker", eviction, false},
+	{"readonly", "F13: READONLY, as after a fail-over", readOnly, false},
+	{"clock", "F15: Redis's clock jumps by minutes and hours, both ways", clocks, false},
+	{"churn", "F16: CLIENT KILL each 100 ms", churn, false},
+	{"busy", "BUSY: another client's script holds Redis", busy, false},
+	{"poison", "F17: a job that ends its process", poison, false},
+	{"panics", "F18: panics, Goexit, errors", panics, false},
+	{"bad", "F19: payloads that are no jobs", badPayloads, false},
+	{"fleet", "F20: node-resque's worker on the same queue", mixedFleet, false},
+	{"operators", "operators remove our keys and change their types", operators, false},
+	{"maxclients", "F23: Redis takes no more connections", maxClients, false},
+	{"disk-full", "F23: no space for the append-only file", diskFull, false},
+	{"mixed", "F22: many of these at once", mixed, true},
+}
+
+// elsewhere says where the rest of the catalogue is tried.
+const elsewhere = `F13 with Sentinel and F14 (Cluster) are tried by test/topology.
+F21 (a leader killed at a cron tick) has no row: there are no recurring jobs yet.
+`

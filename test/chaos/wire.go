@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// phase is how far a call gets before its trap springs.
+type phase int
+
+const (
+	beforeRequest phase = iota // Redis has not heard of it
+	beforeReply                // it ran, and nothing of the reply is delivered
+	midReply                   // half of the reply is
+	afterReply                 // all of it is
+)
+
+var phases = []string{"before the request", "before the reply", "in the middle of the reply", "after the reply"}
+
+// trap waits for the n-th call of a script. At its phase it does what spring does (it
+// may kill the caller) and breaks the connection.
+type trap struct {
+	script string
+	nth    int
+	at     phase
+	spring func()
+	sprung chan struct{}
+}
+
+func (t *trap) fire() {
+	t.spring()
+	close(t.sprung)
+}
+
+// wire is a proxy between one process and Redis that knows the protocol and tells the
+// product's scripts apart.
+type wire struct {
+	listener net.Listener
+	upstream string
+	names    map[string]string // of scripts, by hash
+
+	mu    sync.Mutex
+	calls map[string]int
+	traps []*trap
+}
+
+// wire starts a proxy in front of the arena's Redis.
+func (a *arena) wire() *wire {
+	names, err := scriptNames()
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	w := &wire{listener: l, upstream: a.redis.Addr, names: names, calls: map[string]int{}}
+	a.proxies = append(a.proxies, func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.serve(c)
+		}
+	}()
+	return w
+}
+
+func scriptNames() (map[string]string, error) {
+	files, err := filepath.Glob("../../internal/resque/scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("the product's scripts were not found; run this in test/chaos (%v)", err)
+	}
+	names := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		names[hashOf(text)] = strings.TrimSuffix(filepath.Base(file), ".lua")
+	}
+	return names, nil
+}
+
+func hashOf(text []byte) string {
+	sum := sha1.Sum(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func (w *wire) uri() string { return "-uri=redis://" + w.listener.Addr().String() }
+
+// set lays a trap; calls count from here on.
+func (w *wire) set(script string, nth int, at phase, spring func()) *trap {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := &trap{script: script, nth: w.calls[script] + nth, at: at, spring: spring, sprung: make(chan struct{})}
+	w.traps = append(w.traps, t)
+	return t
+}
+
+// caught counts a call and returns the trap it walks into, if any.
+func (w *wire) caught(script string) *trap {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[script]++
+	for _, t := range w.traps {
+		if t.script == script && t.nth == w.calls[script] {
+			return t
+		}
+	}
+	return nil
+}
+
+// uncount takes back a call that Redis answered with NOSCRIPT: it did not run, and its
+// text follows.
+func (w *wire) uncount(script string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[script]--
+}
+
+func (w *wire) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", w.upstream)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	waiting := make(chan call, 10_000) // for their replies
+	go func() {
+		defer client.Close()
+		defer server.Close()
+		w.replies(client, server, waiting)
+	}()
+	r := bufio.NewReader(client)
+	for {
+		raw, err := readValue(r, nil)
+		if err != nil {
+			return
+		}
+		c := call{script: w.script(raw)}
+		if c.script != "" {
+			c.trap = w.caught(c.script)
+		}
+		if c.trap != nil && c.trap.at == beforeRequest {
+			c.trap.fire()
+			return
+		}
+		waiting <- c
+		if _, err := server.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// call is a command on its way.
+type call struct {
+	script string // "" where it is no script
+	trap   *trap
+}
+
+func (w *wire) replies(client, server net.Conn, waiting chan call) {
+	r := bufio.NewReader(server)
+	for {
+		raw, err := readValue(r, nil)
+		if err != nil {
+			return
+		}
+		var c call
+		select {
+		case c = <-waiting:
+		default: // a message of a subscription
+		}
+		if c.script != "" && bytes.HasPrefix(raw, []byte("-NOSCRIPT")) {
+			w.uncount(c.script)
+			c.trap = nil
+		}
+		if c.trap != nil {
+			part := map[phase]int{midReply: len(raw) / 2, afterReply: len(raw)}[c.trap.at]
+			_, _ = client.Write(raw[:part])
+			c.trap.fire()
+			return
+		}
+		if _, err := client.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// script names the script that a command calls, "" where it calls none of ours.
+func (w *wire) script(raw []byte) string {
+	words := bulks(raw, 2)
+	if len(words) < 2 {
+		return ""
+	}
+	switch strings.ToUpper(string(words[0])) {
+	case "EVALSHA":
+		return w.names[string(words[1])]
+	case "EVAL":
+		return w.names[hashOf(words[1])]
+	}
+	return ""
+}
+
+// bulks returns the first n strings of a command.
+func bulks(raw []byte, n int) (words [][]byte) {
+	_, rest, _ := bytes.Cut(raw, []byte("\r\n"))
+	for len(words) < n && len(rest) > 0 && rest[0] == '$' {
+		head, body, _ := bytes.Cut(rest[1:], []byte("\r\n"))
+		size, err := strconv.Atoi(string(head))
+		if err != nil || size < 0 || size+2 > len(body) {
+			break
+		}
+		words = append(words, body[:size])
+		rest = body[size+2:]
+	}
+	return words
+}
+
+// readValue appends one value of the protocol, a command or a reply, as it stands.
+func readValue(r *bufio.Reader, raw []byte) ([]byte, error) {
+	line, err := r.ReadBytes('\n')
+	raw = append(raw, line...)
+	if err != nil {
+		return raw, err
+	}
+	if len(line) < 3 {
+		return raw, fmt.Errorf("this is not Redis's protocol: %q", line)
+	}
+	n, _ := strconv.Atoi(string(line[1 : len(line)-2]))
+	switch line[0] {
+	case '$':
+		if n >= 0 {
+			at := len(raw)
+			raw = append(raw, make([]byte, n+2)...)
+			_, err = io.ReadFull(r, raw[at:])
+		}
+	case '*':
+		for ; n > 0 && err == nil; n-- {
+			raw, err = readValue(r, raw)
+		}
+	}
+	return raw, err
+}

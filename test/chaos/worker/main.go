@@ -1,0 +1,127 @@
+// Program worker is what chaos attacks: a worker as a user would write one, whose
+// handlers keep a ledger. Its flags are goworker's.
+//
+//	Nap id ms    takes its time, whatever its context says
+//	Wait id ms   takes its time, but for its context's end, which it returns
+//	Fail id ms   fails; Panic and Goexit do what they are called
+//	Die id       ends the process
+//
+// With CHAOS_PRODUCE=prefix,n in its environment it pushes n jobs instead.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker"
+)
+
+func main() {
+	file, err := os.OpenFile(os.Getenv("CHAOS_LEDGER"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker: no ledger; name one in CHAOS_LEDGER:", err)
+		os.Exit(3)
+	}
+	l := ledger{file}
+	if order := os.Getenv("CHAOS_PRODUCE"); order != "" {
+		l.produce(order)
+		return
+	}
+	l.register()
+	go l.gauge()
+	if err := goworker.Work(); err != nil {
+		fmt.Fprintln(os.Stderr, "Work:", err)
+		os.Exit(2)
+	}
+}
+
+type ledger struct{ file *os.File }
+
+// note appends one line with one write, so that a kill never leaves half of one.
+func (l ledger) note(event byte, id string) {
+	line := make([]byte, 0, 64)
+	line = append(append(append(line, event, '\t'), id...), '\t')
+	line = append(strconv.AppendInt(line, time.Now().UnixNano(), 10), '\n')
+	if _, err := l.file.Write(line); err != nil {
+		panic(err)
+	}
+}
+
+var errAsked = errors.New("asked to fail")
+
+func (l ledger) register() {
+	goworker.Register("Nap", func(id string, ms int) {
+		l.note('s', id)
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+		l.note('e', id)
+	})
+	goworker.Register("Wait", func(ctx context.Context, id string, ms int) error {
+		l.note('s', id)
+		select {
+		case <-time.After(time.Duration(ms) * time.Millisecond):
+			l.note('e', id)
+			return nil
+		case <-ctx.Done():
+			l.note('c', id)
+			return ctx.Err()
+		}
+	})
+	failing := func(class string, end func() error) {
+		goworker.Register(class, func(id string, ms int) error {
+			l.note('s', id)
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			l.note('f', id)
+			return end()
+		})
+	}
+	failing("Fail", func() error { return errAsked })
+	failing("Panic", func() error { panic("asked to panic") })
+	failing("Goexit", func() error { runtime.Goexit(); return nil })
+	goworker.Register("Die", func(id string, _ int) {
+		l.note('s', id)
+		os.Exit(7)
+	})
+}
+
+// gauge notes, for each SIGWINCH, what this process uses once garbage is collected.
+func (l ledger) gauge() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGWINCH)
+	for range asked {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		l.note('g', fmt.Sprintf("%d,%d", runtime.NumGoroutine(), m.HeapInuse))
+	}
+}
+
+// produce notes what became of each push: acknowledged, refused, or unknown.
+func (l ledger) produce(order string) {
+	prefix, count, _ := strings.Cut(order, ",")
+	n, _ := strconv.Atoi(count)
+	for i := range n {
+		id := fmt.Sprintf("%s-%d", prefix, i)
+		l.note('t', id)
+		err := goworker.Enqueue(&goworker.Job{Queue: "work",
+			Payload: goworker.Payload{Class: "Nap", Args: []interface{}{id, 0}}})
+		var refusal redis.Error
+		switch {
+		case err == nil:
+			l.note('a', id)
+		case errors.As(err, &refusal):
+			l.note('r', id)
+		default:
+			l.note('u', id)
+		}
+	}
+}
