@@ -105,6 +105,12 @@ func (l *lease) start(ctx context.Context) error {
 		}
 	}
 	l.d.outages.ok("lease")
+	_ = l.line.do(ctx, func(c redis.Conn) error {
+		if policy := l.d.store.Evicts(c); policy != "" {
+			l.d.log.Warn("Redis deletes keys when its memory is full, and with them jobs; set its maxmemory-policy to noeviction", "policy", policy)
+		}
+		return nil
+	})
 	l.line.limit = renewWithin
 	l.reaper.start()
 	go l.run()

@@ -76,6 +76,10 @@ func leader(leases []resque.Lease) string {
 // fenced is the lease of a process that somebody has declared dead.
 const fenced = "-1"
 
+// fencedGrace is how much longer a process must be silent that somebody has declared
+// dead, so that others do not do his work with him.
+const fencedGrace = 2 * renewEvery
+
 // observer decides who is dead: a process whose lease has kept one value for a
 // whole period of our own clock, while we ourselves renewed ours all along. After a
 // stall of Redis, or of this process, everything seen before is forgotten: the
@@ -104,7 +108,11 @@ func (o *observer) observe(now time.Time, self string, leases []resque.Lease) (d
 			continue
 		}
 		was, known := before[l.Process]
-		if !known || was.value != l.Value {
+		switch {
+		case known && was.value != l.Value && l.Value == fenced:
+			// Somebody takes its jobs. If he dies at that, others go on where he was.
+			was = observation{value: fenced, since: was.since.Add(fencedGrace)}
+		case !known || was.value != l.Value:
 			was = observation{value: l.Value, since: now}
 		}
 		o.seen[l.Process] = was

@@ -54,6 +54,24 @@ func TestObserverFindsTheSilentDeadAfterOnePeriod(t *testing.T) {
 	}
 }
 
+// A reaper that dies while it takes a dead process's jobs costs that process no
+// other period of silence.
+func TestObserverGoesOnForADeadReaper(t *testing.T) {
+	t.Parallel()
+	o := observer{}
+	now := time.Now()
+	value := "7"
+	for silent := time.Duration(0); silent <= leasePeriod+fencedGrace; silent += renewEvery {
+		if silent == leasePeriod { // he fences, and is not heard of again
+			value = fenced
+		}
+		dead := o.observe(now.Add(silent), "self", []resque.Lease{{Process: "quiet", Value: value}})
+		if want := silent == leasePeriod+fencedGrace; (len(dead) == 1) != want {
+			t.Errorf("after %s of silence %v found dead", silent, dead)
+		}
+	}
+}
+
 func TestObserverTrustsNobodyAfterAGap(t *testing.T) {
 	t.Parallel()
 	for name, gap := range map[string]func(f *fleet){

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 // Refusals that pass: the daemon goes on when they are over, without losing or
@@ -239,4 +241,32 @@ func (b *bundle) ensure(key string) string {
 		}
 	}
 	return key
+}
+
+// Who is told to stop while he waits for a Redis that refuses has nothing to regret.
+func TestStopBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.redis.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	b.start()
+	b.eventually("it waits", func() bool { return strings.Contains(b.log.text(), "trying again until it does") })
+	if err := b.stop(); err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// A Redis that evicts keys loses jobs, so the operator is told at the start.
+func TestEvictionIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]bool{"allkeys-lru": true, "volatile-ttl": true, "noeviction": false} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			b := setupOn(t, redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", policy))
+			b.start()
+			b.idle()
+			if got := strings.Contains(b.log.text(), "set its maxmemory-policy to noeviction"); got != want {
+				t.Errorf("warned: %v", got)
+			}
+		})
+	}
 }

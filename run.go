@@ -55,9 +55,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return fmt.Errorf("goworker: %w", err)
 	}
 	if started, err := startParts(ctx, parts); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			err = nil // told to stop before it began
+		}
 		ctx, cancel := d.stopContext()
 		defer cancel()
-		return fmt.Errorf("goworker: %w", errors.Join(err, stopParts(ctx, started)))
+		if err = errors.Join(err, stopParts(ctx, started)); err != nil {
+			err = fmt.Errorf("goworker: %w", err)
+		}
+		return err
 	}
 	select {
 	case <-ctx.Done():

@@ -26,11 +26,39 @@ func (s Store) Check(c redis.Conn, process string) error {
 	if err != nil {
 		return fmt.Errorf("running a script on keys of %s: %w", s.ns, err)
 	}
-	if len(refused) == 2 {
-		return fmt.Errorf("the Redis user may not run %s on keys of %s (%s); see the minimal ACL in docs/redis.md",
-			refused[0], s.ns, refused[1])
+	if len(refused) != 2 {
+		return nil
 	}
-	return nil
+	reason := redis.Error(strings.TrimPrefix(refused[1], "-"))
+	for _, passing := range []string{"READONLY ", "MISCONF ", "OOM ", "NOREPLICAS "} {
+		if strings.HasPrefix(string(reason), passing) {
+			return fmt.Errorf("running %s on keys of %s: %w", refused[0], s.ns, explain(reason))
+		}
+	}
+	return fmt.Errorf("the Redis user may not run %s on keys of %s (%s); see the minimal ACL in docs/redis.md",
+		refused[0], s.ns, reason)
+}
+
+// Evicts returns the policy by which the server deletes keys when its memory is
+// full, or "" if it deletes none, or does not say.
+func (s Store) Evicts(c redis.Conn) (policy string) {
+	info, err := redis.String(c.Do("INFO", "memory"))
+	if err != nil {
+		return ""
+	}
+	limit := "0"
+	for line := range strings.Lines(info) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "maxmemory":
+			limit = value
+		case "maxmemory_policy":
+			policy = value
+		}
+	}
+	if limit == "0" || policy == "noeviction" {
+		return ""
+	}
+	return policy
 }
 
 func checkVersion(info string) error {
