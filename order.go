@@ -40,25 +40,32 @@ type lot struct {
 	arrival float64
 }
 
+// fewQueues is how many queues are asked while they have enough jobs. Naming 200 in
+// each exchange costs Redis four times as much as the jobs.
+const fewQueues = 8
+
 // newAsker returns an asker for OrderStrict, OrderWeighted or OrderRoundRobin.
 func newAsker(order string) *asker {
 	return &asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
-// plan says how to fill n slots from the queues. The cost is one step a queue
-// if the order is strict or round-robin; if it is weighted, one draw a slot
-// and a sort besides.
-func (a *asker) plan(queues []weightedQueue, n int) []ask {
+// plan says how to fill n slots from the queues: all of them or, where many have
+// enough jobs, from few. The cost is one step a queue if the order is strict or
+// round-robin; if it is weighted, one draw a slot and a sort besides.
+func (a *asker) plan(queues []weightedQueue, n int, few bool) []ask {
 	if len(queues) == 0 || n <= 0 {
 		return nil
 	}
 	switch a.order {
 	case OrderWeighted:
-		a.planWeighted(queues, n)
+		a.planWeighted(queues, n, few)
 	case OrderRoundRobin:
-		a.planRoundRobin(queues, n)
+		a.planRoundRobin(queues, n, few)
 	default:
 		a.asks = a.asks[:0]
+		if few {
+			queues = queues[:min(fewQueues, len(queues))]
+		}
 		for _, q := range queues {
 			a.asks = append(a.asks, ask{q.name, n})
 		}
@@ -66,9 +73,10 @@ func (a *asker) plan(queues []weightedQueue, n int) []ask {
 	return a.asks
 }
 
-// planWeighted draws a queue for every slot, so that over many jobs each queue
-// is served by its weight, however many slots a plan has.
-func (a *asker) planWeighted(queues []weightedQueue, n int) {
+// planWeighted draws a queue for every slot, or for an eighth of them at a time where
+// few are to be asked. Over many jobs each queue is served by its weight, however
+// many slots a plan has.
+func (a *asker) planWeighted(queues []weightedQueue, n int, few bool) {
 	sum := 0
 	a.asks, a.sums, a.drawn, a.rest = a.asks[:0], a.sums[:0], a.drawn[:0], a.rest[:0]
 	for _, q := range queues {
@@ -76,15 +84,19 @@ func (a *asker) planWeighted(queues []weightedQueue, n int) {
 		a.sums = append(a.sums, sum)
 		a.drawn = append(a.drawn, -1) // no place among the asks yet
 	}
-	for range n {
+	draws := n
+	if few {
+		draws = min(n, fewQueues)
+	}
+	for draw := range draws {
 		i := sort.SearchInts(a.sums, a.rng.IntN(sum)+1)
 		if a.drawn[i] < 0 {
 			a.drawn[i] = len(a.asks)
 			a.asks = append(a.asks, ask{queue: queues[i].name})
 		}
-		a.asks[a.drawn[i]].quota++
+		a.asks[a.drawn[i]].quota += (n + draw) / draws // n in all
 	}
-	if len(a.asks) == len(queues) {
+	if few || len(a.asks) == len(queues) {
 		return
 	}
 	for i, q := range queues {
@@ -100,7 +112,7 @@ func (a *asker) planWeighted(queues []weightedQueue, n int) {
 
 // planRoundRobin deals the slots to the queues like cards, beginning behind
 // the queue that was served last.
-func (a *asker) planRoundRobin(queues []weightedQueue, n int) {
+func (a *asker) planRoundRobin(queues []weightedQueue, n int, few bool) {
 	start := a.next(queues)
 	a.asks, a.taken, a.latest = a.asks[:0], a.taken[:0], 0
 	each, more := n/len(queues), n%len(queues)
@@ -108,6 +120,9 @@ func (a *asker) planRoundRobin(queues []weightedQueue, n int) {
 		quota := each
 		if i < more {
 			quota++
+		}
+		if few && quota == 0 && i >= fewQueues {
+			break
 		}
 		a.asks = append(a.asks, ask{queues[(start+i)%len(queues)].name, quota})
 		a.taken = append(a.taken, 0)

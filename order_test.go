@@ -13,11 +13,11 @@ import (
 func TestPlanStrict(t *testing.T) {
 	t.Parallel()
 	a := newAsker(OrderStrict)
-	got := a.plan([]weightedQueue{{"b", 1}, {"a", 9}}, 3)
+	got := a.plan([]weightedQueue{{"b", 1}, {"a", 9}}, 3, false)
 	if diff := cmp.Diff([]ask{{"b", 3}, {"a", 3}}, got, cmp.AllowUnexported(ask{})); diff != "" {
 		t.Error(diff)
 	}
-	if a.plan(nil, 3) != nil || a.plan([]weightedQueue{{"a", 1}}, 0) != nil {
+	if a.plan(nil, 3, false) != nil || a.plan([]weightedQueue{{"a", 1}}, 0, false) != nil {
 		t.Error("a plan for nothing is not empty")
 	}
 }
@@ -34,7 +34,7 @@ func TestPlanIsComplete(t *testing.T) {
 				queues = append(queues, weightedQueue{fmt.Sprint("q", i), rapid.IntRange(1, maxWeight).Draw(t, "weight")})
 			}
 			n := rapid.IntRange(1, 40).Draw(t, "slots")
-			asks, sum := a.plan(queues, n), 0
+			asks, sum := a.plan(queues, n, false), 0
 			seen := map[string]bool{}
 			for _, ask := range asks {
 				if seen[ask.queue] || ask.quota < 0 || ask.quota > n {
@@ -64,7 +64,7 @@ func TestWeightsHold(t *testing.T) {
 		quotas, firsts := map[string]int{}, map[string]int{}
 		const plans = 20000
 		for range plans {
-			asks := a.plan(queues, n)
+			asks := a.plan(queues, n, false)
 			firsts[asks[0].queue]++
 			for _, ask := range asks {
 				quotas[ask.queue] += ask.quota
@@ -78,6 +78,34 @@ func TestWeightsHold(t *testing.T) {
 	}
 }
 
+// Few draws for many slots give each queue its share as well.
+func TestWeightsHoldForFew(t *testing.T) {
+	t.Parallel()
+	queues := []weightedQueue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
+	for _, n := range []int{1, 7, 50, 104} {
+		a := newAsker(OrderWeighted)
+		a.rng = rand.New(rand.NewPCG(1, uint64(n)))
+		firsts := map[string]int{}
+		const plans = 20000
+		for range plans {
+			sum := 0
+			asks := a.plan(queues, n, true)
+			firsts[asks[0].queue]++
+			for _, ask := range asks {
+				if sum += ask.quota; ask.quota < 1 {
+					t.Fatalf("%d slots: %+v", n, asks)
+				}
+			}
+			if sum != n {
+				t.Fatalf("%d slots: quotas of %d in all", n, sum)
+			}
+		}
+		for _, q := range queues {
+			near(t, fmt.Sprintf("first places of %s, %d at a time", q.name, n), firsts[q.name], plans, float64(q.weight)/10)
+		}
+	}
+}
+
 // The queues no slot was drawn for follow by weight as well: with one slot the
 // second place goes by weight among those left.
 func TestRestIsWeighted(t *testing.T) {
@@ -87,7 +115,7 @@ func TestRestIsWeighted(t *testing.T) {
 	a.rng = rand.New(rand.NewPCG(2, 3))
 	afterA, cSecond := 0, 0
 	for range 30000 {
-		asks := a.plan(queues, 1)
+		asks := a.plan(queues, 1, false)
 		if asks[0].queue == "a" {
 			afterA++
 			if asks[1].queue == "c" {
@@ -108,7 +136,7 @@ func near(t *testing.T, what string, got, of int, p float64) {
 
 // serve plays the caller: a pass by quota, a pass to fill up.
 func serve(a *asker, queues []weightedQueue, n int, jobs map[string]int) (served []string) {
-	asks := a.plan(queues, n)
+	asks := a.plan(queues, n, false)
 	for _, pass := range []bool{true, false} {
 		for _, ask := range asks {
 			take := min(n-len(served), jobs[ask.queue])
@@ -208,7 +236,7 @@ func BenchmarkPlan(b *testing.B) {
 				a := newAsker(order)
 				b.ReportAllocs()
 				for b.Loop() {
-					a.took(a.plan(queues, 25)[0].queue, 1)
+					a.took(a.plan(queues, 25, false)[0].queue, 1)
 				}
 			})
 		}

@@ -29,7 +29,7 @@ type watch struct {
 	empty   map[string]bool // found empty; where Redis tells, it watches them
 	hit     map[string]bool // told of while an exchange was under way
 	full    bool            // look also into those found empty
-	width   int             // ask no more queues than this; 0 asks all
+	few     bool            // those last asked had enough: ask only some
 	short   bool            // the last look got less than it wanted: arm the next one
 	arming  bool            // the look now planned should be armed
 
@@ -42,10 +42,6 @@ type watch struct {
 	woken       bool
 }
 
-// fewestAsked is how many queues are asked while they have enough. Naming 200 in
-// each exchange costs Redis four times as much as the jobs.
-const fewestAsked = 8
-
 func newWatch(c config) watch {
 	w := watch{spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
 	w.forget()
@@ -57,7 +53,7 @@ func (w *watch) forget() {
 	w.empty = make(map[string]bool)
 	w.short, w.pauseUnseen, w.listUnseen = true, true, true
 	w.repause = true
-	w.width = 0
+	w.few = false
 	w.hold = time.Time{}
 	w.vain = 0
 	w.list, w.listed = w.spec.dynamic(), !w.spec.dynamic()
@@ -149,9 +145,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 			queues = w.some
 		}
 	}
-	if w.full {
-		w.width = 0
-	}
+	w.few = w.few && !w.full
 	w.full = false
 	clear(w.hit)
 	list, w.list = w.list, false
@@ -164,10 +158,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		return nil, list
 	}
 	w.asks = w.asks[:0]
-	for _, a := range w.asker.plan(queues, n) {
-		if w.width > 0 && len(w.asks) >= w.width && (w.asker.order == OrderStrict || a.quota == 0) {
-			break // more are asked if these do not give enough
-		}
+	for _, a := range w.asker.plan(queues, n, w.few) {
 		w.asks = append(w.asks, resque.Ask{Queue: a.queue, Quota: a.quota})
 	}
 	return w.asks, list
@@ -199,10 +190,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		return
 	}
 	w.short = len(r.Jobs) < x.Want
-	w.width = 0
-	if !w.short {
-		w.width = fewestAsked
-	}
+	w.few = !w.short
 	switch {
 	case len(r.Jobs) > 0:
 		w.vain = 0

@@ -83,11 +83,11 @@ func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 			if asked := ask(now, 5); len(asked) != queues {
 				t.Fatalf("the first look asked %d of %d queues", len(asked), queues)
 			}
-			if asked := ask(now, 5); len(asked) != fewestAsked {
-				t.Errorf("asked %d queues after those asked had enough, want %d", len(asked), fewestAsked)
+			if asked := ask(now, 5); len(asked) > fewQueues || len(asked) == 0 {
+				t.Errorf("asked %d queues after those asked had enough, want %d at most", len(asked), fewQueues)
 			}
-			if asked := ask(now, 3); len(asked) != fewestAsked || order == OrderStrict && asked[0] != "q0" {
-				t.Errorf("asked %v, want the first %d", asked, fewestAsked)
+			if asked := ask(now, 3); len(asked) > fewQueues || order == OrderStrict && asked[0] != "q0" {
+				t.Errorf("asked %v, want the first %d", asked, fewQueues)
 			}
 			if asked := ask(now, 5); len(asked) != queues {
 				t.Errorf("asked %d queues after the few had not enough, want all", len(asked))
