@@ -150,6 +150,7 @@ func (p *poller) handIn(x *resque.Exchange) {
 		switch {
 		case o.back:
 			x.Back = append(x.Back, o.task.Reserved)
+			p.watch.returned(o.task.Queue)
 		case o.record != nil:
 			size += len(o.record)
 			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Record: o.record, Keep: o.keep})

@@ -213,6 +213,13 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	}
 }
 
+// returned takes note that a job goes back to a queue by our own hand. Redis tells
+// nobody of his own changes, and has forgotten thereafter that the queue was watched.
+func (w *watch) returned(queue string) {
+	delete(w.empty, queue)
+	w.listUnseen = true // the name may have been put back into the set
+}
+
 // drained reports whether every queue there is was found empty, and Redis has told
 // of nothing since.
 func (w *watch) drained() bool {
