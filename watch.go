@@ -166,7 +166,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
-	return !now.Before(w.hold) && (w.list || committing && !w.telling ||
+	return !now.Before(w.hold) && (w.list || w.full && len(w.queues) > 0 || committing && !w.telling ||
 		slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] }))
 }
 

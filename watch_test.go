@@ -60,6 +60,26 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	}
 }
 
+// A poller that shares its workers asks for some only while it is hungry, and without
+// one it does not look.
+func TestWatchIsHungryOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a,b", true)
+	w.tick(now)
+	look(w, now, "a", "b")
+	if w.hungry(now, false) {
+		t.Fatal("hungry though all queues were found empty")
+	}
+	w.tick(now.Add(2 * time.Minute))
+	if !w.hungry(now, false) {
+		t.Fatal("the interval is over, and it does not want to look")
+	}
+	if asked, _ := look(w, now, "a", "b"); !slices.Equal(asked, []string{"a", "b"}) || w.hungry(now, false) {
+		t.Errorf("asked %v, then hungry %v", asked, w.hungry(now, false))
+	}
+}
+
 func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 	t.Parallel()
 	const queues = 200
