@@ -2,8 +2,11 @@ package goworker
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // partners are shares of one budget as their pollers see them.
@@ -179,5 +182,19 @@ func TestBudgetOfOneBusyShare(t *testing.T) {
 	m.turn(quiet)
 	if quiet.running != 1 {
 		t.Fatalf("it runs %d jobs", quiet.running)
+	}
+}
+
+// Workers that came while an exchange is under way that asks for no jobs go to others
+// too when it gets no answer.
+func TestBudgetWakesWhoHoldsMoreThanRuns(t *testing.T) {
+	t.Parallel()
+	p := &poller{share: newBudget(4).join(func() {}), sent: new(resque.Exchange), sentAt: time.Now(), busy: 1, granted: 2}
+	if at := p.wakeAt(); !at.Equal(p.overdue()) {
+		t.Errorf("wakes at %v, want %v", at, p.overdue())
+	}
+	p.granted = 1
+	if at := p.wakeAt(); !at.IsZero() {
+		t.Errorf("wakes at %v with nothing to give", at)
 	}
 }

@@ -351,7 +351,7 @@ func (p *poller) begin(s *session) {
 // wakeAt is the next time at which the poller must act by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
-		if p.share != nil && p.sent != nil && p.promised > 0 {
+		if p.share != nil && p.sent != nil && p.granted > p.busy {
 			return p.overdue()
 		}
 		return time.Time{}
