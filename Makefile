@@ -4,15 +4,20 @@
 URI ?= embedded:
 FUZZTIME ?= 30s
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = go run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 REDIS_SERVER ?= redis-server
 SUDO = $(if $(filter-out 0,$(shell id -u)),sudo)
 NODE_MODULES = test/interop/node_modules/.package-lock.json
 BENCH_MODULES = bench/node/node_modules/.package-lock.json
 
+# The benchmarks and chaos are modules of their own, so that what they need is no
+# dependency of ours.
+MODULES = . test/chaos bench bench/contender/machinery
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test deps check check-bench lint fuzz bench bench-core
+.PHONY: help demo test test-acl chaos deps check check-bench lint vuln fuzz bench bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +26,18 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes.
+# Benchmarks heed no -timeout.
 test: deps check check-bench ## run all tests, on real Redis servers and against node-resque
+	timeout 300 go test -run='^$$' -bench=. -benchtime=1x ./...
+	cd test/chaos && go test -race -count=1 .
 	go test -race -count=1 ./...
+
+test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
+	REDISTEST_ACL=1 go test -race -count=1 . ./internal/...
+
+chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS=1000 JOBS=1000000, CHAOS='-faults=F4'
+	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \
+		$(DURATION:%=-duration=%) $(CHAOS)
 
 deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque
 	@$(call install,command -v $(REDIS_SERVER),redis-server)
@@ -30,16 +45,18 @@ deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler
 
 check: ## look for mistakes, quickly: gofmt and go vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" $$unformatted; exit 1; fi
-	go vet ./...
+	@$(call each,go vet ./...)
 
-# The benchmark is a module of its own, which brings what it compares us with.
 check-bench: deps
-	cd bench && go vet ./... && go build ./... && go test -short ./...
+	cd bench && go build ./... && go test -short ./...
+	cd bench/contender/machinery && go build -o /dev/null .
 
 lint: check ## look for mistakes, thoroughly: staticcheck and untidy modules besides
-	$(STATICCHECK) ./...
-	cd bench && $(STATICCHECK) ./...
-	go mod tidy -diff
+	@$(call each,$(STATICCHECK) ./...)
+	@$(call each,go mod tidy -diff)
+
+vuln: ## ask the Go vulnerability database about all that is linked; needs the network
+	@$(call each,$(GOVULNCHECK) -test ./...)
 
 fuzz: ## feed each parser with random bytes for FUZZTIME (30s)
 	@grep -roE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz\w+' . | sed -E 's|/[^/]*:func | |' | sort | \
@@ -54,10 +71,21 @@ bench: deps $(BENCH_MODULES) ## compare with all peers, in 25 minutes; writes be
 bench-core: deps ## compare with benmanns/goworker; writes bench/results/core.json
 	cd bench && go run ./runner -core
 
+bench-check: ## count the instructions of the hot path: fails where one is 10 % above the recorded count
+	@$(call install,command -v valgrind,valgrind)
+	cd bench && go run ./counts
+
+bench-record: ## record them; writes bench/counts/counts.json
+	@$(call install,command -v valgrind,valgrind)
+	cd bench && go run ./counts -record
+
 %/node_modules/.package-lock.json: %/package-lock.json
 	@$(call install,command -v npm,nodejs npm)
 	cd $* && npm ci --no-audit --no-fund
 	@touch $@
+
+# each: a command in each module; all of them, though one fails.
+each = failed=; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 
 # install: unless a command succeeds, install packages. A redis-server that the
 # system then starts is none of the tests' business: they start their own.
