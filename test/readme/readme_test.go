@@ -81,22 +81,72 @@ func TestProgramAndCommands(t *testing.T) {
 	}
 }
 
-// TestLinks finds pages that the README and the docs point to and that are not there.
-func TestLinks(t *testing.T) {
-	t.Parallel()
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(pages) == 0 {
+// pages returns the text of the README and of the docs, by their paths.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(paths) == 0 {
 		t.Fatal("no docs", err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, page := range append(pages, "../../README.md") {
-		text, err := os.ReadFile(page)
+	text := make(map[string]string)
+	for _, path := range append(paths, "../../README.md", "../../SECURITY.md") {
+		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range link.FindAllSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), string(m[1]))); err != nil {
+		text[path] = string(b)
+	}
+	return text
+}
+
+// TestLinks finds pages, and headings on them, that the README and the docs point to
+// and that are not there.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	for page, text := range all {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s points to %s, which is not there", filepath.Base(page), m[1])
+			}
+			if m[2] != "" && !anchors(all[to])[m[2]] {
+				t.Errorf("%s points to %s#%s, and there is no such heading", filepath.Base(page), m[1], m[2])
+			}
+		}
+	}
+}
+
+// anchors are what GitHub calls the headings of a page in links.
+func anchors(text string) map[string]bool {
+	there := make(map[string]bool)
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		there[strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return there
+}
+
+// TestMakeTargets finds commands of make that the README and the docs name and that
+// make help does not list.
+func TestMakeTargets(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+):.*## `).FindAllSubmatch(makefile, -1) {
+		targets[string(m[1])] = true
+	}
+	for page, text := range pages(t) {
+		for _, m := range regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
+			if !targets[m[1]] {
+				t.Errorf("%s names make %s, which is not there", filepath.Base(page), m[1])
 			}
 		}
 	}
