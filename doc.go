@@ -40,5 +40,6 @@
 // # More than the default
 //
 // The functions of this package work on one default Daemon, which also reads the
-// command line. New makes others, without globals; they run side by side.
+// command line. New makes others, without globals; they run side by side. NewShards
+// makes one worker of several, for queues that lie on several Redises.
 package goworker
