@@ -126,7 +126,7 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.watch = newWatch(d.config)
+	p.watch = newWatch(d.config, func() int { return d.lease.reaper.peers() })
 	p.pace.allowed = d.config.lookAhead
 	return p
 }

@@ -62,6 +62,14 @@ func (r *reaper) observe(now time.Time, self string, leases []resque.Lease) {
 	}
 }
 
+// peers is how many processes there are, as of the last renewal.
+func (r *reaper) peers() int {
+	if fleet := r.fleet.Load(); fleet != nil {
+		return len(*fleet)
+	}
+	return 1
+}
+
 // leader is the live process that does what only one needs to do.
 func leader(leases []resque.Lease) string {
 	first := ""

@@ -19,6 +19,7 @@ type watch struct {
 	spec     queueSpec
 	asker    *asker
 	interval time.Duration
+	peers    func() int // how many processes there are
 
 	telling bool            // Redis tells
 	list    bool            // the set of queues must be read
@@ -42,8 +43,15 @@ type watch struct {
 	woken       bool
 }
 
-func newWatch(c config) watch {
-	w := watch{spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
+// The bounds of how long a process that woke in vain lets others go first.
+const (
+	leastHold   = 50 * time.Millisecond
+	holdPerPeer = 4 * time.Millisecond
+	mostHold    = 250 * time.Millisecond
+)
+
+func newWatch(c config, peers func() int) watch {
+	w := watch{peers: peers, spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
 	w.forget()
 	return w
 }
@@ -103,9 +111,10 @@ func (w *watch) changed(names []string, all bool) {
 			w.woken = true
 			if w.vain > 0 && w.hold.IsZero() {
 				// A push wakes every idle process, and one of them gets the job. Those
-				// that came too late again and again let others go first.
-				limit := min(50*time.Millisecond, time.Millisecond<<min(w.vain, 10))
-				w.hold = time.Now().Add(rand.N(limit))
+				// that came too late again and again let others go first, for longer the
+				// more there are: else Redis would serve all of them for each push.
+				limit := min(max(leastHold, time.Duration(w.peers())*holdPerPeer), mostHold)
+				w.hold = time.Now().Add(rand.N(min(limit, time.Millisecond<<min(w.vain, 10))))
 			}
 		}
 	}
