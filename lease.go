@@ -131,9 +131,11 @@ func (l *lease) stop(ctx context.Context) error {
 }
 
 func (l *lease) leave(c redis.Conn, session *session) error {
-	err := l.d.store.Unregister(c, session.workers)
-	_, err2 := l.d.store.Leave(c, session.process.ID)
-	return errors.Join(err, err2)
+	if err := l.d.store.Unregister(c, session.workers); err != nil {
+		return err // without a lease nobody would remove them; with one, others find it dead
+	}
+	_, err := l.d.store.Leave(c, session.process.ID)
+	return err
 }
 
 // enter begins a session under a new identity.
@@ -223,6 +225,7 @@ func (l *lease) beat() error {
 		return l.lost(session)
 	case errors.Is(err, resque.ErrGone):
 		l.beaten = time.Time{}
+		l.reaper.bereft.Store(true)
 		l.d.poller.forgotten(session)
 		return nil
 	case err != nil:

@@ -25,13 +25,15 @@ type reaper struct {
 	seen observer // of the lease's goroutine
 
 	// of the reaper's own
-	orphans map[string]time.Time // records without a lease, and since when
-	cursor  uint64
-	pruned  time.Time
-	scanned time.Time
-	warned  map[string]bool
-	leads   atomic.Bool
-	fleet   atomic.Pointer[[]resque.Lease]
+	orphans  map[string]time.Time // records without a lease, and since when
+	cursor   uint64
+	sweeping bool // the scan goes on without pauses
+	pruned   time.Time
+	scanned  time.Time
+	warned   map[string]bool
+	leads    atomic.Bool
+	fleet    atomic.Pointer[[]resque.Lease]
+	bereft   atomic.Bool // our lease was removed, so perhaps those of the dead too
 }
 
 const (
@@ -254,7 +256,10 @@ func (r *reaper) scan(c redis.Conn) error {
 			}
 		}
 	}
-	if now.Sub(r.scanned) < scanEvery {
+	if r.bereft.Swap(false) { // from the beginning, and a page each tick until all are seen
+		r.cursor, r.sweeping = 0, true
+	}
+	if !r.sweeping && now.Sub(r.scanned) < scanEvery {
 		return nil
 	}
 	r.scanned = now
@@ -262,7 +267,7 @@ func (r *reaper) scan(c redis.Conn) error {
 	if err != nil {
 		return err
 	}
-	r.cursor = next
+	r.cursor, r.sweeping = next, r.sweeping && next != 0
 	for _, p := range processes {
 		if _, known := r.orphans[p]; !known && !leased[p] {
 			r.orphans[p] = now

@@ -45,25 +45,48 @@ func TestOrphanedRecord(t *testing.T) {
 func TestOrphanWithoutJobs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	config, err := b.daemon.settings.config(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := newProcess(config, true)
-	store, c := resque.New(""), b.redis.Dial(t)
-	now := time.Now()
-	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
-		t.Fatal(err)
-	}
+	dead := b.died(true)
 	b.redis.Do(t, "DEL", "resque:go:processes", "resque:workers", "resque:workers:heartbeat")
 	b.start()
-	redistest.Eventually(t, 3*soon, "nothing is left of it but its tombstone", func() bool {
-		own := b.redis.List(t, "KEYS", "*"+dead.ID[strings.LastIndexByte(dead.ID, ':')+1:]+"*")
-		return len(own) == 1 && own[0] == "resque:go:reaped:"+dead.ID
-	})
+	redistest.Eventually(t, 3*soon, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
+}
+
+// Who finds its own lease removed looks at once for others that lost theirs.
+func TestOrphansAreLookedForWhenLeasesAreRemoved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	b.idle()
+	b.renewed(1) // the first scan is over
+	dead := b.died(true)
+	b.redis.Do(t, "DEL", "resque:go:processes")
+	redistest.Eventually(t, scanEvery, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
+}
+
+// died puts the records of a process there that died without jobs.
+func (b *bundle) died(distinct bool) resque.Process {
+	b.t.Helper()
+	config, err := b.daemon.settings.config(true)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	dead := newProcess(config, distinct)
+	store, c := resque.New(""), b.redis.Dial(b.t)
+	now := time.Now()
+	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
+		b.t.Fatal(err)
+	}
+	return dead
+}
+
+// buried reports whether nothing is left of a dead process but its tombstone.
+func (b *bundle) buried(dead resque.Process) bool {
+	b.t.Helper()
+	own := b.redis.List(b.t, "KEYS", "*"+dead.ID[strings.LastIndexByte(dead.ID, ':')+1:]+"*")
+	return len(own) == 1 && own[0] == "resque:go:reaped:"+dead.ID
 }
 
 // A container that starts again has the name and the process number of its dead
@@ -72,19 +95,7 @@ func TestOrphanWithoutJobs(t *testing.T) {
 func TestSameNameAsTheDead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	config, err := b.daemon.settings.config(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := newProcess(config, false)
-	store, c := resque.New(""), b.redis.Dial(t)
-	now := time.Now()
-	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
-		t.Fatal(err)
-	}
+	dead := b.died(false)
 	b.redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "1", "4:work"+job("Mark", "inherited"))
 	b.start()
 	b.eventually("both are in the fleet", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 8 })
