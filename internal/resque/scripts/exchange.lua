@@ -32,10 +32,10 @@ local function try(key, command, ...)
   errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
 end
 
-local acks, done, failed = {}, 0, 0
-for i = 1, number() do acks[i] = arg() end
-done = redis.call('HDEL', record, '', unpack(acks))
-local missing = #acks - done
+local acks = number()
+local done = redis.call('HDEL', record, '', unpack(ARGV, at + 1, at + acks))
+local missing, failed = acks - done, 0
+at = at + acks
 for _ = 1, number() do
   local ticket, key, name, text, keep, skip = arg(), number(), arg(), arg(), number(), arg()
   local held = redis.call('HEXISTS', record, ticket)
@@ -60,15 +60,15 @@ local counted = reaped and done or done + missing
 if counted > 0 then try(5, 'INCRBY', counted) end
 if failed > 0 then try(6, 'INCRBY', failed) end
 
-local asks, jobs, fields, empty = {}, {}, {}, {}
+local asks, jobs, fields, count, empty = {}, {}, {}, 0, {}
 local ticket, room, left, chunk, largest = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), 1, 1
 local function take(ask, limit)
   while limit > 0 and room > 0 and not ask.dry do
     local n = math.min(limit, room, chunk)
-    local got = try(ask.key, 'LPOP', n) or {}
-    for _, payload in ipairs(got) do
-      ask.jobs[#ask.jobs + 1] = payload
-      left, largest = left - #payload, math.max(largest, #payload)
+    local got, list, size = try(ask.key, 'LPOP', n) or {}, ask.jobs, #ask.jobs
+    for i, payload in ipairs(got) do
+      list[size + i], left = payload, left - #payload
+      if #payload > largest then largest = #payload end
     end
     if #got < n then ask.dry = true; empty[#empty + 1] = ask.jobs[1] end
     limit, room = limit - #got, left > 0 and room - #got or 0
@@ -82,13 +82,14 @@ if not paused and not fenced then
   for _, ask in ipairs(asks) do take(ask, ask.quota) end
   for _, ask in ipairs(asks) do take(ask, room) end
   for _, ask in ipairs(asks) do -- tickets rise in the order of the answer
-    if #ask.jobs > 1 then jobs[#jobs + 1] = ask.jobs end
-    for i = 2, #ask.jobs do
-      ticket = ticket + 1
-      fields[#fields + 1] = ticket; fields[#fields + 1] = ask.prefix .. ask.jobs[i]
+    local list, prefix = ask.jobs, ask.prefix
+    if #list > 1 then jobs[#jobs + 1] = list end
+    for i = 2, #list do
+      ticket, count = ticket + 1, count + 2
+      fields[count - 1], fields[count] = ticket, prefix .. list[i]
     end
   end
-  if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
+  if count > 0 then redis.call('HSET', record, unpack(fields)) end
 end
 if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end
 if ARGV[7] == '1' then for _, i in ipairs(empty) do redis.call('EXISTS', KEYS[asks[i].key]) end end
