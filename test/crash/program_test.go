@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -40,6 +41,8 @@ func TestMain(m *testing.M) {
 //	Hold id     waits for the gate; cancelled, it notes the cause and returns it
 //	Deaf id     waits for the gate, whatever its context says
 //	Die id      ends the process
+//	Nothing     does not even note that it ran
+//	Weigh id    notes how many goroutines there are and how many bytes the heap holds
 func program(path string) int {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -90,6 +93,13 @@ func program(path string) int {
 	goworker.Register("Die", func(id string) {
 		note("start", id, "")
 		os.Exit(7)
+	})
+	goworker.Register("Nothing", func() {})
+	goworker.Register("Weigh", func(id string) {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		note("weighed", id, fmt.Sprint(runtime.NumGoroutine(), " ", m.HeapAlloc))
 	})
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)

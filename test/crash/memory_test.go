@@ -1,0 +1,48 @@
+package crash
+
+import (
+	"fmt"
+	"testing"
+)
+
+// What a process holds does not grow with the jobs it has run.
+func TestMemoryIsFlatOverAMillionJobs(t *testing.T) {
+	jobs := 1_000_000
+	if testing.Short() {
+		jobs = 50_000
+	}
+	f := newFleet(t)
+	f.start("-concurrency=25", "-log-level=warn")
+	run := func(jobs int) {
+		t.Helper()
+		done := f.redis.Int(t, "GET", "resque:stat:processed")
+		const batch = 10_000
+		args := []any{"resque:queue:work"}
+		for range batch {
+			args = append(args, `{"class":"Nothing","args":[]}`)
+		}
+		for range jobs / batch {
+			f.redis.Do(t, "RPUSH", args...)
+		}
+		f.eventually(6*recovery, "the jobs are done", func() bool { return f.redis.Int(t, "GET", "resque:stat:processed") == done+jobs })
+	}
+	weighings := 0
+	weigh := func() (goroutines, heap int) {
+		t.Helper()
+		weighings++
+		f.push(`{"class":"Weigh","args":["me"]}`)
+		f.eventually(soon, "it is weighed", func() bool { return len(f.events("weighed")) == weighings })
+		if _, err := fmt.Sscan(f.events("weighed")[weighings-1].detail, &goroutines, &heap); err != nil {
+			t.Fatal(err)
+		}
+		return goroutines, heap
+	}
+	run(20_000)
+	g, h := weigh()
+	run(jobs)
+	g2, h2 := weigh()
+	t.Logf("%d goroutines and %d KiB of heap before, %d and %d after %d jobs", g, h>>10, g2, h2>>10, jobs)
+	if g2 > g+2 || h2 > h+h/2+1<<20 {
+		t.Error("it has grown")
+	}
+}
