@@ -42,6 +42,11 @@ func TestGoContendersDrainTheirQueues(t *testing.T) {
 				}
 				run := trial{bench: b, c: c, w: w, workers: 5, jobs: 200}
 				f, _, err := run.run(b.ctx)
+				// goworker now and then ends by itself or loses a push it did not wait for,
+				// which a run lists as failed; what is tried here is the bench.
+				for tries := 1; err != nil && c.program != "ours" && tries < 3; tries++ {
+					f, _, err = run.run(b.ctx)
+				}
 				if err != nil {
 					t.Errorf("%s: %v", w.name, err)
 				} else if f["jobs_per_s"] <= 0 || f["bytes_per_job"] <= 0 {
