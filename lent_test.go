@@ -106,7 +106,7 @@ func TestPoolCrowd(t *testing.T) {
 					c.Close()
 				}
 				if i == 0 && rand.IntN(150) == 0 {
-					go p.close()
+					wg.Go(p.close) // awaited: a second close does not wait for the first
 				}
 				lent.Add(-1)
 				putBack(c)
