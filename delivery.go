@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Delivery is one run of one job. Middleware gets it as an argument, any other
@@ -48,6 +50,10 @@ type Delivery struct {
 	// Result is what the handler returned beside a nil error, and nil until then
 	// or if it returns only an error. Middleware may read it after the handler.
 	Result any
+
+	// after is what happens in Redis with the commit of the job's end, whether it is
+	// done, failed for good or is given up.
+	after []resque.Effect
 
 	raw       []byte
 	handler   Handler

@@ -69,11 +69,11 @@ var errNoJob = errors.New("a job to be enqueued needs a queue and a class")
 // bulk is what jobs are collected in, empty.
 func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.maxPayload} }
 
-func addJob(bulk *resque.Bulk, job *Job) error {
+func addJob(bulk *resque.Bulk, job *Job, fields ...resque.Field) error {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {
 		return errNoJob
 	}
-	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {
+	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args, fields...); err != nil {
 		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, err)
 	}
 	return nil

@@ -118,3 +118,26 @@ func TestEnqueueAllFromMany(t *testing.T) {
 		}
 	}
 }
+
+func TestEnqueueWith(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := New(WorkerSettings{URI: server.URI()})
+	defer d.Close()
+	job := &Job{Queue: "low", Payload: Payload{Class: "Echo", Args: []any{1}}}
+	given, err := d.EnqueueWith(job, WithID("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := d.EnqueueWith(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given.ID != "mine" || len(made.ID) != 20 {
+		t.Errorf("receipts %+v, %+v", given, made)
+	}
+	want := []string{`{"class":"Echo","args":[1],"id":"mine"}`, `{"class":"Echo","args":[1],"id":"` + made.ID + `"}`}
+	if got := server.List(t, "LRANGE", "resque:queue:low", 0, -1); !slices.Equal(got, want) {
+		t.Errorf("queue holds %q, want %q", got, want)
+	}
+}

@@ -151,6 +151,11 @@ func (p *poller) handIn(x *resque.Exchange) {
 		case o.back:
 			x.Back = append(x.Back, o.task.Reserved)
 			p.watch.returned(o.task.Queue)
+		case o.settle != nil:
+			for _, e := range o.settle.effects {
+				size += e.Size()
+			}
+			x.Settled = append(x.Settled, resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects})
 		case o.record != nil:
 			size += len(o.record)
 			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Record: o.record, Keep: o.keep})
@@ -196,7 +201,7 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	if len(r.Broken) > 0 {
 		p.complain(r.Broken)
 	}
-	refused := len(r.Broken) > 0 && len(x.Failed)+len(x.Back) > 0
+	refused := len(r.Broken) > 0 && len(x.Failed)+len(x.Back)+len(x.Settled) > 0
 	if !refused {
 		p.confirm(out)
 	}
@@ -253,7 +258,7 @@ const undoneKept = 4096
 func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
 		p.release(o.task.Ticket)
-		if o.back || o.record != nil {
+		if o.back || o.record != nil || o.settle != nil && o.settle.moved {
 			p.undone = append(p.undone, o.task.Ticket)
 		}
 	}

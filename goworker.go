@@ -40,6 +40,11 @@ func Work() error { return std().Work() }
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }
 
+// EnqueueWith is Enqueue for a job that is told more; see Daemon.EnqueueWith.
+func EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
+	return std().EnqueueWith(job, opts...)
+}
+
 // EnqueueAll pushes jobs to the tails of their queues, all or none, in one round
 // trip; see Daemon.EnqueueAll.
 func EnqueueAll(jobs ...*Job) error { return std().EnqueueAll(jobs...) }

@@ -3,7 +3,12 @@ package goworker
 import "time"
 
 // Option is a setting of one class, given to Register.
-type Option func(*options)
+type Option interface{ register(*options) }
+
+// option is an Option that is a function.
+type option func(*options)
+
+func (o option) register(to *options) { o(to) }
 
 type options struct {
 	timeout    time.Duration
@@ -16,7 +21,7 @@ type options struct {
 // stopped. Returning the context's error makes the run a failure that names the
 // timeout. 0, the default, or less is no limit.
 func Timeout(d time.Duration) Option {
-	return func(o *options) { o.timeout = d }
+	return option(func(o *options) { o.timeout = d })
 }
 
 // UseNumber decodes numbers into interface{} values as json.Number instead of
@@ -24,12 +29,12 @@ func Timeout(d time.Duration) Option {
 // Typed parameters need no such help: an int64 is exact either way.
 // WorkerSettings.UseNumber does the same for every class.
 func UseNumber() Option {
-	return func(o *options) { o.useNumber = true }
+	return option(func(o *options) { o.useNumber = true })
 }
 
 // With wraps the class's handler in middleware, the first outermost. Middleware
 // for all classes runs outside of it. Given more than once, the later ones run
 // inside the earlier.
 func With(mw ...Middleware) Option {
-	return func(o *options) { o.middleware = append(o.middleware, mw...) }
+	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
 }

@@ -22,14 +22,23 @@ type task struct {
 	abandoned bool // it went back to its queue although its handler still runs
 }
 
-// outcome is what became of a task. Exactly one of the three holds: it is done,
-// it failed with a record, or it goes back to its queue.
+// outcome is what became of a task. Exactly one of the four holds: it is done,
+// it failed with a record, it goes back to its queue, or it is settled.
 type outcome struct {
 	task   *task
 	record []byte // an encoded failure; nil: done
 	keep   bool   // the record holds but an excerpt of the payload
 	back   bool
+	settle *settlement
 	ran    time.Duration
+}
+
+// settlement is an outcome that takes more than an exchange does by itself: what is to
+// happen in Redis as one with the commit.
+type settlement struct {
+	counts  resque.Counts
+	effects []resque.Effect
+	moved   bool // the job goes on elsewhere or was filed as failed: it is not done
 }
 
 // poller is the only goroutine that talks to the queues. Each turn it does one

@@ -45,7 +45,7 @@ func (r *registry) register(class string, fn any, opts []Option) {
 		if opt == nil {
 			panic(fmt.Sprintf("goworker: Register(%q): a nil Option was given; leave it out", class))
 		}
-		opt(&e.options)
+		opt.register(&e.options)
 	}
 	for _, mw := range e.options.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))

@@ -18,6 +18,7 @@ type workerSlot struct {
 	processed atomic.Int64
 	failed    atomic.Int64
 	told      atomic.Bool // the records have written worker:<id> for the job in hand
+	delivery  *Delivery   // of the job in hand; for its worker only
 }
 
 // workers are the goroutines that run jobs, one a slot.
@@ -68,7 +69,7 @@ func (w *workers) work(n int) {
 	running := false
 	defer func() {
 		if running {
-			w.end(n, s.task.Load(), nil, ErrGoexit)
+			w.end(n, s.task.Load(), s.delivery, nil, ErrGoexit)
 			go w.work(n)
 			return
 		}
@@ -79,27 +80,32 @@ func (w *workers) work(n int) {
 		s.task.Store(t)
 		w.records.notice()
 		running = true
-		d, err := w.run(n, t)
+		d, instead, err := w.run(n, t)
 		running = false
-		w.end(n, t, d, err)
+		w.end(n, t, d, instead, err)
 	}
 }
 
 // run runs one job and returns its error, and what is known about the job even if
-// it could not be run.
-func (w *workers) run(n int, t *task) (*Delivery, error) {
+// it could not be run. A settlement instead means that it was not to run here or now.
+func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err error) {
+	w.slots[n].delivery = nil
 	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	payload, err := resque.ParsePayload(t.Payload)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	d, err := w.d.registry.prepare(t.Queue, t.Payload, payload)
+	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
 	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths, t.reserved
+	w.slots[n].delivery = d
+	if instead := w.admit(t, d, err); instead != nil {
+		return d, instead, nil
+	}
 	if err != nil {
 		w.d.hooks.failed(t.session.ctx, d, err)
-		return d, err
+		return d, nil, err
 	}
 	ctx := t.session.jobs.Load().ctx
 	w.d.hooks.started(ctx, d)
@@ -112,7 +118,7 @@ func (w *workers) run(n int, t *task) (*Delivery, error) {
 	} else {
 		w.d.hooks.succeeded(ctx, d)
 	}
-	return d, err
+	return d, nil, err
 }
 
 // cancelledError is what a handler returned after its context was cancelled.
@@ -124,23 +130,33 @@ func (e *cancelledError) Unwrap() []error {
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *task, d *Delivery, err error) {
+func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err error) {
 	s := &w.slots[n]
 	ran := time.Since(t.started)
-	o := outcome{task: t, ran: ran}
+	o := outcome{task: t, ran: ran, settle: instead}
 	switch {
+	case instead != nil:
 	case err == nil:
 		s.processed.Add(1)
+		if len(d.after) > 0 {
+			o.settle = &settlement{counts: resque.CountsDone, effects: d.after}
+		}
 	case is(err, ErrShutdown) && isContextError(err):
 		o.back = true
 	default:
 		s.processed.Add(1)
+		if o.settle = w.again(t, d, err); o.settle != nil {
+			break
+		}
 		s.failed.Add(1)
-		var f resque.Failure
-		f, o.keep = w.failure(n, t, err)
-		o.record = f.Encode()
+		f, keep := w.failure(n, t, err)
+		if o.record, o.keep = f.Encode(), keep; d != nil && len(d.after) > 0 && !keep {
+			file := w.d.store.FileFailure(t.Queue, o.record, w.d.config.multiQueueFailures)
+			o.settle = &settlement{counts: resque.CountsFailed, effects: append(d.after, file...), moved: true}
+		}
 	}
 	s.task.Store(nil)
+	s.delivery = nil
 	w.log(t, d, ran, err, o.back)
 	w.poller.finish(o)
 	if s.told.Load() {

@@ -57,6 +57,10 @@ type Exchange struct {
 	Forgive []string   // digests of jobs that ended after they were found in a dead process
 	Asks    []Ask
 
+	// Settled is committed before all the rest, by a script of its own; after it, if
+	// Redis did not know that script.
+	Settled []Settled
+
 	// MultiQueue files failures as Resque's redis_multi_queue backend does.
 	MultiQueue bool
 }
@@ -64,7 +68,7 @@ type Exchange struct {
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
 	return x.Want == 0 && x.Handed == "" && !x.List &&
-		len(x.Done)+len(x.Failed)+len(x.Back)+len(x.Forgive) == 0
+		len(x.Done)+len(x.Failed)+len(x.Back)+len(x.Forgive)+len(x.Settled) == 0
 }
 
 // Exchanged is Redis's answer.
@@ -124,12 +128,21 @@ func statusError(status string) error {
 // Send writes the exchange to the connection and flushes it; Receive must be
 // the next call on it. Between the two the caller is free to do other work.
 func (s Store) Send(c redis.Conn, x *Exchange) error {
+	if len(x.Settled) > 0 {
+		if err := c.Send("EVALSHA", s.settleArgs(x, settleScript.Hash())...); err != nil {
+			return err
+		}
+	}
+	return s.sendExchange(c, x, "EVALSHA", exchangeScript.Hash())
+}
+
+func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) error {
 	if x.Arm {
 		if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
 			return err
 		}
 	}
-	if err := c.Send("EVALSHA", s.exchangeArgs(x, exchangeScript.Hash())...); err != nil {
+	if err := c.Send(eval, s.exchangeArgs(x, script)...); err != nil {
 		return err
 	}
 	return c.Flush()
@@ -137,6 +150,27 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 
 // Receive reads the answer to the exchange just sent.
 func (s Store) Receive(c redis.Conn, x *Exchange) (Exchanged, error) {
+	if len(x.Settled) == 0 {
+		return s.receiveExchange(c, x)
+	}
+	reply, refused := c.Receive()
+	if refused != nil && !isNoScript(refused) {
+		return Exchanged{}, refused
+	}
+	out, err := s.receiveExchange(c, x)
+	if err != nil {
+		return Exchanged{}, err
+	}
+	if refused != nil {
+		if reply, err = c.Do("EVAL", s.settleArgs(x, settleText)...); err != nil {
+			return Exchanged{}, err
+		}
+	}
+	err = s.settled(reply, &out)
+	return out, err
+}
+
+func (s Store) receiveExchange(c redis.Conn, x *Exchange) (Exchanged, error) {
 	if x.Arm {
 		if _, err := c.Receive(); err != nil {
 			return Exchanged{}, err
@@ -144,18 +178,10 @@ func (s Store) Receive(c redis.Conn, x *Exchange) (Exchanged, error) {
 	}
 	reply, err := c.Receive()
 	if isNoScript(err) {
-		if x.Arm {
-			if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
-				return Exchanged{}, err
-			}
-		}
-		if err := c.Send("EVAL", s.exchangeArgs(x, exchangeText)...); err != nil {
+		if err := s.sendExchange(c, x, "EVAL", exchangeText); err != nil {
 			return Exchanged{}, err
 		}
-		if err := c.Flush(); err != nil {
-			return Exchanged{}, err
-		}
-		return s.Receive(c, x)
+		return s.receiveExchange(c, x)
 	}
 	if err != nil {
 		return Exchanged{}, err

@@ -58,4 +58,5 @@ func (s Store) inflight(p string) string { return s.ns + "go:inflight:" + p }
 func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
+func (s Store) schedule() string         { return s.ns + "go:schedule" }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

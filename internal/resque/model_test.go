@@ -67,6 +67,22 @@ func (m *model) putBack(j Reserved) {
 // exchange is what exchange.lua does; it returns the answer it should give.
 func (m *model) exchange(p *modelProc, x *Exchange) (jobs []Reserved, missing int) {
 	counted := 0
+	for _, f := range x.Settled { // to the tail of its queue, or failed
+		j, ok := p.record[f.Ticket]
+		switch {
+		case !ok:
+			missing++
+			continue
+		case f.Counts == CountsFailed:
+			m.failed = append(m.failed, string(j.Payload))
+			m.stats[1]++
+			counted++
+		default:
+			m.names[j.Queue] = true
+			m.queues[j.Queue] = append(m.queues[j.Queue], string(j.Payload))
+		}
+		delete(p.record, f.Ticket)
+	}
 	for _, ticket := range x.Done {
 		if j, ok := p.record[ticket]; ok {
 			m.done[string(j.Payload)]++

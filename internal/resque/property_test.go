@@ -125,6 +125,7 @@ func (r *run) draw(t *rapid.T, which func(*modelProc) bool) *modelProc {
 func (r *run) exchange(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed })
 	x := r.compose(t, p)
+	r.w.do("SCRIPT", "LOAD", settleText) // if Redis does not know it, it comes second
 	if p.left {
 		if _, err := r.send(x); !errors.Is(err, ErrReaped) {
 			r.Fatalf("a process that was reaped got %v, want ErrReaped", err)
@@ -159,6 +160,9 @@ func failedTickets(x *Exchange) (list []int64) {
 	for _, f := range x.Failed {
 		list = append(list, f.Ticket)
 	}
+	for _, f := range x.Settled {
+		list = append(list, f.Ticket)
+	}
 	return list
 }
 
@@ -171,7 +175,7 @@ func (r *run) send(x *Exchange) (Exchanged, error) {
 func (r *run) compose(t *rapid.T, p *modelProc) *Exchange {
 	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Want: rapid.IntRange(0, 6).Draw(t, "want")}
 	for _, j := range p.held {
-		switch rapid.SampledFrom([]string{"runs on", "runs on", "done", "failed", "back"}).Draw(t, "outcome") {
+		switch rapid.SampledFrom([]string{"runs on", "runs on", "done", "failed", "back", "to the tail", "filed"}).Draw(t, "outcome") {
 		case "done":
 			x.Done = append(x.Done, j.Ticket)
 			x.Forgive = append(x.Forgive, Digest(j.Payload))
@@ -179,6 +183,10 @@ func (r *run) compose(t *rapid.T, p *modelProc) *Exchange {
 			x.Failed = append(x.Failed, failedJob(j))
 		case "back":
 			x.Back = append(x.Back, j)
+		case "to the tail":
+			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: r.w.s.PushTail(j.Queue, j.Payload)})
+		case "filed":
+			x.Settled = append(x.Settled, Settled{j.Ticket, CountsFailed, r.w.s.FileFailure(j.Queue, failedJob(j).Record, false)})
 		}
 	}
 	for _, queue := range rapid.Permutation(modelQueues).Draw(t, "order") {

@@ -53,15 +53,22 @@ func (b *Bulk) Grow(n int) {
 	}
 }
 
-// Add encodes a job and adds it behind those there are. With an error it is not
-// added.
-func (b *Bulk) Add(queue, class string, args []any) error {
+// Add encodes a job, with what it has beside class and args, and adds it behind those
+// there are. With an error it is not added.
+func (b *Bulk) Add(queue, class string, args []any, fields ...Field) error {
 	if queue == "" {
 		return errNoQueue
 	}
 	buf, err := appendPayload(b.buf, class, args, b.Style)
 	if err != nil {
 		return err
+	}
+	if len(fields) > 0 {
+		payload, err := SetFields(buf[len(b.buf):], fields...)
+		if err != nil {
+			return err
+		}
+		buf = append(b.buf, payload...)
 	}
 	if n := len(buf) - len(b.buf); b.Most > 0 && n > b.Most {
 		return &SizeError{Size: n, Most: b.Most}

@@ -1,0 +1,8 @@
+package goworker
+
+// admit decides, before a job's handler is called, whether it is to run here and now.
+// err is what keeps it from running anyway. Nil: go on. It is called in the worker's
+// goroutine.
+func (w *workers) admit(t *task, d *Delivery, err error) *settlement {
+	return nil
+}

@@ -1,0 +1,46 @@
+-- Commits outcomes that take more than an acknowledgement: for each job its effects,
+-- and then the removal of its ticket, as one. What effects there are is Go's to know;
+-- here they are commands on keys.
+--
+-- KEYS  1 in-flight record   2 process record   3 tombstone   4 stat:processed   5 stat:failed
+--       then the effects' keys in any order
+-- ARGV  epoch, then for each job: ticket, '' or 'done' or 'failed', how many effects, and
+--       for each of these: how many arguments, command, key, the arguments
+-- Returns {'ok', tickets that were not in the record, {key, error…}} or {'stale'|'gone'|'reaped'}.
+--
+-- A job whose effect Redis refuses keeps its ticket and is committed again later. All
+-- its effects but the last are such that doing them twice is doing them once.
+local record = KEYS[1]
+redis.call('HLEN', record)
+local epoch = redis.call('HGET', KEYS[2], 'epoch')
+local reaped = redis.call('EXISTS', KEYS[3]) == 1
+if epoch ~= ARGV[1] then return {reaped and 'reaped' or epoch and 'stale' or 'gone'} end
+redis.call('HDEL', record, '') -- not refused when out of memory, and so nothing after it is
+
+local missing, errors, done, failed = 0, {}, 0, 0
+local function try(command, key, ...)
+  local reply = redis.pcall(command, KEYS[key], ...)
+  if type(reply) ~= 'table' or not reply.err then return true end
+  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
+end
+local at = 2
+while at <= #ARGV do
+  local ticket, counts, effects = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  local held = redis.call('HEXISTS', record, ticket)
+  local ok = held == 1 or not reaped
+  missing = missing + 1 - held
+  for _ = 1, effects do
+    local last = at + 2 + ARGV[at]
+    ok = ok and try(ARGV[at + 1], tonumber(ARGV[at + 2]), unpack(ARGV, at + 3, last))
+    at = last + 1
+  end
+  if ok then
+    redis.call('HDEL', record, ticket)
+    if counts ~= '' then done = done + 1 end
+    if counts == 'failed' then failed = failed + 1 end
+  end
+end
+if done > 0 then try('INCRBY', 4, done) end
+if failed > 0 then try('INCRBY', 5, failed) end
+return {'ok', missing, errors}
