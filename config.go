@@ -43,6 +43,9 @@ type config struct {
 	signals            bool
 	tracking           bool
 	lookAhead          bool
+
+	schedulerLockPrefix string
+	nodeScheduler       bool
 }
 
 // clientConfig is what the client of a daemon depends on. Two that are equal can
@@ -94,6 +97,9 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		signals:         !s.DisableSignals,
 		tracking:        !s.DisableTracking,
 		lookAhead:       !s.DisableLookAhead,
+
+		schedulerLockPrefix: cmp.Or(s.SchedulerLockPrefix, getenv("RESQUE_SCHEDULER_MASTER_LOCK_PREFIX")),
+		nodeScheduler:       s.NodeScheduler,
 	}
 	if s.RailsJSON {
 		c.style = resque.Rails

@@ -51,6 +51,7 @@ func TestConfigOfSettings(t *testing.T) {
 		RailsJSON: true, FailureBackend: FailureRedisMultiQueue, Hostname: "web-0",
 		LogLevel: "debug", LogFormat: "json", Logger: log,
 		DisableSignals: true, DisableTracking: true, DisableLookAhead: true,
+		SchedulerLockPrefix: "app", NodeScheduler: true,
 	}.configFrom(true, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +66,7 @@ func TestConfigOfSettings(t *testing.T) {
 		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
+		schedulerLockPrefix: "app", nodeScheduler: true,
 	}
 	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -47,6 +47,7 @@ type Daemon struct {
 	workers *workers
 	records *records
 	lease   *lease
+	master  *masterLock
 }
 
 // client is what Init makes and Close closes.

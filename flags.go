@@ -154,6 +154,8 @@ func newCommandLine() *commandLine {
 	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
 	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
 	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
+	text("scheduler-lock-prefix", "", "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers", func(s *WorkerSettings, v string) { s.SchedulerLockPrefix = v })
+	truth("node-scheduler", "share the lock of node-resque's scheduler, too", func(s *WorkerSettings, v bool) { s.NodeScheduler = v })
 	text("hostname", "", "the name of this machine in worker ids (the system's)", func(s *WorkerSettings, v string) { s.Hostname = v })
 	text("log-level", DefaultLogLevel, "the least level that is logged: debug, info, warn or error", func(s *WorkerSettings, v string) { s.LogLevel = v })
 	text("log-format", DefaultLogFormat, "how lines are logged: text or json", func(s *WorkerSettings, v string) { s.LogFormat = v })

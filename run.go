@@ -96,6 +96,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
+	d.master = newMasterLock(d.config, d.store, func() {})
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.

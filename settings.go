@@ -179,6 +179,14 @@ type WorkerSettings struct {
 	// FailureBackend is FailureRedis or FailureRedisMultiQueue. Empty means
 	// FailureRedis. [-failure-backend, FAILURE_BACKEND]
 	FailureBackend string
+	// SchedulerLockPrefix is what resque-scheduler processes of the fleet were given as
+	// RESQUE_SCHEDULER_MASTER_LOCK_PREFIX, so that daemons and they share one lock.
+	// Empty means that variable. [-scheduler-lock-prefix,
+	// RESQUE_SCHEDULER_MASTER_LOCK_PREFIX]
+	SchedulerLockPrefix string
+	// NodeScheduler makes daemons keep out of the way of node-resque's scheduler, too,
+	// by sharing its lock, which is not resque-scheduler's. [-node-scheduler]
+	NodeScheduler bool
 	// Hostname is the name of this machine as other Resque tools shall see it;
 	// worker ids begin with it and ".go". Empty means os.Hostname(). It must
 	// contain neither a colon nor a blank. [-hostname]

@@ -15,7 +15,7 @@ local tries = {
   {'HLEN', k}, {'HKEYS', k}, {'HMGET', k, 'a'}, {'HGETALL', k}, {'DEL', k},
   {'ZADD', k, 1, 'a'}, {'ZSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, 0, 0}, {'ZREM', k, 'a'}, {'DEL', k},
   {'SADD', k, 'a'}, {'SCARD', k}, {'SMEMBERS', k}, {'SREM', k, 'a'}, {'DEL', k},
-  {'SET', k, '1', 'EX', 9}, {'GET', k}, {'INCRBY', k, 1}, {'DEL', k},
+  {'SET', k, '1', 'EX', 9}, {'EXPIRE', k, 9}, {'GET', k}, {'INCRBY', k, 1}, {'DEL', k},
 }
 for _, try in ipairs(tries) do
   local reply = refused(unpack(try))

@@ -1,0 +1,70 @@
+package resque
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var masterLockScript = script("masterlock")
+
+// MasterLockTTL is how long a scheduler may be silent before another takes its
+// place; Ruby's and node's have the same.
+const MasterLockTTL = 180 * time.Second
+
+// MasterLock is the lock of resque-scheduler: of all schedulers of a namespace only
+// its holder moves the delayed jobs that Ruby's tools see, and fires recurring ones.
+type MasterLock struct {
+	Holder string // must be nobody else's, whatever machine he is on
+	keys   []string
+}
+
+// MasterLock names the lock. The prefix is what RESQUE_SCHEDULER_MASTER_LOCK_PREFIX
+// is for Ruby, mostly "". With node, the leader lock of node-resque's scheduler,
+// which knows nothing of Ruby's, is a part of it.
+func (s Store) MasterLock(holder, prefix string, node bool) MasterLock {
+	if prefix != "" {
+		prefix += ":"
+	}
+	// Ruby's key names the namespace, and then is put into the namespace.
+	l := MasterLock{Holder: holder, keys: []string{s.ns + s.ns + prefix + "resque_scheduler_master_lock"}}
+	if node {
+		l.keys = append(l.keys, s.ns+"resque_scheduler_leader_lock")
+	}
+	return l
+}
+
+// HoldMasterLock takes the lock, or holds it for another MasterLockTTL. Where
+// somebody else has it, it says who.
+func (s Store) HoldMasterLock(c redis.Conn, l MasterLock) (held bool, by string, err error) {
+	var a call
+	for _, key := range l.keys {
+		a.key(key)
+	}
+	a.arg(l.Holder, int(MasterLockTTL.Seconds()))
+	reply, err := redis.Values(a.do(c, masterLockScript))
+	if err == nil {
+		_, err = redis.Scan(reply, &held)
+	}
+	if err == nil && !held {
+		_, err = redis.Scan(reply[1:], &by)
+	}
+	if err != nil {
+		return false, "", fmt.Errorf("taking the schedulers' lock %s: %w", l.keys[0], explain(err))
+	}
+	return held, by, nil
+}
+
+// ReleaseMasterLock gives the lock back. What is not ours any more stays.
+func (s Store) ReleaseMasterLock(c redis.Conn, l MasterLock) error {
+	for _, key := range l.keys {
+		var a call
+		a.key(key)
+		a.arg(l.Holder)
+		if _, err := a.do(c, unlockScript); err != nil {
+			return fmt.Errorf("giving back the schedulers' lock %s: %w", key, explain(err))
+		}
+	}
+	return nil
+}

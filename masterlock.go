@@ -1,0 +1,78 @@
+package goworker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// masterLock is this process's share in the lock that all schedulers of a namespace
+// have in common, Ruby's included. Several parts of the daemon use it; it is given
+// back when none of them needs it any more.
+//
+// A Ruby scheduler fires its recurring jobs only while it holds the lock, so who
+// takes it without need for longer than a moment stops them.
+type masterLock struct {
+	store resque.Store
+	lock  resque.MasterLock
+	taken func()       // called when the lock was taken
+	until atomic.Int64 // when it runs out if nobody holds it again, in nanoseconds; 0: it is not ours
+
+	mu    sync.Mutex // held while Redis is asked, too
+	users map[string]bool
+}
+
+// newMasterLock names the lock of the settings. The holder is Ruby's host:pid and
+// random digits, since two machines may both be called localhost.
+func newMasterLock(c config, store resque.Store, taken func()) *masterLock {
+	lock := store.MasterLock(newProcess(c, true).ID, c.schedulerLockPrefix, c.nodeScheduler)
+	return &masterLock{store: store, lock: lock, taken: taken, users: make(map[string]bool)}
+}
+
+// hold takes the lock for a user, or holds it for longer, and reports whether it is
+// ours. It must be called again well before resque.MasterLockTTL is over. An error
+// leaves things as they were: what was ours stays so until it runs out.
+func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	asked := time.Now()
+	held, _, err := m.store.HoldMasterLock(c, m.lock)
+	if err != nil {
+		return false, err
+	}
+	if !held {
+		m.until.Store(0)
+		clear(m.users)
+		return false, nil
+	}
+	m.users[user] = true
+	if m.until.Swap(asked.Add(resque.MasterLockTTL).UnixNano()) == 0 {
+		m.taken()
+	}
+	return true, nil
+}
+
+// held reports, without asking Redis, whether the lock is ours for some time yet. A
+// script that must be sure compares the lock's value with lock.Holder.
+func (m *masterLock) held() bool {
+	return time.Until(time.Unix(0, m.until.Load())) > resque.MasterLockTTL/6
+}
+
+// release tells that a user does not need the lock any more.
+func (m *masterLock) release(c redis.Conn, user string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.users[user] {
+		return nil
+	}
+	delete(m.users, user)
+	if len(m.users) > 0 {
+		return nil
+	}
+	m.until.Store(0)
+	return m.store.ReleaseMasterLock(c, m.lock)
+}

@@ -1,0 +1,53 @@
+package goworker
+
+import (
+	"testing"
+
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+func TestMasterLockIsSharedByParts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := s.Dial(t)
+	config, err := WorkerSettings{Hostname: "localhost"}.configFrom(false, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	m := newMasterLock(config, resque.New(""), func() { taken++ })
+	other := newMasterLock(config, resque.New(""), func() {}) // the same host and pid, yet another
+	const key = "resque:resque:resque_scheduler_master_lock"
+	hold := func(m *masterLock, user string, want bool) {
+		t.Helper()
+		if held, err := m.hold(c, user); held != want || m.held() != want || err != nil {
+			t.Errorf("%s: held %v, %v; want %v; %v", user, held, m.held(), want, err)
+		}
+	}
+	release := func(user string, still bool) {
+		t.Helper()
+		if err := m.release(c, user); err != nil {
+			t.Error(err)
+		}
+		if m.held() != still || (s.Int(t, "EXISTS", key) == 1) != still {
+			t.Errorf("after %s released it: held %v, want %v", user, m.held(), still)
+		}
+	}
+	hold(m, "pump", true)
+	hold(m, "cron", true)
+	hold(other, "pump", false)
+	release("pump", true)
+	release("pump", true)
+	hold(m, "cron", true)
+	release("cron", false)
+	if taken != 1 {
+		t.Errorf("told of it %d times, want once", taken)
+	}
+	hold(m, "pump", true)
+	s.Do(t, "SET", key, "ruby:1") // it ran out while we stood still
+	hold(m, "pump", false)
+	if err := m.release(c, "pump"); err != nil || s.Text(t, "GET", key) != "ruby:1" {
+		t.Errorf("Ruby's lock was touched: %v", err)
+	}
+}
