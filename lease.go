@@ -209,12 +209,12 @@ func (l *lease) beat() error {
 	var leases []resque.Lease
 	var at time.Time
 	err := l.line.do(ctx, func(c redis.Conn) error {
-		now, all, err := l.d.store.Renew(c, p.ID, leasePeriod)
+		renewed, err := l.d.store.Renew(c, p.ID, leasePeriod)
 		if err != nil {
 			return err
 		}
-		leases, at = all, now
-		l.sawTime(now)
+		leases, at = renewed.Leases, renewed.Due.Now
+		l.sawTime(at)
 		return nil
 	})
 	if err != nil {

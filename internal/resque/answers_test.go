@@ -126,7 +126,7 @@ func FuzzAnswers(f *testing.F) {
 			p.Owns("h.go:1-2:q")
 			return err
 		},
-		"renew":    func(c redis.Conn) error { _, _, err := s.Renew(c, "p", time.Second); return err },
+		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second); return err },
 		"resync":   func(c redis.Conn) error { _, _, err := s.Resync(c, "p"); return err },
 		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
 		"recover":  func(c redis.Conn) error { _, err := s.Recover(c, Process{ID: "p"}, 1, now, true); return err },

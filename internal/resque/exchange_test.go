@@ -280,7 +280,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("out of memory: %+v", out)
 	}
 	w.same("stats", [2]int{2, 1}, w.stats())
-	_, _, err := w.s.Renew(w.c, "p", lease)
+	_, err := w.s.Renew(w.c, "p", lease)
 	w.must(err)
 	_, _, err = w.s.Resync(w.c, "p")
 	w.must(err)

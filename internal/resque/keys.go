@@ -46,6 +46,9 @@ func (s Store) workerStat(n, id string) string { return s.ns + "stat:" + n + ":"
 func (s Store) failed() string                 { return s.ns + "failed" }
 func (s Store) failedQueues() string           { return s.ns + "failed_queues" }
 func (s Store) pauseAll() string               { return s.ns + "pause-all-workers" }
+func (s Store) delayed() string                { return s.ns + "delayed_queue_schedule" }
+func (s Store) bucket(second string) string    { return s.ns + "delayed:" + second }
+func (s Store) timestamps(item string) string  { return s.ns + "timestamps:" + item }
 
 // list is a failure list by its bare name: "failed", or "<queue>_failed".
 func (s Store) list(name string) string { return s.ns + name }
@@ -59,4 +62,5 @@ func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
 func (s Store) schedule() string         { return s.ns + "go:schedule" }
+func (s Store) precise() string          { return s.ns + "go:precise" }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

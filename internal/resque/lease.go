@@ -148,32 +148,37 @@ type Lease struct {
 	Value   string // opaque; "-1" is a process that was declared dead
 }
 
-// Renew renews a process's lease and returns Redis's time and everybody's
-// leases (the first thousand, those to run out first in front). It returns
-// ErrReaped or ErrGone when there is nothing to renew.
-func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (time.Time, []Lease, error) {
+// Renewed is what a process learns when it renews its lease.
+type Renewed struct {
+	Leases []Lease // everybody's: the first two thousand, those to run out first in front
+	Due    Due
+}
+
+// Renew renews a process's lease. It returns ErrReaped or ErrGone when there is
+// nothing to renew.
+func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (Renewed, error) {
 	var a call
 	a.key(s.processes())
 	a.key(s.process(process))
 	a.key(s.reaped(process))
+	s.dueKeys(&a)
 	a.arg(process, lease.Milliseconds())
 	r, err := redis.Strings(a.do(c, renewScript))
 	if err != nil {
-		return time.Time{}, nil, fmt.Errorf("renewing the lease of process %s: %w", process, err)
+		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
 	if err := firstStatus(r); err != nil {
-		return time.Time{}, nil, err
+		return Renewed{}, err
 	}
-	if len(r) < 3 || len(r)%2 == 0 {
-		return time.Time{}, nil, fmt.Errorf("renewing the lease of process %s: %w", process, errAnswer)
+	if len(r) < 3+dueKeys || (len(r)-dueKeys)%2 == 0 {
+		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, errAnswer)
 	}
-	sec, _ := strconv.ParseInt(r[1], 10, 64)
-	micro, _ := strconv.ParseInt(r[2], 10, 64)
-	leases := make([]Lease, 0, (len(r)-3)/2)
-	for pair := range slices.Chunk(r[3:], 2) {
+	due := parseDue(r[1:])
+	leases := make([]Lease, 0, len(r)/2)
+	for pair := range slices.Chunk(r[3+dueKeys:], 2) {
 		leases = append(leases, Lease{Process: pair[0], Value: pair[1]})
 	}
-	return time.Unix(sec, micro*1000), leases, nil
+	return Renewed{leases, due}, nil
 }
 
 // Resync reads back what a process holds after the answer to an exchange was

@@ -70,8 +70,9 @@ func TestRenew(t *testing.T) {
 	dead := w.enter("dead")
 	dead.die()
 	before := m.lease()
-	now, leases, err := w.s.Renew(w.c, "p", 2*lease)
+	renewed, err := w.s.Renew(w.c, "p", 2*lease)
 	w.must(err)
+	now, leases := renewed.Due.Now, renewed.Leases
 	if m.lease() <= before {
 		t.Errorf("the lease went from %s to %s", before, m.lease())
 	}
@@ -111,7 +112,7 @@ func TestRenewNothing(t *testing.T) {
 			m := w.enter("p")
 			tt.upset(w, m)
 			w.unchanged("the renewal", func() {
-				if _, _, err := w.s.Renew(w.c, "p", lease); !errors.Is(err, tt.want) {
+				if _, err := w.s.Renew(w.c, "p", lease); !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 			})

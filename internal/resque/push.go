@@ -3,6 +3,7 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
@@ -129,9 +130,8 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
-		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
-			plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
+	if err := b.fits(); err != nil {
+		return err
 	}
 	args := s.bulkArgs(b)
 	err := s.push(c, "EVALSHA", args, b)
@@ -151,6 +151,28 @@ func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
 	}
 	_, err := c.Do(command, args...)
 	return err
+}
+
+// fits says whether the jobs are few enough to be pushed as one.
+func (b *Bulk) fits() error {
+	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
+		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
+			plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
+	}
+	return nil
+}
+
+// all are the jobs in the order in which they were added: queue and payload.
+func (b *Bulk) all() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		start := 0
+		for _, j := range b.jobs {
+			if !yield(b.queues[j.queue].name, b.buf[start:j.end:j.end]) {
+				return
+			}
+			start = j.end
+		}
+	}
 }
 
 // to names where the jobs go.

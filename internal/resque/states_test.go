@@ -244,7 +244,7 @@ func (s *story) wakes(args []string) []string {
 }
 
 func (s *story) renew(id string) []string {
-	if _, _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second); err != nil {
+	if _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second); err != nil {
 		return []string{id + " was refused: " + err.Error()}
 	}
 	return nil

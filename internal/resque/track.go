@@ -17,6 +17,7 @@ const invalidations = "__redis__:invalidate"
 const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
+	DelayedChange = "\x00delayed" // a schedule of delayed jobs
 )
 
 // Track makes the server push a message on the connection wake whenever a key
@@ -73,7 +74,7 @@ func (s Store) Ping(wake redis.Conn) error {
 }
 
 // ReceiveChanges waits for the next message and returns the names of the queues
-// in it, PauseChanged and QueuesChanged, or all when everything may have changed.
+// in it, PauseChanged, QueuesChanged and DelayedChange, or all when everything may have changed.
 // An answer to a PING returns nothing. Silence for longer than the timeout is an
 // error.
 func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error) {
@@ -106,6 +107,8 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 			names = append(names, PauseChanged)
 		case key == s.queues():
 			names = append(names, QueuesChanged)
+		case key == s.schedule() || key == s.delayed() || key == s.precise():
+			names = append(names, DelayedChange)
 		}
 	}
 	return names, false, nil

@@ -118,7 +118,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			return s.Enter(w.c, someProcess("new"), lease, noon)
 		}},
 		"renew": {[]string{s.processes(), s.process("p"), s.reaped("p")}, func(w *wire) error {
-			_, _, err := s.Renew(w.c, "p", lease)
+			_, err := s.Renew(w.c, "p", lease)
 			return err
 		}},
 		"resync": {[]string{s.inflight("p"), s.process("p"), s.reaped("p")}, func(w *wire) error {

@@ -1,8 +1,9 @@
 -- Renews a process's lease and shows it everybody's.
 --
--- KEYS  1 processes   2 process record   3 tombstone
+-- KEYS  1 processes   2 process record   3 tombstone   then the schedules of delayed jobs
 -- ARGV  process, lease in ms
--- Returns {'ok', seconds, microseconds, process, lease, process, lease, …} or {'reaped'|'gone'}.
+-- Returns {'ok', seconds, microseconds, score of the first member of each schedule or ''…,
+--       process, lease, process, lease, …} or {'reaped'|'gone'}.
 --
 -- XX: a lease that somebody removed is not put back by its renewal. The HDEL is a first
 -- write that Redis allows when out of memory, so that leases live on there.
@@ -13,5 +14,7 @@ end
 redis.call('HDEL', KEYS[2], '')
 local time = redis.call('TIME')
 redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]), ARGV[1])
-local leases = redis.call('ZRANGE', KEYS[1], 0, 1999, 'WITHSCORES')
-return {'ok', time[1], time[2], unpack(leases)}
+local reply = {'ok', time[1], time[2]}
+for key = 4, #KEYS do reply[key] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
+for _, lease in ipairs(redis.call('ZRANGE', KEYS[1], 0, 1999, 'WITHSCORES')) do reply[#reply + 1] = lease end
+return reply

@@ -1,0 +1,173 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// There are two schedules of delayed jobs. Plain ones wait as resque-scheduler has
+// them: a list for each second, the set of these seconds, and for each job the set
+// of seconds it is delayed to, so that Ruby's tools find it. Where such a job is due
+// within a second, a hint in a key of ours says when. Jobs that are told more than
+// class and arguments wait in a schedule of our own, which Ruby never touches: his
+// scheduler would drop what they are told.
+
+var delayHash, delayText any = script("delay").Hash(), scriptText("delay")
+
+// Limits of the hints: finding an item in a list costs Redis a look at each, and a
+// hint holds the item once more.
+const (
+	hintItemBytes = 16 << 10
+	hintListItems = 1000
+)
+
+// A stamp is a time as the schedules have it. Nothing is ever due before its time.
+type stamp struct{ ms int64 }
+
+// stampOf rounds up to a millisecond.
+func stampOf(t time.Time) stamp {
+	return stamp{t.Unix()*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
+}
+
+// second is the second whose list holds the job, rounded up: Ruby's scheduler knows
+// no smaller unit.
+func (s stamp) second() string { return strconv.FormatInt((s.ms+999)/1000, 10) }
+
+// hint is the millisecond, or "" for a whole second.
+func (s stamp) hint() string {
+	if s.ms%1000 == 0 {
+		return ""
+	}
+	return strconv.FormatInt(s.ms, 10)
+}
+
+// Delay delays jobs to a time, as resque-scheduler does: all of them or, with an error,
+// none. Only when the connection broke is it unknown which. The items name their queue.
+func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	if err := b.fits(); err != nil {
+		return err
+	}
+	when := stampOf(at)
+	second := when.second()
+	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.delayed(), s.bucket(second), s.precise())
+	for queue, payload := range b.all() {
+		args = append(args, s.timestamps(string(b.item(queue, payload))))
+	}
+	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.hint(), hintItemBytes, hintListItems)
+	err := s.push(c, "EVALSHA", args, b)
+	if err != nil && isNoScript(err) {
+		args[0] = delayText
+		err = s.push(c, "EVAL", args, b)
+	}
+	return delayError(err, b)
+}
+
+// Schedule puts jobs into our own schedule: all of them or, with an error, none. Each
+// payload needs an id: two members that are equal are one job.
+func (s Store) Schedule(c redis.Conn, b *Bulk, at time.Time) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	if err := b.fits(); err != nil {
+		return err
+	}
+	when := stampOf(at)
+	args := append(make([]any, 0, 1+2*len(b.jobs)), s.schedule())
+	for queue, payload := range b.all() {
+		args = append(args, when.ms, recordPrefix(queue)+string(payload))
+	}
+	return delayError(s.push(c, "ZADD", args, b), b)
+}
+
+func delayError(err error, b *Bulk) error {
+	if err != nil && !errors.Is(err, ErrFewReplicas) {
+		return fmt.Errorf("delaying %s for %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
+	}
+	return err
+}
+
+// item is a job as resque-scheduler's lists have it: its queue comes last.
+func (b *Bulk) item(queue string, payload []byte) []byte {
+	item := append(make([]byte, 0, len(payload)+len(queue)+16), payload[:len(payload)-1]...)
+	item = append(item, `,"queue":`...)
+	return append(appendString(item, queue, b.Style, replacement), '}')
+}
+
+// Due is Redis's time, and how long it is until the first job of each schedule is due;
+// Never if there is none.
+type Due struct {
+	Now     time.Time
+	Own     time.Duration // our own schedule
+	Seconds time.Duration // resque-scheduler's
+	Hints   time.Duration // jobs of it that are due within a second
+}
+
+// Never is later than any job is due.
+const Never time.Duration = 1<<63 - 1
+
+// Sooner returns the least of the three.
+func (d Due) Sooner() time.Duration { return min(d.Own, d.Seconds, d.Hints) }
+
+var dueScript = script("due")
+
+const dueKeys = 3
+
+func (s Store) dueKeys(a *call) {
+	a.key(s.schedule())
+	a.key(s.delayed())
+	a.key(s.precise())
+}
+
+// Due asks when the first jobs are due. With arm, on a connection that tracks keys,
+// Redis tells when that may have changed.
+func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
+	b := batch{c: c}
+	if arm {
+		b.send("CLIENT", "CACHING", "YES")
+	}
+	var a call
+	s.dueKeys(&a)
+	b.eval(dueScript, a)
+	replies, err := b.receive()
+	if err != nil {
+		return Due{}, err
+	}
+	var r []string
+	for _, reply := range replies { // the last one counts
+		if reply, err = answer(reply); err == nil {
+			r, _ = redis.Strings(reply, nil)
+		}
+	}
+	if err == nil && len(r) != 2+dueKeys {
+		err = errAnswer
+	}
+	if err != nil {
+		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", explain(err))
+	}
+	return parseDue(r), nil
+}
+
+// parseDue reads the time and the first scores of the schedules.
+func parseDue(r []string) Due {
+	sec, _ := strconv.ParseInt(r[0], 10, 64)
+	micro, _ := strconv.ParseInt(r[1], 10, 64)
+	now := time.Unix(sec, micro*1000)
+	until := func(score string, unit float64) time.Duration {
+		at, err := strconv.ParseFloat(score, 64)
+		// Whole milliseconds, rounded up: who wakes then finds the job due.
+		wait := math.Ceil(at*unit - float64(now.UnixMicro())/1000)
+		if err != nil || math.IsNaN(wait) || wait > float64(Never/time.Millisecond) {
+			return Never
+		}
+		return time.Duration(max(wait, -1e12)) * time.Millisecond
+	}
+	return Due{Now: now, Own: until(r[2], 1), Seconds: until(r[3], 1000), Hints: until(r[4], 1)}
+}

@@ -1,0 +1,267 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	pumpScript       = script("pump")
+	bucketScript     = script("bucket")
+	undelayScript    = script("undelay")
+	unscheduleScript = script("unschedule")
+)
+
+// Limits of one step of a Pump. A larger one is no faster, and keeps every other
+// client of Redis waiting for longer.
+const (
+	pumpJobs    = 500
+	pumpBytes   = 4 << 20
+	pumpSeconds = 100
+	pumpQueues  = 500
+)
+
+// putOff is how long a job waits that is due but whose queue, or whose list in the
+// schedule, Redis refuses to touch: somebody has to repair that key.
+const putOff = time.Minute
+
+// Pump moves jobs that are due from the schedules to their queues. Any number of them
+// may work on the same schedules: each job is moved once, as one with its removal. It
+// is for one goroutine.
+type Pump struct {
+	Store
+	By         string // who it is, for failure records
+	MultiQueue bool   // file failures as Resque's redis_multi_queue backend does
+
+	queues []string // known to have had jobs of our schedule
+	room   int      // how many jobs of resque-scheduler's to read at once
+}
+
+// Moved is what one step of a Pump did.
+type Moved struct {
+	Jobs   int
+	Failed []error // jobs that no worker could run, and so are in the failures now
+	Broken []KeyError
+	More   bool // more may be due: step again
+	Lost   bool // somebody else has the schedulers' lock
+}
+
+func (m *Moved) broken(reply any) {
+	texts, _ := redis.Strings(reply, nil)
+	for i := 0; i+1 < len(texts); i += 2 {
+		m.Broken = append(m.Broken, KeyError{Key: texts[i], Reason: texts[i+1]})
+	}
+}
+
+// Own moves jobs of our own schedule. The script parses no JSON and is told the
+// queues' keys; it answers with the names of those it would have needed.
+func (p *Pump) Own(c redis.Conn) (Moved, error) {
+	var a call
+	a.key(p.schedule())
+	a.key(p.Store.queues())
+	a.arg(pumpJobs, pumpBytes, putOff.Milliseconds())
+	for _, name := range p.queues {
+		a.key(p.queue(name))
+		a.arg(name)
+	}
+	r, err := redis.Values(a.do(c, pumpScript))
+	if err == nil && len(r) != 5 {
+		err = errAnswer
+	}
+	if err != nil {
+		return Moved{}, fmt.Errorf("moving delayed jobs to their queues: %w", explain(err))
+	}
+	var m Moved
+	m.Jobs, _ = redis.Int(r[0], nil)
+	m.More, _ = redis.Bool(r[1], nil)
+	m.broken(r[3])
+	wanted, _ := redis.Strings(r[2], nil)
+	slices.Sort(wanted)
+	if wanted = slices.Compact(wanted); len(p.queues)+len(wanted) > pumpQueues {
+		p.queues = nil
+	}
+	p.queues = append(p.queues, wanted...)
+	if nameless, _ := redis.Bool(r[4], nil); nameless {
+		err = p.setAside(c, &m)
+	}
+	return m, err
+}
+
+// setAside files the first member of our schedule, which does not name its queue, as a
+// failure. Somebody else wrote it.
+func (p *Pump) setAside(c redis.Conn, m *Moved) error {
+	first, err := redis.ByteSlices(c.Do("ZRANGE", p.schedule(), 0, 0))
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	if queue, _, ok := parseRecord(first[0]); ok && queue != "" {
+		return nil // another pump was here
+	}
+	why := fmt.Errorf("a delayed job names no queue: %s", excerpt(first[0]))
+	u := unscheduling{Store: p.Store}
+	u.start()
+	u.toFailures(first[0], failedWithoutQueue, p.failure(failedWithoutQueue, first[0], why), p.MultiQueue)
+	found, broken, err := u.do(c)
+	m.Broken = append(m.Broken, broken...)
+	if found > 0 {
+		m.Failed = append(m.Failed, why)
+	}
+	return err
+}
+
+// failedWithoutQueue is the queue that a failure record names of a job that names none.
+// With no name at all, Ruby's "retry all" would stop at it.
+const failedWithoutQueue = "delayed"
+
+func (p *Pump) failure(queue string, item []byte, why error) []byte {
+	return Failure{
+		FailedAt: FailedAt(time.Now()), Payload: InvalidPayload(item), Exception: "Resque::InvalidDelayedJob",
+		Error: why.Error(), Worker: p.By, Queue: queue,
+	}.Encode()
+}
+
+// Seconds moves jobs of the seconds that resque-scheduler knows and that are over now,
+// provided the lock is held. Each second is done before the next begins.
+func (p *Pump) Seconds(c redis.Conn, lock MasterLock, now time.Time) (Moved, error) {
+	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.delayed(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
+	if err != nil || len(seconds) == 0 {
+		return Moved{}, err
+	}
+	more := len(seconds) == pumpSeconds
+	sizes := batch{c: c}
+	for _, second := range seconds {
+		sizes.send("LLEN", p.bucket(second))
+	}
+	replies, err := sizes.receive()
+	if err != nil {
+		return Moved{}, err
+	}
+	lists, room := batch{c: c}, max(p.room, 8)
+	for i, second := range seconds {
+		size, _ := redis.Int(answer(replies[i])) // of another type: the script sees to it
+		lists.send("LRANGE", p.bucket(second), 0, min(max(size, 1), room)-1)
+		if room -= size; room <= 0 {
+			seconds, more = seconds[:i+1], true // what follows is for after this second
+			break
+		}
+	}
+	if replies, err = lists.receive(); err != nil {
+		return Moved{}, err
+	}
+	moves, bytes := make([]seconded, len(seconds)), 0
+	scripts := batch{c: c}
+	for i, second := range seconds {
+		items, _ := redis.ByteSlices(answer(replies[i]))
+		moves[i] = p.move(lock, now, second, items)
+		scripts.eval(bucketScript, moves[i].call)
+		bytes += moves[i].bytes
+	}
+	// As many the next time as Redis can be asked to read at once.
+	if p.room = min(4*max(p.room, 8), pumpJobs); bytes > pumpBytes {
+		p.room = 1
+	}
+	if replies, err = scripts.receive(); err != nil {
+		return Moved{}, err
+	}
+	m := Moved{More: more}
+	for i, reply := range replies {
+		r, refused := redis.Values(answer(reply))
+		if refused == nil && len(r) != 3 {
+			refused = errAnswer
+		}
+		if refused != nil {
+			err = fmt.Errorf("moving jobs of resque-scheduler to their queues: %w", explain(refused))
+			continue
+		}
+		n, _ := redis.Int(r[0], nil)
+		lost, _ := redis.Bool(r[1], nil)
+		m.Jobs += n
+		m.Lost = m.Lost || lost
+		m.broken(r[2])
+		for at, why := range moves[i].failed {
+			if at < n {
+				m.Failed = append(m.Failed, why)
+			}
+		}
+	}
+	return m, err
+}
+
+// seconded is what becomes of the first jobs of a second.
+type seconded struct {
+	call
+	bytes  int
+	failed map[int]error // those that no worker could run
+}
+
+func (p *Pump) move(lock MasterLock, now time.Time, second string, items [][]byte) seconded {
+	a := seconded{failed: make(map[int]error)}
+	later := strconv.FormatInt(now.Add(putOff).Unix(), 10)
+	a.key(p.delayed())
+	a.key(p.bucket(second))
+	a.key(lock.keys[0])
+	a.key(p.Store.queues())
+	a.key(p.failedQueues())
+	a.key(p.bucket(later))
+	a.arg(lock.Holder, second, later, len(p.timestamps("")))
+	keys := make(map[string]int)
+	key := func(name string) int {
+		if keys[name] == 0 {
+			keys[name] = a.key(name)
+		}
+		return keys[name]
+	}
+	for i, item := range items {
+		a.bytes += len(item)
+		stamps := a.key(p.timestamps(string(item)))
+		queue, payload, err := readItem(item)
+		if err == nil {
+			a.arg(stamps, key(p.queue(queue)), 4, queue, payload)
+			continue
+		}
+		if queue == "" {
+			queue = failedWithoutQueue
+		}
+		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, excerpt(item))
+		list, name := p.failureList(queue, p.MultiQueue)
+		a.arg(stamps, key(list), 5, name, p.failure(queue, item, a.failed[i]))
+	}
+	return a
+}
+
+// Hints moves jobs of resque-scheduler's seconds at their milliseconds, provided the
+// lock is held.
+func (p *Pump) Hints(c redis.Conn, lock MasterLock, now time.Time) (Moved, error) {
+	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.precise(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
+	if err != nil {
+		return Moved{}, fmt.Errorf("reading which delayed jobs are due: %w", explain(err))
+	}
+	u := undelaying{Store: p.Store}
+	u.start(&lock)
+	for _, hint := range hints {
+		at, item, ok := parseHint(hint)
+		queue, payload, err := readItem([]byte(item))
+		if !ok || err != nil { // not written by us; the job is moved with its second
+			if _, err := c.Do("ZREM", p.precise(), hint); err != nil {
+				return Moved{}, err
+			}
+			continue
+		}
+		u.add(at.second(), item, hint)
+		u.toQueue(queue, payload)
+	}
+	m := Moved{More: len(hints) == pumpJobs}
+	m.Jobs, m.Broken, err = u.do(c)
+	return m, err
+}
+
+// DropHints removes the hints that are of no use any more, because the second they lie
+// in is over: whoever moves that second moves the job.
+func (p *Pump) DropHints(c redis.Conn, now time.Time) error {
+	_, err := c.Do("ZREMRANGEBYSCORE", p.precise(), "-inf", now.Unix()*1000)
+	return err
+}

@@ -1,0 +1,495 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// far is a whole second no test will see.
+var far = time.Unix(1_900_000_000, 0)
+
+func delayedBulk(queue, class string, args ...any) *Bulk {
+	b := new(Bulk)
+	if err := b.Add(queue, class, args); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func (w *wire) delay(at time.Time, queue string, args ...any) {
+	w.t.Helper()
+	w.must(w.s.Delay(w.c, delayedBulk(queue, "Echo", args...), at))
+}
+
+// lock is the schedulers' lock, held.
+func (w *wire) lock() MasterLock {
+	w.t.Helper()
+	l := w.s.MasterLock("me", "", false)
+	if held, by, err := w.s.HoldMasterLock(w.c, l); !held || err != nil {
+		w.t.Fatalf("the lock is %q's, %v", by, err)
+	}
+	return l
+}
+
+// pumpAll steps until nothing more is due.
+func (w *wire) pumpAll(p *Pump, lock MasterLock) (total Moved) {
+	w.t.Helper()
+	for range 1000 {
+		due, err := w.s.Due(w.c, false)
+		w.must(err)
+		var m Moved
+		switch {
+		case due.Own <= 0:
+			m, err = p.Own(w.c)
+		case due.Hints <= 0:
+			m, err = p.Hints(w.c, lock, due.Now)
+		case due.Seconds <= 0:
+			m, err = p.Seconds(w.c, lock, due.Now)
+		default:
+			return total
+		}
+		w.must(err)
+		total.Jobs += m.Jobs
+		total.Failed = append(total.Failed, m.Failed...)
+		total.Broken = append(total.Broken, m.Broken...)
+		if m.Lost {
+			total.Lost = true
+			return total
+		}
+	}
+	w.t.Fatal("a thousand steps, and still something is due")
+	return total
+}
+
+// What we write is what Ruby wrote when it did the same.
+func TestGoldenDelay(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	r := redistest.Golden(t, "schedule")
+	snapshot := func(name string) {
+		t.Helper()
+		w.same(name, redistest.Values(r.Snapshots[name]), w.server.Dump(t, ""))
+	}
+	w.delay(far, "low", 1, "x")
+	w.delay(far, "low", 2)
+	w.delay(far.Add(time.Minute), "other", 3)
+	snapshot("scheduled")
+	jobs, err := w.s.DelayedLike(w.c, delayedBulk("low", "Echo", 2))
+	w.must(err)
+	n, err := w.s.RemoveDelayed(w.c, jobs)
+	w.must(err)
+	w.same("removed", 1, n)
+	snapshot("removed_2")
+	w.delay(far.Add(2*time.Minute), "low", 1, "x")
+	snapshot("same_job_two_times")
+	w.same("at the end", redistest.Values(r.KeysAfter), w.server.Dump(t, ""))
+}
+
+// What the pump leaves is what Ruby's scheduler left.
+func TestGoldenPump(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	r := redistest.Golden(t, "schedule_pump")
+	due := r.Snapshots["due"]
+	for _, k := range due {
+		switch v := k.Value.(type) {
+		case []string:
+			for _, e := range v {
+				w.do(map[string]string{"list": "RPUSH", "set": "SADD"}[k.Type], k.Key, e)
+			}
+		case map[string]float64:
+			for member, score := range v {
+				w.do("ZADD", k.Key, int64(score), member)
+			}
+		}
+	}
+	w.same("as recorded", redistest.Values(due), w.server.Dump(t, ""))
+	// The recording's time is over or not; it must be.
+	w.do("ZADD", w.s.delayed(), "XX", 1, "1795228884")
+	p := &Pump{Store: w.s}
+	lock := w.lock()
+	w.same("moved", Moved{Jobs: 2}, w.pumpAll(p, lock))
+	got := w.server.Dump(t, "")
+	got[lock.keys[0]] = "localhost:1428"
+	w.same("at the end", redistest.Values(r.KeysAfter), got)
+}
+
+func TestDelayRoundsUp(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		at           time.Time
+		second, hint string
+	}{
+		{far, "1900000000", ""},
+		{far.Add(time.Nanosecond), "1900000001", "1900000000001"},
+		{far.Add(250 * time.Millisecond), "1900000001", "1900000000250"},
+		{far.Add(999*time.Millisecond + 1), "1900000001", ""},
+		{far.Add(time.Second), "1900000001", ""},
+	} {
+		s := stampOf(tt.at)
+		if s.second() != tt.second || s.hint() != tt.hint {
+			t.Errorf("%v: second %s, hint %q; want %s, %q", tt.at, s.second(), s.hint(), tt.second, tt.hint)
+		}
+	}
+}
+
+// A job that is due within a second stands in Ruby's keys under the next whole one, so
+// that Ruby never starts it early, and we move it at its millisecond.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	now, err := w.s.Now(w.c)
+	w.must(err)
+	past := now.Truncate(time.Second).Add(-10 * time.Millisecond)
+	soon := now.Truncate(time.Second).Add(time.Hour + 500*time.Millisecond)
+	w.delay(past.Add(time.Hour), "low", "not due")
+	w.delay(soon, "low", "twice")
+	w.delay(soon, "low", "twice")
+	w.same("hints", 3, w.server.Int(t, "ZCARD", w.s.precise()))
+
+	// As if an hour had passed, but for the seconds.
+	for _, hint := range w.server.List(t, "ZRANGE", w.s.precise(), 0, -1) {
+		if strings.Contains(hint, "twice") {
+			w.do("ZADD", w.s.precise(), 1, hint)
+		}
+	}
+	p, lock := &Pump{Store: w.s}, w.lock()
+	w.same("moved", Moved{Jobs: 2}, w.pumpAll(p, lock))
+	w.same("queue", []string{`{"class":"Echo","args":["twice"]}`, `{"class":"Echo","args":["twice"]}`}, w.queue("low"))
+	second := stampOf(past.Add(time.Hour)).second()
+	w.same("what is left", []string{second}, w.server.List(t, "ZRANGE", w.s.delayed(), 0, -1))
+	w.same("hints left", 1, w.server.Int(t, "ZCARD", w.s.precise()))
+	w.same("keys", 0, w.server.Int(t, "EXISTS", w.s.timestamps(`{"class":"Echo","args":["twice"],"queue":"low"}`)))
+
+	// A hint to what Ruby took away is dropped, and nothing is moved.
+	hint := w.server.List(t, "ZRANGE", w.s.precise(), 0, -1)[0]
+	w.do("DEL", w.s.bucket(second))
+	w.do("ZADD", w.s.precise(), 1, hint)
+	w.same("moved", Moved{}, w.pumpAll(p, lock))
+	w.same("hints left", 0, w.server.Int(t, "EXISTS", w.s.precise()))
+	w.same("queue", 2, len(w.queue("low")))
+}
+
+// Hints cost a look at each job of the list, and a copy of the job.
+func TestHintsAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	var b Bulk
+	for i := range hintListItems + 10 {
+		w.must(b.Add("low", "Echo", []any{i}))
+	}
+	w.must(b.Add("low", "Echo", []any{strings.Repeat("x", hintItemBytes)}))
+	w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
+	w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", strings.Repeat("x", hintItemBytes)), far.Add(-time.Millisecond)))
+	w.same("hints", hintListItems, w.server.Int(t, "ZCARD", w.s.precise()))
+	w.same("jobs", hintListItems+11, w.server.Int(t, "LLEN", w.s.bucket("1900000001")))
+}
+
+// A cancelled job's hint must not start the same job early that is delayed to another
+// millisecond of that second.
+func TestHintsGoWithTheirJob(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.delay(far.Add(100*time.Millisecond), "low", 1)
+	w.delay(far.Add(150*time.Millisecond), "low", 2)
+	jobs, err := w.s.DelayedLike(w.c, delayedBulk("low", "Echo", 1))
+	w.must(err)
+	n, err := w.s.Redelay(w.c, jobs, far.Add(700*time.Millisecond))
+	w.must(err)
+	w.same("delayed again", 1, n)
+	w.same("hints", []string{`1900000000150 2 {"class":"Echo","args":[2],"queue":"low"}`, `1900000000700 2 {"class":"Echo","args":[1],"queue":"low"}`},
+		w.server.List(t, "ZRANGE", w.s.precise(), 0, -1))
+	jobs, err = w.s.DelayedPage(w.c, far, 0, 10)
+	w.must(err)
+	n, err = w.s.RemoveDelayed(w.c, jobs)
+	w.must(err)
+	w.same("removed", 2, n)
+	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
+}
+
+func TestPumpOwn(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	var want [3][]string
+	for i := range 3 * pumpJobs {
+		queue := fmt.Sprintf("q%d", i%3)
+		payload := fmt.Sprintf(`{"class":"Echo","args":[%d],"id":"%d"}`, i, i)
+		w.do("ZADD", w.s.schedule(), 1_000_000+i, recordPrefix(queue)+payload)
+		want[i%3] = append(want[i%3], payload)
+	}
+	w.must(w.s.Schedule(w.c, delayedBulk("q0", "Echo", "later"), far))
+	p := &Pump{Store: w.s}
+	if m := w.pumpAll(p, MasterLock{}); m.Jobs != 3*pumpJobs {
+		t.Errorf("moved %+v", m)
+	}
+	for i := range want {
+		w.same("queue in order", want[i], w.queue(fmt.Sprintf("q%d", i)))
+	}
+	names, err := w.s.Queues(w.c)
+	w.must(err)
+	w.same("queues", []string{"q0", "q1", "q2"}, names)
+	w.same("left", []string{`2:q0{"class":"Echo","args":["later"]}`}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1))
+}
+
+// More queues than one step may name are served all the same.
+func TestPumpOwnManyQueues(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	const n = 3 * pumpQueues
+	for i := range n {
+		w.do("ZADD", w.s.schedule(), i, recordPrefix(fmt.Sprint("q", i))+"job")
+	}
+	if m := w.pumpAll(&Pump{Store: w.s}, MasterLock{}); m.Jobs != n {
+		t.Errorf("moved %+v", m)
+	}
+	w.same("queues", n, w.server.Int(t, "SCARD", w.s.queues()))
+}
+
+// What names no queue is a failure, and those behind it go on.
+func TestPumpOwnSetsAside(t *testing.T) {
+	t.Parallel()
+	for _, member := range []string{"", "junk", "0:{}", "9:low{}", "x:low{}", "99999999999999999999:low", "-1:low", "\xff"} {
+		w := newWire(t)
+		w.do("ZADD", w.s.schedule(), 1, recordPrefix("low")+"a", 2, member, 3, recordPrefix("low")+"b")
+		m := w.pumpAll(&Pump{Store: w.s, By: "h:1:q"}, MasterLock{})
+		if m.Jobs != 2 || len(m.Failed) != 1 {
+			t.Errorf("%q: %+v", member, m)
+		}
+		w.same("queue", []string{"a", "b"}, w.queue("low"))
+		failures, err := w.s.Failures(w.c, []string{FailedList}, 0, -1)
+		w.must(err)
+		if len(failures) != 1 || failures[0].Failure.Queue == "" || failures[0].Failure.Worker != "h:1:q" || string(failures[0].Failure.Payload) != string(InvalidPayload([]byte(member))) {
+			t.Errorf("%q: failures %+v", member, failures)
+		}
+		w.same("schedule", 0, w.server.Int(t, "EXISTS", w.s.schedule()))
+	}
+}
+
+// Items of whoever wrote them: what is known of each, and what goes into its queue.
+func TestReadItem(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ item, queue, payload, err string }{
+		{`{"class":"J","args":[1,"x"],"queue":"q"}`, "q", `{"class":"J","args":[1,"x"]}`, ""},
+		{`{"class":"J","queue":"q","args":[1]}`, "q", `{"class":"J","args":[1]}`, ""}, // node-resque
+		{`{"args":[1],"class":"J","queue":"q"}`, "q", `{"class":"J","args":[1]}`, ""},
+		{` { "class" : "J" , "args" : [ 1.50 ] , "queue" : "q" } `, "q", `{"class":"J","args":[ 1.50 ]}`, ""},
+		{`{"class":"J","args":[1e2,"\u003c"],"queue":"q","id":7,"trace":{"a":[]}}`, "q", `{"class":"J","args":[1e2,"\u003c"],"id":7,"trace":{"a":[]}}`, ""},
+		{`{"custom_job_class":"X","class":"J","queue":"q"}`, "q", `{"class":"J","args":[],"custom_job_class":"X"}`, ""},
+		{`{"class":"J","args":{"a":1},"queue":"q"}`, "q", `{"class":"J","args":[{"a":1}]}`, ""},
+		{`{"class":"J","args":3,"queue":"q"}`, "q", `{"class":"J","args":[3]}`, ""},
+		{`{"class":"J","args":null,"queue":"q"}`, "q", `{"class":"J","args":[]}`, ""},
+		{`{"class":"J","args":[],"queue":"a","queue":"b"}`, "b", `{"class":"J","args":[]}`, ""},
+		{`{"class":"J","args":[],"queue":"\u0071"}`, "q", `{"class":"J","args":[]}`, ""},
+		{`{"class":"J","args":[]}`, "", "", "no queue"},
+		{`{"class":"J","args":[],"queue":""}`, "", "", "no queue"},
+		{`{"class":"J","args":[],"queue":7}`, "", "", "no queue"},
+		{`{"args":[],"queue":"q"}`, "q", "", "no class"},
+		{`{"class":null,"queue":"q"}`, "q", "", "no class"},
+		{`{"class":"","queue":"q"}`, "q", "", "no class"},
+		{`{}`, "", "", "no class"},
+		{`[]`, "", "", "not an object"},
+		{``, "", "", "empty"},
+		{`{"class":"J"`, "", "", "not JSON"},
+		{`{"class":"J","queue":"q"} x`, "", "", "not JSON"},
+		{"{\"class\":\"\xff\",\"queue\":\"q\"}", "", "", "not UTF-8"},
+	} {
+		queue, payload, err := readItem([]byte(tt.item))
+		if queue != tt.queue || string(payload) != tt.payload || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %q, %s, %v", tt.item, queue, payload, err)
+		}
+	}
+}
+
+// A second of a thousand jobs is moved in order, and those that no worker could run are
+// failures; then the second is gone. So is one that a cancel has left empty.
+func TestPumpSeconds(t *testing.T) {
+	t.Parallel()
+	for _, multi := range []bool{false, true} {
+		w := newWire(t)
+		now := time.Now().Truncate(time.Second)
+		second := fmt.Sprint(now.Unix() - 2)
+		var want []string
+		for i := range 1000 {
+			item := fmt.Sprintf(`{"class":"Echo","args":[%d],"queue":"low"}`, i)
+			switch i {
+			case 100:
+				item = `{"class":"Echo"`
+			case 200:
+				item = `{"class":"Echo","args":[]}`
+			case 300:
+				item = `{"args":[],"queue":"high"}`
+			default:
+				want = append(want, fmt.Sprintf(`{"class":"Echo","args":[%d]}`, i))
+			}
+			w.do("RPUSH", w.s.bucket(second), item)
+			w.do("SADD", w.s.timestamps(item), "delayed:"+second)
+		}
+		w.do("ZADD", w.s.delayed(), second, second, now.Unix()-5, now.Unix()-5)
+		w.do("HSET", w.s.bucket("last_enqueued_at"), "nightly", "2026-11-21 02:41:27 +0000")
+		w.delay(time.Unix(now.Unix()-1, 0), "low", "next")
+		want = append(want, `{"class":"Echo","args":["next"]}`)
+
+		lock := w.lock()
+		m := w.pumpAll(&Pump{Store: w.s, By: "h:1:q", MultiQueue: multi}, lock)
+		if m.Jobs != 1001 || len(m.Failed) != 3 || len(m.Broken) > 0 {
+			t.Errorf("moved %+v", m)
+		}
+		w.same("queue", want, w.queue("low"))
+		left := w.server.Keys(t)
+		wanted := []string{lock.keys[0], w.s.queue("low"), w.s.queues(), w.s.bucket("last_enqueued_at")}
+		if multi {
+			wanted = append(wanted, w.s.failedQueues(), w.s.list("high_failed"), w.s.list("delayed_failed"))
+			w.same("of high", 1, w.server.Int(t, "LLEN", w.s.list("high_failed")))
+			w.same("of none", 2, w.server.Int(t, "LLEN", w.s.list("delayed_failed")))
+		} else {
+			wanted = append(wanted, w.s.failed())
+			failures, err := w.s.Failures(w.c, []string{FailedList}, 0, -1)
+			w.must(err)
+			for i, item := range []string{`{"class":"Echo"`, `{"class":"Echo","args":[]}`, `{"args":[],"queue":"high"}`} {
+				w.same("failure", string(InvalidPayload([]byte(item))), string(failures[i].Failure.Payload))
+			}
+		}
+		slices.Sort(wanted)
+		slices.Sort(left)
+		w.same("keys", wanted, left)
+	}
+}
+
+// While somebody else has the lock nothing of Ruby's is touched.
+func TestPumpRespectsTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.delay(time.Unix(1, 0), "low", 1)
+	w.delay(time.UnixMilli(1500), "low", 2)
+	lock := w.lock()
+	w.do("SET", lock.keys[0], "ruby:1")
+	p := &Pump{Store: w.s}
+	now := time.Now()
+	w.unchanged("pumping without the lock", func() {
+		if m, err := p.Seconds(w.c, lock, now); !m.Lost || m.Jobs > 0 || err != nil {
+			t.Errorf("%+v, %v", m, err)
+		}
+	})
+	if m, err := p.Hints(w.c, lock, now); m.Jobs > 0 || err != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+	w.same("queue", []string{}, w.queue("low"))
+	w.same("hints", 1, w.server.Int(t, "ZCARD", w.s.precise()))
+	w.must(p.DropHints(w.c, now))
+	w.same("hints of the past", 0, w.server.Int(t, "EXISTS", w.s.precise()))
+}
+
+// A queue of the wrong type keeps its own jobs waiting, and no others.
+func TestPumpWrongType(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	now := time.Now()
+	past := time.Unix(now.Unix()-5, 0)
+	for i := range 3 {
+		for _, queue := range []string{"bad", "low"} {
+			w.delay(past, queue, i)
+			w.do("ZADD", w.s.schedule(), i, recordPrefix(queue)+fmt.Sprint(i))
+		}
+	}
+	w.do("ZADD", w.s.delayed(), past.Unix()-1, "list")
+	w.do("SET", w.s.bucket("list"), "no list")
+	w.do("SET", w.s.queue("bad"), "no list")
+	p, lock := &Pump{Store: w.s}, w.lock()
+	m := w.pumpAll(p, lock)
+	if len(m.Broken) < 3 || len(m.Failed) > 0 {
+		t.Errorf("%+v", m)
+	}
+	w.same("the other queue", 6, len(w.queue("low")))
+	if _, _, err := w.s.DelayedCount(w.c); err == nil {
+		t.Error("a list of the wrong type was counted")
+	}
+	w.do("DEL", w.s.bucket("list"), w.s.queue("bad"))
+	due, err := w.s.Due(w.c, false)
+	w.must(err)
+	if due.Own < putOff/2 || due.Seconds < putOff/2 || due.Own > putOff || due.Seconds > putOff {
+		t.Errorf("tried again after %+v", due)
+	}
+	own, plain, err := w.s.DelayedCount(w.c)
+	if own != 3 || plain != 3 || err != nil {
+		t.Errorf("%d and %d wait, %v", own, plain, err)
+	}
+	// They are in Ruby's keys as any others are.
+	jobs, err := w.s.DelayedLike(w.c, delayedBulk("bad", "Echo", 1))
+	if len(jobs) != 1 || err != nil {
+		t.Errorf("found %+v, %v", jobs, err)
+	}
+}
+
+// Jobs that are due are moved when Redis takes no more, which is what it needs.
+func TestPumpOutOfMemory(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.delay(time.Unix(1, 0), "low", 1)
+	w.delay(time.UnixMilli(1), "low", 2)
+	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 3), time.UnixMilli(1)))
+	w.do("CONFIG", "SET", "maxmemory", "1")
+	if err := w.s.Delay(w.c, delayedBulk("low", "Echo", 4), far); err == nil || !strings.Contains(err.Error(), "out of memory") {
+		t.Errorf("delaying: %v", err)
+	}
+	if m := w.pumpAll(&Pump{Store: w.s}, w.lock()); m.Jobs != 3 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Two pumps that look at the same time move each job once.
+func TestTwoPumps(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	a, b, lock := &Pump{Store: w.s}, &Pump{Store: w.s}, w.lock()
+	past := time.Unix(time.Now().Unix()-5, 0)
+	var want []string
+	for i := range 20 {
+		w.delay(past, "low", i)
+		want = append(want, fmt.Sprintf(`{"class":"Echo","args":[%d]}`, i))
+	}
+	// b acts on what it read before a did.
+	items, err := redis.ByteSlices(w.c.Do("LRANGE", w.s.bucket(fmt.Sprint(past.Unix())), 0, -1))
+	w.must(err)
+	stale := b.move(lock, time.Now(), fmt.Sprint(past.Unix()), items[:8])
+	_, err = a.Seconds(w.c, lock, time.Now())
+	w.must(err)
+	_, err = stale.do(w.c, bucketScript)
+	w.must(err)
+	w.pumpAll(b, lock)
+	w.same("queue", want, w.queue("low"))
+}
+
+// Whatever is of the wrong type: what is refused has changed nothing.
+func TestDelayWrongType(t *testing.T) {
+	t.Parallel()
+	s := New("")
+	item := `{"class":"Echo","args":[1],"queue":"low"}`
+	for _, key := range []string{s.delayed(), s.bucket("1900000001"), s.precise(), s.timestamps(item), s.queues(), s.schedule()} {
+		w := newWire(t)
+		w.spoil(key)
+		before := w.server.Dump(t, "")
+		err := w.s.Delay(w.c, delayedBulk("low", "Echo", 1), far.Add(time.Millisecond))
+		if err == nil != (key == s.queues() || key == s.schedule()) {
+			t.Errorf("%s: %v", key, err)
+		}
+		if err == nil {
+			jobs, err := w.s.DelayedPage(w.c, far, 0, 9)
+			if err == nil {
+				_, err = w.s.RunDelayed(w.c, jobs)
+			}
+			if err == nil {
+				t.Errorf("%s: running them is no error", key)
+			}
+			w.same("jobs", 1, w.server.Int(t, "LLEN", w.s.bucket("1900000001")))
+			continue
+		}
+		w.same(key+": keys", before, w.server.Dump(t, ""))
+	}
+}

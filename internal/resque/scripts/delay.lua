@@ -1,0 +1,24 @@
+-- Delays jobs to a second, in the form of resque-scheduler: all of them or none.
+--
+-- KEYS  1 delayed_queue_schedule   2 delayed:<second>   3 precise
+--       then timestamps:<item> for each job, which names the item as well
+-- ARGV  second, 'delayed:<second>', length of what stands before an item in its key,
+--       millisecond within the second before or '', the longest item and the longest list
+--       that get a hint
+-- Returns nothing.
+--
+-- A hint is '<millisecond> <place in the list> <item>': the place tells equal jobs apart.
+-- What a script has written stays written, so every key is read as its type first.
+redis.call('ZCARD', KEYS[1])
+redis.call('LLEN', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+for key = 4, #KEYS do redis.call('SCARD', KEYS[key]) end
+for key = 4, #KEYS do
+  local item = string.sub(KEYS[key], ARGV[3] + 1)
+  local place = redis.call('RPUSH', KEYS[2], item)
+  redis.call('SADD', KEYS[key], ARGV[2])
+  if ARGV[4] ~= '' and #item <= tonumber(ARGV[5]) and place <= tonumber(ARGV[6]) then
+    redis.call('ZADD', KEYS[3], ARGV[4], ARGV[4] .. ' ' .. place .. ' ' .. item)
+  end
+end
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1])

@@ -1,0 +1,10 @@
+-- Tells when the first job of each schedule is due. Read like this, the keys are
+-- watched, those that do not exist too.
+--
+-- KEYS  schedules
+-- Returns {seconds, microseconds, score of the first member of each key or ''…}.
+local reply = redis.call('TIME')
+for _, key in ipairs(KEYS) do
+  reply[#reply + 1] = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or ''
+end
+return reply

@@ -1,0 +1,71 @@
+-- Moves jobs of our own schedule that are due to the tails of their queues, in the
+-- order of their times.
+--
+-- KEYS  1 schedule   2 queues   then queues
+-- ARGV  most jobs, most bytes, how long in ms a job waits whose queue is refused,
+--       then the names of those queues
+-- Returns {jobs moved, 1 if more may be due, {names of queues that are wanted too},
+--       {key, error…}, 1 if the first job that is left names no queue}.
+--
+-- A member is '<length of the queue's name>:<queue><payload>'. The empty ZREMRANGEBYRANK is a first write
+-- that Redis allows when out of memory, and with it the others. Jobs are pushed before
+-- they are removed: an error in between would double them, not lose them.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('SCARD', KEYS[2])
+local key_of, jobs, refused, errors = {}, {}, {}, {}
+for key = 3, #KEYS do
+  key_of[ARGV[key + 1]], jobs[key] = key, {}
+  local reply = redis.pcall('LLEN', KEYS[key])
+  if type(reply) == 'table' then
+    refused[key] = true
+    errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
+  end
+end
+local most, left, chunk, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), 1, 1
+local seen, moved, later, wanted, nameless, full = 0, 0, {}, {}, 0, true
+while seen < most and left > 0 and full do
+  local n = math.min(most - seen, chunk)
+  local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now), 'LIMIT', seen, n)
+  full = #due == n
+  for _, member in ipairs(due) do
+    local digits, start = string.match(member, '^(%d+):()')
+    local stop = digits and start + digits - 1
+    if not stop or stop < start or stop > #member then
+      if #wanted == 0 then nameless = 1 end
+      full = false
+      break
+    end
+    local name = string.sub(member, start, stop)
+    local key = key_of[name]
+    if not key then
+      wanted[#wanted + 1] = name
+    elseif #wanted == 0 then
+      seen = seen + 1
+      if refused[key] then later[#later + 1] = member
+      else
+        local list = jobs[key]
+        list[#list + 1] = string.sub(member, stop + 1)
+        moved, left = moved + 1, left - #member
+      end
+    end
+    if #member > largest then largest = #member end
+  end
+  if #wanted > 0 then full = false end
+  chunk = math.max(1, math.min(chunk * 4, 256, math.floor(left / largest)))
+end
+if seen > 0 then
+  redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0)
+  for key = 3, #KEYS do
+    local list = jobs[key]
+    if #list > 0 then
+      redis.call('SADD', KEYS[2], ARGV[key + 1])
+      for from = 1, #list, 1000 do
+        redis.call('RPUSH', KEYS[key], unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+  redis.call('ZREMRANGEBYRANK', KEYS[1], 0, seen - 1)
+  for _, member in ipairs(later) do redis.call('ZADD', KEYS[1], now + ARGV[3], member) end
+end
+return {moved, (full or #wanted > 0 or nameless > 0) and 1 or 0, wanted, errors, nameless}
