@@ -48,6 +48,7 @@ type Daemon struct {
 	records *records
 	lease   *lease
 	master  *masterLock
+	pump    *pump
 }
 
 // client is what Init makes and Close closes.

@@ -207,13 +207,14 @@ func (l *lease) beat() error {
 	p := session.process
 	asked := time.Now()
 	var leases []resque.Lease
+	var due resque.Due
 	var at time.Time
 	err := l.line.do(ctx, func(c redis.Conn) error {
 		renewed, err := l.d.store.Renew(c, p.ID, leasePeriod)
 		if err != nil {
 			return err
 		}
-		leases, at = renewed.Leases, renewed.Due.Now
+		leases, due, at = renewed.Leases, renewed.Due, renewed.Due.Now
 		l.sawTime(at)
 		return nil
 	})
@@ -233,6 +234,7 @@ func (l *lease) beat() error {
 	}
 	l.held.Store(asked.UnixNano())
 	l.reaper.observe(asked, p.ID, leases)
+	l.d.pump.observe(l.reaper.leads.Load(), due)
 	l.d.poller.leaseHeld(session)
 	if l.line.renewed() {
 		l.beaten = time.Time{}

@@ -19,8 +19,8 @@ import (
 type masterLock struct {
 	store resque.Store
 	lock  resque.MasterLock
-	taken func()       // called when the lock was taken
-	until atomic.Int64 // when it runs out if nobody holds it again, in nanoseconds; 0: it is not ours
+	taken func(user string) // called when the lock was taken
+	until atomic.Int64      // when it runs out if nobody holds it again, in nanoseconds; 0: it is not ours
 
 	mu    sync.Mutex // held while Redis is asked, too
 	users map[string]bool
@@ -28,7 +28,7 @@ type masterLock struct {
 
 // newMasterLock names the lock of the settings. The holder is Ruby's host:pid and
 // random digits, since two machines may both be called localhost.
-func newMasterLock(c config, store resque.Store, taken func()) *masterLock {
+func newMasterLock(c config, store resque.Store, taken func(user string)) *masterLock {
 	lock := store.MasterLock(newProcess(c, true).ID, c.schedulerLockPrefix, c.nodeScheduler)
 	return &masterLock{store: store, lock: lock, taken: taken, users: make(map[string]bool)}
 }
@@ -51,7 +51,7 @@ func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
 	}
 	m.users[user] = true
 	if m.until.Swap(asked.Add(resque.MasterLockTTL).UnixNano()) == 0 {
-		m.taken()
+		m.taken(user)
 	}
 	return true, nil
 }

@@ -16,8 +16,8 @@ func TestMasterLockIsSharedByParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := 0
-	m := newMasterLock(config, resque.New(""), func() { taken++ })
-	other := newMasterLock(config, resque.New(""), func() {}) // the same host and pid, yet another
+	m := newMasterLock(config, resque.New(""), func(string) { taken++ })
+	other := newMasterLock(config, resque.New(""), func(string) {}) // the same host and pid, yet another
 	const key = "resque:resque:resque_scheduler_master_lock"
 	hold := func(m *masterLock, user string, want bool) {
 		t.Helper()

@@ -96,7 +96,8 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, func() {})
+	d.master = newMasterLock(d.config, d.store, d.pumpToo)
+	d.pump = newPump(d)
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -118,6 +119,7 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 			go d.poller.run(d.base)
 			return nil
 		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
+		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.start, Stop: d.pump.stop},
 	}
 	return arrangeParts(own, extra)
 }

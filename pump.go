@@ -1,0 +1,280 @@
+package goworker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// pump moves delayed jobs that are due to their queues. Any process may do it, and
+// what several do at a time is done once. To spare Redis one does it promptly: the
+// leader, and whoever holds the schedulers' lock. That one knows when the next job is
+// due and sleeps until then; Redis tells it of a sooner one. The others learn with
+// each renewal of their leases what is due, and help where something is late.
+//
+// What resque-scheduler knows is moved only under its lock. The lock is held for as
+// long as a turn takes: a Ruby scheduler that waits for it gets it in between, and
+// from then on moves these jobs.
+type pump struct {
+	d      *Daemon
+	steps  resque.Pump
+	link   *link // nil while there is nothing to do
+	signal chan struct{}
+	stopC  chan struct{}
+	ended  chan struct{}
+	cancel context.CancelFunc
+	ctx    context.Context // ends what waits for Redis, when stopping takes too long
+	retry  backoff
+	warned map[string]bool
+
+	leads   atomic.Bool  // written by the lease
+	next    atomic.Int64 // when the next turn is planned, in nanoseconds; read by the lease
+	refused time.Time    // when somebody else had the lock
+}
+
+const (
+	// lateOwn and lateSeconds are how late a job must be for a process to help that
+	// does not pump promptly. Ruby's scheduler, if there is one, looks each 5 s.
+	lateOwn     = 1500 * time.Millisecond
+	lateSeconds = 10 * time.Second
+
+	// askAgain is how long a lock that somebody else has is left alone.
+	askAgain = 5 * time.Second
+
+	// lookAfter bounds how often jobs being delayed by others make the pump look.
+	lookAfter = 10 * time.Millisecond
+
+	// pumpStop is how long a turn may take that has begun when the daemon stops.
+	pumpStop = 2 * time.Second
+
+	// pumpUser is this part as a user of the schedulers' lock.
+	pumpUser = "pump"
+)
+
+func newPump(d *Daemon) *pump {
+	p := &pump{
+		d: d, signal: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
+		steps: resque.Pump{Store: d.store, MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
+	}
+	p.ctx, p.cancel = context.WithCancel(d.base)
+	return p
+}
+
+func (p *pump) start(context.Context) error {
+	p.steps.By = p.d.session.Load().workers[0]
+	go p.run()
+	return nil
+}
+
+func (p *pump) stop(ctx context.Context) error {
+	close(p.stopC)
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+	case <-time.After(pumpStop):
+	}
+	p.cancel()
+	<-p.ended
+	return nil
+}
+
+// poke makes the pump turn now.
+func (p *pump) poke() {
+	select {
+	case p.signal <- struct{}{}:
+	default:
+	}
+}
+
+// pumpToo is told that a part of the daemon has taken the schedulers' lock: nobody else
+// moves Ruby's delayed jobs now.
+func (d *Daemon) pumpToo(user string) {
+	if user != pumpUser {
+		d.pump.poke()
+	}
+}
+
+// observe takes what a renewal of the lease has shown.
+func (p *pump) observe(leads bool, due resque.Due) {
+	began := p.leads.Swap(leads) != leads
+	switch {
+	case began:
+		p.poke()
+	case p.prompt():
+		// Where Redis tells, the turn is planned already.
+		if soonest := due.Sooner(); soonest < resque.Never && time.Now().Add(soonest).UnixNano() < p.next.Load()-int64(time.Second) {
+			p.poke()
+		}
+	case p.late(due):
+		// Not all of them at once.
+		time.AfterFunc(rand.N(time.Second), p.poke)
+	}
+}
+
+func (p *pump) late(due resque.Due) bool { return due.Own <= -lateOwn || due.Seconds <= -lateSeconds }
+
+// prompt reports whether it is for this process to move jobs at their times.
+func (p *pump) prompt() bool { return p.leads.Load() || p.d.master.held() }
+
+func (p *pump) run() {
+	defer close(p.ended)
+	defer p.shut()
+	for wait, woken := time.Duration(0), false; ; {
+		if p.prompt() || woken {
+			wait = p.turnOrRetry()
+		}
+		if !p.prompt() { // until a renewal of the lease says otherwise
+			p.shut()
+			wait = resque.Never
+		}
+		p.next.Store(time.Now().Add(min(wait, time.Hour)).UnixNano())
+		// Who delays many jobs makes Redis tell of each look that was before.
+		pause := min(wait, lookAfter)
+		if _, stopping := p.sleep(pause, nil); stopping {
+			return
+		}
+		var stopping bool
+		if woken, stopping = p.sleep(wait-pause, p.signal); stopping {
+			return
+		}
+	}
+}
+
+func (p *pump) turnOrRetry() (wait time.Duration) {
+	wait, err := p.turn()
+	if err != nil {
+		p.d.outages.fail("schedule", err)
+		p.shut()
+		return p.retry.next()
+	}
+	p.d.outages.ok("schedule")
+	p.retry.reset()
+	if p.link.wake == nil {
+		wait = min(wait, p.d.config.interval)
+	}
+	return wait
+}
+
+// sleep waits for a time, a signal, or the stop of the daemon.
+func (p *pump) sleep(wait time.Duration, signal <-chan struct{}) (woken, stopping bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-p.stopC:
+		return false, true
+	case <-signal:
+		return true, false
+	case <-timer.C:
+		return false, false
+	}
+}
+
+func (p *pump) stopping() bool {
+	select {
+	case <-p.stopC:
+		return true
+	default:
+		return false
+	}
+}
+
+// shut closes the connections.
+func (p *pump) shut() {
+	if p.link == nil {
+		return
+	}
+	p.link.shut()
+	p.link = nil
+}
+
+// turn moves what is due and returns how long it is until there is more.
+func (p *pump) turn() (time.Duration, error) {
+	if err := p.connect(); err != nil {
+		return 0, err
+	}
+	stop := context.AfterFunc(p.ctx, func() { _ = p.link.conn.Close() }) // reaches a read that waits
+	defer stop()
+	if _, _, broken := p.link.take(); broken != nil {
+		return 0, fmt.Errorf("being told of delayed jobs: %w", broken)
+	}
+	c := p.link.conn
+	defer func() { _ = p.d.master.release(c, pumpUser) }() // else it runs out
+	for {
+		due, err := p.d.store.Due(c, p.link.wake != nil)
+		if err != nil {
+			return 0, err
+		}
+		if time.Since(p.refused) < askAgain {
+			due.Seconds, due.Hints = max(due.Seconds, askAgain), max(due.Hints, askAgain)
+		}
+		if wait := due.Sooner(); wait > 0 || p.stopping() {
+			return wait, nil
+		}
+		if due.Own <= 0 {
+			err = p.move(func() (resque.Moved, error) { return p.steps.Own(c) })
+		}
+		if err == nil && min(due.Seconds, due.Hints) <= 0 {
+			err = p.shared(c, due)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// shared moves what Ruby's tools see, under their lock.
+func (p *pump) shared(c redis.Conn, due resque.Due) error {
+	master := p.d.master
+	held, err := master.hold(c, pumpUser)
+	if err != nil {
+		return err
+	}
+	if !held {
+		p.refused = time.Now()
+		return p.steps.DropHints(c, due.Now)
+	}
+	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock, due.Now) })
+	if err == nil {
+		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock, due.Now) })
+	}
+	return err
+}
+
+// move repeats a step until nothing more is due.
+func (p *pump) move(step func() (resque.Moved, error)) error {
+	for {
+		m, err := step()
+		for _, failed := range m.Failed {
+			p.d.log.Error("a delayed job was filed as failed", "error", failed)
+		}
+		for _, broken := range m.Broken {
+			if !p.warned[broken.Key] {
+				p.warned[broken.Key] = true
+				p.d.log.Warn("delayed jobs have to wait until somebody repairs a key", "error", broken)
+			}
+		}
+		if m.Lost {
+			p.refused = time.Now()
+		}
+		if err != nil || !m.More || m.Lost || p.stopping() {
+			return err
+		}
+	}
+}
+
+// connect makes the connections anew if they are not what is needed now.
+func (p *pump) connect() error {
+	if p.link != nil {
+		return nil
+	}
+	track := p.d.config.tracking && p.prompt()
+	l, err := dialLink(p.ctx, p.d.dialer, p.d.store, track, p.signal, nil)
+	p.link = l
+	return err
+}
