@@ -1,12 +1,17 @@
 package goworker
 
-import "github.com/goworker/goworker/internal/resque"
+import (
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
 
 // EnqueueOption is something a job is told when it is enqueued by EnqueueWith.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 type enqueueOptions struct {
 	id     string
+	at     time.Time      // zero: now
 	fields []resque.Field // what the payload gets beside class and args
 }
 
@@ -47,7 +52,7 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err := addJob(&bulk, job, append(o.fields, resque.TextField("id", o.id))...); err != nil {
 		return Receipt{}, unsent(err, 0, 1)
 	}
-	if err := client.push(&bulk); err != nil {
+	if err := client.put(&bulk, o.at); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{ID: o.id}, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -12,10 +14,15 @@ import (
 // fail-over or a slot that moves is over in seconds. That goes on for as long as
 // connecting may take. An error after which the jobs may be there is returned at once.
 func (c *client) push(bulk *resque.Bulk) error {
+	return c.send(func(conn redis.Conn) error { return c.store.PushBulk(conn, bulk) })
+}
+
+// send is push for whatever Redis does as a whole or not at all.
+func (c *client) send(do func(redis.Conn) error) error {
 	giveUp := time.Now().Add(c.config.client().dial.options().ConnectTimeout)
 	var retry backoff
 	for {
-		err := c.pushOnce(bulk)
+		err := c.sendOnce(do)
 		if err == nil || !elsewhere(err) {
 			return err
 		}
@@ -27,13 +34,13 @@ func (c *client) push(bulk *resque.Bulk) error {
 	}
 }
 
-func (c *client) pushOnce(bulk *resque.Bulk) error {
+func (c *client) sendOnce(do func(redis.Conn) error) error {
 	conn, err := c.pool.get(context.Background())
 	if err != nil {
 		return err
 	}
 	defer putBack(conn)
-	return c.store.PushBulk(conn.Conn, bulk)
+	return do(conn.Conn)
 }
 
 // store is what writes and reads the keys. Its pushes wait for replicas as long as

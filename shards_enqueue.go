@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -133,4 +134,22 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 		errs = append(errs, part.err)
 	}
 	return errors.Join(errs...)
+}
+
+// EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
+// Daemon.EnqueueAt.
+func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
+	if job == nil {
+		return unsent(errNoJob, 0, 1)
+	}
+	d, err := s.DaemonOf(job.Queue)
+	if err != nil {
+		return err
+	}
+	return d.EnqueueAt(t, job)
+}
+
+// EnqueueIn is EnqueueAt after a duration, from now on.
+func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
+	return s.EnqueueAt(time.Now().Add(in), job)
 }

@@ -1,0 +1,161 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// EnqueueAt enqueues a job at a time, as resque-scheduler's enqueue_at does: it waits
+// in Redis, where Ruby's tools see it and may cancel it, and some process of the fleet,
+// a daemon or a Ruby scheduler, moves it to its queue. A time that is not after now, by
+// this machine's clock, is Enqueue.
+//
+// Daemons move it at the millisecond by Redis's clock. A Ruby scheduler, where there
+// is one, looks each five seconds and knows whole seconds only, so what it sees is the
+// time rounded up to one. Nobody moves it before its time.
+//
+// When the connection breaks before Redis has answered, it is unknown whether the job
+// is delayed.
+func (d *Daemon) EnqueueAt(t time.Time, job *Job) error { return d.EnqueueAllAt(t, job) }
+
+// EnqueueIn is EnqueueAt after a duration, from now on.
+func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
+	return d.EnqueueAt(time.Now().Add(in), job)
+}
+
+// EnqueueAllAt delays any number of jobs, for any queues, to one time: all of them or,
+// with an error, none, as EnqueueAll. They are moved in the order given here.
+func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	client, err := d.init(false)
+	if err != nil {
+		return err
+	}
+	bulk, err := encodeJobs(client.config, jobs)
+	if err != nil {
+		return err
+	}
+	if !t.After(time.Now()) {
+		return client.push(bulk)
+	}
+	return client.send(func(c redis.Conn) error { return client.store.Delay(c, bulk, t) })
+}
+
+// At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
+// daemons know, since Ruby's scheduler would drop the job's id and what else it is told;
+// see EnqueueAt for how exact that is. Of jobs for one millisecond the order is open.
+func At(t time.Time) EnqueueOption {
+	return enqueueOption(func(o *enqueueOptions) { o.at = t })
+}
+
+// In is At after a duration, from now on.
+func In(d time.Duration) EnqueueOption { return At(time.Now().Add(d)) }
+
+// put enqueues what EnqueueWith has collected, now or at its time.
+func (c *client) put(bulk *resque.Bulk, at time.Time) error {
+	if !at.After(time.Now()) {
+		return c.push(bulk)
+	}
+	return c.send(func(conn redis.Conn) error { return c.store.Schedule(conn, bulk, at) })
+}
+
+// ScheduledAt returns the times to which jobs equal to this one are delayed, in their
+// order, one for each: the same queue and class, and the same bytes of arguments. A job
+// that EnqueueAt delayed to within a second is shown at the next whole one.
+func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
+	jobs, err := d.Delayed().Like(job)
+	var times []time.Time
+	for _, j := range jobs {
+		times = append(times, j.At)
+	}
+	return times, err
+}
+
+// RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
+// were. See DelayedList.Like for what is equal, and what it costs.
+func (d *Daemon) RemoveDelayed(job *Job) (removed int, err error) {
+	jobs, err := d.Delayed().Like(job)
+	if err != nil {
+		return 0, err
+	}
+	return d.Delayed().Remove(jobs...)
+}
+
+// RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
+func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
+	jobs, err := d.Delayed().Like(job)
+	if err != nil {
+		return 0, err
+	}
+	var there []DelayedJob
+	for _, j := range jobs {
+		if j.delayed.Is(t) {
+			there = append(there, j)
+		}
+	}
+	return d.Delayed().Remove(there...)
+}
+
+// EnqueueDelayed enqueues all delayed jobs equal to this one now, in place of at their
+// times, and returns how many there were.
+func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
+	jobs, err := d.Delayed().Like(job)
+	if err != nil {
+		return 0, err
+	}
+	return d.Delayed().Enqueue(jobs...)
+}
+
+// sought is a job to be looked for, encoded.
+func (d *Daemon) sought(job *Job) (*resque.Bulk, error) {
+	switch {
+	case job == nil:
+		return nil, errors.New("goworker: there is no job to look for")
+	case job.Queue == "":
+		return nil, errors.New("goworker: the job to look for names no queue; set Job.Queue")
+	case job.Payload.Class == "":
+		return nil, errors.New("goworker: the job to look for names no class; set Job.Payload.Class")
+	}
+	config, err := d.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	bulk := config.bulk()
+	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {
+		return nil, fmt.Errorf("goworker: looking for delayed %s: %w", job.Payload.Class, err)
+	}
+	return &bulk, nil
+}
+
+// EnqueueAt is Daemon.EnqueueAt of the default daemon.
+func EnqueueAt(t time.Time, job *Job) error { return std().EnqueueAt(t, job) }
+
+// EnqueueIn is Daemon.EnqueueIn of the default daemon.
+func EnqueueIn(in time.Duration, job *Job) error { return std().EnqueueIn(in, job) }
+
+// EnqueueAllAt is Daemon.EnqueueAllAt of the default daemon.
+func EnqueueAllAt(t time.Time, jobs ...*Job) error { return std().EnqueueAllAt(t, jobs...) }
+
+// ScheduledAt is Daemon.ScheduledAt of the default daemon.
+func ScheduledAt(job *Job) ([]time.Time, error) { return std().ScheduledAt(job) }
+
+// RemoveDelayed is Daemon.RemoveDelayed of the default daemon.
+func RemoveDelayed(job *Job) (removed int, err error) { return std().RemoveDelayed(job) }
+
+// RemoveDelayedFrom is Daemon.RemoveDelayedFrom of the default daemon.
+func RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
+	return std().RemoveDelayedFrom(t, job)
+}
+
+// EnqueueDelayed is Daemon.EnqueueDelayed of the default daemon.
+func EnqueueDelayed(job *Job) (enqueued int, err error) { return std().EnqueueDelayed(job) }
+
+// Delayed is Daemon.Delayed of the default daemon.
+func Delayed() *DelayedList { return std().Delayed() }

@@ -1,0 +1,330 @@
+package goworker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+const masterKey = "resque:resque:resque_scheduler_master_lock"
+
+// runDaemon runs a daemon until the test ends or stop is called.
+func runDaemon(t *testing.T, settings WorkerSettings, register func(d *Daemon)) (d *Daemon, stop func()) {
+	t.Helper()
+	if settings.Logger == nil {
+		settings.Logger = quiet
+	}
+	d = New(settings)
+	register(d)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		d.Close()
+	})
+	t.Cleanup(stop)
+	return d, stop
+}
+
+// ran notes which jobs ran and when.
+type ran struct {
+	mu   sync.Mutex
+	what []string
+	when map[string]time.Time
+}
+
+func (r *ran) handler(d *Daemon) {
+	r.when = make(map[string]time.Time)
+	d.Register("Note", func(what string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.what = append(r.what, what)
+		r.when[what] = time.Now()
+	})
+}
+
+func (r *ran) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.what)
+}
+
+func (r *ran) at(what string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.when[what]
+}
+
+func note(what string) *Job { return &Job{"low", Payload{"Note", []any{what}}} }
+
+// Jobs of all kinds run, none before its time, and one that is due sooner than those the
+// daemon knows of does not wait for them.
+func TestDelayedJobsRun(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var r ran
+	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, PollInterval: time.Minute}, r.handler)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	at := map[string]time.Time{
+		"ruby":    now.Truncate(time.Second).Add(2 * time.Second),
+		"precise": now.Add(1500 * time.Millisecond),
+		"own":     now.Add(1200 * time.Millisecond),
+		"sooner":  now.Add(600 * time.Millisecond),
+		"now":     now,
+	}
+	must(d.EnqueueAt(now.Add(time.Hour), note("never")))
+	must(d.EnqueueAt(at["ruby"], note("ruby")))
+	must(d.EnqueueAt(at["precise"], note("precise")))
+	receipt, err := d.EnqueueWith(note("own"), At(at["own"]))
+	must(err)
+	must(d.EnqueueAt(at["now"], note("now")))
+	must(d.EnqueueAt(at["sooner"], note("sooner")))
+	redistest.Eventually(t, 30*time.Second, "all have run", func() bool { return len(r.all()) == len(at) })
+	for what, due := range at {
+		if early := due.Sub(r.at(what)); early > 0 {
+			t.Errorf("%s ran %v before its time", what, early)
+		}
+	}
+	if n, err := d.Delayed().Count(); n != 1 || err != nil {
+		t.Errorf("%d jobs are delayed, %v; want the one of the next hour", n, err)
+	}
+	if found, err := d.Delayed().Find(receipt.ID, time.Time{}); len(found) > 0 || err != nil {
+		t.Errorf("still there: %v, %v", found, err)
+	}
+	if s.Int(t, "EXISTS", masterKey) == 1 {
+		t.Error("the schedulers' lock is kept while nothing is due")
+	}
+}
+
+// While Ruby's scheduler has the lock its jobs are left to it, and our own go on. Once it
+// is gone we do its work.
+func TestDelayedBesideRuby(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "SET", masterKey, "localhost:1428")
+	var r ran
+	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
+	for i, enqueue := range []func(at time.Time) error{
+		func(at time.Time) error { return d.EnqueueAt(at, note("plain")) },
+		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), At(at)); return err },
+	} {
+		if err := enqueue(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	redistest.Eventually(t, 30*time.Second, "ours has run and the second is over", func() bool {
+		return len(r.all()) == 1 && s.Int(t, "EXISTS", "resque:go:precise") == 0
+	})
+	if got := r.all(); got[0] != "own" || s.Text(t, "GET", masterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
+		t.Errorf("ran %v, lock %q", got, s.Text(t, "GET", masterKey))
+	}
+	s.Do(t, "DEL", masterKey)
+	redistest.Eventually(t, 30*time.Second, "Ruby's has run", func() bool { return len(r.all()) == 2 })
+}
+
+// Many daemons pump; each job runs once, and those of one queue start in their order.
+func TestManyPumps(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const jobs = 3000
+	var want []string
+	producer := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	defer producer.Close()
+	for i := range jobs {
+		what := fmt.Sprintf("%04d", i)
+		want = append(want, what)
+		var err error
+		switch i % 2 {
+		case 0:
+			s.Do(t, "ZADD", "resque:go:schedule", 1000+i, `3:low{"class":"Note","args":["`+what+`"],"id":"x"}`)
+		default: // past seconds, as if nobody had pumped
+			second := fmt.Sprint(1000 + i/100)
+			s.Do(t, "RPUSH", "resque:delayed:"+second, `{"class":"Note","args":["`+what+`"],"queue":"high"}`)
+			s.Do(t, "ZADD", "resque:delayed_queue_schedule", second, second)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// No daemon works these queues, so that their order can be seen.
+	for range 4 {
+		runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "none", Concurrency: 1}, func(d *Daemon) {
+			d.AddPart(Part{Name: "eager", Requires: []string{"schedule"}, Start: func(context.Context) error {
+				d.pump.leads.Store(true) // as if there was nobody else
+				d.pump.poke()
+				return nil
+			}})
+		})
+	}
+	length := func(q string) int { return s.Int(t, "LLEN", "resque:queue:"+q) }
+	redistest.Eventually(t, 30*time.Second, "all are moved", func() bool { return length("low")+length("high") == jobs })
+	for rest, queue := range []string{"low", "high"} {
+		var got, wanted []string
+		for _, p := range s.List(t, "LRANGE", "resque:queue:"+queue, 0, -1) {
+			got = append(got, p[len(`{"class":"Note","args":["`):][:4])
+		}
+		for i := rest; i < jobs; i += 2 {
+			wanted = append(wanted, want[i])
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("queue %s: %s", queue, diff)
+		}
+	}
+}
+
+// A pump goes on when Redis comes back.
+func TestDelayedOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	var r ran
+	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
+	redistest.Eventually(t, 30*time.Second, "it pumps", func() bool { return d.EnqueueIn(50*time.Millisecond, note("first")) == nil })
+	redistest.Eventually(t, 30*time.Second, "the first has run", func() bool { return len(r.all()) > 0 })
+	if err := d.EnqueueIn(1200*time.Millisecond, note("plain")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.EnqueueWith(note("own"), In(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	s.Restart(t)
+	redistest.Eventually(t, 30*time.Second, "both have run", func() bool { return len(r.all()) == 3 })
+}
+
+func TestDelayedList(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	defer d.Close()
+	must := func(n int, err error) func(want int) {
+		return func(want int) {
+			t.Helper()
+			if n != want || err != nil {
+				t.Fatalf("%d, %v; want %d", n, err, want)
+			}
+		}
+	}
+	base := time.Now().Add(time.Hour).Truncate(time.Second)
+	whats := func(jobs []DelayedJob, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, j := range jobs {
+			kind := "own"
+			if j.Plain {
+				kind = "plain"
+			}
+			text += fmt.Sprintf("%s %s %s %s %s\n", j.At.Sub(base), kind, j.Queue, j.Class, j.Args)
+		}
+		return text
+	}
+	same := func(what, want, got string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	if err := d.EnqueueAllAt(base, note("a"), note("b"), note("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EnqueueAt(base.Add(1500*time.Millisecond), note("a")); err != nil {
+		t.Fatal(err)
+	}
+	own, err := d.EnqueueWith(note("a"), At(base.Add(1250*time.Millisecond)), WithID(`"<é>*`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.EnqueueWith(note("ab"), At(base.Add(time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	// As node-resque delays a job, and as Ruby delays one for another queue.
+	node, other := `{"class":"Note","queue":"low","args":["a"]}`, `{"class":"Note","args":["a"],"queue":"other"}`
+	second := fmt.Sprint(base.Add(2 * time.Minute).Unix())
+	for _, item := range []string{node, other} {
+		s.Do(t, "RPUSH", "resque:delayed:"+second, item)
+		s.Do(t, "SADD", "resque:timestamps:"+item, "delayed:"+second)
+	}
+	s.Do(t, "ZADD", "resque:delayed_queue_schedule", second, second)
+
+	list := d.Delayed()
+	all := "0s plain low Note [\"a\"]\n0s plain low Note [\"b\"]\n0s plain low Note [\"a\"]\n1.25s own low Note [\"a\"]\n" +
+		"2s plain low Note [\"a\"]\n1m0s own low Note [\"ab\"]\n2m0s plain low Note [\"a\"]\n2m0s plain other Note [\"a\"]\n"
+	same("all", all, whats(list.List(time.Time{}, 0, 100)))
+	same("a page", "2s plain low Note [\"a\"]\n1m0s own low Note [\"ab\"]\n", whats(list.List(base.Add(time.Millisecond), 1, 2)))
+	if n, err := list.Count(); n != 8 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	like := "0s plain low Note [\"a\"]\n0s plain low Note [\"a\"]\n1.25s own low Note [\"a\"]\n2s plain low Note [\"a\"]\n2m0s plain low Note [\"a\"]\n"
+	same("like", like, whats(list.Like(note("a"))))
+	same("found by id", "1.25s own low Note [\"a\"]\n", whats(list.Find(own.ID, time.Time{})))
+	same("found by id and time", "1.25s own low Note [\"a\"]\n", whats(list.Find(own.ID, base.Add(1250*time.Millisecond))))
+	same("not at another time", "", whats(list.Find(own.ID, base)))
+	same("another id", "", whats(list.Find("other", time.Time{})))
+	times, err := d.ScheduledAt(note("b"))
+	if len(times) != 1 || !times[0].Equal(base) || err != nil {
+		t.Errorf("b is delayed to %v, %v", times, err)
+	}
+
+	found, err := list.Find(own.ID, time.Time{})
+	must(len(found), err)(1)
+	must(list.Reschedule(base.Add(time.Second), found...))(1)
+	must(list.Reschedule(base.Add(time.Second), DelayedJob{}))(0)
+	found, err = list.Find(own.ID, base.Add(time.Second))
+	must(len(found), err)(1)
+	must(d.RemoveDelayedFrom(base, note("a")))(2)
+	must(d.RemoveDelayedFrom(base.Add(1500*time.Millisecond), note("a")))(1)
+	must(d.EnqueueDelayed(note("b")))(1)
+	must(list.Enqueue(found...))(1)
+	must(list.Enqueue(found...))(0)
+	must(d.RemoveDelayed(note("a")))(1)
+	must(d.RemoveDelayed(note("a")))(0)
+	same("left", "1m0s own low Note [\"ab\"]\n2m0s plain other Note [\"a\"]\n", whats(list.List(time.Time{}, 0, 100)))
+	same("queue", `[{"class":"Note","args":["b"]} {"class":"Note","args":["a"],"id":"\"<é>*"}]`, fmt.Sprint(s.List(t, "LRANGE", "resque:queue:low", 0, -1)))
+	if err := list.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"resque:queue:low": s.List(t, "LRANGE", "resque:queue:low", 0, -1), "resque:queues": []string{"low"}}
+	if diff := cmp.Diff(want, s.Dump(t, "")); diff != "" {
+		t.Errorf("keys after all (-want +got):\n%s", diff)
+	}
+}
+
+func TestDelayedRefuses(t *testing.T) {
+	t.Parallel()
+	d := New(WorkerSettings{URI: "redis://127.0.0.1:1/", Logger: quiet})
+	defer d.Close()
+	for name, err := range map[string]error{
+		"no job":   d.EnqueueAt(time.Now().Add(time.Hour), nil),
+		"no queue": d.EnqueueIn(time.Hour, &Job{"", Payload{"C", nil}}),
+		"no class": d.EnqueueIn(time.Hour, &Job{"q", Payload{"", nil}}),
+		"a func":   d.EnqueueIn(time.Hour, &Job{"q", Payload{"C", []any{func() {}}}}),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, job := range []*Job{nil, {"", Payload{"C", nil}}, {"q", Payload{"", nil}}, {"q", Payload{"C", []any{func() {}}}}} {
+		if _, err := d.RemoveDelayed(job); err == nil {
+			t.Errorf("%v: removed", job)
+		}
+	}
+}
