@@ -87,14 +87,15 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 			b.start()
 			b.idle()
 			old := test.list(b)
-			if len(old) != 1 {
-				t.Fatalf("connections %q, want one", old)
+			if len(old) == 0 {
+				t.Fatal("no such connection")
 			}
-			b.redis.Do(t, "CLIENT", "KILL", "ID", old[0])
-			// The daemon learns that the one that asks is gone when it next uses it.
+			for _, id := range old { // the poller's and perhaps the pump's
+				b.redis.Do(t, "CLIENT", "KILL", "ID", id)
+			}
+			// The poller learns that the one that asks is gone when it next uses it.
 			redistest.Eventually(t, 4*pingEvery, "another connection is made", func() bool {
-				now := test.list(b)
-				return len(now) == 1 && !slices.Equal(now, old)
+				return slices.ContainsFunc(test.list(b), func(id string) bool { return !slices.Contains(old, id) })
 			})
 			b.push(job("Mark", "a"))
 			b.eventually("the job runs", func() bool { return b.runs.ends("a") == 1 })
@@ -161,7 +162,7 @@ func TestPermissionToSubscribeComesLater(t *testing.T) {
 	b.start()
 	b.eventually("the server cannot tell", func() bool { return b.log.count("&__redis__:invalidate") == 1 })
 	b.redis.Do(t, "ACL", "SETUSER", "worker", "&__redis__:invalidate")
-	b.eventually("the server tells", func() bool { return len(b.tracked()) == 1 })
+	b.eventually("the server tells", func() bool { return len(b.tracked()) > 0 })
 	b.push(job("Mark", "a"))
 	b.eventually("the job runs", func() bool { return b.runs.ends("a") == 1 })
 }
