@@ -23,6 +23,12 @@ type Payload struct {
 	// Attempt is 1 for a job's first run and 1 more for each run before this
 	// one. It comes from the top-level "attempt", which a plain job has not.
 	Attempt int
+	// Unique names the lock the job has, as LockField wrote it in the top-level
+	// "unique"; "" if it has none.
+	Unique string
+	// ExpiresAt is when the job is not to be run any more, in ms: the top-level
+	// "expires_at". 0 is never.
+	ExpiresAt int64
 }
 
 // PayloadError says why bytes from a queue are not a job.
@@ -94,9 +100,10 @@ func ParsePayload(raw []byte) (Payload, error) {
 		return Payload{}, s.refusal()
 	}
 	var (
-		class, args, id, attempt []byte
-		few                      [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
-		list                     = few[:0]
+		class, args, id, attempt, unique, expires []byte
+
+		few  [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
+		list = few[:0]
 	)
 	s.enter()
 	for first := true; ; first = false {
@@ -129,12 +136,16 @@ func ParsePayload(raw []byte) (Payload, error) {
 			id = value
 		case "attempt":
 			attempt = value
+		case "unique":
+			unique = value
+		case "expires_at":
+			expires = value
 		}
 	}
 	if s.space(); s.pos != len(raw) {
 		return Payload{}, s.refusal()
 	}
-	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt)}
+	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
 	if class == nil {
 		return Payload{}, &PayloadError{"the payload has no class"}
 	}
@@ -229,6 +240,15 @@ func attemptNumber(raw []byte) int {
 		return 1
 	}
 	return n
+}
+
+// millis takes a time in ms. What is none is 0.
+func millis(raw []byte) int64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	ms, _ := strconv.ParseInt(string(raw), 10, 64)
+	return max(0, ms)
 }
 
 // InvalidPayload wraps bytes that are not a job in a job that every Resque tool

@@ -147,7 +147,8 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 
 func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
 	if s.replicas > 0 {
-		return s.pushReplicated(c, command, args, &ReplicasError{To: b.to(), Jobs: len(b.jobs), Wanted: s.replicas})
+		_, err := s.pushReplicated(c, command, args, &ReplicasError{To: b.to(), Jobs: len(b.jobs), Wanted: s.replicas})
+		return err
 	}
 	_, err := c.Do(command, args...)
 	return err

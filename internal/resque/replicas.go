@@ -41,28 +41,28 @@ func (s Store) Replicated(n int, within time.Duration) Store {
 }
 
 // pushReplicated sends the push and the WAIT for it in one round trip. The error of
-// the push itself comes first and says that nothing was done.
-func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *ReplicasError) error {
+// the push itself comes first and says that nothing was done; with few there is a reply.
+func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *ReplicasError) (reply any, err error) {
 	if err := c.Send(command, args...); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.Send("WAIT", s.replicas, s.within.Milliseconds()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.Flush(); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := c.Receive()
+	reply, err = c.Receive()
 	have, waitErr := redis.Int(c.Receive())
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case waitErr != nil:
 		few.Reason = waitErr.Error()
-		return few
+		return reply, few
 	case have < s.replicas:
 		few.Have = have
-		return few
+		return reply, few
 	}
-	return nil
+	return reply, nil
 }

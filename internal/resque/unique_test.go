@@ -1,0 +1,413 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// uniqueJob is the n-th job of a lock.
+func uniqueJob(lock string, n int, queue string) UniqueJob {
+	id := fmt.Sprint(lock, n)
+	return UniqueJob{
+		Lock: lock, ID: id, Hold: HoldDone, Most: time.Hour, Queue: queue,
+		Payload: fmt.Appendf(nil, `{"class":"U","args":[],"id":"%s","unique":"%s"}`, id, LockField(HoldDone, lock)),
+	}
+}
+
+// enqueue returns who holds the lock, "" where the job was taken, and whom it replaced.
+func (w *wire) enqueue(j UniqueJob) (holder, replaced string) {
+	w.t.Helper()
+	h, replaced, err := w.s.EnqueueUnique(w.c, j)
+	w.must(err)
+	if h == nil {
+		return "", replaced
+	}
+	return h.ID, replaced
+}
+
+func (w *wire) refused(by string, j UniqueJob) {
+	w.t.Helper()
+	if holder, replaced := w.enqueue(j); holder != by || replaced != "" {
+		w.t.Errorf("%s: refused by %q, replaces %q; want it refused by %q", j.ID, holder, replaced, by)
+	}
+}
+
+func (w *wire) taken(j UniqueJob) {
+	w.t.Helper()
+	w.refused("", j)
+}
+
+// age makes a lock look as if its job was last seen that much longer ago.
+func (w *wire) age(lock string, by time.Duration) {
+	w.t.Helper()
+	for id, said := range w.locks(lock) {
+		h := parseHolder(id, said)
+		parts := strings.SplitN(said, " ", 4)
+		w.do("HSET", w.s.lock(lock), id, fmt.Sprint(parts[0], " ", parts[1], " ", h.seen-by.Milliseconds(), " ", parts[3]))
+	}
+}
+
+func (w *wire) locks(lock string) map[string]string {
+	w.t.Helper()
+	all, err := redis.StringMap(w.c.Do("HGETALL", w.s.lock(lock)))
+	w.must(err)
+	return all
+}
+
+func TestUnique(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	first := uniqueJob("a", 1, "low")
+	before := time.Now().Add(-time.Second)
+	w.taken(first)
+	w.same("low", []string{string(first.Payload)}, w.queue("low"))
+	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.queues()))
+	if ms := w.server.Int(t, "PTTL", w.s.lock("a")); ms < 3500_000 || ms > 3600_000 {
+		t.Errorf("the lock stays for %d ms", ms)
+	}
+	w.unchanged("a refused job", func() {
+		h, replaced, err := w.s.EnqueueUnique(w.c, uniqueJob("a", 2, "high"))
+		w.must(err)
+		if h == nil || h.ID != "a1" || h.Queue != "low" || replaced != "" || h.Since.Before(before) || h.Since.After(time.Now()) {
+			t.Errorf("refused by %+v, replaces %q", h, replaced)
+		}
+	})
+	w.refused("a1", first) // also the same again
+	w.taken(uniqueJob("b", 1, "low"))
+
+	w.must(w.s.Unlock(w.c, "a", "a2")) // is not a2's
+	w.refused("a1", uniqueJob("a", 3, "low"))
+	w.must(w.s.Unlock(w.c, "a", "a1"))
+	w.taken(uniqueJob("a", 4, "high"))
+	w.same("queues", []string{`high: ` + string(uniqueJob("a", 4, "").Payload)}, w.queues("high"))
+
+	later := uniqueJob("c", 1, "low")
+	later.Due = 1234567890123
+	w.taken(later)
+	w.same("schedule", []string{"3:low" + string(later.Payload), "1234567890123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
+	w.refused("c1", uniqueJob("c", 2, "low"))
+}
+
+// A lock is believed for a while, and then only if its job is found somewhere.
+func TestUniqueLooksForTheHolder(t *testing.T) {
+	t.Parallel()
+	first := uniqueJob("a", 1, "low")
+	tests := []struct {
+		name  string
+		move  func(w *wire)
+		stays bool
+	}{
+		{"in its queue", func(w *wire) { w.push("low", "other") }, true},
+		{"reserved", func(w *wire) { w.enter("p").reserve(1, "low") }, true},
+		{"reserved by one of several", func(w *wire) {
+			w.enter("o")
+			w.push("high", "x1", "x2")
+			m := w.enter("p")
+			m.reserve(3, "high", "low")
+			w.enter("q")
+		}, true},
+		{"recovered", func(w *wire) {
+			m := w.enter("p")
+			m.reserve(1, "low")
+			m.die()
+			m.recover(3)
+		}, true},
+		{"in a dead process", func(w *wire) {
+			m := w.enter("p")
+			m.reserve(1, "low")
+			m.die()
+		}, true},
+		{"waiting for its time", func(w *wire) {
+			m := w.enter("p")
+			jobs := m.reserve(1, "low")
+			again := []byte(strings.Replace(string(first.Payload), "}", `,"attempt":2}`, 1))
+			m.turn(Exchange{Settled: []Settled{{Ticket: jobs[0].Ticket, Effects: []Effect{
+				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", again),
+				w.s.ScheduleAt(99, "low", again),
+			}}}})
+		}, true},
+		{"taken by a Ruby worker", func(w *wire) { w.do("LPOP", w.s.queue("low")) }, false},
+		{"dequeued", func(w *wire) { w.do("LREM", w.s.queue("low"), 0, first.Payload) }, false},
+		{"gone with its queue", func(w *wire) { w.must(w.s.RemoveQueue(w.c, "low")) }, false},
+		{"done without a word", func(w *wire) {
+			m := w.enter("p")
+			m.turn(Exchange{Done: tickets(m.reserve(1, "low")...)})
+		}, false},
+		{"a lock of somebody else's", func(w *wire) { w.do("HSET", w.s.lock("a"), "a1", "1") }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			w.taken(first)
+			tt.move(w)
+			if len(w.locks("a")["a1"]) > 1 {
+				w.refused("a1", uniqueJob("a", 2, "low"))
+				w.age("a", ProvenFor)
+			}
+			if !tt.stays {
+				w.taken(uniqueJob("a", 3, "low"))
+				if locks := w.locks("a"); len(locks) != 1 || locks["a3"] == "" {
+					t.Errorf("the lock is %v", locks)
+				}
+				return
+			}
+			for range 2 { // the second finds it where the first did
+				w.refused("a1", uniqueJob("a", 3, "low"))
+				monitor := w.server.Monitor(t)
+				w.refused("a1", uniqueJob("a", 4, "low"))
+				if n := len(monitor.Commands()); n != 1 {
+					t.Errorf("a job just seen was looked for again: %d commands", n)
+				}
+				if w.server.Int(t, "PTTL", w.s.lock("a")) < 1000 {
+					t.Error("the lock has no end")
+				}
+				w.age("a", ProvenFor)
+			}
+		})
+	}
+}
+
+// A process that comes into the fleet between two looks may have the job.
+func TestUniqueLooksInNewProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.enter("o")
+	w.taken(uniqueJob("a", 1, "low"))
+	w.age("a", ProvenFor)
+	other := w.server.Dial(t)
+	m := &meddler{Conn: w.c, before: 3, meddle: func() { // EVALSHA, ZRANGE, and the look itself
+		p := &proc{wire: &wire{t, w.server, other, w.s}, Process: someProcess("p"), epoch: 1}
+		w.must(w.s.Enter(other, p.Process, lease, noon))
+		p.reserve(1, "low")
+	}}
+	h, _, err := w.s.EnqueueUnique(m, uniqueJob("a", 2, "low"))
+	w.must(err)
+	if h == nil || h.ID != "a1" {
+		t.Errorf("the lock was taken from a job that runs: %+v", h)
+	}
+}
+
+func TestUniqueForATime(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	j := func(n int) UniqueJob {
+		j := uniqueJob("a", n, "low")
+		j.Hold, j.Most = HoldTime, 300*time.Millisecond
+		return j
+	}
+	w.taken(j(1))
+	w.do("LPOP", w.s.queue("low"))
+	w.age("a", time.Hour)
+	w.refused("a1", j(2))
+	redistest.Eventually(t, 5*time.Second, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.lock("a")) == 0 })
+	w.taken(j(3))
+}
+
+func TestUniqueReplaces(t *testing.T) {
+	t.Parallel()
+	payload := func(n int) string { return string(uniqueJob("a", n, "").Payload) }
+	tests := []struct {
+		name      string
+		due, next int64 // of the holder, and of the one that replaces it
+		queue     string
+		want      []string // low, high, schedule
+	}{
+		{"in its place", 0, 0, "low", []string{"low: x " + payload(2) + " y", "high:", "schedule:"}},
+		{"in another queue", 0, 0, "high", []string{"low: x y", "high: " + payload(2), "schedule:"}},
+		{"a later one by one now", 99, 0, "low", []string{"low: x y " + payload(2), "high:", "schedule:"}},
+		{"one now by a later one", 0, 99, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " 99"}},
+		{"a later one", 99, 100, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " 100"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			first, second := uniqueJob("a", 1, "low"), uniqueJob("a", 2, tt.queue)
+			first.Due, second.Due, second.Replace = tt.due, tt.next, true
+			w.push("low", "x")
+			w.taken(first)
+			w.push("low", "y")
+			if holder, replaced := w.enqueue(second); holder != "" || replaced != "a1" {
+				t.Errorf("refused by %q, replaces %q", holder, replaced)
+			}
+			w.same("places", tt.want, append(w.queues("low", "high"),
+				strings.TrimSpace("schedule: "+strings.Join(w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"), " "))))
+			if locks := w.locks("a"); len(locks) != 1 || locks["a2"] == "" {
+				t.Errorf("the lock is %v", locks)
+			}
+			w.refused("a2", uniqueJob("a", 3, "low"))
+		})
+	}
+}
+
+// A job that runs is not replaced, and one that is nowhere needs not be.
+func TestUniqueReplacesOnlyWhatWaits(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	second := uniqueJob("a", 2, "low")
+	second.Replace = true
+	w.taken(uniqueJob("a", 1, "low"))
+	m := w.enter("p")
+	jobs := m.reserve(1, "low")
+	for range 2 {
+		w.unchanged("a refused job", func() { w.refused("a1", second) })
+		w.age("a", ProvenFor)
+		w.refused("a1", second)
+	}
+	m.turn(Exchange{Done: tickets(jobs...)})
+	w.age("a", ProvenFor)
+	w.taken(second)
+}
+
+// Whatever is wrong with any key, nothing is enqueued and nothing lost.
+func TestUniqueIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	s := New("")
+	for _, replace := range []bool{false, true} {
+		for _, key := range []string{s.lock("a"), s.queues(), s.queue("low"), s.queue("high"), s.schedule()} {
+			t.Run(fmt.Sprint(key, replace), func(t *testing.T) {
+				t.Parallel()
+				w := newWire(t)
+				j := uniqueJob("a", 2, "high")
+				if replace {
+					w.taken(uniqueJob("a", 1, "low"))
+					w.age("a", ProvenFor)
+					j.Replace = true
+				} else if key == s.schedule() {
+					j.Due = 99
+				} else if key == s.queue("low") {
+					return
+				}
+				w.spoil(key)
+				w.unchanged("a refused job", func() {
+					if h, _, err := w.s.EnqueueUnique(w.c, j); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+						t.Errorf("%v, %v", h, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A lock of the wrong type keeps the commit of its job, and no other's, until it is repaired.
+func TestUniqueCommitOfWrongType(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.taken(uniqueJob("a", 1, "low"))
+	w.taken(uniqueJob("b", 1, "low"))
+	m := w.enter("p")
+	var x Exchange
+	for i, j := range m.reserve(2, "low") {
+		lock := []string{"a", "b"}[i]
+		x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: []Effect{w.s.Unlocked(lock, lock+"1")}})
+	}
+	w.spoil(w.s.lock("a"))
+	out := m.turn(x)
+	if len(out.Broken) != 1 || out.Broken[0].Key != w.s.lock("a") || len(w.record("p")) != 1 || len(w.locks("b")) != 0 {
+		t.Errorf("broken: %v, record %v, lock b %v", out.Broken, w.record("p"), w.locks("b"))
+	}
+	w.do("DEL", w.s.lock("a"))
+	x.Settled = x.Settled[:1]
+	m.turn(x)
+	w.same("stats", [2]int{2, 0}, w.stats())
+}
+
+func TestUniqueOutOfMemory(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.taken(uniqueJob("a", 1, "low"))
+	w.do("CONFIG", "SET", "maxmemory", 1)
+	w.unchanged("a refused job", func() {
+		if _, _, err := w.s.EnqueueUnique(w.c, uniqueJob("b", 1, "low")); err == nil || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("got %v", err)
+		}
+	})
+	w.refused("a1", uniqueJob("a", 2, "low"))
+	second := uniqueJob("a", 2, "high")
+	second.Replace = true
+	if holder, replaced := w.enqueue(second); holder != "" || replaced != "a1" {
+		t.Errorf("refused by %q, replaces %q", holder, replaced)
+	}
+	w.same("queues", []string{"low:", "high: " + string(second.Payload)}, w.queues("low", "high"))
+}
+
+// Of many that enqueue at once one wins, round after round, and some locks are stale.
+func TestUniqueRace(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	for round := range 20 {
+		var wins atomic.Int64
+		var wg sync.WaitGroup
+		for n := range 8 {
+			c := w.server.Dial(t)
+			wg.Go(func() {
+				j := uniqueJob("a", 100*round+n, "low")
+				j.Replace = round%3 == 2 && n%2 == 0
+				h, _, err := w.s.EnqueueUnique(c, j)
+				if err != nil {
+					t.Error(err)
+				}
+				if h == nil {
+					wins.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		jobs := w.queue("low")
+		if len(jobs) != 1 || len(w.locks("a")) != 1 || wins.Load() < 1 || round%3 != 2 && wins.Load() != 1 {
+			t.Fatalf("round %d: %d won; in the queue: %v; locks: %v", round, wins.Load(), jobs, w.locks("a"))
+		}
+		w.do("DEL", w.s.queue("low"))
+		if round%2 == 0 {
+			w.do("DEL", w.s.lock("a"))
+		}
+		w.age("a", ProvenFor)
+	}
+}
+
+// Looking through what is long is done seldom.
+func TestUniqueRests(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", names("l", 30000)...)
+	for _, lock := range []string{"a", "b"} {
+		w.taken(uniqueJob(lock, 1, "low"))
+		w.age(lock, ProvenFor)
+	}
+	w.do("LPOP", w.s.queue("low"))
+	w.refused("a1", uniqueJob("a", 2, "low"))
+	if ms := w.server.Int(t, "PTTL", w.s.lockRest()); ms < 1 || ms > 30 {
+		t.Errorf("a rest of %d ms", ms)
+	}
+	w.do("SET", w.s.lockRest(), "1")
+	w.do("RPOP", w.s.queue("low"))
+	w.refused("b1", uniqueJob("b", 2, "low"))
+	w.do("DEL", w.s.lockRest())
+	w.taken(uniqueJob("b", 2, "low"))
+}
+
+func TestParseLock(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"done:abc": "done abc", "start:abc": "start abc", "time:abc": " ", "done:": " ", "": " ", "done": " ", "x:y": " ",
+	} {
+		if hold, lock := ParseLock(text); string(hold)+" "+lock != want {
+			t.Errorf("ParseLock(%q) = %q, %q", text, hold, lock)
+		}
+	}
+	names := []string{LockName([]byte("{}"), ""), LockName(nil, "{}"), LockName([]byte("{}"), "={}"), LockName(nil, "x")}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != 4 {
+		t.Errorf("equal names: %q", names)
+	}
+}
