@@ -4,5 +4,6 @@ package goworker
 // err is what keeps it from running anyway. Nil: go on. It is called in the worker's
 // goroutine.
 func (w *workers) admit(t *task, d *Delivery, err error) *settlement {
+	w.unlock(d, err)
 	return nil
 }

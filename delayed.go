@@ -38,7 +38,7 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk, err := encodeJobs(client.config, jobs)
+	bulk, err := encodeJobs(client.config, d.registry, jobs)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ type Delivery struct {
 	// done, failed for good or is given up.
 	after []resque.Effect
 
+	lock *jobLock // nil: it has none
+
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration

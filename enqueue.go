@@ -13,7 +13,16 @@ import (
 //
 // When the connection breaks before Redis has answered, it is unknown whether the
 // job is in its queue.
-func (d *Daemon) Enqueue(job *Job) error { return d.enqueue(job) }
+//
+// A job whose class was registered here with an option for jobs that are enqueued, such
+// as Unique, is enqueued as by EnqueueWith.
+func (d *Daemon) Enqueue(job *Job) error {
+	if d.registry.told(job) {
+		_, err := d.EnqueueWith(job)
+		return err
+	}
+	return d.enqueue(job)
+}
 
 // EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil
 // all of them are in their queues, each queue's in the order given here, and no
@@ -23,7 +32,8 @@ func (d *Daemon) Enqueue(job *Job) error { return d.enqueue(job) }
 //
 // Redis does nothing else meanwhile: about half a millisecond for 1,000 jobs of 100
 // bytes, fifty for 100,000. Larger batches are not faster, so divide what need not
-// be one. More than 1,000,000 jobs or 256 MiB are refused.
+// be one. More than 1,000,000 jobs or 256 MiB are refused, and so are jobs of a class
+// that was registered here with Unique.
 func (d *Daemon) EnqueueAll(jobs ...*Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -36,20 +46,20 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk, err := encodeJobs(client.config, jobs)
+	bulk, err := encodeJobs(client.config, d.registry, jobs)
 	if err != nil {
 		return err
 	}
 	return client.push(bulk)
 }
 
-func encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
+func encodeJobs(c config, r *registry, jobs []*Job) (*resque.Bulk, error) {
 	bulk := c.bulk()
 	for i, job := range jobs {
 		if i == 1 {
 			bulk.Grow(len(jobs) - 1)
 		}
-		if err := addJob(&bulk, job); err != nil {
+		if err := r.addJob(&bulk, job); err != nil {
 			return nil, unsent(err, i, len(jobs))
 		}
 	}

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -13,6 +14,7 @@ type enqueueOptions struct {
 	id     string
 	at     time.Time      // zero: now
 	fields []resque.Field // what the payload gets beside class and args
+	unique *Uniqueness    // nil: it has no lock
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -30,14 +32,19 @@ func WithID(id string) EnqueueOption {
 type Receipt struct {
 	// ID is the job's id.
 	ID string
+
+	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
+	Replaced string
 }
 
 // EnqueueWith is Enqueue for a job that is told more than its class and arguments.
 // Such a job has an id, made up where WithID does not give one; it stands in the
 // payload beside class and args, where Ruby's workers pass over it. Ruby's
 // Resque.dequeue, which compares whole payloads, does not find the job.
+//
+// Options go before those that the class was registered with.
 func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
-	var o enqueueOptions
+	o := d.registry.enqueueOptions(job)
 	for _, opt := range opts {
 		opt.enqueue(&o)
 	}
@@ -48,6 +55,9 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	if o.unique != nil {
+		return client.enqueueUnique(job, o)
+	}
 	bulk := client.config.bulk()
 	if err := addJob(&bulk, job, append(o.fields, resque.TextField("id", o.id))...); err != nil {
 		return Receipt{}, unsent(err, 0, 1)
@@ -56,4 +66,35 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		return Receipt{}, err
 	}
 	return Receipt{ID: o.id}, nil
+}
+
+// enqueueOptions are what the job's class was registered with for jobs that are enqueued.
+func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
+	if r.told(job) {
+		for _, opt := range r.lookup(job.Payload.Class).options.enqueue {
+			opt.enqueue(&o)
+		}
+	}
+	return o
+}
+
+// told reports whether the job's class was registered with such options.
+func (r *registry) told(job *Job) bool {
+	if job == nil || !r.tells.Load() {
+		return false
+	}
+	e := r.lookup(job.Payload.Class)
+	return e != nil && len(e.options.enqueue) > 0
+}
+
+// addJob is the function of that name, with what the job's class was registered with.
+func (r *registry) addJob(bulk *resque.Bulk, job *Job) error {
+	if !r.told(job) {
+		return addJob(bulk, job)
+	}
+	o := r.enqueueOptions(job)
+	if o.unique != nil {
+		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errUniqueAmongMany)
+	}
+	return addJob(bulk, job, o.fields...)
 }

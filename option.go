@@ -14,6 +14,7 @@ type options struct {
 	timeout    time.Duration
 	useNumber  bool
 	middleware []Middleware
+	enqueue    []EnqueueOption // of every job of the class that is enqueued here
 }
 
 // Timeout gives each run of the class this long: then its context ends with

@@ -16,6 +16,10 @@ type registry struct {
 	// useNumber is the settings' UseNumber, for all classes.
 	useNumber atomic.Bool
 
+	// tells is whether a class was ever registered with something for jobs that are
+	// enqueued.
+	tells atomic.Bool
+
 	entries atomic.Pointer[map[string]*entry]
 
 	write      sync.Mutex   // held while entries is replaced
@@ -53,6 +57,9 @@ func (r *registry) register(class string, fn any, opts []Option) {
 
 	r.write.Lock()
 	defer r.write.Unlock()
+	if len(e.options.enqueue) > 0 {
+		r.tells.Store(true)
+	}
 	e.wrapped = r.wrap(e)
 	next := map[string]*entry{class: e}
 	if old := r.entries.Load(); old != nil {
@@ -109,6 +116,9 @@ func (r *registry) lookup(class string) *entry {
 // ReservedAt) and then calls perform. raw is kept and must not change any more.
 func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Delivery, error) {
 	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw}
+	if p.Unique != "" {
+		d.lock = newJobLock(p)
+	}
 	e := r.lookup(p.Class)
 	if e == nil && p.Class == activeJobWrapper {
 		if err := d.openActiveJob(); err != nil {

@@ -58,7 +58,26 @@ func (s *Shards) route(routes []queueSpec, queue string) (int, error) {
 
 // Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
 // DaemonOf and Daemon.Enqueue.
-func (s *Shards) Enqueue(job *Job) error { return s.EnqueueAll(job) }
+func (s *Shards) Enqueue(job *Job) error {
+	if s.handlers.told(job) {
+		_, err := s.EnqueueWith(job)
+		return err
+	}
+	return s.EnqueueAll(job)
+}
+
+// EnqueueWith is Enqueue for a job that is told more, on the shard of its queue; see
+// Daemon.EnqueueWith.
+func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
+	if job == nil {
+		return Receipt{}, unsent(errNoJob, 0, 1)
+	}
+	d, err := s.DaemonOf(job.Queue)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return d.EnqueueWith(job, opts...)
+}
 
 // ShardError says that a shard did not take its part of what EnqueueAll was given.
 type ShardError struct {
@@ -105,7 +124,7 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 		if len(part.jobs) == 0 {
 			part.bulk = empty
 		}
-		if err := addJob(&part.bulk, job); err != nil {
+		if err := s.handlers.addJob(&part.bulk, job); err != nil {
 			return unsent(err, n, len(jobs))
 		}
 		if part.jobs = append(part.jobs, job); len(part.jobs) == 1 {

@@ -1,0 +1,60 @@
+package goworker
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// jobLock is what a job's payload says of its lock.
+type jobLock struct {
+	hold resque.Hold
+	name string
+	id   string // the payload's, whatever an ActiveJob calls itself
+}
+
+// newJobLock is nil where the field is not one of ours.
+func newJobLock(p resque.Payload) *jobLock {
+	hold, name := resque.ParseLock(p.Unique)
+	if name == "" {
+		return nil
+	}
+	return &jobLock{hold, name, p.ID}
+}
+
+// unlocked gives up the lock of a job with the commit of its end.
+func (l *jobLock) unlocked(s resque.Store) []resque.Effect {
+	if l == nil {
+		return nil
+	}
+	return []resque.Effect{s.Unlocked(l.name, l.id)}
+}
+
+// moved tells the lock of a job that it goes on as another payload, as when it is to be
+// retried: with the commit of that.
+func (l *jobLock) moved(s resque.Store, now time.Time, queue string, payload []byte) []resque.Effect {
+	if l == nil || l.hold != resque.HoldDone {
+		return nil
+	}
+	return []resque.Effect{s.LockMoved(l.name, l.id, l.hold, now, queue, payload)}
+}
+
+// unlock sees to the lock of a job that is about to run, or to fail where err keeps it
+// from running: it is given up now, or with the commit of the job's end. Where Redis
+// cannot be asked now the job runs all the same.
+func (w *workers) unlock(d *Delivery, err error) {
+	if d.lock == nil {
+		return
+	}
+	if d.lock.hold == resque.HoldStart && err == nil && w.d.unlock(d.lock) == nil {
+		return
+	}
+	d.after = append(d.after, d.lock.unlocked(w.d.store)...)
+}
+
+// unlock gives up the lock of a job now.
+func (d *Daemon) unlock(l *jobLock) error {
+	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.Unlock(c, l.name, l.id) })
+}

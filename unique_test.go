@@ -1,0 +1,351 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// uniqueTo enqueues a job and returns its receipt, or who holds its lock.
+func (b *bundle) enqueueUnique(class, id string, opts ...EnqueueOption) (r Receipt, holder string) {
+	b.t.Helper()
+	r, err := b.daemon.EnqueueWith(&Job{"work", Payload{class, []any{id}}}, opts...)
+	var duplicate *DuplicateError
+	if errors.As(err, &duplicate) {
+		return r, duplicate.Holder
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r, ""
+}
+
+func (b *bundle) mustEnqueue(class, id string, opts ...EnqueueOption) Receipt {
+	b.t.Helper()
+	r, holder := b.enqueueUnique(class, id, opts...)
+	if holder != "" {
+		b.t.Fatalf("%s(%s) is refused by %s", class, id, holder)
+	}
+	return r
+}
+
+func (b *bundle) mustRefuse(by Receipt, class, id string, opts ...EnqueueOption) {
+	b.t.Helper()
+	if _, holder := b.enqueueUnique(class, id, opts...); holder != by.ID {
+		b.t.Errorf("%s(%s) is refused by %q, want %q", class, id, holder, by.ID)
+	}
+}
+
+func (b *bundle) locks() []string {
+	b.t.Helper()
+	return b.redis.List(b.t, "KEYS", "*go:unique:*")
+}
+
+// free waits until no job has a lock.
+func (b *bundle) free() {
+	b.t.Helper()
+	b.eventually("the lock is given up", func() bool { return len(b.locks()) == 0 })
+}
+
+func TestUniqueUntilDone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.mustEnqueue("Hold", "a", Unique())
+	want := regexp.MustCompile(`^{"class":"Hold","args":\["a"\],"unique":"done:[0-9a-f]{32}","id":"` + first.ID + `"}$`)
+	if q := b.queue("work"); len(q) != 1 || !want.MatchString(q[0]) {
+		t.Errorf("in the queue: %q", q)
+	}
+	b.mustRefuse(first, "Hold", "a", Unique())
+	b.mustRefuse(first, "Hold", "a", Unique(UntilStart()))
+	b.mustRefuse(first, "Hold", "a", Unique(UntilElapsed(time.Hour)))
+	b.mustEnqueue("Mark", "a", Unique())
+	b.mustEnqueue("Mark", "b", Unique())
+	b.start()
+	b.eventually("it runs", func() bool { return b.runs.starts("a") == 2 })
+	b.mustRefuse(first, "Hold", "a", Unique())
+	b.open()
+	b.free()
+	if n := b.stat("processed"); n != 3 {
+		t.Errorf("when the lock is given up %d jobs are done, want 3: it is one step", n)
+	}
+	b.mustEnqueue("Hold", "a", Unique())
+	b.free()
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	b.onlyTotals()
+}
+
+// However a job ends, its lock is given up in the step in which it does.
+func TestUniqueEndings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("Panic", func() { panic("!") })
+	b.daemon.Register("Strict", func(int) {})
+	b.start()
+	b.mustEnqueue("Fail", "a", Unique())
+	b.mustEnqueue("Panic", "a", Unique())
+	b.mustEnqueue("Strict", "a", Unique())
+	b.mustEnqueue("Nobody", "a", Unique())
+	b.mustEnqueue("Nobody", "b", Unique(UntilStart()))
+	b.free()
+	if n, failures := b.stat("failed"), len(b.failures()); n != 5 || failures != 5 {
+		t.Errorf("when the locks are given up %d jobs have failed with %d records, want 5", n, failures)
+	}
+}
+
+func TestUniqueUntilStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.Concurrency = 1 })
+	first := b.mustEnqueue("Hold", "a", Unique(UntilStart()))
+	b.mustRefuse(first, "Hold", "a", Unique(UntilStart()))
+	b.start()
+	b.eventually("it runs", func() bool { return b.runs.starts("a") == 1 })
+	second := b.mustEnqueue("Hold", "a", Unique(UntilStart()))
+	b.mustRefuse(second, "Hold", "a", Unique(UntilStart()))
+	b.open()
+	b.free()
+	b.eventually("both are done", func() bool { return b.runs.ends("a") == 2 })
+}
+
+// Where the lock cannot be given up before the job runs, it is with its end.
+func TestUniqueUntilStartWithoutConnection(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.Connections = 1 })
+	b.mustEnqueue("Mark", "a", Unique(UntilStart()))
+	c, err := b.daemon.GetConn() // and with it all the pool has
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.daemon.PutConn(c)
+	b.start()
+	b.free()
+	if n := b.stat("processed"); n != 1 {
+		t.Errorf("processed: %d", n)
+	}
+}
+
+func TestUniqueUntilElapsed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	first := b.mustEnqueue("Mark", "a", Unique(UntilElapsed(time.Second)))
+	b.eventually("it is done", func() bool { return b.stat("processed") == 1 })
+	b.mustRefuse(first, "Mark", "a", Unique(UntilElapsed(time.Second)))
+	b.free()
+	b.mustEnqueue("Mark", "a", Unique(UntilElapsed(time.Second)))
+}
+
+func TestUniqueKeys(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	defer b.daemon.Close()
+	first := b.mustEnqueue("Mark", "a", Unique(ByKey("user 7")))
+	b.mustRefuse(first, "Nap", "b", Unique(ByKey("user 7")))
+	b.mustRefuse(first, "Nap", "c", Unique(ByKeyOf(func(j *Job) string { return fmt.Sprint("user ", len(j.Payload.Args)+6) })))
+	b.mustEnqueue("Mark", "a", Unique(ByKey("user 8")))
+	b.mustEnqueue("Mark", "a", Unique())
+	other := New(WorkerSettings{URI: b.redis.URI(), RailsJSON: true})
+	defer other.Close()
+	amp := b.mustEnqueue("Mark", "<&>", Unique())
+	_, err := other.EnqueueWith(&Job{"work", Payload{"Mark", []any{"<&>"}}}, Unique())
+	var duplicate *DuplicateError
+	if !errors.As(err, &duplicate) || duplicate.Holder != amp.ID || duplicate.Class != "Mark" || duplicate.Queue != "work" ||
+		time.Since(duplicate.Since) > time.Minute || !strings.Contains(err.Error(), "job "+amp.ID+" in queue work") {
+		t.Errorf("a producer that escapes otherwise: %v", err)
+	}
+}
+
+func TestUniqueReplaceWaiting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	byKey := Unique(ByKey("k"), ReplaceWaiting())
+	b.push(job("Mark", "x"))
+	first := b.mustEnqueue("Mark", "old", byKey)
+	b.push(job("Mark", "y"))
+	second := b.mustEnqueue("Hold", "new", byKey)
+	if second.Replaced != first.ID {
+		t.Errorf("%+v replaces %+v", second, first)
+	}
+	if q := b.queue("work"); len(q) != 3 || !strings.Contains(q[1], "new") {
+		t.Errorf("in the queue: %q", q)
+	}
+	b.start()
+	b.eventually("it runs", func() bool { return b.runs.starts("new") == 1 })
+	b.mustRefuse(second, "Mark", "newer", byKey)
+	b.open()
+	b.free()
+	if b.runs.starts("old") > 0 {
+		t.Error("the old one ran")
+	}
+}
+
+// What Register is told holds for all that is enqueued by the same daemon.
+func TestUniqueClass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("Once", func(id string) { b.runs.start(id) }, Unique())
+	one := &Job{"work", Payload{"Once", []any{"a"}}}
+	if err := b.daemon.Enqueue(one); err != nil {
+		t.Fatal(err)
+	}
+	var duplicate *DuplicateError
+	if err := b.daemon.Enqueue(one); !errors.As(err, &duplicate) {
+		t.Errorf("a second: %v", err)
+	}
+	if _, err := b.daemon.EnqueueWith(one, Unique(ByKey("other"))); err != nil {
+		t.Errorf("with another lock: %v", err)
+	}
+	if err := b.daemon.EnqueueAll(&Job{"work", Payload{"Mark", []any{"x"}}}, one); err == nil || !strings.Contains(err.Error(), "job 2 of 2: enqueueing Once: jobs of its class are unique") {
+		t.Errorf("among several: %v", err)
+	}
+	if n := len(b.queue("work")); n != 2 {
+		t.Errorf("%d jobs in the queue, want 2", n)
+	}
+	b.start()
+	b.free()
+}
+
+func TestUniqueMistakes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := New(WorkerSettings{URI: server.URI(), MaxPayload: 1000})
+	defer d.Close()
+	good := &Job{"q", Payload{"C", nil}}
+	for _, test := range []struct {
+		job  *Job
+		opt  EnqueueOption
+		want string
+	}{
+		{nil, Unique(), "needs a queue and a class"},
+		{&Job{"", Payload{"C", nil}}, Unique(), "needs a queue and a class"},
+		{good, Unique(ByKey("")), "class C is to be unique is empty"},
+		{good, Unique(UntilElapsed(0)), "a millisecond or more"},
+		{good, Unique(LockAtMost(-1)), "a millisecond or more"},
+		{&Job{"q", Payload{"C", []any{func() {}}}}, Unique(), "args[0]"},
+		{&Job{"q", Payload{"C", []any{strings.Repeat("x", 1000)}}}, Unique(), "MaxPayload"},
+	} {
+		if _, err := d.EnqueueWith(test.job, test.opt); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "nothing was enqueued") {
+			t.Errorf("the error %v does not say %q", err, test.want)
+		}
+	}
+	if keys := server.Keys(t); len(keys) > 0 {
+		t.Errorf("keys: %q", keys)
+	}
+	defer func() {
+		if v := recover(); !strings.Contains(fmt.Sprint(v), "a millisecond or more") {
+			t.Errorf("Register panics with %v", v)
+		}
+	}()
+	d.Register("C", func() {}, Unique(UntilElapsed(0)))
+}
+
+// A job that Ruby's worker takes is unlocked there; nobody tells us. Neither does whoever
+// removes a queue.
+func TestUniqueTakenByRuby(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	defer b.daemon.Close()
+	first := b.mustEnqueue("Mark", "a", Unique())
+	b.redis.Do(t, "LPOP", "resque:queue:work")
+	b.mustRefuse(first, "Mark", "a", Unique())
+	b.eventually("the lock is free", func() bool {
+		_, holder := b.enqueueUnique("Mark", "a", Unique())
+		return holder == ""
+	})
+	if q := b.queue("work"); len(q) != 1 {
+		t.Errorf("in the queue: %q", q)
+	}
+}
+
+// A job that goes back to its queue when the daemon stops keeps its lock.
+func TestUniqueSurvivesAStop(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.ShutdownTimeout = time.Millisecond })
+	first := b.mustEnqueue("Hold", "a", Unique())
+	b.start()
+	b.eventually("it runs", func() bool { return b.runs.starts("a") == 1 })
+	_ = b.stop()
+	if q := b.queue("work"); len(q) != 1 {
+		t.Fatalf("in the queue: %q", q)
+	}
+	b.mustRefuse(first, "Hold", "a", Unique())
+}
+
+// Many that enqueue, many locks, and workers meanwhile: of a lock there is never more than
+// one job.
+func TestUniqueUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const locks = 5
+	var running [locks]atomic.Int64
+	var ran, took atomic.Int64
+	b.daemon.Register("One", func(n int) {
+		if running[n].Add(1) > 1 {
+			t.Errorf("lock %d has two jobs that run", n)
+		}
+		time.Sleep(time.Millisecond)
+		running[n].Add(-1)
+		ran.Add(1)
+	}, Unique())
+	b.start()
+	var wg sync.WaitGroup
+	for p := range 4 {
+		producer := New(WorkerSettings{URI: b.redis.URI()})
+		defer producer.Close()
+		wg.Go(func() {
+			for i := range 200 {
+				_, err := producer.EnqueueWith(&Job{"work", Payload{"One", []any{(i + p) % locks}}}, Unique())
+				var duplicate *DuplicateError
+				switch {
+				case err == nil:
+					took.Add(1)
+				case !errors.As(err, &duplicate):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.free()
+	if ran.Load() != took.Load() || int(took.Load()) != b.stat("processed") || took.Load() < locks {
+		t.Errorf("%d were taken, %d ran, %d counted", took.Load(), ran.Load(), b.stat("processed"))
+	}
+}
+
+func TestUniqueOnShards(t *testing.T) {
+	t.Parallel()
+	one, two := redistest.Start(t), redistest.Start(t)
+	s := NewShards(WorkerSettings{}, Shard{URI: one.URI(), Queues: []string{"a"}}, Shard{URI: two.URI(), Queues: []string{"*"}})
+	defer s.Close()
+	s.Register("Once", func() {}, Unique())
+	var duplicate *DuplicateError
+	for _, queue := range []string{"a", "b"} { // a lock lies where the queue does
+		job := &Job{queue, Payload{"Once", nil}}
+		if err := s.Enqueue(job); err != nil {
+			t.Error(err)
+		}
+		if err := s.Enqueue(job); !errors.As(err, &duplicate) || duplicate.Queue != queue {
+			t.Errorf("a second: %v", err)
+		}
+		if err := s.EnqueueAll(job); err == nil {
+			t.Error("EnqueueAll took it")
+		}
+	}
+	for _, server := range []*redistest.Server{one, two} {
+		if keys := server.Keys(t); !slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, "resque:go:unique:") }) {
+			t.Errorf("keys: %q", keys)
+		}
+	}
+	if _, err := s.EnqueueWith(nil); err == nil {
+		t.Error("no job was taken")
+	}
+}
