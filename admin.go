@@ -116,6 +116,7 @@ type FleetInfo struct {
 	Pending   int64 // jobs waiting in all queues
 	Processed int64 // jobs ever run, failed ones included
 	Failed    int64 // failures in the list now; see FailureList
+	Expired   int64 // jobs ever dropped because their time was over; see ExpireAfter
 	Queues    int
 	Workers   int
 	Working   int      // workers that have a job in hand
@@ -137,7 +138,7 @@ func (d *Daemon) Info() (FleetInfo, error) {
 		sizes[q.Name] = q.Size
 	}
 	return FleetInfo{
-		Pending: i.Pending, Processed: i.Processed, Failed: i.Failed,
+		Pending: i.Pending, Processed: i.Processed, Failed: i.Failed, Expired: i.Expired,
 		Queues: len(i.Queues), Workers: i.Workers, Working: i.Working,
 		Servers:     []string{redactURI(config.uri)},
 		Environment: cmp.Or(os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development"),

@@ -4,6 +4,9 @@ package goworker
 // err is what keeps it from running anyway. Nil: go on. It is called in the worker's
 // goroutine.
 func (w *workers) admit(t *task, d *Delivery, err error) *settlement {
+	if instead := w.expired(t, d); instead != nil {
+		return instead
+	}
 	w.unlock(d, err)
 	return nil
 }

@@ -38,7 +38,7 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk, err := encodeJobs(client.config, d.registry, jobs)
+	bulk, err := d.encodeJobs(client.config, jobs)
 	if err != nil {
 		return err
 	}

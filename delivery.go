@@ -55,7 +55,8 @@ type Delivery struct {
 	// done, failed for good or is given up.
 	after []resque.Effect
 
-	lock *jobLock // nil: it has none
+	lock    *jobLock // nil: it has none
+	expires int64    // when its time is over, in ms; 0: never
 
 	raw       []byte
 	handler   Handler

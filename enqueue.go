@@ -46,20 +46,20 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	bulk, err := encodeJobs(client.config, d.registry, jobs)
+	bulk, err := d.encodeJobs(client.config, jobs)
 	if err != nil {
 		return err
 	}
 	return client.push(bulk)
 }
 
-func encodeJobs(c config, r *registry, jobs []*Job) (*resque.Bulk, error) {
+func (d *Daemon) encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
 	bulk := c.bulk()
 	for i, job := range jobs {
 		if i == 1 {
 			bulk.Grow(len(jobs) - 1)
 		}
-		if err := r.addJob(&bulk, job); err != nil {
+		if err := d.addJob(&bulk, job); err != nil {
 			return nil, unsent(err, i, len(jobs))
 		}
 	}

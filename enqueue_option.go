@@ -15,6 +15,15 @@ type enqueueOptions struct {
 	at     time.Time      // zero: now
 	fields []resque.Field // what the payload gets beside class and args
 	unique *Uniqueness    // nil: it has no lock
+	expiry Expiry
+}
+
+// allFields are the fields together with those that depend on the time.
+func (o *enqueueOptions) allFields(d *Daemon) []resque.Field {
+	if o.expiry == (Expiry{}) {
+		return o.fields
+	}
+	return append(o.fields, o.expiry.fields(d.now())...)
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -55,6 +64,7 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+	o.fields = o.allFields(d)
 	if o.unique != nil {
 		return client.enqueueUnique(job, o)
 	}
@@ -88,13 +98,13 @@ func (r *registry) told(job *Job) bool {
 }
 
 // addJob is the function of that name, with what the job's class was registered with.
-func (r *registry) addJob(bulk *resque.Bulk, job *Job) error {
-	if !r.told(job) {
+func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
+	if !d.registry.told(job) {
 		return addJob(bulk, job)
 	}
-	o := r.enqueueOptions(job)
+	o := d.registry.enqueueOptions(job)
 	if o.unique != nil {
 		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errUniqueAmongMany)
 	}
-	return addJob(bulk, job, o.fields...)
+	return addJob(bulk, job, o.allFields(d)...)
 }

@@ -26,6 +26,10 @@ type Hooks struct {
 	// called. A payload that is no job has no Delivery and is only logged and filed.
 	Failure func(ctx context.Context, d *Delivery, err error)
 
+	// Expired is called with a job that is dropped because its time is over; see
+	// ExpireAfter.
+	Expired func(ctx context.Context, d *Delivery)
+
 	// Shutdown is called once a run, when the daemon stops taking jobs and before
 	// it waits for those that run.
 	Shutdown func()
@@ -73,6 +77,14 @@ func (l *hookList) failed(ctx context.Context, d *Delivery, err error) {
 	for _, h := range l.list() {
 		if h.Failure != nil {
 			l.call("Failure", func() { h.Failure(NewContext(ctx, d), d, err) })
+		}
+	}
+}
+
+func (l *hookList) expired(ctx context.Context, d *Delivery) {
+	for _, h := range l.list() {
+		if h.Expired != nil {
+			l.call("Expired", func() { h.Expired(NewContext(ctx, d), d) })
 		}
 	}
 }

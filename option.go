@@ -14,6 +14,7 @@ type options struct {
 	timeout    time.Duration
 	useNumber  bool
 	middleware []Middleware
+	onExpired  Handler
 	enqueue    []EnqueueOption // of every job of the class that is enqueued here
 }
 

@@ -115,7 +115,7 @@ func (r *registry) lookup(class string) *entry {
 // *ArgumentError. The caller adds what only he knows (Worker, Recovered,
 // ReservedAt) and then calls perform. raw is kept and must not change any more.
 func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Delivery, error) {
-	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw}
+	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw, expires: p.ExpiresAt}
 	if p.Unique != "" {
 		d.lock = newJobLock(p)
 	}

@@ -189,6 +189,16 @@ func (d *Daemon) CancelJobs() {
 	}
 }
 
+// now is the time by Redis's clock while the daemon runs, and else by this machine's.
+func (d *Daemon) now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running == nil {
+		return time.Now()
+	}
+	return d.lease.redisTime(time.Now())
+}
+
 func (d *Daemon) currentPoller() *poller {
 	d.mu.Lock()
 	defer d.mu.Unlock()

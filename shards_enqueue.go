@@ -124,7 +124,7 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 		if len(part.jobs) == 0 {
 			part.bulk = empty
 		}
-		if err := s.handlers.addJob(&part.bulk, job); err != nil {
+		if err := s.daemons[i].addJob(&part.bulk, job); err != nil {
 			return unsent(err, n, len(jobs))
 		}
 		if part.jobs = append(part.jobs, job); len(part.jobs) == 1 {

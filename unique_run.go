@@ -1,9 +1,8 @@
 package goworker
 
 import (
+	"context"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -54,7 +53,21 @@ func (w *workers) unlock(d *Delivery, err error) {
 	d.after = append(d.after, d.lock.unlocked(w.d.store)...)
 }
 
+// unlockWithin is how long a job waits at most for a connection to give up its lock by.
+const unlockWithin = time.Second
+
 // unlock gives up the lock of a job now.
 func (d *Daemon) unlock(l *jobLock) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.Unlock(c, l.name, l.id) })
+	client, err := d.init(false)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
+	defer cancel()
+	conn, err := client.pool.get(ctx)
+	if err != nil {
+		return err
+	}
+	defer putBack(conn)
+	return client.store.Unlock(conn.Conn, l.name, l.id)
 }

@@ -157,7 +157,9 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err erro
 	}
 	s.task.Store(nil)
 	s.delivery = nil
-	w.log(t, d, ran, err, o.back)
+	if instead == nil { // who made that has said so
+		w.log(t, d, ran, err, o.back)
+	}
 	w.poller.finish(o)
 	if s.told.Load() {
 		w.records.hurry()

@@ -13,6 +13,7 @@ type Info struct {
 	Pending   int64 // jobs waiting in all queues
 	Processed int64 // jobs ever run, failed ones included
 	Failed    int64 // failures in the list now, not ever
+	Expired   int64 // jobs ever dropped because their time was over
 	Workers   int
 	Working   int
 	Queues    []QueueInfo // sorted by name
@@ -28,7 +29,7 @@ type QueueInfo struct {
 // multiQueue the failures of all failure lists are counted. A queue whose key is
 // no list counts as empty: it must not keep an operator from seeing the others.
 func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
-	queues, workers, lists, processed, err := s.names(c, multiQueue)
+	queues, workers, lists, counts, err := s.names(c, multiQueue)
 	if err != nil {
 		return Info{}, fmt.Errorf("reading the counts: %w", explain(err))
 	}
@@ -45,7 +46,7 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 		return Info{}, fmt.Errorf("reading the counts: %w", err)
 	}
 
-	info := Info{Processed: processed, Workers: len(workers)}
+	info := Info{Processed: counts[0], Expired: counts[1], Workers: len(workers)}
 	for i, q := range queues {
 		n, err := redis.Int64(answer(replies[i]))
 		if err != nil && !isWrongType(err) {
@@ -71,32 +72,36 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	return info, err
 }
 
-// names reads the names that Info counts behind, sorted, and the one counter.
-func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, processed int64, err error) {
+// names reads the names that Info counts behind, sorted, and the counters.
+func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, counts [2]int64, err error) {
 	b := batch{c: c}
 	b.send("SMEMBERS", s.queues())
 	b.send("SMEMBERS", s.workers())
 	b.send("GET", s.stat("processed"))
+	b.send("HGET", s.stats(), expiredField)
 	if multiQueue {
 		b.send("SMEMBERS", s.failedQueues())
 	}
 	replies, err := b.receive()
 	if err != nil {
-		return nil, nil, nil, 0, err
+		return nil, nil, nil, counts, err
 	}
 	for _, reply := range replies {
 		if _, err := answer(reply); err != nil {
-			return nil, nil, nil, 0, err
+			return nil, nil, nil, counts, err
 		}
 	}
 	queues, _ = redis.Strings(replies[0], nil)
 	workers, _ = redis.Strings(replies[1], nil)
-	count, _ := redis.Bytes(replies[2], nil)
+	for i := range counts {
+		count, _ := redis.Bytes(replies[2+i], nil)
+		counts[i] = number(count)
+	}
 	if multiQueue {
-		lists, _ = redis.Strings(replies[3], nil)
+		lists, _ = redis.Strings(replies[4], nil)
 	}
 	slices.Sort(queues)
-	return queues, workers, failureLists(lists), number(count), nil
+	return queues, workers, failureLists(lists), counts, nil
 }
 
 // StatsText is the text of resque-web's /stats.txt: lines without one that ends
