@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 //	Deaf id     waits for the gate, whatever its context says
 //	Die id      ends the process
 //	Nothing     does not even note that it ran
+//	Rival id    enqueues Hold("unique") to the queue "rare", uniquely, and notes what came of it
 //	Weigh id    notes how many goroutines there are and how many bytes the heap holds
 func program(path string) int {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -95,6 +96,15 @@ func program(path string) int {
 		os.Exit(7)
 	})
 	goworker.Register("Nothing", func() {})
+	goworker.Register("Rival", func(id string) error {
+		_, err := goworker.EnqueueWith(&goworker.Job{Queue: "rare", Payload: goworker.Payload{Class: "Hold", Args: []any{"unique"}}}, goworker.Unique())
+		if duplicate := new(goworker.DuplicateError); errors.As(err, &duplicate) {
+			note("refused", id, duplicate.Holder)
+			return nil
+		}
+		note("enqueued", id, "")
+		return err
+	})
 	goworker.Register("Weigh", func(id string) {
 		var m runtime.MemStats
 		runtime.GC()
