@@ -3,6 +3,7 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -32,10 +33,11 @@ const ProvenFor = 8 * time.Second
 // that came back from elsewhere while another held it. So a job gives it up with an HDEL,
 // which touches nobody else's and may be repeated. What a field says is
 //
-//	hold, since, when the job was last seen, ticket@process it was seen under or "", member
+//	hold, since, when the job was last seen, where, member
 //
-// parted by blanks, times in ms; member is what a member of go:schedule is, and with it
-// whatever is needed to look for the job.
+// parted by blanks, times in ms. Where is ticket@process it was seen under, = and the list
+// beside its queue in which it was put (with %20 for a blank), or nothing. Member is what a
+// member of go:schedule is, and with it whatever is needed to look for the job.
 
 func (s Store) lock(name string) string { return s.ns + "go:unique:" + name }
 func (s Store) lockRest() string        { return s.ns + "go:unique-rest" }
@@ -190,6 +192,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		a.key(s.processes())
 		a.key(s.schedule())
 		a.key(s.queue(h.Queue))
+		a.key(s.aside(h))
 		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, j.Most.Milliseconds(),
 			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
 		for _, p := range processes {
@@ -283,9 +286,22 @@ func parseHolder(id, said string) Holder {
 // Unlocked gives up a job's lock with a commit, if it has it.
 func (s Store) Unlocked(lock, id string) Effect { return effect("HDEL", s.lock(lock), id) }
 
-// LockMoved tells a lock with a commit that its job goes on as another payload. now is
-// Redis's.
-func (s Store) LockMoved(lock, id string, hold Hold, now time.Time, queue string, payload []byte) Effect {
+// LockMoved tells a lock with a commit that its job goes on as another payload, in its
+// queue or the schedule, or in a list: its key without namespace, or "". now is Redis's.
+func (s Store) LockMoved(lock, id string, hold Hold, now time.Time, queue string, payload []byte, list string) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
-	return effect("HSET", s.lock(lock), id, string(hold)+" "+ms+" "+ms+"  "+recordPrefix(queue)+string(payload))
+	if list != "" {
+		list = "=" + url.PathEscape(list)
+	}
+	return effect("HSET", s.lock(lock), id, string(hold)+" "+ms+" "+ms+" "+list+" "+recordPrefix(queue)+string(payload))
+}
+
+// aside is the key of the list beside its queue in which a holder may be, or its queue.
+func (s Store) aside(h *Holder) string {
+	if escaped, ok := strings.CutPrefix(h.where, "="); ok {
+		if name, err := url.PathUnescape(escaped); err == nil {
+			return s.ns + name
+		}
+	}
+	return s.queue(h.Queue)
 }

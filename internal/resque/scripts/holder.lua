@@ -1,12 +1,13 @@
 -- Looks for the job that holds a lock, everywhere a job can be, at one instant. Where it
 -- is nowhere the lock is taken from it: what is nowhere comes back nowhere.
 --
--- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6… in-flight records
+-- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue
+--       6 a list it may be in beside its queue, or its queue   7… in-flight records
 -- ARGV  id, what the lock says, how much of that precedes the member of the schedule, how
 --       much of the member precedes the payload, how long the lock may stay in ms,
---       what the lock is to say before the time, its ticket and process as seen last or '',
+--       what the lock is to say before the time, where it was seen or put last or '',
 --       then the processes whose records are named
--- Returns 'queue', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
+-- Returns 'queue', 'list', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
 -- lock or the processes are not as they were read; 'resting'.
 --
 -- Looking through lists costs what they are long. After it, all rest for twenty times as
@@ -16,7 +17,7 @@ if redis.call('HGET', lock, id) ~= said then return 'changed' end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'resting' end
 local member = string.sub(said, ARGV[3] + 1)
 local payload, records, looked, seen = string.sub(member, ARGV[4] + 1), {}, 0, ''
-for i = 8, #ARGV do records[ARGV[i]] = KEYS[i - 2] end
+for i = 8, #ARGV do records[ARGV[i]] = KEYS[i - 1] end
 for _, process in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   if not records[process] then return 'changed' end
 end
@@ -38,13 +39,15 @@ local function running()
     end
   end
 end
-local function waiting()
-  local at = redis.call('LPOS', KEYS[5], payload)
-  looked = looked + (at or redis.call('LLEN', KEYS[5]))
+local function waiting(list)
+  local at = redis.call('LPOS', list, payload)
+  looked = looked + (at or redis.call('LLEN', list))
   return at
 end
 local where = redis.call('ZSCORE', KEYS[4], member) and 'schedule'
-  or running() and 'process' or waiting() and 'queue' or 'nowhere'
+  or running() and 'process'
+  or waiting(KEYS[5]) and 'queue' or KEYS[6] ~= KEYS[5] and waiting(KEYS[6]) and 'list' or 'nowhere'
+if where == 'list' then seen = ARGV[7] end
 if where == 'nowhere' then
   redis.call('HDEL', lock, id)
 else
