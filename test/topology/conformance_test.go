@@ -93,6 +93,8 @@ func TestConformance(t *testing.T) {
 				{"exits on complete", exitsOnComplete},
 				{"dequeues", dequeues},
 				{"survives a cut", survivesCut},
+				{"keeps jobs unique", keepsUnique},
+				{"drops the expired", dropsExpired},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}
