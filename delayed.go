@@ -21,7 +21,16 @@ import (
 //
 // When the connection breaks before Redis has answered, it is unknown whether the job
 // is delayed.
-func (d *Daemon) EnqueueAt(t time.Time, job *Job) error { return d.EnqueueAllAt(t, job) }
+//
+// A job whose class was registered here with an option for jobs that are enqueued, such
+// as Unique, is enqueued as by EnqueueWith and At.
+func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
+	if d.registry.told(job) {
+		_, err := d.EnqueueWith(job, At(t))
+		return err
+	}
+	return d.EnqueueAllAt(t, job)
+}
 
 // EnqueueIn is EnqueueAt after a duration, from now on.
 func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
@@ -29,7 +38,8 @@ func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
 }
 
 // EnqueueAllAt delays any number of jobs, for any queues, to one time: all of them or,
-// with an error, none, as EnqueueAll. They are moved in the order given here.
+// with an error, none, as EnqueueAll. They are moved in the order given here. Jobs whose
+// class was registered here with an option for jobs that are enqueued are refused.
 func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -37,6 +47,11 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	client, err := d.init(false)
 	if err != nil {
 		return err
+	}
+	for i, job := range jobs {
+		if d.registry.told(job) {
+			return unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errToldAmongMany), i, len(jobs))
+		}
 	}
 	bulk, err := d.encodeJobs(client.config, jobs)
 	if err != nil {

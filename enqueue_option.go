@@ -23,7 +23,11 @@ func (o *enqueueOptions) allFields(d *Daemon) []resque.Field {
 	if o.expiry == (Expiry{}) {
 		return o.fields
 	}
-	return append(o.fields, o.expiry.fields(d.now())...)
+	from := d.now()
+	if o.at.After(from) {
+		from = o.at
+	}
+	return append(o.fields, o.expiry.fields(from)...)
 }
 
 // enqueueOption is an EnqueueOption that is a function.

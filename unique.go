@@ -113,6 +113,8 @@ func (u Uniqueness) check() error {
 	return nil
 }
 
+var errToldAmongMany = errors.New("Register told its class something about jobs that are enqueued, which Ruby's schedule has no place for; delay each by itself, with EnqueueAt")
+
 var errUniqueAmongMany = errors.New("jobs of its class are unique, and of several jobs at once it could not be said which are duplicates; enqueue it with Enqueue")
 
 // enqueueUnique is what EnqueueWith does for a job that is to have a lock.
@@ -152,7 +154,7 @@ func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJo
 	if err == nil && c.style != resque.Plain {
 		named, err = resque.EncodePayload(job.Payload.Class, job.Payload.Args, resque.Plain)
 	}
-	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.most, Queue: job.Queue, Replace: u.replace}
+	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.most, Queue: job.Queue, At: o.at, Replace: u.replace}
 	fields := o.fields
 	if u.hold != resque.HoldTime {
 		fields = append(fields, resque.TextField("unique", resque.LockField(u.hold, j.Lock)))

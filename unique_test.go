@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,6 +186,36 @@ func TestUniqueReplaceWaiting(t *testing.T) {
 	b.free()
 	if b.runs.starts("old") > 0 {
 		t.Error("the old one ran")
+	}
+}
+
+// A delayed job has its lock while it waits for its time, and one that replaces it moves
+// the time.
+func TestUniqueDelayed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("Save", func(id string) { b.runs.start(id); b.runs.end(id) }, Unique(ByKey("doc"), ReplaceWaiting()), ExpireAfter(time.Minute))
+	save := func(id string) *Job { return &Job{"work", Payload{"Save", []any{id}}} }
+	if err := b.daemon.EnqueueIn(time.Hour, save("1")); err != nil {
+		t.Fatal(err)
+	}
+	later := b.redis.List(t, "ZRANGE", "resque:go:schedule", 0, -1)
+	_, expires, _ := strings.Cut(strings.Join(later, ""), `"expires_at":`)
+	expires, _, _ = strings.Cut(expires, ",")
+	if ms, _ := strconv.ParseInt(expires, 10, 64); time.Until(time.UnixMilli(ms)).Round(time.Minute) != 61*time.Minute {
+		t.Errorf("in the schedule: %q", later)
+	}
+	due := time.Now().Add(300 * time.Millisecond)
+	if _, err := b.daemon.EnqueueWith(save("2"), At(due)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.daemon.EnqueueAllAt(due, save("3")); err == nil || !strings.Contains(err.Error(), "delay each by itself") {
+		t.Errorf("among several: %v", err)
+	}
+	b.start()
+	b.free()
+	if b.runs.ends("2") != 1 || b.runs.starts("1")+b.runs.starts("3") > 0 || time.Now().Before(due) {
+		t.Errorf("ran: %v", b.runs.begun)
 	}
 }
 

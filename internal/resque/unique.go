@@ -59,8 +59,8 @@ type UniqueJob struct {
 	Most    time.Duration
 	Queue   string
 	Payload []byte
-	Due     int64 // in ms; 0: now
-	Replace bool  // a holder that still waits makes room
+	At      time.Time // not after now: now
+	Replace bool      // a holder that still waits makes room
 }
 
 // Holder is the job that has a lock.
@@ -107,6 +107,9 @@ func (s Store) Unlock(c redis.Conn, lock, id string) error {
 func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replaced string, err error) {
 	if j.Queue == "" {
 		return nil, "", errNoQueue
+	}
+	if !j.At.After(time.Now()) {
+		j.At = time.Time{}
 	}
 	for range 10 { // each time somebody else was faster
 		now, held, err := s.takeLock(c, j)
@@ -193,7 +196,11 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		a.key(s.schedule())
 		a.key(s.queue(h.Queue))
 		a.key(s.aside(h))
-		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, j.Most.Milliseconds(),
+		renew := j.Most // by whoever wants it next, unless that was told of a time only
+		if j.Hold == HoldTime {
+			renew = 0
+		}
+		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
 			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
 		for _, p := range processes {
 			a.key(s.inflight(p))
@@ -226,7 +233,7 @@ func ignoreNil(err error) error {
 
 // target is where a job is put.
 func (s Store) target(j UniqueJob) string {
-	if j.Due > 0 {
+	if j.later() {
 		return s.schedule()
 	}
 	return s.queue(j.Queue)
@@ -235,11 +242,17 @@ func (s Store) target(j UniqueJob) string {
 // lockArgs are what unique.lua and replace.lua are told of the job.
 func (s Store) lockArgs(j UniqueJob) []any {
 	member := recordPrefix(j.Queue) + string(j.Payload)
-	if j.Due > 0 {
-		return []any{j.ID, string(j.Hold), " " + member, j.Most.Milliseconds(), j.Due, "", member}
+	most := j.Most
+	if !j.later() {
+		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
 	}
-	return []any{j.ID, string(j.Hold), " " + member, j.Most.Milliseconds(), "", j.Queue, j.Payload}
+	if j.Hold != HoldTime {
+		most += time.Until(j.At)
+	}
+	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), stampOf(j.At).ms, "", member}
 }
+
+func (j UniqueJob) later() bool { return !j.At.IsZero() }
 
 // evalPush runs a script that enqueues, and waits for the replicas as Push does. With a
 // *ReplicasError there is a reply too.

@@ -117,7 +117,7 @@ func (r *uniqueRun) enqueue(t *rapid.T) {
 	j := uniqueJob(lock, r.jobs, rapid.SampledFrom(modelQueues).Draw(t, "queue"))
 	j.Replace = rapid.Bool().Draw(t, "replace")
 	if rapid.Bool().Draw(t, "later") {
-		j.Due = 99
+		j.At = at(99)
 	}
 	before, old := r.of(lock), false
 	for id, said := range r.w.locks(lock) {

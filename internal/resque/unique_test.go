@@ -91,10 +91,26 @@ func TestUnique(t *testing.T) {
 	w.same("queues", []string{`high: ` + string(uniqueJob("a", 4, "").Payload)}, w.queues("high"))
 
 	later := uniqueJob("c", 1, "low")
-	later.Due = 1234567890123
+	later.At = time.UnixMilli(4_000_000_000_123)
 	w.taken(later)
-	w.same("schedule", []string{"3:low" + string(later.Payload), "1234567890123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
+	w.same("schedule", []string{"3:low" + string(later.Payload), "4000000000123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
 	w.refused("c1", uniqueJob("c", 2, "low"))
+	stays := func() bool { return time.Now().UnixMilli()+int64(w.server.Int(t, "PTTL", w.s.lock("c"))) > 4_000_003_500_000 }
+	if !stays() {
+		t.Error("the lock ends before its job is due")
+	}
+	w.age("c", ProvenFor)
+	w.refused("c1", uniqueJob("c", 2, "low"))
+	if !stays() {
+		t.Error("the lock ends before its job is due, once that was looked for")
+	}
+	w.age("c", ProvenFor)
+	brief := uniqueJob("c", 2, "low")
+	brief.Hold, brief.Most = HoldTime, time.Millisecond
+	w.refused("c1", brief)
+	if !stays() {
+		t.Error("the lock ends when another would have")
+	}
 }
 
 // A lock is believed for a while, and then only if its job is found somewhere.
@@ -232,22 +248,22 @@ func TestUniqueReplaces(t *testing.T) {
 	payload := func(n int) string { return string(uniqueJob("a", n, "").Payload) }
 	tests := []struct {
 		name      string
-		due, next int64 // of the holder, and of the one that replaces it
+		due, next int64 // of the holder, and of the one that replaces it, in ms after a noon to come
 		queue     string
 		want      []string // low, high, schedule
 	}{
 		{"in its place", 0, 0, "low", []string{"low: x " + payload(2) + " y", "high:", "schedule:"}},
 		{"in another queue", 0, 0, "high", []string{"low: x y", "high: " + payload(2), "schedule:"}},
 		{"a later one by one now", 99, 0, "low", []string{"low: x y " + payload(2), "high:", "schedule:"}},
-		{"one now by a later one", 0, 99, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " 99"}},
-		{"a later one", 99, 100, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " 100"}},
+		{"one now by a later one", 0, 99, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " " + ms(99)}},
+		{"a later one", 99, 100, "low", []string{"low: x y", "high:", "schedule: 3:low" + payload(2) + " " + ms(100)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWire(t)
 			first, second := uniqueJob("a", 1, "low"), uniqueJob("a", 2, tt.queue)
-			first.Due, second.Due, second.Replace = tt.due, tt.next, true
+			first.At, second.At, second.Replace = at(tt.due), at(tt.next), true
 			w.push("low", "x")
 			w.taken(first)
 			w.push("low", "y")
@@ -263,6 +279,16 @@ func TestUniqueReplaces(t *testing.T) {
 		})
 	}
 }
+
+// at is so many milliseconds after a noon to come; 0: now.
+func at(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(4_000_000_000_000 + ms)
+}
+
+func ms(after int64) string { return fmt.Sprint(at(after).UnixMilli()) }
 
 // A job that runs is not replaced, and one that is nowhere needs not be.
 func TestUniqueReplacesOnlyWhatWaits(t *testing.T) {
@@ -298,7 +324,7 @@ func TestUniqueIsAllOrNothing(t *testing.T) {
 					w.age("a", ProvenFor)
 					j.Replace = true
 				} else if key == s.schedule() {
-					j.Due = 99
+					j.At = at(99)
 				} else if key == s.queue("low") {
 					return
 				}

@@ -4,7 +4,8 @@
 -- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue
 --       6 a list it may be in beside its queue, or its queue   7… in-flight records
 -- ARGV  id, what the lock says, how much of that precedes the member of the schedule, how
---       much of the member precedes the payload, how long the lock may stay in ms,
+--       much of the member precedes the payload, how long the lock may stay in ms
+--       once the job is due, or 0 for as long as it may now,
 --       what the lock is to say before the time, where it was seen or put last or '',
 --       then the processes whose records are named
 -- Returns 'queue', 'list', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
@@ -44,7 +45,8 @@ local function waiting(list)
   looked = looked + (at or redis.call('LLEN', list))
   return at
 end
-local where = redis.call('ZSCORE', KEYS[4], member) and 'schedule'
+local due = redis.call('ZSCORE', KEYS[4], member)
+local where = due and 'schedule'
   or running() and 'process'
   or waiting(KEYS[5]) and 'queue' or KEYS[6] ~= KEYS[5] and waiting(KEYS[6]) and 'list' or 'nowhere'
 if where == 'list' then seen = ARGV[7] end
@@ -54,7 +56,9 @@ else
   local now = redis.call('TIME')
   now = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
   redis.call('HSET', lock, id, ARGV[6] .. ' ' .. now .. ' ' .. seen .. ' ' .. member)
-  redis.call('PEXPIRE', lock, ARGV[5])
+  if ARGV[5] ~= '0' then
+    redis.call('PEXPIRE', lock, string.format('%.0f', ARGV[5] + math.max(0, (due or 0) - now)))
+  end
 end
 if looked >= 1000 then redis.call('SET', KEYS[2], '1', 'PX', math.floor(looked / 1000)) end
 return where
