@@ -7,6 +7,7 @@ require (
 	github.com/cihub/seelog v0.0.0-20170130134532-f561c5e57575
 	github.com/gomodule/redigo v1.9.3
 	github.com/google/go-cmp v0.7.0
+	github.com/netresearch/go-cron v0.9.1
 	github.com/spf13/pflag v1.0.10
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.2.0

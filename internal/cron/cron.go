@@ -1,0 +1,186 @@
+// Package cron tells when a recurring job is due. What the fields of a cron mean is
+// netresearch/go-cron's, which is asked in UTC, about wall-clock times; how a wall
+// clock that jumps becomes moments in time is decided here.
+package cron
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	parser "github.com/netresearch/go-cron"
+)
+
+// Cron is a parsed cron. It is immutable.
+type Cron struct {
+	zone *time.Location
+
+	// A day is meant if any of these means it.
+	alternatives []alternative
+
+	// flows is whether every hour is meant. Such a cron follows real time.
+	flows bool
+}
+
+// alternative is what the library can say of a cron, and a condition that it cannot.
+type alternative struct {
+	fields *parser.SpecSchedule
+	day    func(date time.Time) bool // nil: all days that the fields name
+}
+
+// searchYears is how far ahead a date is looked for: from one 29 February to the next
+// there are up to eight years.
+const searchYears = 9
+
+var fieldsParser = parser.NewParser(parser.Second | parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
+	parser.DowNth | parser.DowLast | parser.DomL | parser.DowOrDom).WithMaxSearchYears(searchYears)
+
+var shorthands = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@noon": "0 12 * * *", "@hourly": "0 * * * *",
+}
+
+// longest is more than any cron needs.
+const longest = 512
+
+// Parse reads a cron as Ruby's fugit does: five fields, or six with the seconds in
+// front; lists, ranges and steps; names of months and weekdays; L and negative days of
+// the month, mon#1 and mon#-1, sun%2; 7 for Sunday and 24 for midnight; @daily and its
+// like; at the end a time zone, in place of the one given here. With both days of the
+// month and weekdays, either is enough.
+func Parse(text string, zone *time.Location) (*Cron, error) {
+	if len(text) > longest {
+		return nil, fmt.Errorf("the cron has %d characters; at most %d are read", len(text), longest)
+	}
+	c, err := parse(strings.Fields(text), zone)
+	if err != nil {
+		return nil, fmt.Errorf("the cron %q is not understood: %w", text, err)
+	}
+	return c, nil
+}
+
+func parse(fields []string, zone *time.Location) (*Cron, error) {
+	if len(fields) > 0 && strings.HasPrefix(fields[0], "@") {
+		long, known := shorthands[strings.ToLower(fields[0])]
+		if !known {
+			return nil, fmt.Errorf("there is no %s", fields[0])
+		}
+		fields = append(strings.Fields(long), fields[1:]...)
+	}
+	if n := len(fields); n > 5 {
+		named, err := zoneNamed(fields[n-1])
+		if err != nil {
+			return nil, err
+		}
+		if named != nil {
+			zone, fields = named, fields[:n-1]
+		}
+	}
+	switch len(fields) {
+	case 5:
+		fields = append([]string{"0"}, fields...)
+	case 6:
+	default:
+		return nil, fmt.Errorf("it has %d fields; there must be 5, or 6 with the seconds in front, and a time zone may follow", len(fields))
+	}
+	c := &Cron{zone: zone}
+	if err := c.compile(fields); err != nil {
+		return nil, err
+	}
+	if c.nextOnClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("there is no such date")
+	}
+	return c, nil
+}
+
+// zoneNamed reads the field that may be a time zone; nil: it is not one.
+func zoneNamed(field string) (*time.Location, error) {
+	if at, err := time.Parse("-07:00", field); err == nil {
+		_, offset := at.Zone()
+		return time.FixedZone(field, offset), nil
+	}
+	first := field[0] | 0x20
+	if first < 'a' || first > 'z' || strings.EqualFold(field, "local") {
+		return nil, nil
+	}
+	zone, err := time.LoadLocation(field)
+	if err == nil {
+		return zone, nil
+	}
+	if strings.ContainsAny(field, "/_") {
+		return nil, fmt.Errorf("%w; a program whose system has no time zones imports time/tzdata", err)
+	}
+	return nil, nil
+}
+
+// compile makes the alternatives of six fields.
+func (c *Cron) compile(fields []string) error {
+	hours, err := hours(fields[2])
+	if err != nil {
+		return err
+	}
+	days, err := daysOfMonth(fields[3])
+	if err != nil {
+		return err
+	}
+	weekdays, special, err := specialWeekdays(fields[5])
+	if err != nil {
+		return err
+	}
+	// Day of month or weekday: what is special of the weekdays stands beside the rest,
+	// unless the rest says nothing.
+	if weekdays != "" || days != "*" || len(special) == 0 {
+		if weekdays == "" {
+			weekdays = "*"
+		}
+		if err := c.add(fields, hours, days, weekdays, nil); err != nil {
+			return err
+		}
+	}
+	for _, s := range special {
+		if err := c.add(fields, hours, "*", s.weekday, s.day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cron) add(fields []string, hours, days, weekdays string, day func(time.Time) bool) error {
+	parsed, err := fieldsParser.Parse(strings.Join([]string{fields[0], fields[1], hours, days, fields[4], weekdays}, " "))
+	if err != nil {
+		return err
+	}
+	spec, ok := parsed.(*parser.SpecSchedule)
+	if !ok {
+		return errors.New("it names no times")
+	}
+	spec.Location = time.UTC
+	const allHours = 1<<24 - 1
+	c.flows = spec.Hour&allHours == allHours
+	c.alternatives = append(c.alternatives, alternative{spec, day})
+	return nil
+}
+
+// nextOnClock is the next time a clock shows that is meant, strictly after the given
+// one; both are clock faces, written as times in UTC. It is zero where there is none.
+func (c *Cron) nextOnClock(face time.Time) time.Time {
+	var first time.Time
+	for _, a := range c.alternatives {
+		if next := a.next(face); !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	return first
+}
+
+func (a alternative) next(face time.Time) time.Time {
+	for last := face.AddDate(searchYears, 0, 0); face.Before(last); {
+		face = a.fields.Next(face)
+		if face.IsZero() || a.day == nil || a.day(face) {
+			return face
+		}
+		face = time.Date(face.Year(), face.Month(), face.Day(), 23, 59, 59, 0, time.UTC)
+	}
+	return time.Time{}
+}

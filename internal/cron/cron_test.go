@@ -1,0 +1,167 @@
+package cron
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGrammar(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ cron, from, want string }{
+		{"0 12 * * 7", "2026-11-21", "2026-11-22 12:00:00"},
+		{"0 24 * * *", "2026-11-21", "2026-11-22 00:00:00"},
+		{"0 22-24 * * *", "2026-11-21 23:30:00", "2026-11-22 00:00:00"},
+		{"0 12-24/6 * * *", "2026-11-21 12:30:00", "2026-11-21 18:00:00"},
+		{"0 22-2 * * *", "2026-11-21 02:30:00", "2026-11-21 22:00:00"},
+		{"15 30 6 * * *", "2026-11-21", "2026-11-21 06:30:15"},
+		{"*/20 * * * * *", "2026-11-21 00:00:50", "2026-11-21 00:01:00"},
+		{"0 6 * jan mon", "2026-11-21", "2027-01-04 06:00:00"},
+		{"0 6 * JAN-MAR,dec Mon-Fri", "2026-11-21", "2026-12-01 06:00:00"},
+		{"0 6 * * sun-tue", "2026-11-21", "2026-11-22 06:00:00"},
+		{"0 6 * * fri-mon", "2026-11-24", "2026-11-27 06:00:00"},
+		{"0 6 * * 5-7", "2026-11-22", "2026-11-22 06:00:00"},
+		{"0 6 L * *", "2026-11-21", "2026-11-30 06:00:00"},
+		{"0 6 l * *", "2028-02-21", "2028-02-29 06:00:00"},
+		{"0 6 -1 * *", "2026-11-21", "2026-11-30 06:00:00"},
+		{"0 6 -2 * *", "2026-11-21", "2026-11-29 06:00:00"},
+		{"0 6 1,-2 * *", "2026-11-30", "2026-12-01 06:00:00"},
+		{"0 6 -3--1 * *", "2026-11-28 07:00:00", "2026-11-29 06:00:00"},
+		{"0 6 -3-L * *", "2026-11-21", "2026-11-28 06:00:00"},
+		{"0 6 * * mon#1", "2026-11-21", "2026-12-07 06:00:00"},
+		{"0 6 * * 1#1,fri", "2026-11-21", "2026-11-27 06:00:00"},
+		{"0 6 * * mon#-1", "2026-11-21", "2026-11-30 06:00:00"},
+		{"0 6 * * mon#-2", "2026-11-21", "2026-11-23 06:00:00"},
+		{"0 6 * * fri,mon#-1", "2026-11-28", "2026-11-30 06:00:00"},
+		{"0 6 1 * mon#-1", "2026-11-30 07:00:00", "2026-12-01 06:00:00"},
+		{"0 6 13 * fri", "2026-11-21", "2026-11-27 06:00:00"},
+		{"0 6 13 * fri", "2026-12-12", "2026-12-13 06:00:00"},
+		{"0 6 */2 * fri", "2026-11-21", "2026-11-21 06:00:00"},
+		// Week 1 begins on Tuesday, 2019-01-01: the 6th is the Sunday of week 1, the 13th of week 2.
+		{"0 6 * * sun%2", "2019-01-02", "2019-01-13 06:00:00"},
+		{"0 6 * * sun%2", "2019-01-13 06:00:00", "2019-01-27 06:00:00"},
+		{"0 6 * * sun%2+1", "2019-01-02", "2019-01-06 06:00:00"},
+		{"0 6 * * mon%3", "2018-12-01", "2018-12-10 06:00:00"}, // week -3
+		{"@daily", "2026-11-21", "2026-11-22 00:00:00"},
+		{"@midnight", "2026-11-21", "2026-11-22 00:00:00"},
+		{"@noon", "2026-11-21", "2026-11-21 12:00:00"},
+		{"@weekly", "2026-11-21", "2026-11-22 00:00:00"},
+		{"@monthly", "2026-11-21", "2026-12-01 00:00:00"},
+		{"@yearly", "2026-11-21", "2027-01-01 00:00:00"},
+		{"@hourly", "2026-11-21", "2026-11-21 01:00:00"},
+		{"@daily Asia/Tokyo", "2026-11-21", "2026-11-21 15:00:00"},
+		{"0 6 * * * Europe/Berlin", "2026-11-21", "2026-11-21 05:00:00"},
+		{"0 0 6 * * * Europe/Berlin", "2026-11-21", "2026-11-21 05:00:00"},
+		{"0 6 * * 1 UTC", "2026-11-21", "2026-11-23 06:00:00"},
+		{"0 6 * * mon +09:00", "2026-11-21", "2026-11-22 21:00:00"},
+		{"0 0 29 2 *", "2026-11-21", "2028-02-29 00:00:00"},
+		{"0 0 29 2 *", "2096-03-21", "2104-02-29 00:00:00"},
+	} {
+		layout := "2006-01-02 15:04:05"
+		from, err := time.Parse(layout[:len(tt.from)], tt.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Parse(tt.cron, time.UTC)
+		if err != nil {
+			t.Errorf("%q: %v", tt.cron, err)
+			continue
+		}
+		if got := c.Next(from).UTC().Format(layout); got != tt.want {
+			t.Errorf("%q after %s: %s, want %s", tt.cron, tt.from, got, tt.want)
+		}
+	}
+}
+
+func TestNoCron(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		"":                           "0 fields",
+		"* * * *":                    "4 fields",
+		"* * * * * * *":              "7 fields",
+		"5/* * * * *":                "",
+		"every day":                  "2 fields",
+		"every day at noon in march": "",
+		"0 0 31 2 *":                 "no such date",
+		"60 * * * *":                 "",
+		"* 25 * * *":                 "",
+		"* 20-25 * * *":              "",
+		"* -3-24 * * *":              "",
+		"* 0-24/0 * * *":             "",
+		"* * 0 * *":                  "",
+		"* * -0 * *":                 "names no days",
+		"* * -1--5 * *":              "names no days",
+		"* * * 13 *":                 "",
+		"* * * * 8":                  "",
+		"* * * * xyz":                "",
+		"* * * * mon#6":              "",
+		"* * * * mon#-6":             "",
+		"* * * * xyz#-2":             "",
+		"* * * * sun%0":              "no weeks",
+		"*/0 * * * *":                "",
+		"1- * * * *":                 "",
+		"TZ=":                        "",
+		"TZ=UTC":                     "",
+		"CRON_TZ=UTC":                "",
+		"CRON_TZ=UTC * * * * *":      "",
+		"TZ=Europe/Berlin 1 * * * *": "",
+		"@every 5m":                  "there is no @every",
+		"@every -5m":                 "there is no @every",
+		"@reboot":                    "there is no @reboot",
+		"@daily @daily":              "",
+		"0 6 * * * Europe/Nowhere":   "Nowhere",
+		"0 6 * * * ../../etc/passwd": "",
+		strings.Repeat("1,", 300):    "characters",
+	} {
+		_, err := Parse(text, time.UTC)
+		if err == nil {
+			t.Errorf("%q is taken", text)
+		} else if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want %q in it", text, err, says)
+		}
+	}
+}
+
+// FuzzParse looks for what hangs or panics.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"0 6 13 * fri", "-5-L", "0 0 29 2 mon%52+7", "* * -31 2 *", "0 22-24/2 * * mon#-1 Europe/Berlin", "@daily"} {
+		f.Add(text)
+	}
+	at := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
+	berlin := load(f, "Europe/Berlin")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse(text, berlin)
+		if err != nil {
+			return
+		}
+		for next := at; !next.IsZero() && next.Before(at.AddDate(0, 0, 3)); {
+			tick := c.Next(next)
+			if !tick.IsZero() && !tick.After(next) {
+				t.Fatalf("%q: %v is not after %v", text, tick, next)
+			}
+			if next = tick; !next.IsZero() {
+				next = next.Add(time.Hour)
+			}
+		}
+	})
+}
+
+func TestPeriods(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"30s": 30 * time.Second, "15mins": 15 * time.Minute, "1m": time.Minute, "1h30m": 90 * time.Minute,
+		"1h 30m": 90 * time.Minute, "2.5h": 150 * time.Minute, "1d": day, "1w": 7 * day, "1M": 30 * day, "1y": 365 * day,
+		"2 hours": 2 * time.Hour, "90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "PT1H": time.Hour, "P1D": day,
+		"P1DT2H30M": 26*time.Hour + 30*time.Minute, "P1M": 30 * day, "PT1M": time.Minute, "PT1.5S": 1500 * time.Millisecond, "P2W": 14 * day,
+	} {
+		if got, err := ParsePeriod(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", " ", "500ms", "0s", "0", "-5m", "-1", "every hour", "1h-30m", "h", "1.5.2h", "1x", "P", "PT", "P1DT",
+		"1e9", "Inf", "NaN", "0x10", "101y", "999999999999999999999999y", "0.2s", "1h30"} {
+		if got, err := ParsePeriod(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package cron
+
+import "time"
+
+// Next is the first tick strictly after a moment; zero where there is none.
+//
+// A cron that means every hour flows: it ticks whenever the clock on the wall shows
+// what it means. In an hour that the clock shows twice it ticks twice, for it is two
+// hours; in one that the clock leaves out it does not.
+//
+// Any other names times of the day, and each of them comes once a day. In an hour that
+// the clock shows twice it comes the first time. What the clock leaves out comes at the
+// first moment after the gap, once, however many times the gap holds.
+func (c *Cron) Next(after time.Time) time.Time {
+	if c.flows {
+		return c.nextFlowing(after)
+	}
+	face := c.face(after)
+	for {
+		face = c.nextOnClock(face)
+		if face.IsZero() {
+			return face
+		}
+		if tick := c.moment(face); tick.After(after) {
+			return tick
+		}
+	}
+}
+
+// face is what the clock on the wall shows at a moment, as a time in UTC.
+func (c *Cron) face(at time.Time) time.Time {
+	_, offset := at.In(c.zone).Zone()
+	return at.UTC().Add(seconds(offset))
+}
+
+// moment is when the clock on the wall first shows a face, or, where it leaves it out,
+// the end of the gap.
+func (c *Cron) moment(face time.Time) time.Time {
+	// No clock is set by more than a day, so the search begins before anything that shows
+	// the face. It goes from one period of constant offset to the next.
+	var begin time.Time
+	for at := face.Add(-26 * time.Hour); ; at = begin {
+		local := at.In(c.zone)
+		_, offset := local.Zone()
+		_, end := local.ZoneBounds()
+		tick := face.Add(-seconds(offset))
+		switch {
+		case tick.Before(begin): // the clock has jumped over it
+			return begin.In(c.zone)
+		case end.IsZero(), tick.Before(end):
+			return tick.In(c.zone)
+		}
+		begin = end
+	}
+}
+
+// nextFlowing looks at one period of constant offset after the other.
+func (c *Cron) nextFlowing(after time.Time) time.Time {
+	from := c.face(after)
+	for last := after.AddDate(searchYears, 0, 0); after.Before(last); {
+		local := after.In(c.zone)
+		_, offset := local.Zone()
+		_, end := local.ZoneBounds()
+		face := c.nextOnClock(from)
+		if face.IsZero() {
+			return face
+		}
+		tick := face.Add(-seconds(offset))
+		if end.IsZero() || tick.Before(end) {
+			return tick.In(c.zone)
+		}
+		after, from = end, c.face(end).Add(-time.Nanosecond) // the end itself may be a tick
+	}
+	return time.Time{}
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
