@@ -1,0 +1,213 @@
+package resque
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var tickScript = script("tick")
+
+// Ruby's keys of recurring schedules.
+
+func (s Store) lastEnqueuedAt() string      { return s.ns + "delayed:last_enqueued_at" }
+func (s Store) persistentSchedules() string { return s.ns + "persistent_schedules" }
+func (s Store) schedulesChanged() string    { return s.ns + "schedules_changed" }
+
+// Our keys.
+
+func (s Store) ticks() string           { return s.ns + "go:ticks" }
+func (s Store) pausedSchedules() string { return s.ns + "go:paused-schedules" }
+
+// Ticks is what Redis knows of a schedule's ticks.
+type Ticks struct {
+	Last   time.Time // ticks up to here are done with; zero: nothing is known
+	Owner  string    // the process that noted it
+	Timing string    // what it had as the schedule's timing
+
+	// Enqueued is when somebody, perhaps a Ruby scheduler, last enqueued the job, in
+	// whole seconds.
+	Enqueued time.Time
+
+	tick, enqueued string // as they stand in Redis
+}
+
+func parseTicks(tick, enqueued string) Ticks {
+	t := Ticks{tick: tick, enqueued: enqueued}
+	if fields := strings.Fields(tick); len(fields) == 3 {
+		if ms, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
+			t.Last, t.Owner, t.Timing = time.UnixMilli(ms), fields[1], fields[2]
+		}
+	}
+	t.Enqueued, _ = time.Parse(startedLayout, enqueued) // whatever somebody wrote there
+	return t
+}
+
+// ReadTicks reads what is known of schedules, in their order.
+func (s Store) ReadTicks(c redis.Conn, schedules ...string) ([]Ticks, error) {
+	b := batch{c: c}
+	b.send("HMGET", redis.Args{}.Add(s.ticks()).AddFlat(schedules)...)
+	b.send("HMGET", redis.Args{}.Add(s.lastEnqueuedAt()).AddFlat(schedules)...)
+	replies, err := b.receive()
+	var both [2][]string
+	for i := range both {
+		if err == nil {
+			both[i], err = redis.Strings(answer(replies[i]))
+		}
+		if err == nil && len(both[i]) != len(schedules) {
+			err = errAnswer
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the ticks of recurring schedules: %w", explain(err))
+	}
+	all := make([]Ticks, len(schedules))
+	for i := range all {
+		all[i] = parseTicks(both[0][i], both[1][i])
+	}
+	return all, nil
+}
+
+// Fire is ticks of one schedule to be fired.
+type Fire struct {
+	Schedule string
+	Was      Ticks // as it was read
+
+	Last          time.Time // the last of the ticks; to be noted with owner and timing
+	Owner, Timing string
+
+	// Lock is that of the Ruby schedulers, and Shared is whether to keep still while
+	// one of them holds it.
+	Lock   MasterLock
+	Shared bool
+
+	Queue    string
+	Payloads [][]byte  // none: the ticks are only noted
+	At       time.Time // when they are enqueued, by Redis's clock
+}
+
+// Fired is what became of a Fire.
+type Fired int
+
+const (
+	FiredOK      Fired = iota
+	FiredPaused        // the ticks are noted, but nothing was pushed
+	FiredMoved         // somebody was faster; what stands there is returned
+	FiredForeign       // a Ruby scheduler holds the lock
+	FiredEarly         // by Redis's clock, which is returned as Last, it is not time yet
+)
+
+// Fire pushes the jobs of ticks, unless what was read of the schedule has changed since.
+// In that case, and if it succeeds, the new state is returned.
+func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
+	tick := fmt.Sprintf("%d %s %s", f.Last.UnixMilli(), f.Owner, f.Timing)
+	enqueued := StartedAt(f.At.UTC())
+	var a call
+	a.key(s.ticks())
+	a.key(s.lastEnqueuedAt())
+	a.key(s.pausedSchedules())
+	a.key(s.queues())
+	a.key(s.queue(f.Queue))
+	a.key(f.Lock.keys[0])
+	shared := ""
+	if f.Shared {
+		shared = "1"
+	}
+	notBefore := f.Last.UnixMilli()
+	if len(f.Payloads) == 0 {
+		notBefore, enqueued = 0, f.Was.enqueued
+	}
+	a.arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
+	for _, p := range f.Payloads {
+		a.arg(p)
+	}
+	r, err := redis.Strings(a.do(c, tickScript))
+	if err == nil && len(r) == 0 {
+		err = errAnswer
+	}
+	if err != nil {
+		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, explain(err))
+	}
+	switch {
+	case r[0] == "ok":
+		return FiredOK, parseTicks(tick, enqueued), nil
+	case r[0] == "paused":
+		return FiredPaused, parseTicks(tick, f.Was.enqueued), nil
+	case r[0] == "moved" && len(r) == 3:
+		return FiredMoved, parseTicks(r[1], r[2]), nil
+	case r[0] == "foreign":
+		return FiredForeign, f.Was, nil
+	case r[0] == "early" && len(r) == 2:
+		ms, err := strconv.ParseInt(r[1], 10, 64)
+		return FiredEarly, Ticks{Last: time.UnixMilli(ms)}, err
+	}
+	return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, errAnswer)
+}
+
+// PersistentSchedules are the schedules that all schedulers have in common, as JSON.
+func (s Store) PersistentSchedules(c redis.Conn) (map[string]string, error) {
+	all, err := redis.StringMap(c.Do("HGETALL", s.persistentSchedules()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the recurring schedules: %w", explain(err))
+	}
+	return all, nil
+}
+
+// SaveSchedule writes a schedule that all schedulers have in common, and has Ruby's look
+// at it.
+func (s Store) SaveSchedule(c redis.Conn, name string, config []byte) error {
+	b := batch{c: c}
+	b.send("HSET", s.persistentSchedules(), name, config)
+	b.send("SADD", s.schedulesChanged(), name)
+	if err := b.check(); err != nil {
+		return fmt.Errorf("saving the recurring schedule %s: %w", name, explain(err))
+	}
+	return nil
+}
+
+// RemoveSchedule removes such a schedule, and reports whether there was one.
+func (s Store) RemoveSchedule(c redis.Conn, name string) (bool, error) {
+	b := batch{c: c}
+	b.send("HDEL", s.persistentSchedules(), name)
+	b.send("SADD", s.schedulesChanged(), name)
+	replies, err := b.receive()
+	removed := 0
+	if err == nil {
+		removed, err = redis.Int(answer(replies[0]))
+	}
+	if err == nil {
+		_, err = answer(replies[1])
+	}
+	if err != nil {
+		return false, fmt.Errorf("removing the recurring schedule %s: %w", name, explain(err))
+	}
+	return removed > 0, nil
+}
+
+// PauseSchedule makes a schedule's ticks pass without a job, in the whole fleet.
+func (s Store) PauseSchedule(c redis.Conn, name string, at time.Time) error {
+	if _, err := c.Do("HSET", s.pausedSchedules(), name, StartedAt(at.UTC())); err != nil {
+		return fmt.Errorf("pausing the recurring schedule %s: %w", name, explain(err))
+	}
+	return nil
+}
+
+// ResumeSchedule ends PauseSchedule.
+func (s Store) ResumeSchedule(c redis.Conn, name string) error {
+	if _, err := c.Do("HDEL", s.pausedSchedules(), name); err != nil {
+		return fmt.Errorf("resuming the recurring schedule %s: %w", name, explain(err))
+	}
+	return nil
+}
+
+// PausedSchedules are the names of those that are paused.
+func (s Store) PausedSchedules(c redis.Conn) ([]string, error) {
+	names, err := redis.Strings(c.Do("HKEYS", s.pausedSchedules()))
+	if err != nil {
+		return nil, fmt.Errorf("reading which recurring schedules are paused: %w", explain(err))
+	}
+	return names, nil
+}
