@@ -46,6 +46,8 @@ type config struct {
 
 	schedulerLockPrefix string
 	nodeScheduler       bool
+	dynamicSchedule     bool
+	environment         string
 }
 
 // clientConfig is what the client of a daemon depends on. Two that are equal can
@@ -100,6 +102,8 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 
 		schedulerLockPrefix: cmp.Or(s.SchedulerLockPrefix, getenv("RESQUE_SCHEDULER_MASTER_LOCK_PREFIX")),
 		nodeScheduler:       s.NodeScheduler,
+		dynamicSchedule:     s.DynamicSchedule || dynamicWords[getenv("DYNAMIC_SCHEDULE")],
+		environment:         getenv("RAILS_ENV"),
 	}
 	if s.RailsJSON {
 		c.style = resque.Rails

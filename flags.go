@@ -156,6 +156,7 @@ func newCommandLine() *commandLine {
 	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
 	text("scheduler-lock-prefix", "", "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers", func(s *WorkerSettings, v string) { s.SchedulerLockPrefix = v })
 	truth("node-scheduler", "share the lock of node-resque's scheduler, too", func(s *WorkerSettings, v bool) { s.NodeScheduler = v })
+	truth("dynamic-schedule", "fire the recurring schedules that are in Redis for all schedulers", func(s *WorkerSettings, v bool) { s.DynamicSchedule = v })
 	text("hostname", "", "the name of this machine in worker ids (the system's)", func(s *WorkerSettings, v string) { s.Hostname = v })
 	text("log-level", DefaultLogLevel, "the least level that is logged: debug, info, warn or error", func(s *WorkerSettings, v string) { s.LogLevel = v })
 	text("log-format", DefaultLogFormat, "how lines are logged: text or json", func(s *WorkerSettings, v string) { s.LogFormat = v })

@@ -62,7 +62,7 @@ func TestApply(t *testing.T) {
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1",
-		"--scheduler-lock-prefix=app", "--node-scheduler=true")
+		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true")
 	every.set.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			t.Errorf("-%s is not part of this test", f.Name)
@@ -72,7 +72,7 @@ func TestApply(t *testing.T) {
 		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, Connections: 2, URI: "unix:///x", Namespace: "resque:",
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
-		MaxPayload: 10, WaitReplicas: 1, SchedulerLockPrefix: "app", NodeScheduler: true,
+		MaxPayload: 10, WaitReplicas: 1, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true,
 	}
 	if diff := cmp.Diff(want, every.apply(base)); diff != "" {
 		t.Error(diff)

@@ -187,6 +187,10 @@ type WorkerSettings struct {
 	// NodeScheduler makes daemons keep out of the way of node-resque's scheduler, too,
 	// by sharing its lock, which is not resque-scheduler's. [-node-scheduler]
 	NodeScheduler bool
+	// DynamicSchedule makes the daemon fire the recurring schedules that are in Redis for
+	// all schedulers, Ruby's included, and look each five seconds whether somebody has
+	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
+	DynamicSchedule bool
 	// Hostname is the name of this machine as other Resque tools shall see it;
 	// worker ids begin with it and ".go". Empty means os.Hostname(). It must
 	// contain neither a colon nor a blank. [-hostname]
