@@ -28,6 +28,8 @@ type Daemon struct {
 	hooks    hookList
 	session  atomic.Pointer[session]
 
+	recurring recurringTable
+
 	mu         sync.Mutex
 	settings   WorkerSettings
 	configured bool // SetSettings was called
@@ -49,6 +51,7 @@ type Daemon struct {
 	lease   *lease
 	master  *masterLock
 	pump    *pump
+	ticker  *ticker
 }
 
 // client is what Init makes and Close closes.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestImportGraph keeps what a program links that imports this package: the four
+// TestImportGraph keeps what a program links that imports this package: the five
 // libraries it is built on, what they need, and the standard library.
 func TestImportGraph(t *testing.T) {
 	t.Parallel()
@@ -16,7 +16,9 @@ func TestImportGraph(t *testing.T) {
 	}
 	allowed := []string{
 		"github.com/goworker/goworker/internal/resque",
+		"github.com/goworker/goworker/internal/cron",
 		"github.com/gomodule/redigo/",
+		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",
 		"github.com/spf13/pflag",
 		"vitess.io/vitess/go/",

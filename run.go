@@ -97,7 +97,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
 	d.master = newMasterLock(d.config, d.store, d.pumpToo)
-	d.pump = newPump(d)
+	d.pump, d.ticker = newPump(d), newTicker(d)
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -120,6 +120,7 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 			return nil
 		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
 		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.start, Stop: d.pump.stop},
+		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.start, Stop: d.ticker.stop},
 	}
 	return arrangeParts(own, extra)
 }

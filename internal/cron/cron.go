@@ -94,6 +94,9 @@ func parse(fields []string, zone *time.Location) (*Cron, error) {
 	return c, nil
 }
 
+// Zone is the time zone it is told in.
+func (c *Cron) Zone() *time.Location { return c.zone }
+
 // zoneNamed reads the field that may be a time zone; nil: it is not one.
 func zoneNamed(field string) (*time.Location, error) {
 	if at, err := time.Parse("-07:00", field); err == nil {

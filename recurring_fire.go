@@ -1,0 +1,129 @@
+package goworker
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// look fires what is due of a schedule, if that is ours to do, and says when to look again.
+func (t *ticker) look(c redis.Conn, e *scheduled) error {
+	now := t.now()
+	switch {
+	case e.ticks.Last.IsZero():
+		return t.commit(c, e, now, t.fire(e, e.timing.begins(e.loaded, e.FirstIn)))
+	case e.ticks.Timing != e.timing.mark:
+		if t.owned(e) {
+			t.warn(e.name, e.ticks.Timing, "another process fires a recurring schedule of this name with another timing; this one's counts when that process has ended",
+				"process", e.ticks.Owner)
+			e.wake = now.Add(dynamicEvery)
+			return nil
+		}
+		from := e.loaded
+		if e.ticks.Last.After(from) {
+			from = e.ticks.Last
+		}
+		return t.commit(c, e, now, t.fire(e, from))
+	}
+	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
+		return nil
+	}
+	ticks, last := e.recurring.due(e.ticks.Last, t.after(e), now)
+	if last.IsZero() {
+		return nil // the clock was set back
+	}
+	f := t.fire(e, last)
+	f.At, f.Shared = now, e.Shared
+	for _, tick := range ticks {
+		payload, err := e.payload(t.d.config.style, tick)
+		if err != nil {
+			return err
+		}
+		f.Payloads = append(f.Payloads, payload)
+	}
+	if e.Shared && len(f.Payloads) > 0 {
+		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
+		// own processes has it, that does as well: the script tells theirs from Ruby's.
+		held, err := t.d.master.hold(c, lockUser)
+		if err != nil {
+			return err
+		}
+		if held {
+			t.locked = now.Add(lockLinger)
+		}
+	}
+	return t.commit(c, e, now, f)
+}
+
+// fire notes a tick; what is to be enqueued is added to it.
+func (t *ticker) fire(e *scheduled, last time.Time) resque.Fire {
+	return resque.Fire{
+		Schedule: e.name, Was: e.ticks, Last: last, Owner: t.self(), Timing: e.timing.mark,
+		Lock: t.d.master.lock, Queue: e.Queue,
+	}
+}
+
+// after is from when on ticks are not done with.
+func (t *ticker) after(e *scheduled) time.Time {
+	if e.Shared && e.ticks.Enqueued.After(e.ticks.Last) {
+		return e.ticks.Enqueued // by a Ruby scheduler
+	}
+	return e.ticks.Last
+}
+
+// plan says when to look at a schedule again.
+func (t *ticker) plan(e *scheduled) {
+	if e.ticks.Last.IsZero() {
+		e.wake = t.now()
+		return
+	}
+	e.wake = e.timing.next(e.ticks.Last, t.after(e))
+	if e.wake.IsZero() {
+		return
+	}
+	if t.owned(e) {
+		e.wake = e.wake.Add(t.slack)
+	}
+	if e.Shared && e.wake.Before(t.foreign) {
+		e.wake = t.foreign
+	}
+	if e.wake.Before(e.failed) {
+		e.wake = e.failed
+	}
+}
+
+// commit hands a tick in. What Redis refuses of this one schedule is tried again some
+// seconds later.
+func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire) error {
+	fired, ticks, err := t.d.store.Fire(c, f)
+	if err != nil {
+		if kind := classify(err); kind != kindOther && kind != kindWrongType {
+			return err
+		}
+		t.warn(e.name, err.Error(), "a tick of a recurring schedule is refused; it is tried again", "error", err)
+		e.failed = now.Add(dynamicEvery)
+		e.wake = e.failed
+		return nil
+	}
+	switch fired {
+	case resque.FiredOK, resque.FiredPaused:
+		if !e.failed.IsZero() {
+			delete(t.warned, e.name)
+			e.failed = time.Time{}
+		}
+		e.saw(ticks, now)
+		if n := len(f.Payloads); n > 0 && fired == resque.FiredOK {
+			t.d.log.Debug("recurring schedule", "schedule", e.name, "tick", f.Last, "jobs", n)
+		}
+	case resque.FiredMoved:
+		e.saw(ticks, now)
+	case resque.FiredForeign:
+		t.foreign = now.Add(dynamicEvery)
+	case resque.FiredEarly:
+		t.d.lease.sawTime(ticks.Last)
+	}
+	t.plan(e)
+	return nil
+}

@@ -1,0 +1,226 @@
+package goworker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/cron"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. What only
+// goworker knows stands there if it is set.
+func (r Recurring) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	var failed error
+	put := func(name string, value any) {
+		text, err := resque.Encode(value, resque.Plain)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+		}
+		b.WriteByte("{,"[min(b.Len(), 1)])
+		fmt.Fprintf(&b, "%q:", name)
+		b.Write(text)
+	}
+	text := func(name, value string) {
+		if value != "" {
+			put(name, value)
+		}
+	}
+	when := func(name, value string) {
+		switch {
+		case value == "":
+		case r.FirstIn > 0:
+			options, _ := resque.Encode(map[string]any{"first_in": period(r.FirstIn)}, resque.Plain)
+			put(name, []any{value, json.RawMessage(options)})
+		default:
+			put(name, value)
+		}
+	}
+	text("class", r.Class)
+	zoned := r.Cron
+	if zoned != "" && r.Location != nil && r.Location != time.Local && !namesZone(zoned) {
+		zoned += " " + r.Location.String()
+	}
+	when("cron", zoned)
+	when("every", period(r.Every))
+	text("queue", r.Queue)
+	if r.Args != nil {
+		put("args", r.Args)
+	}
+	text("description", r.Description)
+	text("rails_env", strings.Join(r.Environments, ", "))
+	if r.TickArg {
+		put("tick_arg", true)
+	}
+	text("missed", string(r.Missed))
+	text("grace", period(r.Grace))
+	if b.Len() == 0 {
+		return []byte("{}"), failed
+	}
+	b.WriteByte('}')
+	return b.Bytes(), failed
+}
+
+// period writes a duration as ParsePeriod reads it; "" for none.
+func period(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return ""
+	case d%time.Second == 0:
+		return fmt.Sprintf("%ds", d/time.Second)
+	default:
+		return fmt.Sprintf("%d.%03ds", d/time.Second, d%time.Second/time.Millisecond)
+	}
+}
+
+// namesZone reports whether a cron ends with a time zone.
+func namesZone(text string) bool {
+	unnamed := time.FixedZone("", 0)
+	c, err := cron.Parse(text, unnamed)
+	return err == nil && c.Zone() != unnamed
+}
+
+// wireRecurring is an entry of resque-scheduler.
+type wireRecurring struct {
+	Class       *string         `json:"class"`
+	Cron        json.RawMessage `json:"cron"`
+	Every       json.RawMessage `json:"every"`
+	Queue       string          `json:"queue"`
+	Args        json.RawMessage `json:"args"`
+	Description string          `json:"description"`
+	RailsEnv    json.RawMessage `json:"rails_env"`
+	Env         json.RawMessage `json:"env"`
+	Custom      string          `json:"custom_job_class"`
+	TickArg     bool            `json:"tick_arg"`
+	Missed      MissedPolicy    `json:"missed"`
+	Grace       json.RawMessage `json:"grace"`
+}
+
+// UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
+// single value are one argument, and null is none. With a cron and an every, the cron
+// counts.
+func (r *Recurring) UnmarshalJSON(text []byte) error {
+	var w wireRecurring
+	if err := json.Unmarshal(text, &w); err != nil {
+		return fmt.Errorf("it is no entry of a schedule: %w", err)
+	}
+	if w.Custom != "" && w.Custom != "Resque::Job" {
+		return fmt.Errorf("its custom_job_class %s is a Ruby class that would enqueue the job; only Ruby can", w.Custom)
+	}
+	*r = Recurring{Queue: w.Queue, Description: w.Description, TickArg: w.TickArg, Missed: w.Missed}
+	if w.Class != nil {
+		r.Class = *w.Class
+	}
+	var err error
+	if given(w.Cron) {
+		r.Cron, r.FirstIn, err = readWhen(w.Cron)
+	} else if given(w.Every) {
+		var every string
+		if every, r.FirstIn, err = readWhen(w.Every); err == nil {
+			r.Every, err = cron.ParsePeriod(every)
+		}
+	}
+	if err == nil && given(w.Grace) {
+		r.Grace, err = readPeriod(w.Grace)
+	}
+	if err == nil {
+		r.Args, err = readArgs(w.Args)
+	}
+	for _, list := range []json.RawMessage{w.RailsEnv, w.Env} {
+		if err == nil && given(list) {
+			var one []string
+			one, err = readEnvironments(list)
+			r.Environments = append(r.Environments, one...)
+		}
+	}
+	return err
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// readWhen reads "1h" or 3600 or ["1h", {"first_in": "5m"}].
+func readWhen(raw json.RawMessage) (value string, firstIn time.Duration, err error) {
+	if raw[0] != '[' {
+		value, err = readScalar(raw)
+		return value, 0, err
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 || len(list) > 2 {
+		return "", 0, fmt.Errorf("%s says no time; write it as in [\"1h\", {\"first_in\": \"5m\"}]", raw)
+	}
+	if value, err = readScalar(list[0]); err != nil || len(list) == 1 || !given(list[1]) {
+		return value, 0, err
+	}
+	var options map[string]json.RawMessage
+	if err := json.Unmarshal(list[1], &options); err != nil {
+		return "", 0, fmt.Errorf("%s are no options; write them as in {\"first_in\": \"5m\"}", list[1])
+	}
+	for name, option := range options {
+		switch strings.TrimPrefix(name, ":") {
+		case "first_in":
+			if firstIn, err = readPeriod(option); err != nil {
+				return "", 0, fmt.Errorf("first_in: %w", err)
+			}
+		case "overlap", "allow_overlapping", "blocking", "mutex", "timeout", "tag", "tags", "job":
+			// of no effect on a job that is only enqueued, in Ruby neither
+		default:
+			return "", 0, fmt.Errorf("the option %s is not known; only first_in is", name)
+		}
+	}
+	return value, firstIn, nil
+}
+
+func readScalar(raw json.RawMessage) (string, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err == nil {
+		return text, nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(raw, &number); err != nil {
+		return "", fmt.Errorf("%s says no time; write a text or a number", raw)
+	}
+	return number.String(), nil
+}
+
+func readPeriod(raw json.RawMessage) (time.Duration, error) {
+	text, err := readScalar(raw)
+	if err != nil {
+		return 0, err
+	}
+	return cron.ParsePeriod(text)
+}
+
+func readArgs(raw json.RawMessage) ([]any, error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	list := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+	}
+	args := make([]any, len(list))
+	for i, arg := range list {
+		args[i] = arg
+	}
+	return args, nil
+}
+
+// readEnvironments reads a list, or one text with commas or blanks.
+func readEnvironments(raw json.RawMessage) ([]string, error) {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err == nil {
+		return list, nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return nil, fmt.Errorf("%s names no environments; write them as in \"staging, production\"", raw)
+	}
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }), nil
+}

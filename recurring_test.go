@@ -1,0 +1,411 @@
+package goworker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+const rubyLock = "resque:resque:resque_scheduler_master_lock"
+
+// everySecond is a schedule whose ticks can be told apart.
+func everySecond(queue string) Recurring {
+	return Recurring{Every: time.Second, Class: "Tick", Queue: queue, TickArg: true}
+}
+
+// ticksIn are the ticks whose jobs lie in a queue.
+func (b *bundle) ticksIn(queue string) (ticks []time.Time) {
+	b.t.Helper()
+	for _, text := range b.queue(queue) {
+		var p struct {
+			Args []time.Time `json:"args"`
+		}
+		if err := json.Unmarshal([]byte(text), &p); err != nil || len(p.Args) != 1 {
+			b.t.Fatalf("job %s: %v", text, err)
+		}
+		ticks = append(ticks, p.Args[0])
+	}
+	return ticks
+}
+
+// steady fails unless the ticks are one period apart.
+func (b *bundle) steady(ticks []time.Time, period time.Duration) {
+	b.t.Helper()
+	for i := 1; i < len(ticks); i++ {
+		if d := ticks[i].Sub(ticks[i-1]); d != period {
+			b.t.Errorf("tick %d of %d comes %v after the one before: %v", i, len(ticks), d, ticks)
+		}
+	}
+}
+
+func (b *bundle) schedule(name string, r Recurring) {
+	b.t.Helper()
+	if err := b.daemon.Schedule(name, r); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bundle) atLeast(n int, queue string) {
+	b.t.Helper()
+	b.eventually(fmt.Sprintf("queue %s has %d jobs", queue, n), func() bool { return len(b.queue(queue)) >= n })
+}
+
+func TestScheduleRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("Note", func(queue string, at time.Time) { b.runs.start(queue); b.runs.end(queue) })
+	b.schedule("before", Recurring{Cron: "* * * * * *", Class: "Note", Queue: "work", Args: []any{"a"}, TickArg: true})
+	b.start()
+	b.eventually("the job runs", func() bool { return b.runs.ends("a") >= 2 })
+	b.schedule("during", Recurring{Every: time.Second, Class: "Mark", Queue: "work", Args: []any{"b"}})
+	b.eventually("the other job runs", func() bool { return b.runs.ends("b") >= 2 })
+	if was, err := b.daemon.Unschedule("before"); !was || err != nil {
+		t.Errorf("unscheduled: %v, %v", was, err)
+	}
+	if was, err := b.daemon.Unschedule("before"); was || err != nil {
+		t.Errorf("unscheduled again: %v, %v", was, err)
+	}
+	b.eventually("the process leaves it to others", func() bool {
+		return strings.Contains(b.redis.Text(t, "HGET", "resque:go:ticks", "before"), " - ")
+	})
+	n := b.runs.ends("a")
+	m := b.runs.ends("b")
+	b.eventually("the other goes on", func() bool { return b.runs.ends("b") > m+2 })
+	if n := b.runs.ends("a") - n; n > 1 { // one may have been under way
+		t.Errorf("%d jobs of a schedule that was removed", n)
+	}
+}
+
+func TestScheduleNamesMistakes(t *testing.T) {
+	t.Parallel()
+	d := New(WorkerSettings{})
+	good := Recurring{Cron: "@daily", Queue: "q"}
+	for says, change := range map[string]func(*Recurring){
+		"queue":                func(r *Recurring) { r.Queue = "" },
+		"neither a Cron":       func(r *Recurring) { r.Cron = "" },
+		"a Cron and an Every":  func(r *Recurring) { r.Every = time.Hour },
+		"not understood":       func(r *Recurring) { r.Cron = "every day" },
+		"at least a second":    func(r *Recurring) { r.Cron, r.Every = "", 500*time.Millisecond },
+		"at least a second, a": func(r *Recurring) { r.Cron, r.Every = "", -time.Hour },
+		"whole milliseconds":   func(r *Recurring) { r.Cron, r.Every = "", time.Second+1 },
+		"Missed is":            func(r *Recurring) { r.Missed = "sometimes" },
+		"negative":             func(r *Recurring) { r.FirstIn = -1 },
+		"args[0]":              func(r *Recurring) { r.Args = []any{make(chan int)} },
+	} {
+		r := good
+		change(&r)
+		if err := d.Schedule("nightly", r); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nightly") {
+			t.Errorf("want nightly and %q in the error: %v", says, err)
+		}
+	}
+	if err := d.Schedule("", good); err == nil {
+		t.Error("a schedule without a name is taken")
+	}
+	if err := d.Schedule("nightly", good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMissedTicks(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	hourly := Recurring{Cron: "0 * * * *", Location: time.UTC}
+	each := Recurring{Every: time.Second}
+	for _, tt := range []struct {
+		name    string
+		r       Recurring
+		missed  MissedPolicy
+		away    time.Duration // since the last tick
+		want    int
+		wantLst time.Duration // when the last one is, from at
+	}{
+		{"nothing is due", hourly, MissedOnce, 30 * time.Minute, 0, 0},
+		{"on time", hourly, MissedSkip, time.Hour, 1, time.Hour},
+		{"late, but not too late", hourly, MissedSkip, time.Hour + 50*time.Second, 1, time.Hour},
+		{"too late", hourly, MissedSkip, time.Hour + 2*time.Minute, 0, time.Hour},
+		{"too late", hourly, MissedOnce, time.Hour + 2*time.Minute, 1, time.Hour},
+		{"too late", hourly, MissedAll, time.Hour + 2*time.Minute, 1, time.Hour},
+		{"many", hourly, MissedSkip, 72*time.Hour + 2*time.Minute, 0, 72 * time.Hour},
+		{"many", hourly, MissedOnce, 72*time.Hour + 2*time.Minute, 1, 72 * time.Hour},
+		{"many", hourly, MissedAll, 72*time.Hour + 2*time.Minute, 72, 72 * time.Hour},
+		{"many and one on time", hourly, MissedOnce, 72 * time.Hour, 1, 72 * time.Hour},
+		{"a few within the grace", each, MissedSkip, 10 * time.Second, 10, 10 * time.Second},
+		{"the grace", each, MissedSkip, time.Hour, 60, time.Hour},
+		{"the grace", each, MissedOnce, time.Hour, 60, time.Hour},
+		{"the bound", each, MissedAll, 10 * 365 * 24 * time.Hour, MaxMissedTicks, 10 * 365 * 24 * time.Hour},
+		{"a year", Recurring{Cron: "* * * * * *", Location: time.UTC}, MissedAll, 365 * 24 * time.Hour, MaxMissedTicks, 365 * 24 * time.Hour},
+	} {
+		r := tt.r
+		r.Queue, r.Missed = "q", tt.missed
+		d, err := newRecurring("n", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fire, last := d.due(at, at, at.Add(tt.away))
+		if len(fire) != tt.want {
+			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
+		}
+		if want := at.Add(tt.wantLst); tt.wantLst > 0 && !last.Equal(want) || tt.wantLst == 0 && !last.IsZero() {
+			t.Errorf("%s, %s: done with up to %v, want %v", tt.name, tt.missed, last, want)
+		}
+	}
+}
+
+// A period goes on where it was before all processes were replaced, and the first tick
+// comes when FirstIn says.
+func TestPeriodsOutliveProcesses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := time.Now().Truncate(time.Millisecond)
+	timing, err := newTiming(Recurring{Every: 24 * time.Hour, Location: time.Local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor := now.Add(1500*time.Millisecond - 24*time.Hour)
+	b.redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", timing.mark))
+	b.schedule("daily", Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
+	b.schedule("first", Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
+	b.start()
+	b.atLeast(1, "daily")
+	b.atLeast(1, "first")
+	if got, want := b.ticksIn("daily")[0], anchor.Add(24*time.Hour); !got.Equal(want) {
+		t.Errorf("the tick after a restart is %v, want %v", got, want)
+	}
+	if d := b.ticksIn("first")[0].Sub(now); d < 2*time.Second || d > 2*time.Second+soon {
+		t.Errorf("the first tick comes after %v", d)
+	}
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 2 || infos[0].Name != "daily" || !infos[0].Next.Equal(anchor.Add(48*time.Hour)) || infos[0].LastEnqueued.IsZero() {
+		t.Errorf("schedules %+v, %v", infos, err)
+	}
+}
+
+func TestPauseAndRunNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.schedule("s", everySecond("s"))
+	b.schedule("other", everySecond("other"))
+	b.start()
+	b.atLeast(1, "s")
+	if err := b.daemon.PauseSchedule("s"); err != nil {
+		t.Fatal(err)
+	}
+	n, m := len(b.queue("s")), len(b.queue("other"))
+	b.atLeast(m+3, "other")
+	if got := len(b.queue("s")); got != n {
+		t.Errorf("%d ticks of a paused schedule", got-n)
+	}
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 2 || !infos[1].Paused || infos[0].Paused {
+		t.Errorf("schedules %+v, %v", infos, err)
+	}
+	if err := b.daemon.RunScheduleNow("s"); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(b.queue("s")); got != n+1 {
+		t.Errorf("%d jobs after running it now", got-n)
+	}
+	if err := b.daemon.RunScheduleNow("none"); !errors.Is(err, ErrNoSchedule) {
+		t.Errorf("running a schedule that is not there: %v", err)
+	}
+	if err := b.daemon.ResumeSchedule("s"); err != nil {
+		t.Fatal(err)
+	}
+	b.atLeast(n+3, "s")
+	ticks := b.ticksIn("s")
+	b.steady(ticks[n+1:], time.Second)
+	if gap := ticks[n+1].Sub(ticks[n-1]); gap < 2*time.Second {
+		t.Errorf("ticks of the pause were made up for: %v", ticks)
+	}
+}
+
+// What Ruby writes runs, within one look; what it changes changes; what is wrong with
+// one entry is said and costs the others nothing.
+func TestDynamicSchedules(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.DynamicSchedule = true })
+	set := func(name, text string) {
+		b.redis.Do(t, "HSET", "resque:persistent_schedules", name, text)
+		b.redis.Do(t, "SADD", "resque:schedules_changed", name)
+	}
+	set("p", `{"class":"CJ","cron":"* * * * * *","queue":"pq","args":[1,{"x":2}]}`)
+	set("bad", `{"class":"CJ","cron":"every day","queue":"pq"}`)
+	set("worse", `{`)
+	set("elsewhere", `{"class":"CJ","cron":"* * * * * *","queue":"elsewhere","rails_env":"staging, production"}`)
+	b.start()
+	b.atLeast(2, "pq")
+	for _, text := range b.queue("pq") {
+		if text != `{"class":"CJ","args":[1,{"x":2}]}` {
+			t.Errorf("job %s", text)
+		}
+	}
+	if at := b.redis.Text(t, "HGET", "resque:delayed:last_enqueued_at", "p"); len(at) != len("2026-11-21 02:41:27 +0000") || !strings.HasSuffix(at, " +0000") {
+		t.Errorf("last_enqueued_at is %q", at)
+	}
+	if got := b.queue("elsewhere"); len(got) > 0 {
+		t.Errorf("jobs of another environment: %v", got)
+	}
+	for _, name := range []string{"bad", "worse"} {
+		if n := b.log.count(name); n != 1 {
+			t.Errorf("%s is spoken of %d times", name, n)
+		}
+	}
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 4 || infos[0].Broken == nil || infos[3].Broken == nil || infos[2].Broken != nil {
+		t.Errorf("schedules %+v, %v", infos, err)
+	}
+
+	set("p", `{"class":"CJ","every":["1s",{"first_in":"1s"}],"queue":"pq2"}`)
+	b.redis.Do(t, "DEL", "resque:queue:pq")
+	b.atLeast(2, "pq2")
+	if removed, err := b.daemon.Unschedule("p"); !removed || err != nil {
+		t.Errorf("unscheduled: %v, %v", removed, err)
+	}
+	b.eventually("the process leaves it to others", func() bool {
+		return strings.Contains(b.redis.Text(t, "HGET", "resque:go:ticks", "p"), " - ")
+	})
+}
+
+// While a Ruby scheduler holds its lock, its schedules are left to it, and what it has
+// fired is not fired again.
+func TestRubyHoldsItsLock(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.DynamicSchedule = true })
+	b.redis.Do(t, "SET", rubyLock, "localhost:1428", "EX", 180)
+	b.redis.Do(t, "HSET", "resque:persistent_schedules", "dynamic", `{"class":"Tick","every":"1s","queue":"dynamic","tick_arg":true}`)
+	file := everySecond("file")
+	file.Shared = true
+	b.schedule("file", file)
+	b.schedule("own", everySecond("own"))
+	b.start()
+	b.atLeast(8, "own")
+	if n := len(b.queue("dynamic")) + len(b.queue("file")); n > 0 {
+		t.Errorf("%d jobs were enqueued beside Ruby's", n)
+	}
+	fired := time.Now().UTC().Truncate(time.Second)
+	for _, name := range []string{"dynamic", "file"} {
+		b.redis.Do(t, "HSET", "resque:delayed:last_enqueued_at", name, fired.Format("2006-01-02 15:04:05 -0700"))
+	}
+	b.redis.Do(t, "DEL", rubyLock)
+	for _, queue := range []string{"dynamic", "file"} {
+		b.atLeast(2, queue)
+		ticks := b.ticksIn(queue)
+		b.steady(ticks, time.Second)
+		if !ticks[0].After(fired) {
+			t.Errorf("%s: tick %v was fired again; Ruby did at %v", queue, ticks[0], fired)
+		}
+	}
+	if holder := b.redis.Text(t, "GET", rubyLock); strings.Count(holder, ":") != 2 {
+		t.Errorf("the lock is held by %q", holder)
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
+		t.Errorf("the lock is still held, by %q", holder)
+	}
+}
+
+// Persist writes what Ruby writes.
+func TestGoldenSchedule(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	t.Cleanup(b.daemon.Close)
+	b.schedule("nightly", Recurring{Cron: "0 3 * * *", Class: "Echo", Queue: "low", Args: []any{"a"}, Description: "d", Persist: true})
+	b.schedule("often", Recurring{Every: 30 * time.Second, Queue: "low", Persist: true})
+	if removed, err := b.daemon.Unschedule("often"); !removed || err != nil {
+		t.Errorf("unscheduled: %v, %v", removed, err)
+	}
+	golden := redistest.Golden(t, "schedule_recurring")
+	if diff := cmp.Diff(redistest.Values(golden.Snapshots["set"]), b.redis.Dump(t, "")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if err := b.daemon.RunScheduleNow("nightly"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.queue("low"); len(got) != 1 || got[0] != `{"class":"Echo","args":["a"]}` {
+		t.Errorf("jobs %v", got)
+	}
+}
+
+// Two daemons with one schedule fire each tick once; with two timings under one name,
+// that of the one which fires counts.
+func TestTwoDaemons(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	a.schedule("same", everySecond("same"))
+	a.schedule("differs", everySecond("differs"))
+	a.start()
+	a.atLeast(1, "differs")
+	b := setupOn(t, a.redis)
+	b.schedule("same", everySecond("same"))
+	slower := everySecond("differs")
+	slower.Every = 1500 * time.Millisecond
+	b.schedule("differs", slower)
+	b.start()
+	b.eventually("the other says so", func() bool { return b.log.count("another timing") > 0 })
+	a.atLeast(8, "same")
+	a.steady(a.ticksIn("same"), time.Second)
+	a.steady(a.ticksIn("differs"), time.Second)
+	if n := b.log.count("another timing"); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+	if err := a.stop(); err != nil {
+		t.Error(err)
+	}
+	n := len(a.queue("differs"))
+	a.atLeast(n+4, "differs")
+	ticks := a.ticksIn("differs")
+	b.steady(ticks[n+1:], 1500*time.Millisecond)
+	same := a.ticksIn("same")
+	b.steady(same, time.Second)
+}
+
+// A schedule of which nothing is due costs no commands, nor does a tick that another
+// process fires cost more than one look.
+func TestSchedulesCostLittle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.schedule("yearly", Recurring{Cron: "@yearly", Queue: "q"})
+	b.start()
+	b.idle()
+	b.eventually("the schedule is known", func() bool { return b.redis.Text(t, "HGET", "resque:go:ticks", "yearly") != "" })
+	monitor := b.redis.Monitor(t)
+	time.Sleep(3 * time.Second) // how much is sent in a while
+	for _, command := range monitor.Commands() {
+		if strings.Contains(strings.Join(command, " "), "ticks") {
+			t.Errorf("an idle schedule sends %.200q", command)
+		}
+	}
+}
+
+func TestTicksOutliveTroubles(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.redis.Do(t, "SET", "resque:queue:spoiled", "x")
+	b.schedule("spoiled", everySecond("spoiled"))
+	b.schedule("fine", everySecond("fine"))
+	b.start()
+	b.atLeast(3, "fine")
+	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+	n := len(b.queue("fine"))
+	b.atLeast(n+2, "fine")
+	if n := b.log.count("is refused"); n != 1 {
+		t.Errorf("the refused tick is spoken of %d times", n)
+	}
+	b.redis.Do(t, "DEL", "resque:queue:spoiled")
+	b.atLeast(5, "spoiled")
+	b.steady(b.ticksIn("spoiled"), time.Second)
+	b.steady(b.ticksIn("fine"), time.Second)
+
+	b.redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and begins anew
+	n = len(b.queue("fine"))
+	b.atLeast(n+2, "fine")
+}
