@@ -1,0 +1,93 @@
+// Package schedule reads recurring schedules from the YAML file of resque-scheduler:
+//
+//	nightly_report:
+//	  cron: "0 3 * * * Europe/Berlin"
+//	  class: NightlyReport
+//	  queue: reports
+//	  args: [all, {format: pdf}]
+//	  description: the figures of the day
+//
+// It is a package of its own so that programs without such a file link no YAML.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/goworker/goworker"
+)
+
+// Scheduler takes schedules: a *goworker.Daemon, goworker.Default() for one.
+type Scheduler interface {
+	Schedule(name string, r goworker.Recurring) error
+}
+
+// Entry is one schedule of a file.
+type Entry struct {
+	Name string
+	goworker.Recurring
+}
+
+// LoadFile schedules the entries of a file, as resque-scheduler's "Resque.schedule =
+// YAML.load_file(path)" does. Those with a rails_env or env that does not name RAILS_ENV
+// are passed over, and so are those with neither cron nor every. Ruby schedulers that have read the same file fire them while they hold
+// their lock, and daemons while none does.
+//
+// The error names each entry that is not understood; the others are scheduled all the
+// same, unless the file is no YAML.
+func LoadFile(to Scheduler, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the schedule: %w", err)
+	}
+	entries, err := Parse(text, os.Getenv("RAILS_ENV"))
+	errs := []error{err}
+	for _, e := range entries {
+		errs = append(errs, to.Schedule(e.Name, e.Recurring))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("schedule %s: %w", path, err)
+	}
+	return nil
+}
+
+// Parse reads the entries that count in an environment, in the order in which they
+// stand, and an error that names those it does not understand.
+func Parse(text []byte, environment string) ([]Entry, error) {
+	var file yaml.Node
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	if file.IsZero() {
+		return nil, nil // an empty file
+	}
+	var entries []Entry
+	var errs []error
+	r := reader{left: maxNodes}
+	err := r.pairs(file.Content[0], func(name string, value *yaml.Node) error {
+		e := Entry{Name: name}
+		text, err := r.json(value)
+		if err == nil {
+			err = e.UnmarshalJSON(text)
+		}
+		switch {
+		case errors.Is(err, errTooLarge):
+			return err
+		case err != nil:
+			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", name, value.Line, err))
+			return nil
+		case e.Cron == "" && e.Every == 0: // kept in the file to be run by hand
+			return nil
+		case len(e.Environments) > 0 && !slices.Contains(e.Environments, environment):
+			return nil
+		}
+		e.Shared = true
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, errors.Join(append(errs, err)...)
+}
