@@ -180,6 +180,10 @@ func newTiming(r Recurring) (timing, error) {
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, r.Cron, r.Every, r.Location)
+	for _, month := range []time.Month{time.January, time.July} { // "Local" is not the same everywhere
+		_, offset := time.Date(2026, month, 1, 0, 0, 0, 0, r.Location).Zone()
+		fmt.Fprint(h, " ", offset)
+	}
 	t.mark = strconv.FormatUint(h.Sum64(), 36)
 	return t, nil
 }

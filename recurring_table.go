@@ -183,8 +183,8 @@ func (d *Daemon) RunScheduleNow(name string) error {
 
 // ScheduleInfo is a recurring schedule as it stands.
 type ScheduleInfo struct {
-	Name string
-	Recurring
+	Name      string
+	Recurring Recurring
 
 	// Next is its next tick; zero if the fleet has not heard of it yet.
 	Next time.Time

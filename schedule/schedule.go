@@ -28,8 +28,8 @@ type Scheduler interface {
 
 // Entry is one schedule of a file.
 type Entry struct {
-	Name string
-	goworker.Recurring
+	Name      string
+	Recurring goworker.Recurring
 }
 
 // LoadFile schedules the entries of a file, as resque-scheduler's "Resque.schedule =
@@ -67,12 +67,12 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 	}
 	var entries []Entry
 	var errs []error
-	r := reader{left: maxNodes}
-	err := r.pairs(file.Content[0], func(name string, value *yaml.Node) error {
-		e := Entry{Name: name}
-		text, err := r.json(value)
+	source := reader{left: maxNodes}
+	err := source.pairs(file.Content[0], func(name string, value *yaml.Node) error {
+		var r goworker.Recurring
+		text, err := source.json(value)
 		if err == nil {
-			err = e.UnmarshalJSON(text)
+			err = r.UnmarshalJSON(text)
 		}
 		switch {
 		case errors.Is(err, errTooLarge):
@@ -80,13 +80,13 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", name, value.Line, err))
 			return nil
-		case e.Cron == "" && e.Every == 0: // kept in the file to be run by hand
+		case r.Cron == "" && r.Every == 0: // kept in the file to be run by hand
 			return nil
-		case len(e.Environments) > 0 && !slices.Contains(e.Environments, environment):
+		case len(r.Environments) > 0 && !slices.Contains(r.Environments, environment):
 			return nil
 		}
-		e.Shared = true
-		entries = append(entries, e)
+		r.Shared = true
+		entries = append(entries, Entry{Name: name, Recurring: r})
 		return nil
 	})
 	return entries, errors.Join(append(errs, err)...)

@@ -116,7 +116,9 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	if f.Shared {
 		shared = "1"
 	}
-	notBefore := f.Last.UnixMilli()
+	// Neither a tick nor what is told of it may lie ahead: what was enqueued later than a
+	// tick stands for that tick.
+	notBefore := max(f.Last.UnixMilli(), f.At.UnixMilli())
 	if len(f.Payloads) == 0 {
 		notBefore, enqueued = 0, f.Was.enqueued
 	}

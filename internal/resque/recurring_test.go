@@ -11,18 +11,21 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
+// fired is when the tests of this file fire: Redis takes nothing that lies ahead.
+var fired = time.Date(2023, 11, 15, 12, 0, 0, 0, time.UTC)
+
 func (w *wire) fire(f Fire) (Fired, Ticks) {
 	w.t.Helper()
-	fired, ticks, err := w.s.Fire(w.c, f)
+	outcome, ticks, err := w.s.Fire(w.c, f)
 	w.must(err)
-	return fired, ticks
+	return outcome, ticks
 }
 
 // aTick is a tick of a schedule of which nothing is known.
 func (w *wire) aTick(payloads ...string) Fire {
 	f := Fire{
 		Schedule: "nightly", Last: time.UnixMilli(1700000000123), Owner: "vm:1:a", Timing: "t", Shared: true,
-		Lock: w.s.MasterLock("vm:1:0000000a", "", false), Queue: "low", At: noon,
+		Lock: w.s.MasterLock("vm:1:0000000a", "", false), Queue: "low", At: fired,
 	}
 	for _, p := range payloads {
 		f.Payloads = append(f.Payloads, []byte(p))
@@ -34,55 +37,61 @@ func TestFire(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	f := w.aTick("1", "2")
-	fired, ticks := w.fire(f)
-	w.same("outcome", FiredOK, fired)
+	outcome, ticks := w.fire(f)
+	w.same("outcome", FiredOK, outcome)
 	w.same("last", f.Last.UnixMilli(), ticks.Last.UnixMilli())
 	w.same("keys", map[string]any{
 		"resque:go:ticks":                 map[string]string{"nightly": "1700000000123 vm:1:a t"},
-		"resque:delayed:last_enqueued_at": map[string]string{"nightly": "2026-11-21 12:00:00 +0000"},
+		"resque:delayed:last_enqueued_at": map[string]string{"nightly": "2023-11-15 12:00:00 +0000"},
 		"resque:queues":                   []string{"low"},
 		"resque:queue:low":                []string{"1", "2"},
 	}, w.server.Dump(t, ""))
 	read, err := w.s.ReadTicks(w.c, "other", "nightly")
 	w.must(err)
-	if read[0] != (Ticks{}) || !read[1].Last.Equal(f.Last) || read[1].Owner != "vm:1:a" || read[1].Timing != "t" || !read[1].Enqueued.Equal(noon) {
+	if read[0] != (Ticks{}) || !read[1].Last.Equal(f.Last) || read[1].Owner != "vm:1:a" || read[1].Timing != "t" || !read[1].Enqueued.Equal(fired) {
 		t.Errorf("read %+v", read)
 	}
 
 	// Whoever has read what was before comes too late, and learns how it stands.
 	w.unchanged("the same tick again", func() {
-		fired, now := w.fire(f)
-		w.same("outcome", FiredMoved, fired)
+		outcome, now := w.fire(f)
+		w.same("outcome", FiredMoved, outcome)
 		if now != read[1] {
 			t.Errorf("it stands at %+v, want %+v", now, read[1])
 		}
 	})
 	// A Ruby scheduler that fired it notes only when.
 	f.Was = read[1]
-	w.do("HSET", "resque:delayed:last_enqueued_at", "nightly", "2026-11-21 13:00:00 +0100")
+	w.do("HSET", "resque:delayed:last_enqueued_at", "nightly", "2023-11-15 13:00:00 +0100")
 	w.unchanged("a tick that Ruby has fired", func() {
-		fired, now := w.fire(f)
-		w.same("outcome", FiredMoved, fired)
-		w.same("when", noon.UnixMilli(), now.Enqueued.UnixMilli())
+		outcome, now := w.fire(f)
+		w.same("outcome", FiredMoved, outcome)
+		w.same("when", fired.UnixMilli(), now.Enqueued.UnixMilli())
 		f.Was = now
 	})
 
 	f.Last = time.Now().Add(time.Hour)
 	w.unchanged("a tick that is not yet", func() {
-		fired, now := w.fire(f)
-		w.same("outcome", FiredEarly, fired)
+		outcome, now := w.fire(f)
+		w.same("outcome", FiredEarly, outcome)
 		if d := time.Since(now.Last); d < 0 || d > time.Minute {
 			t.Errorf("Redis's time is %v", now.Last)
 		}
 	})
-	f.Last = time.UnixMilli(1700000001000)
 
 	lock := "resque:resque:resque_scheduler_master_lock"
+	f.Last = time.UnixMilli(1700000001000)
+	f.At = time.Now().Add(time.Hour)
+	w.unchanged("a tick of somebody whose clock is ahead", func() {
+		outcome, _ := w.fire(f)
+		w.same("outcome", FiredEarly, outcome)
+	})
+	f.At = fired
 	for _, ruby := range []string{"localhost:1428", "web-1.example.com:77", "x"} {
 		w.do("SET", lock, ruby)
 		w.unchanged("a tick while Ruby holds its lock", func() {
-			fired, _ := w.fire(f)
-			w.same("outcome", FiredForeign, fired)
+			outcome, _ := w.fire(f)
+			w.same("outcome", FiredForeign, outcome)
 		})
 	}
 	w.do("SET", lock, "web-1:77:0123abcd") // one of ours
@@ -90,19 +99,19 @@ func TestFire(t *testing.T) {
 	paused, err := w.s.PausedSchedules(w.c)
 	w.must(err)
 	w.same("paused", []string{"nightly"}, paused)
-	fired, f.Was = w.fire(f)
-	w.same("outcome", FiredPaused, fired)
+	outcome, f.Was = w.fire(f)
+	w.same("outcome", FiredPaused, outcome)
 	w.must(w.s.ResumeSchedule(w.c, "nightly"))
 	w.same("jobs", 2, w.server.Int(t, "LLEN", "resque:queue:low"))
 	f.Last = time.UnixMilli(1700000002000)
 	f.Payloads = make([][]byte, 2500)
-	fired, _ = w.fire(f)
-	w.same("outcome", FiredOK, fired)
+	outcome, _ = w.fire(f)
+	w.same("outcome", FiredOK, outcome)
 	w.same("jobs", 2502, w.server.Int(t, "LLEN", "resque:queue:low"))
 	f.Shared = false
 	w.do("SET", lock, "ruby")
-	fired, _ = w.fire(f)
-	w.same("outcome of one that Ruby does not know", FiredMoved, fired)
+	outcome, _ = w.fire(f)
+	w.same("outcome of one that Ruby does not know", FiredMoved, outcome)
 }
 
 // Redis refuses a tick as a whole or not at all.

@@ -1,0 +1,42 @@
+// Recurring enqueues jobs again and again: some it names itself, and those of a file of
+// resque-scheduler, if one is given. Start it several times: each tick still gives one job.
+//
+//	go run ./example/recurring -queues=recurring
+//	SCHEDULE=example/recurring/schedule.yml go run ./example/recurring -queues=recurring
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/schedule"
+)
+
+// ping is told the moment for which it was meant, however late it runs.
+func ping(tick time.Time) {
+	fmt.Println("ping of", tick.UTC().Format("15:04:05"), "in second", tick.Unix()%60)
+}
+
+func main() {
+	goworker.Register("Ping", ping)
+	goworker.Register("Tidy", func(what string) { fmt.Println("tidying", what) })
+	for name, r := range map[string]goworker.Recurring{
+		"ping":    {Cron: "* * * * * *", Class: "Ping", Queue: "recurring", TickArg: true},
+		"nightly": {Cron: "0 3 * * * Europe/Berlin", Class: "Tidy", Queue: "recurring", Args: []any{"everything"}},
+	} {
+		if err := goworker.Schedule(name, r); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if path := os.Getenv("SCHEDULE"); path != "" {
+		if err := schedule.LoadFile(goworker.Default(), path); err != nil {
+			log.Println(err) // what is not understood; the rest is scheduled
+		}
+	}
+	if err := goworker.Work(); err != nil {
+		log.Fatal(err)
+	}
+}

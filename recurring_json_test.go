@@ -1,0 +1,104 @@
+package goworker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What Ruby reads, and what is read back.
+func TestRecurringJSON(t *testing.T) {
+	t.Parallel()
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, r := range map[string]Recurring{
+		`{"class":"Echo","cron":"0 3 * * *","queue":"low","args":["a"],"description":"d"}`: {Class: "Echo", Cron: "0 3 * * *", Queue: "low", Args: []any{"a"}, Description: "d"},
+		`{"every":["90s",{"first_in":"1.500s"}],"queue":"low"}`:                            {Every: 90 * time.Second, FirstIn: 1500 * time.Millisecond, Queue: "low"},
+		`{"cron":"0 3 * jan mon Asia/Tokyo","queue":"low"}`:                                {Cron: "0 3 * jan mon", Location: tokyo, Queue: "low"},
+		`{"cron":"0 3 * * * Europe/Berlin","queue":"low"}`:                                 {Cron: "0 3 * * * Europe/Berlin", Location: tokyo, Queue: "low"},
+		`{"every":"3600s","queue":"low","rails_env":"staging, production","tick_arg":true,"missed":"all","grace":"5s"}`: {
+			Every: time.Hour, Queue: "low", Environments: []string{"staging", "production"}, TickArg: true, Missed: MissedAll, Grace: 5 * time.Second},
+		`{}`: {},
+	} {
+		text, err := json.Marshal(r)
+		if err != nil || string(text) != want {
+			t.Errorf("%s, %v; want %s", text, err, want)
+			continue
+		}
+		var back Recurring
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if again, err := json.Marshal(back); err != nil || string(again) != want {
+			t.Errorf("read and written again: %s, %v; want %s", again, err, want)
+		}
+	}
+}
+
+func TestRecurringFromRuby(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		`[1,{"x":2}]`:   `{"class":"C","args":[1,{"x":2}]}`,
+		`{"b":1,"a":2}`: `{"class":"C","args":[{"b":1,"a":2}]}`,
+		`"one"`:         `{"class":"C","args":["one"]}`,
+		`1.50`:          `{"class":"C","args":[1.50]}`,
+		`null`:          `{"class":"C","args":[]}`,
+		`[]`:            `{"class":"C","args":[]}`,
+		`[[1]]`:         `{"class":"C","args":[[1]]}`,
+		`false`:         `{"class":"C","args":[false]}`,
+	} {
+		d, err := readRecurring("n", `{"class":"C","every":"1h","queue":"q","args":`+args+`}`)
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		if got, err := d.payload(0, time.Time{}); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
+		}
+	}
+	for text, says := range map[string]string{
+		`{"every":"1h"}`:                                            "no queue",
+		`{"queue":"q"}`:                                             "neither a Cron",
+		`{"queue":"q","every":"every hour"}`:                        "no period",
+		`{"queue":"q","every":[]}`:                                  "says no time",
+		`{"queue":"q","every":["1h","2h"]}`:                         "options",
+		`{"queue":"q","every":["1h",{"first_at":"x"}]}`:             "first_at",
+		`{"queue":"q","every":["1h",{"first_in":"x"}]}`:             "first_in",
+		`{"queue":"q","cron":{}}`:                                   "says no time",
+		`{"queue":"q","cron":"* * * *"}`:                            "4 fields",
+		`{"queue":1,"cron":"@daily"}`:                               "no entry",
+		`{"queue":"q","cron":"@daily","custom_job_class":"Status"}`: "only Ruby",
+		`{"queue":"q","cron":"@daily","rails_env":1}`:               "environments",
+		`{"queue":"q","cron":"@daily","missed":"never"}`:            "Missed",
+		`[]`: "no entry",
+		``:   "no entry",
+	} {
+		if _, err := readRecurring("nightly", text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nightly") {
+			t.Errorf("%s: error %v; want nightly and %q in it", text, err, says)
+		}
+	}
+	if d, err := readRecurring("Nightly", `{"queue":"q","every":3600,"cron":null}`); err != nil || d.Class != "Nightly" || d.Every != time.Hour {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func FuzzRecurring(f *testing.F) {
+	f.Add(`{"class":"C","every":["1h",{"first_in":"5m"}],"queue":"q","args":[1,{"x":2}],"rails_env":"a, b","grace":"90s"}`)
+	f.Add(`{"cron":"0 3 L * mon#1 Asia/Tokyo","queue":"q","args":{"a":1},"tick_arg":true,"missed":"all"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := readRecurring("n", text)
+		if err != nil {
+			return
+		}
+		if _, err := d.payload(0, time.Time{}); err != nil {
+			t.Fatalf("%s was taken, but gives no job: %v", text, err)
+		}
+		if _, err := d.persistent(); err != nil {
+			t.Fatalf("%s cannot be written again: %v", text, err)
+		}
+	})
+}
