@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -18,9 +17,12 @@ const (
 	// Half as much again is drawn on top, so that not all look at once.
 	tickSlack = 3 * time.Second
 
-	// dynamicEvery is how often the schedules that are in Redis are looked at, and how
-	// long somebody else's lock is believed to hold. Ruby's schedulers look as often.
-	dynamicEvery = 5 * time.Second
+	// dynamicEvery is how often the schedules that are in Redis are looked at by those
+	// who fire them, and how long somebody else's lock is believed to hold. Ruby's
+	// schedulers look as often. Who fires none looks each dynamicSeldom, and before it
+	// fires the first.
+	dynamicEvery  = 5 * time.Second
+	dynamicSeldom = 30 * time.Second
 
 	// lockLinger is for how long after a shared tick we hold the lock of the Ruby
 	// schedulers: one that took it at once would fire the same tick.
@@ -52,6 +54,7 @@ type ticker struct {
 	dynamic map[string]string // what is in Redis for all, as it was read
 	looked  time.Time         // when it was
 	entries map[string]*scheduled
+	gone    []*scheduled      // entries that were removed and are still owned
 	warned  map[string]string // by schedule, what was logged last
 	foreign time.Time         // until when a Ruby scheduler is believed to hold the lock
 	locked  time.Time         // until when we are to hold it; zero: we do not
@@ -149,7 +152,7 @@ func (t *ticker) run(ctx context.Context) {
 func (t *ticker) nap(now time.Time) time.Duration {
 	wait := longestNap
 	if t.d.config.dynamicSchedule {
-		wait = dynamicEvery - time.Since(t.looked)
+		wait = t.lookEvery() - time.Since(t.looked)
 	}
 	if !t.locked.IsZero() {
 		wait = min(wait, t.locked.Sub(now))
@@ -162,37 +165,49 @@ func (t *ticker) nap(now time.Time) time.Duration {
 	return max(wait, 0)
 }
 
+// lookEvery is how often this process looks at the schedules that are in Redis.
+func (t *ticker) lookEvery() time.Duration {
+	if t.d.lease.reaper.leads.Load() {
+		return dynamicEvery // what is new is the leader's to fire
+	}
+	for _, e := range t.entries {
+		if e.text != "" && e.ticks.Owner == t.self() {
+			return dynamicEvery
+		}
+	}
+	return dynamicSeldom
+}
+
 // turn does all there is to do now. An error is the connection's, or the server's that
 // serves nobody now; what is wrong with one schedule is logged and costs the others
 // nothing.
 func (t *ticker) turn(ctx context.Context) error {
-	if t.d.config.dynamicSchedule && time.Since(t.looked) >= dynamicEvery {
-		err := t.line.do(ctx, func(c redis.Conn) (err error) {
-			t.dynamic, err = t.d.store.PersistentSchedules(c)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		t.looked = time.Now()
-	}
-	now := t.now()
-	if gone := t.load(now); len(gone) > 0 {
-		if err := t.line.do(ctx, func(c redis.Conn) error { return t.disown(c, gone) }); err != nil {
-			return err
-		}
-	}
-	if !t.locked.IsZero() && !t.locked.After(now) {
-		if err := t.line.do(ctx, func(c redis.Conn) error { return t.d.master.release(c, lockUser) }); err != nil {
-			return err
-		}
-		t.locked = time.Time{}
-	}
-	due, unknown := t.due(now)
-	if len(due) == 0 {
+	t.load(t.now())
+	due, _ := t.due(t.now())
+	look := t.d.config.dynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || t.mayBeStale())
+	unlock := !t.locked.IsZero() && !t.locked.After(t.now())
+	if len(due)+len(t.gone) == 0 && !look && !unlock {
 		return nil
 	}
 	return t.line.do(ctx, func(c redis.Conn) error {
+		if look {
+			all, err := t.d.store.PersistentSchedules(c)
+			if err != nil {
+				return err
+			}
+			t.dynamic, t.looked = all, time.Now()
+			t.load(t.now())
+		}
+		if err := t.disown(c); err != nil {
+			return err
+		}
+		if unlock {
+			if err := t.d.master.release(c, lockUser); err != nil {
+				return err
+			}
+			t.locked = time.Time{}
+		}
+		due, unknown := t.due(t.now())
 		if err := t.read(c, unknown); err != nil {
 			return err
 		}
@@ -205,102 +220,9 @@ func (t *ticker) turn(ctx context.Context) error {
 	})
 }
 
-// load takes in which schedules there are, and returns those that are no more.
-func (t *ticker) load(now time.Time) (gone []*scheduled) {
-	all := t.d.recurring.all()
-	for name, text := range t.dynamic {
-		switch old := t.entries[name]; {
-		case all[name] != nil:
-			t.warn(name, "its own", "this process has a recurring schedule of a name that is in Redis for all; its own counts here")
-		case old != nil && old.text == text:
-			all[name] = old.recurring
-		default:
-			d, err := readRecurring(name, text)
-			if err != nil {
-				t.warn(name, err.Error(), "a recurring schedule in Redis is not understood and does not run", "error", err)
-				continue
-			}
-			if !inEnvironment(d.Environments, t.d.config.environment) {
-				continue
-			}
-			all[name] = d
-		}
-	}
-	for name, e := range t.entries {
-		if all[name] == nil {
-			delete(t.entries, name)
-			gone = append(gone, e)
-		}
-	}
-	for name, d := range all {
-		if old := t.entries[name]; old == nil || old.recurring != d {
-			text := ""
-			if t.d.recurring.get(name) == nil {
-				text = t.dynamic[name]
-			}
-			t.entries[name] = &scheduled{recurring: d, text: text, loaded: now, wake: now}
-		}
-	}
-	return gone
-}
-
-// inEnvironment reports whether a schedule counts where this process runs.
-func inEnvironment(of []string, here string) bool { return len(of) == 0 || slices.Contains(of, here) }
-
-// warn logs something about a schedule, unless it was the last thing logged about it.
-func (t *ticker) warn(name, what, message string, args ...any) {
-	if t.warned[name] != what {
-		t.warned[name] = what
-		t.d.log.Warn(message, append([]any{"schedule", name}, args...)...)
-	}
-}
-
-// due are the schedules that must be looked at now, the latest first, and those of them
-// whose ticks somebody else may have fired.
-func (t *ticker) due(now time.Time) (due, unknown []*scheduled) {
-	for _, e := range t.entries {
-		if !e.wake.IsZero() && !e.wake.After(now) {
-			due = append(due, e)
-		}
-	}
-	slices.SortFunc(due, func(a, b *scheduled) int { return cmp.Or(a.wake.Compare(b.wake), cmp.Compare(a.name, b.name)) })
-	for _, e := range due {
-		if !e.known || e.ticks.Owner != t.self() {
-			unknown = append(unknown, e)
-		}
-	}
-	return due, unknown
-}
-
-func (t *ticker) read(c redis.Conn, entries []*scheduled) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.name
-	}
-	all, err := t.d.store.ReadTicks(c, names...)
-	if err != nil {
-		return err
-	}
-	for i, e := range entries {
-		e.saw(all[i], t.now())
-	}
-	return nil
-}
-
-// disown leaves schedules that this process has no more to whoever has them.
-func (t *ticker) disown(c redis.Conn, gone []*scheduled) error {
-	for _, e := range gone {
-		delete(t.warned, e.name)
-		if e.known && e.ticks.Owner == t.self() {
-			f := t.fire(e, e.ticks.Last)
-			f.Owner = "-"
-			if _, _, err := t.d.store.Fire(c, f); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// mayBeStale reports whether a schedule that is in Redis seems to be late because its
+// owner died: it may as well have been removed.
+func (t *ticker) mayBeStale() bool {
+	_, unknown := t.due(t.now())
+	return slices.ContainsFunc(unknown, func(e *scheduled) bool { return e.text != "" && e.known })
 }

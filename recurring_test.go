@@ -368,6 +368,33 @@ func TestTwoDaemons(t *testing.T) {
 	b.steady(same, time.Second)
 }
 
+// A process that has not yet heard that a schedule was removed does not take it for one
+// whose owner has died.
+func TestRemovedSchedulesStayRemoved(t *testing.T) {
+	t.Parallel()
+	dynamic := func(s *WorkerSettings) { s.DynamicSchedule = true }
+	a := setup(t, dynamic)
+	a.redis.Do(t, "HSET", "resque:persistent_schedules", "gone", `{"every":"1s","queue":"gone"}`)
+	a.schedule("clock", everySecond("clock"))
+	a.start()
+	a.atLeast(1, "gone")
+	for range 2 {
+		b := setupOn(t, a.redis, dynamic)
+		b.start()
+	}
+	a.eventually("all are in the fleet", func() bool { return a.redis.Int(t, "ZCARD", "resque:go:processes") == 3 })
+	a.atLeast(len(a.queue("clock"))+2, "clock") // and have looked
+	a.redis.Do(t, "HDEL", "resque:persistent_schedules", "gone")
+	a.eventually("its owner leaves it", func() bool {
+		return strings.Contains(a.redis.Text(t, "HGET", "resque:go:ticks", "gone"), " - ")
+	})
+	n := len(a.queue("gone"))
+	a.atLeast(len(a.queue("clock"))+6, "clock")
+	if got := len(a.queue("gone")); got != n {
+		t.Errorf("%d ticks after it was removed", got-n)
+	}
+}
+
 // A schedule of which nothing is due costs no commands, nor does a tick that another
 // process fires cost more than one look.
 func TestSchedulesCostLittle(t *testing.T) {

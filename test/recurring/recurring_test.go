@@ -31,6 +31,8 @@ var schedules = map[string]goworker.Recurring{
 	"period": {Every: time.Second},
 }
 
+var names = []string{"cron", "shared", "period"}
+
 func TestMain(m *testing.M) {
 	if uri := os.Getenv(uriVar); uri != "" {
 		os.Exit(program(uri))
@@ -104,6 +106,15 @@ func (f *fleet) fired(schedule string) int {
 	return f.redis.Int(f.t, "LLEN", "resque:queue:"+schedule)
 }
 
+// goOn waits until live processes fire all schedules.
+func (f *fleet) goOn() {
+	f.t.Helper()
+	for _, name := range names {
+		n := f.fired(name)
+		redistest.Eventually(f.t, time.Minute, "the ticks of "+name+" go on", func() bool { return f.fired(name) > n+1 && f.owner(name) != 0 })
+	}
+}
+
 // nearTick waits for a moment shortly before or after a full second.
 func nearTick() {
 	next := time.Now().Truncate(time.Second).Add(time.Second)
@@ -125,20 +136,9 @@ func TestTicksSurviveKills(t *testing.T) {
 	for range 3 {
 		f.start()
 	}
-	var names []string
-	for name := range schedules {
-		names = append(names, name)
-	}
-	goOn := func() {
-		t.Helper()
-		for _, name := range names {
-			n := f.fired(name)
-			redistest.Eventually(t, time.Minute, "the ticks of "+name+" go on", func() bool { return f.fired(name) > n+1 && f.owner(name) != 0 })
-		}
-	}
 	stops := 0
 	for n := range kills {
-		goOn()
+		f.goOn()
 		owner := f.owner(names[n%len(names)])
 		if owner == 0 {
 			continue
@@ -149,32 +149,65 @@ func TestTicksSurviveKills(t *testing.T) {
 			stops++
 			stopped := f.alive[owner]
 			_ = stopped.Process.Signal(syscall.SIGSTOP)
-			goOn()
+			f.goOn()
 			_ = stopped.Process.Signal(syscall.SIGCONT)
 		default:
 			f.end(owner, syscall.SIGKILL)
 			f.start()
 		}
 	}
-	goOn()
+	f.goOn()
 	for pid := range f.alive {
 		f.end(pid, syscall.SIGTERM)
 	}
-	total, missed, doubled := 0, 0, 0
-	for _, name := range names {
+	total, missed, doubled := f.count(names)
+	t.Logf("%d ticks, %d processes killed, %d stopped for a while: missed %d, doubled %d", total, kills-stops, stops, missed, doubled)
+}
+
+// Redis itself is killed and starts again with what it has on disk, which is all.
+func TestTicksSurviveKillsOfRedis(t *testing.T) {
+	t.Parallel()
+	f := &fleet{t: t, redis: redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always"), alive: make(map[int]*exec.Cmd)}
+	t.Cleanup(func() {
+		for pid := range f.alive {
+			f.end(pid, syscall.SIGKILL)
+		}
+	})
+	for range 2 {
+		f.start()
+	}
+	const kills = 3
+	for range kills {
+		f.goOn()
+		nearTick()
+		f.redis.Kill()
+		f.redis.Restart(t)
+	}
+	f.goOn()
+	for pid := range f.alive {
+		f.end(pid, syscall.SIGTERM)
+	}
+	total, missed, doubled := f.count(names)
+	t.Logf("%d ticks, Redis killed %d times: missed %d, doubled %d", total, kills, missed, doubled)
+}
+
+// count looks for ticks that were fired twice or not at all.
+func (f *fleet) count(schedules []string) (total, missed, doubled int) {
+	f.t.Helper()
+	for _, name := range schedules {
 		seen := make(map[int64]int)
 		var first, last int64
-		for i, text := range f.redis.List(t, "LRANGE", "resque:queue:"+name, 0, -1) {
+		for i, text := range f.redis.List(f.t, "LRANGE", "resque:queue:"+name, 0, -1) {
 			var job struct {
 				Args []time.Time `json:"args"`
 			}
 			if err := json.Unmarshal([]byte(text), &job); err != nil || len(job.Args) != 1 {
-				t.Fatalf("job %s: %v", text, err)
+				f.t.Fatalf("job %s: %v", text, err)
 			}
 			at := job.Args[0].UnixMilli()
 			if seen[at]++; seen[at] > 1 {
 				doubled++
-				t.Errorf("%s: tick %v was fired twice", name, job.Args[0])
+				f.t.Errorf("%s: tick %v was fired twice", name, job.Args[0])
 			}
 			if i == 0 {
 				first = at
@@ -185,9 +218,9 @@ func TestTicksSurviveKills(t *testing.T) {
 		for at := first; at <= last; at += 1000 {
 			if seen[at] == 0 {
 				missed++
-				t.Errorf("%s: tick %v was not fired", name, time.UnixMilli(at).UTC())
+				f.t.Errorf("%s: tick %v was not fired", name, time.UnixMilli(at).UTC())
 			}
 		}
 	}
-	t.Logf("%d ticks, %d processes killed, %d stopped for a while: missed %d, doubled %d", total, kills-stops, stops, missed, doubled)
+	return total, missed, doubled
 }

@@ -1,0 +1,109 @@
+package goworker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// load takes in which schedules there are, and which are no more.
+func (t *ticker) load(now time.Time) {
+	all := t.d.recurring.all()
+	for name, text := range t.dynamic {
+		switch old := t.entries[name]; {
+		case all[name] != nil:
+			t.warn(name, "its own", "this process has a recurring schedule of a name that is in Redis for all; its own counts here")
+		case old != nil && old.text == text:
+			all[name] = old.recurring
+		default:
+			d, err := readRecurring(name, text)
+			if err != nil {
+				t.warn(name, err.Error(), "a recurring schedule in Redis is not understood and does not run", "error", err)
+				continue
+			}
+			if !inEnvironment(d.Environments, t.d.config.environment) {
+				continue
+			}
+			all[name] = d
+		}
+	}
+	for name, e := range t.entries {
+		if all[name] == nil {
+			delete(t.entries, name)
+			t.gone = append(t.gone, e)
+		}
+	}
+	for name, d := range all {
+		if old := t.entries[name]; old == nil || old.recurring != d {
+			text := ""
+			if t.d.recurring.get(name) == nil {
+				text = t.dynamic[name]
+			}
+			t.entries[name] = &scheduled{recurring: d, text: text, loaded: now, wake: now}
+		}
+	}
+}
+
+// inEnvironment reports whether a schedule counts where this process runs.
+func inEnvironment(of []string, here string) bool { return len(of) == 0 || slices.Contains(of, here) }
+
+// warn logs something about a schedule, unless it was the last thing logged about it.
+func (t *ticker) warn(name, what, message string, args ...any) {
+	if t.warned[name] != what {
+		t.warned[name] = what
+		t.d.log.Warn(message, append([]any{"schedule", name}, args...)...)
+	}
+}
+
+// due are the schedules that must be looked at now, the latest first, and those of them
+// whose ticks somebody else may have fired.
+func (t *ticker) due(now time.Time) (due, unknown []*scheduled) {
+	for _, e := range t.entries {
+		if !e.wake.IsZero() && !e.wake.After(now) {
+			due = append(due, e)
+		}
+	}
+	slices.SortFunc(due, func(a, b *scheduled) int { return cmp.Or(a.wake.Compare(b.wake), cmp.Compare(a.name, b.name)) })
+	for _, e := range due {
+		if !e.known || e.ticks.Owner != t.self() {
+			unknown = append(unknown, e)
+		}
+	}
+	return due, unknown
+}
+
+func (t *ticker) read(c redis.Conn, entries []*scheduled) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.name
+	}
+	all, err := t.d.store.ReadTicks(c, names...)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		e.saw(all[i], t.now())
+	}
+	return nil
+}
+
+// disown leaves schedules that this process has no more to whoever has them.
+func (t *ticker) disown(c redis.Conn) error {
+	for _, e := range t.gone {
+		delete(t.warned, e.name)
+		if e.known && e.ticks.Owner == t.self() {
+			f := t.fire(e, e.ticks.Last)
+			f.Owner = "-"
+			if _, _, err := t.d.store.Fire(c, f); err != nil {
+				return err
+			}
+		}
+	}
+	t.gone = nil
+	return nil
+}
