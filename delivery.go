@@ -61,6 +61,9 @@ type Delivery struct {
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration
+	limit     time.Duration // the run is stuck some time after it; 0: never
+	stuck     *stuckJobs    // told of it
+	workers   *workers      // who runs it; nil outside a daemon
 	useNumber bool
 
 	// decode guards job: several goroutines of one handler may ask for it.
@@ -104,6 +107,9 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 			err = newPanicError(v)
 		}
 	}()
+	if d.limit > 0 {
+		defer d.stuck.watch(d)()
+	}
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
 		outer := ctx

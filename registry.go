@@ -20,6 +20,9 @@ type registry struct {
 	// enqueued.
 	tells atomic.Bool
 
+	// stuck are the jobs that run past their time limits.
+	stuck stuckJobs
+
 	entries atomic.Pointer[map[string]*entry]
 
 	write      sync.Mutex   // held while entries is replaced
@@ -132,5 +135,6 @@ func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Deliver
 	d.handler = e.wrapped
 	d.timeout = e.options.timeout
 	d.useNumber = e.options.useNumber || r.useNumber.Load()
+	d.limit, d.stuck = d.timeout, &r.stuck
 	return d, nil
 }

@@ -99,6 +99,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err err
 	}
 	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
 	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths, t.reserved
+	d.workers = w
 	w.slots[n].delivery = d
 	if instead := w.admit(t, d, err); instead != nil {
 		return d, instead, nil
