@@ -143,7 +143,11 @@ func exceptionName(err error) (name string) {
 	}()
 	name = "Error"
 	walkErrors(err, func(e error) bool {
-		switch e.(type) {
+		switch e := e.(type) {
+		case *CrashError:
+			name = "Resque::DirtyExit" // as when Ruby's worker loses its child
+		case *childError:
+			name = e.wire.Exception
 		case *PanicError:
 			name = "PanicError"
 		case *UnknownClassError:

@@ -12,6 +12,7 @@ func (o option) register(to *options) { o(to) }
 
 type options struct {
 	timeout    time.Duration
+	isolation  *isolation // nil: jobs run in this process
 	useNumber  bool
 	middleware []Middleware
 	onExpired  Handler
@@ -20,7 +21,7 @@ type options struct {
 
 // Timeout gives each run of the class this long: then its context ends with
 // context.DeadlineExceeded. A handler that does not look at its context is not
-// stopped. Returning the context's error makes the run a failure that names the
+// stopped: after StuckAfter it is one of the Stuck, and Isolated can end it. Returning the context's error makes the run a failure that names the
 // timeout. 0, the default, or less is no limit.
 func Timeout(d time.Duration) Option {
 	return option(func(o *options) { o.timeout = d })

@@ -23,6 +23,11 @@ type Part struct {
 	// has stopped.
 	Requires []string
 
+	// Isolated says that the part also runs in the child processes of isolated jobs
+	// (see Isolated), around the handler: a database pool that handlers use, not a
+	// server. What it requires counts there only if it is of that kind too.
+	Isolated bool
+
 	// Start returns once the part really runs; nil means that there is nothing to
 	// start. When a later part fails to start, those that did are stopped.
 	Start func(ctx context.Context) error

@@ -54,6 +54,9 @@ func (r *registry) register(class string, fn any, opts []Option) {
 		}
 		opt.register(&e.options)
 	}
+	if err := e.options.checkLimits(); err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
 	for _, mw := range e.options.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
 	}
@@ -136,5 +139,8 @@ func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Deliver
 	d.timeout = e.options.timeout
 	d.useNumber = e.options.useNumber || r.useNumber.Load()
 	d.limit, d.stuck = d.timeout, &r.stuck
+	if i := e.options.isolation; i != nil { // the handler and its Timeout are the child's
+		d.handler, d.timeout, d.limit = i, 0, i.deadline()
+	}
 	return d, nil
 }

@@ -33,6 +33,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.serveChild(ctx); err != nil {
+		return err
+	}
 	r := &run{hard: make(chan struct{})}
 	d.mu.Lock()
 	if d.running != nil {

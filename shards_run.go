@@ -37,6 +37,9 @@ func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
 		return []error{err}
 	}
+	if err := s.serveChild(ctx); err != nil {
+		return []error{err}
+	}
 	s.mu.Lock()
 	if s.running {
 		s.mu.Unlock()

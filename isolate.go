@@ -1,0 +1,121 @@
+package goworker
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// DefaultKillGrace is how long an isolated job has from the end of its context until
+// its processes are killed.
+const DefaultKillGrace = 4 * time.Second
+
+// Isolated runs each job of the class in a child process of its own: this program is
+// started again, its main runs as always, and where it calls Work or Run the child
+// runs that one job instead. Whatever the job does to its process — a crash, an
+// endless loop, os.Exit, memory that runs out — is that job's failure and nothing
+// else.
+//
+// The child is the leader of a process group. When the job is over, and when it is
+// killed, all processes of that group are, so nothing that the handler started stays
+// behind. When the daemon's process dies, so does the group.
+//
+// What holds for the child:
+//   - everything main does before Work happens in it too; see IsolatedChild;
+//   - the handler and all middleware run in it, hooks in the daemon;
+//   - of the parts only those with Part.Isolated run in it;
+//   - standard input is empty, output goes where the daemon's goes;
+//   - a result reaches hooks as Delivery.Result in the form of a json.RawMessage;
+//   - an error reaches them with its text, its failure record and what errors.Is and
+//     errors.As find in its exported fields.
+//
+// A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
+// elsewhere each job of the class fails.
+func Isolated(opts ...IsolatedOption) Option {
+	i := isolation{grace: DefaultKillGrace}
+	for _, opt := range opts {
+		if opt == nil {
+			panic("goworker: Isolated: a nil IsolatedOption was given; leave it out")
+		}
+		opt(&i)
+	}
+	return option(func(o *options) {
+		own := i // one value of Isolated may serve several classes
+		o.isolation = &own
+	})
+}
+
+// IsolatedOption is a setting of Isolated.
+type IsolatedOption func(*isolation)
+
+// isolation is how the jobs of a class are isolated.
+type isolation struct {
+	limit  time.Duration // 0: none
+	grace  time.Duration
+	memory int64 // bytes; 0: no limit
+	env    []string
+}
+
+// deadline is how long after its start a job has ended, as far as it can be ended; 0 if
+// it has no limit.
+func (i *isolation) deadline() time.Duration {
+	if i.limit == 0 {
+		return 0
+	}
+	return i.limit + i.grace
+}
+
+// HardTimeout ends the job's processes this long after they were started: its context
+// is cancelled, all of them get SIGTERM, and after the KillGrace SIGKILL. The job is a
+// failure with a *TimeLimitError. Without it an isolated job has its Timeout and
+// HardTimeoutMargin more; with neither, all the time it takes.
+//
+// It must not be less than the class's Timeout, which ends the context only.
+func HardTimeout(d time.Duration) IsolatedOption { return func(i *isolation) { i.limit = d } }
+
+// KillGrace is how long the job has, once its context was cancelled, before its
+// processes are killed. At a shutdown it is at most a second and a half. The default
+// is DefaultKillGrace; 0 kills at once.
+func KillGrace(d time.Duration) IsolatedOption { return func(i *isolation) { i.grace = d } }
+
+// MaxMemory kills the job's processes when together they hold more than so many bytes
+// of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
+// times a second, so a fast allocation may go beyond it for a moment. Go's collector
+// is told of the limit. On Linux the memory is that of the child and its descendants;
+// elsewhere it is what the Go runtime of the child counts, without C and without
+// other processes.
+func MaxMemory(bytes int64) IsolatedOption { return func(i *isolation) { i.memory = bytes } }
+
+// ChildEnv adds variables to the child's environment, each as "NAME=value". It has
+// all of the daemon's besides.
+func ChildEnv(vars ...string) IsolatedOption {
+	return func(i *isolation) { i.env = append(i.env, vars...) }
+}
+
+// IsolatedChild tells whether this process was started to run one job of a class that
+// is Isolated. A main asks it to leave out what only the daemon needs, such as
+// listening on a port; it must register the classes and call Work or Run in any case.
+func IsolatedChild() bool { return child() != nil }
+
+// serveChild runs the one job this process was started for, and ends it. In a process
+// that is no child it does nothing.
+func (d *Daemon) serveChild(ctx context.Context) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	d.mu.Lock()
+	parts := slices.Clone(d.parts)
+	d.mu.Unlock()
+	return serveChild(ctx, []*Daemon{d}, parts)
+}
+
+// serveChild is Daemon.serveChild for whichever shard the job lies on.
+func (s *Shards) serveChild(ctx context.Context) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	s.mu.Lock()
+	parts := slices.Clone(s.parts)
+	s.mu.Unlock()
+	return serveChild(ctx, s.daemons, parts)
+}

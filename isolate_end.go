@@ -1,0 +1,95 @@
+//go:build unix
+
+package goworker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// This file says what became of an isolated job.
+
+// maxStderr is how much of the end of its standard error a crash's record may have.
+const maxStderr = 64 << 10
+
+// ended is the error of a job whose handler ended.
+func (c *childRun) ended(o *childOutcome) error {
+	if o.Err == nil {
+		if o.Result != nil {
+			c.d.Result = o.Result
+		}
+		return nil
+	}
+	err := &childError{wire: o.Err}
+	if c.limited {
+		return &TimeLimitError{Class: c.d.Class, Limit: c.limit, Err: err, trace: c.stack}
+	}
+	return err
+}
+
+// crashed is the error of a job whose child ended without an outcome.
+func (c *childRun) crashed(ctx context.Context, status syscall.WaitStatus) error {
+	switch {
+	case c.used > 0:
+		return &MemoryLimitError{Class: c.d.Class, Limit: c.memory, Used: c.used}
+	case c.limited:
+		return &TimeLimitError{Class: c.d.Class, Limit: c.limit, trace: c.stack}
+	case c.killed:
+		return fmt.Errorf("%s did not return after its context was cancelled, and was killed: %w", c.d.Class, ctx.Err())
+	}
+	e := &CrashError{Class: c.d.Class, ExitCode: c.cmd.ProcessState.ExitCode(), Stderr: c.stderr.lines()}
+	if status.Signaled() {
+		e.Signal = int(status.Signal())
+		e.how = fmt.Sprintf("was killed by signal %d (%s)", e.Signal, status.Signal())
+	} else {
+		e.how = fmt.Sprintf("exited with status %d", e.ExitCode)
+	}
+	if c.ready {
+		e.how += " before the handler returned"
+	} else {
+		e.how += " before it called Work or Run, which main must do in a child too (see goworker.IsolatedChild)"
+	}
+	if status.Signal() == syscall.SIGKILL {
+		e.how += ", perhaps by the kernel because memory ran out"
+	}
+	return e
+}
+
+// tail passes on what a child writes to its standard error and keeps the end of it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if n := len(t.kept) - maxStderr; n > 0 {
+		t.kept = append(t.kept[:0], t.kept[n:]...)
+	}
+	_, _ = os.Stderr.Write(p) // who closed ours shall not stop the child
+	return len(p), nil
+}
+
+// lines are those from which on Go's runtime told of a crash; without one, the last.
+func (t *tail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 50
+	lines := strings.Split(string(bytes.ToValidUTF8(bytes.TrimRight(t.kept, "\n"), []byte("\uFFFD"))), "\n")
+	for i, line := range lines {
+		if crashLine(line) {
+			return lines[i:]
+		}
+	}
+	if len(t.kept) == 0 {
+		return []string{}
+	}
+	return lines[max(0, len(lines)-most):]
+}

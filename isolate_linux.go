@@ -1,0 +1,54 @@
+package goworker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// childAttributes put a child into a process group of its own. Should this process be
+// killed, a child that has not come to Work yet gets SIGTERM; one that has ends its
+// group by itself.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+// selfCommand is this very program, though its file may have been replaced since, and
+// the arguments it was started with, though main may have changed os.Args.
+func selfCommand() (path string, args []string, err error) {
+	const self = "/proc/self/exe"
+	line, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil || len(line) == 0 {
+		path, err = os.Executable()
+		return path, os.Args, err
+	}
+	return self, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), nil
+}
+
+// preferAsVictim makes the kernel, where memory runs out, choose the child and not the
+// daemon.
+func preferAsVictim() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
+
+// memoryOf is how many bytes a process and its descendants hold in memory, each
+// counted with what it shares with others.
+func memoryOf(pid int) (total int64) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	statm, _ := os.ReadFile(dir + "statm")
+	if fields := bytes.Fields(statm); len(fields) > 1 {
+		pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+		total = pages * int64(os.Getpagesize())
+	}
+	threads, _ := os.ReadDir(dir + "task") // each has the children it started
+	for _, thread := range threads {
+		children, _ := os.ReadFile(dir + "task/" + thread.Name() + "/children")
+		for _, child := range bytes.Fields(children) {
+			if n, err := strconv.Atoi(string(child)); err == nil {
+				total += memoryOf(n)
+			}
+		}
+	}
+	return total
+}

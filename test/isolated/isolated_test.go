@@ -1,0 +1,351 @@
+//go:build unix
+
+package isolated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// What a handler, its middleware and its parts find in the child, and what comes back.
+func TestRunsInAChild(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Sum","args":[40,2],"id":"a7","attempt":3}`)
+	b.eventually("the job is done", func() bool { return b.stat("processed") == 1 })
+	var pid, middleware int
+	var rest string
+	sum := b.noted("sum ")
+	if len(sum) != 1 {
+		t.Fatalf("it ran %d times", len(sum))
+	}
+	if _, err := fmt.Sscanf(sum[0], "%d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ = strings.Cut(sum[0], " ")
+	if pid == os.Getpid() || rest != "child=true database=true id=a7 attempt=3 queue=work" {
+		t.Errorf("it ran in process %d of daemon %d with %s", pid, os.Getpid(), rest)
+	}
+	if m := b.noted("middleware "); len(m) != 1 {
+		t.Errorf("middleware ran %d times", len(m))
+	} else if _, _ = fmt.Sscan(m[0], &middleware); middleware != pid {
+		t.Errorf("middleware ran in process %d, the handler in %d", middleware, pid)
+	}
+	if len(b.noted("database closed")) != 1 || len(b.noted("the server started")) != 0 {
+		t.Errorf("the parts did %q %q", b.noted("database"), b.noted("the server"))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.results) != 1 || b.results[0] != "42" {
+		t.Errorf("hooks got the results %q", b.results)
+	}
+}
+
+// Each way to end becomes the failure of that job, and the daemon goes on.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	large := strings.Repeat("x", 1<<20)
+	for _, tt := range []struct {
+		job, exception, text string // text is a pattern
+		frame                string // in the first line of the backtrace
+		check                func(error) bool
+	}{
+		{
+			job: `{"class":"Exit","args":[3]}`, exception: "Resque::DirtyExit", text: `the child process of Exit exited with status 3 before the handler returned`,
+			check: func(err error) bool {
+				var crash *goworker.CrashError
+				return errors.As(err, &crash) && crash.ExitCode == 3 && crash.Signal == 0
+			},
+		},
+		{job: `{"class":"Exit","args":[0]}`, exception: "Resque::DirtyExit", text: `the child process of Exit exited with status 0 before .*`},
+		{job: `{"class":"Crash","args":[]}`, exception: "Resque::DirtyExit", text: `the child process of Crash exited with status 2 before .*: panic: boom.*`, frame: "panic: boom"},
+		{
+			job: `{"class":"Killed","args":[]}`, exception: "Resque::DirtyExit", text: `the child process of Killed was killed by signal 9 \(killed\) before the handler returned, perhaps by the kernel .*`,
+			check: func(err error) bool {
+				var crash *goworker.CrashError
+				return errors.As(err, &crash) && crash.Signal == 9
+			},
+		},
+		{job: `{"class":"Unready","args":["` + large + `"]}`, exception: "Resque::DirtyExit", text: `.* exited with status 0 before it called Work or Run, .*`, frame: "main has other plans"},
+		{
+			job: `{"class":"Panic","args":[]}`, exception: "PanicError", text: "panic: refused with 7", frame: "program_test.go:",
+			check: func(err error) bool {
+				var p *goworker.PanicError
+				var r *refusal
+				return errors.As(err, &p) && len(p.Stack) > 0 && p.Value == "refused with 7" && errors.As(err, &r) && r.Code == 7
+			},
+		},
+		{
+			job: `{"class":"Goexit","args":[]}`, exception: "Error", text: regexp.QuoteMeta(goworker.ErrGoexit.Error()),
+			check: func(err error) bool { return errors.Is(err, goworker.ErrGoexit) },
+		},
+		{
+			job: `{"class":"Fail","args":[]}`, exception: "isolated.refusal", text: "no luck today: refused with 42",
+			check: func(err error) bool {
+				var r *refusal
+				return errors.Is(err, errNoLuck) && errors.As(err, &r) && r.Code == 42 && !errors.Is(err, context.Canceled)
+			},
+		},
+		{
+			job: `{"class":"Sum","args":["x",2]}`, exception: "ArgumentError", text: "argument 1 of Sum is a string where int is expected; .*",
+			check: func(err error) bool {
+				var a *goworker.ArgumentError
+				return errors.As(err, &a) && a.Index == 1 && a.Want == "int" && a.Found == "a string"
+			},
+		},
+		{
+			job: `{"class":"Soft","args":[]}`, exception: "context.deadlineExceededError", text: "Soft ran longer than its timeout of 50ms: .*",
+			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
+		},
+		{
+			job: `{"class":"Late","args":[]}`, exception: "goworker.TimeLimitError", frame: "program_test.go:",
+			text: "Late reached its hard time limit of 1s and was cancelled: context deadline exceeded",
+		},
+		{
+			job: `{"class":"HangShortly","args":["` + large + `"]}`, exception: "goworker.TimeLimitError",
+			text: "HangShortly reached its hard time limit of 500ms and was killed; .*",
+		},
+		{
+			job: `{"class":"Inherited","args":[""]}`, exception: "Resque::DirtyExit", text: ".*exited with status 1 .*",
+			frame: "Work: goworker: GOWORKER_ISOLATED is set, but this process was not started by that daemon",
+		},
+	} {
+		t.Run(tt.job[:min(len(tt.job), 40)], func(t *testing.T) {
+			f, err := b.failure(tt.job)
+			if f.Exception != tt.exception || !regexp.MustCompile("^(?:"+tt.text+")$").MatchString(f.Error) {
+				t.Errorf("the record says %s: %s\nwant %s: %s", f.Exception, f.Error, tt.exception, tt.text)
+			}
+			if f.Backtrace == nil || tt.frame != "" && (len(f.Backtrace) == 0 || !strings.HasPrefix(f.Backtrace[0], tt.frame)) {
+				t.Errorf("the backtrace is %q, want %s first", f.Backtrace, tt.frame)
+			}
+			if tt.check != nil && !tt.check(err) {
+				t.Errorf("hooks got %#v", err)
+			}
+		})
+	}
+	b.push(`{"class":"Sum","args":[1,2]}`)
+	b.eventually("the daemon goes on", func() bool { return len(b.noted("sum ")) == 1 })
+}
+
+// Of several daemons in a program the one that took the job runs it in the child; long
+// arguments and results come through.
+func TestTwoDaemonsAndLongJobs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, class := range []string{"SecondOfTwo", "Echo"} {
+		b.push(fmt.Sprintf(`{"class":%q,"args":[%q]}`, class, strings.Repeat(class, 200_000)))
+	}
+	b.eventually("the jobs are done", func() bool { return b.stat("processed") == 2 })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.results) != 2 || len(b.results[0])+len(b.results[1]) != 200_000*len("SecondOfTwoEcho")+4 {
+		t.Errorf("%d results, failures %v", len(b.results), b.errs)
+	}
+}
+
+func TestShards(t *testing.T) {
+	t.Parallel()
+	b := &bundle{t: t, redis: redistest.Start(t), notes: filepath.Join(t.TempDir(), "notes")}
+	s := newShards(b.redis.URI())
+	register(s, b.redis.URI(), b.notes)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	b.push(`{"class":"Sharded","args":["x"]}`)
+	b.eventually("the job is done", func() bool { return b.stat("processed") == 1 })
+	if n := b.stat("failed"); n != 0 {
+		t.Errorf("it failed: %q", b.redis.List(t, "LRANGE", "resque:failed", 0, -1))
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error("Run:", err)
+	}
+	s.Close()
+}
+
+// A program whose main runs other daemons in the child than in the parent.
+func TestDaemonIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f, _ := b.failure(`{"class":"Strange","args":[""]}`)
+	if !strings.Contains(f.Error, "exited with status 2 before it called Work") || len(f.Backtrace) == 0 ||
+		!strings.Contains(f.Backtrace[0], "was to run a job of a daemon with other settings") {
+		t.Errorf("the record says %s, with %q", f.Error, f.Backtrace)
+	}
+}
+
+// An endless loop ends at the limit, with the processes it started.
+func TestKilledAtTheLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f, err := b.failure(`{"class":"Spin","args":[]}`)
+	var limit *goworker.TimeLimitError
+	if !errors.As(err, &limit) || limit.Limit != 2*time.Second || limit.Err != nil {
+		t.Errorf("hooks got %#v", err)
+	}
+	if f.Exception != "goworker.TimeLimitError" || f.Error != "Spin reached its hard time limit of 2s and was killed; its work may be half done" {
+		t.Errorf("the record says %s: %s", f.Exception, f.Error)
+	}
+	if trace := strings.Join(f.Backtrace, "\n"); !strings.Contains(trace, "isolated.spin") {
+		t.Errorf("the backtrace does not show where it was:\n%s", trace)
+	}
+	b.gone(3)
+}
+
+// What a job leaves running ends with it.
+func TestLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Leave","args":[]}`)
+	b.eventually("the job is done", func() bool { return b.stat("processed") == 1 && b.stat("failed") == 0 })
+	b.gone(3)
+}
+
+func TestMaxMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, job := range []string{`{"class":"Eat","args":[4096]}`, `{"class":"EatBeside","args":[]}`} {
+		if strings.Contains(job, "Beside") && runtime.GOOS != "linux" {
+			continue
+		}
+		f, err := b.failure(job)
+		var m *goworker.MemoryLimitError
+		if !errors.As(err, &m) || m.Limit != 256<<20 || m.Used <= m.Limit {
+			t.Errorf("hooks got %#v", err)
+		}
+		if f.Exception != "goworker.MemoryLimitError" || !strings.Contains(f.Error, "more than its limit of 256.0 MiB") {
+			t.Errorf("the record says %s: %s", f.Exception, f.Error)
+		}
+	}
+}
+
+// The context ends in the child as it would in the daemon, with the same cause.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Hold","args":[]}`)
+	b.eventually("the job runs", func() bool { return len(b.pids()) == 1 })
+	b.daemon.CancelJobs()
+	b.eventually("it is a failure", func() bool { return b.stat("failed") == 1 })
+	if cause := b.noted("cause "); len(cause) != 1 || cause[0] != goworker.ErrCancelled.Error() {
+		t.Errorf("its context was cancelled with %q", cause)
+	}
+	list := b.redis.List(t, "LRANGE", "resque:failed", 0, -1)
+	if len(list) != 1 || !strings.Contains(list[0], "Resque::DirtyExit") {
+		t.Errorf("failures %q", list)
+	}
+	b.gone(1)
+}
+
+// At a shutdown jobs go back to their queue, those too that do not heed their context,
+// and nothing is left running.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 100 * time.Millisecond })
+	b.push(`{"class":"Hold","args":[]}`, `{"class":"Forever","args":[]}`)
+	b.eventually("the jobs run", func() bool { return len(b.pids()) == 4 })
+	if err := b.stop(); err != nil {
+		t.Errorf("the stop leaves %v", err)
+	}
+	if cause := b.noted("cause "); len(cause) != 1 || cause[0] != goworker.ErrShutdown.Error() {
+		t.Errorf("the context was cancelled with %q", cause)
+	}
+	if queue := b.redis.List(t, "LRANGE", "resque:queue:work", 0, -1); len(queue) != 2 || b.stat("processed") != 0 {
+		t.Errorf("%d processed, in the queue %q", b.stat("processed"), queue)
+	}
+	b.gone(4)
+}
+
+// A daemon that is killed takes its children with it, and theirs.
+func TestDaemonKilled(t *testing.T) {
+	t.Parallel()
+	b, cmd := daemonProcess(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	b.push(`{"class":"Forever","args":[]}`, `{"class":"Forever","args":[]}`, `{"class":"Hold","args":[]}`)
+	b.eventually("the jobs run", func() bool { return len(b.pids()) == 7 })
+	for _, pid := range b.pids() {
+		if !alive(pid) {
+			t.Errorf("process %d is not there", pid)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.gone(7)
+}
+
+// A service manager signals all processes of a service at once: the children go on
+// until their daemon says otherwise.
+func TestTermDoesNotEndAChild(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Hold","args":[]}`)
+	b.eventually("the job runs", func() bool { return len(b.pids()) == 1 })
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if err := syscall.Kill(b.pids()[0], s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.push(`{"class":"Sum","args":[1,2]}`)
+	b.eventually("another job is done", func() bool { return b.stat("processed") == 1 })
+	if b.stat("failed") != 0 || !alive(b.pids()[0]) {
+		t.Error("the signal ended the child")
+	}
+	b.daemon.CancelJobs()
+	b.eventually("it ends", func() bool { return b.stat("failed") == 1 })
+}
+
+// TestLeaksNothing runs alone: it counts what belongs to the whole process.
+func TestLeaksNothing(t *testing.T) {
+	b := setup(t)
+	count := func() (files, goroutines int) {
+		entries, err := os.ReadDir("/dev/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries), runtime.NumGoroutine()
+	}
+	many := func(n int) {
+		before := b.stat("processed")
+		for i := range n {
+			b.push([]string{`{"class":"Nothing","args":[]}`, `{"class":"Exit","args":[1]}`, `{"class":"Sum","args":[1,2]}`}[i%3])
+		}
+		b.eventually("the jobs are done", func() bool { return b.stat("processed") == before+n })
+	}
+	many(10)
+	files, goroutines := count()
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	for range n / 100 {
+		many(100)
+	}
+	redistest.Eventually(t, soon, "files and goroutines are as before", func() bool {
+		f, g := count()
+		return f <= files && g <= goroutines
+	})
+	if pid, _ := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid > 0 {
+		t.Errorf("process %d was a zombie", pid)
+	}
+	if n := b.stat("failed"); n == 0 {
+		t.Error("none has failed")
+	}
+}
