@@ -81,6 +81,13 @@ func TestExamples(t *testing.T) {
 			name: "activejob", args: "-queues=mailers", jobs: []string{"mailers", welcomeJob},
 			want: []string{"job 0f2a, attempt 1: welcome User 1 of shop as newcomer at 2026-11-21T00:00:00Z"},
 		},
+		{
+			name: "isolated", args: "-queues=risky",
+			want: []string{
+				`done: "cat.tiff.png"`, "failed: the child process of Convert exited with status 9 before the handler returned",
+				"failed: Convert reached its hard time limit of 1s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
