@@ -140,3 +140,40 @@ func ExampleDelivery_Job() {
 	fmt.Printf("%+v\n", *d.Job())
 	// Output: {Queue:mail Payload:{Class:Hello Args:[Ann 3]}}
 }
+
+// Each job runs in a process of its own, which is killed when it hangs or eats memory.
+func ExampleIsolated() {
+	goworker.Register("Convert", func(ctx context.Context, file string) error {
+		// What crashes or never returns here is this job's failure only.
+		return nil
+	},
+		goworker.Timeout(time.Minute), // its context ends
+		goworker.Isolated(goworker.HardTimeout(90*time.Second), goworker.MaxMemory(512<<20)),
+	)
+	goworker.AddHooks(goworker.Hooks{Failure: func(ctx context.Context, d *goworker.Delivery, err error) {
+		var crash *goworker.CrashError
+		var late *goworker.TimeLimitError
+		switch {
+		case errors.As(err, &crash):
+			slog.ErrorContext(ctx, "crashed", "status", crash.ExitCode, "signal", crash.Signal)
+		case errors.As(err, &late):
+			slog.ErrorContext(ctx, "killed", "limit", late.Limit)
+		}
+	}})
+}
+
+// What only the daemon needs is left out in the children of isolated jobs.
+func ExampleIsolatedChild() {
+	if !goworker.IsolatedChild() {
+		slog.Info("opening the metrics' port")
+	}
+	// Output:
+}
+
+// A number to watch: workers that jobs hold beyond their time limits.
+func ExampleStuck() {
+	for _, job := range goworker.Stuck() {
+		slog.Warn("stuck", "class", job.Class, "since", job.Started, "limit", job.Limit)
+	}
+	// Output:
+}
