@@ -1,0 +1,137 @@
+package resque
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func retryKeyOf(t *testing.T, class, args string, blanks bool) RetryKey {
+	t.Helper()
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(args), &list); err != nil {
+		t.Fatal(err)
+	}
+	return NewRetryKey(class, list, blanks)
+}
+
+// As resque-retry's redis_retry_key returned them.
+func TestRetryKey(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ class, args, want string }{
+		{"RJ", `[1,"a"]`, "resque-retry:RJ:92b083ca8ad311b6856d7c5dc28e0ff4b300862d"},
+		{"RJ", `[1,null,{"a":1},[2,3],1.5,true,"a b"]`, "resque-retry:RJ:9847a42b05978a0ac1a69e53d1717297d21f3715"},
+		{"RJ", `[]`, "resque-retry:RJ"},
+		{"RJ", `[null]`, "resque-retry:RJ"},
+		{"RJ", `[""]`, "resque-retry:RJ"},
+		{"Mod::My Job", `[]`, "resque-retry:Mod::MyJob"},
+	}
+	for _, tt := range tests {
+		if got := retryKeyOf(t, tt.class, tt.args, false); string(got) != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.class, tt.args, got, tt.want)
+		}
+	}
+	// Ruby 3.4 shows {"a" => 1}.
+	if older, newer := retryKeyOf(t, "RJ", `[{"a":1}]`, false), retryKeyOf(t, "RJ", `[{"a":1}]`, true); older == newer {
+		t.Errorf("both %s", older)
+	}
+	if older, newer := retryKeyOf(t, "RJ", `[[1,2]]`, false), retryKeyOf(t, "RJ", `[[1,2]]`, true); older != newer {
+		t.Errorf("%s and %s", older, newer)
+	}
+}
+
+func TestCountRuns(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.do("SET", "resque:resque-retry:Ruby", 2) // Ruby has retried it twice
+	w.do("RPUSH", "resque:resque-retry:Odd", "x")
+	w.do("SET", "resque:resque-retry:Waits", -1)
+	runs := []*CountedRun{
+		{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Odd"}, {Key: "resque-retry:Waits"},
+		{Key: "resque-retry:Ruby", Again: true}, {Key: "resque-retry:Lost", Again: true},
+	}
+	w.must(w.s.CountRuns(w.c, runs))
+	for i, want := range []int{0, 3, 0, 0, 3, 0} {
+		r := runs[i]
+		if i == 2 {
+			if r.Err == nil || !strings.Contains(r.Err.Error(), "resque:resque-retry:Odd") {
+				t.Errorf("a list as count: %v", r.Err)
+			}
+			continue
+		}
+		if r.Err != nil || r.Retries != want {
+			t.Errorf("%d. %s: %d, %v; want %d", i, r.Key, r.Retries, r.Err, want)
+		}
+	}
+	w.must(w.s.UncountRun(w.c, "resque-retry:New"))
+	w.must(w.s.CountRuns(w.c, runs[:1]))
+	if runs[0].Retries != 0 {
+		t.Errorf("a run that was taken back counts: %d", runs[0].Retries)
+	}
+}
+
+// What stands in Redis while a job waits is what Ruby's plugins write.
+func TestRetryLikeRuby(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", `{"class":"RJ","args":[1,"a"]}`)
+	m := w.enter("p")
+	job := m.reserve(1, "low")[0]
+	key := RetryKey("resque-retry:RJ:92b083ca8ad311b6856d7c5dc28e0ff4b300862d")
+	item := `{"class":"RJ","args":[1,"a"],"queue":"low"}`
+
+	bucket, ok := w.s.DelayPlain(2_000_000_000, "low", job.Payload)
+	if !ok {
+		t.Fatal("a plain job is refused")
+	}
+	effects := append([]Effect{w.s.KeepCount(key), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
+	out := m.turn(Exchange{Settled: []Settled{{job.Ticket, CountsFailed, effects}}})
+	w.same("broken", []KeyError(nil), out.Broken)
+	w.same("count", "-1", w.server.Text(t, "GET", "resque:"+string(key)))
+	w.same("failure", "record", w.server.Text(t, "GET", "resque:failure-"+string(key)))
+	if ttl := w.server.Int(t, "TTL", "resque:failure-"+string(key)); ttl < 50 || ttl > 60 {
+		t.Errorf("the failure is kept for %d s, want 60", ttl)
+	}
+	w.same("bucket", []string{item}, w.server.List(t, "LRANGE", "resque:delayed:2000000000", 0, -1))
+	w.same("schedule", []string{"2000000000", "2000000000"}, w.server.List(t, "ZRANGE", "resque:delayed_queue_schedule", 0, -1, "WITHSCORES"))
+	w.same("timestamps", []string{"delayed:2000000000"}, w.server.List(t, "SMEMBERS", "resque:timestamps:"+item))
+	w.same("stats", [2]int{1, 1}, w.stats())
+	w.same("record", []string{}, append([]string{}, w.record("p")...))
+
+	for _, extra := range []string{`{"class":"RJ","args":[],"id":"7"}`, `{"args":[],"class":"RJ"}`, `{"class":"RJ"}`, `[]`} {
+		if _, ok := w.s.DelayPlain(1, "low", []byte(extra)); ok {
+			t.Errorf("%s is taken for a plain job", extra)
+		}
+	}
+}
+
+// A key of the wrong type keeps the job in the record, and what was done of its effects
+// is done again without harm.
+func TestRetryLikeRubyWrongType(t *testing.T) {
+	t.Parallel()
+	item := `{"class":"RJ","args":[],"queue":"low"}`
+	for _, key := range []string{"resque:delayed_queue_schedule", "resque:timestamps:" + item, "resque:delayed:2000000000"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			w.push("low", `{"class":"RJ","args":[]}`)
+			m := w.enter("p")
+			job := m.reserve(1, "low")[0]
+			w.do("SET", key, "spoiled")
+			bucket, _ := w.s.DelayPlain(2_000_000_000, "low", job.Payload)
+			x := Exchange{Settled: []Settled{{job.Ticket, CountsDone, bucket}}}
+			for range 2 {
+				if out := m.turn(x); len(out.Broken) != 1 || out.Broken[0].Key != key {
+					t.Errorf("broken: %v", out.Broken)
+				}
+			}
+			w.same("it stays in the record", 1, len(w.record("p")))
+			w.do("DEL", key)
+			m.turn(x)
+			w.same("bucket", []string{item}, w.server.List(t, "LRANGE", "resque:delayed:2000000000", 0, -1))
+			w.same("record", 0, len(w.record("p")))
+			w.same("stats", [2]int{1, 0}, w.stats())
+		})
+	}
+}
