@@ -216,6 +216,11 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	}
 	p.receive(r.Exchanged, now)
 	p.watch.answered(x, r.Exchanged)
+	for _, o := range out {
+		if o.settle != nil && o.settle.to != "" {
+			p.watch.returned(o.settle.to) // after what was said of it: it may have been filled later
+		}
+	}
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}

@@ -39,6 +39,11 @@ type settlement struct {
 	counts  resque.Counts
 	effects []resque.Effect
 	moved   bool // the job goes on elsewhere or was filed as failed: it is not done
+
+	to      string // the queue that gets the job again; "": none does now
+	level   slog.Level
+	message string // what the log says of it; "": that the job is done or failed
+	attrs   []slog.Attr
 }
 
 // poller is the only goroutine that talks to the queues. Each turn it does one
