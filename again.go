@@ -1,7 +1,122 @@
 package goworker
 
-// again decides, after a job has failed, whether it is to run another time. Nil: it
-// failed for good. d is nil for a payload that is no job.
-func (w *workers) again(t *task, d *Delivery, err error) *settlement {
-	return nil
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// again decides what becomes of a job whose handler did not end well, and tells the
+// hooks. Nil: it failed for good with the error returned, or was cut short by a stop
+// and goes back to its queue. It is called in the worker's goroutine; d is nil for a
+// payload that is no job.
+func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err error) (*settlement, error) {
+	if d == nil {
+		return nil, err
+	}
+	if interrupted(err) {
+		w.uncount(d)
+		return nil, err
+	}
+	wish, after := wished(err)
+	if wish.kind == wishDiscard {
+		w.d.hooks.discarded(ctx, d, err)
+		return &settlement{
+			counts: resque.CountsDone, effects: d.after,
+			level: slog.LevelWarn, message: "job discarded",
+		}, err
+	}
+	wait, retry := time.Duration(0), false
+	if !is(err, ErrLeaseLost) { // it is retried where it runs by now
+		wait, retry, err = d.retry.decide(d.Attempt, wish, after, err)
+	}
+	if !retry {
+		if d.count != nil {
+			d.after = append(d.after, w.d.store.DropFailure(d.count.Key))
+		}
+		w.d.hooks.failed(ctx, d, err)
+		return nil, err
+	}
+	s, at := w.retry(n, t, d, wait, err)
+	w.d.hooks.retried(ctx, d, err, at)
+	return s, err
+}
+
+// decide says whether a job whose attempt-th run failed is retried, and after
+// which wait. It calls the program's functions: one that panics makes the job fail for
+// good, with an error that says so. It may be called on nil, the policy of a class
+// without Retry.
+func (p *retryPolicy) decide(attempt int, wish wish, after time.Duration, failed error) (wait time.Duration, retry bool, err error) {
+	err = failed
+	defer func() {
+		if v := recover(); v != nil {
+			wait, retry, err = 0, false, fmt.Errorf("%w (deciding about a retry panicked: %v)", failed, v)
+		}
+	}()
+	asked := wish.kind == wishRetry
+	if p == nil && asked {
+		p = &askedFor
+	}
+	if p == nil || wish.kind == wishFail || p.left(attempt) == 0 || !asked && !p.allows(err) {
+		return 0, false, err
+	}
+	switch {
+	case asked:
+		wait = wish.wait
+	case after > 0:
+		wait = after
+	default:
+		wait = p.delay(attempt, err)
+	}
+	return min(wait, longestWait), true, err
+}
+
+// retry makes the commit of a failed run whose job runs again after a wait: at the end
+// of its queue, or in the schedule until then.
+func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err error) (*settlement, time.Time) {
+	now := w.lease.redisTime(time.Now())
+	at := now.Add(max(wait, 0))
+	s := &settlement{
+		counts: resque.CountsDone, moved: true,
+		level: slog.LevelWarn, message: "job failed; it is retried",
+		attrs: []slog.Attr{slog.Int("attempt", d.Attempt), slog.Time("at", at)},
+	}
+	switch {
+	case d.count != nil:
+		w.retryAsRuby(s, n, t, d, wait, at, err)
+	case wait <= 0:
+		s.effects, s.to = w.d.store.PushTail(t.Queue, nextAttempt(t.Payload)), t.Queue
+	default:
+		s.effects = []resque.Effect{w.d.store.ScheduleAt(millis(at), t.Queue, nextAttempt(t.Payload))}
+	}
+	return s, at
+}
+
+// millis rounds up: nothing runs before its time.
+func millis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
+// nextAttempt is the payload of a job's next run: its attempt counted, and with
+// something that no other job's payload has, since the schedule takes equal ones for
+// one. An id does not suffice where its producer gave it: nothing keeps him from
+// pushing the same job twice.
+func nextAttempt(raw []byte) []byte {
+	p, err := resque.ParsePayload(raw)
+	if err != nil {
+		return raw // it was parsed before it ran
+	}
+	fields := []resque.Field{resque.NumberField("attempt", int64(p.Attempt)+1)}
+	switch {
+	case p.ID == "":
+		fields = append(fields, resque.TextField("id", resque.NewID()))
+	case p.Attempt == 1:
+		fields = append(fields, resque.TextField("retry_id", resque.NewID()))
+	}
+	next, err := resque.SetFields(raw, fields...)
+	if err != nil {
+		return raw
+	}
+	return next
 }

@@ -33,6 +33,10 @@ type Delivery struct {
 	// a retry, not those cut short by a dying process: see Recovered.
 	Attempt int
 
+	// RetriesLeft is how often the job is retried at most if this run fails; NoLimit if
+	// its class says so. Without Retry it is 0.
+	RetriesLeft int
+
 	// Recovered is how often this job was found running in a process that had
 	// died. Above 0, part of its work may have been done already.
 	Recovered int
@@ -55,8 +59,10 @@ type Delivery struct {
 	// done, failed for good or is given up.
 	after []resque.Effect
 
-	lock    *jobLock // nil: it has none
-	expires int64    // when its time is over, in ms; 0: never
+	lock    *jobLock           // nil: it has none
+	expires int64              // when its time is over, in ms; 0: never
+	retry   *retryPolicy       // nil: the class has none
+	count   *resque.CountedRun // of resque-retry; nil: the payload has the count
 
 	raw       []byte
 	handler   Handler

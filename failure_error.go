@@ -154,7 +154,7 @@ func exceptionName(err error) (name string) {
 			name = "NameError"
 		case *ArgumentError:
 			name = "ArgumentError"
-		case *cancelledError:
+		case *cancelledError, *wish:
 			return false
 		case *resque.PayloadError, *resque.SizeError:
 			name = "Resque::Helpers::DecodeException"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Hooks are functions a Daemon calls around jobs and at its own end. Any of them
@@ -22,13 +23,21 @@ type Hooks struct {
 	// Success is called when the handler has returned nil; d.Result is set.
 	Success func(ctx context.Context, d *Delivery)
 
-	// Failure is called with what the handler returned, or what kept it from being
-	// called. A payload that is no job has no Delivery and is only logged and filed.
+	// Failure is called for a job that is filed as failed, with what the handler
+	// returned, or what kept it from being called. A payload that is no job has no
+	// Delivery and is only logged and filed.
 	Failure func(ctx context.Context, d *Delivery, err error)
 
 	// Expired is called with a job that is dropped because its time is over; see
 	// ExpireAfter.
 	Expired func(ctx context.Context, d *Delivery)
+
+	// Retry is called in place of Failure for a job that runs again, at that time by
+	// Redis's clock or soon after; see the option Retry.
+	Retry func(ctx context.Context, d *Delivery, err error, at time.Time)
+
+	// Discard is called in place of Failure for a job whose handler returned Discard.
+	Discard func(ctx context.Context, d *Delivery, err error)
 
 	// Shutdown is called once a run, when the daemon stops taking jobs and before
 	// it waits for those that run.
@@ -85,6 +94,22 @@ func (l *hookList) expired(ctx context.Context, d *Delivery) {
 	for _, h := range l.list() {
 		if h.Expired != nil {
 			l.call("Expired", func() { h.Expired(NewContext(ctx, d), d) })
+		}
+	}
+}
+
+func (l *hookList) retried(ctx context.Context, d *Delivery, err error, at time.Time) {
+	for _, h := range l.list() {
+		if h.Retry != nil {
+			l.call("Retry", func() { h.Retry(NewContext(ctx, d), d, err, at) })
+		}
+	}
+}
+
+func (l *hookList) discarded(ctx context.Context, d *Delivery, err error) {
+	for _, h := range l.list() {
+		if h.Discard != nil {
+			l.call("Discard", func() { h.Discard(NewContext(ctx, d), d, err) })
 		}
 	}
 }

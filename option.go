@@ -17,6 +17,7 @@ type options struct {
 	middleware []Middleware
 	onExpired  Handler
 	enqueue    []EnqueueOption // of every job of the class that is enqueued here
+	retry      *retryPolicy
 }
 
 // Timeout gives each run of the class this long: then its context ends with

@@ -137,6 +137,9 @@ func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Deliver
 	}
 	d.handler = e.wrapped
 	d.timeout = e.options.timeout
+	if d.retry = e.options.retry; d.retry != nil {
+		d.RetriesLeft = d.retry.left(d.Attempt)
+	}
 	d.useNumber = e.options.useNumber || r.useNumber.Load()
 	d.limit, d.stuck = d.timeout, &r.stuck
 	if i := e.options.isolation; i != nil { // the handler and its Timeout are the child's

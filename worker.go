@@ -30,12 +30,17 @@ type workers struct {
 	logger  *slog.Logger
 	poller  *poller
 	records *records
+	lease   *lease
+	counter runCounter
 	slots   []workerSlot
 	wg      sync.WaitGroup
 }
 
 func newWorkers(d *Daemon, p *poller, r *records) *workers {
-	return &workers{d: d, logger: d.log, poller: p, records: r, slots: make([]workerSlot, d.config.concurrency)}
+	return &workers{
+		d: d, logger: d.log, poller: p, records: r, lease: d.lease,
+		counter: newRunCounter(d), slots: make([]workerSlot, d.config.concurrency),
+	}
 }
 
 func (w *workers) start(context.Context) error {
@@ -49,6 +54,7 @@ func (w *workers) start(context.Context) error {
 // stop waits for the workers. The poller has closed their channel; those whose
 // handlers did not end are left behind.
 func (w *workers) stop(ctx context.Context) error {
+	defer w.counter.close()
 	done := make(chan struct{})
 	go func() {
 		w.wg.Wait()
@@ -68,12 +74,17 @@ func (w *workers) work(n int) {
 	s := &w.slots[n]
 	running := false
 	defer func() {
-		if running {
-			w.end(n, s.task.Load(), s.delivery, nil, ErrGoexit)
-			go w.work(n)
+		if !running {
+			w.wg.Done()
 			return
 		}
-		w.wg.Done()
+		t, d := s.task.Load(), s.delivery
+		var instead *settlement
+		defer func() {
+			w.end(n, t, d, instead, ErrGoexit)
+			go w.work(n)
+		}()
+		instead, _ = w.again(t.session.jobs.Load().ctx, n, t, d, ErrGoexit)
 	}()
 	for t := range w.poller.jobs {
 		t.started = time.Now()
@@ -87,7 +98,8 @@ func (w *workers) work(n int) {
 }
 
 // run runs one job and returns its error, and what is known about the job even if
-// it could not be run. A settlement instead means that it was not to run here or now.
+// it could not be run. A settlement instead means that it was not to run here or now, or
+// that it failed and is not filed as failed.
 func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err error) {
 	w.slots[n].delivery = nil
 	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
@@ -109,17 +121,25 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err err
 		return d, nil, err
 	}
 	ctx := t.session.jobs.Load().ctx
+	if d.retry != nil && d.retry.ruby != nil {
+		if err := w.count(ctx, t, d); err != nil {
+			if !interrupted(err) {
+				w.d.hooks.failed(ctx, d, err)
+			}
+			return d, nil, err
+		}
+	}
 	w.d.hooks.started(ctx, d)
 	err = d.perform(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = &cancelledError{cause: context.Cause(ctx), err: err}
 	}
 	if err != nil {
-		w.d.hooks.failed(ctx, d, err)
-	} else {
-		w.d.hooks.succeeded(ctx, d)
+		instead, err = w.again(ctx, n, t, d, err)
+		return d, instead, err
 	}
-	return d, nil, err
+	w.d.hooks.succeeded(ctx, d)
+	return d, nil, nil
 }
 
 // cancelledError is what a handler returned after its context was cancelled.
@@ -137,18 +157,21 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err erro
 	o := outcome{task: t, ran: ran, settle: instead}
 	switch {
 	case instead != nil:
+		if instead.counts != resque.CountsNothing {
+			s.processed.Add(1)
+		}
+		if instead.counts == resque.CountsFailed {
+			s.failed.Add(1)
+		}
 	case err == nil:
 		s.processed.Add(1)
 		if len(d.after) > 0 {
 			o.settle = &settlement{counts: resque.CountsDone, effects: d.after}
 		}
-	case is(err, ErrShutdown) && isContextError(err):
+	case interrupted(err):
 		o.back = true
 	default:
 		s.processed.Add(1)
-		if o.settle = w.again(t, d, err); o.settle != nil {
-			break
-		}
 		s.failed.Add(1)
 		f, keep := w.failure(n, t, err)
 		if o.record, o.keep = f.Encode(), keep; d != nil && len(d.after) > 0 && !keep {
@@ -158,14 +181,17 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err erro
 	}
 	s.task.Store(nil)
 	s.delivery = nil
-	if instead == nil { // who made that has said so
-		w.log(t, d, ran, err, o.back)
+	if instead == nil || instead.message != "" { // else who made that has said so
+		w.log(t, d, ran, err, o)
 	}
 	w.poller.finish(o)
 	if s.told.Load() {
 		w.records.hurry()
 	}
 }
+
+// interrupted reports whether a handler was cut short by a stop: its job goes back.
+func interrupted(err error) bool { return is(err, ErrShutdown) && isContextError(err) }
 
 func isContextError(err error) bool {
 	return is(err, context.Canceled) || is(err, context.DeadlineExceeded)
@@ -214,10 +240,12 @@ func checkSize(payload []byte, most int) error {
 	return nil
 }
 
-func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back bool) {
+func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, o outcome) {
 	level, message := slog.LevelDebug, "job done"
 	switch {
-	case back:
+	case o.settle != nil && o.settle.message != "":
+		level, message = o.settle.level, o.settle.message
+	case o.back:
 		level, message = slog.LevelInfo, "job interrupted; it goes back to its queue"
 	case err != nil:
 		level, message = slog.LevelError, "job failed"
@@ -236,6 +264,9 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, back b
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("exception", exceptionName(err)), name("error", fmt.Sprint(err)))
+	}
+	if o.settle != nil {
+		attrs = append(attrs, o.settle.attrs...)
 	}
 	w.logger.LogAttrs(ctx, level, message, attrs...)
 }

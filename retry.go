@@ -1,0 +1,132 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultRetries is how often a job is retried at most when its handler asks for it
+// with RetryIn and its class has no Retry.
+const DefaultRetries = 25
+
+// Retry lets the jobs of a class that fail run again, up to n times after the first
+// run: n + 1 runs in all, as resque-retry's retry_limit counts. NoLimit, or any other
+// negative number, retries for ever. Without this option a failed job is not retried.
+//
+// Options say how long a job waits (one of Exponential, Fibonacci, Delays, DelayFunc;
+// Exponential{} if none is given) and which errors are retried (RetryOn, RetryIf,
+// NoRetryOn, NoRetryIf; all if none is given). A panic is an error like any other.
+//
+// The job waits in Redis and costs no worker. Its payload gets an "attempt" and, if it
+// has none, an "id", so that the count outlives the process. When it has failed n + 1
+// times it is filed as failed, once, with its last error.
+//
+// Options that contradict each other make Retry panic: it is a mistake in the program.
+func Retry(n int, opts ...RetryOption) Option {
+	p := &retryPolicy{limit: max(n, NoLimit)}
+	for _, opt := range opts {
+		if opt == nil {
+			panic("goworker: Retry: a nil RetryOption was given; leave it out")
+		}
+		if err := opt.retry(p); err != nil {
+			panic(fmt.Sprintf("goworker: Retry: %s", err))
+		}
+	}
+	if p.delay == nil {
+		_ = Exponential{}.retry(p)
+	}
+	return option(func(o *options) { o.retry = p })
+}
+
+// RetryOption says when, or after which errors, the jobs of a class are retried; see
+// Retry.
+type RetryOption interface{ retry(*retryPolicy) error }
+
+// retryPolicy is what Retry was told. It never changes.
+type retryPolicy struct {
+	limit int
+	delay DelayFunc
+	only  []func(error) bool // if any are given, one must say yes
+	never []func(error) bool // none may say yes
+	ruby  *ResqueRetry
+}
+
+// retryIf is a RetryOption that looks at the error.
+type retryIf struct {
+	test  func(error) bool
+	never bool
+}
+
+func (o retryIf) retry(p *retryPolicy) error {
+	switch {
+	case o.test == nil:
+		return errors.New("a nil function was given to choose errors; leave it out")
+	case o.never:
+		p.never = append(p.never, o.test)
+	default:
+		p.only = append(p.only, o.test)
+	}
+	return nil
+}
+
+// RetryOn retries only after errors that are (errors.Is) one of these. With several
+// RetryOn and RetryIf, one that applies is enough.
+func RetryOn(errs ...error) RetryOption { return retryIf{test: anyOf(errs)} }
+
+// RetryIf retries only after errors for which f returns true.
+//
+//	goworker.Retry(5, goworker.RetryIf(goworker.ErrorAs[net.Error]))
+func RetryIf(f func(error) bool) RetryOption { return retryIf{test: f} }
+
+// NoRetryOn files a job as failed, at once, after an error that is (errors.Is) one of
+// these. It wins over RetryOn and RetryIf.
+func NoRetryOn(errs ...error) RetryOption { return retryIf{test: anyOf(errs), never: true} }
+
+// NoRetryIf files a job as failed, at once, after an error for which f returns true. It
+// wins over RetryOn and RetryIf.
+func NoRetryIf(f func(error) bool) RetryOption { return retryIf{test: f, never: true} }
+
+// ErrorAs reports whether the error, or one it wraps, has the type T (errors.As). It is
+// meant for RetryIf and NoRetryIf.
+func ErrorAs[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
+}
+
+func anyOf(errs []error) func(error) bool {
+	return func(err error) bool {
+		for _, target := range errs {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// left is how many retries a job has left in its attempt-th run.
+func (p *retryPolicy) left(attempt int) int {
+	if p.limit < 0 {
+		return NoLimit
+	}
+	return max(0, p.limit-(attempt-1))
+}
+
+// allows reports whether the policy retries after such an error.
+func (p *retryPolicy) allows(err error) bool {
+	for _, never := range p.never {
+		if never(err) {
+			return false
+		}
+	}
+	for _, only := range p.only {
+		if only(err) {
+			return true
+		}
+	}
+	return len(p.only) == 0
+}
+
+// askedFor is the policy of a class without Retry whose handler returned RetryIn.
+var askedFor = retryPolicy{limit: DefaultRetries, delay: func(int, error) time.Duration { return 0 }}
