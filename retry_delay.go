@@ -36,7 +36,7 @@ type Exponential struct {
 func (e Exponential) retry(p *retryPolicy) error {
 	e.Base = orDefault(e.Base, DefaultRetryBase)
 	e.Factor = orDefault(e.Factor, DefaultRetryFactor)
-	e.Max = orDefault(e.Max, DefaultRetryMax)
+	e.Max = min(orDefault(e.Max, DefaultRetryMax), longestWait)
 	e.Jitter = max(0, orDefault(e.Jitter, DefaultRetryJitter))
 	switch {
 	case e.Base < 0 || e.Max < 0:
@@ -69,7 +69,7 @@ type Fibonacci struct {
 
 func (f Fibonacci) retry(p *retryPolicy) error {
 	f.Unit = orDefault(f.Unit, time.Second)
-	f.Max = orDefault(f.Max, longestWait)
+	f.Max = min(orDefault(f.Max, longestWait), longestWait)
 	if f.Unit < 0 || f.Max < 0 {
 		return fmt.Errorf("Fibonacci{Unit: %s, Max: %s}: neither may be negative", f.Unit, f.Max)
 	}
