@@ -50,22 +50,27 @@ func (s *tries) seen() string {
 	return strings.Join(s.saw, " ")
 }
 
-// scheduled are the jobs that wait in our own schedule, without their queue.
+// scheduled are the jobs that wait in our own schedule, without their queue. Those that
+// due has called are not waiting any more.
 func (b *bundle) scheduled() []string {
 	b.t.Helper()
 	var all []string
-	for _, member := range b.redis.List(b.t, "ZRANGE", "resque:go:schedule", 0, -1) {
+	for _, member := range b.waiting() {
 		all = append(all, strings.TrimPrefix(member, "4:work"))
 	}
 	return all
 }
 
+func (b *bundle) waiting(more ...any) []string {
+	b.t.Helper()
+	return b.redis.List(b.t, "ZRANGE", append([]any{"resque:go:schedule", 2, "+inf", "BYSCORE"}, more...)...)
+}
+
 // due makes all jobs that wait run now.
 func (b *bundle) due() {
 	b.t.Helper()
-	if all := b.scheduled(); len(all) > 0 {
-		b.redis.Do(b.t, "DEL", "resque:go:schedule")
-		b.push(all...)
+	for _, member := range b.waiting() {
+		b.redis.Do(b.t, "ZADD", "resque:go:schedule", 1, member)
 	}
 }
 
@@ -93,7 +98,7 @@ func TestRetry(t *testing.T) {
 	b.start()
 	for run := 1; run <= 2; run++ {
 		b.eventually("the job waits", func() bool { return len(b.scheduled()) == 1 })
-		score, _ := strconv.ParseFloat(b.redis.List(t, "ZRANGE", "resque:go:schedule", 0, -1, "WITHSCORES")[1], 64)
+		score, _ := strconv.ParseFloat(b.waiting("WITHSCORES")[1], 64)
 		if wait := time.UnixMilli(int64(score)).Sub(start) - time.Duration(run)*time.Hour; wait < 0 || wait > time.Minute {
 			t.Errorf("after run %d it waits %s more than %d h", run, wait, run)
 		}
