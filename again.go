@@ -14,11 +14,7 @@ import (
 // and goes back to its queue. It is called in the worker's goroutine; d is nil for a
 // payload that is no job.
 func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err error) (*settlement, error) {
-	if d == nil {
-		return nil, err
-	}
-	if interrupted(err) {
-		w.uncount(d)
+	if d == nil || interrupted(err) {
 		return nil, err
 	}
 	wish, after := wished(err)

@@ -59,10 +59,11 @@ type Delivery struct {
 	// done, failed for good or is given up.
 	after []resque.Effect
 
-	lock    *jobLock           // nil: it has none
-	expires int64              // when its time is over, in ms; 0: never
-	retry   *retryPolicy       // nil: the class has none
-	count   *resque.CountedRun // of resque-retry; nil: the payload has the count
+	lock    *jobLock // nil: it has none
+	expires int64    // when its time is over, in ms; 0: never
+
+	retry *retryPolicy       // nil: the class has none
+	count *resque.RetryCount // of resque-retry; nil: the payload has the count
 
 	raw       []byte
 	handler   Handler

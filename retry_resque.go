@@ -21,8 +21,7 @@ import (
 // Its job waits, for whole seconds, in resque-scheduler's schedule, where either
 // scheduler finds it; a job that has more than class and arguments waits in goworker's
 // own. A run's beginning costs a round trip to Redis, which runs that begin at the same
-// time share; a job killed with its process, or given back at a stop, is not counted
-// twice.
+// time share.
 type ResqueRetry struct {
 	// Ruby34 is for applications on Ruby 3.4 or newer. There the key of jobs with a hash
 	// among their arguments differs.
@@ -39,14 +38,11 @@ func (r ResqueRetry) retry(p *retryPolicy) error {
 	return nil
 }
 
-// count begins a run as resque-retry counts it, and waits for Redis where it is away.
-// The error is that of the context, or says that the count is no count.
-func (w *workers) count(ctx context.Context, t *task, d *Delivery) error {
-	r := &resque.CountedRun{
-		Key:   resque.NewRetryKey(d.Class, d.Args, d.retry.ruby.Ruby34),
-		Again: t.deaths > 0,
-	}
-	if err := w.counter.count(ctx, r); err != nil {
+// count asks for a job's count as resque-retry has it, and waits for Redis where it is
+// away. The error is that of the context, or says that the count is no count.
+func (w *workers) count(ctx context.Context, d *Delivery) error {
+	r := &resque.RetryCount{Key: resque.NewRetryKey(d.Class, d.Args, d.retry.ruby.Ruby34)}
+	if err := w.counter.read(ctx, r); err != nil {
 		return &cancelledError{cause: context.Cause(ctx), err: err}
 	}
 	if r.Err != nil {
@@ -59,26 +55,11 @@ func (w *workers) count(ctx context.Context, t *task, d *Delivery) error {
 	return nil
 }
 
-// uncount takes a run back that a stop cut short. If Redis does not answer, it counts.
-func (w *workers) uncount(d *Delivery) {
-	if d.count == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), uncountWithin)
-	defer cancel()
-	if err := w.counter.uncount(ctx, d.count.Key); err != nil {
-		w.logger.Warn("could not take back the count of a run that was interrupted; it counts as a retry", "class", d.Class, "error", err)
-	}
-}
-
-// uncountWithin is less than what a stop leaves to handlers that were cancelled.
-const uncountWithin = cancelGrace / 2
-
 // retryAsRuby adds to a commit what resque-retry does in such a case.
 func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, wait time.Duration, at time.Time, err error) {
 	store, key := w.d.store, d.count.Key
 	s.counts = resque.CountsFailed
-	s.effects = []resque.Effect{store.KeepCount(key)}
+	s.effects = []resque.Effect{store.SetCount(key, d.count.Retries)}
 	if wait < time.Second { // Ruby knows no less
 		s.effects, s.to = append(s.effects, store.PushTail(t.Queue, t.Payload)...), t.Queue
 		return
@@ -95,9 +76,9 @@ func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, wait t
 	s.effects = append(s.effects, delayed...)
 }
 
-// runCounter asks Redis for the counts of runs that begin. Those that ask while it waits
-// for an answer share the next round trip.
-type runCounter struct {
+// retryCounter reads the counts of runs that begin. Those that ask while it waits for an
+// answer share the next round trip.
+type retryCounter struct {
 	store   resque.Store
 	outages *outages
 
@@ -109,17 +90,17 @@ type runCounter struct {
 }
 
 type counting struct {
-	run  *resque.CountedRun
-	done bool // guarded by sending, as err
-	err  error
+	count *resque.RetryCount
+	done  bool // guarded by sending, as err
+	err   error
 }
 
-func newRunCounter(d *Daemon) runCounter {
-	return runCounter{store: d.store, outages: d.outages, line: line{dialer: d.dialer, limit: renewWithin}}
+func newRetryCounter(d *Daemon) retryCounter {
+	return retryCounter{store: d.store, outages: d.outages, line: line{dialer: d.dialer, limit: renewWithin}}
 }
 
-// count waits for an answer as long as the context lets it.
-func (c *runCounter) count(ctx context.Context, r *resque.CountedRun) error {
+// read waits for an answer as long as the context lets it.
+func (c *retryCounter) read(ctx context.Context, r *resque.RetryCount) error {
 	var retry backoff
 	for {
 		err := c.try(ctx, r)
@@ -139,8 +120,8 @@ func (c *runCounter) count(ctx context.Context, r *resque.CountedRun) error {
 	}
 }
 
-func (c *runCounter) try(ctx context.Context, r *resque.CountedRun) error {
-	mine := &counting{run: r}
+func (c *retryCounter) try(ctx context.Context, r *resque.RetryCount) error {
+	mine := &counting{count: r}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, mine)
 	c.mu.Unlock()
@@ -154,24 +135,18 @@ func (c *runCounter) try(ctx context.Context, r *resque.CountedRun) error {
 	all := c.waiting
 	c.waiting = nil
 	c.mu.Unlock()
-	runs := make([]*resque.CountedRun, len(all))
+	counts := make([]*resque.RetryCount, len(all))
 	for i, one := range all {
-		runs[i] = one.run
+		counts[i] = one.count
 	}
-	err := c.line.do(ctx, func(conn redis.Conn) error { return c.store.CountRuns(conn, runs) })
+	err := c.line.do(ctx, func(conn redis.Conn) error { return c.store.ReadCounts(conn, counts) })
 	for _, one := range all {
 		one.done, one.err = true, err
 	}
 	return err
 }
 
-func (c *runCounter) uncount(ctx context.Context, key resque.RetryKey) error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	return c.line.do(ctx, func(conn redis.Conn) error { return c.store.UncountRun(conn, key) })
-}
-
-func (c *runCounter) close() {
+func (c *retryCounter) close() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.line.close()

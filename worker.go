@@ -31,7 +31,7 @@ type workers struct {
 	poller  *poller
 	records *records
 	lease   *lease
-	counter runCounter
+	counter retryCounter
 	slots   []workerSlot
 	wg      sync.WaitGroup
 }
@@ -39,7 +39,7 @@ type workers struct {
 func newWorkers(d *Daemon, p *poller, r *records) *workers {
 	return &workers{
 		d: d, logger: d.log, poller: p, records: r, lease: d.lease,
-		counter: newRunCounter(d), slots: make([]workerSlot, d.config.concurrency),
+		counter: newRetryCounter(d), slots: make([]workerSlot, d.config.concurrency),
 	}
 }
 
@@ -122,7 +122,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err err
 	}
 	ctx := t.session.jobs.Load().ctx
 	if d.retry != nil && d.retry.ruby != nil {
-		if err := w.count(ctx, t, d); err != nil {
+		if err := w.count(ctx, d); err != nil {
 			if !interrupted(err) {
 				w.d.hooks.failed(ctx, d, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,51 +38,54 @@ var withoutBlanks = strings.NewReplacer(" ", "", "\t", "", "\n", "", "\v", "", "
 func (s Store) retryCount(k RetryKey) string   { return s.ns + string(k) }
 func (s Store) retryFailure(k RetryKey) string { return s.ns + "failure-" + string(k) }
 
-// CountedRun is the beginning of a run as resque-retry counts it.
-type CountedRun struct {
-	Key   RetryKey
-	Again bool // it began before, in a process that died: it is counted already
-
-	Retries int   // how often the job was retried before
-	Err     error // what Redis refused; the others are counted all the same
+// RetryCount is how often a job was retried before its run that begins.
+type RetryCount struct {
+	Key     RetryKey
+	Retries int
+	Err     error // what stands under the key is no count
 }
 
-// CountRuns counts the beginnings of runs, all in one round trip. The error is the
-// connection's.
-func (s Store) CountRuns(c redis.Conn, runs []*CountedRun) error {
+// ReadCounts reads the counts of runs that begin, all in one round trip. The error is
+// the connection's, or says that the server does not serve.
+//
+// Ruby's worker raises the count here. Ours does so with the commit: a run that dies
+// with its process then counts as little as one in a payload does, and between two runs
+// the number is the same: 0 after the first, n after the nth retry.
+func (s Store) ReadCounts(c redis.Conn, counts []*RetryCount) error {
 	b := batch{c: c}
-	for _, r := range runs {
-		key := s.retryCount(r.Key)
-		if r.Again {
-			b.send("SET", key, 0, "NX")
-			b.send("INCRBY", key, 0)
-		} else {
-			b.send("SET", key, -1, "NX")
-			b.send("INCRBY", key, 1)
-		}
+	for _, r := range counts {
+		b.send("GET", s.retryCount(r.Key))
 	}
 	replies, err := b.receive()
 	if err != nil {
 		return err
 	}
-	for i, r := range runs {
-		var refused error
-		if r.Retries, refused = redis.Int(answer(replies[2*i+1])); refused != nil {
+	for i, r := range counts {
+		last, refused := redis.Int(answer(replies[i]))
+		switch {
+		case refused == nil:
+			r.Retries = last + 1
+		case errors.Is(refused, redis.ErrNil):
+			r.Retries = 0
+		case isRefusal(refused) && !strings.HasPrefix(refused.Error(), "WRONGTYPE"):
+			return refused
+		default:
 			r.Err = fmt.Errorf("resque-retry's count of the job, %s, cannot be read: %w", s.retryCount(r.Key), refused)
 		}
 	}
 	return nil
 }
 
-// UncountRun takes back what CountRuns counted for a run that was cut short.
-func (s Store) UncountRun(c redis.Conn, k RetryKey) error {
-	_, err := c.Do("INCRBY", s.retryCount(k), -1)
-	return err
+func isRefusal(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused)
 }
 
-// KeepCount makes sure that a job which is to be retried has a count: its existence
-// tells Ruby's failure backend not to file the failure.
-func (s Store) KeepCount(k RetryKey) Effect { return effect("SET", s.retryCount(k), -1, "NX") }
+// SetCount says how often a job was retried that is to be retried once more. That there
+// is a count tells Ruby's failure backend not to file the failure.
+func (s Store) SetCount(k RetryKey, retries int) Effect {
+	return effect("SET", s.retryCount(k), retries)
+}
 
 // DropCount removes the count of a job that has come to its end.
 func (s Store) DropCount(k RetryKey) Effect { return effect("DEL", s.retryCount(k)) }

@@ -41,33 +41,24 @@ func TestRetryKey(t *testing.T) {
 	}
 }
 
-func TestCountRuns(t *testing.T) {
+func TestReadCounts(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.do("SET", "resque:resque-retry:Ruby", 2) // Ruby has retried it twice
-	w.do("RPUSH", "resque:resque-retry:Odd", "x")
 	w.do("SET", "resque:resque-retry:Waits", -1)
-	runs := []*CountedRun{
-		{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Odd"}, {Key: "resque-retry:Waits"},
-		{Key: "resque-retry:Ruby", Again: true}, {Key: "resque-retry:Lost", Again: true},
-	}
-	w.must(w.s.CountRuns(w.c, runs))
-	for i, want := range []int{0, 3, 0, 0, 3, 0} {
-		r := runs[i]
-		if i == 2 {
-			if r.Err == nil || !strings.Contains(r.Err.Error(), "resque:resque-retry:Odd") {
-				t.Errorf("a list as count: %v", r.Err)
-			}
-			continue
-		}
-		if r.Err != nil || r.Retries != want {
-			t.Errorf("%d. %s: %d, %v; want %d", i, r.Key, r.Retries, r.Err, want)
+	w.do("RPUSH", "resque:resque-retry:List", "x")
+	w.do("SET", "resque:resque-retry:Word", "x")
+	counts := []*RetryCount{{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Waits"}, {Key: "resque-retry:List"}, {Key: "resque-retry:Word"}}
+	w.unchanged("reading", func() { w.must(w.s.ReadCounts(w.c, counts)) })
+	for i, want := range []int{0, 3, 0} {
+		if r := counts[i]; r.Err != nil || r.Retries != want {
+			t.Errorf("%s: %d, %v; want %d", r.Key, r.Retries, r.Err, want)
 		}
 	}
-	w.must(w.s.UncountRun(w.c, "resque-retry:New"))
-	w.must(w.s.CountRuns(w.c, runs[:1]))
-	if runs[0].Retries != 0 {
-		t.Errorf("a run that was taken back counts: %d", runs[0].Retries)
+	for _, r := range counts[3:] {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "resque:"+string(r.Key)) {
+			t.Errorf("%s: %v", r.Key, r.Err)
+		}
 	}
 }
 
@@ -85,10 +76,10 @@ func TestRetryLikeRuby(t *testing.T) {
 	if !ok {
 		t.Fatal("a plain job is refused")
 	}
-	effects := append([]Effect{w.s.KeepCount(key), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
+	effects := append([]Effect{w.s.SetCount(key, 0), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
 	out := m.turn(Exchange{Settled: []Settled{{job.Ticket, CountsFailed, effects}}})
 	w.same("broken", []KeyError(nil), out.Broken)
-	w.same("count", "-1", w.server.Text(t, "GET", "resque:"+string(key)))
+	w.same("count", "0", w.server.Text(t, "GET", "resque:"+string(key)))
 	w.same("failure", "record", w.server.Text(t, "GET", "resque:failure-"+string(key)))
 	if ttl := w.server.Int(t, "TTL", "resque:failure-"+string(key)); ttl < 50 || ttl > 60 {
 		t.Errorf("the failure is kept for %d s, want 60", ttl)

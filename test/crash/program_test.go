@@ -111,6 +111,7 @@ func program(path string) int {
 		runtime.ReadMemStats(&m)
 		note("weighed", id, fmt.Sprint(runtime.NumGoroutine(), " ", m.HeapAlloc))
 	})
+	registerRetries(note, wait)
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		return 2
