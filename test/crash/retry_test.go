@@ -25,6 +25,7 @@ const retries = 3
 //	AtOnce id   fails at once; goes to the end of the queue
 //	AsRuby id   fails at once; the count is resque-retry's
 //	Stuck id    fails; goes to the end of the queue
+//	Later id    fails at once; a second later again
 func registerRetries(note func(event, id, detail string), wait func(<-chan struct{}) bool) {
 	fail := func(ctx context.Context, id string) error {
 		note("start", id, fmt.Sprint(goworker.FromContext(ctx).Attempt))
@@ -32,6 +33,7 @@ func registerRetries(note func(event, id, detail string), wait func(<-chan struc
 	}
 	goworker.Register("Again", fail, goworker.Retry(retries, goworker.Delays{30 * time.Millisecond}))
 	goworker.Register("AtOnce", fail, goworker.Retry(retries, goworker.Delays{0}))
+	goworker.Register("Later", fail, goworker.Retry(retries, goworker.Delays{time.Second}))
 	goworker.Register("AsRuby", fail, goworker.Retry(retries, goworker.Delays{0}, goworker.ResqueRetry{}))
 	goworker.Register("Stuck", func(ctx context.Context, id string) error {
 		attempt := goworker.FromContext(ctx).Attempt
@@ -39,6 +41,7 @@ func registerRetries(note func(event, id, detail string), wait func(<-chan struc
 		if attempt > 1 {
 			wait(nil)
 		}
+		note("end", id, fmt.Sprint(attempt))
 		return errors.New("no luck")
 	}, goworker.Retry(retries, goworker.Delays{0}))
 }
@@ -91,6 +94,52 @@ func TestKilledRetryKeepsItsCount(t *testing.T) {
 	}
 	if n := f.stat("processed"); n != 5*(1+retries) {
 		t.Errorf("stat:processed is %d, want %d", n, 5*(1+retries))
+	}
+	if keys := f.left(); len(keys) > 0 {
+		t.Errorf("left behind: %q", keys)
+	}
+}
+
+// A process dies after its handler has failed and before Redis has answered the commit:
+// it counts or the run is repeated, and neither loses the job or an attempt.
+func TestKilledBetweenFailureAndCommit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	victim := f.start("-concurrency=1")
+	f.push(job("Stuck", "a"))
+	f.eventually(soon, "it runs a second time", func() bool { return len(f.events("start")) == 2 })
+	f.redis.Pause()
+	f.open()
+	f.eventually(soon, "it has failed", func() bool { return len(f.events("end")) == 2 })
+	victim.kill()
+	f.redis.Resume()
+	next := f.start("-concurrency=1")
+	f.eventually(recovery, "it is given up", func() bool { return f.stat("failed") == 1 })
+	next.stop()
+	if got := slices.Compact(f.attempts()["a"]); !slices.Equal(got, []string{"1", "2", "3", "4"}) {
+		t.Errorf("it ran as attempts %q", f.attempts()["a"])
+	}
+	if n := f.stat("processed"); n != 1+retries || len(f.failed()["a"]) != 1 {
+		t.Errorf("stat:processed is %d, want %d; failures %q", n, 1+retries, f.failed())
+	}
+	if keys := f.left(); len(keys) > 0 {
+		t.Errorf("left behind: %q", keys)
+	}
+}
+
+// All processes are dead while a job waits to be retried.
+func TestKilledWhileRetriesWait(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	victim := f.start("-concurrency=1")
+	f.push(jobs("Later", 3)...)
+	f.eventually(soon, "they wait", func() bool { return f.redis.Int(t, "ZCARD", "resque:go:schedule") == 3 })
+	victim.kill()
+	next := f.start("-concurrency=1")
+	f.eventually(recovery, "they are given up", func() bool { return f.stat("failed") == 3 })
+	next.stop()
+	if n := f.stat("processed"); n != 3*(1+retries) {
+		t.Errorf("stat:processed is %d, want %d", n, 3*(1+retries))
 	}
 	if keys := f.left(); len(keys) > 0 {
 		t.Errorf("left behind: %q", keys)
