@@ -109,6 +109,34 @@ func TestExamples(t *testing.T) {
 		})
 	}
 
+	t.Run("retries", func(t *testing.T) {
+		t.Parallel()
+		cmd := program(t, redistest.Start(t), "retries", "-queues=payments")
+		read, write := io.Pipe()
+		cmd.Stdout, cmd.Stderr = write, write
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan error, 1)
+		go func() {
+			exited <- cmd.Wait()
+			_ = write.Close()
+		}()
+		left := []string{
+			"hook: attempt 1 failed (the bank asks", "alice has paid at attempt 2; 4 retries were left",
+			"hook: given up: paying for bob: the card was declined", "hook: dropped: this payment was made before",
+		}
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			left = slices.DeleteFunc(left, func(want string) bool { return strings.HasPrefix(lines.Text(), want) })
+			if len(left) == 0 {
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+			}
+		}
+		if err := <-exited; err != nil || len(left) > 0 {
+			t.Errorf("it ended with %v and never printed %q", err, left)
+		}
+	})
+
 	t.Run("daemon", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
