@@ -80,15 +80,23 @@ func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err err
 		level: slog.LevelWarn, message: "job failed; it is retried",
 		attrs: []slog.Attr{slog.Int("attempt", d.Attempt), slog.Time("at", at)},
 	}
-	switch {
-	case d.count != nil:
-		w.retryAsRuby(s, n, t, d, wait, at, err)
-	case wait <= 0:
-		s.effects, s.to = w.d.store.PushTail(t.Queue, nextAttempt(t.Payload)), t.Queue
-	default:
-		s.effects = []resque.Effect{w.d.store.ScheduleAt(millis(at), t.Queue, nextAttempt(t.Payload))}
+	if d.count != nil {
+		w.retryAsRuby(s, n, t, d, now, at, err)
+	} else {
+		w.requeue(s, t, d, nextAttempt(t.Payload), now, at)
 	}
 	return s, at
+}
+
+// requeue adds to a commit that the job goes on with this payload, now or later, and with
+// it the lock that it has.
+func (w *workers) requeue(s *settlement, t *task, d *Delivery, payload []byte, now, at time.Time) {
+	s.effects = append(s.effects, d.lock.moved(w.d.store, now, t.Queue, payload)...)
+	if at.After(now) {
+		s.effects = append(s.effects, w.d.store.ScheduleAt(millis(at), t.Queue, payload))
+		return
+	}
+	s.effects, s.to = append(s.effects, w.d.store.PushTail(t.Queue, payload)...), t.Queue
 }
 
 // millis rounds up: nothing runs before its time.

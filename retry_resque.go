@@ -56,12 +56,12 @@ func (w *workers) count(ctx context.Context, d *Delivery) error {
 }
 
 // retryAsRuby adds to a commit what resque-retry does in such a case.
-func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, wait time.Duration, at time.Time, err error) {
-	store, key := w.d.store, d.count.Key
+func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, now, at time.Time, err error) {
+	store, key, wait := w.d.store, d.count.Key, at.Sub(now)
 	s.counts = resque.CountsFailed
 	s.effects = []resque.Effect{store.SetCount(key, d.count.Retries)}
 	if wait < time.Second { // Ruby knows no less
-		s.effects, s.to = append(s.effects, store.PushTail(t.Queue, t.Payload)...), t.Queue
+		w.requeue(s, t, d, t.Payload, now, now)
 		return
 	}
 	if !d.retry.ruby.NoFailureKey {
@@ -69,11 +69,11 @@ func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, wait t
 		f.FailedAt = resque.FailedAtWithoutZone(time.Now())
 		s.effects = append(s.effects, store.HoldFailure(key, f.Encode(), wait))
 	}
-	delayed, plain := store.DelayPlain((millis(at)+999)/1000, t.Queue, t.Payload)
-	if !plain {
-		delayed = []resque.Effect{store.ScheduleAt(millis(at), t.Queue, nextAttempt(t.Payload))}
+	if delayed, plain := store.DelayPlain((millis(at)+999)/1000, t.Queue, t.Payload); plain {
+		s.effects = append(s.effects, delayed...)
+		return
 	}
-	s.effects = append(s.effects, delayed...)
+	w.requeue(s, t, d, nextAttempt(t.Payload), now, at)
 }
 
 // retryCounter reads the counts of runs that begin. Those that ask while it waits for an

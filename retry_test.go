@@ -451,3 +451,22 @@ func (b *bundle) load() (held, busy int) {
 	<-done
 	return held, busy
 }
+
+// A unique job keeps its lock while it waits to be retried, and gives it up at its end.
+func TestRetryOfUniqueJob(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]RetryOption{{Delays{time.Hour}}, {Delays{time.Hour}, ResqueRetry{}}} {
+		b := trying(t, unlucky, Retry(1, opts...))
+		first := b.mustEnqueue("Try", "a", Unique())
+		b.start()
+		b.eventually("it waits", func() bool { return len(b.scheduled()) == 1 })
+		b.mustRefuse(first, "Try", "a", Unique())
+		b.due()
+		b.eventually("it is given up", func() bool { return len(b.failures()) == 1 })
+		b.mustEnqueue("Try", "a", Unique())
+		b.eventually("the next one waits", func() bool { return len(b.scheduled()) == 1 })
+		if got := b.seen(); got != "1/1 2/0 1/1" {
+			t.Errorf("the runs saw %s", got)
+		}
+	}
+}
