@@ -17,13 +17,14 @@ func (t *ticker) load(now time.Time) {
 			t.warn(name, "its own", "this process has a recurring schedule of a name that is in Redis for all; its own counts here")
 		case old != nil && old.text == text:
 			all[name] = old.recurring
+		case t.refused[name] == text:
 		default:
 			d, err := readRecurring(name, text)
 			if err != nil {
 				t.warn(name, err.Error(), "a recurring schedule in Redis is not understood and does not run", "error", err)
-				continue
 			}
-			if !inEnvironment(d.Environments, t.d.config.environment) {
+			if err != nil || !inEnvironment(d.Environments, t.d.config.environment) {
+				t.refused[name] = text
 				continue
 			}
 			all[name] = d

@@ -55,6 +55,7 @@ type ticker struct {
 	looked  time.Time         // when it was
 	entries map[string]*scheduled
 	gone    []*scheduled      // entries that were removed and are still owned
+	refused map[string]string // by schedule, what is in Redis and does not run here
 	warned  map[string]string // by schedule, what was logged last
 	foreign time.Time         // until when a Ruby scheduler is believed to hold the lock
 	locked  time.Time         // until when we are to hold it; zero: we do not
@@ -84,7 +85,8 @@ func (e *scheduled) saw(ticks resque.Ticks, now time.Time) {
 func newTicker(d *Daemon) *ticker {
 	return &ticker{
 		d: d, line: line{dialer: d.dialer, limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
-		ended: make(chan struct{}), entries: make(map[string]*scheduled), warned: make(map[string]string),
+		ended: make(chan struct{}), entries: make(map[string]*scheduled),
+		refused: make(map[string]string), warned: make(map[string]string),
 	}
 }
 
