@@ -1,11 +1,15 @@
 package goworker_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"testing"
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/embedded"
 )
 
 func ExampleDaemon_Schedule() {
@@ -49,4 +53,28 @@ func ExampleRecurring() {
 	// Output:
 	// Echo 1h0m0s 5m0s
 	// {"class":"Echo","cron":"0 3 * * *","queue":"low","args":["a"]}
+}
+
+// The script that fires ticks is plain enough for the embedded Redis.
+func TestScheduleEmbedded(t *testing.T) {
+	t.Parallel()
+	d := goworker.New(goworker.WorkerSettings{URI: "embedded:", Queues: []string{"q"}, Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
+	d.RegisterDialer("embedded", embedded.Open)
+	defer d.Close()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	runs := 0
+	d.Register("Tick", func(at time.Time) {
+		if runs++; runs == 2 {
+			stop()
+		}
+	})
+	for name, shared := range map[string]bool{"own": false, "shared": true} {
+		if err := d.Schedule(name, goworker.Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "q", TickArg: true, Shared: shared}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Run(ctx); err != nil || runs < 2 {
+		t.Errorf("%d ticks, %v", runs, err)
+	}
 }

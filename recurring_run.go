@@ -28,8 +28,9 @@ const (
 	// schedulers: one that took it at once would fire the same tick.
 	lockLinger = 5 * time.Second
 
-	// longestNap is how long the ticker trusts its clock.
-	longestNap = time.Minute
+	// longestNap is how long the ticker trusts its clock: each renewal of the lease tells
+	// Redis's time anew.
+	longestNap = renewEvery
 )
 
 // lockUser is the ticker's name as a user of the master lock.

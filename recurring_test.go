@@ -368,6 +368,30 @@ func TestTwoDaemons(t *testing.T) {
 	b.steady(same, time.Second)
 }
 
+// Redis's clock counts. One of ours that is told wrong is put right before a tick is
+// fired too early.
+func TestClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.schedule("s", everySecond("s"))
+	b.schedule("far", Recurring{Every: time.Hour, Queue: "far"})
+	b.start()
+	b.atLeast(1, "s")
+	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second} {
+		b.daemon.lease.sawTime(time.Now().Add(wrong))
+		b.daemon.recurring.tell() // look at the clock now
+		b.atLeast(len(b.queue("s"))+3, "s")
+	}
+	ticks := b.ticksIn("s")
+	b.steady(ticks, time.Second)
+	if last := ticks[len(ticks)-1]; last.After(time.Now().Add(100 * time.Millisecond)) {
+		t.Errorf("tick %v was fired early", last)
+	}
+	if n := len(b.queue("far")); n > 0 {
+		t.Errorf("%d jobs of a tick that is an hour away", n)
+	}
+}
+
 // A process that has not yet heard that a schedule was removed does not take it for one
 // whose owner has died.
 func TestRemovedSchedulesStayRemoved(t *testing.T) {
