@@ -122,11 +122,11 @@ func newRecurring(name string, r Recurring) (*recurring, error) {
 	case d.Queue == "":
 		return nil, d.about(errors.New("it has no queue; name the one its jobs go to"))
 	case d.Missed != MissedOnce && d.Missed != MissedSkip && d.Missed != MissedAll:
-		return nil, d.about(fmt.Errorf("Missed is %q: it must be %s, %s or %s", d.Missed, MissedOnce, MissedSkip, MissedAll))
+		return nil, d.about(fmt.Errorf("its Missed is %q: it must be %s, %s or %s", d.Missed, MissedOnce, MissedSkip, MissedAll))
 	case d.Grace < 0 || d.FirstIn < 0:
-		return nil, d.about(errors.New("Grace and FirstIn must not be negative"))
+		return nil, d.about(errors.New("its Grace and FirstIn must not be negative"))
 	case d.FirstIn > cron.LongestPeriod:
-		return nil, d.about(errors.New("FirstIn is more than 100 years"))
+		return nil, d.about(errors.New("its FirstIn is more than 100 years"))
 	}
 	var err error
 	if d.timing, err = newTiming(d.Recurring); err != nil {
@@ -176,7 +176,7 @@ func newTiming(r Recurring) (timing, error) {
 	case r.Every == 0:
 		return t, errors.New("it has neither a Cron nor an Every to say when")
 	case r.Every < time.Second || r.Every > cron.LongestPeriod || r.Every%time.Millisecond != 0:
-		return t, fmt.Errorf("Every is %v: it must be at least a second, at most 100 years, and in whole milliseconds", r.Every)
+		return t, fmt.Errorf("its Every is %v: it must be at least a second, at most 100 years, and in whole milliseconds", r.Every)
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, r.Cron, r.Every, r.Location)

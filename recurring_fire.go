@@ -13,7 +13,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	now := t.now()
 	switch {
 	case e.ticks.Last.IsZero():
-		return t.commit(c, e, now, t.fire(e, e.timing.begins(e.loaded, e.FirstIn)))
+		return t.commit(c, e, now, t.fire(e, now, e.timing.begins(e.loaded, e.FirstIn)))
 	case e.ticks.Timing != e.timing.mark:
 		if t.owned(e) {
 			t.warn(e.name, e.ticks.Timing, "another process fires a recurring schedule of this name with another timing; this one's counts when that process has ended",
@@ -25,17 +25,17 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		if e.ticks.Last.After(from) {
 			from = e.ticks.Last
 		}
-		return t.commit(c, e, now, t.fire(e, from))
+		return t.commit(c, e, now, t.fire(e, now, from))
 	}
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
 		return nil
 	}
 	ticks, last := e.recurring.due(e.ticks.Last, t.after(e), now)
 	if last.IsZero() {
-		return nil // the clock was set back
+		return nil
 	}
-	f := t.fire(e, last)
-	f.At, f.Shared = now, e.Shared
+	f := t.fire(e, now, last)
+	f.Shared = e.Shared
 	for _, tick := range ticks {
 		payload, err := e.payload(t.d.config.style, tick)
 		if err != nil {
@@ -58,10 +58,10 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 }
 
 // fire notes a tick; what is to be enqueued is added to it.
-func (t *ticker) fire(e *scheduled, last time.Time) resque.Fire {
+func (t *ticker) fire(e *scheduled, now, last time.Time) resque.Fire {
 	return resque.Fire{
 		Schedule: e.name, Was: e.ticks, Last: last, Owner: t.self(), Timing: e.timing.mark,
-		Lock: t.d.master.lock, Queue: e.Queue,
+		Lock: t.d.master.lock, Queue: e.Queue, At: now,
 	}
 }
 
@@ -99,7 +99,9 @@ func (t *ticker) plan(e *scheduled) {
 func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire) error {
 	fired, ticks, err := t.d.store.Fire(c, f)
 	if err != nil {
-		if kind := classify(err); kind != kindOther && kind != kindWrongType {
+		switch classify(err) {
+		case kindOther, kindWrongType, kindNoPerm:
+		default:
 			return err
 		}
 		t.warn(e.name, err.Error(), "a tick of a recurring schedule is refused; it is tried again", "error", err)
@@ -123,6 +125,9 @@ func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire
 		t.foreign = now.Add(dynamicEvery)
 	case resque.FiredEarly:
 		t.d.lease.sawTime(ticks.Last)
+		if e.loaded.After(ticks.Last) {
+			e.loaded = ticks.Last
+		}
 	}
 	t.plan(e)
 	return nil

@@ -98,7 +98,7 @@ func (t *ticker) disown(c redis.Conn) error {
 	for _, e := range t.gone {
 		delete(t.warned, e.name)
 		if e.known && e.ticks.Owner == t.self() {
-			f := t.fire(e, e.ticks.Last)
+			f := t.fire(e, e.ticks.Last, e.ticks.Last)
 			f.Owner = "-"
 			if _, _, err := t.d.store.Fire(c, f); err != nil {
 				return err

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -104,10 +105,15 @@ func (t *ticker) stop(ctx context.Context) error {
 	t.cancel()
 	<-t.ended
 	defer t.line.close()
-	if t.locked.IsZero() {
-		return nil
+	if t.line.conn == nil {
+		return nil // what is left to be said runs out
 	}
-	return t.line.do(ctx, func(c redis.Conn) error { return t.d.master.release(c, lockUser) })
+	for _, e := range t.entries {
+		t.gone = append(t.gone, e)
+	}
+	return t.line.do(ctx, func(c redis.Conn) error {
+		return errors.Join(t.disown(c), t.d.master.release(c, lockUser))
+	})
 }
 
 func (t *ticker) now() time.Time { return t.d.lease.redisTime(time.Now()) }

@@ -374,10 +374,10 @@ func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.schedule("s", everySecond("s"))
-	b.schedule("far", Recurring{Every: time.Hour, Queue: "far"})
+	b.schedule("far", Recurring{Every: time.Hour, Queue: "far", Missed: MissedSkip})
 	b.start()
 	b.atLeast(1, "s")
-	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second} {
+	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 90 * time.Minute, 3 * time.Second} {
 		b.daemon.lease.sawTime(time.Now().Add(wrong))
 		b.daemon.recurring.tell() // look at the clock now
 		b.atLeast(len(b.queue("s"))+3, "s")
@@ -389,6 +389,10 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 	if n := len(b.queue("far")); n > 0 {
 		t.Errorf("%d jobs of a tick that is an hour away", n)
+	}
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 2 || time.Until(infos[0].Next) > time.Hour {
+		t.Errorf("a tick was passed over: %+v, %v", infos, err)
 	}
 }
 

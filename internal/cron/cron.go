@@ -33,7 +33,7 @@ type alternative struct {
 // there are up to eight years.
 const searchYears = 9
 
-var fieldsParser = parser.NewParser(parser.Second | parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
+var fieldsParser = parser.MustNewParser(parser.Second | parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
 	parser.DowNth | parser.DowLast | parser.DomL | parser.DowOrDom).WithMaxSearchYears(searchYears)
 
 var shorthands = map[string]string{

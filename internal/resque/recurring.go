@@ -86,7 +86,7 @@ type Fire struct {
 
 	Queue    string
 	Payloads [][]byte  // none: the ticks are only noted
-	At       time.Time // when they are enqueued, by Redis's clock
+	At       time.Time // now, as far as the caller knows Redis's clock
 }
 
 // Fired is what became of a Fire.
@@ -116,11 +116,10 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	if f.Shared {
 		shared = "1"
 	}
-	// Neither a tick nor what is told of it may lie ahead: what was enqueued later than a
-	// tick stands for that tick.
-	notBefore := max(f.Last.UnixMilli(), f.At.UnixMilli())
-	if len(f.Payloads) == 0 {
-		notBefore, enqueued = 0, f.Was.enqueued
+	// A clock that is ahead must not do away with ticks to come.
+	notBefore := f.At.UnixMilli()
+	if len(f.Payloads) > 0 {
+		notBefore = max(notBefore, f.Last.UnixMilli())
 	}
 	a.arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
 	for _, p := range f.Payloads {
@@ -135,6 +134,9 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	}
 	switch {
 	case r[0] == "ok":
+		if len(f.Payloads) == 0 {
+			enqueued = f.Was.enqueued
+		}
 		return FiredOK, parseTicks(tick, enqueued), nil
 	case r[0] == "paused":
 		return FiredPaused, parseTicks(tick, f.Was.enqueued), nil
