@@ -23,9 +23,12 @@ for _, process in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   if not records[process] then return 'changed' end
 end
 
+local function holds(record, ticket) -- behind whatever the record says of the job's queue
+  return string.sub(redis.call('HGET', record, ticket) or '', -#payload) == payload
+end
 local function running()
   local ticket, last = string.match(ARGV[7], '^(%d+)@(.*)$')
-  if ticket and records[last] and redis.call('HGET', records[last], ticket) == member then
+  if ticket and records[last] and holds(records[last], ticket) then
     seen = ARGV[7]
     return true
   end
@@ -33,7 +36,7 @@ local function running()
     local tickets = redis.call('HKEYS', record)
     looked = looked + 20 * #tickets
     for _, ticket in ipairs(tickets) do -- lengths first: payloads may be large
-      if redis.call('HSTRLEN', record, ticket) == #member and redis.call('HGET', record, ticket) == member then
+      if redis.call('HSTRLEN', record, ticket) > #payload and holds(record, ticket) then
         seen = ticket .. '@' .. process
         return true
       end
