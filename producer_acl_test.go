@@ -1,10 +1,12 @@
 package goworker
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -16,6 +18,14 @@ func TestProducerACL(t *testing.T) {
 	page, err := os.ReadFile("docs/security.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	unique, err := os.ReadFile("docs/unique.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := regexp.MustCompile("`(~resque:go:[^`]*)`").FindSubmatch(unique)
+	if more == nil {
+		t.Fatal("docs/unique.md does not say what more it takes")
 	}
 	rules := regexp.MustCompile("`(~resque:queue[^`]*)`[^`]*`Enqueue` also `([^`]*)`").FindSubmatch(page)
 	if rules == nil {
@@ -32,6 +42,33 @@ func TestProducerACL(t *testing.T) {
 	if err := d.Enqueue(&Job{"q", Payload{"C", nil}}); err != nil {
 		t.Fatal(err)
 	}
+	s.Do(t, "ACL", append([]any{"SETUSER", "locker", "on", ">pw"}, append(args[4:], anys(strings.Fields(string(more[1])))...)...)...)
+	locker := New(WorkerSettings{URI: "redis://locker:pw@" + s.Addr, Logger: quiet})
+	defer locker.Close()
+	enqueue := func(opts ...EnqueueOption) (string, error) {
+		r, err := locker.EnqueueWith(&Job{"q", Payload{"C", nil}}, opts...)
+		return r.Replaced, err
+	}
+	duplicate := new(DuplicateError)
+	for i, opts := range [][]EnqueueOption{
+		{Unique()}, {Unique()}, // taken, refused
+		{Unique(ReplaceWaiting())}, {Unique(ReplaceWaiting()), At(time.Now().Add(time.Hour))}, {Unique(ReplaceWaiting())},
+	} {
+		replaced, err := enqueue(opts...)
+		if i == 1 != errors.As(err, &duplicate) || i != 1 && err != nil || (i > 1) != (replaced != "") {
+			t.Errorf("unique job %d: replaces %q, %v", i, replaced, err)
+		}
+	}
+	for _, key := range s.List(t, "KEYS", "resque:go:unique:*") { // last seen in 1970
+		said := s.List(t, "HGETALL", key)
+		parts := strings.SplitN(said[1], " ", 4)
+		s.Do(t, "HSET", key, said[0], parts[0]+" "+parts[1]+" 0 "+parts[3])
+	}
+	s.Do(t, "ZADD", "resque:go:processes", 1, "somebody")
+	s.Do(t, "HSET", "resque:go:inflight:somebody", 1, strings.Repeat("x", 999))
+	if _, err := enqueue(Unique()); !errors.As(err, &duplicate) {
+		t.Errorf("looking for the job: %v", err)
+	}
 	c, err := d.GetConn()
 	if err != nil {
 		t.Fatal(err)
@@ -42,4 +79,11 @@ func TestProducerACL(t *testing.T) {
 			t.Errorf("%v: %v", command, err)
 		}
 	}
+}
+
+func anys(texts []string) (all []any) {
+	for _, t := range texts {
+		all = append(all, t)
+	}
+	return all
 }

@@ -95,7 +95,9 @@ func TestUnique(t *testing.T) {
 	w.taken(later)
 	w.same("schedule", []string{"3:low" + string(later.Payload), "4000000000123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
 	w.refused("c1", uniqueJob("c", 2, "low"))
-	stays := func() bool { return time.Now().UnixMilli()+int64(w.server.Int(t, "PTTL", w.s.lock("c"))) > 4_000_003_500_000 }
+	stays := func() bool {
+		return time.Now().UnixMilli()+int64(w.server.Int(t, "PTTL", w.s.lock("c"))) > 4_000_003_500_000
+	}
 	if !stays() {
 		t.Error("the lock ends before its job is due")
 	}

@@ -88,6 +88,13 @@ func TestExamples(t *testing.T) {
 				"failed: Convert reached its hard time limit of 1s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
 			},
 		},
+		{
+			name: "unique", args: "-queues=unique", jobs: []string{"unique", `{"class":"Report","args":["May"]}`},
+			want: []string{
+				"refused: there is a job for it in unique\nrefused: there is a job for it in unique\n",
+				"report of October", `document 7 is "Word"`, "remember the meeting today", "too late to remember the meeting yesterday",
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
