@@ -17,20 +17,36 @@ import (
 // A Ruby scheduler fires its recurring jobs only while it holds the lock, so who
 // takes it without need for longer than a moment stops them.
 type masterLock struct {
-	store resque.Store
-	lock  resque.MasterLock
-	taken func(user string) // called when the lock was taken
-	until atomic.Int64      // when it runs out if nobody holds it again, in nanoseconds; 0: it is not ours
+	store  resque.Store
+	prefix string
+	node   bool
+	self   func() string     // this process, as its lease names it
+	taken  func(user string) // called when the lock was taken
+	until  atomic.Int64      // when it runs out if nobody holds it again, in nanoseconds; 0: it is not ours
 
 	mu    sync.Mutex // held while Redis is asked, too
 	users map[string]bool
 }
 
-// newMasterLock names the lock of the settings. The holder is Ruby's host:pid and
-// random digits, since two machines may both be called localhost.
-func newMasterLock(c config, store resque.Store, taken func(user string)) *masterLock {
-	lock := store.MasterLock(newProcess(c, true).ID, c.schedulerLockPrefix, c.nodeScheduler)
-	return &masterLock{store: store, lock: lock, taken: taken, users: make(map[string]bool)}
+func newMasterLock(c config, store resque.Store, self func() string, taken func(user string)) *masterLock {
+	return &masterLock{
+		store: store, prefix: c.schedulerLockPrefix, node: c.nodeScheduler,
+		self: self, taken: taken, users: make(map[string]bool),
+	}
+}
+
+// lock is the lock as this process holds it, for scripts that must be sure of it: the
+// holder is Ruby's host:pid and random digits, since two machines may both be localhost.
+func (m *masterLock) lock() resque.MasterLock { return m.of(m.self()) }
+
+func (m *masterLock) of(process string) resque.MasterLock {
+	return m.store.MasterLock(process, m.prefix, m.node)
+}
+
+// inherit gives back the lock of a process that was found dead: else nobody would have
+// it until it runs out.
+func (m *masterLock) inherit(c redis.Conn, dead string) error {
+	return m.store.ReleaseMasterLock(c, m.of(dead))
 }
 
 // hold takes the lock for a user, or holds it for longer, and reports whether it is
@@ -40,7 +56,7 @@ func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	asked := time.Now()
-	held, _, err := m.store.HoldMasterLock(c, m.lock)
+	held, _, err := m.store.HoldMasterLock(c, m.lock())
 	if err != nil {
 		return false, err
 	}
@@ -56,8 +72,7 @@ func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
 	return true, nil
 }
 
-// held reports, without asking Redis, whether the lock is ours for some time yet. A
-// script that must be sure compares the lock's value with lock.Holder.
+// held reports, without asking Redis, whether the lock is ours for some time yet.
 func (m *masterLock) held() bool {
 	return time.Until(time.Unix(0, m.until.Load())) > resque.MasterLockTTL/6
 }
@@ -74,5 +89,5 @@ func (m *masterLock) release(c redis.Conn, user string) error {
 		return nil
 	}
 	m.until.Store(0)
-	return m.store.ReleaseMasterLock(c, m.lock)
+	return m.store.ReleaseMasterLock(c, m.lock())
 }

@@ -16,8 +16,8 @@ func TestMasterLockIsSharedByParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := 0
-	m := newMasterLock(config, resque.New(""), func(string) { taken++ })
-	other := newMasterLock(config, resque.New(""), func(string) {}) // the same host and pid, yet another
+	m := newMasterLock(config, resque.New(""), func() string { return "localhost:1:a" }, func(string) { taken++ })
+	other := newMasterLock(config, resque.New(""), func() string { return "localhost:1:b" }, func(string) {})
 	const key = "resque:resque:resque_scheduler_master_lock"
 	hold := func(m *masterLock, user string, want bool) {
 		t.Helper()
@@ -43,6 +43,14 @@ func TestMasterLockIsSharedByParts(t *testing.T) {
 	release("cron", false)
 	if taken != 1 {
 		t.Errorf("told of it %d times, want once", taken)
+	}
+	hold(m, "pump", true)
+	if err := other.inherit(c, "localhost:1:a"); err != nil {
+		t.Error(err)
+	}
+	hold(other, "pump", true) // the other found this one dead
+	if err := other.release(c, "pump"); err != nil {
+		t.Error(err)
 	}
 	hold(m, "pump", true)
 	s.Do(t, "SET", key, "ruby:1") // it ran out while we stood still

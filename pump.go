@@ -239,9 +239,9 @@ func (p *pump) shared(c redis.Conn, due resque.Due) error {
 		p.refused = time.Now()
 		return p.steps.DropHints(c, due.Now)
 	}
-	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock, due.Now) })
+	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
 	if err == nil {
-		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock, due.Now) })
+		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
 	}
 	return err
 }

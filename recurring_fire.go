@@ -61,7 +61,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 func (t *ticker) fire(e *scheduled, now, last time.Time) resque.Fire {
 	return resque.Fire{
 		Schedule: e.name, Was: e.ticks, Last: last, Owner: t.self(), Timing: e.timing.mark,
-		Lock: t.d.master.lock, Queue: e.Queue, At: now,
+		Lock: t.d.master.lock(), Queue: e.Queue, At: now,
 	}
 }
 

@@ -99,7 +99,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, d.pumpToo)
+	d.master = newMasterLock(d.config, d.store, func() string { return d.session.Load().process.ID }, d.pumpToo)
 	d.pump, d.ticker = newPump(d), newTicker(d)
 }
 
