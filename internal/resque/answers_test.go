@@ -152,7 +152,28 @@ func FuzzAnswers(f *testing.F) {
 		"beat":     func(c redis.Conn) error { _, err := s.Heartbeat(c, []string{"a", "b"}, now); return err },
 		"register": func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },
 		"changes":  func(c redis.Conn) error { _, _, err := s.ReceiveChanges(c, time.Second); return err },
-		"track":    func(c redis.Conn) error { return s.Track(c, c) },
+		"due":      func(c redis.Conn) error { _, err := s.Due(c, true); return err },
+		"own":      func(c redis.Conn) error { _, err := (&Pump{Store: s}).Own(c); return err },
+		"seconds": func(c redis.Conn) error {
+			_, err := (&Pump{Store: s}).Seconds(c, s.MasterLock("p", "", false), now)
+			return err
+		},
+		"hints": func(c redis.Conn) error {
+			_, err := (&Pump{Store: s}).Hints(c, s.MasterLock("p", "", false), now)
+			return err
+		},
+		"master": func(c redis.Conn) error { _, _, err := s.HoldMasterLock(c, s.MasterLock("p", "", true)); return err },
+		"delayed": func(c redis.Conn) error {
+			jobs, err := s.DelayedPage(c, now, 1, 3)
+			if err == nil {
+				_, err = s.RunDelayed(c, jobs)
+			}
+			return err
+		},
+		"like":  func(c redis.Conn) error { _, err := s.DelayedLike(c, delayedBulk("q", "C")); return err },
+		"byid":  func(c redis.Conn) error { _, err := s.DelayedByID(c, "x", time.Time{}); return err },
+		"count": func(c redis.Conn) error { _, _, err := s.DelayedCount(c); return err },
+		"track": func(c redis.Conn) error { return s.Track(c, c) },
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, call := range calls {
@@ -165,20 +186,20 @@ func FuzzAnswers(f *testing.F) {
 }
 
 // A message tells of exactly the keys it names: those of queues by their names,
-// byte for byte, our two others by theirs, and nothing of what is not ours.
+// byte for byte, the others of ours by theirs, and nothing of what is not ours.
 func FuzzChanges(f *testing.F) {
 	f.Add("resque", "a", "b:c")
 	f.Add("n:", "", "\xff\n")
 	f.Fuzz(func(t *testing.T, namespace, one, two string) {
 		s := New(namespace)
 		names, all, err := s.ReceiveChanges(&told{[]any{[]any{[]byte("message"), []byte("c"), []any{
-			[]byte(s.queue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.queue(two)), []byte(s.queues()),
+			[]byte(s.queue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.queue(two)), []byte(s.queues()), []byte(s.schedule()),
 		}}}}, time.Second)
 		// A namespace may begin as the strange key does.
 		names = slices.DeleteFunc(names, func(n string) bool {
 			return strings.HasPrefix("other"+s.Namespace()+"queue:x", s.queue("")) && s.queue(n) == "other"+s.Namespace()+"queue:x"
 		})
-		if want := []string{one, PauseChanged, two, QueuesChanged}; err != nil || all || !slices.Equal(names, want) {
+		if want := []string{one, PauseChanged, two, QueuesChanged, DelayedChange}; err != nil || all || !slices.Equal(names, want) {
 			t.Errorf("%q, %v, %v; want %q", names, all, err, want)
 		}
 	})

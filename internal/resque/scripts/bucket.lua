@@ -22,24 +22,34 @@ if trimmed.err then
   redis.call('ZADD', KEYS[1], 'XX', ARGV[3], ARGV[2])
   return {0, 0, {KEYS[2], trimmed.err}}
 end
-local member, errors, moved = 'delayed:' .. ARGV[2], {}, 0
+local member, errors, moved, jobs, named = 'delayed:' .. ARGV[2], {}, 0, {}, {}
 local items = (#ARGV - 4) / 5
 local there = items > 0 and redis.call('LRANGE', KEYS[2], 0, items - 1) or {}
 for i = 1, items do
   local stamps, list, set, name, text = unpack(ARGV, 5 * i, 5 * i + 4)
-  local item = string.sub(KEYS[tonumber(stamps)], ARGV[4] + 1)
+  stamps = KEYS[tonumber(stamps)]
+  local item = string.sub(stamps, ARGV[4] + 1)
   if there[i] ~= item then break end
-  local put = redis.pcall('RPUSH', KEYS[tonumber(list)], text)
-  if type(put) == 'table' then
-    errors[#errors + 1] = KEYS[tonumber(list)]; errors[#errors + 1] = put.err
-    redis.call('RPUSH', KEYS[6], item)
-    redis.pcall('SADD', KEYS[tonumber(stamps)], 'delayed:' .. ARGV[3])
-    redis.call('ZADD', KEYS[1], ARGV[3], ARGV[3])
-  elseif name ~= '' then
-    redis.pcall('SADD', KEYS[tonumber(set)], name)
+  if jobs[list] == nil then
+    local reply = redis.pcall('LLEN', KEYS[tonumber(list)])
+    jobs[list] = type(reply) ~= 'table' and {}
+    if not jobs[list] then errors[#errors + 1] = KEYS[tonumber(list)]; errors[#errors + 1] = reply.err end
+    if jobs[list] and name ~= '' then named[#named + 1] = KEYS[tonumber(set)]; named[#named + 1] = name end
   end
-  redis.pcall('SREM', KEYS[tonumber(stamps)], member)
+  if jobs[list] then jobs[list][#jobs[list] + 1] = text
+  else
+    redis.call('RPUSH', KEYS[6], item)
+    redis.pcall('SADD', stamps, 'delayed:' .. ARGV[3])
+    redis.call('ZADD', KEYS[1], ARGV[3], ARGV[3])
+  end
+  redis.pcall('SREM', stamps, member)
   moved = moved + 1
+end
+for i = 1, #named, 2 do redis.pcall('SADD', named[i], named[i + 1]) end
+for list, texts in pairs(jobs) do
+  for from = 1, texts and #texts or 0, 1000 do
+    redis.call('RPUSH', KEYS[tonumber(list)], unpack(texts, from, math.min(from + 999, #texts)))
+  end
 end
 redis.call('LTRIM', KEYS[2], moved, -1)
 if redis.call('LLEN', KEYS[2]) == 0 then redis.call('ZREM', KEYS[1], ARGV[2]) end
