@@ -3,6 +3,7 @@ package goworker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -95,6 +96,7 @@ func TestMinimalACL(t *testing.T) {
 			if err := d.RemoveQueue("gone"); err != nil {
 				t.Error(err)
 			}
+			delayedAs(t, d, s)
 			cancel()
 			if err := <-ended; err != nil {
 				t.Error(err)
@@ -107,5 +109,41 @@ func TestMinimalACL(t *testing.T) {
 				t.Error("the log holds the password")
 			}
 		})
+	}
+}
+
+// delayedAs does all there is to do with delayed jobs.
+func delayedAs(t *testing.T, d *Daemon, s *redistest.Server) {
+	t.Helper()
+	job := &Job{"q", Payload{"Good", []any{}}}
+	_, err := d.EnqueueWith(job, In(20*time.Millisecond), WithID("x"))
+	for _, err := range []error{err, d.EnqueueIn(20*time.Millisecond, job), d.EnqueueAt(time.Now().Add(time.Second).Truncate(time.Second), job)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	redistest.Eventually(t, 30*time.Second, "the delayed jobs have run", func() bool {
+		n, err := d.Delayed().Count()
+		return n == 0 && err == nil && s.Text(t, "GET", "resque:stat:processed") == "9"
+	})
+	list := d.Delayed()
+	for _, do := range []func() error{
+		func() error { return d.EnqueueIn(time.Hour, job) },
+		func() error { _, err := d.EnqueueWith(job, In(time.Hour)); return err },
+		func() error {
+			jobs, err := list.Like(job)
+			if len(jobs) != 2 {
+				t.Errorf("found %d", len(jobs))
+			}
+			_, again := list.Reschedule(time.Now().Add(2*time.Hour), jobs...)
+			return errors.Join(err, again)
+		},
+		func() error { _, err := list.Find("x", time.Time{}); return err },
+		func() error { _, err := d.RemoveDelayed(job); return err },
+		list.Clear,
+	} {
+		if err := do(); err != nil {
+			t.Error(err)
+		}
 	}
 }

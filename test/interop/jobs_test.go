@@ -66,19 +66,49 @@ func TestNodeEnqueuesGoRuns(t *testing.T) {
 	}
 }
 
+// Told of node-resque's scheduler, we leave delayed jobs to it while it is the leader.
 func TestNodeDelaysGoRuns(t *testing.T) {
+	server, peer := setup(t)
+	scheduler := peer.start(t, "scheduler.mjs")
+	scheduler.next(t, "leader")
+	got := make(chan delivered, 1)
+	d := newDaemon(server, "mail", func(s *goworker.WorkerSettings) { s.NodeScheduler = true })
+	d.Register("Later", tell(got))
+	d.run(t)
+
+	peer.queue(t, "enqueueIn", 1, "mail", "Later", []any{"x"})
+	scheduler.next(t, "transferred")
+	if job := receive(t, got, "the delayed job ran"); job.Class != "Later" || len(job.Args) != 1 {
+		t.Errorf("the job: %+v", job)
+	}
+	if err := d.EnqueueIn(time.Millisecond, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Later", Args: []any{"y"}}}); err != nil {
+		t.Fatal(err)
+	}
+	scheduler.next(t, "transferred")
+	if job := receive(t, got, "the job that we delayed ran"); job.Class != "Later" || string(job.Args[0]) != `"y"` {
+		t.Errorf("the job: %+v", job)
+	}
+}
+
+// Without a scheduler we move what node-resque delayed, and cancel it.
+func TestNodeDelaysGoPumps(t *testing.T) {
 	server, peer := setup(t)
 	got := make(chan delivered, 1)
 	d := newDaemon(server, "mail")
 	d.Register("Later", tell(got))
 	d.run(t)
 
+	peer.queue(t, "enqueueIn", 3_600_000, "mail", "Later", []any{"never"})
+	if n, err := d.RemoveDelayed(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Later", Args: []any{"never"}}}); n != 1 || err != nil {
+		t.Errorf("cancelled %d, %v", n, err)
+	}
 	peer.queue(t, "enqueueIn", 1, "mail", "Later", []any{"x"})
-	scheduler := peer.start(t, "scheduler.mjs")
-	scheduler.next(t, "transferred")
-	if job := receive(t, got, "the delayed job ran"); job.Class != "Later" || len(job.Args) != 1 {
+	if job := receive(t, got, "the delayed job ran"); job.Raw != `{"class":"Later","args":["x"]}` {
 		t.Errorf("the job: %+v", job)
 	}
+	redistest.Eventually(t, patience, "nothing of them is left", func() bool {
+		return server.Int(t, "EXISTS", "resque:delayed_queue_schedule", `resque:timestamps:{"class":"Later","queue":"mail","args":["never"]}`) == 0
+	})
 }
 
 func TestGoEnqueuesNodeRuns(t *testing.T) {

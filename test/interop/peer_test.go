@@ -192,14 +192,18 @@ type daemon struct {
 }
 
 // newDaemon makes a Daemon of two workers; run it when the classes are registered.
-func newDaemon(server *redistest.Server, queues string) *daemon {
-	return &daemon{Daemon: goworker.New(goworker.WorkerSettings{
+func newDaemon(server *redistest.Server, queues string, change ...func(*goworker.WorkerSettings)) *daemon {
+	settings := goworker.WorkerSettings{
 		URI:            server.URI(),
 		QueuesString:   queues,
 		Concurrency:    2,
 		DisableSignals: true,
 		Logger:         slog.New(slog.DiscardHandler),
-	})}
+	}
+	for _, c := range change {
+		c(&settings)
+	}
+	return &daemon{Daemon: goworker.New(settings)}
 }
 
 // run starts the daemon; stop or the test's end stops it.

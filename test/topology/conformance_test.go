@@ -92,6 +92,7 @@ func TestConformance(t *testing.T) {
 				{"files failures", filesFailures},
 				{"exits on complete", exitsOnComplete},
 				{"dequeues", dequeues},
+				{"delays", delays},
 				{"survives a cut", survivesCut},
 				{"keeps jobs unique", keepsUnique},
 				{"drops the expired", dropsExpired},
@@ -118,6 +119,43 @@ func runsAndCounts(t *testing.T, s shape, d *goworker.Daemon) {
 	if workers, err := d.Workers(); len(workers) != 0 || err != nil {
 		t.Errorf("after the stop: %v, %v", workers, err)
 	}
+}
+
+func delays(t *testing.T, s shape, d *goworker.Daemon) {
+	ran := make(chan string, 3)
+	d.Register("Tell", func(what string) { ran <- what })
+	start(t, d)
+	at := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	for _, err := range []error{
+		d.EnqueueAt(at, job("Tell", "plain")),
+		d.EnqueueAt(at.Add(-300*time.Millisecond), job("Tell", "precise")),
+		func() error {
+			_, err := d.EnqueueWith(job("Tell", "own"), goworker.At(at.Add(-600*time.Millisecond)))
+			return err
+		}(),
+		d.EnqueueAt(at, job("Tell", "cancelled")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := d.RemoveDelayed(job("Tell", "cancelled")); n != 1 || err != nil {
+		t.Errorf("cancelled %d, %v", n, err)
+	}
+	for _, want := range []string{"own", "precise", "plain"} {
+		select {
+		case got := <-ran:
+			if got != want {
+				t.Errorf("%s ran, want %s", got, want)
+			}
+		case <-time.After(soon):
+			t.Fatalf("%s did not run", want)
+		}
+	}
+	eventually(t, "nothing is delayed", func() bool {
+		n, err := d.Delayed().Count()
+		return n == 0 && err == nil
+	})
 }
 
 func wakes(t *testing.T, s shape, d *goworker.Daemon) {
