@@ -13,7 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// pingEvery is how often the idle subscription is asked whether it still lives; a
+// pingEvery is how often the poller's idle subscription is asked whether it still lives; a
 // silence of three times as long is its end.
 const pingEvery = 10 * time.Second
 
@@ -26,6 +26,7 @@ type link struct {
 	conn     redis.Conn
 	wake     redis.Conn // nil: this server cannot tell, poll
 	untold   error      // why not
+	pings    time.Duration
 	requests chan *resque.Exchange
 	replies  chan reply
 	signal   chan<- struct{}
@@ -46,14 +47,14 @@ type reply struct {
 }
 
 // dialLink connects, proves that the server can do what we need and, if asked,
-// sets up the tracking. The signal channel gets a value, if it has room, whenever
-// there is something to take.
-func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, signal chan<- struct{}, replies chan reply) (*link, error) {
+// sets up the tracking, with a PING to its connection this often. The signal channel
+// gets a value, if it has room, whenever there is something to take.
+func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan reply) (*link, error) {
 	conn, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{store: store, conn: conn, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	l := &link{store: store, conn: conn, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
 		defer stop()
@@ -111,7 +112,7 @@ func (l *link) listen(done chan struct{}) {
 	defer l.wg.Done()
 	defer close(done)
 	for {
-		keys, all, err := l.store.ReceiveChanges(l.wake, 3*pingEvery)
+		keys, all, err := l.store.ReceiveChanges(l.wake, 3*l.pings)
 		l.mu.Lock()
 		l.changed = append(l.changed, keys...)
 		l.all = l.all || all
@@ -131,7 +132,7 @@ func (l *link) listen(done chan struct{}) {
 
 func (l *link) ping(done <-chan struct{}) {
 	defer l.wg.Done()
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(l.pings)
 	defer tick.Stop()
 	for {
 		select {
@@ -164,7 +165,7 @@ func (l *link) take() (changed []string, all bool, broken error) {
 }
 
 // prove reports that an exchange is to be sent even if it has nothing to say, because
-// there was none for a time of pingEvery: of a server that dropped the connection we would hear of no
+// there was none between two PINGs: of a server that dropped the connection we would hear of no
 // change any more, and nothing of that on the other connection.
 func (l *link) prove() bool {
 	l.mu.Lock()

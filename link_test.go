@@ -23,7 +23,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := dialLink(t.Context(), d, resque.New(""), true, make(chan struct{}, 1), make(chan reply, 1))
+	l, err := dialLink(t.Context(), d, resque.New(""), true, pingEvery, make(chan struct{}, 1), make(chan reply, 1))
 	if err == nil {
 		t.Cleanup(l.shut)
 	}

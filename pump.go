@@ -25,7 +25,10 @@ type pump struct {
 	d      *Daemon
 	steps  resque.Pump
 	link   *link // nil while there is nothing to do
-	signal chan struct{}
+	dialed time.Time
+	broken error         // of the link's subscription
+	told   chan struct{} // there is something to take from the link
+	pokes  chan struct{} // turn now
 	stopC  chan struct{}
 	ended  chan struct{}
 	cancel context.CancelFunc
@@ -50,6 +53,13 @@ const (
 	// lookAfter bounds how often jobs being delayed by others make the pump look.
 	lookAfter = 10 * time.Millisecond
 
+	// trackAgain is how often a server that could not tell is asked again whether it can.
+	trackAgain = time.Minute
+
+	// pumpPings is how often the pump's subscription is asked whether it lives: seldom,
+	// since the lease's renewals also tell of jobs that are due.
+	pumpPings = 30 * time.Second
+
 	// pumpStop is how long a turn may take that has begun when the daemon stops.
 	pumpStop = 2 * time.Second
 
@@ -59,7 +69,7 @@ const (
 
 func newPump(d *Daemon) *pump {
 	p := &pump{
-		d: d, signal: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
+		d: d, told: make(chan struct{}, 1), pokes: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
 		steps: resque.Pump{Store: d.store, MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
 	}
 	p.ctx, p.cancel = context.WithCancel(d.base)
@@ -87,7 +97,7 @@ func (p *pump) stop(ctx context.Context) error {
 // poke makes the pump turn now.
 func (p *pump) poke() {
 	select {
-	case p.signal <- struct{}{}:
+	case p.pokes <- struct{}{}:
 	default:
 	}
 }
@@ -136,11 +146,11 @@ func (p *pump) run() {
 		p.next.Store(time.Now().Add(min(wait, time.Hour)).UnixNano())
 		// Who delays many jobs makes Redis tell of each look that was before.
 		pause := min(wait, lookAfter)
-		if _, stopping := p.sleep(pause, nil); stopping {
+		if _, stopping := p.sleep(pause, false); stopping {
 			return
 		}
 		var stopping bool
-		if woken, stopping = p.sleep(wait-pause, p.signal); stopping {
+		if woken, stopping = p.sleep(wait-pause, true); stopping {
 			return
 		}
 	}
@@ -161,18 +171,40 @@ func (p *pump) turnOrRetry() (wait time.Duration) {
 	return wait
 }
 
-// sleep waits for a time, a signal, or the stop of the daemon.
-func (p *pump) sleep(wait time.Duration, signal <-chan struct{}) (woken, stopping bool) {
+// sleep waits for a time, for a change if it listens, or the stop of the daemon.
+func (p *pump) sleep(wait time.Duration, listen bool) (woken, stopping bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	select {
-	case <-p.stopC:
-		return false, true
-	case <-signal:
-		return true, false
-	case <-timer.C:
-		return false, false
+	pokes, told := p.pokes, p.told
+	if !listen {
+		pokes, told = nil, nil
 	}
+	for {
+		select {
+		case <-p.stopC:
+			return false, true
+		case <-timer.C:
+			return false, false
+		case <-pokes:
+			return true, false
+		case <-told:
+			if p.changed() {
+				return true, false
+			}
+		}
+	}
+}
+
+// changed reports whether Redis told of a change, or can tell no more. That it is time
+// to prove the connection is none of our concern: if it tells no more without ending,
+// the lease's renewals do.
+func (p *pump) changed() bool {
+	if p.link == nil {
+		return false
+	}
+	names, all, broken := p.link.take()
+	p.broken = broken
+	return all || len(names) > 0 || broken != nil
 }
 
 func (p *pump) stopping() bool {
@@ -190,7 +222,7 @@ func (p *pump) shut() {
 		return
 	}
 	p.link.shut()
-	p.link = nil
+	p.link, p.broken = nil, nil
 }
 
 // turn moves what is due and returns how long it is until there is more.
@@ -200,8 +232,8 @@ func (p *pump) turn() (time.Duration, error) {
 	}
 	stop := context.AfterFunc(p.ctx, func() { _ = p.link.conn.Close() }) // reaches a read that waits
 	defer stop()
-	if _, _, broken := p.link.take(); broken != nil {
-		return 0, fmt.Errorf("being told of delayed jobs: %w", broken)
+	if err := p.broken; err != nil {
+		return 0, fmt.Errorf("being told of delayed jobs: %w", err)
 	}
 	c := p.link.conn
 	defer func() { _ = p.d.master.release(c, pumpUser) }() // else it runs out
@@ -270,11 +302,15 @@ func (p *pump) move(step func() (resque.Moved, error)) error {
 
 // connect makes the connections anew if they are not what is needed now.
 func (p *pump) connect() error {
+	track := p.d.config.tracking && p.prompt()
+	if p.link != nil && p.link.wake == nil && track && time.Since(p.dialed) > trackAgain {
+		p.shut() // the user may have got the permission
+	}
 	if p.link != nil {
 		return nil
 	}
-	track := p.d.config.tracking && p.prompt()
-	l, err := dialLink(p.ctx, p.d.dialer, p.d.store, track, p.signal, nil)
+	p.dialed = time.Now()
+	l, err := dialLink(p.ctx, p.d.dialer, p.d.store, track, pumpPings, p.told, nil)
 	p.link = l
 	return err
 }

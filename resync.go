@@ -37,7 +37,7 @@ func (p *poller) relink(ctx context.Context) {
 			p.links <- linked{err: ctx.Err()}
 			return
 		}
-		l, err := dialLink(ctx, p.d.dialer, p.store, p.d.config.tracking, p.signal, p.replies)
+		l, err := dialLink(ctx, p.d.dialer, p.store, p.d.config.tracking, pingEvery, p.signal, p.replies)
 		p.links <- linked{l, err}
 	}()
 }
