@@ -144,6 +144,19 @@ func TestExamples(t *testing.T) {
 		}
 	})
 
+	t.Run("delayed", func(t *testing.T) {
+		t.Parallel()
+		out := finish(t, program(t, redistest.Start(t), "delayed"))
+		for _, want := range []string{
+			`delayed: Remind ["Ann"] in `, `delayed: Remind ["Dot"] in 24h0m0s`, "cancelled for Cid: 1",
+			"not waiting any longer for Bob: 1", "sooner for Dot: 1", "time to call Ann", "time to call Bob", "time to call Dot",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it did not print %q but\n%s", want, out)
+			}
+		}
+	})
+
 	t.Run("daemon", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
