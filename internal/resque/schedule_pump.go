@@ -157,8 +157,18 @@ func (p *Pump) Seconds(c redis.Conn, lock MasterLock, now time.Time) (Moved, err
 	for i, second := range seconds {
 		items, _ := redis.ByteSlices(answer(replies[i]))
 		moves[i] = p.move(lock, now, second, items)
-		scripts.eval(bucketScript, moves[i].call)
 		bytes += moves[i].bytes
+	}
+	// The first call makes sure that Redis knows the script.
+	first, err := moves[0].do(c, bucketScript)
+	if refused, ok := err.(redis.Error); ok {
+		first, err = refused, nil
+	}
+	if err != nil {
+		return Moved{}, err
+	}
+	for _, m := range moves[1:] {
+		scripts.send("EVALSHA", append([]any{bucketScript.Hash()}, m.args()...)...)
 	}
 	// As many the next time as Redis can be asked to read at once.
 	if p.room = min(4*max(p.room, 8), pumpJobs); bytes > pumpBytes {
@@ -168,7 +178,7 @@ func (p *Pump) Seconds(c redis.Conn, lock MasterLock, now time.Time) (Moved, err
 		return Moved{}, err
 	}
 	m := Moved{More: more}
-	for i, reply := range replies {
+	for i, reply := range append([]any{first}, replies...) {
 		r, refused := redis.Values(answer(reply))
 		if refused == nil && len(r) != 3 {
 			refused = errAnswer
