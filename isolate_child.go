@@ -153,7 +153,7 @@ func (d *Daemon) performChild(ctx context.Context, r request, handler chan<- str
 	}
 	e := d.registry.lookup(job.Class)
 	job.handler, job.timeout, job.limit = e.wrapped, e.options.timeout, 0
-	job.ID, job.Attempt, job.Recovered = r.ID, r.Attempt, r.Recovered
+	job.ID, job.Attempt, job.RetriesLeft, job.Recovered = r.ID, r.Attempt, r.Retries, r.Recovered
 	job.Worker, job.ReservedAt, job.useNumber = r.Worker, r.ReservedAt, r.UseNumber
 
 	ended := make(chan error, 1)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // This file carries a handler's error from the child to the daemon.
@@ -14,6 +15,11 @@ type wireError struct {
 	Exception string
 	Backtrace []string
 	Chain     []wireLink // the error and what it wraps, as far as anybody may ask for it
+
+	// What the handler asks for, if anything: see RetryIn, and RetryAfter.
+	Wish       wishKind
+	Wait       time.Duration
+	RetryAfter time.Duration
 }
 
 // wireLink is one error of a chain: what errors.Is and errors.As need of it.
@@ -32,6 +38,8 @@ const (
 func newWireError(err error) *wireError {
 	w := new(wireError)
 	w.Exception, w.Text, w.Backtrace = describe(err)
+	asked, after := wished(err)
+	w.Wish, w.Wait, w.RetryAfter = asked.kind, asked.wait, after
 	walkErrors(err, func(e error) bool {
 		link := wireLink{Type: typeID(reflect.TypeOf(e)), Text: shorten(fmt.Sprint(e), maxErrorText)}
 		if fields := fieldsOf(e); len(fields) <= maxFields {
@@ -79,6 +87,17 @@ func (e *childError) Error() string { return e.wire.Text }
 
 // Backtrace returns the lines the failure record is to have.
 func (e *childError) Backtrace() []string { return e.wire.Backtrace }
+
+// RetryAfter is what the handler's error, or one it wrapped, gave for it; 0 if none did.
+func (e *childError) RetryAfter() time.Duration { return e.wire.RetryAfter }
+
+// Unwrap returns the handler's wish, and nil if it had none.
+func (e *childError) Unwrap() error {
+	if e.wire.Wish == wishNone {
+		return nil
+	}
+	return &wish{kind: e.wire.Wish, wait: e.wire.Wait}
+}
 
 func (e *childError) Is(target error) bool {
 	id := typeID(reflect.TypeOf(target))

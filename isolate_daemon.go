@@ -111,7 +111,7 @@ func (i *isolation) start(d *Delivery) (c *childRun, err error) {
 
 func newRequest(d *Delivery, memory int64) request {
 	r := request{
-		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Recovered: d.Recovered,
+		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
 		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Memory: memory,
 	}
 	if d.workers != nil {

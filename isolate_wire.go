@@ -32,6 +32,7 @@ type request struct {
 	Payload    []byte
 	ID         string
 	Attempt    int
+	Retries    int // RetriesLeft
 	Recovered  int
 	Worker     string
 	ReservedAt time.Time

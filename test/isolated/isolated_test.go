@@ -187,6 +187,25 @@ func TestDaemonIsNotThere(t *testing.T) {
 	}
 }
 
+// What a handler asks for about its job reaches the daemon, and a crash counts as a
+// failed run.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f, _ := b.failure(`{"class":"Retried","args":[]}`)
+	if f.Exception != "Resque::DirtyExit" {
+		t.Errorf("the last failure is %s: %s", f.Exception, f.Error)
+	}
+	if runs := b.noted("run "); len(runs) != 2 || runs[0] != "1, 1 left" || runs[1] != "2, 0 left" {
+		t.Errorf("the runs were %q", runs)
+	}
+	b.push(`{"class":"Discarded","args":[]}`)
+	b.eventually("it is discarded", func() bool { return b.stat("processed") == 3 })
+	if n := b.stat("failed"); n != 1 {
+		t.Errorf("%d have failed, want 1", n)
+	}
+}
+
 // An endless loop ends at the limit, with the processes it started.
 func TestKilledAtTheLimit(t *testing.T) {
 	t.Parallel()

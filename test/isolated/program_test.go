@@ -160,6 +160,16 @@ func register(d worker, uri, notes string) {
 		d.Register(class, func(data string) (string, error) { return data, nil },
 			goworker.Isolated(env, goworker.ChildEnv(mainVar+"="+does), goworker.HardTimeout(20*time.Second)))
 	}
+	d.Register("Retried", func(ctx context.Context) error {
+		run := goworker.FromContext(ctx)
+		note("run %d, %d left", run.Attempt, run.RetriesLeft)
+		if run.Attempt == 1 {
+			return goworker.RetryIn(0, errNoLuck)
+		}
+		os.Exit(1)
+		return nil
+	}, goworker.Retry(1, goworker.NoRetryOn(errNoLuck)), isolated())
+	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
 	d.Register("Echo", func(data string) (string, error) { return data, nil }, isolated())
 	d.Register("HangShortly", func(string) {}, goworker.Isolated(env, goworker.ChildEnv(mainVar+"=hang"), goworker.HardTimeout(500*time.Millisecond)))
 	d.Register("Soft", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, goworker.Timeout(50*time.Millisecond), isolated())
