@@ -10,17 +10,28 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// ErrNoFailure is returned by Retry and Remove for a failure that is not in its
-// list any more: somebody has retried, removed or cleared it since it was listed.
-var ErrNoFailure = resque.ErrNoFailure
+var (
+	// ErrNoFailure is returned for a failure that is not in its list any more: somebody
+	// has retried, removed or cleared it since it was listed.
+	ErrNoFailure = resque.ErrNoFailure
+	// ErrRetried is returned by RetryID for a failure that has been retried before, so
+	// that two who press the button make one job. To run the job once more, Get the
+	// failure and Retry that.
+	ErrRetried = resque.ErrRetried
+)
 
 // Failure is a job that failed, as its record tells. What the record does not
 // tell is zero; records come from every program that speaks Resque.
 type Failure struct {
+	// ID names the failure as long as it stands in its list, whatever else is added or
+	// removed and by whatever program it is retried: 28 hexadecimal digits, made of what
+	// the record says. Failures that say the very same have one ID.
+	ID string
+
 	FailedAt  string // as its writer put it: of a Resque worker local time with an abbreviated zone
 	RetriedAt string // empty if it was never retried
 
-	Class   string
+	Class   string          // as the payload has it: of an ActiveJob that of Rails' wrapper
 	Payload json.RawMessage // as it was in the queue
 
 	Exception string // the kind of error
@@ -59,8 +70,9 @@ func (l *FailureList) In(queue string) *FailureList {
 	return &FailureList{d: l.d, queue: queue, whole: l.whole}
 }
 
-// KeepPayload returns a view whose retries push the whole payload, with an id or
-// whatever its writer put beside class and args. Resque's own retry drops these.
+// KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
+// or whatever its writer put beside class and args, but for the number of its attempt.
+// Resque's own retry drops all of these.
 func (l *FailureList) KeepPayload() *FailureList {
 	return &FailureList{d: l.d, queue: l.queue, whole: true}
 }
@@ -85,10 +97,15 @@ func (l *FailureList) List(start, count int) ([]Failure, error) {
 	if err != nil {
 		return nil, err
 	}
+	return failuresOf(records), nil
+}
+
+func failuresOf(records []resque.FailureRecord) []Failure {
 	failures := make([]Failure, len(records))
 	for i, r := range records {
 		f := r.Failure
 		failures[i] = Failure{
+			ID:       resque.FailureID(r.Raw),
 			FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
 			Payload:   f.Payload,
 			Exception: f.Exception, Error: f.Error, Backtrace: f.Backtrace,
@@ -100,7 +117,7 @@ func (l *FailureList) List(start, count int) ([]Failure, error) {
 			failures[i].Class = p.Class
 		}
 	}
-	return failures, nil
+	return failures
 }
 
 // Retry pushes the job of a listed failure to the tail of its queue again and
@@ -123,19 +140,7 @@ func (l *FailureList) Retry(f Failure) error {
 // again. Records that cannot be retried, because they hold no job or name no queue,
 // are passed over; the error says how many, and why the first.
 func (l *FailureList) RetryAll() (retried int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		var errs []error
-		total := 0
-		for _, list := range lists {
-			n, err := s.RetryAll(c, list, time.Now(), l.whole)
-			total += n
-			errs = append(errs, err)
-			if c.Err() != nil {
-				break
-			}
-		}
-		return total, errors.Join(errs...)
-	})
+	return l.retryAll(FailureFilter{}, l.whole)
 }
 
 // Remove removes a listed failure: exactly this record, wherever others have
@@ -158,17 +163,7 @@ func (l *FailureList) Clear() error {
 // ClearRetried removes the failures that have been retried and returns how many
 // these were.
 func (l *FailureList) ClearRetried() (removed int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		total := 0
-		for _, list := range lists {
-			n, err := s.ClearRetried(c, list)
-			total += n
-			if err != nil {
-				return total, err
-			}
-		}
-		return total, nil
-	})
+	return l.RemoveWhere(FailureFilter{Retried: true})
 }
 
 var errUnlisted = errors.New("goworker: this failure does not come from List; only a listed one can be found again")

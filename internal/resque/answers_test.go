@@ -143,8 +143,20 @@ func FuzzAnswers(f *testing.F) {
 		"prune":    func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
 		"lists":    func(c redis.Conn) error { _, err := s.FailureLists(c); return err },
 		"failures": func(c redis.Conn) error { _, err := s.Failures(c, []string{"failed", "a_failed"}, -3, 5); return err },
-		"retry":    func(c redis.Conn) error { _, err := s.RetryAll(c, "failed", now, false); return err },
-		"clear":    func(c redis.Conn) error { _, err := s.ClearRetried(c, "failed"); return err },
+		"retry":    func(c redis.Conn) error { _, err := s.RetryAll(c, "failed", FailureFilter{}, now, false); return err },
+		"clear":    func(c redis.Conn) error { _, err := s.RemoveAll(c, "failed", FailureFilter{}); return err },
+		"search": func(c redis.Conn) error {
+			_, _, err := s.SearchFailures(c, []string{"a_failed"}, FailureFilter{Text: "a"}, "", 5)
+			return err
+		},
+		"group": func(c redis.Conn) error {
+			_, err := s.GroupFailures(c, []string{"failed"}, FailureFilter{})
+			return err
+		},
+		"by id": func(c redis.Conn) error {
+			_, err := s.RemoveByID(c, []string{"failed"}, []string{FailureID([]byte("a"))})
+			return err
+		},
 		"peek":     func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
 		"dequeue":  func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
 		"remove":   func(c redis.Conn) error { return s.RemoveQueue(c, "q") },

@@ -86,23 +86,80 @@ func ParseFailure(raw []byte) (Failure, error) {
 	if len(raw) == 0 {
 		return Failure{}, errors.New("the failure record is empty; somebody is removing it")
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return Failure{}, fmt.Errorf("the failure record is not a JSON object: %w", err)
-	}
-	if fields == nil {
+	var f recordFields
+	if !f.scan(raw) {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return Failure{}, fmt.Errorf("the failure record is not a JSON object: %w", err)
+		}
 		return Failure{}, errors.New("the failure record is null, not a JSON object")
 	}
 	return Failure{
-		FailedAt:  textOf(fields["failed_at"]),
-		Payload:   fields["payload"],
-		Exception: textOf(fields["exception"]),
-		Error:     textOf(fields["error"]),
-		Backtrace: linesOf(fields["backtrace"]),
-		Worker:    textOf(fields["worker"]),
-		Queue:     textOf(fields["queue"]),
-		RetriedAt: textOf(fields["retried_at"]),
+		FailedAt:  textOf(f.failedAt),
+		Payload:   f.payload,
+		Exception: textOf(f.exception),
+		Error:     textOf(f.err),
+		Backtrace: linesOf(f.backtrace),
+		Worker:    textOf(f.worker),
+		Queue:     textOf(f.queue),
+		RetriedAt: textOf(f.retriedAt),
 	}, nil
+}
+
+// recordFields are the values of a failure record's members, each as JSON.
+type recordFields struct {
+	failedAt, payload, exception, err, backtrace, worker, queue, retriedAt json.RawMessage
+}
+
+// recordDepth is how deep a record that is read may be nested, as in encoding/json.
+const recordDepth = 10000
+
+// scan finds the members in one pass, since millions of records may have to be looked
+// through. Of several members of a name the last counts. It is false where raw is no
+// JSON object.
+func (f *recordFields) scan(raw []byte) bool {
+	s := scanner{src: raw, room: recordDepth}
+	s.space()
+	if s.peek() != '{' || !s.enter() {
+		return false
+	}
+	for first := true; ; first = false {
+		more, ok := s.more('}', first)
+		if !more || !ok {
+			s.space()
+			return ok && s.pos == len(raw)
+		}
+		name, ok := s.key()
+		start := s.pos
+		if !ok || !s.value() {
+			return false
+		}
+		if field := f.named(unquoteKey(name)); field != nil {
+			*field = raw[start:s.pos]
+		}
+	}
+}
+
+func (f *recordFields) named(name []byte) *json.RawMessage {
+	switch string(name) {
+	case "failed_at":
+		return &f.failedAt
+	case "payload":
+		return &f.payload
+	case "exception":
+		return &f.exception
+	case "error":
+		return &f.err
+	case "backtrace":
+		return &f.backtrace
+	case "worker":
+		return &f.worker
+	case "queue":
+		return &f.queue
+	case "retried_at":
+		return &f.retriedAt
+	}
+	return nil
 }
 
 // textOf is a string's value, "" for null or nothing, else the JSON itself.
@@ -111,10 +168,7 @@ func textOf(raw json.RawMessage) string {
 	case len(raw) == 0 || raw[0] == 'n':
 		return ""
 	case raw[0] == '"':
-		var s string
-		if json.Unmarshal(raw, &s) == nil {
-			return s
-		}
+		return strings.ToValidUTF8(unquote(raw), replacement)
 	}
 	return string(raw)
 }

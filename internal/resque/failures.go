@@ -18,12 +18,22 @@ var (
 // its own.
 const FailedList = "failed"
 
-// failurePage is how many records are read, and how many removed, at a time.
-const failurePage = 100
+// removeTogether is how many records one script removes. To take any out of the middle
+// of a million costs Redis about 30 ms, and each of them 0.1 ms more.
+const removeTogether = 250
 
-// ErrNoFailure is returned for a failure record that is not in its list any
-// more: somebody else has removed, cleared or retried it.
-var ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
+// readAgain is how often a page is read again of whose records none could be retried or
+// removed, since they moved.
+const readAgain = 5
+
+var (
+	// ErrNoFailure is returned for a failure record that is not in its list any
+	// more: somebody else has removed, cleared or retried it.
+	ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
+	// ErrRetried is returned for a failure record that was to be retried by its id
+	// and has been retried before.
+	ErrRetried = errors.New("the failure has been retried already; to run its job once more, get the failure and retry that")
+)
 
 // FailureListOf is the name of the list that failures of a queue go to where
 // each queue has its own.
@@ -150,6 +160,7 @@ func (s Store) Retry(c redis.Conn, r FailureRecord, at time.Time, whole bool) er
 	if err != nil {
 		return fmt.Errorf("retrying a failure of list %s: %w", r.List, err)
 	}
+	a.arg("seek")
 	found, err := redis.Bool(a.do(c, retryScript))
 	if err == nil && !found {
 		err = ErrNoFailure
@@ -182,32 +193,42 @@ func (s Store) retry(r FailureRecord, at time.Time, whole bool) (a call, err err
 	return a, nil
 }
 
-// RetryAll retries, oldest first, every failure that is in the list now and has
-// not been retried yet, and returns how many it did. Records that cannot be
-// retried do not keep it from the others; the error tells how many and why.
-func (s Store) RetryAll(c redis.Conn, list string, at time.Time, whole bool) (int, error) {
+// RetryAll retries, oldest first, the failures that are in the list now, fit, and have
+// not been retried yet, or those retried before if the filter asks for them, and returns
+// how many it did. Records that cannot be retried do not keep it from the others; the
+// error tells how many and why.
+func (s Store) RetryAll(c redis.Conn, list string, filter FailureFilter, at time.Time, whole bool) (int, error) {
 	total, err := s.FailureCount(c, list)
 	if err != nil {
 		return 0, err
 	}
-	retried, refused := 0, 0
+	m, now := filter.matcher(), FailedAt(at)
+	retried, refused, attempts := 0, 0, 0
 	var first error
-	for start := int64(0); start < total; start += failurePage {
-		records, err := s.failurePage(c, list, start, min(failurePage, total-start))
-		if err != nil {
-			return retried, err
-		}
+	w := s.walk(c, list)
+	err = w.forward(total, func(p page) (bool, error) {
+		records := slices.DeleteFunc(w.choose(p, m.fits), func(r FailureRecord) bool {
+			return r.Failure.RetriedAt == now || r.Failure.RetriedAt != "" && !filter.Retried
+		})
 		done, errs, err := s.retryPage(c, records, at, whole)
 		retried += done
 		if err != nil {
-			return retried, fmt.Errorf("retrying the failures of list %s: %w", list, err)
+			return false, err
 		}
+		if i := slices.IndexFunc(errs, hopeless); i >= 0 {
+			return false, explain(errs[i])
+		}
+		if attempts++; done+len(errs) < len(records) && (done > 0 || attempts < readAgain) {
+			return false, nil // some have moved
+		}
+		attempts = 0
 		if refused += len(errs); first == nil && len(errs) > 0 {
 			first = errs[0]
 		}
-		if i := slices.IndexFunc(errs, hopeless); i >= 0 {
-			return retried, fmt.Errorf("retrying the failures of list %s: %w", list, explain(errs[i]))
-		}
+		return true, nil
+	})
+	if err != nil {
+		return retried, fmt.Errorf("retrying the failures of list %s: %w", list, err)
 	}
 	if first != nil {
 		return retried, fmt.Errorf("%s of list %s could not be retried, the first because: %w",
@@ -220,9 +241,6 @@ func (s Store) RetryAll(c redis.Conn, list string, at time.Time, whole bool) (in
 func (s Store) retryPage(c redis.Conn, records []FailureRecord, at time.Time, whole bool) (done int, errs []error, err error) {
 	b := batch{c: c}
 	for _, r := range records {
-		if r.Failure.RetriedAt != "" {
-			continue
-		}
 		a, err := s.retry(r, at, whole)
 		if err != nil {
 			errs = append(errs, err)
@@ -250,16 +268,18 @@ func hopeless(err error) bool {
 
 // RemoveFailure removes exactly this record.
 func (s Store) RemoveFailure(c redis.Conn, r FailureRecord) error {
-	n, err := s.removeFailures(c, r.List, []FailureRecord{r})
+	n, err := s.removeFailures(c, r.List, []FailureRecord{r}, "seek")
 	if err == nil && n == 0 {
 		err = fmt.Errorf("removing a failure of list %s: %w", r.List, ErrNoFailure)
 	}
 	return err
 }
 
-func (s Store) removeFailures(c redis.Conn, list string, records []FailureRecord) (int, error) {
+// removeFailures removes records of one page; seek is "seek" or "".
+func (s Store) removeFailures(c redis.Conn, list string, records []FailureRecord, seek string) (int, error) {
 	var a call
 	a.key(s.list(list))
+	a.arg(seek)
 	for _, r := range records {
 		a.arg(r.Index, r.Raw)
 	}
@@ -285,30 +305,37 @@ func (s Store) ClearFailures(c redis.Conn, lists ...string) error {
 	return nil
 }
 
-// ClearRetried removes the failures of a list that have been retried and returns
-// how many there were. It goes from the end to the start, so that what it removes
-// does not move what it has yet to read.
-func (s Store) ClearRetried(c redis.Conn, list string) (int, error) {
+// RemoveAll removes the failures of a list that fit and returns how many there were. It
+// goes from the end to the front, so that what it removes does not move what it has yet
+// to read.
+func (s Store) RemoveAll(c redis.Conn, list string, filter FailureFilter) (int, error) {
 	end, err := s.FailureCount(c, list)
-	if err != nil {
-		return 0, err
-	}
-	removed := 0
-	for end > 0 {
-		start := max(0, end-failurePage)
-		records, err := s.failurePage(c, list, start, end-start)
-		if err != nil {
-			return removed, err
-		}
-		records = slices.DeleteFunc(records, func(r FailureRecord) bool { return r.Failure.RetriedAt == "" })
-		if len(records) > 0 {
-			n, err := s.removeFailures(c, list, records)
+	removed, attempts, m := 0, 0, filter.matcher()
+	for err == nil && end > 0 {
+		var found []FailureRecord // the last first
+		w := s.walk(c, list)
+		err = w.backward(end, "", func(p page) (bool, error) {
+			records := w.choose(p, m.fits)
+			slices.Reverse(records)
+			found = append(found, records...)
+			end = p.start
+			return len(found) < removeTogether, nil
+		})
+		for piece := range slices.Chunk(found, removeTogether) {
 			if err != nil {
-				return removed, err
+				break
 			}
+			last := piece[0].Index
+			slices.Reverse(piece)
+			var n int
+			n, err = s.removeFailures(c, list, piece, "")
 			removed += n
+			if attempts++; n < len(piece) && (n > 0 || attempts < readAgain) { // some have moved
+				end = last + 1
+				break
+			}
+			attempts = 0
 		}
-		end = start
 	}
-	return removed, nil
+	return removed, err
 }

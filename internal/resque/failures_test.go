@@ -81,11 +81,11 @@ func TestRetryAsRuby(t *testing.T) {
 	}
 	a.wantKeys(t, snapshot("removed_0"))
 
-	if n, err := a.RetryAll(a.c, FailedList, retriedAt, false); n != 2 || err != nil {
+	if n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); n != 2 || err != nil {
 		t.Fatalf("retried %d, %v; want 2", n, err)
 	}
 	a.wantKeys(t, snapshot("requeued_all"))
-	if n, err := a.RetryAll(a.c, FailedList, retriedAt, false); n != 0 || err != nil {
+	if n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); n != 0 || err != nil {
 		t.Fatalf("again: retried %d, %v; want 0", n, err)
 	}
 	a.wantKeys(t, snapshot("requeued_all"))
@@ -245,14 +245,14 @@ func TestPoisonRecords(t *testing.T) {
 	for i, p := range poison {
 		wantError(t, a.Retry(a.c, records[i+1], retriedAt, false), "retrying a failure of list failed", p.says)
 	}
-	n, err := a.RetryAll(a.c, FailedList, retriedAt, false)
+	n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
 	if n != 2 {
 		t.Errorf("retried %d; want 2", n)
 	}
 	wantError(t, err, fmt.Sprintf("%d failures of list failed", len(poison)), "cannot be read")
 	a.wantList(t, "queue:q", `{"class":"J","args":[0.0]}`, `{"class":"InvalidPayload","args":["null"]}`)
 
-	if n, err := a.ClearRetried(a.c, FailedList); n != 2 || err != nil {
+	if n, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); n != 2 || err != nil {
 		t.Errorf("cleared %d, %v; want 2", n, err)
 	}
 	for i, p := range poison {
@@ -265,7 +265,7 @@ func TestPoisonRecords(t *testing.T) {
 
 func TestManyFailures(t *testing.T) {
 	a := newAdmin(t)
-	const n = 2*failurePage + 7
+	const n = 2*firstPage + 7
 	var want, left []string
 	for i := range n {
 		r := record(i, "q")
@@ -277,15 +277,15 @@ func TestManyFailures(t *testing.T) {
 		}
 		a.fail(t, "failed", r)
 	}
-	if removed, err := a.ClearRetried(a.c, FailedList); removed != n-len(left) || err != nil {
+	if removed, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); removed != n-len(left) || err != nil {
 		t.Errorf("cleared %d, %v; want %d", removed, err, n-len(left))
 	}
 	a.wantList(t, "failed", left...)
-	if retried, err := a.RetryAll(a.c, FailedList, retriedAt, false); retried != len(left) || err != nil {
+	if retried, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); retried != len(left) || err != nil {
 		t.Errorf("retried %d, %v; want %d", retried, err, len(left))
 	}
 	a.wantList(t, "queue:q", want...)
-	if removed, err := a.ClearRetried(a.c, FailedList); removed != len(left) || err != nil {
+	if removed, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); removed != len(left) || err != nil {
 		t.Errorf("cleared %d, %v; want %d", removed, err, len(left))
 	}
 	a.wantList(t, "failed")
@@ -311,7 +311,7 @@ func TestFailuresRefused(t *testing.T) {
 			a.Do(t, test.command[0].(string), test.command[1:]...)
 			before := a.Dump(t, DefaultNamespace)
 			wantError(t, a.Retry(a.c, records[0], retriedAt, false), test.says)
-			n, err := a.RetryAll(a.c, FailedList, retriedAt, false)
+			n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
 			wantError(t, err, test.says)
 			if n != 0 {
 				t.Errorf("retried %d", n)
@@ -335,9 +335,9 @@ func TestFailuresRefused(t *testing.T) {
 		before := a.Dump(t, DefaultNamespace)
 		wantError(t, a.Retry(a.c, it, retriedAt, false), "WRONGTYPE")
 		wantError(t, a.RemoveFailure(a.c, it), "WRONGTYPE")
-		_, err := a.RetryAll(a.c, FailedList, retriedAt, false)
+		_, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
 		wantError(t, err, "list failed", "WRONGTYPE")
-		_, err = a.ClearRetried(a.c, FailedList)
+		_, err = a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true})
 		wantError(t, err, "list failed", "WRONGTYPE")
 		a.Do(t, "SET", "resque:failed_queues", "x")
 		_, err = a.FailureLists(a.c)

@@ -66,7 +66,7 @@ func retryPayload(payload []byte, whole bool) ([]byte, error) {
 		return nil, fmt.Errorf("the record's payload names no class: %s", excerpt(payload))
 	}
 	if whole {
-		return payload, nil
+		return withoutAttempt(payload, all), nil
 	}
 	args := last(payload, all, "args")
 	if args == nil || string(args) == "null" {
@@ -75,6 +75,23 @@ func retryPayload(payload []byte, whole bool) ([]byte, error) {
 	job := append([]byte(`{"class":`), class...)
 	job = append(append(job, `,"args":`...), args...)
 	return append(job, '}'), nil
+}
+
+// withoutAttempt returns a payload without the number of its attempt: who retries a job
+// by hand gives it all its attempts again. Every other byte stays.
+func withoutAttempt(payload []byte, all []member) []byte {
+	for i := len(all) - 1; i >= 0; i-- {
+		switch {
+		case all[i].name != "attempt":
+		case i > 0: // with the comma before it
+			payload = splice(payload, all[i-1].end, all[i].end, nil)
+		default: // with the comma after it; the object has a class, so there is one
+			start := int64(bytes.IndexByte(payload, '{') + 1)
+			comma := int64(bytes.IndexByte(payload[all[0].end:], ','))
+			payload = splice(payload, start, all[0].end+comma+1, nil)
+		}
+	}
+	return payload
 }
 
 // markRetried returns a failure record with retried_at set, and not one other

@@ -29,6 +29,17 @@ func TestRetryPayload(t *testing.T) {
 			t.Errorf("%s, whole: %s, %v", test.payload, whole, err)
 		}
 	}
+	for _, test := range []struct{ payload, want string }{
+		{`{"class":"J","args":[1],"id":"x","attempt":3}`, `{"class":"J","args":[1],"id":"x"}`},
+		{`{ "attempt" : 3 , "class":"J"}`, `{ "class":"J"}`},
+		{`{"class":"J", "attempt":3 ,"args":[{"attempt":1}]}`, `{"class":"J" ,"args":[{"attempt":1}]}`},
+		{`{"attempt":1,"class":"J","attempt":2}`, `{"class":"J"}`},
+	} {
+		whole, err := retryPayload([]byte(test.payload), true)
+		if err != nil || string(whole) != test.want {
+			t.Errorf("%s, whole: %s, %v; want %s", test.payload, whole, err, test.want)
+		}
+	}
 	for _, test := range []struct{ payload, says string }{
 		{``, "payload is missing"},
 		{`null`, "payload is null"},

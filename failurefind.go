@@ -1,0 +1,152 @@
+package goworker
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// FailureFilter chooses failures. Fields that are zero choose all; a failure is chosen
+// if it fits every field that is set.
+type FailureFilter struct {
+	Class     string // the job's class; of an ActiveJob its own, not that of Rails' wrapper
+	Queue     string // the queue the job came from
+	Exception string // the kind of error
+	Text      string // is somewhere in the error's text, whatever the case of its letters
+
+	// Since and Until bound when the job failed: at Since or later, and before Until. A
+	// record tells whole seconds in the local time of its writer. Where the zone is not
+	// told, or is an abbreviation that is not one of ours, such as EST in Berlin, it is
+	// taken for our own. Failures that do not tell readably when they failed fit
+	// neither.
+	Since, Until time.Time
+
+	Retried   bool // only those that were retried
+	Unretried bool // only those that were not
+}
+
+// FailureGroup counts the failures of one class that failed with one kind of error.
+type FailureGroup struct {
+	Class     string // of an ActiveJob its own; "" for what is no job
+	Exception string
+	Count     int64
+
+	// First and Last are when the oldest and the newest of them failed; see
+	// FailureFilter.Since. Zero if none tells.
+	First, Last time.Time
+}
+
+// Get returns the failure with this ID. Of several it is the newest. The error is
+// ErrNoFailure if there is none.
+//
+// This and all that follows reads the lists in pages of at most 1 MiB or a thousand
+// failures, from the newest to the oldest. A million failures take seconds, Redis
+// none longer than a few milliseconds at a time, unless it says otherwise.
+func (l *FailureList) Get(id string) (Failure, error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
+		left, err := s.FindFailures(c, lists, []string{id}, func(r resque.FailureRecord) (bool, error) {
+			found = failuresOf([]resque.FailureRecord{r})[0]
+			return true, nil
+		})
+		if err == nil && len(left) > 0 {
+			err = ErrNoFailure
+		}
+		return found, err
+	})
+}
+
+// Search returns at most count of the failures that fit, the newest first; where each
+// queue has its own list, list after list. after is "" to begin with, and then what the
+// page before returned as next; next is "" when there are no more.
+//
+// What is added, removed or retried meanwhile makes it miss no other failure. If a
+// thousand or more are removed between two pages it may return one twice.
+func (l *FailureList) Search(filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
+	if count < 1 {
+		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
+	}
+	found, err = overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
+		records, after, err := s.SearchFailures(c, lists, resque.FailureFilter(filter), after, count)
+		next = after
+		return failuresOf(records), err
+	})
+	return found, next, err
+}
+
+// Groups counts the failures that fit by class and exception, the most frequent first.
+// One that others move meanwhile may be counted twice.
+func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
+		groups, err := s.GroupFailures(c, lists, resque.FailureFilter(filter))
+		all := make([]FailureGroup, len(groups))
+		for i, g := range groups {
+			all[i] = FailureGroup(g)
+		}
+		return all, err
+	})
+}
+
+// RetryID retries failures by their IDs and returns how many it did. Each is pushed to
+// the tail of its queue with its whole payload, but for the number of its attempt, and
+// its record marked as retried, as one. Where an ID stands for several failures one of
+// them is retried.
+//
+// The error joins one for each ID that was not retried: ErrNoFailure or ErrRetried
+// among them, or that the record cannot be retried. The others are retried all the same.
+func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		return s.RetryByID(c, lists, ids, time.Now(), true)
+	})
+}
+
+// RetryWhere is RetryID for all failures that fit and have not been retried before, or,
+// with filter.Retried, for those that have: the oldest first. Records that cannot be
+// retried are passed over; the error says how many, and why the first.
+func (l *FailureList) RetryWhere(filter FailureFilter) (retried int, err error) {
+	return l.retryAll(filter, true)
+}
+
+func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		var errs []error
+		total := 0
+		for _, list := range lists {
+			n, err := s.RetryAll(c, list, resque.FailureFilter(filter), time.Now(), whole)
+			total += n
+			errs = append(errs, err)
+			if c.Err() != nil {
+				break
+			}
+		}
+		return total, errors.Join(errs...)
+	})
+}
+
+// RemoveID removes failures by their IDs, one for each, and returns how many it did.
+// Their jobs are gone for good. The error joins ErrNoFailure for each ID that is not
+// there; the others are removed all the same.
+func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		return s.RemoveByID(c, lists, ids)
+	})
+}
+
+// RemoveWhere removes all failures that fit and returns how many these were. Their jobs
+// are gone for good. Out of the middle of a list of a million it takes at most 250 at a
+// time, each time of which costs Redis some 50 ms.
+func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error) {
+	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		total := 0
+		for _, list := range lists {
+			n, err := s.RemoveAll(c, list, resque.FailureFilter(filter))
+			total += n
+			if err != nil {
+				return total, err
+			}
+		}
+		return total, nil
+	})
+}
