@@ -27,6 +27,8 @@ type config struct {
 	useNumber          bool
 	style              resque.Style
 	multiQueueFailures bool
+	failedMaxSize      int           // 0 = no limit
+	failedMaxAge       time.Duration // 0 = no limit
 	recoverLimit       int           // 0 = never
 	maxPayload         int           // bytes
 	shutdownTimeout    time.Duration // 0 = none, as for the next three
@@ -105,6 +107,8 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		dynamicSchedule:     s.DynamicSchedule || dynamicWords[getenv("DYNAMIC_SCHEDULE")],
 		environment:         getenv("RAILS_ENV"),
 	}
+	c.failedMaxSize = max(s.FailedMaxSize, 0)
+	c.failedMaxAge = max(s.FailedMaxAge, 0)
 	if s.RailsJSON {
 		c.style = resque.Rails
 	}

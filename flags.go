@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"flag"
 	"sync"
 	"time"
@@ -153,6 +154,12 @@ func newCommandLine() *commandLine {
 	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
 	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
 	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
+	overlay(c, "failed-max-size", c.set.Int("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"), func(s *WorkerSettings, v int) {
+		s.FailedMaxSize = cmp.Or(v, NoLimit)
+	})
+	span("failed-max-age", 0, "how long ago a job may have failed before its failure is removed; 0 = no limit", func(s *WorkerSettings, v seconds) {
+		s.FailedMaxAge = cmp.Or(time.Duration(v), NoLimit)
+	})
 	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
 	text("scheduler-lock-prefix", "", "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers", func(s *WorkerSettings, v string) { s.SchedulerLockPrefix = v })
 	truth("node-scheduler", "share the lock of node-resque's scheduler, too", func(s *WorkerSettings, v bool) { s.NodeScheduler = v })

@@ -62,7 +62,8 @@ func TestApply(t *testing.T) {
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1",
-		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true")
+		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true",
+		"--failed-max-size=11", "--failed-max-age=720h")
 	every.set.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			t.Errorf("-%s is not part of this test", f.Name)
@@ -73,6 +74,7 @@ func TestApply(t *testing.T) {
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
 		MaxPayload: 10, WaitReplicas: 1, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true,
+		FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
 	}
 	if diff := cmp.Diff(want, every.apply(base)); diff != "" {
 		t.Error(diff)
@@ -81,12 +83,13 @@ func TestApply(t *testing.T) {
 
 func TestApplyZeroes(t *testing.T) {
 	t.Parallel()
-	s := with(t, "--shutdown-timeout=0", "--recover-limit=0", "--interval=0", "--exit-on-complete=false").apply(WorkerSettings{Interval: 9})
+	s := with(t, "--shutdown-timeout=0", "--recover-limit=0", "--interval=0", "--exit-on-complete=false", "--failed-max-size=0", "--failed-max-age=0").
+		apply(WorkerSettings{Interval: 9, FailedMaxSize: 1, FailedMaxAge: 1})
 	c, err := s.configFrom(false, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.shutdownTimeout != 0 || c.recoverLimit != 0 || !c.exitOnComplete || c.interval != DefaultInterval {
+	if c.shutdownTimeout != 0 || c.recoverLimit != 0 || !c.exitOnComplete || c.interval != DefaultInterval || c.failedMaxSize != 0 || c.failedMaxAge != 0 {
 		t.Errorf("zeroes on the command line give %+v", c)
 	}
 	if s := with(t, "--exit-on-complete=false").apply(WorkerSettings{ExitOnComplete: true}); s.ExitOnComplete {

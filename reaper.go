@@ -33,6 +33,7 @@ type reaper struct {
 	warned   map[string]bool
 	leads    atomic.Bool
 	fleet    atomic.Pointer[[]resque.Lease]
+	trimming trimming
 	bereft   atomic.Bool // our lease was removed, so perhaps those of the dead too
 }
 
@@ -158,6 +159,7 @@ func (r *reaper) run() {
 			if r.leads.Load() {
 				r.report("pruning", r.line.do(ctx, r.prune))
 				r.report("scanning", r.line.do(ctx, r.scan))
+				r.report("removing old failures", r.line.do(ctx, r.trim))
 			}
 			if len(dead) == 0 && !r.leads.Load() {
 				r.line.close()

@@ -191,6 +191,17 @@ type WorkerSettings struct {
 	// all schedulers, Ruby's included, and look each five seconds whether somebody has
 	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
+	// FailedMaxSize is how many failures a failure list may hold; the oldest of more are
+	// removed for good, within about a minute. One process of the fleet does it, by its
+	// own settings, so all should have the same. Zero, or NoLimit, is no limit.
+	// [-failed-max-size]
+	FailedMaxSize int
+	// FailedMaxAge is how long ago a job may have failed before its failure is removed
+	// for good, likewise. It ends at the first failure of a list that is young enough;
+	// one that does not tell readably when it failed stays. Zero, or a negative one, is
+	// no limit.
+	// [-failed-max-age in seconds or as in 720h]
+	FailedMaxAge time.Duration
 	// Hostname is the name of this machine as other Resque tools shall see it;
 	// worker ids begin with it and ".go". Empty means os.Hostname(). It must
 	// contain neither a colon nor a blank. [-hostname]

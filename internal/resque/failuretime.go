@@ -41,5 +41,8 @@ func failureTime(text string, local *time.Location) (at time.Time, sure bool) {
 		// Go has made a zone of that name up.
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), local), false
 	}
+	if !strings.ContainsAny(text, "-:") { // a number is none of the forms
+		return time.Time{}, true
+	}
 	return parseTime(text), true
 }

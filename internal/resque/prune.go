@@ -82,9 +82,6 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 		}
 	}
 	list, member := s.failureList(queue, multiQueue)
-	if queue == "" { // "_failed" would be the list of no queue
-		list, member = s.failed(), ""
-	}
 	var a call
 	a.key(s.heartbeats())
 	a.key(s.worker(w.ID))
