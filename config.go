@@ -27,6 +27,7 @@ type config struct {
 	useNumber          bool
 	style              resque.Style
 	multiQueueFailures bool
+	leaveUnknown       bool
 	failedMaxSize      int           // 0 = no limit
 	failedMaxAge       time.Duration // 0 = no limit
 	recoverLimit       int           // 0 = never
@@ -107,6 +108,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		dynamicSchedule:     s.DynamicSchedule || dynamicWords[getenv("DYNAMIC_SCHEDULE")],
 		environment:         getenv("RAILS_ENV"),
 	}
+	c.leaveUnknown = s.LeaveUnknown
 	c.failedMaxSize = max(s.FailedMaxSize, 0)
 	c.failedMaxAge = max(s.FailedMaxAge, 0)
 	if s.RailsJSON {

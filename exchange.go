@@ -80,6 +80,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		}
 	}
 	p.handIn(x)
+	x.Sizes = p.watch.rounds.unmeasured()
 	p.launchSuspect()
 	back := p.heldTickets()
 	if x.Want > 0 || p.launch != nil || back != p.heldBack {
@@ -154,6 +155,9 @@ func (p *poller) handIn(x *resque.Exchange) {
 		case o.settle != nil:
 			for _, e := range o.settle.effects {
 				size += e.Size()
+			}
+			if o.settle.left {
+				p.watch.returned(o.task.Queue)
 			}
 			x.Settled = append(x.Settled, resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects})
 		case o.record != nil:

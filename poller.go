@@ -38,6 +38,7 @@ type outcome struct {
 type settlement struct {
 	counts  resque.Counts
 	effects []resque.Effect
+	left    bool // the job is left to others, who know its class
 	moved   bool // the job goes on elsewhere or was filed as failed: it is not done
 
 	to      string // the queue that gets the job again; "": none does now
@@ -303,7 +304,11 @@ func (p *poller) settle(o outcome) {
 	if t.abandoned || t.session != p.session {
 		return
 	}
-	if t.deaths > 0 && !o.back {
+	left := o.settle != nil && o.settle.left
+	if left {
+		p.leftToOthers(t)
+	}
+	if t.deaths > 0 && !o.back && !left {
 		p.forgive = append(p.forgive, resque.Digest(t.Payload))
 	}
 	p.pending = append(p.pending, o)

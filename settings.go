@@ -191,6 +191,11 @@ type WorkerSettings struct {
 	// all schedulers, Ruby's included, and look each five seconds whether somebody has
 	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
+	// LeaveUnknown leaves jobs of classes that have no handler here to other workers
+	// instead of filing them as failed: each goes to the tail of its queue, and a queue
+	// whose jobs were all looked at rests for a PollInterval. So the order of such a queue
+	// changes, and a job behind one that is left may wait that long. [-leave-unknown]
+	LeaveUnknown bool
 	// FailedMaxSize is how many failures a failure list may hold; the oldest of more are
 	// removed for good, within about a minute. One process of the fleet does it, by its
 	// own settings, so all should have the same. Zero, or NoLimit, is no limit.

@@ -27,6 +27,7 @@ type watch struct {
 	queues  []weightedQueue // what the list of queues comes to
 	some    []weightedQueue // scratch: those of them to ask
 	asks    []resque.Ask    // scratch
+	rounds  rounds          // queues that hold jobs for others
 	empty   map[string]bool // found empty; where Redis tells, it watches them
 	hit     map[string]bool // told of while an exchange was under way
 	full    bool            // look also into those found empty
@@ -51,7 +52,7 @@ const (
 )
 
 func newWatch(c config, peers func() int) watch {
-	w := watch{peers: peers, spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool)}
+	w := watch{peers: peers, spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
 	w.forget()
 	return w
 }
@@ -81,6 +82,7 @@ func (w *watch) tick(now time.Time) {
 	if !now.Before(w.hold) {
 		w.hold = time.Time{}
 	}
+	w.rounds.tick(now)
 	if now.Before(w.next) {
 		return
 	}
@@ -142,17 +144,20 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		w.list = w.spec.dynamic()
 	}
 	queues, unwatched := w.queues, len(w.queues)
-	if len(w.empty) > 0 {
-		w.some = w.some[:0]
+	if len(w.empty)+len(w.rounds) > 0 {
+		w.some, unwatched = w.some[:0], 0
 		for _, q := range w.queues {
+			if w.rounds.resting(q.name, now) {
+				continue
+			}
 			if !w.empty[q.name] {
+				unwatched++
+			}
+			if w.full || !w.empty[q.name] {
 				w.some = append(w.some, q)
 			}
 		}
-		unwatched = len(w.some)
-		if !w.full {
-			queues = w.some
-		}
+		queues = w.some
 	}
 	w.few = w.few && !w.full
 	w.full = false
@@ -176,7 +181,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
 	return !now.Before(w.hold) && (w.list || w.full && len(w.queues) > 0 || committing && !w.telling ||
-		slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] }))
+		slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] && !w.rounds.resting(q.name, now) }))
 }
 
 // answered takes what an exchange found.
@@ -188,6 +193,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		}
 	}
 	w.listUnseen = w.listUnseen || r.Unlisted
+	w.sizesAsked(x, r)
 	if r.Paused {
 		w.short = true
 		if w.telling && !x.Arm {
@@ -213,6 +219,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 			i++
 		}
 		w.asker.took(queue, i-from)
+		w.rounds.took(queue, i-from)
 		delete(w.empty, queue)
 	}
 	for _, name := range r.Empty {
@@ -229,10 +236,10 @@ func (w *watch) returned(queue string) {
 	w.listUnseen = true // the name may have been put back into the set
 }
 
-// drained reports whether every queue there is was found empty, and Redis has told
-// of nothing since.
+// drained reports whether every queue there is was found empty, or with nothing but
+// jobs for others, and Redis has told of nothing since.
 func (w *watch) drained() bool {
-	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] })
+	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] && !w.rounds.seen(q.name) })
 }
 
 // nextLook is when the poller must turn again if nothing happens before. The others
@@ -242,7 +249,7 @@ func (w *watch) nextLook(others ...time.Time) time.Time {
 	if !w.hold.IsZero() && w.hold.Before(at) { // perhaps past since the tick, which has not seen it
 		at = w.hold
 	}
-	for _, t := range others {
+	for _, t := range append(others, w.rounds.over()) {
 		if !t.IsZero() && t.Before(at) {
 			at = t
 		}

@@ -61,6 +61,9 @@ type Exchange struct {
 	// Redis did not know that script.
 	Settled []Settled
 
+	// Sizes are queues whose lengths are to be told as they were before all the rest.
+	Sizes []string
+
 	// MultiQueue files failures as Resque's redis_multi_queue backend does.
 	MultiQueue bool
 }
@@ -80,6 +83,7 @@ type Exchanged struct {
 	Fenced   bool     // the lease is not held: nothing was reserved
 	Suspects bool     // a job here may have been found in a dead process: ask Deaths
 	Queues   []string // the set of queues, where List asked for it
+	Sizes    []int    // in the order of the Sizes asked for; 0 where Redis refused
 	Unlisted bool     // List was asked for and Redis refused
 	Broken   []KeyError
 }
@@ -128,6 +132,11 @@ func statusError(status string) error {
 // Send writes the exchange to the connection and flushes it; Receive must be
 // the next call on it. Between the two the caller is free to do other work.
 func (s Store) Send(c redis.Conn, x *Exchange) error {
+	for _, queue := range x.Sizes {
+		if err := c.Send("LLEN", s.queue(queue)); err != nil {
+			return err
+		}
+	}
 	if len(x.Settled) > 0 {
 		if err := c.Send("EVALSHA", s.settleArgs(x, settleScript.Hash())...); err != nil {
 			return err
@@ -150,6 +159,27 @@ func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) erro
 
 // Receive reads the answer to the exchange just sent.
 func (s Store) Receive(c redis.Conn, x *Exchange) (Exchanged, error) {
+	sizes, err := s.receiveSizes(c, x)
+	if err != nil {
+		return Exchanged{}, err
+	}
+	out, err := s.receiveCommit(c, x)
+	out.Sizes = sizes
+	return out, err
+}
+
+func (s Store) receiveSizes(c redis.Conn, x *Exchange) (sizes []int, err error) {
+	for range x.Sizes {
+		n, err := redis.Int(c.Receive())
+		if _, refused := err.(redis.Error); err != nil && !refused {
+			return nil, err
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
 	if len(x.Settled) == 0 {
 		return s.receiveExchange(c, x)
 	}

@@ -1,0 +1,127 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// This file is how jobs of classes that have no handler here are left to others, where
+// the settings say so: each goes to the tail of its queue, and once the poller has come
+// round to the first of them again the queue rests, so that a queue of nothing else is
+// looked through once an interval.
+
+// mostLeft is how many jobs of a queue are put to its tail in an interval. In a longer
+// queue of jobs that nobody knows the others move up by so many each interval.
+const mostLeft = 1000
+
+// leave leaves a job of an unknown class to others. Nil: it is to fail.
+func (w *workers) leave(t *task, d *Delivery, err error) *settlement {
+	var unknown *UnknownClassError
+	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
+		return nil
+	}
+	w.logger.LogAttrs(context.Background(), slog.LevelDebug, "job left to others; it goes to the tail of its queue",
+		slog.String("queue", shorten(t.Queue, maxLogText)), slog.String("class", shorten(d.Class, maxLogText)), slog.String("worker", d.Worker))
+	return &settlement{effects: w.d.store.PushTail(t.Queue, t.Payload), moved: true, left: true}
+}
+
+// rounds are the queues that jobs were left in lately. It belongs to the poller's
+// goroutine.
+type rounds map[string]*round
+
+// round is one way through a queue: from the first job that was left in it until that
+// job would come again.
+type round struct {
+	until time.Time // the interval it belongs to
+	left  int       // jobs put to the tail
+	ahead int       // jobs that stood before the first of these, less what we took since; −1: not known yet
+}
+
+// leftOne takes note that a job of a queue is about to be put to its tail. Until Redis
+// has told how long the queue is, it is not asked for more.
+func (r rounds) leftOne(queue string, now time.Time, interval time.Duration) {
+	q := r[queue]
+	if q == nil || !now.Before(q.until) {
+		q = &round{until: now.Add(interval), ahead: -1}
+		r[queue] = q
+	}
+	q.left++
+}
+
+// unmeasured are the queues whose length is to be asked for.
+func (r rounds) unmeasured() (queues []string) {
+	for queue, q := range r {
+		if q.ahead < 0 {
+			queues = append(queues, queue)
+		}
+	}
+	return queues
+}
+
+func (r rounds) measured(queue string, size int) {
+	if q := r[queue]; q != nil && q.ahead < 0 {
+		q.ahead = max(0, size)
+	}
+}
+
+// took takes note of jobs that were reserved from a queue.
+func (r rounds) took(queue string, n int) {
+	if q := r[queue]; q != nil && q.ahead > 0 {
+		q.ahead = max(0, q.ahead-n)
+	}
+}
+
+// resting reports whether a queue is not to be asked now.
+func (r rounds) resting(queue string, now time.Time) bool {
+	q := r[queue]
+	return q != nil && now.Before(q.until) && (q.ahead <= 0 || q.left >= mostLeft)
+}
+
+// seen reports whether all jobs of a queue were looked at, and what stays is left to
+// others.
+func (r rounds) seen(queue string) bool {
+	q := r[queue]
+	return q != nil && q.ahead == 0
+}
+
+// tick forgets rounds whose interval is over.
+func (r rounds) tick(now time.Time) {
+	for queue, q := range r {
+		if !now.Before(q.until) {
+			delete(r, queue)
+		}
+	}
+}
+
+// over is when the first of the intervals is over; zero if there is none.
+func (r rounds) over() (at time.Time) {
+	for _, q := range r {
+		if at.IsZero() || q.until.Before(at) {
+			at = q.until
+		}
+	}
+	return at
+}
+
+// leftToOthers takes note of a job that is left to others.
+func (p *poller) leftToOthers(t *task) {
+	p.watch.rounds.leftOne(t.Queue, time.Now(), p.watch.interval)
+	about := "left " + t.Queue
+	if p.logged[about] == "" {
+		p.logged[about] = "yes"
+		p.log.Info("jobs of classes that have no handler here are left to others; their queue rests for an interval", "queue", t.Queue)
+	}
+}
+
+// sizesAsked takes the answer to what unmeasured asked for.
+func (w *watch) sizesAsked(x *resque.Exchange, r resque.Exchanged) {
+	for i, queue := range x.Sizes {
+		if i < len(r.Sizes) {
+			w.rounds.measured(queue, r.Sizes[i])
+		}
+	}
+}
