@@ -3,6 +3,7 @@ package interop
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,5 +246,65 @@ func fleet(t *testing.T, server *redistest.Server, record string) map[string]any
 	return map[string]any{
 		"workers": all["resque:workers"], "heartbeats": heartbeats, "working": all[record],
 		"failed": all["resque:failed"], "stat:failed": all["resque:stat:failed"], "queue": all["resque:queue:mail"],
+	}
+}
+
+// A failure keeps its name while Node removes those before it, and what a program in
+// JavaScript made of its record is still the same failure.
+func TestFailuresKeepTheirNamesBesideNode(t *testing.T) {
+	server, peer := setup(t)
+	d := newDaemon(server, "mail")
+	d.Register("Fail", func(...any) error { return errors.New("no <luck> é") })
+	d.run(t)
+	peer.queue(t, "enqueue", "mail", "Fail", []any{"first"})
+	redistest.Eventually(t, patience, "it has failed", func() bool { return server.Int(t, "LLEN", "resque:failed") == 1 })
+	peer.queue(t, "enqueue", "mail", "Fail", []any{"second", json.RawMessage(`[100000.0,1e2]`)})
+	redistest.Eventually(t, patience, "both have failed", func() bool { return server.Int(t, "LLEN", "resque:failed") == 2 })
+
+	failures := d.Failures()
+	page, _, err := failures.Search(goworker.FailureFilter{}, "", 2)
+	if err != nil || len(page) != 2 {
+		t.Fatalf("%d, %v", len(page), err)
+	}
+	second := page[0].ID
+	records := decode[[]json.RawMessage](t, peer.queue(t, "failed", 0, -1)) // as JavaScript prints them
+	if n := decode[int](t, peer.queue(t, "removeFailed", records[0])); n != 1 {
+		t.Errorf("node removed %d", n)
+	}
+	server.Do(t, "LSET", "resque:failed", 0, string(records[1]))
+	if f, err := failures.Get(second); err != nil || f.ID != second || string(f.Raw) != string(records[1]) {
+		t.Errorf("got %s, %v", f.Raw, err)
+	}
+	if n, err := failures.RetryID(second); n != 1 || err != nil {
+		t.Errorf("retried %d, %v", n, err)
+	}
+	redistest.Eventually(t, patience, "it fails again", func() bool { return server.Int(t, "LLEN", "resque:failed") == 2 })
+	if n, err := failures.RemoveID(second); n != 1 || err != nil {
+		t.Errorf("removed %d, %v", n, err)
+	}
+}
+
+// What we leave in a queue because we do not know its class, Node runs.
+func TestNodeRunsWhatWeLeave(t *testing.T) {
+	server, peer := setup(t)
+	d := newDaemon(server, "mail")
+	d.SetSettings(goworker.WorkerSettings{
+		URI: server.URI(), QueuesString: "mail", Concurrency: 2, PollInterval: 100 * time.Millisecond,
+		DisableSignals: true, LeaveUnknown: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	d.run(t)
+	const n = 20
+	for i := range n {
+		if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Echo", Args: []any{i}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	worker := peer.start(t, "worker.mjs", "mail")
+	ran := make(map[string]bool)
+	for range n {
+		ran[string(worker.next(t, "success").Result)] = true
+	}
+	if len(ran) != n || server.Int(t, "EXISTS", "resque:failed") != 0 {
+		t.Errorf("node ran %d jobs of %d", len(ran), n)
 	}
 }
