@@ -249,7 +249,10 @@ func (w *watch) nextLook(others ...time.Time) time.Time {
 	if !w.hold.IsZero() && w.hold.Before(at) { // perhaps past since the tick, which has not seen it
 		at = w.hold
 	}
-	for _, t := range append(others, w.rounds.over()) {
+	if over := w.rounds.over(); !over.IsZero() && over.Before(at) {
+		at = over
+	}
+	for _, t := range others {
 		if !t.IsZero() && t.Before(at) {
 			at = t
 		}

@@ -131,19 +131,18 @@ func (s Store) Failures(c redis.Conn, lists []string, start, count int64) ([]Fai
 	return records, nil
 }
 
-func (s Store) failurePage(c redis.Conn, list string, start, count int64) ([]FailureRecord, error) {
-	raws, err := redis.ByteSlices(c.Do("LRANGE", s.list(list), start, start+count-1))
-	if err != nil {
-		return nil, fmt.Errorf("reading failure list %s: %w", list, explain(err))
-	}
-	records := make([]FailureRecord, 0, len(raws))
-	for i, raw := range raws {
-		if len(raw) == 0 {
-			continue
+func (s Store) failurePage(c redis.Conn, list string, start, count int64) (records []FailureRecord, err error) {
+	w := s.walk(c, list)
+	for end := start + count; start < end; {
+		raws, err := w.read(start, min(start+w.size, end))
+		if err != nil {
+			return nil, err
 		}
-		r := FailureRecord{List: list, Index: start + int64(i), Raw: raw}
-		r.Failure, r.Err = ParseFailure(raw)
-		records = append(records, r)
+		if len(raws) == 0 {
+			break
+		}
+		records = append(records, w.choose(page{start, raws}, func([]byte) bool { return true })...)
+		start += int64(len(raws))
 	}
 	return records, nil
 }
