@@ -112,7 +112,9 @@ func TestUnknownFloodEndsNobody(t *testing.T) {
 func TestUnknownExitOnComplete(t *testing.T) {
 	t.Parallel()
 	for _, tracking := range []bool{true, false} {
-		b := setup(t, leaving, func(s *WorkerSettings) { s.ExitOnComplete, s.DisableTracking, s.QueuesString = true, !tracking, "a,work" })
+		b := setup(t, leaving, func(s *WorkerSettings) {
+			s.ExitOnComplete, s.DisableTracking, s.QueuesString = true, !tracking, "a,work"
+		})
 		for i := range 20 {
 			b.push(`{"class":"Nobody","args":[]}`, job("Mark", fmt.Sprint(i)))
 		}
