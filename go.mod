@@ -16,7 +16,6 @@ require (
 )
 
 require (
-	github.com/kr/text v0.2.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	golang.org/x/net v0.47.0 // indirect
 )

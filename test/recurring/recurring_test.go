@@ -21,7 +21,7 @@ import (
 
 const uriVar = "GOWORKER_RECURRING_URI"
 
-// killsVar is how many processes are killed; more than by default for a longer run.
+// killsVar is how many processes are killed, replaced or stopped; more than by default for a longer run.
 const killsVar = "GOWORKER_RECURRING_KILLS"
 
 // schedules are those of the program: a cron, one that Ruby has too, a period.
@@ -136,7 +136,7 @@ func TestTicksSurviveKills(t *testing.T) {
 	for range 3 {
 		f.start()
 	}
-	stops := 0
+	stops, deploys := 0, 0
 	for n := range kills {
 		f.goOn()
 		owner := f.owner(names[n%len(names)])
@@ -151,6 +151,10 @@ func TestTicksSurviveKills(t *testing.T) {
 			_ = stopped.Process.Signal(syscall.SIGSTOP)
 			f.goOn()
 			_ = stopped.Process.Signal(syscall.SIGCONT)
+		case n%5 == 3: // a deploy
+			deploys++
+			f.start()
+			f.end(owner, syscall.SIGTERM)
 		default:
 			f.end(owner, syscall.SIGKILL)
 			f.start()
@@ -161,7 +165,7 @@ func TestTicksSurviveKills(t *testing.T) {
 		f.end(pid, syscall.SIGTERM)
 	}
 	total, missed, doubled := f.count(names)
-	t.Logf("%d ticks, %d processes killed, %d stopped for a while: missed %d, doubled %d", total, kills-stops, stops, missed, doubled)
+	t.Logf("%d ticks, %d processes killed, %d replaced, %d stopped for a while: missed %d, doubled %d", total, kills-stops-deploys, deploys, stops, missed, doubled)
 }
 
 // Redis itself is killed and starts again with what it has on disk, which is all.
