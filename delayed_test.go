@@ -328,3 +328,26 @@ func TestDelayedRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestShardsDelay(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.Start(t), redistest.Start(t)
+	s := NewShards(WorkerSettings{Logger: quiet}, Shard{URI: a.URI(), Queues: []string{"low"}}, Shard{URI: b.URI(), Queues: []string{"high"}})
+	defer s.Close()
+	if err := s.EnqueueAt(time.Unix(1_900_000_000, 0), note("a")); err != nil {
+		t.Error(err)
+	}
+	if err := s.EnqueueIn(time.Hour, &Job{"high", Payload{"Note", nil}}); err != nil {
+		t.Error(err)
+	}
+	for _, redis := range []*redistest.Server{a, b} {
+		if n := redis.Int(t, "ZCARD", "resque:delayed_queue_schedule"); n != 1 {
+			t.Errorf("%d seconds on one shard, want 1", n)
+		}
+	}
+	for _, job := range []*Job{nil, {"nowhere", Payload{"Note", nil}}} {
+		if err := s.EnqueueIn(time.Hour, job); err == nil {
+			t.Errorf("%v: no error", job)
+		}
+	}
+}
