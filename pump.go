@@ -42,10 +42,10 @@ type pump struct {
 }
 
 const (
-	// lateOwn and lateSeconds are how late a job must be for a process to help that
+	// lateOwn and latePlain are how late a job must be for a process to help that
 	// does not pump promptly. Ruby's scheduler, if there is one, looks each 5 s.
-	lateOwn     = 1500 * time.Millisecond
-	lateSeconds = 10 * time.Second
+	lateOwn   = 1500 * time.Millisecond
+	latePlain = 10 * time.Second
 
 	// askAgain is how long a lock that somebody else has is left alone.
 	askAgain = 5 * time.Second
@@ -127,7 +127,7 @@ func (p *pump) observe(leads bool, due resque.Due) {
 	}
 }
 
-func (p *pump) late(due resque.Due) bool { return due.Own <= -lateOwn || due.Seconds <= -lateSeconds }
+func (p *pump) late(due resque.Due) bool { return due.Own <= -lateOwn || due.Plain <= -latePlain }
 
 // prompt reports whether it is for this process to move jobs at their times.
 func (p *pump) prompt() bool { return p.leads.Load() || p.d.master.held() }
@@ -243,7 +243,7 @@ func (p *pump) turn() (time.Duration, error) {
 			return 0, err
 		}
 		if time.Since(p.refused) < askAgain {
-			due.Seconds, due.Hints = max(due.Seconds, askAgain), max(due.Hints, askAgain)
+			due.Plain, due.Hints = max(due.Plain, askAgain), max(due.Hints, askAgain)
 		}
 		if wait := due.Sooner(); wait > 0 || p.stopping() {
 			return wait, nil
@@ -251,7 +251,7 @@ func (p *pump) turn() (time.Duration, error) {
 		if due.Own <= 0 {
 			err = p.move(func() (resque.Moved, error) { return p.steps.Own(c) })
 		}
-		if err == nil && min(due.Seconds, due.Hints) <= 0 {
+		if err == nil && min(due.Plain, due.Hints) <= 0 {
 			err = p.shared(c, due)
 		}
 		if err != nil {

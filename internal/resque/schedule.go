@@ -104,17 +104,17 @@ func (b *Bulk) item(queue string, payload []byte) []byte {
 // Due is Redis's time, and how long it is until the first job of each schedule is due;
 // Never if there is none.
 type Due struct {
-	Now     time.Time
-	Own     time.Duration // our own schedule
-	Seconds time.Duration // resque-scheduler's
-	Hints   time.Duration // jobs of it that are due within a second
+	Now   time.Time
+	Own   time.Duration // our own schedule
+	Plain time.Duration // resque-scheduler's
+	Hints time.Duration // jobs of it that are due within a second
 }
 
 // Never is later than any job is due.
 const Never time.Duration = 1<<63 - 1
 
 // Sooner returns the least of the three.
-func (d Due) Sooner() time.Duration { return min(d.Own, d.Seconds, d.Hints) }
+func (d Due) Sooner() time.Duration { return min(d.Own, d.Plain, d.Hints) }
 
 var dueScript = script("due")
 
@@ -169,5 +169,5 @@ func parseDue(r []string) Due {
 		}
 		return time.Duration(max(wait, -1e12)) * time.Millisecond
 	}
-	return Due{Now: now, Own: until(r[2], 1), Seconds: until(r[3], 1000), Hints: until(r[4], 1)}
+	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1)}
 }

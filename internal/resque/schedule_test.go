@@ -50,7 +50,7 @@ func (w *wire) pumpAll(p *Pump, lock MasterLock) (total Moved) {
 			m, err = p.Own(w.c)
 		case due.Hints <= 0:
 			m, err = p.Hints(w.c, lock, due.Now)
-		case due.Seconds <= 0:
+		case due.Plain <= 0:
 			m, err = p.Seconds(w.c, lock, due.Now)
 		default:
 			return total
@@ -413,7 +413,7 @@ func TestPumpWrongType(t *testing.T) {
 	w.do("DEL", w.s.bucket("list"), w.s.queue("bad"))
 	due, err := w.s.Due(w.c, false)
 	w.must(err)
-	if due.Own < putOff/2 || due.Seconds < putOff/2 || due.Own > putOff || due.Seconds > putOff {
+	if due.Own < putOff/2 || due.Plain < putOff/2 || due.Own > putOff || due.Plain > putOff {
 		t.Errorf("tried again after %+v", due)
 	}
 	own, plain, err := w.s.DelayedCount(w.c)
