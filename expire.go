@@ -58,16 +58,17 @@ func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 
 // expired drops a job whose time is over, or has it run otherwise.
 func (w *workers) expired(t *task, d *Delivery) *settlement {
-	if d.expires == 0 || w.d.lease.redisTime(t.started).UnixMilli() < d.expires {
+	if d.expires == 0 || w.lease.redisTime(t.started).UnixMilli() < d.expires {
 		return nil
 	}
 	if e := w.d.registry.lookup(d.Class); e != nil && e.options.onExpired != nil {
 		d.handler = e.options.onExpired
 		return nil
 	}
-	over := time.UnixMilli(d.expires)
-	w.logger.Info("job expired; it is dropped", slog.String("queue", shorten(t.Queue, maxLogText)),
-		slog.String("class", shorten(d.Class, maxLogText)), slog.String("id", shorten(d.ID, maxLogText)), slog.Time("expired_at", over))
 	w.d.hooks.expired(t.session.ctx, d)
-	return &settlement{effects: append(d.lock.unlocked(w.d.store), w.d.store.ExpiredCount())}
+	return &settlement{
+		effects: append(d.lock.unlocked(w.d.store), w.d.store.ExpiredCount()),
+		level:   slog.LevelInfo, message: "job expired; it is dropped",
+		attrs: []slog.Attr{slog.Time("expired_at", time.UnixMilli(d.expires))},
+	}
 }

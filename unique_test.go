@@ -297,6 +297,47 @@ func TestUniqueTakenByRuby(t *testing.T) {
 	}
 }
 
+// A job that waits for its next try has its lock, and is found by whoever looks for it.
+func TestUniqueRetries(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"later": time.Hour, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(s *WorkerSettings) { s.Concurrency = 1 })
+			var runs atomic.Int64
+			gate := make(chan struct{})
+			b.daemon.Register("Try", func(string) error {
+				if runs.Add(1) == 1 {
+					return errNoLuck
+				}
+				<-gate
+				return nil
+			}, Retry(1, Delays{wait}), Unique())
+			first := b.mustEnqueue("Try", "a")
+			b.start()
+			b.eventually("it has failed", func() bool { return b.stat("processed") == 1 })
+			old := b.redis.List(t, "HGETALL", b.locks()[0])
+			parts := strings.SplitN(old[1], " ", 4)
+			b.redis.Do(t, "HSET", b.locks()[0], old[0], parts[0]+" "+parts[1]+" 0 "+parts[3])
+			b.mustRefuse(first, "Try", "a")
+			close(gate)
+			if wait > 0 {
+				jobs, err := b.daemon.Delayed().List(time.Time{}, 0, 10)
+				if err != nil || len(jobs) != 1 {
+					t.Fatalf("delayed: %v, %v", jobs, err)
+				}
+				if _, err := b.daemon.Delayed().Enqueue(jobs...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.free()
+			if runs.Load() != 2 || b.stat("processed") != 2 {
+				t.Errorf("%d runs, %d counted", runs.Load(), b.stat("processed"))
+			}
+		})
+	}
+}
+
 // A job that goes back to its queue when the daemon stops keeps its lock.
 func TestUniqueSurvivesAStop(t *testing.T) {
 	t.Parallel()

@@ -181,9 +181,7 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err erro
 	}
 	s.task.Store(nil)
 	s.delivery = nil
-	if instead == nil || instead.message != "" { // else who made that has said so
-		w.log(t, d, ran, err, o)
-	}
+	w.log(t, d, ran, err, o)
 	w.poller.finish(o)
 	if s.told.Load() {
 		w.records.hurry()
