@@ -421,3 +421,26 @@ func TestUniqueOnShards(t *testing.T) {
 		t.Error("no job was taken")
 	}
 }
+
+// A unique job too waits for replicas; with too few it is in its queue, and has its lock.
+func TestUniqueWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	redistest.OwnUser(t)
+	b := setup(t, func(s *WorkerSettings) { s.WaitReplicas = 1 })
+	defer b.daemon.Close()
+	first, err := b.daemon.EnqueueWith(&Job{"work", Payload{"Mark", nil}}, Unique())
+	if !errors.Is(err, ErrTooFewReplicas) || first.ID == "" {
+		t.Errorf("%+v, %v", first, err)
+	}
+	duplicate := new(DuplicateError)
+	if _, err := b.daemon.EnqueueWith(&Job{"work", Payload{"Mark", nil}}, Unique()); !errors.As(err, &duplicate) || duplicate.Holder != first.ID {
+		t.Errorf("a second: %v", err)
+	}
+	third, err := b.daemon.EnqueueWith(&Job{"work", Payload{"Mark", nil}}, Unique(ReplaceWaiting()))
+	if !errors.Is(err, ErrTooFewReplicas) || third.Replaced != first.ID {
+		t.Errorf("one that replaces it: %+v, %v", third, err)
+	}
+	if q := b.queue("work"); len(q) != 1 || !strings.Contains(q[0], third.ID) {
+		t.Errorf("in the queue: %q", q)
+	}
+}
