@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -141,6 +142,29 @@ func TestRetryAfter(t *testing.T) {
 		wish, after := wished(err)
 		if wait, retry, _ := p.decide(1, wish, after, err); !retry || wait != want {
 			t.Errorf("%v: %s, %v; want %s", err, wait, retry, want)
+		}
+	}
+}
+
+// What an isolated handler says crosses to the daemon.
+func TestRetryErrorsCross(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		fmt.Errorf("x: %w", RetryIn(time.Minute, errNoLuck)), Discard(nil), errors.Join(errNoLuck, Fail(errNoLuck)),
+		fmt.Errorf("x: %w", busyFor(time.Minute)), errNoLuck, RetryIn(0, Discard(nil)),
+	} {
+		wire, _ := json.Marshal(newWireError(err))
+		child := &childError{new(wireError)}
+		if err := json.Unmarshal(wire, child.wire); err != nil {
+			t.Fatal(err)
+		}
+		want, after := wished(err)
+		got, gotAfter := wished(fmt.Errorf("daemon: %w", child))
+		if got.kind != want.kind || got.wait != want.wait || gotAfter != after {
+			t.Errorf("%v: %+v, %s; want %+v, %s", err, got, gotAfter, want, after)
+		}
+		if name := child.wire.Exception; strings.Contains(name, "wish") {
+			t.Errorf("%v is a %s", err, name)
 		}
 	}
 }
