@@ -24,6 +24,7 @@ type Reserved struct {
 	Ticket  int64  // rises with every reservation of the process
 	Queue   string // where it came from, and goes back to
 	Payload []byte // the bytes as they lay in the queue
+	Lane    *Lane  // where it goes back to instead, if it was sorted
 }
 
 // FailedJob is the outcome of a job that failed: its record is written and its
@@ -31,6 +32,7 @@ type Reserved struct {
 type FailedJob struct {
 	Ticket int64
 	Queue  string
+	Lane   *Lane  // see Reserved
 	Record []byte // an encoded Failure
 	Keep   bool   // the payload's bytes go to a list of their own: Record holds but an excerpt
 }
@@ -64,13 +66,23 @@ type Exchange struct {
 	// Sizes are queues whose lengths are to be told as they were before all the rest.
 	Sizes []string
 
+	// Take is asked for after all the rest: Want is 0 then.
+	Take *Take
+
+	// Policy asks what the fleet has agreed on about queues, and tells the numbers of
+	// limits.
+	Policy bool
+	Tell   bool              // ask Redis to tell when it changes
+	Limits map[string]string // numbers by Limit.Spec
+	Again  bool              // they were told before: put back only what is missing
+
 	// MultiQueue files failures as Resque's redis_multi_queue backend does.
 	MultiQueue bool
 }
 
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
-	return x.Want == 0 && x.Handed == "" && !x.List &&
+	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil &&
 		len(x.Done)+len(x.Failed)+len(x.Back)+len(x.Forgive)+len(x.Settled) == 0
 }
 
@@ -86,6 +98,8 @@ type Exchanged struct {
 	Sizes    []int    // in the order of the Sizes asked for; 0 where Redis refused
 	Unlisted bool     // List was asked for and Redis refused
 	Broken   []KeyError
+	Taken    *Taken  // the answer to Take
+	Policy   *Policy // where it was asked for
 }
 
 // KeyError says that Redis refused a command on one key, and why. The rest of
@@ -142,7 +156,20 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
-	return s.sendExchange(c, x, "EVALSHA", exchangeScript.Hash())
+	if err := s.sendExchange(c, x, "EVALSHA", exchangeScript.Hash()); err != nil {
+		return err
+	}
+	if x.Policy {
+		if err := s.sendPolicy(c, x); err != nil {
+			return err
+		}
+	}
+	if x.Take != nil {
+		if err := s.sendTake(c, x, "EVALSHA", takeScript.Hash()); err != nil {
+			return err
+		}
+	}
+	return c.Flush()
 }
 
 func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) error {
@@ -151,10 +178,7 @@ func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) erro
 			return err
 		}
 	}
-	if err := c.Send(eval, s.exchangeArgs(x, script)...); err != nil {
-		return err
-	}
-	return c.Flush()
+	return c.Send(eval, s.exchangeArgs(x, script)...)
 }
 
 // Receive reads the answer to the exchange just sent.
@@ -180,27 +204,9 @@ func (s Store) receiveSizes(c redis.Conn, x *Exchange) (sizes []int, err error) 
 }
 
 func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
-	if len(x.Settled) == 0 {
-		return s.receiveExchange(c, x)
+	if len(x.Settled) > 0 || x.Policy || x.Take != nil {
+		return s.receiveAll(c, x)
 	}
-	reply, refused := c.Receive()
-	if refused != nil && !isNoScript(refused) {
-		return Exchanged{}, refused
-	}
-	out, err := s.receiveExchange(c, x)
-	if err != nil {
-		return Exchanged{}, err
-	}
-	if refused != nil {
-		if reply, err = c.Do("EVAL", s.settleArgs(x, settleText)...); err != nil {
-			return Exchanged{}, err
-		}
-	}
-	err = s.settled(reply, &out)
-	return out, err
-}
-
-func (s Store) receiveExchange(c redis.Conn, x *Exchange) (Exchanged, error) {
 	if x.Arm {
 		if _, err := c.Receive(); err != nil {
 			return Exchanged{}, err
@@ -211,12 +217,76 @@ func (s Store) receiveExchange(c redis.Conn, x *Exchange) (Exchanged, error) {
 		if err := s.sendExchange(c, x, "EVAL", exchangeText); err != nil {
 			return Exchanged{}, err
 		}
-		return s.receiveExchange(c, x)
+		if err := c.Flush(); err != nil {
+			return Exchanged{}, err
+		}
+		return s.receiveCommit(c, x)
 	}
 	if err != nil {
 		return Exchanged{}, err
 	}
 	return s.exchanged(x, reply)
+}
+
+// part is a script of an exchange.
+type part struct {
+	armed bool
+	send  func(eval, script string) error
+	text  string // for a server that does not know it
+	reply any
+}
+
+// receiveAll is Receive for an exchange of several scripts. All answers are read before
+// any is judged, since after some errors the connection goes on being used. A script
+// that Redis did not know runs then, behind the others.
+func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
+	settle := part{text: settleText, send: func(eval, script string) error { return c.Send(eval, s.settleArgs(x, script)...) }}
+	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
+	take := part{armed: x.Take != nil && x.Take.Arm, text: takeText, send: func(eval, script string) error { return s.sendTake(c, x, eval, script) }}
+	var unknown []*part
+	receive := func(p *part) {
+		if err == nil && p.armed {
+			_, err = c.Receive()
+		}
+		if err != nil {
+			return
+		}
+		if p.reply, err = c.Receive(); isNoScript(err) {
+			unknown, err = append(unknown, p), nil
+		}
+	}
+	var policy *Policy
+	var broken []KeyError
+	if len(x.Settled) > 0 {
+		receive(&settle)
+	}
+	receive(&exchange)
+	if x.Policy && err == nil {
+		policy, broken, err = s.receivePolicy(c, x)
+	}
+	if x.Take != nil {
+		receive(&take)
+	}
+	for _, p := range unknown {
+		if err == nil {
+			err = p.send("EVAL", p.text)
+		}
+		if err == nil {
+			err = c.Flush()
+		}
+		receive(p)
+	}
+	if err == nil {
+		out, err = s.exchanged(x, exchange.reply)
+	}
+	if err == nil && len(x.Settled) > 0 {
+		err = s.settled(settle.reply, &out)
+	}
+	if err == nil && x.Take != nil {
+		err = x.taken(take.reply, &out)
+	}
+	out.Policy, out.Broken = policy, append(out.Broken, broken...)
+	return out, err
 }
 
 func isNoScript(err error) bool {
@@ -254,7 +324,7 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 		list, name := s.failureList(f.Queue, x.MultiQueue)
 		c.arg(f.Ticket, c.key(list), name, f.Record)
 		if f.Keep {
-			c.arg(c.key(s.kept(f.Queue)), len(recordPrefix(f.Queue)))
+			c.arg(c.key(s.kept(f.Queue)), len(Reserved{Queue: f.Queue, Lane: f.Lane}.prefix()))
 		} else {
 			c.arg(0, 0)
 		}
@@ -345,7 +415,7 @@ func recordPrefix(queue string) string {
 	return strconv.Itoa(len(queue)) + ":" + queue
 }
 
-func parseRecord(value []byte) (queue string, payload []byte, ok bool) {
+func parseRecord(value []byte) (name string, rest []byte, ok bool) {
 	digits, _, found := strings.Cut(string(value[:min(len(value), 12)]), ":")
 	n, err := strconv.Atoi(digits)
 	start := len(digits) + 1

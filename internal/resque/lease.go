@@ -112,7 +112,7 @@ func (s Store) Restore(c redis.Conn, p Process, epoch int64, lease time.Duration
 	for chunk := range slices.Chunk(jobs, MaxExchangeJobs) {
 		args := redis.Args{}.Add(s.inflight(p.ID))
 		for _, j := range chunk {
-			args = args.Add(j.Ticket, recordPrefix(j.Queue)+string(j.Payload))
+			args = args.Add(j.Ticket, j.prefix()+string(j.Payload))
 		}
 		if _, err := c.Do("HSET", args...); err != nil {
 			return fmt.Errorf("restoring the in-flight record of process %s: %w", p.ID, err)
@@ -232,12 +232,12 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 			if v == nil {
 				continue
 			}
-			queue, payload, ok := parseRecord(v)
+			job, ok := parseReserved(chunk[i], v)
 			if !ok {
 				unreadable = append(unreadable, fmt.Errorf("in-flight record of process %s: ticket %d does not name its queue; look at it and remove the field", process, chunk[i]))
 				continue
 			}
-			jobs = append(jobs, Reserved{Ticket: chunk[i], Queue: queue, Payload: payload})
+			jobs = append(jobs, job)
 		}
 	}
 	return jobs, unreadable, nil

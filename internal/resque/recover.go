@@ -114,12 +114,23 @@ func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 		a.key(r.failedQueues())
 		a.arg(r.dead.ID)
 		latest := make(map[string]Deaths, len(jobs))
+		var sorted []Settled
 		for i, j := range jobs {
 			d, ok := latest[deaths[i].digest]
 			if !ok {
 				d = deaths[i]
 			}
+			if j.Lane != nil {
+				sorted, latest[d.digest] = r.addSorted(sorted, j, d)
+				continue
+			}
 			latest[d.digest] = r.add(&a, j, d)
+		}
+		if err := r.regain(c, sorted, total); err != nil {
+			return err
+		}
+		if len(sorted) == len(jobs) {
+			return nil
 		}
 		reply, err := redis.Values(a.do(c, recoverScript))
 		if err == nil && len(reply) < 2 {
@@ -138,7 +149,7 @@ func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 		}
 		total.Requeued += moved[0]
 		total.Failed += moved[1]
-		if moved[0]+moved[1]+len(reply)-2 == len(jobs) {
+		if moved[0]+moved[1]+len(reply)-2 == len(jobs)-len(sorted) {
 			return nil
 		}
 	}
@@ -152,13 +163,8 @@ func (r recovery) add(a *call, j Reserved, d Deaths) Deaths {
 		return d
 	}
 	was := d.raw
-	if d.last != r.dead.ID {
-		d.Count++
-		d.last = r.dead.ID
-		d.raw = fmt.Sprintf("%d %d %s", d.Count, r.now.UnixMilli(), d.last)
-	}
-	// What no record can hold goes back: whoever takes it keeps it elsewhere.
-	if r.limit > 0 && d.Count > r.limit && recordable(j.Payload) {
+	d, fails := r.count(j, d)
+	if fails {
 		list, member := r.failureList(j.Queue, r.multiQueue)
 		a.arg(j.Ticket, "fail", a.key(list), member, r.failure(j, d.Count).Encode(), d.digest, was, d.raw)
 		r.over[d.digest] = true
@@ -166,6 +172,17 @@ func (r recovery) add(a *call, j Reserved, d Deaths) Deaths {
 	}
 	a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, was, d.raw)
 	return d
+}
+
+// count raises a job's count, and reports whether it is to be filed as failed. What no
+// record can hold goes back: whoever takes it keeps it elsewhere.
+func (r recovery) count(j Reserved, d Deaths) (raised Deaths, fails bool) {
+	if d.last != r.dead.ID {
+		d.Count++
+		d.last = r.dead.ID
+		d.raw = fmt.Sprintf("%d %d %s", d.Count, r.now.UnixMilli(), d.last)
+	}
+	return d, r.limit > 0 && d.Count > r.limit && recordable(j.Payload)
 }
 
 func (r recovery) failure(j Reserved, found int) Failure {

@@ -87,8 +87,15 @@ func (s Store) settleArgs(x *Exchange, script string) []any {
 	c.key(s.stat("processed"))
 	c.key(s.stat("failed"))
 	c.arg(x.Epoch)
+	c.settled(x.Settled)
+	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
+	return append(c.keys, c.argv...)
+}
+
+// settled appends outcomes with their effects.
+func (c *call) settled(all []Settled) {
 	seen := make(map[string]int)
-	for _, j := range x.Settled {
+	for _, j := range all {
 		c.arg(j.Ticket, string(j.Counts), len(j.Effects))
 		for _, e := range j.Effects {
 			if seen[e.key] == 0 {
@@ -98,8 +105,6 @@ func (s Store) settleArgs(x *Exchange, script string) []any {
 			c.arg(e.args...)
 		}
 	}
-	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
-	return append(c.keys, c.argv...)
 }
 
 // settled reads the script's answer into what the exchange comes to.

@@ -1,0 +1,243 @@
+package resque
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Lane is where jobs of a queue wait, in order, that are held to the same limits and
+// have the same key: a list for the jobs, and a place among the other lanes in a
+// sorted set that says when each may be looked at next. A queue whose jobs are sorted
+// into lanes is known by the set of lanes; no other queue pays for them.
+type Lane struct {
+	Queue  string
+	Shared string // the limits it shares with other lanes of the queue, as text
+	Own    string // those of its own, and its key
+}
+
+// LimitKind says what a limit counts.
+type LimitKind string
+
+const (
+	LimitRunning     LimitKind = "c" // jobs that run in the whole fleet
+	LimitRunningHere LimitKind = "p" // jobs that run in one process
+	LimitStarts      LimitKind = "r" // jobs that the fleet starts in a time
+	LimitStartsHere  LimitKind = "q" // jobs that one process starts in a time
+	LimitNone        LimitKind = "f" // nothing: a key of its own to take turns by
+)
+
+// Limit names what a job is held to. Its numbers stand in Redis under its kind and
+// name, so that who does not know them keeps them too.
+type Limit struct {
+	Kind  LimitKind
+	Name  string
+	Keyed bool   // it holds for each key by itself
+	Key   string // whose, if so
+}
+
+// Spec names a limit's numbers.
+func (l Limit) Spec() string { return string(l.Kind) + ":" + url.QueryEscape(l.Name) }
+
+func (l Limit) String() string {
+	if !l.Keyed {
+		return l.Spec()
+	}
+	return l.Spec() + "=" + url.QueryEscape(l.Key)
+}
+
+// ParseLimit reads what String wrote.
+func ParseLimit(text string) Limit {
+	spec, key, keyed := strings.Cut(text, "=")
+	kind, name, _ := strings.Cut(spec, ":")
+	l := Limit{Kind: LimitKind(kind), Keyed: keyed}
+	l.Name, _ = url.QueryUnescape(name)
+	l.Key, _ = url.QueryUnescape(key)
+	return l
+}
+
+func (l Limit) running() bool { return l.Kind == LimitRunning || l.Kind == LimitRunningHere }
+func (l Limit) here() bool    { return l.Kind == LimitRunningHere || l.Kind == LimitStartsHere }
+
+// NewLane is the lane of a queue's jobs that are held to these limits.
+func NewLane(queue string, limits ...Limit) Lane {
+	var shared, own []string
+	for _, l := range limits {
+		if l.Keyed {
+			own = append(own, l.String())
+		} else {
+			shared = append(shared, l.String())
+		}
+	}
+	slices.Sort(shared)
+	slices.Sort(own)
+	return Lane{queue, strings.Join(slices.Compact(shared), ","), strings.Join(slices.Compact(own), ",")}
+}
+
+// Limits are what the lane's jobs are held to, those it shares with others first.
+func (l Lane) Limits() (limits []Limit) {
+	for _, names := range []string{l.Shared, l.Own} {
+		for text := range strings.SplitSeq(names, ",") {
+			if limit := ParseLimit(text); limit.Kind != LimitNone && limit.Kind != "" {
+				limits = append(limits, limit)
+			}
+		}
+	}
+	return limits
+}
+
+// Lanes are those of a queue that share the same limits.
+type Lanes struct{ Queue, Shared string }
+
+// Lanes is the set that the lane is one of.
+func (l Lane) Lanes() Lanes { return Lanes{l.Queue, l.Shared} }
+
+func (l Lanes) member() string { return recordPrefix(l.Queue) + l.Shared }
+
+func (s Store) lanes() string          { return s.ns + "go:lanes" }
+func (s Store) paused() string         { return s.ns + "go:paused" }
+func (s Store) limits() string         { return s.ns + "go:limits" }
+func (s Store) turns(l Lanes) string   { return s.ns + "go:lanes:" + l.member() }
+func (s Store) lane(l Lane) string     { return s.ns + "go:lane:" + laneText(l) }
+func (s Store) slots(l string) string  { return s.ns + "go:slots:" + l }
+func (s Store) tokens(l string) string { return s.ns + "go:rate:" + l }
+
+// limitKey is what a limit is counted under. Process is who counts, where the limit is
+// one of each process.
+func (s Store) limitKey(l Limit, process string) string {
+	text := l.String()
+	if l.here() {
+		text += "@" + process
+	}
+	if l.running() {
+		return s.slots(text)
+	}
+	return s.tokens(text)
+}
+
+func laneText(l Lane) string { return recordPrefix(l.Queue) + recordPrefix(l.Shared) + l.Own }
+
+// holder is who holds a slot.
+func holder(process string, ticket int64) string {
+	return process + "/" + strconv.FormatInt(ticket, 10)
+}
+
+// prefix stands before the payload in the in-flight record. That of a job from a lane
+// is marked: it goes back to the lane, and gives back what it holds.
+func (j Reserved) prefix() string {
+	if j.Lane == nil {
+		return recordPrefix(j.Queue)
+	}
+	return lanePrefix(*j.Lane)
+}
+
+func lanePrefix(l Lane) string {
+	return "+" + recordPrefix(l.Queue) + recordPrefix(l.Shared) + recordPrefix(l.Own)
+}
+
+// parseReserved reads a value of the in-flight record.
+func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
+	j.Ticket = ticket
+	if len(value) == 0 || value[0] != '+' {
+		j.Queue, j.Payload, ok = parseRecord(value)
+		return j, ok
+	}
+	var l Lane
+	rest := value[1:]
+	for _, part := range []*string{&l.Queue, &l.Shared, &l.Own} {
+		if *part, rest, ok = parseRecord(rest); !ok {
+			return j, false
+		}
+	}
+	j.Queue, j.Lane, j.Payload = l.Queue, &l, rest
+	return j, true
+}
+
+// Free gives back the slots that a job holds. It does nothing twice.
+func (s Store) Free(process string, j Reserved) (effects []Effect) {
+	if j.Lane == nil {
+		return nil
+	}
+	for _, l := range j.Lane.Limits() {
+		if l.running() {
+			effects = append(effects, effect("SREM", s.limitKey(l, process), holder(process, j.Ticket)))
+		}
+	}
+	return effects
+}
+
+// BackToLane puts a job in front of all others of its lane, and the lane in front of the
+// others. The last of these effects is not one that can be repeated.
+func (s Store) BackToLane(process string, j Reserved) []Effect {
+	lanes := j.Lane.Lanes()
+	return append(s.Free(process, j),
+		effect("SADD", s.lanes(), lanes.member()),
+		effect("ZADD", s.turns(lanes), "NX", 0, j.Lane.Own),
+		effect("LPUSH", s.lane(*j.Lane), j.Payload))
+}
+
+// Policy is what the fleet has agreed on about queues.
+type Policy struct {
+	Paused []string // queues from which nobody takes
+	Lanes  []Lanes  // the queues whose jobs are sorted, and into what
+}
+
+// sendPolicy asks for the policy, and tells the numbers of this process's limits.
+func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
+	for spec, numbers := range x.Limits {
+		command := "HSET"
+		if x.Again {
+			command = "HSETNX"
+		}
+		if err := c.Send(command, s.limits(), spec, numbers); err != nil {
+			return err
+		}
+	}
+	for _, key := range []string{s.paused(), s.lanes()} {
+		if x.Tell {
+			if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+				return err
+			}
+		}
+		if err := c.Send("SMEMBERS", key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receivePolicy reads the answers. Where Redis refuses one, that is reported.
+func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []KeyError, err error) {
+	receive := func(key string) any {
+		reply, refused := c.Receive()
+		if _, ok := refused.(redis.Error); ok {
+			broken = append(broken, KeyError{key, refused.Error()})
+		} else if err == nil {
+			err = refused
+		}
+		return reply
+	}
+	for range x.Limits {
+		receive(s.limits())
+	}
+	var sets [2][]string
+	for i, key := range []string{s.paused(), s.lanes()} {
+		if x.Tell {
+			receive(key)
+		}
+		sets[i], _ = redis.Strings(receive(key), nil)
+	}
+	return &Policy{Paused: sets[0], Lanes: parseLanes(sets[1])}, broken, err
+}
+
+func parseLanes(members []string) (lanes []Lanes) {
+	for _, m := range members {
+		if queue, shared, ok := parseRecord([]byte(m)); ok {
+			lanes = append(lanes, Lanes{queue, string(shared)})
+		}
+	}
+	return lanes
+}

@@ -1,0 +1,36 @@
+-- Moves jobs from the head of a queue into lanes, as far as the queue still is what was
+-- read: another process may sort it too, and Ruby take from it.
+--
+-- KEYS  1 queue   2 lanes   then lists and turns
+-- ARGV  how many lanes, then for each: list key, key of the turns, its name there, member of lanes
+--       then for each job: lane, payload
+-- Returns how many jobs were moved.
+--
+-- All keys are read as their type first. The LPOP is a first write that Redis allows when out of
+-- memory, and with it all others.
+local lanes, at = {}, 2
+redis.call('SCARD', KEYS[2])
+for i = 1, ARGV[1] do
+  local list, turns = KEYS[tonumber(ARGV[at])], KEYS[tonumber(ARGV[at + 1])]
+  redis.call('LLEN', list)
+  redis.call('ZCARD', turns)
+  lanes[i] = {list = list, turns = turns, name = ARGV[at + 2], member = ARGV[at + 3], jobs = {}}
+  at = at + 4
+end
+local head, moved = redis.call('LRANGE', KEYS[1], 0, (#ARGV - at - 1) / 2), 0
+while head[moved + 1] and head[moved + 1] == ARGV[at + 1] do
+  local jobs = lanes[tonumber(ARGV[at])].jobs
+  moved, at = moved + 1, at + 2
+  jobs[#jobs + 1] = head[moved]
+end
+if moved == 0 then return 0 end
+redis.call('LPOP', KEYS[1], moved)
+local time = redis.call('TIME')
+for i, lane in ipairs(lanes) do
+  if #lane.jobs > 0 then
+    redis.call('SADD', KEYS[2], lane.member)
+    redis.call('ZADD', lane.turns, 'NX', string.format('%.0f', time[1] * 1000000 + time[2] + i), lane.name)
+    redis.call('RPUSH', lane.list, unpack(lane.jobs))
+  end
+end
+return moved

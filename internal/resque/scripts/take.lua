@@ -1,0 +1,124 @@
+-- Takes jobs from lanes, as many as their limits allow, a job of each lane in turn; and
+-- shows which lanes may be taken from next. As in an exchange each job is written under
+-- its ticket into the in-flight record in the same step.
+--
+-- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
+--       5 pause-all-workers   6 recovered   7 limits   then keys in any order
+-- ARGV  process, epoch, last ticket, wanted, byte limit, then four groups, each led by its count:
+--       limit: 'slots', 'rate' or 'wait', key, its name among the limits
+--       lane: list, key of the turns, its name there, prefix, how many limits, which
+--       turns: key, how many lanes to show   |   queue: key
+-- Returns {'ok', flags as an exchange's, now, {{lane, ticket, payload, ticket, payload…}…},
+--       {limit that is used up, until when or 0…}, {{how many lanes, name, turn…}…},
+--       {jobs in the queue…}, {key, error…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
+--
+-- A lane's turn is when it was last taken from or got its first job: who was served longest
+-- ago is next. 'wait' is a rate of one lane only, whose turn it puts off until there is a
+-- token. Nothing is written before the record, the lease and the epoch are proven and all
+-- keys are read; the first write is an HDEL, which Redis allows when out of memory.
+local record, process = KEYS[1], KEYS[2]
+redis.call('HLEN', record)
+local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
+local epoch = redis.call('HGET', process, 'epoch')
+if epoch ~= ARGV[2] then
+  return {redis.call('EXISTS', KEYS[4]) == 1 and 'reaped' or epoch and 'stale' or 'gone'}
+end
+
+local at, errors = 5, {}
+local function arg() at = at + 1; return ARGV[at] end
+local function number() return tonumber(arg()) end
+local function try(key, command, ...)
+  local reply = redis.pcall(command, KEYS[key], ...)
+  if type(reply) ~= 'table' or not reply.err then return reply, true end
+  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
+end
+local function text(number) return string.format('%.0f', number) end
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local function readLimit()
+  local l = {kind = arg(), key = number()}
+  local n, burst = string.match(try(7, 'HGET', arg()) or '', '^([%d.]+) ?(%d*)$')
+  local used, ok = try(l.key, l.kind == 'slots' and 'SCARD' or 'GET')
+  if l.kind == 'slots' then
+    l.room = ok and (tonumber(n) or math.huge) - used or 0
+  else
+    l.every = tonumber(n) or 0
+    l.slack = ok and l.every * ((tonumber(burst) or 1) - 1) or -1
+    l.next = math.max(tonumber(used or '') or 0, now)
+  end
+  return l
+end
+local function readLane(i, limits)
+  local lane = {list = number(), turns = number(), name = arg(), prefix = arg(), limits = {}, jobs = {i}}
+  for n = 1, number() do lane.limits[n] = limits[number()] end
+  lane.size = try(lane.list, 'LLEN')
+  local turn = try(lane.turns, 'ZSCORE', lane.name)
+  if lane.size and turn and tonumber(turn) <= now then return lane end
+end
+local function usedUp(l) return l.room and l.room < 1 or l.next and l.next - now > l.slack end
+local function obstacle(lane)
+  for _, l in ipairs(lane.limits) do if usedUp(l) then return l end end
+end
+local ticket, left, turn, fields, taken = ARGV[3], tonumber(ARGV[5]), now, {}, {}
+local function pop(lane)
+  local payload = redis.call('LPOP', KEYS[lane.list])
+  local jobs, n = lane.jobs, #lane.jobs
+  ticket, left, lane.size, turn = ticket + 1, left - #payload, lane.size - 1, turn + 1
+  if n == 1 then taken[#taken + 1] = jobs end
+  jobs[n + 1], jobs[n + 2] = ticket, payload
+  fields[#fields + 2], fields[#fields + 1] = lane.prefix .. payload, ticket
+  for _, l in ipairs(lane.limits) do
+    if l.room then
+      l.room = l.room - 1
+      redis.call('SADD', KEYS[l.key], ARGV[1] .. '/' .. text(ticket))
+    else
+      l.next = l.next + l.every
+      redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1)
+    end
+  end
+end
+
+local limits, live = {}, {}
+local want = tonumber(ARGV[4])
+for i = 1, number() do limits[i] = readLimit() end
+for i = 1, number() do live[#live + 1] = readLane(i, limits) end
+local paused = try(5, 'GET')
+paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
+if paused or fenced then live = {} end
+redis.call('HDEL', record, '')
+while #live > 0 do
+  local again = {}
+  for _, lane in ipairs(live) do
+    local l = lane.size > 0 and obstacle(lane)
+    local score
+    if l then
+      l.full = true
+      if l.kind == 'wait' then score = l.next - l.slack end
+    elseif lane.size > 0 and #fields < 2 * want and left > 0 then
+      pop(lane)
+      score = turn
+      again[#again + 1] = lane
+    end
+    if lane.size == 0 then redis.call('ZREM', KEYS[lane.turns], lane.name)
+    elseif score then redis.call('ZADD', KEYS[lane.turns], text(score), lane.name) end
+  end
+  live = again
+end
+if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
+
+local full, shown, waiting = {}, {}, {}
+for i, l in ipairs(limits) do
+  if l.full then
+    full[#full + 1], full[#full + 2] = i, l.room and '0' or text(l.next - l.slack)
+    if l.room then try(l.key, 'SCARD') end -- a key that a script changed is not watched any more
+  end
+end
+for i = 1, number() do
+  local key, most = number(), number()
+  shown[i] = {try(key, 'ZCARD') or 0, unpack(try(key, 'ZRANGE', 0, most, 'WITHSCORES') or {})}
+end
+for i = 1, number() do waiting[i] = try(number(), 'LLEN') or 0 end
+local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
+if #taken > 0 and redis.call('EXISTS', KEYS[6]) == 1 then flags = flags .. 's' end
+return {'ok', flags, text(now), taken, full, shown, waiting, errors}

@@ -1,0 +1,235 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	takeScript, takeText = script("take"), scriptText("take")
+	sortScript           = script("sort")
+)
+
+// Take asks for jobs from lanes, and which lanes to ask next.
+type Take struct {
+	Want   int      // take at most this many
+	Lanes  []Lane   // whose turn it is, the next one first
+	Look   []Lanes  // show those of these whose turn it is
+	Show   int      // at most this many of each
+	Queues []string // tell how many jobs of these are not sorted yet
+	Arm    bool     // ask Redis to tell when any of this changes
+}
+
+// Taken is Redis's answer to a Take. The jobs are among those of the exchange.
+type Taken struct {
+	Now     int64            // Redis's time in µs
+	Full    map[string]int64 // limits, as text, that are used up; until when in µs, 0: until a job ends
+	Shown   []Shown          // as Look asked
+	Waiting []int64          // as Queues asked
+}
+
+// Shown is what the lanes of a queue are like.
+type Shown struct {
+	Lanes int         // how many there are
+	Ready []ReadyLane // of those shown: whose turn it is, the first one first
+	Next  int64       // when the next one's is, in µs; 0: not known
+}
+
+// ReadyLane is a lane and when its turn came, in µs.
+type ReadyLane struct {
+	Own  string
+	Turn int64
+}
+
+func (s Store) takeArgs(x *Exchange, script string) []any {
+	t := x.Take
+	c := call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
+	c.key(s.inflight(x.Process))
+	c.key(s.process(x.Process))
+	c.key(s.processes())
+	c.key(s.reaped(x.Process))
+	c.key(s.pauseAll())
+	c.key(s.recovered())
+	c.key(s.limits())
+	c.arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
+
+	limits := t.limits()
+	c.arg(len(limits))
+	place := make(map[string]int, len(limits))
+	for i, l := range limits {
+		kind := "rate"
+		switch {
+		case l.running():
+			kind = "slots"
+		case l.Keyed && !l.here():
+			kind = "wait"
+		}
+		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec())
+		place[l.String()] = i + 1
+	}
+	turns := make(map[Lanes]int)
+	turnsKey := func(l Lanes) int {
+		if turns[l] == 0 {
+			turns[l] = c.key(s.turns(l))
+		}
+		return turns[l]
+	}
+	c.arg(len(t.Lanes))
+	for _, l := range t.Lanes {
+		held := l.Limits()
+		c.arg(c.key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
+		for _, limit := range held {
+			c.arg(place[limit.String()])
+		}
+	}
+	c.arg(len(t.Look))
+	for _, l := range t.Look {
+		c.arg(turnsKey(l), t.Show)
+	}
+	c.arg(len(t.Queues))
+	for _, q := range t.Queues {
+		c.arg(c.key(s.queue(q)))
+	}
+	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
+	return append(c.keys, c.argv...)
+}
+
+// limits are those of all the lanes, each once.
+func (t *Take) limits() (limits []Limit) {
+	seen := make(map[Limit]bool)
+	for _, lane := range t.Lanes {
+		for _, l := range lane.Limits() {
+			if !seen[l] {
+				seen[l] = true
+				limits = append(limits, l)
+			}
+		}
+	}
+	return limits
+}
+
+func (s Store) sendTake(c redis.Conn, x *Exchange, eval, script string) error {
+	if x.Take.Arm {
+		if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+			return err
+		}
+	}
+	return c.Send(eval, s.takeArgs(x, script)...)
+}
+
+// taken adds the answer to that of the exchange.
+func (x *Exchange) taken(reply any, out *Exchanged) error {
+	t := x.Take
+	r, err := redis.Values(reply, nil)
+	if err != nil || len(r) == 0 {
+		return fmt.Errorf("take: unexpected answer %v", reply)
+	}
+	status, _ := redis.String(r[0], nil)
+	if err := statusError(status); err != nil {
+		return err
+	}
+	if len(r) != 8 {
+		return fmt.Errorf("take: unexpected answer %v", reply)
+	}
+	flags, _ := redis.String(r[1], nil)
+	out.Paused = out.Paused || strings.Contains(flags, "p")
+	out.Fenced = out.Fenced || strings.Contains(flags, "f")
+	out.Suspects = out.Suspects || strings.Contains(flags, "s")
+
+	taken := &Taken{Full: make(map[string]int64)}
+	out.Taken = taken
+	taken.Now, _ = redis.Int64(r[2], nil)
+	groups, _ := r[3].([]any)
+	for _, g := range groups {
+		group, _ := g.([]any)
+		lane, _ := redis.Int(first(group), nil)
+		if lane < 1 || lane > len(t.Lanes) {
+			return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
+		}
+		from := &t.Lanes[lane-1]
+		for i := 1; i+1 < len(group); i += 2 {
+			ticket, _ := redis.Int64(group[i], nil)
+			payload, _ := group[i+1].([]byte)
+			out.Jobs = append(out.Jobs, Reserved{Ticket: ticket, Queue: from.Queue, Payload: payload, Lane: from})
+		}
+	}
+	slices.SortFunc(out.Jobs, func(a, b Reserved) int { return int(a.Ticket - b.Ticket) })
+	limits := t.limits()
+	full, _ := redis.Int64s(r[4], nil)
+	for i := 0; i+1 < len(full); i += 2 {
+		if at := full[i]; at >= 1 && int(at) <= len(limits) {
+			taken.Full[limits[at-1].String()] = full[i+1]
+		}
+	}
+	looks, _ := r[5].([]any)
+	for _, look := range looks {
+		taken.Shown = append(taken.Shown, shown(look, taken.Now))
+	}
+	taken.Waiting, _ = redis.Int64s(r[6], nil)
+	if len(taken.Shown) != len(t.Look) || len(taken.Waiting) != len(t.Queues) {
+		return fmt.Errorf("take: unexpected answer %v", reply)
+	}
+	broken, _ := redis.Strings(r[7], nil)
+	for i := 0; i+1 < len(broken); i += 2 {
+		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
+	}
+	return nil
+}
+
+func first(list []any) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+func shown(look any, now int64) (s Shown) {
+	list, _ := look.([]any)
+	s.Lanes, _ = redis.Int(first(list), nil)
+	for i := 1; i+1 < len(list); i += 2 {
+		own, _ := redis.String(list[i], nil)
+		score, _ := redis.String(list[i+1], nil)
+		turn, _ := strconv.ParseFloat(score, 64)
+		if int64(turn) > now {
+			s.Next = int64(turn)
+			break
+		}
+		s.Ready = append(s.Ready, ReadyLane{own, int64(turn)})
+	}
+	return s
+}
+
+// Sort moves jobs, which were read from the head of a queue, into their lanes: as many
+// of them as still lie there. It returns how many.
+func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane) (int, error) {
+	var a call
+	a.key(s.queue(queue))
+	a.key(s.lanes())
+	place := make(map[Lane]int)
+	turns := make(map[Lanes]int)
+	var rows []any
+	for _, l := range lanes {
+		if place[l] != 0 {
+			continue
+		}
+		place[l] = len(place) + 1
+		if turns[l.Lanes()] == 0 {
+			turns[l.Lanes()] = a.key(s.turns(l.Lanes()))
+		}
+		rows = append(rows, a.key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
+	}
+	a.arg(len(place))
+	a.arg(rows...)
+	for i, p := range payloads {
+		a.arg(place[lanes[i]], p)
+	}
+	moved, err := redis.Int(a.do(c, sortScript))
+	if err != nil {
+		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, explain(err))
+	}
+	return moved, nil
+}

@@ -1,0 +1,137 @@
+package resque
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func (w *wire) turn(x *Exchange) Exchanged {
+	w.t.Helper()
+	w.must(w.s.Send(w.c, x))
+	out, err := w.s.Receive(w.c, x)
+	w.must(err)
+	return out
+}
+
+// sort moves what lies in a queue into lanes by the first letter of its class.
+func (w *wire) sort(queue string, lane func(payload string) Lane) {
+	w.t.Helper()
+	raws, err := w.s.Peek(w.c, queue, 0, 500)
+	w.must(err)
+	lanes := make([]Lane, len(raws))
+	for i, raw := range raws {
+		lanes[i] = lane(string(raw))
+	}
+	n, err := w.s.Sort(w.c, queue, raws, lanes)
+	w.must(err)
+	w.same("jobs moved", len(raws), n)
+}
+
+// byTenant puts a job x:n into the lane of tenant x.
+func byTenant(limits ...Limit) func(payload string) Lane {
+	return func(payload string) Lane {
+		tenant, _, _ := strings.Cut(payload, ":")
+		var held []Limit
+		for _, l := range limits {
+			if l.Keyed {
+				l.Key = tenant
+			}
+			held = append(held, l)
+		}
+		return NewLane("low", held...)
+	}
+}
+
+func payloads(jobs []Reserved) (list []string) {
+	for _, j := range jobs {
+		list = append(list, string(j.Payload))
+	}
+	return list
+}
+
+func (w *wire) takeLanes(p string, last int64, want int, settled []Settled, lanes ...Lane) Exchanged {
+	w.t.Helper()
+	return w.turn(&Exchange{Process: p, Epoch: 1, Last: last, Settled: settled, Take: &Take{Want: want, Lanes: lanes, Look: []Lanes{lanes[0].Lanes()}, Show: 10, Queues: []string{"low"}}})
+}
+
+func TestTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	fair := Limit{Kind: LimitNone, Name: "Mail", Keyed: true}
+	w.push("low", "a:1", "a:2", "a:3", "a:4", "b:1", "b:2", "c:1")
+	w.sort("low", byTenant(fair))
+	a, b, c := byTenant(fair)("a:"), byTenant(fair)("b:"), byTenant(fair)("c:")
+	out := w.takeLanes("p", 0, 5, nil, a, b, c)
+	w.same("the tenants take turns", []string{"a:1", "b:1", "c:1", "a:2", "b:2"}, payloads(out.Jobs))
+	w.same("one lane is left", 1, out.Taken.Shown[0].Lanes)
+	out = w.takeLanes("p", 5, 5, nil, a)
+	w.same("the rest", []string{"a:3", "a:4"}, payloads(out.Jobs))
+	w.same("no lane is left", 0, out.Taken.Shown[0].Lanes)
+}
+
+func TestTakeKeepsLimits(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	each := Limit{Kind: LimitRunning, Name: "Mail", Keyed: true}
+	all := Limit{Kind: LimitRunning, Name: "All"}
+	w.do("HSET", w.s.limits(), each.Spec(), 2, all.Spec(), 3)
+	w.push("low", "a:1", "a:2", "a:3", "b:1", "b:2", "b:3")
+	w.sort("low", byTenant(each, all))
+	a, b := byTenant(each, all)("a:"), byTenant(each, all)("b:")
+	out := w.takeLanes("p", 0, 9, nil, a, b)
+	w.same("no more than three run", []string{"a:1", "b:1", "a:2"}, payloads(out.Jobs))
+	w.same("what is used up", map[string]int64{"c:All": 0}, out.Taken.Full)
+
+	w.do("SCRIPT", "LOAD", settleText) // else it runs behind the others
+	// a:1 ends, and a has one running, b too.
+	done := []Settled{{Ticket: 1, Counts: CountsDone, Effects: w.s.Free("p", out.Jobs[0])}}
+	out = w.takeLanes("p", 3, 9, done, b, a)
+	w.same("one more runs", []string{"b:2"}, payloads(out.Jobs))
+	w.same("its record says where it is from", []string{"b:1", "a:2", "b:2"}, func() (list []string) {
+		for _, line := range w.record("p") {
+			list = append(list, strings.Fields(line)[2])
+		}
+		return list
+	}())
+
+	// The process dies. Its jobs are back in their lanes, in order, and hold nothing.
+	lease := w.server.Text(t, "ZSCORE", w.s.processes(), "p")
+	fenced, err := w.s.Fence(w.c, "p", lease)
+	w.must(err)
+	w.same("fenced", true, fenced)
+	_, err = w.s.Recover(w.c, someProcess("p"), 3, noon, false)
+	w.must(err)
+	w.same("a's lane", []string{"a:2", "a:3"}, w.server.List(t, "LRANGE", w.s.lane(a), 0, -1))
+	w.same("b's lane", []string{"b:1", "b:2", "b:3"}, w.server.List(t, "LRANGE", w.s.lane(b), 0, -1))
+	for _, key := range w.server.Keys(t) {
+		if strings.Contains(key, "go:slots") {
+			t.Errorf("%s is still there", key)
+		}
+	}
+}
+
+func TestTakeKeepsRates(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	each := Limit{Kind: LimitStarts, Name: "Mail", Keyed: true}
+	w.do("HSET", w.s.limits(), each.Spec(), "60000000 2") // one a minute, two at once
+	for i := range 5 {
+		w.push("low", fmt.Sprint("a:", i), fmt.Sprint("b:", i))
+	}
+	w.sort("low", byTenant(each))
+	a, b := byTenant(each)("a:"), byTenant(each)("b:")
+	out := w.takeLanes("p", 0, 9, nil, a, b)
+	w.same("two of each", []string{"a:0", "b:0", "a:1", "b:1"}, payloads(out.Jobs))
+	shown := out.Taken.Shown[0]
+	w.same("both wait", 2, shown.Lanes)
+	w.same("nobody's turn has come", 0, len(shown.Ready))
+	if wait := shown.Next - out.Taken.Now; wait < 59e6 || wait > 60e6 {
+		t.Errorf("the next turn is in %d µs, want a minute", wait)
+	}
+	out = w.takeLanes("p", 4, 9, nil, a, b)
+	w.same("nothing is taken before", 0, len(out.Jobs))
+}
