@@ -43,6 +43,7 @@ func (p *poller) turn(ctx context.Context) {
 	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
 		p.quitting = true
 	}
+	p.sortQueues()
 	p.claim()
 	p.giveBackIdle(now)
 	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
@@ -69,8 +70,12 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		MultiQueue: p.d.config.multiQueueFailures,
 	}
 	idle := max(0, p.slots()-p.busy)
-	if want := p.wanted(idle); want > 0 {
+	if p.askPolicy(x); x.Policy {
+		// What is paused or sorted must be known before anything is taken.
+	} else if want := p.wanted(idle); want > 0 {
+		p.watch.lanes.want = min(want, idle-len(p.ahead))
 		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
+		p.turnToLanes(x, now)
 		if len(x.Asks) > 0 {
 			x.Want = want
 			p.promised = idle
@@ -148,6 +153,9 @@ func (p *poller) handIn(x *resque.Exchange) {
 			break
 		}
 		n++
+		if o.task.Lane != nil {
+			o = p.fromLane(o)
+		}
 		switch {
 		case o.back:
 			x.Back = append(x.Back, o.task.Reserved)
@@ -162,7 +170,7 @@ func (p *poller) handIn(x *resque.Exchange) {
 			x.Settled = append(x.Settled, resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects})
 		case o.record != nil:
 			size += len(o.record)
-			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Record: o.record, Keep: o.keep})
+			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Lane: o.task.Lane, Record: o.record, Keep: o.keep})
 		default:
 			x.Done = append(x.Done, o.task.Ticket)
 		}
@@ -225,6 +233,9 @@ func (p *poller) answer(ctx context.Context, r reply) {
 			p.watch.returned(o.settle.to) // after what was said of it: it may have been filled later
 		}
 	}
+	if r.Taken != nil {
+		p.lanesTaken()
+	}
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}
@@ -240,6 +251,8 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		deaths, known = p.deaths(r.Jobs, now)
 	}
 	var tasks []task
+	var misplaced []*task
+	sorts := p.watch.lanes.sorts()
 	for i, j := range r.Jobs {
 		if len(tasks) == 0 {
 			tasks = make([]task, min(tasksTogether, len(r.Jobs)-i))
@@ -249,6 +262,10 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		t.Reserved, t.session, t.reserved = j, p.session, now
 		p.last = j.Ticket
 		p.hold(t)
+		if sorts && p.misplaced(t) {
+			misplaced = append(misplaced, t)
+			continue
+		}
 		if deaths != nil {
 			t.deaths = deaths[i].Count
 		}
@@ -258,6 +275,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 			p.ahead = append(p.ahead, t)
 		}
 	}
+	p.back(misplaced)
 }
 
 // undoneKept is how many tickets that did not end well are remembered: a server that
@@ -267,6 +285,9 @@ const undoneKept = 4096
 func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
 		p.release(o.task.Ticket)
+		if o.task.Lane != nil {
+			p.watch.lanes.released(*o.task.Lane, o.back)
+		}
 		if o.back || o.record != nil || o.settle != nil && o.settle.moved {
 			p.undone = append(p.undone, o.task.Ticket)
 		}

@@ -21,6 +21,9 @@ func Use(middleware ...Middleware) { std().Use(middleware...) }
 // AddHooks adds functions to be called around jobs; see Daemon.AddHooks.
 func AddHooks(h Hooks) { std().AddHooks(h) }
 
+// LimitQueue holds all jobs of a queue to limits; see Daemon.LimitQueue.
+func LimitQueue(queue string, limits ...Limit) { std().LimitQueue(queue, limits...) }
+
 // AddPart adds a part to be started and stopped with the daemon; see Daemon.AddPart.
 func AddPart(p Part) { std().AddPart(p) }
 

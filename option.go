@@ -18,6 +18,7 @@ type options struct {
 	onExpired  Handler
 	enqueue    []EnqueueOption // of every job of the class that is enqueued here
 	retry      *retryPolicy
+	limits     []Limit
 }
 
 // Timeout gives each run of the class this long: then its context ends with

@@ -114,6 +114,7 @@ type poller struct {
 	promised int    // of those: kept for jobs that were asked for and have not begun
 
 	watch  watch
+	sorter *sorter
 	pace   pace
 	logged map[string]string // what was already said about a key
 	timer  *time.Timer
@@ -142,6 +143,8 @@ func newPoller(d *Daemon) *poller {
 		timer:      time.NewTimer(time.Hour),
 	}
 	p.watch = newWatch(d.config, func() int { return d.lease.reaper.peers() })
+	p.watch.lanes = newLanes(d.registry)
+	p.sorter = newSorter(p)
 	p.pace.allowed = d.config.lookAhead
 	return p
 }
@@ -186,6 +189,7 @@ func (p *poller) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.unlink()
 	defer cancel()
+	defer p.sorter.stop()
 	if b := p.d.budget; b != nil {
 		p.share = b.join(p.poke)
 		defer p.share.leave()
@@ -277,6 +281,7 @@ func (p *poller) collect() {
 			p.lose(broken)
 			return
 		}
+		p.sortChanged(changed, all)
 		p.watch.changed(changed, all)
 	}
 }
@@ -379,7 +384,7 @@ func (p *poller) wakeAt() time.Time {
 	if p.quitting {
 		tellAgain = time.Time{}
 	}
-	at := p.watch.nextLook(p.retryAt, tellAgain)
+	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt())
 	if len(p.ahead) > 0 && p.busy >= p.slots() {
 		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give

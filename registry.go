@@ -25,6 +25,9 @@ type registry struct {
 
 	entries atomic.Pointer[map[string]*entry]
 
+	limited     atomic.Bool // some class or queue has limits
+	queueLimits atomic.Pointer[map[string][]Limit]
+
 	write      sync.Mutex   // held while entries is replaced
 	middleware []Middleware // of all classes; guarded by write
 }
@@ -57,6 +60,7 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if err := e.options.checkLimits(); err != nil {
 		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
 	}
+	e.options.limits = nameLimits(class, e.options.limits)
 	for _, mw := range e.options.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
 	}
@@ -67,6 +71,9 @@ func (r *registry) register(class string, fn any, opts []Option) {
 		r.tells.Store(true)
 	}
 	e.wrapped = r.wrap(e)
+	if len(e.options.limits) > 0 {
+		r.limited.Store(true)
+	}
 	next := map[string]*entry{class: e}
 	if old := r.entries.Load(); old != nil {
 		next = maps.Clone(*old)

@@ -34,6 +34,7 @@ type watch struct {
 	few     bool            // those last asked had enough: ask only some
 	short   bool            // the last look got less than it wanted: arm the next one
 	arming  bool            // the look now planned should be armed
+	lanes   lanes
 
 	pauseUnseen bool      // Redis does not watch the pause, …
 	listUnseen  bool      // … nor the set of queues
@@ -65,6 +66,7 @@ func (w *watch) forget() {
 	w.few = false
 	w.hold = time.Time{}
 	w.vain = 0
+	w.lanes.forget(w.telling)
 	w.list, w.listed = w.spec.dynamic(), !w.spec.dynamic()
 	if !w.list {
 		w.queues = w.spec.resolve(nil)
@@ -93,6 +95,7 @@ func (w *watch) tick(now time.Time) {
 	w.full = true
 	w.repause = true
 	w.list = w.spec.dynamic()
+	w.lanes.tick()
 }
 
 // changed takes what Redis told.
@@ -101,7 +104,8 @@ func (w *watch) changed(names []string, all bool) {
 		w.forget()
 		return
 	}
-	for _, name := range names {
+	woken := false
+	for _, name := range w.lanes.changed(names) {
 		switch name {
 		case resque.PauseChanged:
 			w.repause, w.pauseUnseen = true, true
@@ -110,15 +114,24 @@ func (w *watch) changed(names []string, all bool) {
 		default:
 			delete(w.empty, name)
 			w.hit[name] = true
-			w.woken = true
-			if w.vain > 0 && w.hold.IsZero() {
-				// A push wakes every idle process, and one of them gets the job. Those
-				// that came too late again and again let others go first, for longer the
-				// more there are: else Redis would serve all of them for each push.
-				limit := min(max(leastHold, time.Duration(w.peers())*holdPerPeer), mostHold)
-				w.hold = time.Now().Add(rand.N(min(limit, time.Millisecond<<min(w.vain, 10))))
-			}
+			woken = true
 		}
+	}
+	if woken || w.lanes.woken {
+		w.lanes.woken = false
+		w.wake()
+	}
+}
+
+// wake takes note that Redis told of something to take.
+func (w *watch) wake() {
+	w.woken = true
+	if w.vain > 0 && w.hold.IsZero() {
+		// A push wakes every idle process, and one of them gets the job. Those
+		// that came too late again and again let others go first, for longer the
+		// more there are: else Redis would serve all of them for each push.
+		limit := min(max(leastHold, time.Duration(w.peers())*holdPerPeer), mostHold)
+		w.hold = time.Now().Add(rand.N(min(limit, time.Millisecond<<min(w.vain, 10))))
 	}
 }
 
@@ -144,16 +157,19 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		w.list = w.spec.dynamic()
 	}
 	queues, unwatched := w.queues, len(w.queues)
-	if len(w.empty)+len(w.rounds) > 0 {
+	if len(w.empty)+len(w.rounds) > 0 || w.lanes.any() {
 		w.some, unwatched = w.some[:0], 0
 		for _, q := range w.queues {
 			if w.rounds.resting(q.name, now) {
 				continue
 			}
-			if !w.empty[q.name] {
+			switch open, raw := w.lanes.open(q.name, now); {
+			case open && !raw:
+				w.some = append(w.some, q)
+			case raw && !w.empty[q.name]:
 				unwatched++
-			}
-			if w.full || !w.empty[q.name] {
+				fallthrough
+			case raw && w.full:
 				w.some = append(w.some, q)
 			}
 		}
@@ -181,7 +197,10 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
 	return !now.Before(w.hold) && (w.list || w.full && len(w.queues) > 0 || committing && !w.telling ||
-		slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] && !w.rounds.resting(q.name, now) }))
+		slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
+			open, raw := w.lanes.open(q.name, now)
+			return open && (!raw || !w.empty[q.name]) && !w.rounds.resting(q.name, now)
+		}))
 }
 
 // answered takes what an exchange found.
@@ -194,6 +213,14 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	}
 	w.listUnseen = w.listUnseen || r.Unlisted
 	w.sizesAsked(x, r)
+	if r.Policy != nil {
+		w.lanes.agreed(r.Policy)
+	}
+	if r.Taken != nil {
+		w.lanes.answered(x.Take, r, time.Now())
+		w.asker.took(x.Take.Queues[0], len(r.Jobs))
+		w.came(len(r.Jobs))
+	}
 	if r.Paused {
 		w.short = true
 		if w.telling && !x.Arm {
@@ -206,13 +233,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	}
 	w.short = len(r.Jobs) < x.Want
 	w.few = !w.short
-	switch {
-	case len(r.Jobs) > 0:
-		w.vain = 0
-	case w.woken:
-		w.vain++
-	}
-	w.woken = false
+	w.came(len(r.Jobs))
 	for i := 0; i < len(r.Jobs); {
 		queue, from := r.Jobs[i].Queue, i
 		for i < len(r.Jobs) && r.Jobs[i].Queue == queue {
@@ -229,6 +250,17 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	}
 }
 
+// came counts how often the process woke in vain.
+func (w *watch) came(jobs int) {
+	switch {
+	case jobs > 0:
+		w.vain = 0
+	case w.woken:
+		w.vain++
+	}
+	w.woken = false
+}
+
 // returned takes note that a job goes back to a queue by our own hand. Redis tells
 // nobody of his own changes, and has forgotten thereafter that the queue was watched.
 func (w *watch) returned(queue string) {
@@ -239,7 +271,10 @@ func (w *watch) returned(queue string) {
 // drained reports whether every queue there is was found empty, or with nothing but
 // jobs for others, and Redis has told of nothing since.
 func (w *watch) drained() bool {
-	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool { return !w.empty[q.name] && !w.rounds.seen(q.name) })
+	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
+		lanes := w.lanes.queues[q.name]
+		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !w.lanes.sorts()) && !w.empty[q.name] && !w.rounds.seen(q.name)
+	})
 }
 
 // nextLook is when the poller must turn again if nothing happens before. The others

@@ -179,6 +179,40 @@ func (s Store) BackToLane(process string, j Reserved) []Effect {
 		effect("LPUSH", s.lane(*j.Lane), j.Payload))
 }
 
+// What ReceiveChanges tells about lanes.
+const (
+	PolicyChanged = "\x00policy" // queues were paused, or there are new lanes
+	LaneChanged   = "\x00lane"   // of a queue
+	SlotFreed     = "\x00slot"   // perhaps, of a limit
+)
+
+// aboutLanes says what a changed key means, in the way AboutLanes reads.
+func (s Store) aboutLanes(key string) string {
+	if key == s.lanes() || key == s.paused() {
+		return PolicyChanged
+	}
+	if member, ok := strings.CutPrefix(key, s.lanes()+":"); ok {
+		queue, _, _ := parseRecord([]byte(member))
+		return LaneChanged + queue
+	}
+	if limit, ok := strings.CutPrefix(key, s.slots("")); ok {
+		limit, _, _ = strings.Cut(limit, "@")
+		return SlotFreed + limit
+	}
+	return ""
+}
+
+// AboutLanes says what a name that ReceiveChanges returned tells about lanes: one of
+// the constants, and of which queue or limit. Another name is returned as it is.
+func AboutLanes(name string) (kind, what string) {
+	for _, kind := range []string{PolicyChanged, LaneChanged, SlotFreed} {
+		if what, ok := strings.CutPrefix(name, kind); ok {
+			return kind, what
+		}
+	}
+	return name, ""
+}
+
 // Policy is what the fleet has agreed on about queues.
 type Policy struct {
 	Paused []string // queues from which nobody takes

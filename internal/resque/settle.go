@@ -68,6 +68,9 @@ func (s Store) PushTail(queue string, payload []byte) []Effect {
 	return []Effect{effect("SADD", s.queues(), queue), effect("RPUSH", s.queue(queue), payload)}
 }
 
+// Keep keeps the payload of a job that its failure record holds but an excerpt of.
+func (s Store) Keep(j Reserved) Effect { return effect("RPUSH", s.kept(j.Queue), j.Payload) }
+
 // FileFailure writes an encoded Failure where the failures of a queue go. The last of
 // these effects is not one that can be repeated.
 func (s Store) FileFailure(queue string, record []byte, multi bool) []Effect {

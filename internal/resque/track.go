@@ -74,7 +74,7 @@ func (s Store) Ping(wake redis.Conn) error {
 }
 
 // ReceiveChanges waits for the next message and returns the names of the queues
-// in it, PauseChanged, QueuesChanged and DelayedChange, or all when everything may have changed.
+// in it, PauseChanged, QueuesChanged, DelayedChange and what AboutLanes tells apart, or all when everything may have changed.
 // An answer to a PING returns nothing. Silence for longer than the timeout is an
 // error.
 func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error) {
@@ -109,6 +109,10 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 			names = append(names, QueuesChanged)
 		case key == s.schedule() || key == s.delayed() || key == s.precise():
 			names = append(names, DelayedChange)
+		default:
+			if about := s.aboutLanes(key); about != "" {
+				names = append(names, about)
+			}
 		}
 	}
 	return names, false, nil

@@ -1,0 +1,84 @@
+package goworker
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// This file is what the registry knows of limits: in which lane of its queue a job waits.
+
+// limitQueue replaces the limits of a queue.
+func (r *registry) limitQueue(queue string, limits []Limit) {
+	r.write.Lock()
+	defer r.write.Unlock()
+	next := make(map[string][]Limit)
+	if old := r.queueLimits.Load(); old != nil {
+		next = maps.Clone(*old)
+	}
+	next[queue] = nameLimits("queue/"+queue, limits)
+	r.queueLimits.Store(&next)
+	r.limited.Store(true)
+}
+
+func (r *registry) limitsOfQueue(queue string) []Limit {
+	if m := r.queueLimits.Load(); m != nil {
+		return (*m)[queue]
+	}
+	return nil
+}
+
+// lane says where a job of a queue waits, and whether it does so for anything: a job
+// that is held to nothing need not be sorted. What is no job is held to nothing but
+// its queue's limits.
+func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) {
+	all := r.limitsOfQueue(queue)
+	var args []json.RawMessage
+	if p, err := resque.ParsePayload(raw); err == nil {
+		args = p.Args
+		e := r.lookup(p.Class)
+		if e == nil && p.Class == activeJobWrapper {
+			if d, err := r.prepare(queue, raw, p); err == nil {
+				e, args = r.lookup(d.Class), d.Args
+			}
+		}
+		if e != nil && len(e.options.limits) > 0 {
+			all = append(all[:len(all):len(all)], e.options.limits...)
+		}
+	}
+	if len(all) == 0 {
+		return resque.Lane{Queue: queue}, false
+	}
+	limits := make([]resque.Limit, 0, len(all))
+	for _, l := range all {
+		if limit, ok := l.on(args); ok {
+			limit.Key = shortKey(limit.Key)
+			limits = append(limits, limit)
+		}
+	}
+	return resque.NewLane(queue, limits...), true
+}
+
+// limitNumbers are the numbers of all limits, as Redis keeps them.
+func (r *registry) limitNumbers() map[string]string {
+	numbers := make(map[string]string)
+	add := func(limits []Limit) {
+		for _, l := range limits {
+			if l.kind != resque.LimitNone {
+				numbers[resque.Limit{Kind: l.kind, Name: l.name}.Spec()] = l.spec
+			}
+		}
+	}
+	if m := r.entries.Load(); m != nil {
+		for _, e := range *m {
+			add(e.options.limits)
+		}
+	}
+	if m := r.queueLimits.Load(); m != nil {
+		for _, limits := range *m {
+			add(limits)
+		}
+	}
+	return numbers
+}

@@ -1,0 +1,173 @@
+package goworker
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// sorter moves jobs from the heads of sorted queues into their lanes, some hundreds at
+// a time and whether workers are idle or not: the ten jobs that somebody pushed behind
+// another's million must be found before these have run. It has a connection of its
+// own, and runs from when the process first knows of such a queue.
+type sorter struct {
+	p      *poller
+	line   line
+	now    chan struct{}
+	stopCh chan struct{}
+	ended  chan struct{} // nil: it does not run
+
+	// watched is whether Redis tells when a sorted queue fills, and nothing is left to
+	// be sorted.
+	watched atomic.Bool
+
+	mu     sync.Mutex
+	queues []string
+
+	// of the goroutine
+	sizes map[string]int // how many jobs of a queue to read at once
+	retry backoff
+}
+
+const (
+	// sortMost is how many jobs are sorted in one step.
+	sortMost = 1000
+
+	// sortBytes bounds how much of them is in memory.
+	sortBytes = 1 << 20
+
+	// sortEvery is how often queues are looked at while all workers are busy, and
+	// so nobody is told that they have filled.
+	sortEvery = time.Second
+)
+
+func newSorter(p *poller) *sorter {
+	return &sorter{p: p, line: line{dialer: p.d.dialer}, now: make(chan struct{}, 1), stopCh: make(chan struct{}), sizes: make(map[string]int)}
+}
+
+// sort has these queues sorted from now on. Only the poller's goroutine calls it.
+func (s *sorter) sort(queues []string) {
+	if slices.Equal(queues, s.queues) {
+		return
+	}
+	s.mu.Lock()
+	s.queues = queues
+	s.mu.Unlock()
+	if s.ended == nil {
+		s.ended = make(chan struct{})
+		go s.run()
+	}
+	s.hurry()
+}
+
+func (s *sorter) hurry() {
+	select {
+	case s.now <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends the sorting. The poller calls it when it ends.
+func (s *sorter) stop() {
+	close(s.stopCh)
+	if s.ended != nil {
+		<-s.ended
+	}
+}
+
+func (s *sorter) run() {
+	defer close(s.ended)
+	defer s.line.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-s.stopCh
+		cancel()
+	}()
+	tick := time.NewTicker(sortEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stopCh:
+			return
+		case <-s.now:
+		case <-tick.C:
+			if s.watched.Load() {
+				continue
+			}
+		}
+		if err := s.line.do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) }); err != nil && ctx.Err() == nil {
+			s.p.d.outages.fail("sorter", err)
+			select {
+			case <-s.stopCh:
+				return
+			case <-time.After(s.retry.next()):
+				s.hurry()
+			}
+			continue
+		}
+		s.retry.reset()
+		s.p.d.outages.ok("sorter")
+	}
+}
+
+// sortAll sorts until nothing is left, a step of each queue in turn.
+func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
+	s.mu.Lock()
+	queues := s.queues
+	s.mu.Unlock()
+	for len(queues) > 0 && ctx.Err() == nil {
+		var more []string
+		for _, q := range queues {
+			left, err := s.step(c, q)
+			if err != nil {
+				return err
+			}
+			if left {
+				more = append(more, q)
+			}
+		}
+		queues = more
+	}
+	return nil
+}
+
+// step sorts some jobs, and reports whether there may be more. Payloads may be large, so
+// it begins with one.
+func (s *sorter) step(c redis.Conn, queue string) (more bool, err error) {
+	store := s.p.store
+	n := max(1, s.sizes[queue])
+	jobs, err := store.Peek(c, queue, 0, n)
+	if err != nil || len(jobs) == 0 {
+		return false, err
+	}
+	bytes := 0
+	lanes := make([]resque.Lane, len(jobs))
+	for i, raw := range jobs {
+		bytes += len(raw)
+		lanes[i], _ = s.p.d.registry.lane(queue, raw)
+	}
+	moved, err := store.Sort(c, queue, jobs, lanes)
+	if err != nil {
+		return false, err
+	}
+	if moved == 0 { // somebody else sorts it
+		time.Sleep(rand.N(10 * time.Millisecond))
+		return true, nil
+	}
+	switch {
+	case bytes > sortBytes:
+		s.sizes[queue] = n * sortBytes / bytes
+	case len(jobs) == n:
+		s.sizes[queue] = min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1)))
+	}
+	s.p.ask(func() { s.p.watch.lanes.sorted(queue, lanes) })
+	return true, nil
+}

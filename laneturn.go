@@ -1,0 +1,129 @@
+package goworker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// This file is what the poller does about lanes: when it asks them, and how a job that
+// came from one ends.
+
+// askPolicy adds to the exchange, where it is due, the question which queues are paused
+// and which are sorted.
+func (p *poller) askPolicy(x *resque.Exchange) {
+	l := &p.watch.lanes
+	if !l.unread && l.read {
+		return
+	}
+	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
+	if l.sorts() {
+		x.Limits = p.d.registry.limitNumbers()
+	}
+	l.unread = false
+}
+
+// turnToLanes decides what is asked in this turn: the queues themselves or the lanes of
+// one that is sorted, whichever is first in the order that was planned. So lanes have
+// their part by strict order as by weight.
+func (p *poller) turnToLanes(x *resque.Exchange, now time.Time) {
+	l := &p.watch.lanes
+	if len(l.queues) == 0 || len(x.Asks) == 0 {
+		return
+	}
+	sorted := func(a resque.Ask) bool {
+		_, raw := l.open(a.Queue, now)
+		return !raw
+	}
+	if sorted(x.Asks[0]) {
+		x.Take = l.take(x.Asks[0].Queue, l.want, now)
+		x.Asks = nil
+		p.promised = l.want
+	} else if at := slices.IndexFunc(x.Asks, sorted); at > 0 {
+		x.Asks = x.Asks[:at]
+	}
+}
+
+// lanesAt is when the poller must turn again because of lanes. Zero: never by itself.
+func (p *poller) lanesAt() time.Time {
+	if len(p.watch.lanes.queues) == 0 || p.paused || !p.mayReserve() || p.slots()-p.busy <= len(p.ahead) {
+		return time.Time{}
+	}
+	return p.watch.lanes.nextLook(time.Now())
+}
+
+// misplaced reports whether a job that was taken from its queue should have been
+// sorted: this is how a process learns that a queue holds such jobs. The job goes back
+// to the head of the queue, and from now on the queue is sorted.
+func (p *poller) misplaced(t *task) bool {
+	if t.Lane != nil {
+		return false
+	}
+	if _, held := p.d.registry.lane(t.Queue, t.Payload); !held {
+		return false
+	}
+	if p.watch.lanes.queues[t.Queue] == nil {
+		p.watch.lanes.add(t.Queue)
+		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
+	}
+	return true
+}
+
+// fromLane makes an outcome of a job from a lane one that gives back the slots it held,
+// and puts the job back into the lane and not into its queue.
+func (p *poller) fromLane(o outcome) outcome {
+	process, j := p.session.process.ID, o.task.Reserved
+	free := p.store.Free(process, j)
+	s := &settlement{effects: free}
+	switch {
+	case o.back:
+		s.effects, s.moved = p.store.BackToLane(process, j), true
+	case o.settle != nil:
+		*s = *o.settle
+		s.effects = append(free[:len(free):len(free)], s.effects...)
+	case len(free) == 0:
+		return o
+	case o.record != nil:
+		s.counts, s.moved = resque.CountsFailed, true
+		if o.keep {
+			s.effects = append(s.effects, p.store.Keep(j))
+		}
+		s.effects = append(s.effects, p.store.FileFailure(j.Queue, o.record, p.d.config.multiQueueFailures)...)
+	default:
+		s.counts = resque.CountsDone
+	}
+	return outcome{task: o.task, settle: s}
+}
+
+// sortQueues tells the sorter which queues are its.
+func (p *poller) sortQueues() {
+	l := &p.watch.lanes
+	if len(l.queues) == 0 || !l.sorts() {
+		return
+	}
+	var names []string
+	for _, q := range p.watch.queues {
+		if l.queues[q.name] != nil {
+			names = append(names, q.name)
+		}
+	}
+	p.sorter.sort(names)
+}
+
+// lanesTaken takes note of what a look at the lanes says about unsorted jobs.
+func (p *poller) lanesTaken() {
+	unsorted, watched := p.watch.lanes.unsorted()
+	p.sorter.watched.Store(watched)
+	if unsorted {
+		p.sorter.hurry()
+	}
+}
+
+// sortChanged wakes the sorter when a queue that is sorted has filled.
+func (p *poller) sortChanged(changed []string, all bool) {
+	if all || slices.ContainsFunc(changed, func(name string) bool { return p.watch.lanes.queues[name] != nil }) {
+		p.sorter.watched.Store(false)
+		p.sorter.hurry()
+	}
+}

@@ -1,0 +1,179 @@
+package goworker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Limit is how many jobs may run at a time, or be started in a time. Given to Register
+// it holds for the jobs of a class, given to LimitQueue for those of a queue; several
+// hold all at once. A job that has to wait for its limit waits in Redis: it takes no
+// worker, keeps nobody behind it, and those with the same limits and key run in order.
+//
+// All processes that work on a queue should register the same limits for its classes.
+// The numbers of the process that started last hold for all of them. Ruby's workers
+// know nothing of limits.
+type Limit struct {
+	kind  resque.LimitKind
+	name  string
+	spec  string
+	key   KeyFunc
+	burst int
+	rate  float64 // µs between two starts
+}
+
+// LimitOption says more about a Limit.
+type LimitOption func(*Limit)
+
+// Concurrency lets at most n jobs run at a time in the whole fleet. It panics if n is
+// less than 1.
+func Concurrency(n int, opts ...LimitOption) Limit {
+	if n < 1 {
+		panic(fmt.Sprintf("goworker: Concurrency(%d): at least one job must be able to run", n))
+	}
+	l := Limit{kind: resque.LimitRunning, spec: strconv.Itoa(n)}
+	for _, o := range opts {
+		o(&l)
+	}
+	return l
+}
+
+// RateLimit starts at most n jobs in each period, in the whole fleet, by Redis's clock.
+// They are started evenly: one each per/n, so that RateLimit(10, time.Second) starts one
+// each 100 ms. Burst allows some at once. It panics if n is less than 1 or the period is not
+// at least a microsecond for each.
+func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
+	l := Limit{kind: resque.LimitStarts, burst: 1}
+	if n > 0 {
+		l.rate = float64(per.Microseconds()) / float64(n)
+	}
+	if l.rate < 1 {
+		panic(fmt.Sprintf("goworker: RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per))
+	}
+	// A process looks again some time after a token is there: what comes about in 10 ms
+	// may be started together, or fast rates would fall short.
+	l.burst = max(1, int(10_000/l.rate))
+	for _, o := range opts {
+		o(&l)
+	}
+	l.spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.rate, 'f', 3, 64), l.burst)
+	return l
+}
+
+// PerKey makes the limit hold for each key by itself. A job without a key is not held to it.
+func PerKey(key KeyFunc) LimitOption { return func(l *Limit) { l.key = key } }
+
+// InProcess makes the limit one of each process by itself.
+func InProcess() LimitOption {
+	return func(l *Limit) {
+		switch l.kind {
+		case resque.LimitRunning:
+			l.kind = resque.LimitRunningHere
+		case resque.LimitStarts:
+			l.kind = resque.LimitStartsHere
+		}
+	}
+}
+
+// SharedAs makes all limits of one kind that have the same name one limit. They should
+// have the same numbers. Without it a limit is its class's or queue's own.
+func SharedAs(name string) LimitOption { return func(l *Limit) { l.name = name } }
+
+// Burst lets a rate start up to n jobs at once after it was not used for a while. Then
+// a period may see n-1 starts more than the rate says. The default is 1, or as many as
+// the rate allows in 10 ms. It says nothing about a Concurrency.
+func Burst(n int) LimitOption { return func(l *Limit) { l.burst = max(1, n) } }
+
+// register makes a Limit an Option.
+func (l Limit) register(o *options) { o.limits = append(o.limits, l) }
+
+// KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.
+// "" is nobody. It is called more than once for a job and by several goroutines; a panic
+// counts as "".
+type KeyFunc func(args []json.RawMessage) string
+
+// Arg takes as the key the argument at an index, the first being 0, or what stands at
+// a path of field names in it: Arg(0, "account", "id"). A string is taken as what it
+// says, anything else as its JSON. What is missing or null is no key.
+func Arg(index int, path ...string) KeyFunc {
+	return func(args []json.RawMessage) string {
+		if index < 0 || index >= len(args) {
+			return ""
+		}
+		value := args[index]
+		for _, name := range path {
+			var object map[string]json.RawMessage
+			if json.Unmarshal(value, &object) != nil {
+				return ""
+			}
+			value = object[name]
+		}
+		if len(value) == 0 || string(value) == "null" {
+			return ""
+		}
+		var text string
+		if value[0] == '"' && json.Unmarshal(value, &text) == nil {
+			return text
+		}
+		return string(value)
+	}
+}
+
+// of returns the key of a job.
+func (k KeyFunc) of(args []json.RawMessage) (key string) {
+	defer func() {
+		if recover() != nil {
+			key = ""
+		}
+	}()
+	return k(args)
+}
+
+// LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
+// called before Run; a queue that has limits already gets them instead.
+func (d *Daemon) LimitQueue(queue string, limits ...Limit) { d.registry.limitQueue(queue, limits) }
+
+// nameLimits gives names to the limits that have none: their owner's, and where the
+// owner has several of a kind the later ones a number.
+func nameLimits(owner string, limits []Limit) []Limit {
+	taken := make(map[string]int)
+	named := make([]Limit, len(limits))
+	for i, l := range limits {
+		if l.name == "" {
+			l.name = owner
+			if l.key != nil {
+				l.name += "/key"
+			}
+			kind := string(l.kind) + l.name
+			if taken[kind]++; taken[kind] > 1 {
+				l.name += "/" + strconv.Itoa(taken[kind])
+			}
+		}
+		named[i] = l
+	}
+	return named
+}
+
+// on is the limit as it holds for a job, and whether it does.
+func (l Limit) on(args []json.RawMessage) (resque.Limit, bool) {
+	limit := resque.Limit{Kind: l.kind, Name: l.name}
+	if l.key != nil {
+		limit.Keyed, limit.Key = true, l.key.of(args)
+	}
+	return limit, !limit.Keyed || limit.Key != ""
+}
+
+// longestKey bounds what stands in the name of a lane: of a longer key the digest does.
+const longestKey = 128
+
+func shortKey(key string) string {
+	if len(key) <= longestKey {
+		return strings.ToValidUTF8(key, "\uFFFD")
+	}
+	return "sha256:" + resque.Digest([]byte(key))
+}

@@ -1,0 +1,170 @@
+package goworker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// gauge counts how many jobs run at a time, by key, and in what order they came.
+type gauge struct {
+	mu    sync.Mutex
+	now   map[string]int
+	most  map[string]int
+	order map[string][]int
+	done  atomic.Int64
+}
+
+func newGauge() *gauge {
+	return &gauge{now: make(map[string]int), most: make(map[string]int), order: make(map[string][]int)}
+}
+
+func (g *gauge) run(key string, n int, d time.Duration) {
+	g.mu.Lock()
+	g.now[key]++
+	g.most[key] = max(g.most[key], g.now[key])
+	g.order[key] = append(g.order[key], n)
+	g.mu.Unlock()
+	time.Sleep(d)
+	g.mu.Lock()
+	g.now[key]--
+	g.mu.Unlock()
+	g.done.Add(1)
+}
+
+func (g *gauge) mosts() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.most)
+}
+
+func tenantJob(class, tenant string, n int) string {
+	return fmt.Sprintf(`{"class":%q,"args":[%q,%d]}`, class, tenant, n)
+}
+
+func TestConcurrencyOfAClass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run("", n, 5*time.Millisecond) }, Concurrency(2))
+	b.start()
+	for n := range 40 {
+		b.push(tenantJob("Slow", "a", n))
+	}
+	b.push(jobs("Mark", 20)...)
+	b.eventually("all run", func() bool { return g.done.Load() == 40 && b.runs.finished() == 20 })
+	b.eventually("all are counted", func() bool { return b.stat("processed") == 60 })
+	if most := g.mosts()[""]; most != 2 {
+		t.Errorf("%d ran at a time, want 2", most)
+	}
+	b.nothingWaits()
+}
+
+// nothingWaits checks that no job lies in a lane and nobody holds a slot.
+func (b *bundle) nothingWaits() {
+	b.t.Helper()
+	for _, key := range b.redis.Keys(b.t) {
+		for _, part := range []string{"go:lane:", "go:lanes:", "go:slots:", ":queue:"} {
+			if strings.Contains(key, part) {
+				b.t.Errorf("the key %s is left", key)
+			}
+		}
+	}
+}
+
+func TestConcurrencyPerKeyKeepsOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run(tenant, n, time.Millisecond) }, Concurrency(1, PerKey(Arg(0))))
+	b.start()
+	var all []string
+	for n := range 50 {
+		for _, tenant := range []string{"a", "b", "c", "d", "e"} {
+			all = append(all, tenantJob("Slow", tenant, n))
+		}
+	}
+	b.push(all...)
+	b.eventually("all run", func() bool { return g.done.Load() == 250 })
+	for tenant, order := range g.order {
+		if !slices.IsSorted(order) || len(order) != 50 {
+			t.Errorf("tenant %s ran %v", tenant, order)
+		}
+		if g.most[tenant] != 1 {
+			t.Errorf("%d of tenant %s ran at a time", g.most[tenant], tenant)
+		}
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Call", func(tenant string, n int) { g.run(tenant, n, 0) }, RateLimit(20, time.Second))
+	b.start()
+	for n := range 20 {
+		b.push(tenantJob("Call", "a", n))
+	}
+	began := time.Now()
+	b.push(jobs("Mark", 5)...)
+	b.eventually("others are not held up", func() bool { return b.runs.finished() == 5 })
+	if done := g.done.Load(); done > 19 {
+		t.Errorf("%d had run by then", done)
+	}
+	b.eventually("all run", func() bool { return g.done.Load() == 20 })
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("20 jobs at 20 a second took %v", took)
+	}
+	t.Logf("20 jobs at 20 a second took %v", time.Since(began))
+	if !slices.IsSorted(g.order["a"]) {
+		t.Errorf("they ran in the order %v", g.order["a"])
+	}
+}
+
+func TestFairTakesTurns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	var before atomic.Int64
+	b.daemon.Register("Job", func(tenant string, n int) {
+		g.run(tenant, n, time.Millisecond)
+		if tenant == "small" && n == 9 {
+			before.Store(g.done.Load())
+		}
+	}, Fair(Arg(0)))
+	var all []string
+	for n := range 2000 {
+		all = append(all, tenantJob("Job", "large", n))
+	}
+	for n := range 10 {
+		all = append(all, tenantJob("Job", "small", n))
+	}
+	b.push(all...)
+	b.start()
+	b.eventually("all run", func() bool { return g.done.Load() == 2010 })
+	t.Logf("the small tenant's ten were done after %d jobs", before.Load())
+	if before.Load() > 500 {
+		t.Errorf("the small tenant's ten were done after %d jobs", before.Load())
+	}
+}
+
+func TestLimitQueue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run("", n, 2*time.Millisecond) })
+	b.daemon.LimitQueue("work", Concurrency(1))
+	b.start()
+	for n := range 40 {
+		b.push(tenantJob("Slow", "a", n))
+	}
+	b.eventually("all run", func() bool { return g.done.Load() == 40 })
+	if most := g.mosts()[""]; most != 1 {
+		t.Errorf("%d ran at a time, want 1", most)
+	}
+}
