@@ -225,7 +225,7 @@ func (l *lanes) nextLook(now time.Time) (at time.Time) {
 // take asks for n jobs from the lanes of a queue, and looks at all queues that have
 // changed.
 func (l *lanes) take(name string, n int, now time.Time) *resque.Take {
-	t := &resque.Take{Want: n, Show: min(2*n+len(l.full), mostShown), Arm: l.telling}
+	t := &resque.Take{Want: n, Show: min(2*n+len(l.full), mostShown)}
 	asked := l.queues[name]
 	t.Queues = append(t.Queues, name)
 	l.lookAt(t, asked)
@@ -234,11 +234,19 @@ func (l *lanes) take(name string, n int, now time.Time) *resque.Take {
 			t.Lanes = append(t.Lanes, d.lane)
 		}
 	}
+	if len(t.Lanes) > 0 {
+		return t
+	}
+	// Nothing to take: look what has changed, and be told of what changes from here on.
+	t.Arm = l.telling
 	for _, q := range l.queues {
 		if q != asked && q.look {
 			t.Queues = append(t.Queues, q.name)
 			l.lookAt(t, q)
 		}
+	}
+	for name := range l.full {
+		t.Limits = append(t.Limits, resque.ParseLimit(name))
 	}
 	return t
 }
@@ -253,6 +261,9 @@ func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
 // answered takes what the lanes gave.
 func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	a := r.Taken
+	for _, limit := range t.Limits {
+		delete(l.full, limit.String()) // if it is still used up it is told below
+	}
 	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for name, until := range a.Full {
 		limit := resque.ParseLimit(name)
@@ -265,7 +276,8 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	}
 	for i, name := range t.Queues {
 		q := l.queues[name]
-		q.look, q.hit = q.hit, false
+		// What this connection changes it is not told of, nor of what comes after.
+		q.look, q.hit = q.hit || len(t.Lanes) > 0, false
 		q.unsorted = a.Waiting[i]
 		q.due, q.next = q.due[:0], time.Time{}
 	}
@@ -285,11 +297,8 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	for _, name := range t.Queues {
 		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
 	}
-	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(a.Full) == 0 {
-		// Somebody else was faster, or a key is broken.
-		if q := l.queues[t.Lanes[0].Queue]; len(r.Broken) > 0 {
-			q.rest = now.Add(fullFor)
-		}
+	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(r.Broken) > 0 {
+		l.queues[t.Queues[0]].rest = now.Add(fullFor)
 	}
 }
 

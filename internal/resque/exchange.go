@@ -164,8 +164,13 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
+	if x.Take != nil && x.Take.Arm {
+		if err := s.armTake(c, x); err != nil {
+			return err
+		}
+	}
 	if x.Take != nil {
-		if err := s.sendTake(c, x, "EVALSHA", takeScript.Hash()); err != nil {
+		if err := c.Send("EVALSHA", s.takeArgs(x, takeScript.Hash())...); err != nil {
 			return err
 		}
 	}
@@ -242,7 +247,7 @@ type part struct {
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
 	settle := part{text: settleText, send: func(eval, script string) error { return c.Send(eval, s.settleArgs(x, script)...) }}
 	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
-	take := part{armed: x.Take != nil && x.Take.Arm, text: takeText, send: func(eval, script string) error { return s.sendTake(c, x, eval, script) }}
+	take := part{text: takeText, send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
 	var unknown []*part
 	receive := func(p *part) {
 		if err == nil && p.armed {
@@ -263,6 +268,11 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	receive(&exchange)
 	if x.Policy && err == nil {
 		policy, broken, err = s.receivePolicy(c, x)
+	}
+	if x.Take != nil && x.Take.Arm && err == nil {
+		if _, err = c.Receive(); err == nil {
+			_, err = c.Receive()
+		}
 	}
 	if x.Take != nil {
 		receive(&take)

@@ -18,10 +18,11 @@ var (
 type Take struct {
 	Want   int      // take at most this many
 	Lanes  []Lane   // whose turn it is, the next one first
+	Limits []Limit  // tell also whether these are used up
 	Look   []Lanes  // show those of these whose turn it is
 	Show   int      // at most this many of each
 	Queues []string // tell how many jobs of these are not sorted yet
-	Arm    bool     // ask Redis to tell when any of this changes
+	Arm    bool     // ask Redis to tell when any of this changes; there are no Lanes then
 }
 
 // Taken is Redis's answer to a Take. The jobs are among those of the exchange.
@@ -101,24 +102,38 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 // limits are those of all the lanes, each once.
 func (t *Take) limits() (limits []Limit) {
 	seen := make(map[Limit]bool)
-	for _, lane := range t.Lanes {
-		for _, l := range lane.Limits() {
+	add := func(all []Limit) {
+		for _, l := range all {
 			if !seen[l] {
 				seen[l] = true
 				limits = append(limits, l)
 			}
 		}
 	}
+	add(t.Limits)
+	for _, lane := range t.Lanes {
+		add(lane.Limits())
+	}
 	return limits
 }
 
-func (s Store) sendTake(c redis.Conn, x *Exchange, eval, script string) error {
-	if x.Take.Arm {
-		if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
-			return err
-		}
+// armTake has Redis watch what the look will read, and so must come before it. Not the
+// script is armed: each of its reads would cost Redis time for each of its keys.
+func (s Store) armTake(c redis.Conn, x *Exchange) error {
+	if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+		return err
 	}
-	return c.Send(eval, s.takeArgs(x, script)...)
+	var keys []any
+	for _, l := range x.Take.Look {
+		keys = append(keys, s.turns(l))
+	}
+	for _, q := range x.Take.Queues {
+		keys = append(keys, s.queue(q))
+	}
+	for _, l := range x.Take.Limits {
+		keys = append(keys, s.limitKey(l, x.Process))
+	}
+	return c.Send("EXISTS", keys...)
 }
 
 // taken adds the answer to that of the exchange.

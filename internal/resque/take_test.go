@@ -83,7 +83,7 @@ func TestTakeKeepsLimits(t *testing.T) {
 	a, b := byTenant(each, all)("a:"), byTenant(each, all)("b:")
 	out := w.takeLanes("p", 0, 9, nil, a, b)
 	w.same("no more than three run", []string{"a:1", "b:1", "a:2"}, payloads(out.Jobs))
-	w.same("what is used up", map[string]int64{"c:All": 0}, out.Taken.Full)
+	w.same("what is used up", map[string]int64{"c:All": 0, "c:Mail=a": 0}, out.Taken.Full)
 
 	w.do("SCRIPT", "LOAD", settleText) // else it runs behind the others
 	// a:1 ends, and a has one running, b too.

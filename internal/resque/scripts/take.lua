@@ -93,7 +93,6 @@ while #live > 0 do
     local l = lane.size > 0 and obstacle(lane)
     local score
     if l then
-      l.full = true
       if l.kind == 'wait' then score = l.next - l.slack end
     elseif lane.size > 0 and #fields < 2 * want and left > 0 then
       pop(lane)
@@ -109,10 +108,7 @@ if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
 
 local full, shown, waiting = {}, {}, {}
 for i, l in ipairs(limits) do
-  if l.full then
-    full[#full + 1], full[#full + 2] = i, l.room and '0' or text(l.next - l.slack)
-    if l.room then try(l.key, 'SCARD') end -- a key that a script changed is not watched any more
-  end
+  if usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(l.next - l.slack) end
 end
 for i = 1, number() do
   local key, most = number(), number()
