@@ -1,0 +1,34 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// PauseQueue puts a queue among those from which nobody takes.
+func (s Store) PauseQueue(c redis.Conn, queue string) error {
+	if _, err := c.Do("SADD", s.paused(), queue); err != nil {
+		return fmt.Errorf("pausing queue %s: %w", queue, explain(err))
+	}
+	return nil
+}
+
+// ResumeQueue takes it out again.
+func (s Store) ResumeQueue(c redis.Conn, queue string) error {
+	if _, err := c.Do("SREM", s.paused(), queue); err != nil {
+		return fmt.Errorf("resuming queue %s: %w", queue, explain(err))
+	}
+	return nil
+}
+
+// PausedQueues returns their names, sorted.
+func (s Store) PausedQueues(c redis.Conn) ([]string, error) {
+	names, err := redis.Strings(c.Do("SMEMBERS", s.paused()))
+	if err != nil {
+		return nil, fmt.Errorf("reading which queues are paused: %w", explain(err))
+	}
+	slices.Sort(names)
+	return names, nil
+}

@@ -1,0 +1,42 @@
+package goworker
+
+import (
+	"errors"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// PauseQueue has no process of the fleet take jobs from a queue until ResumeQueue. Those
+// that were taken run. Processes hear of it at once where Redis can tell them, else
+// within their interval. Ruby's workers do not know of it: for them there is the key
+// pause-all-workers, which stops everybody.
+func (d *Daemon) PauseQueue(queue string) error {
+	if queue == "" {
+		return errNoQueueToPause
+	}
+	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
+}
+
+// ResumeQueue ends PauseQueue.
+func (d *Daemon) ResumeQueue(queue string) error {
+	if queue == "" {
+		return errNoQueueToPause
+	}
+	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeQueue(c, queue) })
+}
+
+var errNoQueueToPause = errors.New("goworker: the queue to pause or resume has no name; give it one")
+
+// PausedQueues returns the names of the queues that are paused, sorted.
+func (d *Daemon) PausedQueues() ([]string, error) { return query(d, resque.Store.PausedQueues) }
+
+// PauseQueue is Daemon.PauseQueue of the default daemon.
+func PauseQueue(queue string) error { return std().PauseQueue(queue) }
+
+// ResumeQueue is Daemon.ResumeQueue of the default daemon.
+func ResumeQueue(queue string) error { return std().ResumeQueue(queue) }
+
+// PausedQueues is Daemon.PausedQueues of the default daemon.
+func PausedQueues() ([]string, error) { return std().PausedQueues() }
