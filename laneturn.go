@@ -54,19 +54,21 @@ func (p *poller) lanesAt() time.Time {
 }
 
 // misplaced reports whether a job that was taken from its queue should have been
-// sorted: this is how a process learns that a queue holds such jobs. The job goes back
-// to the head of the queue, and from now on the queue is sorted.
+// sorted: this is how a process learns that a queue holds such jobs. The job goes to the
+// head of its lane, and from now on the queue is sorted.
 func (p *poller) misplaced(t *task) bool {
 	if t.Lane != nil {
 		return false
 	}
-	if _, held := p.d.registry.lane(t.Queue, t.Payload); !held {
+	lane, held := p.d.registry.lane(t.Queue, t.Payload)
+	if !held {
 		return false
 	}
+	t.Lane = &lane
 	if p.watch.lanes.queues[t.Queue] == nil {
-		p.watch.lanes.add(t.Queue)
 		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
 	}
+	p.watch.lanes.sorted(t.Queue, []resque.Lane{lane})
 	return true
 }
 

@@ -136,6 +136,10 @@ func (k KeyFunc) of(args []json.RawMessage) (key string) {
 
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
 // called before Run; a queue that has limits already gets them instead.
+//
+// Without limits it only says beforehand that the queue holds jobs of classes that have
+// some. Else the fleet learns it when a process first takes such a job, and in that
+// moment jobs of one key that several processes take may change places.
 func (d *Daemon) LimitQueue(queue string, limits ...Limit) { d.registry.limitQueue(queue, limits) }
 
 // nameLimits gives names to the limits that have none: their owner's, and where the

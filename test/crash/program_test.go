@@ -112,6 +112,9 @@ func program(path string) int {
 		note("weighed", id, fmt.Sprint(runtime.NumGoroutine(), " ", m.HeapAlloc))
 	})
 	registerRetries(note, wait)
+	if os.Getenv(limitsVar) != "" {
+		registerLimited(note)
+	}
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		return 2
