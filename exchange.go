@@ -70,9 +70,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		MultiQueue: p.d.config.multiQueueFailures,
 	}
 	idle := max(0, p.slots()-p.busy)
-	if p.askPolicy(x); x.Policy {
-		// What is paused or sorted must be known before anything is taken.
-	} else if want := p.wanted(idle); want > 0 {
+	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
 		p.watch.lanes.want = min(want, idle-len(p.ahead))
 		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
 		p.turnToLanes(x, now)

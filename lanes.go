@@ -26,6 +26,8 @@ type lanes struct {
 	paused  map[string]bool
 	queues  map[string]*laneQueue
 	full    map[string]time.Time // limits that are used up: when to look again
+	since   map[string]time.Time // and since when each look has found them so
+	stuck   []string             // those for which that is long
 	woken   bool                 // Redis told of a change
 }
 
@@ -53,12 +55,16 @@ const (
 	// fullFor is how long a limit is taken to be used up if Redis tells nothing of it.
 	fullFor = time.Second
 
+	// stuckAfter is how long a limit is used up before it is checked that those who
+	// hold its slots still have jobs.
+	stuckAfter = 2 * time.Second
+
 	// mostShown bounds how many lanes one look names.
 	mostShown = 256
 )
 
 func newLanes(r *registry) lanes {
-	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]time.Time)}
+	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]time.Time), since: make(map[string]time.Time)}
 	if m := r.queueLimits.Load(); m != nil {
 		for name := range *m {
 			l.add(name)
@@ -262,7 +268,11 @@ func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
 func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	a := r.Taken
 	for _, limit := range t.Limits {
-		delete(l.full, limit.String()) // if it is still used up it is told below
+		name := limit.String()
+		delete(l.full, name) // if it is still used up it is told below
+		if _, full := a.Full[name]; !full {
+			delete(l.since, name)
+		}
 	}
 	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for name, until := range a.Full {
@@ -270,6 +280,12 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 		switch {
 		case until == 0:
 			l.full[name] = now.Add(fullFor)
+			if since, ok := l.since[name]; !ok {
+				l.since[name] = now
+			} else if now.Sub(since) >= stuckAfter {
+				l.since[name] = now
+				l.stuck = append(l.stuck, name)
+			}
 		case !limit.Keyed || limit.Kind == resque.LimitStartsHere:
 			l.full[name] = after(until)
 		}
@@ -313,6 +329,7 @@ func limitTexts(lane resque.Lane) (texts []string) {
 // nobody of his own changes.
 func (l *lanes) released(lane resque.Lane, back bool) {
 	for _, name := range limitTexts(lane) {
+		delete(l.since, name)
 		if _, full := l.full[name]; full {
 			l.freed(name)
 		}

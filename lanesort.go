@@ -28,8 +28,10 @@ type sorter struct {
 	// be sorted.
 	watched atomic.Bool
 
-	mu     sync.Mutex
-	queues []string
+	mu      sync.Mutex
+	queues  []string
+	stuck   []string // limits whose holders are to be checked
+	process string   // for whom
 
 	// of the goroutine
 	sizes map[string]int // how many jobs of a queue to read at once
@@ -60,6 +62,19 @@ func (s *sorter) sort(queues []string) {
 	s.mu.Lock()
 	s.queues = queues
 	s.mu.Unlock()
+	s.start()
+}
+
+// check frees slots of these limits that nobody holds any more. They are given back
+// with their jobs, so there are some only where somebody removed records of ours.
+func (s *sorter) check(process string, limits []string) {
+	s.mu.Lock()
+	s.process, s.stuck = process, limits
+	s.mu.Unlock()
+	s.start()
+}
+
+func (s *sorter) start() {
 	if s.ended == nil {
 		s.ended = make(chan struct{})
 		go s.run()
@@ -121,8 +136,18 @@ func (s *sorter) run() {
 // sortAll sorts until nothing is left, a step of each queue in turn.
 func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 	s.mu.Lock()
-	queues := s.queues
+	queues, stuck, process := s.queues, s.stuck, s.process
+	s.stuck = nil
 	s.mu.Unlock()
+	for _, name := range stuck {
+		n, err := s.p.store.FreeLost(c, resque.ParseLimit(name), process)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.p.log.Warn("freed slots of a limit that jobs held which are not running any more", "limit", name, "slots", n)
+		}
+	}
 	for len(queues) > 0 && ctx.Err() == nil {
 		var more []string
 		for _, q := range queues {

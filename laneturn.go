@@ -11,17 +11,18 @@ import (
 // came from one ends.
 
 // askPolicy adds to the exchange, where it is due, the question which queues are paused
-// and which are sorted.
-func (p *poller) askPolicy(x *resque.Exchange) {
+// and which are sorted. Nothing else is asked then: it must be known before.
+func (p *poller) askPolicy(x *resque.Exchange) bool {
 	l := &p.watch.lanes
 	if !l.unread && l.read {
-		return
+		return false
 	}
 	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
 	if l.sorts() {
 		x.Limits = p.d.registry.limitNumbers()
 	}
 	l.unread = false
+	return true
 }
 
 // turnToLanes decides what is asked in this turn: the queues themselves or the lanes of
@@ -117,6 +118,10 @@ func (p *poller) sortQueues() {
 func (p *poller) lanesTaken() {
 	unsorted, watched := p.watch.lanes.unsorted()
 	p.sorter.watched.Store(watched)
+	if stuck := p.watch.lanes.stuck; len(stuck) > 0 {
+		p.watch.lanes.stuck = nil
+		p.sorter.check(p.session.process.ID, stuck)
+	}
 	if unsorted {
 		p.sorter.hurry()
 	}

@@ -168,3 +168,102 @@ func TestLimitQueue(t *testing.T) {
 		t.Errorf("%d ran at a time, want 1", most)
 	}
 }
+
+// A slot that nobody holds any more, because somebody removed records, is found and freed.
+func TestLostSlotIsFreed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("One", func(id string) { b.runs.start(id); b.runs.end(id) }, Concurrency(1))
+	b.redis.Do(t, "SADD", "resque:go:slots:c:One", "vm:1:0000/7")
+	b.start()
+	b.push(job("One", "a"))
+	b.eventually("the job runs", func() bool { return b.runs.ends("a") == 1 })
+	if b.log.count("freed slots of a limit") != 1 {
+		t.Error("nothing was said about it")
+	}
+}
+
+// What waits while the limit is used up costs next to nothing, and starts at once when it
+// is free.
+func TestBlockedSendsLittle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("HoldOne", func(id string) { b.runs.start(id); <-b.gate; b.runs.end(id) }, Concurrency(1))
+	b.start()
+	b.push(jobs("HoldOne", 50)...)
+	b.eventually("one runs", func() bool { return b.runs.started() == 1 })
+	b.renewed(1)
+	before, began := b.commands(), time.Now()
+	b.renewed(2)
+	rate := float64(b.commands()-before) / time.Since(began).Seconds()
+	t.Logf("%.1f scripts a second while 49 jobs wait", rate)
+	if rate > 10 {
+		t.Errorf("%.1f scripts a second while blocked", rate)
+	}
+	b.open()
+	b.eventually("all run", func() bool { return b.runs.finished() == 50 })
+}
+
+// A daemon that ends when its queues are empty waits for what waits for limits.
+func TestExitOnCompleteWaitsForLanes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.ExitOnComplete = true })
+	g := newGauge()
+	b.daemon.Register("Call", func(tenant string, n int) { g.run(tenant, n, 0) }, RateLimit(50, time.Second, PerKey(Arg(0))))
+	for n := range 20 {
+		b.push(tenantJob("Call", "a", n), tenantJob("Call", "b", n))
+	}
+	b.start()
+	if err := b.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.done.Load(); n != 40 {
+		t.Errorf("it ended after %d of 40 jobs", n)
+	}
+	b.nothingWaits()
+}
+
+// A program that knows of no limits drains the lanes that another has left, and keeps
+// their limits.
+func TestLanesAreDrainedByOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run("", n, time.Millisecond); <-b.gate }, Concurrency(2))
+	b.start()
+	for n := range 30 {
+		b.push(tenantJob("Slow", "a", n))
+	}
+	b.eventually("all are sorted", func() bool { return len(b.queue("work")) == 0 && g.done.Load() == 2 })
+	b.open()
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	other := setupOn(t, b.redis)
+	other.daemon.Register("Slow", func(tenant string, n int) { g.run("", n, time.Millisecond) })
+	other.start()
+	other.eventually("all run", func() bool { return g.done.Load() == 30 })
+	if most := g.mosts()[""]; most != 2 {
+		t.Errorf("%d ran at a time, want 2", most)
+	}
+	other.eventually("all are committed", func() bool { return other.stat("processed") == 30 })
+	other.nothingWaits()
+}
+
+// Without being told, limits hold all the same.
+func TestLimitsWhilePolling(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.DisableTracking, s.PollInterval = true, 20*time.Millisecond })
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run(tenant, n, time.Millisecond) }, Concurrency(1, PerKey(Arg(0))))
+	b.start()
+	for n := range 20 {
+		b.push(tenantJob("Slow", "a", n), tenantJob("Slow", "b", n))
+	}
+	b.eventually("all run", func() bool { return g.done.Load() == 40 })
+	for tenant, n := range g.mosts() {
+		if n != 1 || !slices.IsSorted(g.order[tenant]) {
+			t.Errorf("tenant %s: %d at a time, in the order %v", tenant, n, g.order[tenant])
+		}
+	}
+}

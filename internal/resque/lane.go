@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -167,6 +168,33 @@ func (s Store) Free(process string, j Reserved) (effects []Effect) {
 		}
 	}
 	return effects
+}
+
+// FreeLost frees the slots of a limit whose holders have no such job any more. Slot and
+// job are written and removed as one, and no ticket is used twice: so who has no job
+// a moment later has either given back the slot too, or the record was lost.
+func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err error) {
+	key := s.limitKey(l, process)
+	holders, err := redis.Strings(c.Do("SMEMBERS", key))
+	if err != nil {
+		return 0, fmt.Errorf("reading who holds limit %s: %w", l, explain(err))
+	}
+	for _, h := range holders {
+		by, ticket := h, ""
+		if at := strings.LastIndexByte(h, '/'); at >= 0 {
+			by, ticket = h[:at], h[at+1:]
+		}
+		held, err := redis.Bool(c.Do("HEXISTS", s.inflight(by), ticket))
+		if err == nil && !held {
+			var n int
+			n, err = redis.Int(c.Do("SREM", key, h))
+			freed += n
+		}
+		if err != nil {
+			return freed, fmt.Errorf("freeing limit %s: %w", l, explain(err))
+		}
+	}
+	return freed, nil
 }
 
 // BackToLane puts a job in front of all others of its lane, and the lane in front of the
