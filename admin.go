@@ -52,7 +52,9 @@ func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
 // looking at the queue, and the next job pushed to it brings it back.
 func (d *Daemon) RemoveQueue(queue string) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.RemoveQueue(c, queue) })
+	return d.withConn(func(s resque.Store, c redis.Conn) error {
+		return errors.Join(s.RemoveQueue(c, queue), s.RemoveLanes(c, queue))
+	})
 }
 
 // Queues returns the names of all queues, sorted. A queue stays when it becomes

@@ -55,6 +55,9 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 		info.Queues = append(info.Queues, QueueInfo{q, n})
 		info.Pending += n
 	}
+	if err := s.addWaiting(c, &info); err != nil {
+		return Info{}, err
+	}
 	replies = replies[len(queues):]
 	for i, list := range lists {
 		n, err := redis.Int64(answer(replies[i]))

@@ -90,6 +90,16 @@ func (l Lane) Limits() (limits []Limit) {
 	return limits
 }
 
+// Key is the key by which the lane's jobs take turns, or "".
+func (l Lane) Key() string {
+	for text := range strings.SplitSeq(l.Own, ",") {
+		if limit := ParseLimit(text); limit.Kind == LimitNone {
+			return limit.Key
+		}
+	}
+	return ""
+}
+
 // Lanes are those of a queue that share the same limits.
 type Lanes struct{ Queue, Shared string }
 
@@ -127,7 +137,8 @@ func holder(process string, ticket int64) string {
 }
 
 // prefix stands before the payload in the in-flight record. That of a job from a lane
-// is marked: it goes back to the lane, and gives back what it holds.
+// says first which one, "+0:12:f:Mail=acme3:low{…}": it goes back there, and gives
+// back what it holds.
 func (j Reserved) prefix() string {
 	if j.Lane == nil {
 		return recordPrefix(j.Queue)
@@ -136,7 +147,7 @@ func (j Reserved) prefix() string {
 }
 
 func lanePrefix(l Lane) string {
-	return "+" + recordPrefix(l.Queue) + recordPrefix(l.Shared) + recordPrefix(l.Own)
+	return "+" + recordPrefix(l.Shared) + recordPrefix(l.Own) + recordPrefix(l.Queue)
 }
 
 // parseReserved reads a value of the in-flight record.
@@ -148,7 +159,7 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	}
 	var l Lane
 	rest := value[1:]
-	for _, part := range []*string{&l.Queue, &l.Shared, &l.Own} {
+	for _, part := range []*string{&l.Shared, &l.Own, &l.Queue} {
 		if *part, rest, ok = parseRecord(rest); !ok {
 			return j, false
 		}
@@ -293,6 +304,15 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 		sets[i], _ = redis.Strings(receive(key), nil)
 	}
 	return &Policy{Paused: sets[0], Lanes: parseLanes(sets[1])}, broken, err
+}
+
+// lanesOf are the sets of lanes of a queue.
+func (s Store) lanesOf(c redis.Conn, queue string) ([]Lanes, error) {
+	members, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
+	if err != nil {
+		return nil, fmt.Errorf("reading which queues are sorted: %w", explain(err))
+	}
+	return slices.DeleteFunc(parseLanes(members), func(l Lanes) bool { return l.Queue != queue }), nil
 }
 
 func parseLanes(members []string) (lanes []Lanes) {

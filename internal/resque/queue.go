@@ -86,14 +86,18 @@ func (s Store) Queues(c redis.Conn) ([]string, error) {
 	return names, nil
 }
 
-// QueueSize returns how many jobs wait in a queue; a queue that does not exist
-// has none.
+// QueueSize returns how many jobs wait in a queue, in its lanes too; a queue that does
+// not exist has none.
 func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
 	n, err := redis.Int64(c.Do("LLEN", s.queue(queue)))
 	if err != nil {
 		return 0, fmt.Errorf("reading the size of queue %s: %w", queue, explain(err))
 	}
-	return n, nil
+	lanes, err := s.WaitingIn(c, queue)
+	for _, l := range lanes {
+		n += l.Jobs
+	}
+	return n, err
 }
 
 // Peek returns at most count payloads from position start, the head being 0,

@@ -135,3 +135,22 @@ func TestTakeKeepsRates(t *testing.T) {
 	out = w.takeLanes("p", 4, 9, nil, a, b)
 	w.same("nothing is taken before", 0, len(out.Jobs))
 }
+
+// A job that waits in a lane, or was taken from one, keeps its lock.
+func TestLockOfAJobInALane(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	w.taken(uniqueJob("a", 1, "low"))
+	lane := NewLane("low", Limit{Kind: LimitRunning, Name: "U"})
+	w.sort("low", func(string) Lane { return lane })
+	w.age("a", ProvenFor)
+	w.refused("a1", uniqueJob("a", 2, "low"))
+	out := w.takeLanes("p", 0, 1, nil, lane)
+	w.same("it is taken", 1, len(out.Jobs))
+	w.age("a", ProvenFor)
+	w.refused("a1", uniqueJob("a", 3, "low"))
+	w.takeLanes("p", 1, 0, []Settled{{Ticket: 1, Effects: w.s.Free("p", out.Jobs[0])}}, lane)
+	w.age("a", ProvenFor)
+	w.taken(uniqueJob("a", 4, "low"))
+}

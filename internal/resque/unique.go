@@ -206,6 +206,13 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 			a.key(s.inflight(p))
 			a.arg(p)
 		}
+		lanes, err := s.lanesOf(c, h.Queue)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range lanes {
+			a.key(s.turns(l))
+		}
 		where, err := redis.String(a.do(c, holderScript))
 		if err != nil {
 			return false, err

@@ -3,13 +3,17 @@
 --
 -- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue
 --       6 a list it may be in beside its queue, or its queue   7… in-flight records
+--       then the turns of the queue's lanes
 -- ARGV  id, what the lock says, how much of that precedes the member of the schedule, how
 --       much of the member precedes the payload, how long the lock may stay in ms
 --       once the job is due, or 0 for as long as it may now,
 --       what the lock is to say before the time, where it was seen or put last or '',
 --       then the processes whose records are named
--- Returns 'queue', 'list', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
+-- Returns 'queue', 'lane', 'list', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
 -- lock or the processes are not as they were read; 'resting'.
+--
+-- While jobs wait in lanes of its queue it is taken to be among them. A record of a job from
+-- a lane has the lane before the member.
 --
 -- Looking through lists costs what they are long. After it, all rest for twenty times as
 -- long, so that it never takes more than a twentieth of Redis's time.
@@ -48,10 +52,13 @@ local function waiting(list)
   looked = looked + (at or redis.call('LLEN', list))
   return at
 end
+local function sorted()
+  for i = #ARGV, #KEYS do if redis.call('EXISTS', KEYS[i]) == 1 then return true end end
+end
 local due = redis.call('ZSCORE', KEYS[4], member)
 local where = due and 'schedule'
   or running() and 'process'
-  or waiting(KEYS[5]) and 'queue' or KEYS[6] ~= KEYS[5] and waiting(KEYS[6]) and 'list' or 'nowhere'
+  or waiting(KEYS[5]) and 'queue' or sorted() and 'lane' or KEYS[6] ~= KEYS[5] and waiting(KEYS[6]) and 'list' or 'nowhere'
 if where == 'list' then seen = ARGV[7] end
 if where == 'nowhere' then
   redis.call('HDEL', lock, id)

@@ -1,0 +1,95 @@
+package resque
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// WaitingLane is a lane in which jobs wait.
+type WaitingLane struct {
+	Lane
+	Jobs int64
+	Turn int64 // since when it is its turn, or from when on, in µs by Redis's clock
+}
+
+// WaitingIn returns the lanes of a queue in which jobs wait, in the order of their turns. It
+// costs a command for each.
+func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
+	all, err := s.lanesOf(c, queue)
+	if err != nil {
+		return nil, err
+	}
+	var waiting []WaitingLane
+	for _, l := range all {
+		turns, err := redis.Values(c.Do("ZRANGE", s.turns(l), 0, -1, "WITHSCORES"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+		}
+		b := batch{c: c}
+		var lanes []WaitingLane
+		for i := 0; i+1 < len(turns); i += 2 {
+			own, _ := redis.String(turns[i], nil)
+			turn, _ := redis.Float64(turns[i+1], nil)
+			lane := WaitingLane{Lane: Lane{l.Queue, l.Shared, own}, Turn: int64(turn)}
+			lanes = append(lanes, lane)
+			b.send("LLEN", s.lane(lane.Lane))
+		}
+		sizes, err := b.receive()
+		for i := range lanes {
+			if err == nil {
+				lanes[i].Jobs, err = redis.Int64(answer(sizes[i]))
+			}
+			if lanes[i].Jobs > 0 {
+				waiting = append(waiting, lanes[i])
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+		}
+	}
+	slices.SortFunc(waiting, func(a, b WaitingLane) int { return cmp.Compare(a.Turn, b.Turn) })
+	return waiting, nil
+}
+
+// addWaiting counts what waits in lanes with the queues.
+func (s Store) addWaiting(c redis.Conn, info *Info) error {
+	sorted, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
+	if err != nil && !isWrongType(err) {
+		return fmt.Errorf("reading which queues are sorted: %w", explain(err))
+	}
+	seen := make(map[string]bool)
+	for _, l := range parseLanes(sorted) {
+		at := slices.IndexFunc(info.Queues, func(q QueueInfo) bool { return q.Name == l.Queue })
+		if at < 0 || seen[l.Queue] {
+			continue
+		}
+		seen[l.Queue] = true
+		lanes, err := s.WaitingIn(c, l.Queue)
+		if err != nil {
+			return err
+		}
+		for _, lane := range lanes {
+			info.Queues[at].Size += lane.Jobs
+			info.Pending += lane.Jobs
+		}
+	}
+	return nil
+}
+
+// RemoveLanes removes all lanes of a queue with their jobs. Those that are sorted
+// meanwhile may stay.
+func (s Store) RemoveLanes(c redis.Conn, queue string) error {
+	lanes, err := s.WaitingIn(c, queue)
+	if err != nil {
+		return err
+	}
+	b := batch{c: c}
+	for _, l := range lanes {
+		b.send("DEL", s.lane(l.Lane))
+		b.send("ZREM", s.turns(l.Lanes()), l.Own)
+	}
+	return b.check()
+}
