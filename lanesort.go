@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -34,7 +35,8 @@ type sorter struct {
 	process string   // for whom
 
 	// of the goroutine
-	sizes map[string]int // how many jobs of a queue to read at once
+	sizes map[string]int    // how many jobs of a queue to read at once
+	said  map[string]string // what was already said about a queue
 	retry backoff
 }
 
@@ -51,7 +53,7 @@ const (
 )
 
 func newSorter(p *poller) *sorter {
-	return &sorter{p: p, line: line{dialer: p.d.dialer}, now: make(chan struct{}, 1), stopCh: make(chan struct{}), sizes: make(map[string]int)}
+	return &sorter{p: p, line: line{dialer: p.d.dialer}, now: make(chan struct{}, 1), stopCh: make(chan struct{}), sizes: make(map[string]int), said: make(map[string]string)}
 }
 
 // sort has these queues sorted from now on. Only the poller's goroutine calls it.
@@ -152,9 +154,17 @@ func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 		var more []string
 		for _, q := range queues {
 			left, err := s.step(c, q)
+			if refused := redis.Error(""); errors.As(err, &refused) && !mustRedial(err) {
+				if s.said[q] != err.Error() { // a key is broken; the others go on
+					s.said[q] = err.Error()
+					s.p.log.Error("the jobs of a queue cannot be sorted by their limits", "queue", q, "error", err)
+				}
+				continue
+			}
 			if err != nil {
 				return err
 			}
+			delete(s.said, q)
 			if left {
 				more = append(more, q)
 			}

@@ -74,6 +74,11 @@ func TestExamples(t *testing.T) {
 			},
 		},
 		{
+			name: "limits", args: "-queues=calls,reports",
+			jobs: []string{"calls", `{"class":"Call","args":["acme","/x"]}`, "reports", `{"class":"Report","args":["acme",10]}`},
+			want: []string{"call for acme to /x", "report of acme for month 10"},
+		},
+		{
 			name: "flags", args: "-greeting=Ahoy -times=2 -queues=hello",
 			want: []string{"Ahoy, world!\nAhoy, world!\n"},
 		},

@@ -10,7 +10,7 @@
 -- memory, and with it all others.
 local lanes, at = {}, 2
 redis.call('SCARD', KEYS[2])
-for i = 1, ARGV[1] do
+for i = 1, tonumber(ARGV[1]) do
   local list, turns = KEYS[tonumber(ARGV[at])], KEYS[tonumber(ARGV[at + 1])]
   redis.call('LLEN', list)
   redis.call('ZCARD', turns)

@@ -1,0 +1,32 @@
+// Limits shows jobs that are held to limits and tenants that take turns:
+//
+//	go run ./example/limits -queues=calls,reports
+package main
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/goworker/goworker"
+)
+
+func main() {
+	// At most three reports at a time in the whole fleet, and one of each account.
+	goworker.Register("Report", func(account string, month int) {
+		fmt.Println("report of", account, "for month", month)
+		time.Sleep(500 * time.Millisecond)
+	}, goworker.Concurrency(3), goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+
+	// At most ten calls a second, and tenants take turns.
+	goworker.Register("Call", func(tenant, url string) {
+		fmt.Println("call for", tenant, "to", url)
+	}, goworker.RateLimit(10, time.Second), goworker.Fair(goworker.Arg(0)))
+
+	// Known beforehand, so that the order of each key holds from the first job on.
+	goworker.LimitQueue("calls")
+	goworker.LimitQueue("reports")
+	if err := goworker.Work(); err != nil {
+		log.Fatal(err)
+	}
+}

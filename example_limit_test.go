@@ -1,0 +1,60 @@
+package goworker_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/embedded"
+)
+
+// One of each account runs at a time, in the order in which they were enqueued, on
+// however many workers and processes.
+func ExampleConcurrency() {
+	d := goworker.New(goworker.WorkerSettings{URI: "embedded:", QueuesString: "reports", ExitOnComplete: true, LogLevel: "error"})
+	defer d.Close()
+	d.RegisterDialer("embedded", embedded.Open)
+	d.Register("Report", func(account string, month int) {
+		time.Sleep(time.Duration(4-month) * time.Millisecond)
+		fmt.Println(account, month)
+	}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	d.LimitQueue("reports")
+	for month := 1; month <= 3; month++ {
+		if err := d.Enqueue(&goworker.Job{Queue: "reports", Payload: goworker.Payload{Class: "Report", Args: []any{"acme", month}}}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := d.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// acme 1
+	// acme 2
+	// acme 3
+}
+
+// The small tenant's job does not wait for all of the large one's.
+func ExampleFair() {
+	d := goworker.New(goworker.WorkerSettings{URI: "embedded:", QueuesString: "mail", Concurrency: 1, ExitOnComplete: true, LogLevel: "error"})
+	defer d.Close()
+	d.RegisterDialer("embedded", embedded.Open)
+	d.Register("Mail", func(tenant string, n int) { fmt.Println(tenant, n) }, goworker.Fair(goworker.Arg(0)))
+	d.LimitQueue("mail")
+	var jobs []*goworker.Job
+	for n := 1; n <= 3; n++ {
+		jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Mail", Args: []any{"large", n}}})
+	}
+	jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Mail", Args: []any{"small", 1}}})
+	if err := d.EnqueueAll(jobs...); err != nil {
+		fmt.Println(err)
+	}
+	if err := d.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// large 1
+	// small 1
+	// large 2
+	// large 3
+}
