@@ -96,6 +96,7 @@ func TestConformance(t *testing.T) {
 				{"survives a cut", survivesCut},
 				{"keeps jobs unique", keepsUnique},
 				{"drops the expired", dropsExpired},
+				{"holds limits", holdsLimits},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}
