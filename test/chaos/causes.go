@@ -75,7 +75,8 @@ func (c causes) of(p *process, first, again run) string {
 		end = math.MaxInt64
 	}
 	if p.dead(again.start) {
-		late := handIn + c.a.away(time.Unix(0, first.start), p.died)
+		from := time.Unix(0, first.start)
+		late := handIn + shared(c.a.outages, from, p.died) + shared(c.a.silences[p.name], from, p.died)
 		if p.forced || p.termed && p.status > 0 {
 			return causeForced
 		}
@@ -100,14 +101,15 @@ func (c causes) of(p *process, first, again run) string {
 	return ""
 }
 
-// away is how long Redis did not serve between two times.
-func (a *arena) away(from, to time.Time) (sum time.Duration) {
-	for _, w := range a.outages {
+// shared is how much of the time from one moment to another the windows cover, counted
+// again for each of them. One that has no end lasts.
+func shared(windows []window, from, to time.Time) (sum time.Duration) {
+	for _, w := range windows {
 		lo, hi := w.from, w.to
 		if lo.Before(from) {
 			lo = from
 		}
-		if hi.After(to) {
+		if hi.IsZero() || hi.After(to) {
 			hi = to
 		}
 		sum += max(0, hi.Sub(lo))

@@ -29,18 +29,21 @@ func (a *arena) finish() result {
 	return a.join()
 }
 
-// drain waits until nothing is queued or reserved, and nobody dead has anything left.
+// drain waits until nothing is queued or reserved, and nobody dead has anything left: a
+// dead process whose lease somebody removed has its other records.
 func (a *arena) drain() {
 	for deadline := time.Now().Add(2 * soon); ; time.Sleep(50 * time.Millisecond) {
 		queued := a.number("LLEN", "resque:queue:work")
 		records := a.list("KEYS", "resque:go:inflight:*")
 		leases := a.list("ZRANGE", "resque:go:processes", 0, -1)
+		processes := a.list("KEYS", "resque:go:process:*")
 		alive := len(a.alive())
-		if queued == 0 && len(records) == 0 && len(leases) == alive {
+		if queued == 0 && len(records) == 0 && len(leases) == alive && len(processes) == alive {
 			return
 		}
 		if time.Now().After(deadline) {
-			a.problem("within %v: %d jobs queued, in-flight records %q, leases %q of %d processes", 2*soon, queued, records, leases, alive)
+			a.problem("within %v: %d jobs queued, in-flight records %q, leases %q, records %q of %d processes",
+				2*soon, queued, records, leases, processes, alive)
 			return
 		}
 	}
