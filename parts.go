@@ -9,7 +9,7 @@ import (
 
 // Part is something a Daemon starts before it works and stops when it is done: a
 // metrics server, a database pool. The daemon's own pieces are parts too:
-// "lease", "records", "workers", "poller" and "schedule", each requiring the
+// "lease", "records", "workers", "poller", "schedule" and "recurring", each requiring the
 // ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
