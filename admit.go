@@ -7,7 +7,7 @@ func (w *workers) admit(t *task, d *Delivery, err error) *settlement {
 	if instead := w.expired(t, d); instead != nil {
 		return instead
 	}
-	if instead := w.leave(t, d, err); instead != nil {
+	if instead := w.leave(t, err); instead != nil {
 		return instead
 	}
 	w.unlock(d, err)

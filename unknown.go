@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -19,14 +18,15 @@ import (
 const mostLeft = 1000
 
 // leave leaves a job of an unknown class to others. Nil: it is to fail.
-func (w *workers) leave(t *task, d *Delivery, err error) *settlement {
+func (w *workers) leave(t *task, err error) *settlement {
 	var unknown *UnknownClassError
 	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
 		return nil
 	}
-	w.logger.LogAttrs(context.Background(), slog.LevelDebug, "job left to others; it goes to the tail of its queue",
-		slog.String("queue", shorten(t.Queue, maxLogText)), slog.String("class", shorten(d.Class, maxLogText)), slog.String("worker", d.Worker))
-	return &settlement{effects: w.d.store.PushTail(t.Queue, t.Payload), moved: true, left: true}
+	return &settlement{
+		effects: w.d.store.PushTail(t.Queue, t.Payload), moved: true, left: true,
+		level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue",
+	}
 }
 
 // rounds are the queues that jobs were left in lately. It belongs to the poller's
