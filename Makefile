@@ -17,7 +17,7 @@ MODULES = . test/chaos bench bench/contender/machinery
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos deps check check-bench lint vuln fuzz bench bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ fuzz: ## feed each parser with random bytes for FUZZTIME (30s)
 
 bench: deps $(BENCH_MODULES) ## compare with all peers, in 25 minutes; writes bench/results/all.json, docs/benchmarks*
 	cd bench && go run ./runner
+
+bench-huge: deps ## weigh and move among ten million delayed jobs, which need 2 GiB; adds their rows
+	cd bench && go run ./runner -only=ten-million -contenders=ours
 
 bench-core: deps ## compare with benmanns/goworker; writes bench/results/core.json
 	cd bench && go run ./runner -core

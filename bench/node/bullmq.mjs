@@ -15,10 +15,13 @@ main(
   async () => {
     const queue = new Queue(config.queues[0], { connection })
     await queue.waitUntilReady()
+    const opts = (job) => {
+      const timestamp = Date.now()
+      return { removeOnComplete: true, ...(job.at && { timestamp, delay: Math.max(job.at - timestamp, 0) }) }
+    }
     return {
-      push: (job) => queue.add(job.class, job.args, { removeOnComplete: true }),
-      pushAll: (jobs) =>
-        queue.addBulk(jobs.map((job) => ({ name: job.class, data: job.args, opts: { removeOnComplete: true } }))),
+      push: (job) => queue.add(job.class, job.args, opts(job)),
+      pushAll: (jobs) => queue.addBulk(jobs.map((job) => ({ name: job.class, data: job.args, opts: opts(job) }))),
     }
   },
 )

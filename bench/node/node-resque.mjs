@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import Redis from 'ioredis'
 import { config, connection, handlers, main } from './probe.mjs'
 
-const { Queue, Worker } = createRequire(import.meta.url)('node-resque')
+const { Queue, Scheduler, Worker } = createRequire(import.meta.url)('node-resque')
 const redis = new Redis({ ...connection, enableAutoPipelining: true })
 redis.setMaxListeners(0)
 
@@ -29,11 +29,22 @@ main(
       await worker.connect()
       worker.start()
     }
+    if (config.delayed) {
+      const scheduler = new Scheduler({ connection: { redis, namespace: 'resque' } })
+      scheduler.on('error', (error) => console.error(error))
+      await scheduler.connect()
+      scheduler.start()
+    }
   },
   async () => {
     const queue = new Queue({ connection: { redis, namespace: 'resque' } }, jobs)
     queue.on('error', (error) => console.error(error))
     await queue.connect()
-    return { push: (job) => queue.enqueue(job.queue, job.class, job.args) }
+    return {
+      push: (job) =>
+        job.at
+          ? queue.enqueueAt(job.at, job.queue, job.class, job.args)
+          : queue.enqueue(job.queue, job.class, job.args),
+    }
   },
 )

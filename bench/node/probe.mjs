@@ -59,9 +59,12 @@ export const handlers = {
   },
 }
 
+// job's at is when it is due, in milliseconds, where it is delayed.
 function job(i) {
   const rest = config.size - '{"class":"","args":["",]}'.length - config.class.length - String(i).length
-  return { queue: config.queues[i % config.queues.length], class: config.class, args: ['a'.repeat(Math.max(rest, 0)), i] }
+  const args = config.class === 'Far' ? [String(i).padStart(16, '0')] : ['a'.repeat(Math.max(rest, 0)), i]
+  const at = config.delayed ? (config.at + i * config.step) / 1e6 : 0
+  return { queue: config.queues[i % config.queues.length], class: config.class, args, at }
 }
 
 async function pushEach(push) {
@@ -83,7 +86,14 @@ async function pushBulk(pushAll) {
 async function stamps(push) {
   for (let i = 0; i < config.jobs; i++) {
     await sleep((config.gap_min + Math.random() * (config.gap_max - config.gap_min)) / 1e6)
-    await push({ queue: config.queues[0], class: 'Stamp', args: [String(unixNs()), 0] })
+    let from = unixNs()
+    let at = 0
+    if (config.delay_max > 0) {
+      at = Math.trunc((from + config.delay_min + Math.random() * (config.delay_max - config.delay_min)) / 1e6)
+      if (config.whole) at = Math.trunc(at / 1000 + 1) * 1000
+      from = at * 1e6
+    }
+    await push({ queue: config.queues[0], class: 'Stamp', args: [String(from), 0], at })
   }
 }
 

@@ -14,8 +14,11 @@ var sections = map[string]func(result.File) string{
 	"about":      about,
 	"targets":    targets,
 	"throughput": columns("noop", "jobs_per_s", []string{"1", "10", "25", "100", "1000"}),
-	"cost":       cost,
-	"growth":     growth,
+	"cost": costs("noop", 100, []figure{
+		{"worker's CPU, µs", "worker_cpu_us_per_job"}, {"Redis's CPU, µs", "redis_cpu_us_per_job"}, {"commands", "commands_per_job"},
+		{"inside scripts", "inner_commands_per_job"}, {"bytes", "bytes_per_job"}, {"allocations", "allocations_per_job"},
+	}),
+	"growth": growth,
 	"work": works("jobs_per_s", []column{
 		{"100 B", "payload-100B", 25},
 		{"1 KiB", "payload-1KiB", 25},
@@ -47,6 +50,16 @@ var sections = map[string]func(result.File) string{
 	"push": works("jobs_per_s", []column{
 		{"one by one", "push", 1}, {"8 at the same time", "push", 8}, {"1,000 a call", "push-bulk", 1},
 	}),
+	"delayed": costs("delayed", 100, []figure{
+		{"jobs/s", "jobs_per_s"}, {"worker's CPU a job, µs", "worker_cpu_us_per_job"}, {"Redis's CPU a job, µs", "redis_cpu_us_per_job"},
+	}),
+	"due": costs("due", 25, []figure{
+		{"p50, ms", "due_latency_p50_ms"}, {"p99, ms", "due_latency_p99_ms"}, {"max, ms", "due_latency_max_ms"},
+	}),
+	"schedule": costs("schedule", 100_000, []figure{
+		{"jobs delayed a second", "jobs_per_s"}, {"Redis's CPU a job, µs", "redis_cpu_us_per_job"}, {"bytes of Redis's memory a job", "redis_bytes_per_job"},
+	}),
+	"reach":      reach,
 	"idle":       idle,
 	"fleet":      fleet,
 	"cannot":     cannot,
@@ -77,23 +90,22 @@ func targets(f result.File) string {
 	return t.String()
 }
 
-// cost is what a no-op job costs with 100 workers.
-func cost(f result.File) string {
+// reach is what many waiting jobs change.
+func reach(f result.File) string {
 	var t table
-	t.head("", "worker's CPU, µs", "Redis's CPU, µs", "commands", "inside scripts", "bytes", "allocations")
-	figures := []string{
-		"worker_cpu_us_per_job", "redis_cpu_us_per_job", "commands_per_job", "inner_commands_per_job", "bytes_per_job", "allocations_per_job",
+	t.head("", "waiting", "bytes a job", "moved a second", "Redis's CPU for each, µs")
+	empty := true
+	for _, name := range []string{"ours", "ours-plain"} {
+		for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
+			if _, ok := f.Get(name, "schedule", n, "redis_bytes_per_job"); ok {
+				empty = false
+				t.row(title(name), result.Number(float64(n)), cell(f, name, "schedule", n, "redis_bytes_per_job"),
+					cell(f, name, "schedule", n, "moved_per_s"), cell(f, name, "schedule", n, "redis_cpu_us_per_moved"))
+			}
+		}
 	}
-	for _, name := range result.Contenders {
-		cells, any := []string{title(name)}, false
-		for _, figure := range figures {
-			text := cell(f, name, "noop", 100, figure)
-			any = any || text != ""
-			cells = append(cells, text)
-		}
-		if any {
-			t.row(cells...)
-		}
+	if empty {
+		return notMeasured
 	}
 	return t.String()
 }

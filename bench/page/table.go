@@ -22,6 +22,8 @@ func title(name string) string {
 	switch name {
 	case "ours":
 		return "**this**"
+	case "ours-plain":
+		return "this, in resque-scheduler's keys"
 	case "ours-no-look-ahead":
 		return "this, without look-ahead"
 	case "limit", "raw":
@@ -51,6 +53,41 @@ func cell(f result.File, contender, work string, workers int, figure string) str
 	}
 	return text
 }
+
+type figure struct{ head, name string }
+
+// costs is a table of one work at one number of workers: a row a contender, a column a
+// figure.
+func costs(work string, workers int, figures []figure) func(result.File) string {
+	return func(f result.File) string {
+		var t table
+		heads := []string{""}
+		for _, x := range figures {
+			heads = append(heads, x.head)
+		}
+		t.head(heads...)
+		empty := true
+		for _, name := range result.Contenders {
+			cells, any := []string{title(name)}, false
+			for _, x := range figures {
+				text := cell(f, name, work, workers, x.name)
+				any = any || text != ""
+				cells = append(cells, text)
+			}
+			if any {
+				t.row(cells...)
+				empty = false
+			}
+		}
+		if empty {
+			return notMeasured
+		}
+		return t.String()
+	}
+}
+
+// notMeasured stands where a table would have no rows.
+const notMeasured = "This was not measured.\n"
 
 type column struct {
 	head, work string

@@ -16,7 +16,7 @@
 //	cpu <µs>            processor time from the first to the last job, or of pushing
 //	mallocs <n>         heap allocations in the same time, where it is known
 //	rss <KiB>           the process's highest resident size until then
-//	latency <ns>        a Stamp job started this long after it was sent
+//	latency <ns>        a Stamp job started this long after it was sent, or was due
 //	hold <id>           the Hold job of this id started
 package probe
 
@@ -33,7 +33,7 @@ import (
 const (
 	Work  = "work"  // run jobs until killed
 	Push  = "push"  // push Jobs jobs as fast as it goes, and end
-	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, and end
+	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, perhaps delayed, and end
 )
 
 // The orders in which several queues are asked.
@@ -42,6 +42,10 @@ const (
 	Weighted = "weighted"
 	All      = "all" // every queue there is, by the pattern *
 )
+
+// Far is the class of jobs that wait and never run. They have one argument of 16
+// bytes, each another.
+const Far = "Far"
 
 // Config is what a contender is asked to do.
 type Config struct {
@@ -59,6 +63,18 @@ type Config struct {
 	Bulk      int           `json:"bulk"` // jobs in a call; 0 pushes one by one
 	GapMin    time.Duration `json:"gap_min"`
 	GapMax    time.Duration `json:"gap_max"`
+
+	// Delayed: the counted jobs are, or were, pushed for later. At is when the first of
+	// those to push is due, in Unix nanoseconds, and each other one is due Step after the
+	// one before it.
+	Delayed bool          `json:"delayed"`
+	At      int64         `json:"at"`
+	Step    time.Duration `json:"step"`
+	// DelayMin and DelayMax are how long after its sending a Stamp job is due; Whole, at
+	// the next whole second from then on.
+	DelayMin time.Duration `json:"delay_min"`
+	DelayMax time.Duration `json:"delay_max"`
+	Whole    bool          `json:"whole"`
 }
 
 // Weight is the weight of queue number i in the weighted order.

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -13,6 +14,7 @@ import (
 type Job struct {
 	Queue, Class string
 	Args         []interface{}
+	At           time.Time // when it is due; zero is at once
 }
 
 // Producer pushes jobs as a program that uses the contender does. It may be
@@ -53,8 +55,17 @@ func timed(r reporter, push func() error) error {
 }
 
 func (c Config) job(i int) Job {
-	filler, number := Args(c.Class, i, c.Size)
-	return Job{Queue: c.Queues[i%len(c.Queues)], Class: c.Class, Args: []interface{}{filler, number}}
+	j := Job{Queue: c.Queues[i%len(c.Queues)], Class: c.Class}
+	if c.Class == Far {
+		j.Args = []interface{}{fmt.Sprintf("%016d", i)}
+	} else {
+		filler, number := Args(c.Class, i, c.Size)
+		j.Args = []interface{}{filler, number}
+	}
+	if c.Delayed {
+		j.At = time.Unix(0, c.At).Add(time.Duration(i) * c.Step)
+	}
+	return j
 }
 
 func pushEach(c Config, p Producer) error {
@@ -94,8 +105,17 @@ func pushBulk(c Config, p BulkProducer) error {
 func stamps(c Config, p Producer) error {
 	for range c.Jobs {
 		time.Sleep(c.GapMin + rand.N(c.GapMax-c.GapMin))
-		sent := strconv.FormatInt(time.Now().UnixNano(), 10)
-		if err := p.Push(Job{Queue: c.Queues[0], Class: "Stamp", Args: []interface{}{sent, 0}}); err != nil {
+		j := Job{Queue: c.Queues[0], Class: "Stamp"}
+		from := time.Now()
+		if c.DelayMax > 0 {
+			from = from.Add(c.DelayMin + rand.N(c.DelayMax-c.DelayMin)).Truncate(time.Millisecond)
+			if c.Whole {
+				from = from.Truncate(time.Second).Add(time.Second)
+			}
+			j.At = from
+		}
+		j.Args = []interface{}{strconv.FormatInt(from.UnixNano(), 10), 0}
+		if err := p.Push(j); err != nil {
 			return err
 		}
 	}

@@ -135,7 +135,7 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 
 // Contenders in the order of the tables.
 var Contenders = []string{
-	"ours", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "gocraft",
+	"ours", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "gocraft",
 	"machinery", "machinery-results", "node-resque", "bullmq",
 }
 
@@ -144,6 +144,7 @@ var Figures = []string{
 	"jobs_per_s", "commands_per_job", "inner_commands_per_job", "bytes_per_job",
 	"redis_cpu_us_per_job", "worker_cpu_us_per_job", "allocations_per_job", "rss_mb",
 	"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "idle_commands_per_s",
+	"due_latency_p50_ms", "due_latency_p99_ms", "due_latency_max_ms", "redis_bytes_per_job", "moved_per_s", "redis_cpu_us_per_moved",
 	"recovery_s", "round_trip_ms",
 }
 
@@ -151,8 +152,8 @@ var Figures = []string{
 var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
-	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk",
-	"idle", "idle-200-queues", "idle-processes", "hold",
+	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "delayed", "schedule",
+	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 
 // Sort puts rows in the order in which tables show them.

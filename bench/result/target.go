@@ -60,6 +60,15 @@ func (f File) Targets() []Target {
 	for _, order := range []string{"strict", "weighted", "all"} {
 		t.cost(order)
 	}
+	for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
+		waiting := Number(float64(n)) + " waiting"
+		t.atMost("bytes of Redis's memory a delayed job, "+waiting, 200, f.Median("ours", "schedule", n, "redis_bytes_per_job"))
+		t.atLeast("delayed jobs moved a second, "+waiting, 50_000, f.Median("ours", "schedule", n, "moved_per_s"))
+	}
+	for _, name := range []string{"ours", "ours-plain"} {
+		t.atMost("delayed, due to start, p99 in ms"+map[string]string{"ours-plain": ", resque-scheduler's keys"}[name], 50,
+			f.Median(name, "due", 25, "due_latency_p99_ms"))
+	}
 	return t.list
 }
 

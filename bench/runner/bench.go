@@ -141,19 +141,24 @@ func cannots() []result.Failure {
 func (b *bench) quiet() {
 	var slow []func()
 	for _, c := range b.contenders {
-		if slices.Contains(b.opts.groups, "idle") && c.works {
-			for _, plan := range b.idlePlans(c) {
-				measure := func() {
-					b.say("%s: %s, %d", plan.work, c.name, plan.row)
-					b.withServer(&cell{c: c, w: work{name: plan.work}, workers: plan.row}, func(s *server) error {
-						return b.idle(b.ctx, s, c, plan)
-					})
-				}
-				if c.slowIdle {
-					slow = append(slow, measure)
-				} else {
-					measure()
-				}
+		var plans []idlePlan
+		if slices.Contains(b.opts.groups, "idle") && c.works && c.name != "ours-plain" {
+			plans = b.idlePlans(c)
+		}
+		if slices.Contains(b.opts.groups, "due") {
+			plans = append(plans, b.duePlans(c)...)
+		}
+		for _, plan := range plans {
+			measure := func() {
+				b.say("%s: %s, %d", plan.work, c.name, plan.row)
+				b.withServer(&cell{c: c, w: work{name: plan.work}, workers: plan.row}, func(s *server) error {
+					return b.idle(b.ctx, s, c, plan)
+				})
+			}
+			if c.slowIdle || plan.gapMax > time.Second {
+				slow = append(slow, measure)
+			} else {
+				measure()
 			}
 		}
 		if c.name == "ours" && slices.Contains(b.opts.groups, "recovery") {

@@ -22,19 +22,30 @@ type contender struct {
 	depth string
 	// bytes: the runner queues the jobs itself, as Resque's wire has them.
 	bytes bool
+	// later is the key of the sorted set of what is delayed; "" where nothing can be.
+	later string
 	// pushes and works say what the contender has at all.
 	pushes, works bool
 	node          bool
 	slowIdle      bool // it sleeps for seconds between looks
+	wholeSeconds  bool // it knows no fractions of a second
 }
 
 const (
 	queueName   = "bench"
 	resqueDepth = "resque:queue:" + queueName
+	resqueLater = "resque:delayed_queue_schedule"
 )
 
 var contenders = []contender{
-	{name: "ours", program: "ours", bytes: true, depth: resqueDepth, pushes: true, works: true},
+	{
+		name: "ours", program: "ours", bytes: true,
+		depth: resqueDepth, later: "resque:go:schedule", pushes: true, works: true,
+	},
+	{
+		name: "ours-plain", program: "ours", variant: "plain", wholeSeconds: true,
+		depth: resqueDepth, later: resqueLater, works: true,
+	},
 	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},
 	{name: "limit", program: "limit", bytes: true, works: true},
 	{name: "raw", program: "limit", depth: resqueDepth, pushes: true},
@@ -44,24 +55,27 @@ var contenders = []contender{
 	},
 	{
 		name: "asynq", program: "asynq", module: "github.com/hibiken/asynq",
-		depth: "asynq:{" + queueName + "}:pending", pushes: true, works: true, slowIdle: true,
+		depth: "asynq:{" + queueName + "}:pending", later: "asynq:{" + queueName + "}:scheduled", wholeSeconds: true,
+		pushes: true, works: true, slowIdle: true,
 	},
 	{
 		name: "gocraft", program: "gocraft", module: "github.com/gocraft/work",
-		depth: "bench:jobs:" + queueName, pushes: true, works: true, slowIdle: true,
+		depth: "bench:jobs:" + queueName, later: "bench:scheduled", wholeSeconds: true,
+		pushes: true, works: true, slowIdle: true,
 	},
 	{
 		name: "machinery", program: "machinery", module: "github.com/RichardKnop/machinery",
-		depth: queueName, pushes: true, works: true,
+		depth: queueName, later: "delayed_tasks", pushes: true, works: true,
 	},
 	{name: "machinery-results", program: "machinery", variant: "results", depth: queueName, pushes: true, works: true},
 	{
 		name: "node-resque", program: "node-resque", module: "node-resque", node: true,
-		bytes: true, depth: resqueDepth, pushes: true, works: true, slowIdle: true,
+		bytes: true, depth: resqueDepth, later: resqueLater, wholeSeconds: true,
+		pushes: true, works: true, slowIdle: true,
 	},
 	{
 		name: "bullmq", program: "bullmq", module: "bullmq", node: true,
-		depth: "bull:" + queueName + ":wait", pushes: true, works: true,
+		depth: "bull:" + queueName + ":wait", later: "bull:" + queueName + ":delayed", pushes: true, works: true,
 	},
 }
 
@@ -119,6 +133,8 @@ func (c contender) cannot(w work) string {
 	switch {
 	case w.push() && !c.pushes, !w.push() && !c.works:
 		return "it is there for something else"
+	case w.delayed && c.later == "":
+		return "it has no delayed jobs"
 	case w.bulk > 0:
 		switch c.program {
 		case "goworker", "asynq", "gocraft", "node-resque":

@@ -29,6 +29,7 @@ type idlePlan struct {
 	gapMin    time.Duration
 	gapMax    time.Duration
 	row       int // in the column of workers
+	delayed   bool
 }
 
 const (
@@ -68,11 +69,34 @@ func (b *bench) idlePlans(c contender) []idlePlan {
 	return plans
 }
 
+// duePlans are the rows of jobs that are delayed by one to three seconds, while the
+// workers have nothing else to do.
+func (b *bench) duePlans(c contender) []idlePlan {
+	plan := idlePlan{
+		work: "due", processes: 1, workers: idleWorkers, queues: 1, row: idleWorkers, delayed: true,
+		samples: b.opts.samples / 2, gapMin: 50 * time.Millisecond, gapMax: 150 * time.Millisecond,
+	}
+	switch c.name {
+	case "ours", "ours-plain", "bullmq":
+	case "asynq": // it looks every five seconds
+		plan.samples, plan.gapMin, plan.gapMax = b.opts.samples/10, 500*time.Millisecond, 2500*time.Millisecond
+	case "machinery": // it moves a job every half second
+		plan.samples, plan.gapMin, plan.gapMax = b.opts.samples/15, time.Second, 3*time.Second
+	default:
+		return nil
+	}
+	return []idlePlan{plan}
+}
+
 // idle measures a contender that has nothing to do: how long a job waits to be
 // started, and what waiting costs Redis.
 func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan) error {
 	w := work{spread: plan.queues}
 	config := w.config(probe.Work, s.addr, plan.workers, 0)
+	if plan.delayed {
+		config.Delayed, config.Whole = true, c.wholeSeconds
+		config.DelayMin, config.DelayMax = time.Second, 3*time.Second
+	}
 	for _, name := range config.Queues {
 		if _, err := s.conn.Do("SADD", "resque:queues", name); err != nil {
 			return err
@@ -111,9 +135,16 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 	}
 	slices.Sort(latencies)
 	add := func(figure string, v float64) { b.results.Add(c.name, plan.work, plan.row, figure, v) }
-	add("idle_latency_p50_ms", result.Percentile(latencies, 50))
-	add("idle_latency_p99_ms", result.Percentile(latencies, 99))
-	add("idle_latency_max_ms", latencies[len(latencies)-1])
+	figure := "idle"
+	if plan.delayed {
+		figure = "due"
+	}
+	add(figure+"_latency_p50_ms", result.Percentile(latencies, 50))
+	add(figure+"_latency_p99_ms", result.Percentile(latencies, 99))
+	add(figure+"_latency_max_ms", latencies[len(latencies)-1])
+	if plan.delayed {
+		return nil
+	}
 
 	if err := sleep(ctx, idleSettle); err != nil {
 		return err
@@ -134,13 +165,13 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 	return nil
 }
 
-// stamps sends jobs that carry the time and returns how many milliseconds each
-// waited.
+// stamps sends jobs that carry the time, or that at which they are due, and returns
+// by how many milliseconds each started later.
 func (b *bench) stamps(ctx context.Context, s *server, c contender, config probe.Config, reports <-chan report, n int, gapMin, gapMax time.Duration) ([]float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sent := make(chan error, 1)
-	if c.bytes {
+	if c.bytes && !config.Delayed {
 		go func() { sent <- sendStamps(ctx, s, config.Queues, n, gapMin, gapMax) }()
 	} else {
 		config.Mode, config.Jobs, config.GapMin, config.GapMax = probe.Stamp, n, gapMin, gapMax
@@ -151,7 +182,7 @@ func (b *bench) stamps(ctx context.Context, s *server, c contender, config probe
 		defer p.kill()
 	}
 	var latencies []float64
-	timeout := time.After(time.Duration(n)*gapMax + startLimit)
+	timeout := time.After(time.Duration(n)*gapMax + config.DelayMax + startLimit)
 	for len(latencies) < n {
 		select {
 		case r := <-reports:

@@ -16,7 +16,7 @@
 // The figures:
 //
 //	jobs_per_s              jobs, queued beforehand, from the first one's start to
-//	                        the last one's end; or jobs pushed
+//	                        the last one's end; or jobs pushed, or delayed
 //	commands_per_job        commands the contender sent to Redis, its start included
 //	inner_commands_per_job  commands its scripts called inside Redis
 //	bytes_per_job           bytes to and from Redis
@@ -27,6 +27,12 @@
 //	rss_mb                  the contender's highest resident memory, in MiB
 //	idle_latency_*_ms       from sending a job to its start while all workers wait
 //	idle_commands_per_s     commands a process sends while nothing happens
+//	due_latency_*_ms        from the moment a delayed job is due to its start while
+//	                        all workers wait
+//	redis_bytes_per_job     memory of Redis for a job that waits for its time
+//	moved_per_s             delayed jobs moved to their queue, from the first's move to
+//	                        the last's
+//	redis_cpu_us_per_moved  processor time of redis-server for each
 //	recovery_s              from kill -9 of a process with ten running jobs until
 //	                        all ten run in another one
 //	round_trip_ms           of an ECHO over the slow link
@@ -83,7 +89,12 @@ func groupNames() []string {
 			names = append(names, w.group)
 		}
 	}
-	return append(names, "idle", "recovery")
+	return append(names, "idle", "due", "recovery")
+}
+
+// apart says of a group that it runs only when it is asked for.
+func apart(group string) bool {
+	return slices.ContainsFunc(works(), func(w work) bool { return w.apart && w.group == group })
 }
 
 func contenderNames() []string {
@@ -141,6 +152,9 @@ func parseOptions(args []string) (options, error) {
 	}
 	if opts.groups, err = pick("only", *only, groupNames()); err != nil {
 		return opts, err
+	}
+	if *only == "" {
+		opts.groups = slices.DeleteFunc(opts.groups, apart)
 	}
 	for _, w := range works() {
 		if opts.core {

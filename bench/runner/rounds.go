@@ -45,7 +45,11 @@ func (b *bench) cells() [][]*cell {
 			var group []*cell
 			for _, c := range b.contenders {
 				if w.has(c) && c.cannot(w) == "" {
-					group = append(group, &cell{c: c, w: w, workers: workers, jobs: w.fixed})
+					jobs := w.fixed
+					if w.far() {
+						jobs = workers
+					}
+					group = append(group, &cell{c: c, w: w, workers: workers, jobs: jobs})
 				}
 			}
 			if len(group) > 0 {
@@ -76,7 +80,7 @@ func (b *bench) measure(x *cell) {
 		b.fail(x, err)
 		return
 	}
-	if x.w.fixed == 0 {
+	if x.w.fixed == 0 && !x.w.far() {
 		x.jobs = b.resize(t, took)
 	}
 	for figure, value := range f {
@@ -88,7 +92,7 @@ func (b *bench) measure(x *cell) {
 // that are not counted.
 func (b *bench) size(t trial) (int, error) {
 	most := t.w.most()
-	t.jobs = min(300, most)
+	t.jobs = min(t.least(), most)
 	if t.c.node && !t.w.link {
 		t.jobs = min(3000, most) // it compiles what runs often
 	}
@@ -111,7 +115,15 @@ func (b *bench) size(t trial) (int, error) {
 // resize is how many jobs would have taken the time wanted.
 func (b *bench) resize(t trial, took time.Duration) int {
 	n := float64(t.jobs) * float64(b.opts.trial) / float64(max(took, time.Millisecond))
-	return min(max(int(n), 300), t.w.most())
+	return min(max(int(n), t.least()), t.w.most())
+}
+
+// least is how few jobs a trial may have.
+func (t trial) least() int {
+	if t.w.delayed && t.c.program == "machinery" {
+		return 10 // it moves one every half second
+	}
+	return 300
 }
 
 // count measures the commands a job, which hardly vary.

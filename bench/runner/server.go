@@ -141,6 +141,17 @@ func (s *server) usage() (usage, error) {
 	}, errors.Join(err1, err2, err3, err4)
 }
 
+// memory is what the server's data takes, with what it needs to find it.
+func (s *server) memory() (int64, error) {
+	info, err := redis.String(s.conn.Do("INFO", "memory"))
+	if err != nil {
+		return 0, err
+	}
+	fields := map[string]string{}
+	parseInfo(fields, info)
+	return strconv.ParseInt(fields["used_memory"], 10, 64)
+}
+
 func (s *server) version() string {
 	fields := map[string]string{}
 	info, _ := redis.String(s.conn.Do("INFO", "server"))

@@ -28,20 +28,30 @@ const (
 	settle = 50 * time.Millisecond
 )
 
+func (t trial) limit() time.Duration {
+	if t.w.apart {
+		return 10 * trialLimit
+	}
+	return trialLimit
+}
+
 // figures are what a trial measured.
 type figures map[string]float64
 
 // run does the trial and returns its figures and how long its jobs took.
 func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*trialLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*t.limit())
 	defer cancel()
 	s, err := startServer(t.bench.opts.redisServer, t.bench.dir)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer s.stop()
-	if t.w.push() {
+	switch {
+	case t.w.push():
 		return t.push(ctx, s)
+	case t.w.far():
+		return t.schedule(ctx, s)
 	}
 	return t.drain(ctx, s)
 }
@@ -119,20 +129,33 @@ func (t trial) toEnd(ctx context.Context, s *server, addr string) (map[string]in
 // plain bytes on Resque's wire.
 func (t trial) fill(ctx context.Context, s *server) error {
 	config := t.w.config(probe.Push, s.addr, t.workers, t.jobs)
-	if t.c.bytes {
+	switch {
+	case t.w.delayed:
+		due, err := t.delay(ctx, config)
+		if err != nil {
+			return err
+		}
+		return sleep(ctx, time.Until(due))
+	case t.c.bytes:
 		return s.fill(config)
 	}
+	_, err := t.produce(ctx, config)
+	return err
+}
+
+// produce lets the contender's own client push what the config says, in the fastest
+// way it has, and returns its reports.
+func (t trial) produce(ctx context.Context, config probe.Config) (map[string]int64, error) {
 	config.Producers = 8
 	if t.c.program == "bullmq" {
-		config.Bulk = 1000
+		config.Bulk, config.Producers = 1000, 1
 	}
 	p, err := t.c.start(ctx, t.bench.dir, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer p.kill()
-	_, err = p.until(ctx, "pushed", trialLimit)
-	return err
+	return p.until(ctx, "pushed", t.limit())
 }
 
 // push times the contender's client.

@@ -21,6 +21,9 @@ type work struct {
 	fixed   int // so many jobs, whatever they take
 	link    bool
 	counted bool // its commands are counted, in a run of their own
+	delayed bool // to one moment, at which the worker starts
+	own     bool // of this module's contenders only
+	apart   bool // runs only when -only names its group
 }
 
 // The size of a no-op job, which is what one with two small arguments has.
@@ -52,14 +55,25 @@ func works() []work {
 		work{name: "link", group: "link", workers: []int{25, 100}, class: "Noop", link: true},
 		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100},
 		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, bulk: 1000},
+		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true},
+		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true},
+		work{name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true, own: true},
+		work{name: "schedule", group: "ten-million", workers: []int{10_000_000}, class: probe.Far, delayed: true, own: true, apart: true},
 	)
 }
 
 func (w work) push() bool { return w.group == "push" }
 
+// far says that its jobs wait and are never run; its workers are how many.
+func (w work) far() bool { return w.class == probe.Far }
+
 // has leaves out variants that would take long and show nothing new.
 func (w work) has(c contender) bool {
 	switch {
+	case c.name == "ours-plain":
+		return w.delayed && !w.apart
+	case w.delayed && c.program == "limit", w.own && c.program != "ours":
+		return false
 	case c.name == "ours-no-look-ahead":
 		return w.name == "noop" || w.name == "link" || w.name == "sleep-1ms"
 	case c.name == "machinery-results":
@@ -83,7 +97,7 @@ func (w work) queues() []string {
 func (w work) config(mode, addr string, workers, jobs int) probe.Config {
 	c := probe.Config{
 		Mode: mode, Addr: addr, Queues: w.queues(), Order: w.order, Workers: workers,
-		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk,
+		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk, Delayed: w.delayed,
 	}
 	if c.Order == "" {
 		c.Order = probe.Strict

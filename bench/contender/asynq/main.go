@@ -57,6 +57,10 @@ func (p producer) Push(j probe.Job) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.client.Enqueue(asynq.NewTask(j.Class, payload), asynq.Queue(j.Queue), asynq.MaxRetry(0))
+	opts := []asynq.Option{asynq.Queue(j.Queue), asynq.MaxRetry(0)}
+	if !j.At.IsZero() {
+		opts = append(opts, asynq.ProcessAt(j.At))
+	}
+	_, err = p.client.Enqueue(asynq.NewTask(j.Class, payload), opts...)
 	return err
 }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/gocraft/work"
 	"github.com/gomodule/redigo/redis"
 
@@ -50,6 +52,13 @@ func produce(c probe.Config) (probe.Producer, error) {
 type producer struct{ enqueuer *work.Enqueuer }
 
 func (p producer) Push(j probe.Job) error {
-	_, err := p.enqueuer.Enqueue(j.Queue, work.Q{"class": j.Class, "args": j.Args})
+	args := work.Q{"class": j.Class, "args": j.Args}
+	if j.At.IsZero() {
+		_, err := p.enqueuer.Enqueue(j.Queue, args)
+		return err
+	}
+	// It adds whole seconds to a clock that it reads itself, which may by then show the
+	// next one: a second less is never late.
+	_, err := p.enqueuer.EnqueueIn(j.Queue, j.At.Unix()-time.Now().Unix()-1, args)
 	return err
 }

@@ -31,13 +31,22 @@ func server(c probe.Config) (*machinery.Server, error) {
 		Redis: &config.RedisConfig{
 			MaxIdle: 1000, MaxActive: 1000, IdleTimeout: 300, Wait: true,
 			ReadTimeout: 15, WriteTimeout: 15, ConnectTimeout: 15,
-			NormalTasksPollPeriod: 1000, DelayedTasksPollPeriod: 20,
+			NormalTasksPollPeriod: 1000, DelayedTasksPollPeriod: delayedPoll(c),
 		},
 	}
 	if c.Variant == "results" {
 		cnf.ResultBackend = cnf.Broker
 	}
 	return machinery.NewServer(cnf)
+}
+
+// delayedPoll is how often it looks for one delayed job, in milliseconds: its default
+// where jobs are delayed, and what its documentation's example has where none are.
+func delayedPoll(c probe.Config) int {
+	if c.Delayed {
+		return 500
+	}
+	return 20
 }
 
 func work(c probe.Config, handlers map[string]probe.Handler) error {
@@ -62,9 +71,13 @@ func produce(c probe.Config) (probe.Producer, error) {
 type producer struct{ server *machinery.Server }
 
 func (p producer) Push(j probe.Job) error {
-	_, err := p.server.SendTask(&tasks.Signature{
-		Name: j.Class, RoutingKey: j.Queue,
-		Args: []tasks.Arg{{Type: "string", Value: j.Args[0]}, {Type: "int64", Value: j.Args[1]}},
-	})
+	task := &tasks.Signature{Name: j.Class, RoutingKey: j.Queue, Args: []tasks.Arg{{Type: "string", Value: j.Args[0]}}}
+	if len(j.Args) > 1 {
+		task.Args = append(task.Args, tasks.Arg{Type: "int64", Value: j.Args[1]})
+	}
+	if !j.At.IsZero() {
+		task.ETA = &j.At
+	}
+	_, err := p.server.SendTask(task)
 	return err
 }
