@@ -142,7 +142,7 @@ func (b *bench) quiet() {
 	var slow []func()
 	for _, c := range b.contenders {
 		var plans []idlePlan
-		if slices.Contains(b.opts.groups, "idle") && c.works && c.name != "ours-plain" {
+		if slices.Contains(b.opts.groups, "idle") && c.works && !c.special {
 			plans = b.idlePlans(c)
 		}
 		if slices.Contains(b.opts.groups, "due") {

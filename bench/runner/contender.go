@@ -29,6 +29,7 @@ type contender struct {
 	node          bool
 	slowIdle      bool // it sleeps for seconds between looks
 	wholeSeconds  bool // it knows no fractions of a second
+	special       bool // it runs only the works that name it
 }
 
 const (
@@ -43,7 +44,7 @@ var contenders = []contender{
 		depth: resqueDepth, later: "resque:go:schedule", pushes: true, works: true,
 	},
 	{
-		name: "ours-plain", program: "ours", variant: "plain", wholeSeconds: true,
+		name: "ours-plain", program: "ours", variant: "plain", special: true,
 		depth: resqueDepth, later: resqueLater, works: true,
 	},
 	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},

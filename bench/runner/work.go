@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,10 +21,10 @@ type work struct {
 	bulk    int // pushed in calls of so many
 	fixed   int // so many jobs, whatever they take
 	link    bool
-	counted bool // its commands are counted, in a run of their own
-	delayed bool // to one moment, at which the worker starts
-	own     bool // of this module's contenders only
-	apart   bool // runs only when -only names its group
+	counted bool     // its commands are counted, in a run of their own
+	delayed bool     // to one moment, at which the worker starts
+	only    []string // the contenders that run it; nil is all but the variants that are special
+	apart   bool     // runs only when -only names its group
 }
 
 // The size of a no-op job, which is what one with two small arguments has.
@@ -55,12 +56,21 @@ func works() []work {
 		work{name: "link", group: "link", workers: []int{25, 100}, class: "Noop", link: true},
 		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100},
 		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, bulk: 1000},
-		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true},
-		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true},
-		work{name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true, own: true},
-		work{name: "schedule", group: "ten-million", workers: []int{10_000_000}, class: probe.Far, delayed: true, own: true, apart: true},
+		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
+		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true, only: delaying},
+		work{
+			name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true,
+			only: []string{"ours", "ours-plain"},
+		},
+		work{
+			name: "schedule", group: "ten-million", workers: []int{10_000_000}, class: probe.Far, delayed: true,
+			only: []string{"ours"}, apart: true,
+		},
 	)
 }
+
+// delaying are the contenders that are asked for delayed jobs.
+var delaying = []string{"ours", "ours-plain", "goworker", "asynq", "gocraft", "machinery", "node-resque", "bullmq"}
 
 func (w work) push() bool { return w.group == "push" }
 
@@ -70,9 +80,9 @@ func (w work) far() bool { return w.class == probe.Far }
 // has leaves out variants that would take long and show nothing new.
 func (w work) has(c contender) bool {
 	switch {
-	case c.name == "ours-plain":
-		return w.delayed && !w.apart
-	case w.delayed && c.program == "limit", w.own && c.program != "ours":
+	case w.only != nil:
+		return slices.Contains(w.only, c.name)
+	case c.special:
 		return false
 	case c.name == "ours-no-look-ahead":
 		return w.name == "noop" || w.name == "link" || w.name == "sleep-1ms"
