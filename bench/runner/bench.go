@@ -25,6 +25,7 @@ type bench struct {
 	started    time.Time
 	contenders []contender // those that could be built
 	results    result.Collector
+	pushes     sync.Map // how long the client of a contender, by its name, took for a job
 
 	mu     sync.Mutex
 	failed []result.Failure

@@ -12,7 +12,7 @@ import (
 
 const (
 	// delayPace is how many jobs a second every contender's client delays at least.
-	delayPace = 15_000
+	delayPace = 10_000
 	// delayStart is what a client has for its start.
 	delayStart = 2 * time.Second
 	// farAway is when the first of the jobs is due that never are.
@@ -22,15 +22,19 @@ const (
 )
 
 // dueSoon is a whole second, since not everyone knows fractions, by when so many jobs
-// are there.
-func dueSoon(jobs int) time.Time {
-	pushed := time.Now().Add(delayStart + time.Duration(jobs)*time.Second/delayPace)
+// are there if the contender's client is half as fast as it was when last seen.
+func (t trial) dueSoon(jobs int) time.Time {
+	each := time.Second / delayPace
+	if last, ok := t.bench.pushes.Load(t.c.name); ok {
+		each = 2 * last.(time.Duration)
+	}
+	pushed := time.Now().Add(delayStart + time.Duration(jobs)*each)
 	return pushed.Truncate(time.Second).Add(time.Second)
 }
 
 // delay pushes jobs that are all due at the moment it returns.
 func (t trial) delay(ctx context.Context, config probe.Config) (time.Time, error) {
-	due := dueSoon(config.Jobs)
+	due := t.dueSoon(config.Jobs)
 	config.At = due.UnixNano()
 	if _, err := t.produce(ctx, config); err != nil {
 		return due, err
@@ -62,6 +66,9 @@ func (t trial) schedule(ctx context.Context, s *server) (figures, time.Duration,
 	}
 	after, err := s.usage()
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := sleep(ctx, settle); err != nil { // until the client's connections are gone
 		return nil, 0, err
 	}
 	heavy, err := s.memory()

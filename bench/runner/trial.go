@@ -155,7 +155,11 @@ func (t trial) produce(ctx context.Context, config probe.Config) (map[string]int
 		return nil, err
 	}
 	defer p.kill()
-	return p.until(ctx, "pushed", t.limit())
+	got, err := p.until(ctx, "pushed", t.limit())
+	if err == nil && config.Jobs >= 1000 {
+		t.bench.pushes.Store(t.c.name, time.Duration(got["pushed"])/time.Duration(config.Jobs))
+	}
+	return got, err
 }
 
 // push times the contender's client.

@@ -1,5 +1,6 @@
 // Command ours is this module with the benchmark's handlers: the same program
-// as the goworker contender, after the import path has changed.
+// as the goworker contender, after the import path has changed. Its variants use
+// what a job can be told besides.
 package main
 
 import (
@@ -32,12 +33,23 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 
 func produce(c probe.Config) (probe.Producer, error) {
 	configure(c)
-	return producer{}, goworker.Init()
+	return producer{c.Variant}, goworker.Init()
 }
 
-type producer struct{}
+type producer struct{ variant string }
 
-func (producer) Push(j probe.Job) error { return goworker.Enqueue(job(j)) }
+func (p producer) Push(j probe.Job) error {
+	var err error
+	switch {
+	case j.At.IsZero():
+		err = goworker.Enqueue(job(j))
+	case p.variant == "plain":
+		err = goworker.EnqueueAt(j.At, job(j))
+	default:
+		_, err = goworker.EnqueueWith(job(j), goworker.At(j.At))
+	}
+	return err
+}
 
 func job(j probe.Job) *goworker.Job {
 	return &goworker.Job{Queue: j.Queue, Payload: goworker.Payload{Class: j.Class, Args: j.Args}}
