@@ -28,6 +28,14 @@ func title(name string) string {
 		return "this, without look-ahead"
 	case "limit", "raw":
 		return "*" + name + "*"
+	case "ours-unused":
+		return "this, all features in use"
+	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-rated", "ours-fair", "ours-isolated":
+		return "this, " + strings.TrimPrefix(name, "ours-")
+	case "asynq-unique":
+		return "asynq, unique"
+	case "gocraft-unique":
+		return "gocraft/work, unique"
 	case "gocraft":
 		return "gocraft/work"
 	case "machinery-results":
@@ -38,8 +46,17 @@ func title(name string) string {
 	return name
 }
 
-// cell is a median and how far the rounds were from it.
+// cell is number, and bold for ours.
 func cell(f result.File, contender, work string, workers int, figure string) string {
+	text := number(f, contender, work, workers, figure)
+	if contender == "ours" && text != "" {
+		return "**" + text + "**"
+	}
+	return text
+}
+
+// number is a median and how far the rounds were from it.
+func number(f result.File, contender, work string, workers int, figure string) string {
 	r, ok := f.Get(contender, work, workers, figure)
 	if !ok {
 		return ""
@@ -47,9 +64,6 @@ func cell(f result.File, contender, work string, workers int, figure string) str
 	text := result.Number(r.Median)
 	if r.Median > 0 && r.Max > r.Min {
 		text += fmt.Sprintf(" ±%.0f%%", 50*(r.Max-r.Min)/r.Median)
-	}
-	if contender == "ours" {
-		return "**" + text + "**"
 	}
 	return text
 }

@@ -24,13 +24,16 @@ func newCounter(c Config, r reporter) *counter {
 	return &counter{reporter: r, expect: int64(c.Jobs)}
 }
 
-// handlers are the benchmark's job classes. All but Stamp and Hold are counted.
+// handlers are the benchmark's job classes. All but Begin, Stamp and Hold are counted.
+// Begin is for programs whose jobs do something before they are counted: it starts
+// the clock.
 func (c *counter) handlers() map[string]Handler {
 	return map[string]Handler{
 		"Noop":     c.counted(func(int64) error { return nil }),
 		"Tenth":    c.counted(tenth),
 		"Sleep1":   c.counted(sleep(time.Millisecond)),
 		"Sleep100": c.counted(sleep(100 * time.Millisecond)),
+		"Begin":    c.begin,
 		"Stamp":    c.stamp,
 		"Hold":     c.hold,
 	}
@@ -70,6 +73,11 @@ func (c *counter) counted(do func(number int64) error) Handler {
 		}
 		return err
 	}
+}
+
+func (c *counter) begin(string, ...interface{}) error {
+	c.once.Do(c.first)
+	return nil
 }
 
 func (c *counter) first() {

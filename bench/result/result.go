@@ -135,7 +135,8 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 
 // Contenders in the order of the tables.
 var Contenders = []string{
-	"ours", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "gocraft",
+	"ours", "ours-unused", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-rated", "ours-fair", "ours-isolated",
+	"ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "gocraft", "gocraft-unique",
 	"machinery", "machinery-results", "node-resque", "bullmq",
 }
 
@@ -152,7 +153,7 @@ var Figures = []string{
 var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
-	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "delayed", "schedule",
+	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "delayed", "schedule",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

@@ -126,7 +126,7 @@ func cannots() []result.Failure {
 	var list []result.Failure
 	for _, c := range contenders {
 		for _, w := range works() {
-			there := w.has(c) && (w.push() && c.pushes || !w.push() && c.works)
+			there := w.has(c) && (w.pushed && c.pushes || !w.pushed && c.works)
 			if why := c.cannot(w); there && why != "" {
 				list = append(list, result.Failure{Contender: c.name, Work: w.name, Why: why})
 			}

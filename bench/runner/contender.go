@@ -47,6 +47,12 @@ var contenders = []contender{
 		name: "ours-plain", program: "ours", variant: "plain", special: true,
 		depth: resqueDepth, later: resqueLater, works: true,
 	},
+	// With all that jobs can be told in use, and nothing of it for the jobs that are counted.
+	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
+	// Each with one thing that its jobs are told.
+	{name: "ours-isolated", program: "ours", variant: "isolated", bytes: true, special: true, works: true},
+	{name: "ours-unique", program: "ours", variant: "unique", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-expiring", program: "ours", variant: "expiring", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},
 	{name: "limit", program: "limit", bytes: true, works: true},
 	{name: "raw", program: "limit", depth: resqueDepth, pushes: true},
@@ -60,10 +66,15 @@ var contenders = []contender{
 		pushes: true, works: true, slowIdle: true,
 	},
 	{
+		name: "asynq-unique", program: "asynq", variant: "unique",
+		depth: "asynq:{" + queueName + "}:pending", special: true, pushes: true,
+	},
+	{
 		name: "gocraft", program: "gocraft", module: "github.com/gocraft/work",
 		depth: "bench:jobs:" + queueName, later: "bench:scheduled", wholeSeconds: true,
 		pushes: true, works: true, slowIdle: true,
 	},
+	{name: "gocraft-unique", program: "gocraft", variant: "unique", depth: "bench:jobs:" + queueName, special: true, pushes: true},
 	{
 		name: "machinery", program: "machinery", module: "github.com/RichardKnop/machinery",
 		depth: queueName, later: "delayed_tasks", pushes: true, works: true,
@@ -132,7 +143,7 @@ func (c contender) version() string {
 func (c contender) cannot(w work) string {
 	several := len(w.queues()) > 1
 	switch {
-	case w.push() && !c.pushes, !w.push() && !c.works:
+	case w.pushed && !c.pushes, !w.pushed && !c.works:
 		return "it is there for something else"
 	case w.delayed && c.later == "":
 		return "it has no delayed jobs"

@@ -36,8 +36,10 @@ func TestGoContendersDrainTheirQueues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, w := range works() {
-				if !slices.Contains([]string{"noop", "payload-1KiB", "all-10", "weighted-10", "failing", "link", "push", "push-bulk"}, w.name) ||
-					c.cannot(w) != "" || !w.has(c) {
+				if !slices.Contains([]string{
+					"noop", "payload-1KiB", "all-10", "weighted-10", "failing", "link", "push", "push-bulk",
+					"unused", "features", "push-unique", "delayed",
+				}, w.name) || c.cannot(w) != "" || !w.has(c) {
 					continue
 				}
 				run := trial{bench: b, c: c, w: w, workers: 5, jobs: 200}

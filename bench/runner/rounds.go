@@ -23,6 +23,9 @@ func (b *bench) rounds() {
 	cells := b.cells()
 	for round := range b.opts.rounds {
 		for _, group := range cells {
+			if round > 0 && group[0].w.once {
+				continue
+			}
 			rand.Shuffle(len(group), func(i, j int) { group[i], group[j] = group[j], group[i] })
 			b.say("round %d of %d: %s, %d workers", round+1, b.opts.rounds, group[0].w.name, group[0].workers)
 			for _, x := range group {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,6 +40,19 @@ func TestOptions(t *testing.T) {
 		_, err := parseOptions(strings.Fields(test.args))
 		if (err != nil) != (test.complaint != "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
 			t.Errorf("parseOptions(%q) = %v, want an error about %q", test.args, err, test.complaint)
+		}
+	}
+}
+
+func TestWhatNeedsMuchMemoryRunsOnlyWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{"": false, "-contenders=ours": false, "-only=schedule": false, "-only=ten-million": true} {
+		opts, err := parseOptions(strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(opts.works, func(w work) bool { return w.apart }); got != want {
+			t.Errorf("parseOptions(%q) runs ten million jobs: %v, want %v", args, got, want)
 		}
 	}
 }

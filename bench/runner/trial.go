@@ -30,7 +30,7 @@ const (
 
 func (t trial) limit() time.Duration {
 	if t.w.apart {
-		return 10 * trialLimit
+		return 15 * trialLimit
 	}
 	return trialLimit
 }
@@ -48,7 +48,7 @@ func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
 	}
 	defer s.stop()
 	switch {
-	case t.w.push():
+	case t.w.pushed:
 		return t.push(ctx, s)
 	case t.w.far():
 		return t.schedule(ctx, s)

@@ -22,8 +22,10 @@ type work struct {
 	fixed   int // so many jobs, whatever they take
 	link    bool
 	counted bool     // its commands are counted, in a run of their own
+	pushed  bool     // pushing them is what is timed
 	delayed bool     // to one moment, at which the worker starts
 	only    []string // the contenders that run it; nil is all but the variants that are special
+	once    bool     // not again in later rounds: it takes long and hardly varies
 	apart   bool     // runs only when -only names its group
 }
 
@@ -54,16 +56,26 @@ func works() []work {
 		work{name: "sleep-1ms", group: "sleep", workers: []int{25, 100}, class: "Sleep1"},
 		work{name: "sleep-100ms", group: "many", workers: []int{10_000}, class: "Sleep100", fixed: 10_000},
 		work{name: "link", group: "link", workers: []int{25, 100}, class: "Noop", link: true},
-		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100},
-		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, bulk: 1000},
-		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
-		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true, only: delaying},
+		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100, pushed: true},
+		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, pushed: true, bulk: 1000},
+		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", only: []string{"ours", "ours-unused"}},
 		work{
-			name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true,
+			name: "features", group: "features", workers: []int{25}, class: "Noop", counted: true, only: []string{
+				"ours", "ours-isolated", "ours-unique", "ours-expiring",
+			},
+		},
+		work{
+			name: "push-unique", group: "unique", workers: []int{8}, class: "Noop", size: 100, pushed: true,
+			only: []string{"ours", "ours-unique", "asynq", "asynq-unique", "gocraft", "gocraft-unique"},
+		},
+		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
+		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
+		work{
+			name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true, once: true,
 			only: []string{"ours", "ours-plain"},
 		},
 		work{
-			name: "schedule", group: "ten-million", workers: []int{10_000_000}, class: probe.Far, delayed: true,
+			name: "schedule", group: "ten-million", workers: []int{10_000_000}, class: probe.Far, delayed: true, once: true,
 			only: []string{"ours"}, apart: true,
 		},
 	)
@@ -71,8 +83,6 @@ func works() []work {
 
 // delaying are the contenders that are asked for delayed jobs.
 var delaying = []string{"ours", "ours-plain", "goworker", "asynq", "gocraft", "machinery", "node-resque", "bullmq"}
-
-func (w work) push() bool { return w.group == "push" }
 
 // far says that its jobs wait and are never run; its workers are how many.
 func (w work) far() bool { return w.class == probe.Far }
@@ -87,7 +97,7 @@ func (w work) has(c contender) bool {
 	case c.name == "ours-no-look-ahead":
 		return w.name == "noop" || w.name == "link" || w.name == "sleep-1ms"
 	case c.name == "machinery-results":
-		return w.name == "noop" || w.push()
+		return w.name == "noop" || w.pushed
 	}
 	return true
 }

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -47,10 +48,13 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 }
 
 func produce(c probe.Config) (probe.Producer, error) {
-	return producer{asynq.NewClient(redis(c))}, nil
+	return producer{asynq.NewClient(redis(c)), c.Variant == "unique"}, nil
 }
 
-type producer struct{ client *asynq.Client }
+type producer struct {
+	client *asynq.Client
+	unique bool
+}
 
 func (p producer) Push(j probe.Job) error {
 	payload, err := json.Marshal(j.Args)
@@ -60,6 +64,9 @@ func (p producer) Push(j probe.Job) error {
 	opts := []asynq.Option{asynq.Queue(j.Queue), asynq.MaxRetry(0)}
 	if !j.At.IsZero() {
 		opts = append(opts, asynq.ProcessAt(j.At))
+	}
+	if p.unique {
+		opts = append(opts, asynq.Unique(time.Hour))
 	}
 	_, err = p.client.Enqueue(asynq.NewTask(j.Class, payload), opts...)
 	return err

@@ -46,14 +46,21 @@ func run(c probe.Config, handlers map[string]probe.Handler) error {
 }
 
 func produce(c probe.Config) (probe.Producer, error) {
-	return producer{work.NewEnqueuer(namespace, pool(c))}, nil
+	return producer{work.NewEnqueuer(namespace, pool(c)), c.Variant == "unique"}, nil
 }
 
-type producer struct{ enqueuer *work.Enqueuer }
+type producer struct {
+	enqueuer *work.Enqueuer
+	unique   bool
+}
 
 func (p producer) Push(j probe.Job) error {
 	args := work.Q{"class": j.Class, "args": j.Args}
-	if j.At.IsZero() {
+	switch {
+	case p.unique:
+		_, err := p.enqueuer.EnqueueUnique(j.Queue, args)
+		return err
+	case j.At.IsZero():
 		_, err := p.enqueuer.Enqueue(j.Queue, args)
 		return err
 	}

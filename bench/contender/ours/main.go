@@ -4,6 +4,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/goworker/goworker"
 
 	"github.com/goworker/goworker/bench/probe"
@@ -26,7 +28,15 @@ func configure(c probe.Config) {
 func work(c probe.Config, handlers map[string]probe.Handler) error {
 	configure(c)
 	for class, handler := range handlers {
-		goworker.Register(class, handler)
+		goworker.Register(class, handler, told(c.Variant)...)
+	}
+	switch c.Variant {
+	case "isolated":
+		isolate(handlers["Noop"])
+	case "unused":
+		if err := useForOthers(); err != nil {
+			return err
+		}
 	}
 	return goworker.Work()
 }
@@ -41,6 +51,10 @@ type producer struct{ variant string }
 func (p producer) Push(j probe.Job) error {
 	var err error
 	switch {
+	case p.variant == "unique":
+		_, err = goworker.EnqueueWith(job(j), goworker.Unique())
+	case p.variant == "expiring":
+		_, err = goworker.EnqueueWith(job(j), goworker.ExpireAfter(time.Hour))
 	case j.At.IsZero():
 		err = goworker.Enqueue(job(j))
 	case p.variant == "plain":
