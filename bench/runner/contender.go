@@ -50,6 +50,7 @@ var contenders = []contender{
 	// With all that jobs can be told in use, and nothing of it for the jobs that are counted.
 	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
 	// Each with one thing that its jobs are told.
+	{name: "ours-retried", program: "ours", variant: "retried", bytes: true, special: true, works: true},
 	{name: "ours-isolated", program: "ours", variant: "isolated", bytes: true, special: true, works: true},
 	{name: "ours-unique", program: "ours", variant: "unique", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-expiring", program: "ours", variant: "expiring", depth: resqueDepth, special: true, pushes: true, works: true},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/goworker/goworker"
@@ -10,17 +11,32 @@ import (
 )
 
 // told is what a variant's classes are told.
-func told(variant string) []goworker.Option {
+func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 	switch variant {
+	case "retried":
+		return []goworker.Option{goworker.Retry(3, goworker.Delays{time.Millisecond}), goworker.With(failOnce(handlers["Begin"]))}
 	case "isolated":
 		return []goworker.Option{goworker.Isolated()}
 	}
 	return nil
 }
 
+var errFirst = errors.New("the first run of each job fails")
+
+func failOnce(begin probe.Handler) goworker.Middleware {
+	return func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
+			if d.Attempt == 1 {
+				return errors.Join(begin(d.Queue), errFirst)
+			}
+			return next.Perform(ctx, d)
+		})
+	}
+}
+
 // isolate counts here what runs in children, who count for themselves.
 func isolate(count probe.Handler) {
-	goworker.Register("Noop", func(string, ...interface{}) error { return nil }, told("isolated")...)
+	goworker.Register("Noop", func(string, ...interface{}) error { return nil }, told("isolated", nil)...)
 	goworker.AddHooks(goworker.Hooks{Success: func(_ context.Context, d *goworker.Delivery) {
 		_ = count(d.Queue, d.Job().Payload.Args...)
 	}})
@@ -29,7 +45,8 @@ func isolate(count probe.Handler) {
 // useForOthers uses everything, and nothing of it for the jobs that are counted.
 func useForOthers() error {
 	nothing := func(string, ...interface{}) error { return nil }
-	goworker.Register("Isolated", nothing, told("isolated")...)
+	goworker.Register("Retried", nothing, goworker.Retry(3))
+	goworker.Register("Isolated", nothing, told("isolated", nil)...)
 	goworker.Register("Unique", nothing, goworker.Unique(), goworker.ExpireAfter(time.Hour))
 	if err := goworker.Schedule("nightly", goworker.Recurring{Cron: "0 3 * * * UTC", Class: "Unique", Queue: "other"}); err != nil {
 		return err
@@ -39,7 +56,7 @@ func useForOthers() error {
 	}
 	far := time.Now().Add(1000 * time.Hour)
 	for range 1000 {
-		other := &goworker.Job{Queue: "other", Payload: goworker.Payload{Class: "Isolated", Args: []interface{}{"a", 1}}}
+		other := &goworker.Job{Queue: "other", Payload: goworker.Payload{Class: "Retried", Args: []interface{}{"a", 1}}}
 		if _, err := goworker.EnqueueWith(other, goworker.At(far)); err != nil {
 			return err
 		}
