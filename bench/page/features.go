@@ -12,6 +12,7 @@ var told = []struct{ contender, what string }{
 	{"ours-expiring", "to expire after an hour"},
 	{"ours-unique", "to be unique until done"},
 	{"ours-limited", "a limit of how many run at a time, far above need"},
+	{"ours-keyed", "that limit for each of ten keys"},
 	{"ours-rated", "a limit of how many start in a second, far above need"},
 	{"ours-fair", "to take turns by one of ten keys"},
 	{"ours-retried", "to be retried, after a first run that fails"},

@@ -30,7 +30,7 @@ func title(name string) string {
 		return "*" + name + "*"
 	case "ours-unused":
 		return "this, all features in use"
-	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-rated", "ours-fair", "ours-isolated":
+	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-isolated":
 		return "this, " + strings.TrimPrefix(name, "ours-")
 	case "asynq-unique":
 		return "asynq, unique"

@@ -135,8 +135,8 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 
 // Contenders in the order of the tables.
 var Contenders = []string{
-	"ours", "ours-unused", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-rated", "ours-fair", "ours-isolated",
-	"ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "gocraft", "gocraft-unique",
+	"ours", "ours-unused", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
+	"ours-isolated", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "gocraft", "gocraft-unique",
 	"machinery", "machinery-results", "node-resque", "bullmq",
 }
 

@@ -51,6 +51,10 @@ var contenders = []contender{
 	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
 	// Each with one thing that its jobs are told.
 	{name: "ours-retried", program: "ours", variant: "retried", bytes: true, special: true, works: true},
+	{name: "ours-limited", program: "ours", variant: "limited", bytes: true, special: true, works: true},
+	{name: "ours-keyed", program: "ours", variant: "keyed", bytes: true, special: true, works: true},
+	{name: "ours-rated", program: "ours", variant: "rated", bytes: true, special: true, works: true},
+	{name: "ours-fair", program: "ours", variant: "fair", bytes: true, special: true, works: true},
 	{name: "ours-isolated", program: "ours", variant: "isolated", bytes: true, special: true, works: true},
 	{name: "ours-unique", program: "ours", variant: "unique", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-expiring", program: "ours", variant: "expiring", depth: resqueDepth, special: true, pushes: true, works: true},

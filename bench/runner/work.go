@@ -61,7 +61,7 @@ func works() []work {
 		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", only: []string{"ours", "ours-unused"}},
 		work{
 			name: "features", group: "features", workers: []int{25}, class: "Noop", counted: true, only: []string{
-				"ours", "ours-retried", "ours-isolated", "ours-unique", "ours-expiring",
+				"ours", "ours-expiring", "ours-unique", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-retried", "ours-isolated",
 			},
 		},
 		work{

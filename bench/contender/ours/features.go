@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -10,11 +11,22 @@ import (
 	"github.com/goworker/goworker/bench/probe"
 )
 
+// plenty is more than any job ever has to wait for.
+const plenty = 1_000_000
+
 // told is what a variant's classes are told.
 func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 	switch variant {
 	case "retried":
 		return []goworker.Option{goworker.Retry(3, goworker.Delays{time.Millisecond}), goworker.With(failOnce(handlers["Begin"]))}
+	case "limited":
+		return []goworker.Option{goworker.Concurrency(plenty)}
+	case "keyed":
+		return []goworker.Option{goworker.Concurrency(plenty, goworker.PerKey(tenant))}
+	case "rated":
+		return []goworker.Option{goworker.RateLimit(plenty, time.Second, goworker.Burst(plenty))}
+	case "fair":
+		return []goworker.Option{goworker.Fair(tenant)}
 	case "isolated":
 		return []goworker.Option{goworker.Isolated()}
 	}
@@ -32,6 +44,12 @@ func failOnce(begin probe.Handler) goworker.Middleware {
 			return next.Perform(ctx, d)
 		})
 	}
+}
+
+// tenant is one of ten by the job's number.
+func tenant(args []json.RawMessage) string {
+	number := args[len(args)-1]
+	return string(number[len(number)-1:])
 }
 
 // isolate counts here what runs in children, who count for themselves.
