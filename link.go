@@ -144,15 +144,19 @@ func (l *link) ping(done <-chan struct{}) {
 			if l.used.Swap(false) {
 				continue
 			}
-			l.mu.Lock()
-			l.unproven = true
-			l.mu.Unlock()
+			l.unprove()
 			select {
 			case l.signal <- struct{}{}:
 			default:
 			}
 		}
 	}
+}
+
+func (l *link) unprove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unproven = true
 }
 
 // take returns what changed since it was last called.

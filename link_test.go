@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -23,7 +24,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := dialLink(t.Context(), d, resque.New(""), true, pingEvery, make(chan struct{}, 1), make(chan reply, 1))
+	l, err := dialLink(t.Context(), d, resque.New(""), true, time.Second, make(chan struct{}, 1), make(chan reply, 1))
 	if err == nil {
 		t.Cleanup(l.shut)
 	}
@@ -47,6 +48,18 @@ func TestLinkToTwoServers(t *testing.T) {
 	l, err := linkTo(t, a, b)
 	if err != nil || l.wake != nil || l.untold == nil {
 		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.untold, err)
+	}
+}
+
+// A connection that asked nothing between two PINGs is to be proven, once.
+func TestLinkIsProven(t *testing.T) {
+	t.Parallel()
+	l, err := linkTo(t, redistest.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		redistest.Eventually(t, soon, "it is to be proven", l.prove)
 	}
 }
 

@@ -91,9 +91,15 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 			for _, id := range old {
 				b.redis.Do(t, "CLIENT", "KILL", "ID", id)
 			}
-			// The poller learns that the one that asks is gone when it next uses it; the pump
+			// The poller learns that the one that asks is gone when it next proves it; the pump
 			// has no use for it here.
-			redistest.Eventually(t, 4*pingEvery, "another connection is made", func() bool {
+			p := b.daemon.poller
+			p.ask(func() {
+				if p.link != nil {
+					p.link.unprove()
+				}
+			})
+			b.eventually("another connection is made", func() bool {
 				return slices.ContainsFunc(test.list(b), func(id string) bool { return !slices.Contains(old, id) })
 			})
 			b.push(job("Mark", "a"))
