@@ -311,6 +311,21 @@ func TestUniqueReplacesOnlyWhatWaits(t *testing.T) {
 	w.taken(second)
 }
 
+// An id of the program's own may name the same job again and again.
+func TestUniqueReplacesOneOfItsID(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	first := uniqueJob("a", 1, "low")
+	w.taken(first)
+	again := first
+	again.Replace, again.Payload = true, []byte(strings.Replace(string(first.Payload), "[]", "[1]", 1))
+	if holder, replaced := w.enqueue(again); holder != "" || replaced != "a1" {
+		t.Errorf("refused by %q, replaces %q", holder, replaced)
+	}
+	w.same("low", []string{string(again.Payload)}, w.queue("low"))
+	w.refused("a1", uniqueJob("a", 2, "low"))
+}
+
 // Whatever is wrong with any key, nothing is enqueued and nothing lost.
 func TestUniqueIsAllOrNothing(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ local now = redis.call('TIME')
 now = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
 redis.call('PEXPIRE', lock, ARGV[4]) -- Redis allows it when out of memory, and with it the rest
 redis.call('HSET', lock, id, ARGV[2] .. ' ' .. now .. ' ' .. now .. ' ' .. ARGV[3])
-redis.call('HDEL', lock, holder)
+if holder ~= id then redis.call('HDEL', lock, holder) end
 if at and KEYS[4] == KEYS[5] then
   redis.call('LSET', KEYS[4], at, ARGV[7])
   return {now}
