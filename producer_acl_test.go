@@ -66,6 +66,9 @@ func TestProducerACL(t *testing.T) {
 	}
 	s.Do(t, "ZADD", "resque:go:processes", 1, "somebody")
 	s.Do(t, "HSET", "resque:go:inflight:somebody", 1, strings.Repeat("x", 999))
+	s.Do(t, "SADD", "resque:go:lanes", "1:q")
+	s.Do(t, "ZADD", "resque:go:lanes:1:q", 1, "f:C=k")
+	s.Do(t, "RPUSH", "resque:go:lane:1:q0:f:C=k", "{}")
 	if _, err := enqueue(Unique()); !errors.As(err, &duplicate) {
 		t.Errorf("looking for the job: %v", err)
 	}

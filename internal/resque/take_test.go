@@ -154,3 +154,44 @@ func TestLockOfAJobInALane(t *testing.T) {
 	w.age("a", ProvenFor)
 	w.taken(uniqueJob("a", 4, "low"))
 }
+
+// Other jobs that wait in lanes are not taken for the holder of a lock.
+func TestLockOfAJobGoneFromItsLane(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	lanes := func(payload string) Lane {
+		return NewLane("low", Limit{Kind: LimitRunning, Name: "U", Keyed: true, Key: payload[len(payload)-3:]})
+	}
+	first, other := uniqueJob("a", 1, "low"), uniqueJob("b", 1, "low")
+	w.taken(other)
+	w.taken(first)
+	w.push("low", "x-1", "x-2")
+	w.sort("low", lanes)
+	w.age("a", ProvenFor)
+	w.age("b", ProvenFor)
+	w.do("LREM", w.s.lane(lanes(string(first.Payload))), 1, first.Payload)
+	w.taken(uniqueJob("a", 2, "low"))
+	w.refused("b1", uniqueJob("b", 2, "low"))
+}
+
+// A queue that is sorted while somebody looks for the holder has it in a lane he does not know.
+func TestLockOfAJobSortedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{3, 4, 5, 6} { // whatever is read first
+		w := newWire(t)
+		w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+		w.taken(uniqueJob("a", 1, "low"))
+		w.age("a", ProvenFor)
+		other := &wire{t, w.server, w.server.Dial(t), w.s}
+		m := &meddler{Conn: w.c, before: before, meddle: func() {
+			other.sort("low", func(payload string) Lane {
+				return NewLane("low", Limit{Kind: LimitRunning, Name: "U", Keyed: true, Key: "k"})
+			})
+		}}
+		h, _, err := w.s.EnqueueUnique(m, uniqueJob("a", 2, "low"))
+		w.must(err)
+		if h == nil || h.ID != "a1" {
+			t.Errorf("sorted before command %d: the lock was taken from a job that waits", before)
+		}
+	}
+}

@@ -184,10 +184,14 @@ func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error)
 
 // findHolder reports whether a holder is anywhere, and takes its lock if it is not.
 func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err error) {
-	for range 10 {
+	lanes := make(laneNames)
+	for range 10 { // each time there are processes or lanes that were not known
 		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
 		if err != nil {
 			return false, err
+		}
+		if resting, err := s.readLanes(c, h.Queue, lanes); resting || err != nil {
+			return true, err
 		}
 		var a call
 		a.key(s.lock(j.Lock))
@@ -196,22 +200,25 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		a.key(s.schedule())
 		a.key(s.queue(h.Queue))
 		a.key(s.aside(h))
+		a.key(s.lanes())
 		renew := j.Most // by whoever wants it next, unless that was told of a time only
 		if j.Hold == HoldTime {
 			renew = 0
 		}
 		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
 			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
+		a.arg(len(processes))
 		for _, p := range processes {
-			a.key(s.inflight(p))
-			a.arg(p)
+			a.arg(p, a.key(s.inflight(p)))
 		}
-		lanes, err := s.lanesOf(c, h.Queue)
-		if err != nil {
-			return false, err
+		a.arg(len(lanes))
+		for l := range lanes {
+			a.arg(l.member(), a.key(s.turns(l)))
 		}
-		for _, l := range lanes {
-			a.key(s.turns(l))
+		for l, names := range lanes {
+			for own := range names {
+				a.arg(l.member(), own, a.key(s.lane(Lane{l.Queue, l.Shared, own})))
+			}
 		}
 		where, err := redis.String(a.do(c, holderScript))
 		if err != nil {
@@ -224,11 +231,38 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 			if now, err := redis.String(c.Do("HGET", s.lock(j.Lock), h.ID)); err != nil || now != h.said {
 				return false, ignoreNil(err)
 			}
-			continue // a process came into the fleet meanwhile
+			continue
 		}
 		return true, nil
 	}
 	return true, nil
+}
+
+// laneNames are lanes of a queue, by what they share with others.
+type laneNames map[Lanes]map[string]bool
+
+// readLanes adds the lanes there are. While all rest it reads none.
+func (s Store) readLanes(c redis.Conn, queue string, known laneNames) (resting bool, err error) {
+	sets, err := s.lanesOf(c, queue)
+	if err != nil || len(sets) == 0 {
+		return false, err
+	}
+	if resting, err = redis.Bool(c.Do("EXISTS", s.lockRest())); resting || err != nil {
+		return resting, err
+	}
+	for _, l := range sets {
+		names, err := redis.Strings(c.Do("ZRANGE", s.turns(l), 0, -1))
+		if err != nil {
+			return false, err
+		}
+		if known[l] == nil {
+			known[l] = make(map[string]bool, len(names))
+		}
+		for _, own := range names {
+			known[l][own] = true
+		}
+	}
+	return false, nil
 }
 
 func ignoreNil(err error) error {

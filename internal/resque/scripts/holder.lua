@@ -2,18 +2,19 @@
 -- is nowhere the lock is taken from it: what is nowhere comes back nowhere.
 --
 -- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue
---       6 a list it may be in beside its queue, or its queue   7… in-flight records
---       then the turns of the queue's lanes
--- ARGV  id, what the lock says, how much of that precedes the member of the schedule, how
---       much of the member precedes the payload, how long the lock may stay in ms
+--       6 a list it may be in beside its queue, or its queue   7 lanes
+--       then in-flight records, turns and lists of lanes
+-- ARGV  1 id, 2 what the lock says, 3 how much of that precedes the member of the schedule,
+--       4 how much of the member precedes the payload, 5 how long the lock may stay in ms
 --       once the job is due, or 0 for as long as it may now,
---       what the lock is to say before the time, where it was seen or put last or '',
---       then the processes whose records are named
--- Returns 'queue', 'lane', 'list', 'schedule' or 'process', where it is; 'nowhere'; 'changed' where the
--- lock or the processes are not as they were read; 'resting'.
+--       6 what the lock is to say before the time, 7 where it was seen or put last or '',
+--       how many processes, and for each: itself, record,
+--       how many sets of lanes of the queue, and for each: member of lanes, turns,
+--       then for each lane: member of lanes, its name, list
+-- Returns 'schedule', 'process', 'queue', 'lane' or 'list', where it is; 'nowhere'; 'changed' where the
+-- lock is not as it was read, or there are processes or lanes that are not named; 'resting'.
 --
--- While jobs wait in lanes of its queue it is taken to be among them. A record of a job from
--- a lane has the lane before the member.
+-- A record of a job from a lane has the lane before the member.
 --
 -- Looking through lists costs what they are long. After it, all rest for twenty times as
 -- long, so that it never takes more than a twentieth of Redis's time.
@@ -21,10 +22,31 @@ local lock, id, said = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HGET', lock, id) ~= said then return 'changed' end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'resting' end
 local member = string.sub(said, ARGV[3] + 1)
-local payload, records, looked, seen = string.sub(member, ARGV[4] + 1), {}, 0, ''
-for i = 8, #ARGV do records[ARGV[i]] = KEYS[i - 1] end
+local prefix, payload = string.sub(member, 1, ARGV[4]), string.sub(member, ARGV[4] + 1)
+local records, sets, lists, looked, seen, at = {}, {}, {}, 0, '', 9
+for _ = 1, ARGV[8] do
+  records[ARGV[at]] = KEYS[tonumber(ARGV[at + 1])]
+  at = at + 2
+end
+at = at + 1
+for _ = 1, ARGV[at - 1] do
+  sets[ARGV[at]] = {turns = KEYS[tonumber(ARGV[at + 1])]}
+  at = at + 2
+end
+for i = at, #ARGV, 3 do
+  lists[#lists + 1] = KEYS[tonumber(ARGV[i + 2])]
+  sets[ARGV[i]][ARGV[i + 1]] = true
+end
 for _, process in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   if not records[process] then return 'changed' end
+end
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[7])) do
+  if string.sub(name, 1, #prefix) == prefix then
+    if not sets[name] then return 'changed' end
+    for _, lane in ipairs(redis.call('ZRANGE', sets[name].turns, 0, -1)) do
+      if not sets[name][lane] then return 'changed' end
+    end
+  end
 end
 
 local function holds(record, ticket) -- behind whatever the record says of the job's queue
@@ -53,7 +75,8 @@ local function waiting(list)
   return at
 end
 local function sorted()
-  for i = #ARGV, #KEYS do if redis.call('EXISTS', KEYS[i]) == 1 then return true end end
+  looked = looked + 20 * #lists
+  for _, list in ipairs(lists) do if waiting(list) then return true end end
 end
 local due = redis.call('ZSCORE', KEYS[4], member)
 local where = due and 'schedule'
