@@ -167,3 +167,16 @@ func TestDeathsChangedMeanwhile(t *testing.T) {
 	w.same("recovered", Recovered{Requeued: 2}, got)
 	w.same("deaths", [2]int{3, 1}, [2]int{w.deaths("l1"), w.deaths("l2")})
 }
+
+// A job that is filed as failed by whoever finds it in dead processes gives up its lock with that.
+func TestDeathsFreeTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.taken(uniqueJob("a", 1, "low"))
+	w.push("low", "innocent")
+	w.crash("one", 2, Handed(1, nil), 1)
+	w.refused("a1", uniqueJob("a", 2, "low"))
+	w.same("the second death", Recovered{Requeued: 1, Failed: 1}, w.crash("two", 2, Handed(1, nil), 1))
+	w.taken(uniqueJob("a", 2, "low"))
+	w.same("queue", []string{"innocent", string(uniqueJob("a", 2, "").Payload)}, w.queue("low"))
+}

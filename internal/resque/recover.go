@@ -23,7 +23,7 @@ const (
 	tombstoneSeconds = 24 * 60 * 60
 	// deathsAge is how long a job is remembered to have been found in a dead process.
 	deathsAge = 24 * time.Hour
-	// recoverChunk keeps one call of the recovery short: 8 values a job.
+	// recoverChunk keeps one call of the recovery short: 7 values a job.
 	recoverChunk = 200
 )
 
@@ -111,67 +111,61 @@ func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 		a.key(r.processes())
 		a.key(r.recovered())
 		a.key(r.queues())
-		a.key(r.failedQueues())
 		a.arg(r.dead.ID)
 		latest := make(map[string]Deaths, len(jobs))
-		var sorted []Settled
+		var settled []Settled
 		for i, j := range jobs {
 			d, ok := latest[deaths[i].digest]
 			if !ok {
 				d = deaths[i]
 			}
-			if j.Lane != nil {
-				sorted, latest[d.digest] = r.addSorted(sorted, j, d)
-				continue
+			was, running, fails := d.raw, r.running(j.Ticket), false
+			if running {
+				d, fails = r.count(j, d)
 			}
-			latest[d.digest] = r.add(&a, j, d)
+			latest[d.digest] = d
+			switch {
+			case fails:
+				settled = append(settled, r.fail(j, d))
+			case j.Lane != nil:
+				settled = append(settled, r.backToLane(j, d, running))
+			case running:
+				a.arg(j.Ticket, a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, was, d.raw)
+			default:
+				a.arg(j.Ticket, a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), "", "", "")
+			}
 		}
-		if err := r.regain(c, sorted, total); err != nil {
+		if err := r.regain(c, settled, total); err != nil {
 			return err
 		}
-		if len(sorted) == len(jobs) {
+		if len(settled) == len(jobs) {
 			return nil
 		}
 		reply, err := redis.Values(a.do(c, recoverScript))
-		if err == nil && len(reply) < 2 {
+		if err == nil && len(reply) == 0 {
 			err = errAnswer
 		}
 		if err != nil {
 			return fmt.Errorf("recovering the jobs of process %s: %w", r.dead.ID, err)
 		}
-		moved, err := redis.Ints(reply[:2], nil)
+		moved, err := redis.Int(reply[0], nil)
 		if err != nil {
 			return err
 		}
-		for _, e := range reply[2:] {
-			text, _ := redis.String(e, nil)
-			total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %s", r.dead.ID, text))
-		}
-		total.Requeued += moved[0]
-		total.Failed += moved[1]
-		if moved[0]+moved[1]+len(reply)-2 == len(jobs)-len(sorted) {
+		r.refused(reply[1:], total)
+		total.Requeued += moved
+		if moved+len(reply)-1 == len(jobs)-len(settled) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// add appends one job to the call and returns its count as it stands afterwards.
-func (r recovery) add(a *call, j Reserved, d Deaths) Deaths {
-	if !r.running(j.Ticket) {
-		a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), "", "", "")
-		return d
+func (r recovery) refused(texts []any, total *Recovered) {
+	for _, t := range texts {
+		text, _ := redis.String(t, nil)
+		total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %s", r.dead.ID, text))
 	}
-	was := d.raw
-	d, fails := r.count(j, d)
-	if fails {
-		list, member := r.failureList(j.Queue, r.multiQueue)
-		a.arg(j.Ticket, "fail", a.key(list), member, r.failure(j, d.Count).Encode(), d.digest, was, d.raw)
-		r.over[d.digest] = true
-		return d
-	}
-	a.arg(j.Ticket, "queue", a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, was, d.raw)
-	return d
 }
 
 // count raises a job's count, and reports whether it is to be filed as failed. What no

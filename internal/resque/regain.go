@@ -8,41 +8,51 @@ import (
 
 var regainScript = script("regain")
 
-// addSorted is add for a job that was taken from a lane. It goes back there, in front of
-// the others, and gives back what it holds.
-func (r recovery) addSorted(sorted []Settled, j Reserved, d Deaths) ([]Settled, Deaths) {
-	effects, fails := r.BackToLane(r.dead.ID, j), false
-	if r.running(j.Ticket) {
-		if d, fails = r.count(j, d); fails {
-			effects = append(r.Free(r.dead.ID, j), r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)
-			r.over[d.digest] = true
-		}
+// backToLane has a job that was taken from a lane go back there, in front of the others,
+// and gives back what it holds.
+func (r recovery) backToLane(j Reserved, d Deaths, running bool) Settled {
+	effects := r.BackToLane(r.dead.ID, j)
+	if running {
 		effects = append([]Effect{effect("HSET", r.recovered(), d.digest, d.raw)}, effects...)
 	}
-	return append(sorted, Settled{Ticket: j.Ticket, Effects: effects}), d
+	return Settled{Ticket: j.Ticket, Effects: effects}
 }
 
-func (r recovery) regain(c redis.Conn, sorted []Settled, total *Recovered) error {
-	if len(sorted) == 0 {
+// fail files a job as failed that was found in dead processes too often. As with any other
+// end of it, it gives back what it holds.
+func (r recovery) fail(j Reserved, d Deaths) Settled {
+	r.over[d.digest] = true
+	effects := append(r.Free(r.dead.ID, j), effect("HSET", r.recovered(), d.digest, d.raw))
+	if p, err := ParsePayload(j.Payload); err == nil {
+		if _, lock := ParseLock(p.Unique); lock != "" {
+			effects = append(effects, r.Unlocked(lock, p.ID))
+		}
+	}
+	return Settled{j.Ticket, CountsFailed, append(effects, r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)}
+}
+
+func (r recovery) regain(c redis.Conn, settled []Settled, total *Recovered) error {
+	if len(settled) == 0 {
 		return nil
 	}
 	var a call
 	a.key(r.inflight(r.dead.ID))
 	a.key(r.processes())
 	a.arg(r.dead.ID)
-	a.settled(sorted)
+	a.settled(settled)
 	reply, err := redis.Values(a.do(c, regainScript))
-	if err == nil && len(reply) == 0 {
+	if err == nil && len(reply) < 2 {
 		err = errAnswer
 	}
 	if err != nil {
 		return fmt.Errorf("recovering the jobs of process %s: %w", r.dead.ID, err)
 	}
-	moved, _ := redis.Int(reply[0], nil)
-	total.Requeued += moved
-	for _, e := range reply[1:] {
-		text, _ := redis.String(e, nil)
-		total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %s", r.dead.ID, text))
+	moved, err := redis.Ints(reply[:2], nil)
+	if err != nil {
+		return err
 	}
+	total.Requeued += moved[0]
+	total.Failed += moved[1]
+	r.refused(reply[2:], total)
 	return nil
 }
