@@ -136,3 +136,18 @@ func TestUnknownFails(t *testing.T) {
 	b.start()
 	b.eventually("it fails", func() bool { return b.stat("failed") == 1 && len(b.failures()) == 1 })
 }
+
+// What becomes of a job whose time is over is for somebody to say who knows its class.
+func TestUnknownDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	b := setup(t, leaving)
+	b.push(`{"class":"Nobody","args":[],"expires_at":1}`)
+	b.start()
+	b.eventually("it is left", func() bool { return b.log.count(leftLine) > 0 && len(b.queue("work")) == 1 })
+	if n := b.redis.Int(t, "EXISTS", "resque:go:stats"); n != 0 {
+		t.Error("it is counted as expired")
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+}
