@@ -52,6 +52,7 @@ type Config struct {
 	Mode    string   `json:"mode"`
 	Addr    string   `json:"addr"` // of Redis, host:port
 	Queues  []string `json:"queues"`
+	Beside  []string `json:"beside"` // queues that are worked too, and stay empty
 	Order   string   `json:"order"`
 	Workers int      `json:"workers"`
 	Variant string   `json:"variant"` // of a contender that comes in several
@@ -92,7 +93,7 @@ func (c Config) QueueList() string {
 			list[i] += "=" + strconv.Itoa(c.Weight(i))
 		}
 	}
-	return strings.Join(list, ",")
+	return strings.Join(append(list, c.Beside...), ",")
 }
 
 // Args are the arguments of counted job number i: filler, so that the job's

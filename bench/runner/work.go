@@ -15,8 +15,9 @@ type work struct {
 	group   string // of -only
 	workers []int  // or producers, or processes
 	class   string
-	size    int // of a job's Resque payload, in bytes
-	spread  int // over so many queues
+	size    int      // of a job's Resque payload, in bytes
+	spread  int      // over so many queues
+	beside  []string // queues that are worked too, and hold none of the jobs
 	order   string
 	bulk    int // pushed in calls of so many
 	fixed   int // so many jobs, whatever they take
@@ -58,7 +59,7 @@ func works() []work {
 		work{name: "link", group: "link", workers: []int{25, 100}, class: "Noop", link: true},
 		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100, pushed: true},
 		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, pushed: true, bulk: 1000},
-		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", only: []string{"ours", "ours-unused"}},
+		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", beside: []string{"other", "paused"}, only: []string{"ours", "ours-unused"}},
 		work{
 			name: "features", group: "features", workers: []int{25}, class: "Noop", counted: true, only: []string{
 				"ours", "ours-expiring", "ours-unique", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-retried", "ours-isolated",
@@ -116,7 +117,7 @@ func (w work) queues() []string {
 // config is what a contender is asked to do for this work.
 func (w work) config(mode, addr string, workers, jobs int) probe.Config {
 	c := probe.Config{
-		Mode: mode, Addr: addr, Queues: w.queues(), Order: w.order, Workers: workers,
+		Mode: mode, Addr: addr, Queues: w.queues(), Beside: w.beside, Order: w.order, Workers: workers,
 		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk, Delayed: w.delayed,
 	}
 	if c.Order == "" {

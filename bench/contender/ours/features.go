@@ -64,12 +64,19 @@ func isolate(count probe.Handler) {
 func useForOthers() error {
 	nothing := func(string, ...interface{}) error { return nil }
 	goworker.Register("Retried", nothing, goworker.Retry(3))
+	goworker.Register("Limited", nothing, append(told("limited", nil), told("rated", nil)...)...)
+	goworker.Register("PerTenant", nothing, told("keyed", nil)...)
+	goworker.Register("Fair", nothing, told("fair", nil)...)
 	goworker.Register("Isolated", nothing, told("isolated", nil)...)
 	goworker.Register("Unique", nothing, goworker.Unique(), goworker.ExpireAfter(time.Hour))
+	goworker.Default().LimitQueue("other", goworker.Concurrency(1))
 	if err := goworker.Schedule("nightly", goworker.Recurring{Cron: "0 3 * * * UTC", Class: "Unique", Queue: "other"}); err != nil {
 		return err
 	}
 	if err := goworker.Init(); err != nil {
+		return err
+	}
+	if err := goworker.PauseQueue("paused"); err != nil {
 		return err
 	}
 	far := time.Now().Add(1000 * time.Hour)
