@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 
@@ -34,6 +35,9 @@ func (r *registry) limitsOfQueue(queue string) []Limit {
 // its queue's limits.
 func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) {
 	all := r.limitsOfQueue(queue)
+	if len(all) == 0 && r.free(plainClass(raw)) {
+		return resque.Lane{Queue: queue}, false
+	}
 	var args []json.RawMessage
 	if p, err := resque.ParsePayload(raw); err == nil {
 		args = p.Args
@@ -58,6 +62,26 @@ func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) 
 		}
 	}
 	return resque.NewLane(queue, limits...), true
+}
+
+// free reports whether a class, which is nil if it is not known, has no limits.
+func (r *registry) free(class []byte) bool {
+	if e := r.lookup(string(class)); e != nil {
+		return len(e.options.limits) == 0
+	}
+	return class != nil && string(class) != activeJobWrapper
+}
+
+// plainClass is the class of a payload in the form that nearly all have: the class first,
+// and nothing escaped. It is nil for any other, which only parsing tells. In a process
+// that has limits every job passes here, on its way to the workers.
+func plainClass(raw []byte) []byte {
+	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
+	end := bytes.IndexByte(rest, '"')
+	if !ok || end < 0 || bytes.IndexByte(raw, '\\') >= 0 || bytes.Contains(rest[end:], []byte(`"class"`)) {
+		return nil // the last of several classes counts
+	}
+	return rest[:end:end]
 }
 
 // limitNumbers are the numbers of all limits, as Redis keeps them.
