@@ -46,6 +46,8 @@ type arena struct {
 	outages          []window            // Redis did not serve
 	silences         map[string][]window // a process could not reach Redis, or did not run
 	losses           []time.Time         // Redis lost data
+	orders           map[string]order    // jobs with policies, by id
+	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
 	heals            []time.Time         // a fault was over, without anybody's death
 	injected         int
 	goroutines, heap int // the most of a survivor
@@ -80,7 +82,7 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	_, _ = sum.Write([]byte(name))
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
-		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{}}
+		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{}, orders: map[string]order{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

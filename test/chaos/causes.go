@@ -43,6 +43,20 @@ func (a *arena) newCauses() causes {
 	return c
 }
 
+// judgeAll counts the runs of a job that repeat one of the same attempt, and returns how
+// many attempts were followed by another.
+func (c causes) judgeAll(r *result, id string, s *story) (retried int) {
+	latest := map[int]run{}
+	for _, n := range s.runs {
+		if before, again := latest[n.attempt]; again {
+			c.judge(r, id, before, n)
+		}
+		latest[n.attempt] = n
+		retried = max(retried, n.attempt-1)
+	}
+	return max(retried, s.dropped-1)
+}
+
 // judge counts one repeated run.
 func (c causes) judge(r *result, id string, first, again run) {
 	p := c.byName[first.process]

@@ -29,21 +29,27 @@ func (a *arena) finish() result {
 	return a.join()
 }
 
+// waiting counts jobs that wait or run, at one instant, and lists of such jobs.
+const waiting = `local n = 0
+for _, queue in ipairs({'work', 'lanes'}) do n = n + redis.call('LLEN', 'resque:queue:' .. queue) end
+for _, schedule in ipairs({'go:schedule', 'delayed_queue_schedule'}) do n = n + redis.call('ZCARD', 'resque:' .. schedule) end
+for _, list in ipairs({'go:lane:*', 'go:inflight:*'}) do n = n + #redis.call('KEYS', 'resque:' .. list) end
+return n`
+
 // drain waits until nothing is queued or reserved, and nobody dead has anything left: a
 // dead process whose lease somebody removed has its other records.
 func (a *arena) drain() {
 	for deadline := time.Now().Add(2 * soon); ; time.Sleep(50 * time.Millisecond) {
-		queued := a.number("LLEN", "resque:queue:work")
-		records := a.list("KEYS", "resque:go:inflight:*")
+		queued := a.number("EVAL", waiting, 0)
 		leases := a.list("ZRANGE", "resque:go:processes", 0, -1)
 		processes := a.list("KEYS", "resque:go:process:*")
 		alive := len(a.alive())
-		if queued == 0 && len(records) == 0 && len(leases) == alive && len(processes) == alive {
+		if queued == 0 && len(leases) == alive && len(processes) == alive {
 			return
 		}
 		if time.Now().After(deadline) {
-			a.problem("within %v: %d jobs queued, in-flight records %q, leases %q, records %q of %d processes",
-				2*soon, queued, records, leases, processes, alive)
+			a.problem("within %v: %d jobs wait or run, in-flight records %q, leases %q, records %q of %d processes",
+				2*soon, queued, a.list("KEYS", "resque:go:inflight:*"), leases, processes, alive)
 			return
 		}
 	}
@@ -58,6 +64,9 @@ func (a *arena) checkKeys() {
 		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
 		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"): // those expire
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
+		case name == "go:lanes", name == "go:limits": // what others must know of limits
+		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
+		case strings.HasPrefix(name, "go:unique:"): // see checkLocks
 		default:
 			left = append(left, key)
 		}
@@ -114,12 +123,18 @@ func (p *process) concurrency() (n int) {
 }
 
 // failure is what is read of a failure record.
-type failure struct{ id, exception string }
+type failure struct{ id, exception, text string }
+
+// poison reports whether a reaper filed it: its job was found in too many dead processes.
+func (f failure) poison() bool {
+	return f.exception == "Resque::DirtyExit" && strings.HasPrefix(f.text, "The job was running in")
+}
 
 func (a *arena) failures() (all []failure) {
 	for _, text := range a.list("LRANGE", "resque:failed", 0, -1) {
 		var record struct {
 			Exception string `json:"exception"`
+			Error     string `json:"error"`
 			Payload   struct {
 				Class string `json:"class"`
 				Args  any    `json:"args"`
@@ -128,7 +143,7 @@ func (a *arena) failures() (all []failure) {
 		if err := json.Unmarshal([]byte(text), &record); err != nil || record.Payload.Class == "" {
 			a.problem("a failure record is not as Resque writes it: %.100q, %v", text, err)
 		}
-		f := failure{exception: record.Exception}
+		f := failure{exception: record.Exception, text: record.Error}
 		if args, ok := record.Payload.Args.([]any); ok && len(args) > 0 {
 			f.id, _ = args[0].(string)
 		}
@@ -160,13 +175,16 @@ func (a *arena) join() result {
 		a.problem("%d bad payloads were filed as failed, not %d", strange, a.strange)
 	}
 	c := a.newCauses()
+	expired := 0
 	for id, s := range l.jobs {
 		f, isFailed := failed[id]
 		isDone := !isFailed && slices.ContainsFunc(s.runs, func(n run) bool { return n.end > 0 && !n.failed })
-		for i := 1; i < len(s.runs); i++ {
-			c.judge(&r, id, s.runs[i-1], s.runs[i])
+		r.retried += c.judgeAll(&r, id, s)
+		ran := isFailed || len(s.runs) > 0 || s.dropped > 0
+		o, told := a.orders[id]
+		if told {
+			a.checkOrder(o, s, isFailed)
 		}
-		ran := isFailed || len(s.runs) > 0
 		switch {
 		case s.push == 'r':
 			r.refused++
@@ -184,11 +202,16 @@ func (a *arena) join() result {
 		switch {
 		case isFailed:
 			r.failed++
-			if f.exception == "Resque::DirtyExit" {
+			if f.poison() {
 				r.dirty++
 			}
 		case isDone:
 			r.done++
+		case told && o.gone(s, l):
+			r.dropped++
+			if s.dropped > 0 && !o.expires.IsZero() {
+				expired++
+			}
 		case ran:
 			r.lost = append(r.lost, id+", which ran without an outcome")
 		default:
@@ -196,9 +219,17 @@ func (a *arena) join() result {
 		}
 	}
 	r.recovery = c.recoveries(l)
+	c.checkLimits(l)
+	a.checkLocks(failed)
+	if n := a.number("HGET", "resque:go:stats", "expired"); n != expired {
+		a.problem("%d jobs are counted as expired, not %d", n, expired)
+	}
 	if !a.loose {
-		a.checkTotal("processed", r.done+r.failed-r.dirty+a.strange)
+		a.checkTotal("processed", r.done+r.failed-r.dirty+r.retried+a.strange)
 		a.checkTotal("failed", r.failed-r.dirty+a.strange)
+	}
+	if a.tickEvery > 0 {
+		a.checkTicks(&r)
 	}
 	slices.Sort(r.lost)
 	r.problems, r.notes = a.problems, a.notes

@@ -15,12 +15,15 @@ type run struct {
 	start   int64
 	end     int64 // 0: it did not end, or its context's end ended it
 	failed  bool
+	attempt int // 1: the first
+	pid     int // of the process it ran in, which may be a child; 0: not noted
 }
 
 // story is all that the ledgers tell of one job.
 type story struct {
-	push byte // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
-	runs []run
+	push    byte // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	dropped int  // at which attempt it had expired, or another took its place; 0: it was not
+	runs    []run
 }
 
 // gauge is what a process used at one moment.
@@ -61,7 +64,7 @@ func (l ledgers) add(process string, text []byte) {
 	latest := map[string]int{} // which of a job's runs is the latest in this process
 	for line := range bytes.Lines(text) {
 		fields := strings.Split(strings.TrimSuffix(string(line), "\n"), "\t")
-		if len(fields) != 3 || len(fields[0]) != 1 {
+		if len(fields) < 3 || len(fields[0]) != 1 {
 			continue
 		}
 		id := fields[1]
@@ -81,10 +84,23 @@ func (l ledgers) add(process string, text []byte) {
 		}
 		switch event := fields[0][0]; event {
 		case 't', 'a', 'u', 'r':
-			s.push = event
+			if s.push != 'a' {
+				s.push = event
+			}
+		case 'x':
+			s.dropped = 1
+			if len(fields) > 3 {
+				s.dropped, _ = strconv.Atoi(fields[3])
+			}
 		case 's':
 			latest[id] = len(s.runs)
-			s.runs = append(s.runs, run{process: process, start: at})
+			r := run{process: process, start: at, attempt: 1}
+			if len(fields) > 3 {
+				attempt, pid, _ := strings.Cut(fields[3], ",")
+				r.attempt, _ = strconv.Atoi(attempt)
+				r.pid, _ = strconv.Atoi(pid)
+			}
+			s.runs = append(s.runs, r)
 		case 'e', 'f':
 			n := latest[id]
 			s.runs[n].end, s.runs[n].failed = at, event == 'f'

@@ -31,8 +31,10 @@ type process struct {
 
 // start runs a worker on the queue "work", with further flags, and returns when it is
 // in the fleet.
-func (a *arena) start(flags ...string) *process {
-	p := a.launch(flags...)
+func (a *arena) start(flags ...string) *process { return a.startWith(nil, flags...) }
+
+func (a *arena) startWith(environment []string, flags ...string) *process {
+	p := a.launchWith(environment, flags...)
 	a.eventually(p.name+" enters the fleet", func() bool {
 		if !p.alive() {
 			a.Fatalf("%s ended by itself with status %d; see %s", p.name, p.status, p.output())
@@ -43,10 +45,12 @@ func (a *arena) start(flags ...string) *process {
 }
 
 // launch is start without the wait.
-func (a *arena) launch(flags ...string) *process {
+func (a *arena) launch(flags ...string) *process { return a.launchWith(nil, flags...) }
+
+func (a *arena) launchWith(environment []string, flags ...string) *process {
 	// The last of two flags counts.
 	flags = append([]string{"-uri=" + a.redis.URI(), "-queues=work", "-interval=5", "-concurrency=5"}, flags...)
-	return a.run("w", exec.Command(a.opts.worker, flags...))
+	return a.run("w", exec.Command(a.opts.worker, flags...), environment...)
 }
 
 // run starts a program that keeps a ledger. It dies with the harness.

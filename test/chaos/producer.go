@@ -22,6 +22,7 @@ type load struct {
 	failing int // of a thousand
 	classes []string
 	node    bool // one more producer is node-resque's
+	orders  bool // one more enqueues jobs with policies
 }
 
 // backlog is the length of the queue at which the Go producers wait.
@@ -56,6 +57,9 @@ func (a *arena) produce(l load) {
 	start("one", 1, pushOne)
 	start("batch", 40, pushBatch)
 	start("pipe", 100, pushPipeline)
+	if l.orders {
+		start("told", 5, func(p *producer, jobs []job, _ redis.Conn) { pushOrders(p, jobs) })
+	}
 	if !l.node {
 		return
 	}
@@ -180,10 +184,11 @@ func (p *producer) pick(l load) job {
 // verdict is what an answer says about a push.
 func verdict(err error) byte {
 	var refusal redis.Error
+	var duplicate *goworker.DuplicateError
 	switch {
 	case err == nil:
 		return 'a'
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal), errors.As(err, &duplicate):
 		return 'r'
 	}
 	return 'u'

@@ -16,6 +16,8 @@ type result struct {
 	unknown, refused int // pushes without an answer, and those answered by an error
 	done, failed     int
 	dirty            int // of the failed: given up after too many dead processes
+	dropped          int // expired, or another took their place
+	retried          int // runs that were followed by a retry
 	lost             []string
 	twice            map[string]int // repeated runs by cause
 	overlapped       int            // of these, with both runs at the same time
@@ -46,6 +48,8 @@ func (r *result) add(o result) {
 	r.done += o.done
 	r.failed += o.failed
 	r.dirty += o.dirty
+	r.dropped += o.dropped
+	r.retried += o.retried
 	r.goroutines, r.heap = max(r.goroutines, o.goroutines), max(r.heap, o.heap)
 	r.overlapped += o.overlapped
 	r.lost = append(r.lost, o.lost...)
@@ -69,6 +73,18 @@ func (r *result) causes() string {
 	}
 	if len(parts) > 0 && r.overlapped > 0 {
 		parts = append(parts, fmt.Sprintf("%d of them side by side", r.overlapped))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// extra is what became of jobs with policies, "" where there were none.
+func (r *result) extra() string {
+	var parts []string
+	if r.retried > 0 {
+		parts = append(parts, fmt.Sprintf("%d retries", r.retried))
+	}
+	if r.dropped > 0 {
+		parts = append(parts, fmt.Sprintf("%d expired or replaced", r.dropped))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -104,6 +120,9 @@ func (r *result) row() string {
 	}
 	if r.dirty > 0 {
 		verdict += fmt.Sprintf(", %d given up as poison", r.dirty)
+	}
+	if extra := r.extra(); extra != "" {
+		verdict += ", " + extra
 	}
 	if r.goroutines > 0 {
 		verdict += fmt.Sprintf(", survivors ≤ %d goroutines, %.1f MiB", r.goroutines, float64(r.heap)/(1<<20))
@@ -144,7 +163,11 @@ func markdown(rows []result, total result, how string) string {
 		if causes == "" {
 			causes = "0"
 		}
-		title := strings.Join(append([]string{r.title}, r.notes...), "; ")
+		parts := append([]string{r.title}, r.notes...)
+		if extra := r.extra(); extra != "" {
+			parts = append(parts, extra)
+		}
+		title := strings.Join(parts, "; ")
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %s | %s |\n", title, r.injected, r.pushed, r.done, r.failed,
 			len(r.lost), causes, r.recovered(" / "))
 	}

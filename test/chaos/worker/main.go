@@ -6,7 +6,9 @@
 //	Fail id ms   fails; Panic and Goexit do what they are called
 //	Die id       ends the process
 //
-// With CHAOS_PRODUCE=prefix,n in its environment it pushes n jobs instead.
+// Those with policies are in policy.go. With CHAOS_TICKS=n in its environment it has
+// recurring schedules that fire each n seconds, with CHAOS_PRODUCE=how,prefix,n it enqueues
+// n jobs instead.
 package main
 
 import (
@@ -17,11 +19,8 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
 )
@@ -38,6 +37,13 @@ func main() {
 		return
 	}
 	l.register()
+	l.registerPolicies()
+	if every := os.Getenv("CHAOS_TICKS"); every != "" {
+		if err := schedule(every); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(3)
+		}
+	}
 	go l.gauge()
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
@@ -48,10 +54,17 @@ func main() {
 type ledger struct{ file *os.File }
 
 // note appends one line with one write, so that a kill never leaves half of one.
-func (l ledger) note(event byte, id string) {
+func (l ledger) note(event byte, id string) { l.write(event, id, "") }
+
+// begin notes the start of a run, which attempt it is and in which process.
+func (l ledger) begin(id string, attempt int) {
+	l.write('s', id, fmt.Sprintf("\t%d,%d", attempt, os.Getpid()))
+}
+
+func (l ledger) write(event byte, id, more string) {
 	line := make([]byte, 0, 64)
 	line = append(append(append(line, event, '\t'), id...), '\t')
-	line = append(strconv.AppendInt(line, time.Now().UnixNano(), 10), '\n')
+	line = append(append(strconv.AppendInt(line, time.Now().UnixNano(), 10), more...), '\n')
 	if _, err := l.file.Write(line); err != nil {
 		panic(err)
 	}
@@ -102,26 +115,5 @@ func (l ledger) gauge() {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		l.note('g', fmt.Sprintf("%d,%d", runtime.NumGoroutine(), m.HeapInuse))
-	}
-}
-
-// produce notes what became of each push: acknowledged, refused, or unknown.
-func (l ledger) produce(order string) {
-	prefix, count, _ := strings.Cut(order, ",")
-	n, _ := strconv.Atoi(count)
-	for i := range n {
-		id := fmt.Sprintf("%s-%d", prefix, i)
-		l.note('t', id)
-		err := goworker.Enqueue(&goworker.Job{Queue: "work",
-			Payload: goworker.Payload{Class: "Nap", Args: []interface{}{id, 0}}})
-		var refusal redis.Error
-		switch {
-		case err == nil:
-			l.note('a', id)
-		case errors.As(err, &refusal):
-			l.note('r', id)
-		default:
-			l.note('u', id)
-		}
 	}
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker"
+)
+
+// produce enqueues jobs, or moves delayed ones, and notes what became of each:
+// acknowledged, refused, or unknown.
+func (l ledger) produce(order string) {
+	how, rest, _ := strings.Cut(order, ",")
+	prefix, count, _ := strings.Cut(rest, ",")
+	n, _ := strconv.Atoi(count)
+	for i := range n {
+		id := fmt.Sprintf("%s-%d", prefix, i)
+		l.note('t', id)
+		replaced, err := produceOne(how, id)
+		if replaced != "" {
+			l.note('x', replaced)
+		}
+		var refusal redis.Error
+		switch {
+		case err == nil:
+			l.note('a', id)
+		case errors.As(err, &refusal):
+			l.note('r', id)
+		default:
+			l.note('u', id)
+		}
+	}
+}
+
+// produceOne enqueues a job in one of the ways there are, and returns the id of the one
+// whose place it has taken.
+func produceOne(how, id string) (replaced string, err error) {
+	job := &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Nap", Args: []interface{}{id, 0}}}
+	with := func(opts ...goworker.EnqueueOption) (string, error) {
+		receipt, err := goworker.EnqueueWith(job, append(opts, goworker.WithID(id))...)
+		return receipt.Replaced, err
+	}
+	switch how {
+	case "now":
+		return "", goworker.Enqueue(job)
+	case "later":
+		return "", goworker.EnqueueIn(2*time.Second, job)
+	case "unique":
+		return with(goworker.Unique(goworker.ByKey(id)))
+	case "replace":
+		return with(goworker.Unique(goworker.ByKey("one"), goworker.ReplaceWaiting()))
+	case "delayed": // is delayed, and is to run now
+		_, err = goworker.EnqueueDelayed(job)
+		return "", err
+	}
+	return "", fmt.Errorf("chaos: there is no way %q to enqueue", how)
+}
