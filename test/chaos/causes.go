@@ -54,7 +54,17 @@ func (c causes) judgeAll(r *result, id string, s *story) (retried int) {
 		latest[n.attempt] = n
 		retried = max(retried, n.attempt-1)
 	}
-	return max(retried, s.dropped-1)
+	for _, n := range s.drops {
+		retried = max(retried, n.attempt-1)
+	}
+	return retried
+}
+
+// dropped reports whether a job was dropped, by a process that was not declared dead by then.
+func (c causes) dropped(s *story) bool {
+	return slices.ContainsFunc(s.drops, func(n run) bool {
+		return !slices.ContainsFunc(c.reaped[c.byName[n.process].pid], func(at time.Time) bool { return at.UnixNano() < n.start })
+	})
 }
 
 // judge counts one repeated run.

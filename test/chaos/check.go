@@ -180,7 +180,7 @@ func (a *arena) join() result {
 		f, isFailed := failed[id]
 		isDone := !isFailed && slices.ContainsFunc(s.runs, func(n run) bool { return n.end > 0 && !n.failed })
 		r.retried += c.judgeAll(&r, id, s)
-		ran := isFailed || len(s.runs) > 0 || s.dropped > 0
+		ran := isFailed || len(s.runs)+len(s.drops) > 0
 		o, told := a.orders[id]
 		if told {
 			a.checkOrder(o, s, isFailed)
@@ -200,6 +200,11 @@ func (a *arena) join() result {
 		}
 		r.pushed++
 		switch {
+		case c.dropped(s): // though it may have run, and its process died then
+			r.dropped++
+			if !o.expires.IsZero() {
+				expired++
+			}
 		case isFailed:
 			r.failed++
 			if f.poison() {
@@ -207,11 +212,8 @@ func (a *arena) join() result {
 			}
 		case isDone:
 			r.done++
-		case told && o.gone(s, l):
+		case told && o.replaced(l):
 			r.dropped++
-			if s.dropped > 0 && !o.expires.IsZero() {
-				expired++
-			}
 		case ran:
 			r.lost = append(r.lost, id+", which ran without an outcome")
 		default:

@@ -45,6 +45,8 @@ func TestChecker(t *testing.T) {
 			"before its time", []order{{job: job{"j", "Nap", 0}, at: now.Add(time.Millisecond)}}},
 		{"replaced by one that ran", "a j,t k", [2]string{"", "s k 0,e k 5"}, "pushed=2 done=1 failed=0 lost=0 twice=0",
 			"1 expired or replaced", []order{{job: job{"j", "Nap", 0}, instead: "k"}}},
+		{"expired when its process had died", "a j", [2]string{"s j 990,e j 995", "x j 9000"}, "pushed=1 done=0 failed=0 lost=0 twice=0",
+			"1 expired or replaced", []order{{job: job{"j", "Nap", 0}, expires: now.Add(time.Hour)}}},
 		{"replaced by one that is nowhere", "a j,t k", [2]string{}, "pushed=1 done=0 failed=0 lost=1 twice=0", "LOST: j",
 			[]order{{job: job{"j", "Nap", 0}, instead: "k"}}},
 		{"two with one key at once", "a j,a k", [2]string{"", "s j 0,s k 5,e k 6,e j 7"}, "pushed=2 done=2 failed=0 lost=0 twice=0",
@@ -88,6 +90,7 @@ func TestChecker(t *testing.T) {
 			var done int
 			_, _ = fmt.Sscanf(test.want[strings.Index(test.want, "done="):], "done=%d", &done)
 			a.must("SET", "resque:stat:processed", done+strings.Count(test.workers[1], " 2"))
+			a.must("HSET", "resque:go:stats", "expired", strings.Count(test.workers[1], "x"))
 			r := a.join()
 			if r.sum() != test.want {
 				t.Errorf("%s, want %s", r.sum(), test.want)

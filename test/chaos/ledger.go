@@ -21,9 +21,9 @@ type run struct {
 
 // story is all that the ledgers tell of one job.
 type story struct {
-	push    byte // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
-	dropped int  // at which attempt it had expired, or another took its place; 0: it was not
-	runs    []run
+	push  byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	drops []run // that did not begin, since it had expired or another had taken its place
+	runs  []run
 }
 
 // gauge is what a process used at one moment.
@@ -87,19 +87,18 @@ func (l ledgers) add(process string, text []byte) {
 			if s.push != 'a' {
 				s.push = event
 			}
-		case 'x':
-			s.dropped = 1
-			if len(fields) > 3 {
-				s.dropped, _ = strconv.Atoi(fields[3])
-			}
-		case 's':
-			latest[id] = len(s.runs)
+		case 's', 'x':
 			r := run{process: process, start: at, attempt: 1}
 			if len(fields) > 3 {
 				attempt, pid, _ := strings.Cut(fields[3], ",")
 				r.attempt, _ = strconv.Atoi(attempt)
 				r.pid, _ = strconv.Atoi(pid)
 			}
+			if event == 'x' {
+				s.drops = append(s.drops, r)
+				break
+			}
+			latest[id] = len(s.runs)
 			s.runs = append(s.runs, r)
 		case 'e', 'f':
 			n := latest[id]

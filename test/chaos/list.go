@@ -37,6 +37,7 @@ var faults = []fault{
 	{"operators", "operators remove our keys and change their types", operators, false},
 	{"maxclients", "F23: Redis takes no more connections", maxClients, false},
 	{"disk-full", "F23: no space for the append-only file", diskFull, false},
+	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},
 	{"mixed", "F22: many of these at once", mixed, true},
 }
 

@@ -11,30 +11,54 @@ import (
 func mixed(opts options) result {
 	return contain(opts, "mixed", slices.Concat(impatient, durable), func(a *arena) {
 		a.harsh = true
-		m := &mixture{a: a, end: time.Now().Add(opts.duration), line: a.line()}
-		for i := range max(5, opts.workers) {
-			m.fleet = append(m.fleet, a.start(m.flags(i)...))
+		m := &mixture{a: a, end: time.Now().Add(opts.duration), line: a.line(), queues: "work"}
+		m.acts = append(m.gentle(), m.unlease)
+		m.run(max(5, opts.workers), load{rate: 500, longest: 20, failing: 10, node: true})
+	})
+}
+
+// policies is mixed with everything that a job may be told: delayed, retried, unique,
+// limited, isolated and recurring jobs, in two queues.
+func policies(opts options) result {
+	return contain(opts, "policies", slices.Concat(impatient, durable), func(a *arena) {
+		a.harsh, a.tickEvery = true, 1
+		span := 45 * time.Second
+		if opts.duration > 0 {
+			span = min(span, opts.duration)
 		}
-		a.produce(load{rate: 500, longest: 20, failing: 10, node: true})
-		var wg sync.WaitGroup
-		wg.Go(func() { m.guarded(m.kill, time.Second, 4*time.Second) })
-		for range 2 {
-			wg.Go(func() { m.guarded(m.any, 500*time.Millisecond, 3*time.Second) })
-		}
-		wg.Wait()
-		time.Sleep(2 * time.Second)
+		m := &mixture{a: a, end: time.Now().Add(span), line: a.line(), queues: "work,lanes", environment: []string{"CHAOS_TICKS=1"}}
+		m.acts = m.gentle() // who removes leases by hand makes jobs invisible for those that want their locks
+		m.run(5, load{rate: 300, longest: 20, failing: 10, orders: true})
 	})
 }
 
 type mixture struct {
-	a     *arena
-	end   time.Time
-	line  *line      // to every other worker
-	redis sync.Mutex // one fault of Redis at a time
-	wire  sync.Mutex // one fault of the line at a time
+	a           *arena
+	end         time.Time
+	line        *line // to every other worker
+	queues      string
+	environment []string
+	acts        []func()
+	redis       sync.Mutex // one fault of Redis at a time
+	wire        sync.Mutex // one fault of the line at a time
 
 	mu    sync.Mutex
 	fleet []*process
+}
+
+// run has workers work under a load while they are attacked.
+func (m *mixture) run(workers int, l load) {
+	for i := range workers {
+		m.fleet = append(m.fleet, m.a.startWith(m.environment, m.flags(i)...))
+	}
+	m.a.produce(l)
+	var wg sync.WaitGroup
+	wg.Go(func() { m.guarded(m.kill, time.Second, 4*time.Second) })
+	for range 2 {
+		wg.Go(func() { m.guarded(m.any, 500*time.Millisecond, 3*time.Second) })
+	}
+	wg.Wait()
+	time.Sleep(2 * time.Second)
 }
 
 // guarded does something again and again, until the end or until it fails.
@@ -52,7 +76,7 @@ func (m *mixture) guarded(act func(), least, most time.Duration) {
 }
 
 func (m *mixture) flags(i int) []string {
-	flags := []string{"-concurrency=8"}
+	flags := []string{"-concurrency=8", "-queues=" + m.queues}
 	if i%2 == 1 {
 		flags = append(flags, m.line.uri())
 	}
@@ -69,21 +93,23 @@ func (m *mixture) replace(end func(*process)) {
 	i := m.draw()
 	m.mu.Lock()
 	old := m.fleet[i]
-	m.fleet[i] = m.a.launch(m.flags(i)...)
+	m.fleet[i] = m.a.launchWith(m.environment, m.flags(i)...)
 	m.mu.Unlock()
 	end(old)
 }
 
-// any does one fault that loses nothing.
-func (m *mixture) any() {
-	acts := []func(){
+// gentle are faults that lose nothing.
+func (m *mixture) gentle() []func() {
+	return []func(){
 		func() { m.replace((*process).term) },
 		m.freeze,
 		m.slow, m.partition,
-		m.crash, m.pause, m.flush, m.hangUp, m.starve, m.hog, m.unregister, m.unlease,
+		m.crash, m.pause, m.flush, m.hangUp, m.starve, m.hog, m.unregister,
 	}
-	acts[m.a.intn(len(acts))]()
 }
+
+// any does one of the faults.
+func (m *mixture) any() { m.acts[m.a.intn(len(m.acts))]() }
 
 func (m *mixture) freeze() {
 	i := m.draw()

@@ -173,18 +173,15 @@ func (a *arena) checkOrder(o order, s *story, failed bool) {
 	switch want := o.attempts(); {
 	case most > want:
 		a.problem("job %s was tried %d times, not %d", o.id, most, want)
-	case most > 0 && most < want && !failed && s.dropped == 0:
+	case most > 0 && most < want && !failed && len(s.drops) == 0:
 		a.problem("job %s was tried %d times only, not %d", o.id, most, want)
 	case failed && !o.fail():
 		a.problem("job %s was filed as failed after %d of %d tries", o.id, most, want)
 	}
 }
 
-// gone reports whether a job that did not run had a reason for it.
-func (o order) gone(s *story, l ledgers) bool {
-	if s.dropped > 0 {
-		return true
-	}
+// replaced reports whether another job may have taken its place.
+func (o order) replaced(l ledgers) bool {
 	other := l.jobs[o.instead]
 	return other != nil && (other.push == 'a' || len(other.runs) > 0)
 }
