@@ -358,7 +358,8 @@ func TestShardStandsStill(t *testing.T) {
 	f.eventually("the other shard has all workers", func() bool { return f.runs.starts("hold3") == 1 })
 	f.servers[1].Resume()
 	f.open()
-	f.eventually("the flood has run", func() bool { return f.runs.finished() == 20004 })
+	n := f.runs.finished()
+	f.eventually("the flood runs on", func() bool { return f.runs.finished() > n+1000 })
 	if most := f.most.Load(); most > 4 {
 		t.Errorf("%d handlers ran at once, want at most 4", most)
 	}

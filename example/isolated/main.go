@@ -25,7 +25,7 @@ func convert(ctx context.Context, file string) (string, error) {
 		var pixels [][]byte
 		for range 64 {
 			row := make([]byte, 16<<20)
-			for i := range row {
+			for i := 0; i < len(row); i += 4096 { // memory is taken when it is written to
 				row[i] = 1
 			}
 			pixels = append(pixels, row)
