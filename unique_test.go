@@ -1,9 +1,11 @@
 package goworker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,18 +90,51 @@ func TestUniqueUntilDone(t *testing.T) {
 // However a job ends, its lock is given up in the step in which it does.
 func TestUniqueEndings(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.daemon.Register("Panic", func() { panic("!") })
-	b.daemon.Register("Strict", func(int) {})
-	b.start()
-	b.mustEnqueue("Fail", "a", Unique())
-	b.mustEnqueue("Panic", "a", Unique())
-	b.mustEnqueue("Strict", "a", Unique())
-	b.mustEnqueue("Nobody", "a", Unique())
-	b.mustEnqueue("Nobody", "b", Unique(UntilStart()))
-	b.free()
-	if n, failures := b.stat("failed"), len(b.failures()); n != 5 || failures != 5 {
-		t.Errorf("when the locks are given up %d jobs have failed with %d records, want 5", n, failures)
+	end := func(f func() error) func(string) error { return func(string) error { return f() } }
+	retries := Retry(1, Delays{0, time.Millisecond})
+	for class, ending := range map[string]struct {
+		handler           any
+		opts              []Option
+		processed, failed int // 0 and 0: it is dropped
+	}{
+		"Done":  {end(func() error { return nil }), nil, 1, 0},
+		"Fail":  {end(func() error { return errNoLuck }), nil, 1, 1},
+		"Again": {end(func() error { return errNoLuck }), []Option{retries}, 2, 1},
+		"AtLast": {func(ctx context.Context, _ string) error {
+			if FromContext(ctx).Attempt == 1 {
+				return RetryIn(time.Millisecond, errNoLuck)
+			}
+			return nil
+		}, []Option{retries}, 2, 0},
+		"Discard": {end(func() error { return Discard(errNoLuck) }), []Option{retries}, 1, 0},
+		"ForGood": {end(func() error { return Fail(errNoLuck) }), []Option{retries}, 1, 1},
+		"Panic":   {end(func() error { panic("!") }), nil, 1, 1},
+		"Goexit":  {end(func() error { runtime.Goexit(); return nil }), nil, 1, 1},
+		"Strict":  {func(int) {}, nil, 1, 1},
+		"Late":    {func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }, []Option{Timeout(time.Millisecond)}, 1, 1},
+		"Nobody":  {nil, nil, 1, 1},
+		"Old":     {end(func() error { return nil }), []Option{ExpireAfter(1)}, 0, 0},
+		"Older":   {end(func() error { return nil }), []Option{ExpireAfter(1), OnExpired(func(context.Context, *Delivery) error { return errNoLuck })}, 1, 1},
+		"Lane":    {end(func() error { return errNoLuck }), []Option{Concurrency(1), retries}, 2, 1},
+	} {
+		for name, hold := range map[string]UniqueOption{"done": UntilDone(), "start": UntilStart()} {
+			t.Run(class+" "+name, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				if ending.handler != nil {
+					b.daemon.Register(class, ending.handler, ending.opts...)
+				}
+				b.mustEnqueue(class, "a", Unique(hold))
+				b.start()
+				b.free()
+				if name == "start" {
+					b.eventually("it ends", func() bool { return b.stat("processed") == ending.processed && b.stat("failed") == ending.failed })
+				}
+				if p, f := b.stat("processed"), b.stat("failed"); p != ending.processed || f != ending.failed || f != len(b.failures()) {
+					t.Errorf("when the lock is given up %d are processed and %d failed, with %d records; want %d and %d", p, f, len(b.failures()), ending.processed, ending.failed)
+				}
+			})
+		}
 	}
 }
 
