@@ -310,14 +310,14 @@ func TestDaemonKilled(t *testing.T) {
 	b.gone(7)
 }
 
-// A service manager signals all processes of a service at once: the children go on
-// until their daemon says otherwise.
-func TestTermDoesNotEndAChild(t *testing.T) {
+// A service manager signals all processes of a service at once, and pkill all of a name:
+// the children go on until their daemon says otherwise.
+func TestSignalsDoNotEndAChild(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.push(`{"class":"Hold","args":[]}`)
 	b.eventually("the job runs", func() bool { return len(b.pids()) == 1 })
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
 		if err := syscall.Kill(b.pids()[0], s); err != nil {
 			t.Fatal(err)
 		}
@@ -329,6 +329,9 @@ func TestTermDoesNotEndAChild(t *testing.T) {
 	}
 	b.daemon.CancelJobs()
 	b.eventually("it ends", func() bool { return b.stat("failed") == 1 })
+	if cause := b.noted("cause "); len(cause) != 1 {
+		t.Error("it did not end by its context")
+	}
 }
 
 // TestLeaksNothing runs alone: it counts what belongs to the whole process.
