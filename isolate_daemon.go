@@ -25,6 +25,10 @@ const (
 	// long its pipe may stay open after it was killed.
 	exitGrace = time.Second
 
+	// mostStarts is how often a child is started for a job whose children are stopped by
+	// a signal before they come to it.
+	mostStarts = 3
+
 	// memoryEvery is how often the memory of a child is looked at.
 	memoryEvery = 100 * time.Millisecond
 )
@@ -35,11 +39,15 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	// be ended, as a thread is whose goroutine ends while it is locked to it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c, err := i.start(d)
-	if err != nil {
-		return fmt.Errorf("starting a child process for %s: %w", d.Class, err)
+	for starts := 1; ; starts++ {
+		c, err := i.start(d)
+		if err != nil {
+			return fmt.Errorf("starting a child process for %s: %w", d.Class, err)
+		}
+		if err = c.attend(ctx); !c.stopped || starts == mostStarts || ctx.Err() != nil {
+			return err
+		}
 	}
-	return c.attend(ctx)
 }
 
 // childRun is a child process at its job.
@@ -59,6 +67,7 @@ type childRun struct {
 	ready   bool     // it has called Work or Run
 	limited bool     // its hard time limit has passed
 	killed  bool     // by us
+	stopped bool     // by a signal that meant the whole service, before it was ready
 	used    int64    // bytes, where it was killed for them
 	stack   []string // where its handler was at the limit
 

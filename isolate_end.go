@@ -42,6 +42,9 @@ func (c *childRun) crashed(ctx context.Context, status syscall.WaitStatus) error
 	case c.killed:
 		return fmt.Errorf("%s did not return after its context was cancelled, and was killed: %w", c.d.Class, ctx.Err())
 	}
+	if c.stopped = !c.ready && (status.Signal() == syscall.SIGTERM || status.Signal() == syscall.SIGINT); c.stopped && ctx.Err() != nil {
+		return fmt.Errorf("%s was stopped before it began: %w", c.d.Class, ctx.Err())
+	}
 	e := &CrashError{Class: c.d.Class, ExitCode: c.cmd.ProcessState.ExitCode(), Stderr: c.stderr.lines()}
 	if status.Signaled() {
 		e.Signal = int(status.Signal())

@@ -334,6 +334,21 @@ func TestSignalsDoNotEndAChild(t *testing.T) {
 	}
 }
 
+// Nor does it cost a job that its child was signalled before it began.
+func TestSignalBeforeTheJobBegan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Slow","args":["x"]}`)
+	b.eventually("the child has begun", func() bool { return len(b.pids()) == 1 })
+	if err := syscall.Kill(b.pids()[0], syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("the job ends", func() bool { return b.stat("processed") == 1 })
+	if b.stat("failed") != 0 || len(b.pids()) != 2 {
+		t.Errorf("failures %q after %d children", b.redis.List(t, "LRANGE", "resque:failed", 0, -1), len(b.pids()))
+	}
+}
+
 // TestLeaksNothing runs alone: it counts what belongs to the whole process.
 func TestLeaksNothing(t *testing.T) {
 	b := setup(t)

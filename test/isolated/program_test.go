@@ -29,7 +29,7 @@ import (
 const (
 	uriVar   = "GOWORKER_ISOLATED_TEST_URI"
 	notesVar = "GOWORKER_ISOLATED_TEST_NOTES" // the file for what handlers note
-	mainVar  = "GOWORKER_ISOLATED_TEST_MAIN"  // what main does instead of working: return, hang, or run two daemons
+	mainVar  = "GOWORKER_ISOLATED_TEST_MAIN"  // what main does instead of working, or before: return, hang, or run two daemons
 )
 
 func TestMain(m *testing.M) {
@@ -52,6 +52,12 @@ func program(uri, notes string) int {
 		return 0
 	case "hang":
 		select {}
+	case "slow":
+		if file, err := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			fmt.Fprintln(file, "pids", os.Getpid())
+			file.Close()
+		}
+		time.Sleep(500 * time.Millisecond)
 	case "two":
 		other := goworker.New(goworker.WorkerSettings{URI: uri, QueuesString: "other"})
 		other.Register("Sum", func() { panic("this is the other daemon's") }, goworker.Isolated())
@@ -156,7 +162,7 @@ func register(d worker, uri, notes string) {
 	d.Register("Crash", func() { go panic("boom"); select {} }, isolated())
 	d.Register("Killed", func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }, isolated())
 	d.Register("Fail", func() error { return fmt.Errorf("%w today: %w", errNoLuck, &refusal{Code: 42}) }, isolated())
-	for class, does := range map[string]string{"Unready": "return", "SecondOfTwo": "two", "Strange": "other", "Inherited": "run", "Sharded": "shards"} {
+	for class, does := range map[string]string{"Unready": "return", "SecondOfTwo": "two", "Strange": "other", "Inherited": "run", "Sharded": "shards", "Slow": "slow"} {
 		d.Register(class, func(data string) (string, error) { return data, nil },
 			goworker.Isolated(env, goworker.ChildEnv(mainVar+"="+does), goworker.HardTimeout(20*time.Second)))
 	}
