@@ -65,7 +65,8 @@ func (p *poller) misplaced(t *task) bool {
 	if !held {
 		return false
 	}
-	t.Lane = &lane
+	own := lane // only one that is kept is allocated
+	t.Lane = &own
 	if p.watch.lanes.queues[t.Queue] == nil {
 		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
 	}
