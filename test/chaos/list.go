@@ -35,6 +35,9 @@ var faults = []fault{
 	{"bad", "F19: payloads that are no jobs", badPayloads, false},
 	{"fleet", "F20: node-resque's worker on the same queue", mixedFleet, false},
 	{"operators", "operators remove our keys and change their types", operators, false},
+	{"leader", "F21: the process that fires recurring schedules killed, frozen and replaced at their ticks", leader, false},
+	{"pump-kill", "kill -9 of Redis and of the leader while delayed jobs are due", pumpKill, false},
+	{"schedulers", "a Ruby scheduler beside ours, which takes over, stops and is killed", schedulers, false},
 	{"maxclients", "F23: Redis takes no more connections", maxClients, false},
 	{"disk-full", "F23: no space for the append-only file", diskFull, false},
 	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},
@@ -43,5 +46,4 @@ var faults = []fault{
 
 // elsewhere says where the rest of the catalogue is tried.
 const elsewhere = `F13 with Sentinel and F14 (Cluster) are tried by test/topology.
-F21 (a leader killed at a cron tick) has no row: there are no recurring jobs yet.
 `

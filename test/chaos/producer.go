@@ -23,6 +23,7 @@ type load struct {
 	classes []string
 	node    bool // one more producer is node-resque's
 	orders  bool // one more enqueues jobs with policies
+	delayed bool // all are delayed
 }
 
 // backlog is the length of the queue at which the Go producers wait.
@@ -53,6 +54,11 @@ func (a *arena) produce(l load) {
 		p := a.newProducer(name)
 		p.push, p.most = push, most
 		go p.run(each)
+	}
+	if l.delayed {
+		start("later", 40, func(p *producer, jobs []job, _ redis.Conn) { pushDelayed(p, jobs) })
+		start("sooner", 5, func(p *producer, jobs []job, _ redis.Conn) { pushDelayed(p, jobs) })
+		return
 	}
 	start("one", 1, pushOne)
 	start("batch", 40, pushBatch)

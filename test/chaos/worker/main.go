@@ -7,8 +7,8 @@
 //	Die id       ends the process
 //
 // Those with policies are in policy.go. With CHAOS_TICKS=n in its environment it has
-// recurring schedules that fire each n seconds, with CHAOS_PRODUCE=how,prefix,n it enqueues
-// n jobs instead.
+// recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
+// n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,14 @@ func main() {
 	l := ledger{file}
 	if order := os.Getenv("CHAOS_PRODUCE"); order != "" {
 		l.produce(order)
+		return
+	}
+	if address, every, ok := strings.Cut(os.Getenv("CHAOS_RUBY"), ","); ok {
+		n, _ := strconv.ParseInt(every, 10, 64)
+		if err := runRubyScheduler(address, n); err != nil {
+			fmt.Fprintln(os.Stderr, "scheduler:", err)
+			os.Exit(2)
+		}
 		return
 	}
 	l.register()
