@@ -78,8 +78,8 @@ func serveChild(ctx context.Context, daemons []*Daemon, parts []Part) error {
 	}
 	p.serve(ctx, daemons[i], parts, r)
 	daemons[i].initialized().flush()
-	os.Exit(0)
-	return nil
+	_ = syscall.Kill(0, syscall.SIGKILL) // the daemon does so too, unless it dies just now
+	select {}
 }
 
 // initialized is what Init has made; Run has called it.

@@ -310,6 +310,34 @@ func TestDaemonKilled(t *testing.T) {
 	b.gone(7)
 }
 
+// A daemon that is killed when a job is over, and before it has heard of it, leaves
+// nothing of that job either.
+func TestDaemonKilledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b, cmd := daemonProcess(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	b.push(`{"class":"LeaveWhenTold","args":[]}`)
+	b.eventually("the job runs", func() bool { return len(b.pids()) == 3 })
+	child := b.pids()[0]
+	for _, send := range []struct {
+		pid    int
+		signal syscall.Signal
+	}{{cmd.Process.Pid, syscall.SIGSTOP}, {child, syscall.SIGUSR2}} {
+		if err := syscall.Kill(send.pid, send.signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.eventually("the child ends", func() bool { return !alive(child) })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.gone(3)
+}
+
 // A service manager signals all processes of a service at once, and pkill all of a name:
 // the children go on until their daemon says otherwise.
 func TestSignalsDoNotEndAChild(t *testing.T) {

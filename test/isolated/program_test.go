@@ -203,6 +203,12 @@ func register(d worker, uri, notes string) {
 	}, isolated(goworker.HardTimeout(2*time.Second), goworker.KillGrace(200*time.Millisecond)))
 	d.Register("Forever", func() { family(); select {} }, isolated())
 	d.Register("Leave", func() { family() }, isolated())
+	d.Register("LeaveWhenTold", func() {
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGUSR2)
+		family()
+		<-told
+	}, isolated())
 	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(time.Second)))
 	d.Register("Hold", func(ctx context.Context) error {
 		note("pids %d", os.Getpid())
