@@ -73,7 +73,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
 		p.watch.lanes.want = min(want, idle-len(p.ahead))
 		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
-		p.turnToLanes(x, now)
+		p.turnToLanes(x)
 		if len(x.Asks) > 0 {
 			x.Want = want
 			p.promised = idle

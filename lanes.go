@@ -25,46 +25,65 @@ type lanes struct {
 	want    int  // how many jobs may be taken from lanes now
 	paused  map[string]bool
 	queues  map[string]*laneQueue
-	full    map[string]time.Time // limits that are used up: when to look again
-	since   map[string]time.Time // and since when each look has found them so
-	stuck   []string             // those for which that is long
+	full    map[string]fullLimit
+	checks  map[string]slotCheck // of limits that each look has found used up
+	stuck   []string             // those whose check is due
 	woken   bool                 // Redis told of a change
+}
+
+// fullLimit is a limit that is used up.
+type fullLimit struct {
+	until time.Time // when it is looked at again by itself
+	armed bool      // nothing is to be known of it before that, or Redis tells
+}
+
+// slotCheck is when it is checked that those who hold a limit's slots still have jobs.
+type slotCheck struct {
+	at   time.Time
+	wait time.Duration // before the next one
 }
 
 // laneQueue is a queue whose jobs are sorted.
 type laneQueue struct {
 	name     string
-	shared   []string // the limits that its lanes share, as text
+	groups   []*laneGroup
 	due      []dueLane
 	look     bool      // something changed since it was last looked at
 	hit      bool      // the same while a look was under way
 	next     time.Time // when the turn of a lane comes by itself
 	rest     time.Time // nothing is tried until then
-	lanes    map[string]int
-	unsorted int64 // jobs that are not in a lane yet
+	unsorted int64     // jobs that are not in a lane yet
+}
+
+// laneGroup are the lanes of a queue that share the same limits.
+type laneGroup struct {
+	resque.Lanes
+	limits []string // the shared ones, each as text
+	size   int      // how many lanes
 }
 
 // dueLane is a lane whose turn it is.
 type dueLane struct {
 	lane   resque.Lane
-	limits []string // its own and those it shares, as text
+	limits []string // its own and those it shares, each as text
 	turn   int64
 }
 
 const (
-	// fullFor is how long a limit is taken to be used up if Redis tells nothing of it.
+	// fullFor is how long a limit is taken to be used up, at most, if Redis tells nothing of it.
 	fullFor = time.Second
 
-	// stuckAfter is how long a limit is used up before it is checked that those who
-	// hold its slots still have jobs.
+	// A limit is used up for so long before the holders of its slots are checked, and
+	// each time twice as long until the next check.
 	stuckAfter = 2 * time.Second
+	stuckMost  = time.Minute
 
-	// mostShown bounds how many lanes one look names.
-	mostShown = 256
+	// mostTried bounds how many lanes are asked for jobs at once.
+	mostTried = 256
 )
 
 func newLanes(r *registry) lanes {
-	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]time.Time), since: make(map[string]time.Time)}
+	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]fullLimit), checks: make(map[string]slotCheck)}
 	if m := r.queueLimits.Load(); m != nil {
 		for name := range *m {
 			l.add(name)
@@ -104,7 +123,7 @@ func (l *lanes) tick() {
 func (l *lanes) add(name string) *laneQueue {
 	q := l.queues[name]
 	if q == nil {
-		q = &laneQueue{name: name, look: true, lanes: make(map[string]int)}
+		q = &laneQueue{name: name, look: true}
 		l.queues[name] = q
 	}
 	return q
@@ -118,10 +137,7 @@ func (l *lanes) agreed(p *resque.Policy) {
 		l.paused[name] = true
 	}
 	for _, lanes := range p.Lanes {
-		if q := l.add(lanes.Queue); !slices.Contains(q.shared, lanes.Shared) {
-			q.shared = append(q.shared, lanes.Shared)
-			q.look = true
-		}
+		l.add(lanes.Queue).group(lanes)
 	}
 }
 
@@ -130,10 +146,21 @@ func (l *lanes) sorted(name string, lanes []resque.Lane) {
 	q := l.add(name)
 	q.look, q.hit = true, true
 	for _, lane := range lanes {
-		if !slices.Contains(q.shared, lane.Shared) {
-			q.shared = append(q.shared, lane.Shared)
+		q.group(lane.Lanes())
+	}
+}
+
+// group is one of the queue's groups of lanes, a new one perhaps.
+func (q *laneQueue) group(lanes resque.Lanes) *laneGroup {
+	for _, g := range q.groups {
+		if g.Lanes == lanes {
+			return g
 		}
 	}
+	g := &laneGroup{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared})}
+	q.groups = append(q.groups, g)
+	q.look = true
+	return g
 }
 
 // changed takes what Redis told, and returns what is not about lanes.
@@ -147,7 +174,8 @@ func (l *lanes) changed(changes []string) (others []string) {
 			l.unread = true
 		case resque.LaneChanged:
 			if q := l.queues[what]; q != nil {
-				q.look, q.hit, l.woken = true, true, true
+				q.look, q.hit = true, true
+				l.woken = l.woken || !l.closed(q)
 			}
 		case resque.SlotFreed:
 			if _, ok := l.full[what]; ok {
@@ -169,52 +197,66 @@ func (l *lanes) freed(limit string) {
 	}
 }
 
-// blocked reports whether one of the limits is used up, and forgets of those whose time is over.
-func (l *lanes) blocked(limits []string, now time.Time) bool {
-	return slices.ContainsFunc(limits, func(name string) bool {
-		until, ok := l.full[name]
-		if ok && !now.Before(until) {
+// expire does what is to be done at times that have come, and reports whether one has at
+// which something may be taken.
+func (l *lanes) expire(now time.Time) (some bool) {
+	for name, f := range l.full {
+		if !now.Before(f.until) {
 			l.freed(name)
-			return false
+			some = true
 		}
-		return ok
+	}
+	for _, q := range l.queues {
+		if !q.next.IsZero() && !now.Before(q.next) {
+			q.look, q.next = true, time.Time{}
+			some = true
+		}
+		if !now.Before(q.rest) {
+			q.rest = time.Time{}
+		}
+	}
+	return some
+}
+
+// blocked reports whether one of the limits is used up.
+func (l *lanes) blocked(limits []string) bool {
+	return slices.ContainsFunc(limits, func(name string) bool { _, full := l.full[name]; return full })
+}
+
+// closed reports whether nothing can be taken from a queue until a limit that all its
+// lanes share is free again, and nothing of it need be known before.
+func (l *lanes) closed(q *laneQueue) bool {
+	return len(q.groups) > 0 && !slices.ContainsFunc(q.groups, func(g *laneGroup) bool {
+		return !slices.ContainsFunc(g.limits, func(name string) bool { return l.full[name].armed })
 	})
 }
 
 // ready reports whether there may be something to take from a queue's lanes.
-func (l *lanes) ready(q *laneQueue, now time.Time) bool {
-	if now.Before(q.rest) {
-		return false
-	}
-	for name, until := range l.full {
-		if !now.Before(until) {
-			l.freed(name)
-		}
-	}
-	return q.look || !q.next.IsZero() && !now.Before(q.next) ||
-		slices.ContainsFunc(q.due, func(d dueLane) bool { return !l.blocked(d.limits, now) })
+func (l *lanes) ready(q *laneQueue) bool {
+	return q.rest.IsZero() && !l.closed(q) &&
+		(q.look || slices.ContainsFunc(q.due, func(d dueLane) bool { return !l.blocked(d.limits) }))
 }
 
 // open reports whether a queue may be asked, and whether it is asked itself, as those
 // that are not sorted are, or its lanes.
-func (l *lanes) open(name string, now time.Time) (open, raw bool) {
+func (l *lanes) open(name string) (open, raw bool) {
 	q := l.queues[name]
 	switch {
 	case l.paused[name]:
 		return false, false
 	case q == nil:
 		return true, true
-	case l.want > 0 && l.ready(q, now):
+	case l.want > 0 && l.ready(q):
 		return true, false
 	}
 	raw = !l.sorts()
 	return raw, raw
 }
 
-// nextLook is when a lane's turn comes, or a limit is looked at again. Zero: never by itself.
-func (l *lanes) nextLook(now time.Time) (at time.Time) {
+// nextLook is when there is something for expire to do. Zero: never by itself.
+func (l *lanes) nextLook() (at time.Time) {
 	sooner := func(t time.Time) {
-		if t.After(now) && (at.IsZero() || t.Before(at)) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
@@ -222,32 +264,29 @@ func (l *lanes) nextLook(now time.Time) (at time.Time) {
 		sooner(q.next)
 		sooner(q.rest)
 	}
-	for _, until := range l.full {
-		sooner(until)
+	for _, f := range l.full {
+		sooner(f.until)
 	}
 	return at
 }
 
-// take asks for n jobs from the lanes of a queue, and looks at all queues that have
-// changed.
-func (l *lanes) take(name string, n int, now time.Time) *resque.Take {
-	t := &resque.Take{Want: n, Show: min(2*n+len(l.full), mostShown)}
+// take asks for n jobs from the lanes of a queue or, where there is none to ask, looks at
+// all queues that have changed.
+func (l *lanes) take(name string, n int) *resque.Take {
+	t := &resque.Take{Want: n}
 	asked := l.queues[name]
-	t.Queues = append(t.Queues, name)
 	l.lookAt(t, asked)
 	for _, d := range asked.due {
-		if len(t.Lanes) < mostShown && !l.blocked(d.limits, now) {
+		if len(t.Lanes) < mostTried && !l.blocked(d.limits) {
 			t.Lanes = append(t.Lanes, d.lane)
 		}
 	}
 	if len(t.Lanes) > 0 {
 		return t
 	}
-	// Nothing to take: look what has changed, and be told of what changes from here on.
 	t.Arm = l.telling
 	for _, q := range l.queues {
 		if q != asked && q.look {
-			t.Queues = append(t.Queues, q.name)
 			l.lookAt(t, q)
 		}
 	}
@@ -257,37 +296,47 @@ func (l *lanes) take(name string, n int, now time.Time) *resque.Take {
 	return t
 }
 
+// lookAt asks which lanes of a queue to ask next: some more than are known to be held up
+// each by itself.
 func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
 	q.hit = false
-	for _, shared := range q.shared {
-		t.Look = append(t.Look, resque.Lanes{Queue: q.name, Shared: shared})
+	t.Queues = append(t.Queues, q.name)
+	for _, g := range q.groups {
+		look := resque.Look{Lanes: g.Lanes, Show: 2 * t.Want}
+		if !l.blocked(g.limits) {
+			for _, d := range q.due {
+				if d.lane.Shared == g.Shared && l.blocked(d.limits) {
+					look.Show += 2
+				}
+			}
+		}
+		t.Look = append(t.Look, look)
 	}
 }
 
 // answered takes what the lanes gave.
 func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	a := r.Taken
+	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for _, limit := range t.Limits {
 		name := limit.String()
 		delete(l.full, name) // if it is still used up it is told below
 		if _, full := a.Full[name]; !full {
-			delete(l.since, name)
+			delete(l.checks, name)
 		}
 	}
-	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for name, until := range a.Full {
 		limit := resque.ParseLimit(name)
 		switch {
 		case until == 0:
-			l.full[name] = now.Add(fullFor)
-			if since, ok := l.since[name]; !ok {
-				l.since[name] = now
-			} else if now.Sub(since) >= stuckAfter {
-				l.since[name] = now
-				l.stuck = append(l.stuck, name)
+			l.full[name] = fullLimit{now.Add(fullFor), t.Arm}
+			l.stillFull(name, now)
+		case !limit.Keyed || limit.Kind == resque.LimitStartsHere: // others put off the turn of their lane
+			at := after(until)
+			if soon := now.Add(fullFor); soon.Before(at) { // the numbers may change
+				at = soon
 			}
-		case !limit.Keyed || limit.Kind == resque.LimitStartsHere:
-			l.full[name] = after(until)
+			l.full[name] = fullLimit{at, true}
 		}
 	}
 	for i, name := range t.Queues {
@@ -298,17 +347,8 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 		q.due, q.next = q.due[:0], time.Time{}
 	}
 	for i, look := range t.Look {
-		q, shown := l.queues[look.Queue], a.Shown[i]
-		q.lanes[look.Shared] = shown.Lanes
-		for _, d := range shown.Ready {
-			lane := resque.Lane{Queue: look.Queue, Shared: look.Shared, Own: d.Own}
-			q.due = append(q.due, dueLane{lane, limitTexts(lane), d.Turn})
-		}
-		if shown.Next > 0 {
-			if at := after(shown.Next); q.next.IsZero() || at.Before(q.next) {
-				q.next = at
-			}
-		}
+		q := l.queues[look.Queue]
+		l.shown(q, q.group(look.Lanes), a.Shown[i], after)
 	}
 	for _, name := range t.Queues {
 		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
@@ -316,6 +356,40 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(r.Broken) > 0 {
 		l.queues[t.Queues[0]].rest = now.Add(fullFor)
 	}
+}
+
+// shown takes what a group of lanes is like.
+func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, after func(int64) time.Time) {
+	g.size = s.Lanes
+	heldUp := !l.blocked(g.limits)
+	for _, d := range s.Ready {
+		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}
+		limits := limitTexts(lane)
+		heldUp = heldUp && l.blocked(limits)
+		q.due = append(q.due, dueLane{lane, limits, d.Turn})
+	}
+	switch {
+	case s.Next > 0:
+		if at := after(s.Next); q.next.IsZero() || at.Before(q.next) {
+			q.next = at
+		}
+	case heldUp && len(s.Ready) < s.Lanes: // each by itself: what is behind them?
+		q.look = true
+	}
+}
+
+// stillFull takes note that all slots of a limit are taken.
+func (l *lanes) stillFull(name string, now time.Time) {
+	c, ok := l.checks[name]
+	switch {
+	case !ok:
+		c = slotCheck{now.Add(stuckAfter), stuckAfter}
+	case !now.Before(c.at):
+		l.stuck = append(l.stuck, name)
+		c.wait = min(2*c.wait, stuckMost)
+		c.at = now.Add(c.wait)
+	}
+	l.checks[name] = c
 }
 
 func limitTexts(lane resque.Lane) (texts []string) {
@@ -329,7 +403,7 @@ func limitTexts(lane resque.Lane) (texts []string) {
 // nobody of his own changes.
 func (l *lanes) released(lane resque.Lane, back bool) {
 	for _, name := range limitTexts(lane) {
-		delete(l.since, name)
+		delete(l.checks, name)
 		if _, full := l.full[name]; full {
 			l.freed(name)
 		}
@@ -351,8 +425,8 @@ func (l *lanes) unsorted() (some, watched bool) {
 
 // empty reports whether nothing waits in a queue's lanes, or to be sorted into them.
 func (l *lanes) empty(q *laneQueue) bool {
-	for _, n := range q.lanes {
-		if n > 0 {
+	for _, g := range q.groups {
+		if g.size > 0 {
 			return false
 		}
 	}

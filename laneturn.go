@@ -28,17 +28,17 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 // turnToLanes decides what is asked in this turn: the queues themselves or the lanes of
 // one that is sorted, whichever is first in the order that was planned. So lanes have
 // their part by strict order as by weight.
-func (p *poller) turnToLanes(x *resque.Exchange, now time.Time) {
+func (p *poller) turnToLanes(x *resque.Exchange) {
 	l := &p.watch.lanes
 	if len(l.queues) == 0 || len(x.Asks) == 0 {
 		return
 	}
 	sorted := func(a resque.Ask) bool {
-		_, raw := l.open(a.Queue, now)
+		_, raw := l.open(a.Queue)
 		return !raw
 	}
 	if sorted(x.Asks[0]) {
-		x.Take = l.take(x.Asks[0].Queue, l.want, now)
+		x.Take = l.take(x.Asks[0].Queue, l.want)
 		x.Asks = nil
 		p.promised = l.want
 	} else if at := slices.IndexFunc(x.Asks, sorted); at > 0 {
@@ -51,7 +51,7 @@ func (p *poller) lanesAt() time.Time {
 	if len(p.watch.lanes.queues) == 0 || p.paused || !p.mayReserve() || p.slots()-p.busy <= len(p.ahead) {
 		return time.Time{}
 	}
-	return p.watch.lanes.nextLook(time.Now())
+	return p.watch.lanes.nextLook()
 }
 
 // misplaced reports whether a job that was taken from its queue should have been

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // gauge counts how many jobs run at a time, by key, and in what order they came.
@@ -123,6 +125,51 @@ func TestRateLimit(t *testing.T) {
 	t.Logf("20 jobs at 20 a second took %v", time.Since(began))
 	if !slices.IsSorted(g.order["a"]) {
 		t.Errorf("they ran in the order %v", g.order["a"])
+	}
+}
+
+// Keys that are held up, however many, hold up no others: as long as a job of each
+// runs, its next one waits.
+func TestManyFullKeysHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	const held = 400
+	b := setup(t, func(s *WorkerSettings) { s.Concurrency = held + 2 })
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) {
+		if g.run(tenant, n, 0); n == 0 {
+			<-b.gate
+		}
+	}, Concurrency(1, PerKey(Arg(0))))
+	b.start()
+	for n := range held {
+		tenant := fmt.Sprint("held", n)
+		b.push(tenantJob("Slow", tenant, 0), tenantJob("Slow", tenant, 1))
+	}
+	b.eventually("one of each runs", func() bool { return g.done.Load() == held })
+	for n := range 10 {
+		b.push(tenantJob("Slow", fmt.Sprint("free", n), 1))
+	}
+	b.eventually("those of others run", func() bool { return g.done.Load() == held+10 })
+	b.open()
+	b.eventually("all run", func() bool { return g.done.Load() == 2*held+10 })
+	b.eventually("all are counted", func() bool { return b.stat("processed") == 2*held+10 })
+	b.nothingWaits()
+}
+
+// A time that has come while the poller was busy is acted on in its next turn.
+func TestLanesForgetNoTime(t *testing.T) {
+	t.Parallel()
+	l := newLanes(new(registry))
+	past := time.Now().Add(-time.Millisecond)
+	l.full["r:Call"] = fullLimit{past, true}
+	q := l.add("work")
+	q.group(resque.Lanes{Queue: "work", Shared: "r:Call"})
+	q.look, q.next, q.rest = false, past, past
+	if at := l.nextLook(); at != past {
+		t.Errorf("the next look is at %v", at)
+	}
+	if l.expire(time.Now()); !l.ready(q) || !l.nextLook().IsZero() {
+		t.Errorf("after it ready is %v, and the next look at %v", l.ready(q), l.nextLook())
 	}
 }
 

@@ -14,7 +14,7 @@ type WaitingInfo struct {
 	Limits []string // the names of the limits they are held to, each with its key: SendEmail/key=acme
 	Key    string   // the key of Fair, if they take turns by one
 	Jobs   int64
-	Turn   time.Time // since when it is its turn, or when it will be if it waits for a rate
+	Turn   time.Time // since when it is its turn or, if it waits for a rate, when that is looked at: within a minute
 }
 
 // Waiting returns what waits in a queue whose jobs have limits or take turns, the lane

@@ -85,6 +85,9 @@ func (w *watch) tick(now time.Time) {
 		w.hold = time.Time{}
 	}
 	w.rounds.tick(now)
+	if w.lanes.expire(now) {
+		w.hold = time.Time{} // that is no push, for which others may go first
+	}
 	if now.Before(w.next) {
 		return
 	}
@@ -163,7 +166,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 			if w.rounds.resting(q.name, now) {
 				continue
 			}
-			switch open, raw := w.lanes.open(q.name, now); {
+			switch open, raw := w.lanes.open(q.name); {
 			case open && !raw:
 				w.some = append(w.some, q)
 			case raw && !w.empty[q.name]:
@@ -198,7 +201,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 func (w *watch) hungry(now time.Time, committing bool) bool {
 	return !now.Before(w.hold) && (w.list || w.full && len(w.queues) > 0 || committing && !w.telling ||
 		slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
-			open, raw := w.lanes.open(q.name, now)
+			open, raw := w.lanes.open(q.name)
 			return open && (!raw || !w.empty[q.name]) && !w.rounds.resting(q.name, now)
 		}))
 }

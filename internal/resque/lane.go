@@ -113,6 +113,7 @@ func (s Store) paused() string         { return s.ns + "go:paused" }
 func (s Store) limits() string         { return s.ns + "go:limits" }
 func (s Store) turns(l Lanes) string   { return s.ns + "go:lanes:" + l.member() }
 func (s Store) lane(l Lane) string     { return s.ns + "go:lane:" + laneText(l) }
+func (s Store) clock() string          { return s.ns + "go:clock" }
 func (s Store) slots(l string) string  { return s.ns + "go:slots:" + l }
 func (s Store) tokens(l string) string { return s.ns + "go:rate:" + l }
 

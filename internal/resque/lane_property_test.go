@@ -104,8 +104,8 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 func (l *laneRun) take(t *rapid.T) {
 	l.w.do("SCRIPT", "LOAD", settleText)
 	p := l.draw(t)
-	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Take: &Take{Want: rapid.IntRange(0, 4).Draw(t, "want"), Show: 9,
-		Look: []Lanes{l.lane("a:").Lanes()}, Queues: []string{"low"}, Arm: false}}
+	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Take: &Take{Want: rapid.IntRange(0, 4).Draw(t, "want"),
+		Look: []Look{{l.lane("a:").Lanes(), 9}}, Queues: []string{"low"}, Arm: false}}
 	ends := make(map[string]string)
 	var keep []Reserved
 	for _, j := range slices.Backward(p.held) {

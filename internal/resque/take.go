@@ -19,10 +19,15 @@ type Take struct {
 	Want   int      // take at most this many
 	Lanes  []Lane   // whose turn it is, the next one first
 	Limits []Limit  // tell also whether these are used up
-	Look   []Lanes  // show those of these whose turn it is
-	Show   int      // at most this many of each
+	Look   []Look   // show those of these whose turn it is
 	Queues []string // tell how many jobs of these are not sorted yet
 	Arm    bool     // ask Redis to tell when any of this changes; there are no Lanes then
+}
+
+// Look asks to show at most that many of some lanes.
+type Look struct {
+	Lanes
+	Show int
 }
 
 // Taken is Redis's answer to a Take. The jobs are among those of the exchange.
@@ -56,6 +61,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.key(s.pauseAll())
 	c.key(s.recovered())
 	c.key(s.limits())
+	c.key(s.clock())
 	c.arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
 
 	limits := t.limits()
@@ -89,7 +95,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	}
 	c.arg(len(t.Look))
 	for _, l := range t.Look {
-		c.arg(turnsKey(l), t.Show)
+		c.arg(turnsKey(l.Lanes), l.Show)
 	}
 	c.arg(len(t.Queues))
 	for _, q := range t.Queues {
@@ -125,7 +131,7 @@ func (s Store) armTake(c redis.Conn, x *Exchange) error {
 	}
 	var keys []any
 	for _, l := range x.Take.Look {
-		keys = append(keys, s.turns(l))
+		keys = append(keys, s.turns(l.Lanes))
 	}
 	for _, q := range x.Take.Queues {
 		keys = append(keys, s.queue(q))
@@ -205,11 +211,15 @@ func first(list []any) any {
 func shown(look any, now int64) (s Shown) {
 	list, _ := look.([]any)
 	s.Lanes, _ = redis.Int(first(list), nil)
-	for i := 1; i+1 < len(list); i += 2 {
-		own, _ := redis.String(list[i], nil)
-		score, _ := redis.String(list[i+1], nil)
+	var turns []any
+	if len(list) > 1 {
+		turns, _ = list[1].([]any)
+	}
+	for i := 0; i+1 < len(turns); i += 2 {
+		own, _ := redis.String(turns[i], nil)
+		score, _ := redis.String(turns[i+1], nil)
 		turn, _ := strconv.ParseFloat(score, 64)
-		if int64(turn) > now {
+		if int64(turn) > now+MaxExchangeJobs { // those just served have it a little later than now
 			s.Next = int64(turn)
 			break
 		}
@@ -224,6 +234,7 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 	var a call
 	a.key(s.queue(queue))
 	a.key(s.lanes())
+	a.key(s.clock())
 	place := make(map[Lane]int)
 	turns := make(map[Lanes]int)
 	var rows []any

@@ -2,8 +2,12 @@ package resque
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 func (w *wire) turn(x *Exchange) Exchanged {
@@ -52,7 +56,7 @@ func payloads(jobs []Reserved) (list []string) {
 
 func (w *wire) takeLanes(p string, last int64, want int, settled []Settled, lanes ...Lane) Exchanged {
 	w.t.Helper()
-	return w.turn(&Exchange{Process: p, Epoch: 1, Last: last, Settled: settled, Take: &Take{Want: want, Lanes: lanes, Look: []Lanes{lanes[0].Lanes()}, Show: 10, Queues: []string{"low"}}})
+	return w.turn(&Exchange{Process: p, Epoch: 1, Last: last, Settled: settled, Take: &Take{Want: want, Lanes: lanes, Look: []Look{{lanes[0].Lanes(), 10}}, Queues: []string{"low"}}})
 }
 
 func TestTakeTurns(t *testing.T) {
@@ -134,6 +138,69 @@ func TestTakeKeepsRates(t *testing.T) {
 	}
 	out = w.takeLanes("p", 4, 9, nil, a, b)
 	w.same("nothing is taken before", 0, len(out.Jobs))
+}
+
+// When Redis's clock goes back by an hour, or another server takes over that is behind,
+// neither waits for it: turns go on, and rates count from where they were.
+func TestTakeWhenTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	each := Limit{Kind: LimitStarts, Name: "Mail", Keyed: true}
+	w.do("HSET", w.s.limits(), each.Spec(), "60000000 1")
+	w.push("low", "a:1", "a:2", "b:1", "b:2")
+	w.sort("low", byTenant(each))
+	lane := byTenant(each)
+	out := w.takeLanes("p", 0, 1, nil, lane("a:"))
+	w.same("one of a", []string{"a:1"}, payloads(out.Jobs))
+	// All that was written lies an hour ahead, as if it had been written then.
+	const hour = 3600e6
+	ahead := func(text string) int64 {
+		at, err := strconv.ParseFloat(text, 64)
+		w.must(err)
+		return int64(at) + hour
+	}
+	for _, tenant := range []string{"a:", "b:"} {
+		l := lane(tenant)
+		w.do("ZADD", w.s.turns(l.Lanes()), ahead(w.server.Text(t, "ZSCORE", w.s.turns(l.Lanes()), l.Own)), l.Own)
+	}
+	rate := w.s.limitKey(lane("a:").Limits()[0], "p")
+	w.do("SET", rate, ahead(w.server.Text(t, "GET", rate)))
+	_, last, _ := strings.Cut(w.server.Text(t, "GET", w.s.clock()), " ")
+	w.do("SET", w.s.clock(), "0 "+strconv.FormatInt(ahead(last), 10))
+
+	w.push("low", "c:1", "c:2")
+	w.sort("low", byTenant(each))
+	out = w.takeLanes("p", 1, 9, nil, lane("a:"), lane("b:"), lane("c:"))
+	w.same("b and c have their turns, and a waits", []string{"b:1", "c:1"}, payloads(out.Jobs))
+	out = w.takeLanes("p", 3, 9, nil, lane("a:"))
+	if wait := out.Taken.Shown[0].Next - out.Taken.Now; wait < 50e6 || wait > 60e6 {
+		t.Errorf("the next turn is in %d µs, want a minute", wait)
+	}
+	w.same("the clock went on", "ok", func() string {
+		later := w.takeLanes("p", 3, 0, nil, lane("a:"))
+		if later.Taken.Now <= out.Taken.Now || later.Taken.Now > out.Taken.Now+30e6 {
+			return fmt.Sprint(later.Taken.Now - out.Taken.Now)
+		}
+		return "ok"
+	}())
+}
+
+// A rate that was slower does not keep a faster one waiting.
+func TestTakeAtANewRate(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	all := Limit{Kind: LimitStarts, Name: "Mail"}
+	w.do("HSET", w.s.limits(), all.Spec(), "3600000000 1")
+	w.push("low", "a:1", "a:2")
+	w.sort("low", byTenant(all))
+	out := w.takeLanes("p", 0, 9, nil, byTenant(all)("a:"))
+	w.same("one an hour", 1, len(out.Jobs))
+	w.do("HSET", w.s.limits(), all.Spec(), "1000 1")
+	redistest.Eventually(t, 10*time.Second, "the other", func() bool {
+		return len(w.takeLanes("p", 1, 9, nil, byTenant(all)("a:")).Jobs) == 1
+	})
 }
 
 // A job that waits in a lane, or was taken from one, keeps its lock.

@@ -1,7 +1,7 @@
 -- Moves jobs from the head of a queue into lanes, as far as the queue still is what was
 -- read: another process may sort it too, and Ruby take from it.
 --
--- KEYS  1 queue   2 lanes   then lists and turns
+-- KEYS  1 queue   2 lanes   3 clock, see take   then lists and turns
 -- ARGV  how many lanes, then for each: list key, key of the turns, its name there, member of lanes
 --       then for each job: lane, payload
 -- Returns how many jobs were moved.
@@ -10,6 +10,7 @@
 -- memory, and with it all others.
 local lanes, at = {}, 2
 redis.call('SCARD', KEYS[2])
+local ahead, last = string.match(redis.call('GET', KEYS[3]) or '', '^(%d+) (%d+)$')
 for i = 1, tonumber(ARGV[1]) do
   local list, turns = KEYS[tonumber(ARGV[at])], KEYS[tonumber(ARGV[at + 1])]
   redis.call('LLEN', list)
@@ -26,10 +27,11 @@ end
 if moved == 0 then return 0 end
 redis.call('LPOP', KEYS[1], moved)
 local time = redis.call('TIME')
+local now = math.max(time[1] * 1000000 + time[2] + (ahead or 0), tonumber(last or 0))
 for i, lane in ipairs(lanes) do
   if #lane.jobs > 0 then
     redis.call('SADD', KEYS[2], lane.member)
-    redis.call('ZADD', lane.turns, 'NX', string.format('%.0f', time[1] * 1000000 + time[2] + i), lane.name)
+    redis.call('ZADD', lane.turns, 'NX', string.format('%.0f', now + i), lane.name)
     redis.call('RPUSH', lane.list, unpack(lane.jobs))
   end
 end

@@ -3,18 +3,25 @@
 -- its ticket into the in-flight record in the same step.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
---       5 pause-all-workers   6 recovered   7 limits   then keys in any order
+--       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
 -- ARGV  process, epoch, last ticket, wanted, byte limit, then four groups, each led by its count:
 --       limit: 'slots', 'rate' or 'wait', key, its name among the limits
 --       lane: list, key of the turns, its name there, prefix, how many limits, which
 --       turns: key, how many lanes to show   |   queue: key
 -- Returns {'ok', flags as an exchange's, now, {{lane, ticket, payload, ticket, payload…}…},
---       {limit that is used up, until when or 0…}, {{how many lanes, name, turn…}…},
+--       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
 --       {jobs in the queue…}, {key, error…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
 -- A lane's turn is when it was last taken from or got its first job: who was served longest
 -- ago is next. 'wait' is a rate of one lane only, whose turn it puts off until there is a
--- token. Nothing is written before the record, the lease and the epoch are proven and all
+-- token, a minute at most: its numbers may change. A rate says when the next start is due.
+-- A start may be 5 ms early, which makes up for late ones, and those who wait come in the
+-- middle of that or of a burst, not once for each token.
+--
+-- Time is Redis's but does not go back: the clock says how much is to be added, and what time
+-- it was a second ago or less.
+--
+-- Nothing is written before the record, the lease and the epoch are proven and all
 -- keys are read; the first write is an HDEL, which Redis allows when out of memory.
 local record, process = KEYS[1], KEYS[2]
 redis.call('HLEN', record)
@@ -34,8 +41,12 @@ local function try(key, command, ...)
 end
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local ahead, last = string.match(try(8, 'GET') or '', '^(%d+) (%d+)$')
+ahead, last = tonumber(ahead or 0), tonumber(last or 0)
+local now = time[1] * 1000000 + time[2] + ahead
+if now < last then ahead, now = ahead + last - now, last end
 
+local early = 5000
 local function readLimit()
   local l = {kind = arg(), key = number()}
   local n, burst = string.match(try(7, 'HGET', arg()) or '', '^([%d.]+) ?(%d*)$')
@@ -44,8 +55,9 @@ local function readLimit()
     l.room = ok and (tonumber(n) or math.huge) - used or 0
   else
     l.every = tonumber(n) or 0
-    l.slack = ok and l.every * ((tonumber(burst) or 1) - 1) or -1
-    l.next = math.max(tonumber(used or '') or 0, now)
+    l.slack = ok and math.max(l.every * ((tonumber(burst) or 1) - 1), math.min(l.every, early)) or -1
+    local due, most = tonumber(used or '') or 0, now + l.slack + l.every
+    l.next, l.slower = math.max(math.min(due, most), now), due > most -- it was before
   end
   return l
 end
@@ -54,11 +66,15 @@ local function readLane(i, limits)
   for n = 1, number() do lane.limits[n] = limits[number()] end
   lane.size = try(lane.list, 'LLEN')
   local turn = try(lane.turns, 'ZSCORE', lane.name)
-  if lane.size and turn and tonumber(turn) <= now then return lane end
+  if lane.size and turn then return lane end
 end
 local function usedUp(l) return l.room and l.room < 1 or l.next and l.next - now > l.slack end
+local function nextLook(l) return l.next - l.slack + math.min(l.slack / 2, early) end
 local function obstacle(lane)
   for _, l in ipairs(lane.limits) do if usedUp(l) then return l end end
+end
+local function keep(l)
+  redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1)
 end
 local ticket, left, turn, fields, taken = ARGV[3], tonumber(ARGV[5]), now, {}, {}
 local function pop(lane)
@@ -74,7 +90,7 @@ local function pop(lane)
       redis.call('SADD', KEYS[l.key], ARGV[1] .. '/' .. text(ticket))
     else
       l.next = l.next + l.every
-      redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1)
+      keep(l)
     end
   end
 end
@@ -87,13 +103,15 @@ local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if paused or fenced then live = {} end
 redis.call('HDEL', record, '')
+if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
+for _, l in ipairs(limits) do if l.slower then keep(l) end end
 while #live > 0 do
   local again = {}
   for _, lane in ipairs(live) do
     local l = lane.size > 0 and obstacle(lane)
     local score
     if l then
-      if l.kind == 'wait' then score = l.next - l.slack end
+      if l.kind == 'wait' then score = math.min(nextLook(l), now + 60000000) end
     elseif lane.size > 0 and #fields < 2 * want and left > 0 then
       pop(lane)
       score = turn
@@ -108,11 +126,11 @@ if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
 
 local full, shown, waiting = {}, {}, {}
 for i, l in ipairs(limits) do
-  if usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(l.next - l.slack) end
+  if usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(nextLook(l)) end
 end
 for i = 1, number() do
   local key, most = number(), number()
-  shown[i] = {try(key, 'ZCARD') or 0, unpack(try(key, 'ZRANGE', 0, most, 'WITHSCORES') or {})}
+  shown[i] = {try(key, 'ZCARD') or 0, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
 end
 for i = 1, number() do waiting[i] = try(number(), 'LLEN') or 0 end
 local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
