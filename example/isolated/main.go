@@ -40,7 +40,7 @@ func main() {
 	goworker.Register("Convert", convert,
 		goworker.Timeout(500*time.Millisecond), // the context ends
 		goworker.Isolated(
-			goworker.HardTimeout(time.Second),        // the process is told to end
+			goworker.HardTimeout(3*time.Second),      // the process is told to end
 			goworker.KillGrace(100*time.Millisecond), // and is killed
 			goworker.MaxMemory(256<<20),
 		),

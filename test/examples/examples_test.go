@@ -90,7 +90,7 @@ func TestExamples(t *testing.T) {
 			name: "isolated", args: "-queues=risky",
 			want: []string{
 				`done: "cat.tiff.png"`, "failed: the child process of Convert exited with status 9 before the handler returned",
-				"failed: Convert reached its hard time limit of 1s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
+				"failed: Convert reached its hard time limit of 3s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
 			},
 		},
 		{
