@@ -25,7 +25,8 @@ const DefaultKillGrace = 4 * time.Second
 //   - the handler and all middleware run in it, hooks in the daemon;
 //   - of the parts only those with Part.Isolated run in it;
 //   - standard input is empty, output goes where the daemon's goes;
-//   - a result reaches hooks as Delivery.Result in the form of a json.RawMessage;
+//   - a result of up to 16 MiB reaches hooks as Delivery.Result in the form of a
+//     json.RawMessage;
 //   - an error reaches them with its text, its failure record and what errors.Is and
 //     errors.As find in its exported fields.
 //

@@ -47,7 +47,7 @@ var child = sync.OnceValue(func() *childProcess {
 	syscall.CloseOnExec(requestFD)
 	syscall.CloseOnExec(answerFD)
 	p := &childProcess{commands: os.NewFile(requestFD, "commands"), answers: os.NewFile(answerFD, "answers")}
-	p.request = sync.OnceValues(func() (r request, err error) { return r, receive(p.commands, &r) })
+	p.request = sync.OnceValues(func() (r request, err error) { return r, receive(p.commands, maxRequest, &r) })
 	return p
 })
 
@@ -167,8 +167,11 @@ func (d *Daemon) performChild(ctx context.Context, r request, handler chan<- str
 		return nil, err
 	}
 	result, err := json.Marshal(job.Result)
+	if err == nil && len(result) > maxResult {
+		err = fmt.Errorf("%d bytes are more than %d", len(result), maxResult)
+	}
 	if err != nil { // the work is done
-		fmt.Fprintf(os.Stderr, "goworker: the result of %s has no form in JSON, so no hook gets it: %v\n", job.Class, err)
+		fmt.Fprintf(os.Stderr, "goworker: no hook gets the result of %s, which the daemon cannot be told: %v\n", job.Class, err)
 		return nil, nil
 	}
 	return result, nil
@@ -178,7 +181,7 @@ func (d *Daemon) performChild(ctx context.Context, r request, handler chan<- str
 func (p *childProcess) obey(cancel context.CancelCauseFunc, handler <-chan string) {
 	for {
 		var c command
-		if receive(p.commands, &c) != nil {
+		if receive(p.commands, maxRequest, &c) != nil {
 			_ = syscall.Kill(0, syscall.SIGKILL)
 		}
 		if c.Stack {

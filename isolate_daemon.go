@@ -63,6 +63,7 @@ type childRun struct {
 
 	answerPipe *os.File
 	answers    chan answer // closed when the child says no more
+	broken     error       // and why, then
 
 	ready   bool     // it has called Work or Run
 	limited bool     // its hard time limit has passed
@@ -145,7 +146,7 @@ func (c *childRun) read() {
 	defer close(c.answers)
 	for {
 		var a answer
-		if receive(c.answerPipe, &a) != nil {
+		if c.broken = receive(c.answerPipe, maxAnswer, &a); c.broken != nil {
 			return
 		}
 		c.answers <- a

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -57,8 +58,12 @@ func (c *childRun) crashed(ctx context.Context, status syscall.WaitStatus) error
 	} else {
 		e.how += " before it called Work or Run, which main must do in a child too (see goworker.IsolatedChild)"
 	}
-	if status.Signal() == syscall.SIGKILL {
+	switch {
+	case status.Signal() != syscall.SIGKILL:
+	case c.broken == io.EOF:
 		e.how += ", perhaps by the kernel because memory ran out"
+	default:
+		e.how += fmt.Sprintf(", because something else than goworker wrote to the pipe between them (file %d): %v", answerFD, c.broken)
 	}
 	return e
 }

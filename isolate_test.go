@@ -82,7 +82,7 @@ func TestErrorsCross(t *testing.T) {
 			t.Fatal(e)
 		}
 		var a answer
-		if e := receive(strings.NewReader(string(data)), &a); e != nil {
+		if e := receive(strings.NewReader(string(data)), maxAnswer, &a); e != nil {
 			t.Fatal(e)
 		}
 		return &childError{wire: a.Outcome.Err}

@@ -56,8 +56,8 @@ type answer struct {
 
 // childOutcome is how the handler ended.
 type childOutcome struct {
-	Result json.RawMessage
-	Err    *wireError // nil: it is done
+	Result json.RawMessage `json:",omitempty"`
+	Err    *wireError      // nil: it is done
 }
 
 // causesOnWire are the causes that handlers compare with.
@@ -82,18 +82,21 @@ func frame(message any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))), data...), nil
 }
 
-// maxMessage is more than the largest payload has in JSON. What has a greater length is
-// no message: something else wrote to the pipe.
-const maxMessage = 1 << 30
+// What has a greater length than these is no message: something else wrote to the pipe.
+const (
+	maxRequest = 1 << 30  // more than the largest payload has in JSON
+	maxResult  = 16 << 20 // of a handler, in JSON
+	maxAnswer  = 2 * maxResult
+)
 
 // receive reads a message. An io.EOF is the end of the other side.
-func receive(r io.Reader, message any) error {
+func receive(r io.Reader, most uint32, message any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return err
 	}
 	n := binary.BigEndian.Uint32(size[:])
-	if n > maxMessage {
+	if n > most {
 		return fmt.Errorf("a message of %d bytes", n)
 	}
 	data := make([]byte, n)

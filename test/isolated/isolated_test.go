@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,6 +120,12 @@ func TestFailures(t *testing.T) {
 			text: "HangShortly reached its hard time limit of 500ms and was killed; .*",
 		},
 		{
+			job: `{"class":"LargeError","args":[]}`, exception: "isolated.refusal", text: "refused with 0x{1000}.*",
+			check: func(err error) bool { return len(err.Error()) < 1<<20 },
+		},
+		{job: `{"class":"Garble","args":["Content-Type: text/html"]}`, exception: "Resque::DirtyExit", text: `.* because something else than goworker wrote to the pipe between them \(file 4\): a message of 1131376244 bytes`},
+		{job: `{"class":"Garble","args":["\u0000\u0000\u0000\u0002no"]}`, exception: "Resque::DirtyExit", text: `.* because something else .* invalid character .*`},
+		{
 			job: `{"class":"Inherited","args":[""]}`, exception: "Resque::DirtyExit", text: ".*exited with status 1 .*",
 			frame: "Work: goworker: GOWORKER_ISOLATED is set, but this process was not started by that daemon",
 		},
@@ -136,8 +143,15 @@ func TestFailures(t *testing.T) {
 			}
 		})
 	}
-	b.push(`{"class":"Sum","args":[1,2]}`)
-	b.eventually("the daemon goes on", func() bool { return len(b.noted("sum ")) == 1 })
+	done := b.stat("processed")
+	b.push(`{"class":"Sum","args":[1,2]}`, `{"class":"Large","args":[]}`)
+	b.eventually("the daemon goes on", func() bool { return b.stat("processed") == done+2 })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.Sort(b.results)
+	if len(b.results) != 2 || b.results[0] != "" || b.results[1] != "3" {
+		t.Errorf("results of %d bytes each, want one that is too large and one of 3", len(strings.Join(b.results, "")))
+	}
 }
 
 // Of several daemons in a program the one that took the job runs it in the child; long

@@ -87,9 +87,12 @@ func program(uri, notes string) int {
 // errNoLuck and refusal are errors a program compares with.
 var errNoLuck = errors.New("no luck")
 
-type refusal struct{ Code int }
+type refusal struct {
+	Code   int
+	Reason string
+}
 
-func (r *refusal) Error() string { return fmt.Sprintf("refused with %d", r.Code) }
+func (r *refusal) Error() string { return fmt.Sprint("refused with ", r.Code, r.Reason) }
 
 // worker is a Daemon or Shards.
 type worker interface {
@@ -176,6 +179,9 @@ func register(d worker, uri, notes string) {
 		return nil
 	}, goworker.Retry(1, goworker.NoRetryOn(errNoLuck)), isolated())
 	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
+	d.Register("Large", func() ([]byte, error) { return make([]byte, 13<<20), nil }, isolated())
+	d.Register("LargeError", func() error { return &refusal{Reason: strings.Repeat("x", 1<<20)} }, isolated())
+	d.Register("Garble", func(garbage string) { _, _ = syscall.Write(4, []byte(garbage)); select {} }, isolated())
 	d.Register("Echo", func(data string) (string, error) { return data, nil }, isolated())
 	d.Register("HangShortly", func(string) {}, goworker.Isolated(env, goworker.ChildEnv(mainVar+"=hang"), goworker.HardTimeout(500*time.Millisecond)))
 	d.Register("Soft", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, goworker.Timeout(50*time.Millisecond), isolated())
