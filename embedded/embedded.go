@@ -7,7 +7,8 @@
 // It is miniredis, written in Go. It knows what goworker needs and is no Redis
 // for production: the data lives in memory, as long as the daemon it was opened
 // for, there are no passwords, and it sends no notice of changed keys, so that
-// the daemon polls.
+// the daemon polls. The child process of an isolated job has another, empty one: what
+// the job enqueues there is gone.
 package embedded
 
 import (
