@@ -56,6 +56,10 @@ type Receipt struct {
 // Resque.dequeue, which compares whole payloads, does not find the job.
 //
 // Options go before those that the class was registered with.
+//
+// The error is a *DuplicateError for a job that is refused by Unique. As with Enqueue,
+// when the connection breaks before Redis has answered it is unknown whether the job is
+// in its queue, and with ErrTooFewReplicas it is: the receipt then has its ID all the same.
 func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	o := d.registry.enqueueOptions(job)
 	for _, opt := range opts {
@@ -76,10 +80,7 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err := addJob(&bulk, job, append(o.fields, resque.TextField("id", o.id))...); err != nil {
 		return Receipt{}, unsent(err, 0, 1)
 	}
-	if err := client.put(&bulk, o.at); err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{ID: o.id}, nil
+	return Receipt{ID: o.id}, client.put(&bulk, o.at)
 }
 
 // enqueueOptions are what the job's class was registered with for jobs that are enqueued.

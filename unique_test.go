@@ -463,6 +463,10 @@ func TestUniqueWaitsForReplicas(t *testing.T) {
 	redistest.OwnUser(t)
 	b := setup(t, func(s *WorkerSettings) { s.WaitReplicas = 1 })
 	defer b.daemon.Close()
+	plain, err := b.daemon.EnqueueWith(&Job{"other", Payload{"Mark", nil}})
+	if q := b.queue("other"); !errors.Is(err, ErrTooFewReplicas) || len(q) != 1 || plain.ID == "" || !strings.Contains(q[0], plain.ID) {
+		t.Errorf("without a lock: %+v, %v; in the queue: %q", plain, err, q)
+	}
 	first, err := b.daemon.EnqueueWith(&Job{"work", Payload{"Mark", nil}}, Unique())
 	if !errors.Is(err, ErrTooFewReplicas) || first.ID == "" {
 		t.Errorf("%+v, %v", first, err)
