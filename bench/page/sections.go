@@ -59,6 +59,9 @@ var sections = map[string]func(result.File) string{
 	"schedule": costs("schedule", 100_000, []figure{
 		{"jobs delayed a second", "jobs_per_s"}, {"Redis's CPU a job, µs", "redis_cpu_us_per_job"}, {"bytes of Redis's memory a job", "redis_bytes_per_job"},
 	}),
+	"weights": costs("weights", 25, []figure{
+		{"weight 6, %", "share_of_6_percent"}, {"weight 3, %", "share_of_3_percent"}, {"weight 1, %", "share_of_1_percent"},
+	}),
 	"reach":      reach,
 	"features":   features,
 	"unused":     unused,

@@ -54,6 +54,7 @@ type Config struct {
 	Queues  []string `json:"queues"`
 	Beside  []string `json:"beside"` // queues that are worked too, and stay empty
 	Order   string   `json:"order"`
+	Weights []int    `json:"weights"` // of the weighted order; nil are 1 to 5 by turns
 	Workers int      `json:"workers"`
 	Variant string   `json:"variant"` // of a contender that comes in several
 
@@ -79,7 +80,12 @@ type Config struct {
 }
 
 // Weight is the weight of queue number i in the weighted order.
-func (c Config) Weight(i int) int { return 1 + i%5 }
+func (c Config) Weight(i int) int {
+	if c.Weights != nil {
+		return c.Weights[i]
+	}
+	return 1 + i%5
+}
 
 // QueueList is the queues as Resque workers take them on their command line.
 func (c Config) QueueList() string {

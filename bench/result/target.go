@@ -64,6 +64,7 @@ func (f File) Targets() []Target {
 		t.ratio(fmt.Sprintf("no-op jobs where all features are used by other classes, %s", count(workers)), 0.97,
 			f.Median("ours-unused", "unused", workers, "jobs_per_s"), f.Median("ours", "unused", workers, "jobs_per_s"))
 	}
+	t.shares()
 	for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
 		waiting := Number(float64(n)) + " waiting"
 		if n >= 1_000_000 { // with few the tables of Redis that they stand in weigh more
@@ -138,6 +139,17 @@ func (t *targets) bulk() {
 	ours, raw := t.f.Median("ours", "push-bulk", 1, "jobs_per_s"), t.f.Median("raw", "push-bulk", 1, "jobs_per_s")
 	t.add("≥ 500,000 jobs/s pushed in bulk, or ≥ 0.8 of bare RPUSH",
 		fmt.Sprintf("%s, %s×", Number(ours), Number(ours/math.Max(raw, 1))), ours > 0, ours >= 500_000 || raw > 0 && ours >= 0.8*raw)
+}
+
+// shares are those of queues by weight.
+func (t *targets) shares() {
+	off, measured, known := 0.0, "", true
+	for _, want := range []float64{6, 3, 1} {
+		v := t.f.Median("ours", "weights", 25, fmt.Sprintf("share_of_%v_percent", want))
+		off, known = math.Max(off, math.Abs(v-10*want)), known && v > 0
+		measured += fmt.Sprintf(", %.1f", v)
+	}
+	t.add("60, 30 and 10 % of the jobs, to 1 %, taken of full queues of the weights 6, 3 and 1", measured[2:], known, off <= 1)
 }
 
 // cost is what 200 queues cost against one.

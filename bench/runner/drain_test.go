@@ -89,3 +89,26 @@ func TestIdleRows(t *testing.T) {
 		t.Errorf("rows: %+v, want the three of latency and the commands", rows)
 	}
 }
+
+func TestSharesOfQueues(t *testing.T) {
+	b := &bench{ctx: context.Background(), dir: t.TempDir(), started: time.Now()}
+	var err error
+	if b.opts, err = parseOptions(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("..")
+	c := contenderNamed("ours")
+	if err := c.build(b.ctx, b.dir); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(b.opts.works, func(w work) bool { return w.weights != nil })
+	run := trial{bench: b, c: c, w: b.opts.works[i], workers: 5, jobs: 3000}
+	f, _, err := run.run(b.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	six, three, one := f["share_of_6_percent"], f["share_of_3_percent"], f["share_of_1_percent"]
+	if sum := six + three + one; sum < 99.9 || sum > 100.1 || six < three || three < one || one == 0 {
+		t.Errorf("figures %v, want shares that add up to 100, the highest weight's the largest", f)
+	}
+}

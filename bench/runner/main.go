@@ -33,6 +33,8 @@
 //	moved_per_s             delayed jobs moved to their queue, from the first's move to
 //	                        the last's
 //	redis_cpu_us_per_moved  processor time of redis-server for each
+//	share_of_*_percent      jobs taken of the queue of this weight, of those taken of all,
+//	                        while none is empty and all workers are busy
 //	recovery_s              from kill -9 of a process with ten running jobs until
 //	                        all ten run in another one
 //	round_trip_ms           of an ECHO over the slow link

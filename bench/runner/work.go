@@ -17,6 +17,7 @@ type work struct {
 	class   string
 	size    int      // of a job's Resque payload, in bytes
 	spread  int      // over so many queues
+	weights []int    // of the queues; what is measured is how much is taken of each
 	beside  []string // queues that are worked too, and hold none of the jobs
 	order   string
 	bulk    int // pushed in calls of so many
@@ -69,6 +70,10 @@ func works() []work {
 			name: "push-unique", group: "unique", workers: []int{8}, class: "Noop", size: 100, pushed: true,
 			only: []string{"ours", "ours-unique", "asynq", "asynq-unique", "gocraft", "gocraft-unique"},
 		},
+		work{
+			name: "weights", group: "weights", workers: []int{25}, class: "Sleep1", spread: 3, order: probe.Weighted,
+			weights: []int{6, 3, 1}, fixed: 60_000, only: []string{"ours", "goworker", "asynq", "gocraft"},
+		},
 		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
 		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
 		work{
@@ -117,7 +122,7 @@ func (w work) queues() []string {
 // config is what a contender is asked to do for this work.
 func (w work) config(mode, addr string, workers, jobs int) probe.Config {
 	c := probe.Config{
-		Mode: mode, Addr: addr, Queues: w.queues(), Beside: w.beside, Order: w.order, Workers: workers,
+		Mode: mode, Addr: addr, Queues: w.queues(), Beside: w.beside, Order: w.order, Weights: w.weights, Workers: workers,
 		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk, Delayed: w.delayed,
 	}
 	if c.Order == "" {
