@@ -13,8 +13,8 @@ import (
 const (
 	// delayPace is how many jobs a second every contender's client delays at least.
 	delayPace = 10_000
-	// delayStart is what a client has for its start.
-	delayStart = 2 * time.Second
+	// delayStart is what a client has for its start, one of Node three times as much.
+	delayStart = time.Second
 	// farAway is when the first of the jobs is due that never are.
 	farAway = 1000 * time.Hour
 	// moved is how many jobs a trial lets a pump move.
@@ -28,7 +28,11 @@ func (t trial) dueSoon(jobs int) time.Time {
 	if last, ok := t.bench.pushes.Load(t.c.name); ok {
 		each = 2 * last.(time.Duration)
 	}
-	pushed := time.Now().Add(delayStart + time.Duration(jobs)*each)
+	start := delayStart
+	if t.c.node {
+		start *= 3
+	}
+	pushed := time.Now().Add(start + time.Duration(jobs)*each)
 	return pushed.Truncate(time.Second).Add(time.Second)
 }
 

@@ -67,7 +67,7 @@ func works() []work {
 			},
 		},
 		work{
-			name: "push-unique", group: "unique", workers: []int{8}, class: "Noop", size: 100, pushed: true,
+			name: "push-unique", group: "unique", workers: []int{8}, class: "Noop", size: 100, pushed: true, once: true,
 			only: []string{"ours", "ours-unique", "asynq", "asynq-unique", "gocraft", "gocraft-unique"},
 		},
 		work{
@@ -75,9 +75,9 @@ func works() []work {
 			weights: []int{6, 3, 1}, fixed: 60_000, only: []string{"ours", "goworker", "asynq", "gocraft"},
 		},
 		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
-		work{name: "schedule", group: "schedule", workers: []int{10_000, 100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
+		work{name: "schedule", group: "schedule", workers: []int{100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
 		work{
-			name: "schedule", group: "schedule", workers: []int{1_000_000}, class: probe.Far, delayed: true, once: true,
+			name: "schedule", group: "schedule", workers: []int{10_000, 1_000_000}, class: probe.Far, delayed: true, once: true,
 			only: []string{"ours", "ours-plain"},
 		},
 		work{
