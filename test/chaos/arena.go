@@ -47,6 +47,7 @@ type arena struct {
 	silences         map[string][]window // a process could not reach Redis, or did not run
 	losses           []time.Time         // Redis lost data
 	orders           map[string]order    // jobs with policies, by id
+	killed           map[int]bool        // children of workers, by their numbers
 	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
 	heals            []time.Time         // a fault was over, without anybody's death
 	injected         int
@@ -82,7 +83,7 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	_, _ = sum.Write([]byte(name))
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
-		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{}, orders: map[string]order{}}
+		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{}, orders: map[string]order{}, killed: map[int]bool{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

@@ -70,7 +70,7 @@ func (c causes) dropped(s *story) bool {
 // judge counts one repeated run.
 func (c causes) judge(r *result, id string, first, again run) {
 	p := c.byName[first.process]
-	if (first.end == 0 || again.start < first.end) && !p.dead(again.start) {
+	if (first.end == 0 || again.start < first.end) && !p.ended(again.start) {
 		r.overlapped++
 	}
 	if cause := c.of(p, first, again); cause != "" {

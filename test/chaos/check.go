@@ -12,7 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// finish lets the load run out, stops all workers and joins the ledgers.
+// finish lets the load run out, stops all workers, looks for what is left and joins the
+// ledgers.
 func (a *arena) finish() result {
 	a.stopProducers()
 	a.drain()
@@ -25,6 +26,7 @@ func (a *arena) finish() result {
 			p.mustLeave()
 		}
 	}
+	a.eventually("no process is left", func() bool { return len(withEnvironment("CHAOS_LEDGER="+a.dir+"/")) == 0 })
 	a.checkKeys()
 	return a.join()
 }

@@ -38,6 +38,7 @@ var faults = []fault{
 	{"leader", "F21: the process that fires recurring schedules killed, frozen and replaced at their ticks", leader, false},
 	{"pump-kill", "kill -9 of Redis and of the leader while delayed jobs are due", pumpKill, false},
 	{"schedulers", "a Ruby scheduler beside ours, which takes over, stops and is killed", schedulers, false},
+	{"isolated", "isolated jobs and their daemons: kill -9 and TERM", isolated, false},
 	{"maxclients", "F23: Redis takes no more connections", maxClients, false},
 	{"disk-full", "F23: no space for the append-only file", diskFull, false},
 	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},

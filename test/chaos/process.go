@@ -126,10 +126,11 @@ func (p *process) alive() bool {
 	}
 }
 
-// dead tells whether the process was dead at a time, without having left in peace.
-func (p *process) dead(at int64) bool {
-	return !p.alive() && p.status != 0 && p.died.UnixNano() < at
-}
+// ended tells whether the process had ended at a time.
+func (p *process) ended(at int64) bool { return !p.alive() && p.died.UnixNano() < at }
+
+// dead tells whether it had, without having left in peace.
+func (p *process) dead(at int64) bool { return p.ended(at) && p.status != 0 }
 
 func (p *process) signal(s syscall.Signal) {
 	if p.alive() {

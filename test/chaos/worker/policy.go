@@ -18,14 +18,15 @@ const (
 )
 
 // registerPolicies registers classes with policies. All have the arguments id, ms, how
-// many of their runs fail, key, and are retried three times:
+// many of their runs fail, key. The first five are retried three times:
 //
 //	Again   nothing else
 //	Few     three run at a time
 //	Turn    one of each key runs at a time
-//	Alone   runs in a process of its own, which has started another one
-//	Exit    the same, but ends its process
 //	Drop    is discarded when it has failed as often as it was told
+//	Alone   runs in a process of its own, which has started another one
+//	Child   the same
+//	Exit    runs in a process of its own and ends it
 func (l ledger) registerPolicies() {
 	perform := func(ctx context.Context, id string, ms, fails int, _ string) error {
 		attempt := goworker.FromContext(ctx).Attempt
@@ -45,21 +46,23 @@ func (l ledger) registerPolicies() {
 	register("Again", perform)
 	register("Few", perform, goworker.Concurrency(fewAtOnce))
 	register("Turn", perform, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(3))))
-	register("Alone", func(ctx context.Context, id string, ms, fails int, key string) error {
-		_ = exec.Command("sleep", "600").Start() // must not outlive the job
-		return perform(ctx, id, ms, fails, key)
-	}, goworker.Isolated())
-	goworker.Register("Exit", func(ctx context.Context, id string, ms, _ int, _ string) {
-		l.begin(id, goworker.FromContext(ctx).Attempt)
-		time.Sleep(time.Duration(ms) * time.Millisecond)
-		os.Exit(0)
-	}, goworker.Isolated())
 	register("Drop", func(ctx context.Context, id string, ms, fails int, key string) error {
 		if err := perform(ctx, id, ms, fails, key); err != nil {
 			return err
 		}
 		return goworker.Discard(errAsked)
 	})
+	child := func(ctx context.Context, id string, ms, fails int, key string) error {
+		_ = exec.Command("sleep", "600").Start() // must not outlive the job
+		return perform(ctx, id, ms, fails, key)
+	}
+	register("Alone", child, goworker.Isolated())
+	goworker.Register("Child", child, goworker.Isolated())
+	goworker.Register("Exit", func(ctx context.Context, id string, ms, _ int, _ string) {
+		l.begin(id, goworker.FromContext(ctx).Attempt)
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+		os.Exit(0)
+	}, goworker.Isolated())
 	goworker.AddHooks(goworker.Hooks{Expired: func(_ context.Context, d *goworker.Delivery) {
 		var id string
 		_ = json.Unmarshal(d.Args[0], &id)
