@@ -77,17 +77,20 @@ func (m *masterLock) held() bool {
 	return time.Until(time.Unix(0, m.until.Load())) > resque.MasterLockTTL/6
 }
 
-// release tells that a user does not need the lock any more.
+// release tells that a user does not need the lock any more. After an error it must be
+// called again, or nobody else gets the lock until it runs out.
 func (m *masterLock) release(c redis.Conn, user string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.users[user] {
 		return nil
 	}
-	delete(m.users, user)
-	if len(m.users) > 0 {
-		return nil
+	if len(m.users) == 1 {
+		if err := m.store.ReleaseMasterLock(c, m.lock()); err != nil {
+			return err
+		}
+		m.until.Store(0)
 	}
-	m.until.Store(0)
-	return m.store.ReleaseMasterLock(c, m.lock())
+	delete(m.users, user)
+	return nil
 }

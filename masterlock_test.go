@@ -59,3 +59,25 @@ func TestMasterLockIsSharedByParts(t *testing.T) {
 		t.Errorf("Ruby's lock was touched: %v", err)
 	}
 }
+
+// A release that Redis was not heard of is made up for.
+func TestMasterLockIsReleasedAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, broken := s.Dial(t), s.Dial(t)
+	config, err := WorkerSettings{Hostname: "localhost"}.configFrom(false, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMasterLock(config, resque.New(""), func() string { return "localhost:1:a" }, func(string) {})
+	if held, err := m.hold(c, "pump"); !held || err != nil {
+		t.Fatal(held, err)
+	}
+	broken.Close()
+	if err := m.release(broken, "pump"); err == nil {
+		t.Error("it was released over a connection that is closed")
+	}
+	if err := m.release(c, "pump"); err != nil || m.held() || s.Int(t, "EXISTS", "resque:resque:resque_scheduler_master_lock") != 0 {
+		t.Errorf("it is still held, %v; %v", m.held(), err)
+	}
+}

@@ -226,7 +226,7 @@ func (p *pump) shut() {
 }
 
 // turn moves what is due and returns how long it is until there is more.
-func (p *pump) turn() (time.Duration, error) {
+func (p *pump) turn() (wait time.Duration, err error) {
 	if err := p.connect(); err != nil {
 		return 0, err
 	}
@@ -236,7 +236,11 @@ func (p *pump) turn() (time.Duration, error) {
 		return 0, fmt.Errorf("being told of delayed jobs: %w", err)
 	}
 	c := p.link.conn
-	defer func() { _ = p.d.master.release(c, pumpUser) }() // else it runs out
+	defer func() {
+		if lost := p.d.master.release(c, pumpUser); err == nil {
+			err = lost
+		}
+	}()
 	for {
 		due, err := p.d.store.Due(c, p.link.wake != nil)
 		if err != nil {
