@@ -68,7 +68,6 @@ func (a *arena) checkKeys() {
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "go:lanes", name == "go:limits": // what others must know of limits
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
-		case strings.HasPrefix(name, "go:unique:"): // see checkLocks
 		default:
 			left = append(left, key)
 		}
@@ -224,7 +223,6 @@ func (a *arena) join() result {
 	}
 	r.recovery = c.recoveries(l)
 	c.checkLimits(l)
-	a.checkLocks(failed)
 	if n := a.number("HGET", "resque:go:stats", "expired"); n != expired {
 		a.problem("%d jobs are counted as expired, not %d", n, expired)
 	}
