@@ -22,14 +22,14 @@ local lock, id, said = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HGET', lock, id) ~= said then return 'changed' end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'resting' end
 local member = string.sub(said, ARGV[3] + 1)
-local prefix, payload = string.sub(member, 1, ARGV[4]), string.sub(member, ARGV[4] + 1)
+local prefix, payload = string.sub(member, 1, tonumber(ARGV[4])), string.sub(member, ARGV[4] + 1)
 local records, sets, lists, looked, seen, at = {}, {}, {}, 0, '', 9
-for _ = 1, ARGV[8] do
+for _ = 1, tonumber(ARGV[8]) do
   records[ARGV[at]] = KEYS[tonumber(ARGV[at + 1])]
   at = at + 2
 end
 at = at + 1
-for _ = 1, ARGV[at - 1] do
+for _ = 1, tonumber(ARGV[at - 1]) do
   sets[ARGV[at]] = {turns = KEYS[tonumber(ARGV[at + 1])]}
   at = at + 2
 end
