@@ -100,7 +100,9 @@ func TestKilledJobsRunInTheNextProcess(t *testing.T) {
 	victim.kill()
 	f.open()
 	next := f.start("-concurrency=3", "-queues=work")
-	f.eventually(recovery, "they are done", func() bool { return f.stat("processed") == 3 })
+	f.eventually(recovery, "they are done and the dead is gone", func() bool {
+		return f.stat("processed") == 3 && f.redis.Int(t, "ZCARD", "resque:go:processes") == 1
+	})
 	next.stop()
 	if keys := f.left(); len(keys) > 0 {
 		t.Errorf("left behind: %q", keys)

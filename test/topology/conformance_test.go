@@ -126,7 +126,7 @@ func delays(t *testing.T, s shape, d *goworker.Daemon) {
 	ran := make(chan string, 3)
 	d.Register("Tell", func(what string) { ran <- what })
 	start(t, d)
-	at := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	at := time.Now().Add(5 * time.Second).Truncate(time.Second) // later than a slow machine enqueues
 	for _, err := range []error{
 		d.EnqueueAt(at, job("Tell", "plain")),
 		d.EnqueueAt(at.Add(-300*time.Millisecond), job("Tell", "precise")),
