@@ -309,30 +309,36 @@ func (s Store) ClearFailures(c redis.Conn, lists ...string) error {
 // to read.
 func (s Store) RemoveAll(c redis.Conn, list string, filter FailureFilter) (int, error) {
 	end, err := s.FailureCount(c, list)
-	removed, attempts, m := 0, 0, filter.matcher()
-	for err == nil && end > 0 {
-		var found []FailureRecord // the last first
-		w := s.walk(c, list)
-		err = w.backward(end, "", func(p page) (bool, error) {
-			records := w.choose(p, m.fits)
-			slices.Reverse(records)
-			found = append(found, records...)
-			end = p.start
-			return len(found) < removeTogether, nil
-		})
-		for piece := range slices.Chunk(found, removeTogether) {
-			if err != nil {
-				break
-			}
-			last := piece[0].Index
-			slices.Reverse(piece)
-			var n int
-			n, err = s.removeFailures(c, list, piece, "")
-			removed += n
-			if attempts++; n < len(piece) && (n > 0 || attempts < readAgain) { // some have moved
-				end = last + 1
-				break
-			}
+	var found []FailureRecord // and not removed yet, the last first; all before end is yet to be read
+	removed, attempts, m, w := 0, 0, filter.matcher(), s.walk(c, list)
+	for err == nil && (end > 0 || len(found) > 0) {
+		if end > 0 && len(found) < removeTogether {
+			from := end
+			end = 0
+			err = w.backward(from, "", func(p page) (bool, error) {
+				records := w.choose(p, m.fits)
+				slices.Reverse(records)
+				found = append(found, records...)
+				if len(found) < removeTogether {
+					return true, nil
+				}
+				end = p.start
+				return false, nil
+			})
+		}
+		piece := found[:min(len(found), removeTogether)]
+		if err != nil || len(piece) == 0 {
+			break
+		}
+		last := piece[0].Index
+		slices.Reverse(piece)
+		var n int
+		n, err = s.removeFailures(c, list, piece, "")
+		removed += n
+		found = found[len(piece):]
+		if attempts++; n < len(piece) && (n > 0 || attempts < readAgain) { // some have moved
+			end, found = last+1, nil
+		} else {
 			attempts = 0
 		}
 	}

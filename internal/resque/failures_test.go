@@ -369,3 +369,48 @@ func TestRetryTwiceAtOnce(t *testing.T) {
 		t.Errorf("%d retries done, %d jobs; want 1 and 1", done, jobs)
 	}
 }
+
+// A list that others clear before it is read has nothing to be removed any more.
+func TestRemoveAllOfAClearedList(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.do("RPUSH", w.s.list(FailedList), "a", "b", "c")
+	cleared := &meddler{Conn: w.c, before: 1, meddle: func() { w.must(w.s.ClearFailures(w.c, FailedList)) }}
+	done := make(chan int)
+	go func() {
+		n, _ := w.s.RemoveAll(cleared, FailedList, FailureFilter{})
+		done <- n
+	}()
+	select {
+	case n := <-done:
+		w.same("removed", 0, n)
+	case <-time.After(20 * time.Second):
+		t.Fatal("it never ends")
+	}
+}
+
+// Pieces are as large as they may be, however many of a page are removed: each costs a
+// look through the list.
+func TestRemoveAllInFullPieces(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	args := []any{w.s.list(FailedList)}
+	for i := range 10_000 {
+		args = append(args, fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"C%d","args":[%d]}}`, i%7, i))
+	}
+	w.do("RPUSH", args...)
+	monitor := w.server.Monitor(t)
+	n, err := w.s.RemoveAll(w.c, FailedList, FailureFilter{Class: "C1"})
+	w.must(err)
+	w.same("removed", 1429, n)
+	scripts := 0
+	for _, command := range monitor.Commands() {
+		if strings.HasPrefix(strings.ToUpper(command[0]), "EVAL") {
+			scripts++
+		}
+	}
+	if most := 1429/removeTogether + 2; scripts > most { // one may be sent twice, once with its text
+		t.Errorf("%d scripts, want at most %d", scripts, most)
+	}
+	w.same("left", int64(8571), int64(w.server.Int(t, "LLEN", w.s.list(FailedList))))
+}
