@@ -267,14 +267,14 @@ func (a *arena) prepare(s scene) {
 	case relocking:
 		o := of("Nap")
 		o.id, o.unique = "gone", "pushed-0"
-		if err := o.enqueue(a.client); err != nil {
+		if _, err := o.enqueue(a.client); err != nil {
 			a.Fatalf("%v", err)
 		}
 		a.must("RPOP", "resque:queue:work")
 		time.Sleep(leasePeriod + time.Second) // it is not believed to have its job for longer
 	case replacing:
 		for i := range 4 {
-			a.expect(order{job: job{fmt.Sprint("pushed-", i), "Nap", 0}, unique: "one", instead: fmt.Sprint("pushed-", i+1)})
+			a.expect(order{job: job{fmt.Sprint("pushed-", i), "Nap", 0}, unique: "one", swaps: true})
 		}
 	case hurrying:
 		for i := range 2 {

@@ -60,17 +60,33 @@ func (c causes) judgeAll(r *result, id string, s *story) (retried int) {
 	return retried
 }
 
-// dropped reports whether a job was dropped, by a process that was not declared dead by then.
-func (c causes) dropped(s *story) bool {
-	return slices.ContainsFunc(s.drops, func(n run) bool {
-		return !slices.ContainsFunc(c.reaped[c.byName[n.process].pid], func(at time.Time) bool { return at.UnixNano() < n.start })
+// dropped reports whether a job was dropped: since it had expired, or another took its
+// place. One that was done before was not; a process that was declared dead may say so.
+func (c causes) dropped(s *story) (expired, replaced bool) {
+	for _, n := range s.drops {
+		if p := c.byName[n.process]; p == nil || p.enqueues {
+			replaced = true
+			continue
+		}
+		expired = expired || !slices.ContainsFunc(s.runs, func(r run) bool { return r.start < n.start && c.committed(r, n.start) })
+	}
+	return expired, replaced
+}
+
+// committed tells whether a run's good end was committed, as far as its process was not
+// dead before a time, nor declared dead.
+func (c causes) committed(n run, before int64) bool {
+	p := c.byName[n.process]
+	return n.end > 0 && !n.failed && !p.dead(before) && !slices.ContainsFunc(c.reaped[p.pid], func(at time.Time) bool {
+		return n.start < at.UnixNano() && at.UnixNano() < before
 	})
 }
 
 // judge counts one repeated run.
 func (c causes) judge(r *result, id string, first, again run) {
 	p := c.byName[first.process]
-	if (first.end == 0 || again.start < first.end) && !p.ended(again.start) {
+	child := first.pid != 0 && first.pid != p.pid // which is killed before its job goes back
+	if (first.end == 0 && !child || again.start < first.end) && !p.ended(again.start) {
 		r.overlapped++
 	}
 	if cause := c.of(p, first, again); cause != "" {

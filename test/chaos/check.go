@@ -64,7 +64,7 @@ func (a *arena) checkKeys() {
 		name := strings.TrimPrefix(key, "resque:")
 		switch {
 		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"): // those expire
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:rate:"): // those expire
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "go:lanes", name == "go:limits": // what others must know of limits
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
@@ -200,20 +200,21 @@ func (a *arena) join() result {
 			}
 		}
 		r.pushed++
+		late, replaced := c.dropped(s)
 		switch {
-		case c.dropped(s): // though it may have run, and its process died then
-			r.dropped++
-			if !o.expires.IsZero() {
-				expired++
-			}
 		case isFailed:
 			r.failed++
 			if f.poison() {
 				r.dirty++
 			}
+		case late: // though it may have run, and its process died then
+			expired++
+			r.dropped++
+		case replaced:
+			r.dropped++
 		case isDone:
 			r.done++
-		case told && o.replaced(l):
+		case o.unique != "" && a.replaced(o, l):
 			r.dropped++
 		case ran:
 			r.lost = append(r.lost, id+", which ran without an outcome")
@@ -223,6 +224,7 @@ func (a *arena) join() result {
 	}
 	r.recovery = c.recoveries(l)
 	c.checkLimits(l)
+	c.checkPace(l)
 	if n := a.number("HGET", "resque:go:stats", "expired"); n != expired {
 		a.problem("%d jobs are counted as expired, not %d", n, expired)
 	}

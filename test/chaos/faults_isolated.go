@@ -83,11 +83,13 @@ func (p *process) children() []int {
 	})
 }
 
+// killChild kills a child, and waits until its daemon has seen to what it had started.
 func (a *arena) killChild(pid int) {
 	a.mu.Lock()
 	a.killed[pid] = true
 	a.mu.Unlock()
 	_ = syscall.Kill(pid, syscall.SIGKILL)
+	a.eventually("the group of a killed child is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
 // childKilled reports whether a job may have failed because its child was killed, perhaps

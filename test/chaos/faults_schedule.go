@@ -117,7 +117,8 @@ func pushDelayed(p *producer, jobs []job) {
 		p.a.expect(o)
 		all = append(all, o.goJob())
 		if !ruby {
-			p.note(verdict(o.enqueue(p.a.client)), j)
+			_, err := o.enqueue(p.a.client)
+			p.note(verdict(err), j)
 		}
 	}
 	if ruby {

@@ -27,7 +27,7 @@ func policies(opts options) result {
 			span = min(span, opts.duration)
 		}
 		m := &mixture{a: a, end: time.Now().Add(span), line: a.line(), queues: "work,lanes", environment: []string{"CHAOS_TICKS=1"}}
-		m.acts = m.gentle() // who removes leases by hand makes jobs invisible for those that want their locks
+		m.acts = append(m.gentle(), m.rest) // who removes leases by hand makes jobs invisible for those that want their locks
 		m.run(5, load{rate: 300, longest: 20, failing: 10, orders: true})
 	})
 }
@@ -186,6 +186,16 @@ func (m *mixture) hog() {
 
 func (m *mixture) unregister() {
 	m.ofRedis(func() { m.a.must("DEL", "resque:workers", "resque:workers:heartbeat") })
+}
+
+// rest pauses a queue.
+func (m *mixture) rest() {
+	sure := func(what func(string) error) {
+		m.a.eventually("a queue is paused and resumed", func() bool { return what("lanes") == nil })
+	}
+	sure(m.a.client.PauseQueue)
+	time.Sleep(m.a.between(0, 2*time.Second))
+	sure(m.a.client.ResumeQueue)
 }
 
 func (m *mixture) unlease() { m.ofRedis(func() { m.a.must("DEL", "resque:go:processes") }) }

@@ -14,6 +14,7 @@ import (
 const (
 	retries   = 3
 	fewAtOnce = 3
+	pace      = 20 // a second
 )
 
 // order is a job with a policy, and what must come of it.
@@ -23,16 +24,17 @@ type order struct {
 	fails   int    // how many of its runs fail
 	key     string // of Turn
 	unique  string // no two jobs of one such key are there at once; "": it has no lock
+	swaps   bool   // it takes the place of the one that has the lock and waits
+	starts  bool   // it gives up its lock when it starts
 	at      time.Time
 	ruby    bool      // delayed as Ruby does it
 	expires time.Time // it is dropped if it has not begun then
-	instead string    // the job that may have taken its place
 }
 
 // attempts is how often the job runs if no process dies.
 func (o order) attempts() int {
 	switch o.class {
-	case "Again", "Few", "Turn", "Alone", "Drop":
+	case "Again", "Few", "Turn", "Paced", "Alone", "Drop":
 		return min(o.fails, retries) + 1
 	}
 	return 1
@@ -53,11 +55,19 @@ func (o order) args() []any {
 	return []any{o.id, o.ms, o.fails, o.key}
 }
 
-// enqueue gives the job to the library.
-func (o order) enqueue(client *goworker.Daemon) error {
+// enqueue gives the job to the library, and returns the id of the one whose place it has
+// taken.
+func (o order) enqueue(client *goworker.Daemon) (replaced string, err error) {
 	opts := []goworker.EnqueueOption{goworker.WithID(o.id)}
 	if o.unique != "" {
-		opts = append(opts, goworker.Unique(goworker.ByKey(o.unique)))
+		how := []goworker.UniqueOption{goworker.ByKey(o.unique)}
+		if o.swaps {
+			how = append(how, goworker.ReplaceWaiting())
+		}
+		if o.starts {
+			how = append(how, goworker.UntilStart())
+		}
+		opts = append(opts, goworker.Unique(how...))
 	}
 	if !o.expires.IsZero() {
 		opts = append(opts, goworker.ExpiresAt(o.expires))
@@ -67,12 +77,12 @@ func (o order) enqueue(client *goworker.Daemon) error {
 	}
 	switch {
 	case o.ruby:
-		return client.EnqueueAt(o.at, o.goJob())
+		return "", client.EnqueueAt(o.at, o.goJob())
 	case len(opts) == 1:
-		return client.Enqueue(o.goJob())
+		return "", client.Enqueue(o.goJob())
 	}
-	_, err := client.EnqueueWith(o.goJob(), opts...)
-	return err
+	receipt, err := client.EnqueueWith(o.goJob(), opts...)
+	return receipt.Replaced, err
 }
 
 // expect keeps what must come of jobs.
@@ -94,7 +104,7 @@ func (a *arena) order(orders ...order) {
 	defer close(p.done)
 	defer p.file.Close()
 	for _, o := range orders {
-		err := o.enqueue(a.client)
+		_, err := o.enqueue(a.client)
 		var duplicate *goworker.DuplicateError
 		if err != nil && !errors.As(err, &duplicate) {
 			a.Fatalf("enqueueing %s: %v", o.id, err)
@@ -108,7 +118,11 @@ func pushOrders(p *producer, jobs []job) {
 	for _, j := range jobs {
 		o := p.a.drawOrder(j)
 		p.a.expect(o)
-		p.note(verdict(o.enqueue(p.a.client)), j)
+		replaced, err := o.enqueue(p.a.client)
+		if replaced != "" {
+			p.note('x', job{id: replaced})
+		}
+		p.note(verdict(err), j)
 	}
 }
 
@@ -116,7 +130,16 @@ func pushOrders(p *producer, jobs []job) {
 func (a *arena) drawOrder(j job) order {
 	o := order{job: j, queue: []string{"work", "lanes"}[a.intn(2)]}
 	switch n := a.intn(100); {
-	case n < 25:
+	case n < 5:
+		o.class = "Nap"
+		o.unique, o.swaps, o.starts = fmt.Sprint("swap-", a.intn(4)), a.intn(2) == 0, a.intn(2) == 0
+		if a.intn(2) == 0 {
+			o.at = time.Now().Add(a.between(0, time.Second))
+		}
+		return o
+	case n < 10:
+		o.class = "Paced"
+	case n < 30:
 		o.class = "Few"
 	case n < 50:
 		o.class = "Turn"
@@ -180,10 +203,16 @@ func (a *arena) checkOrder(o order, s *story, failed bool) {
 	}
 }
 
-// replaced reports whether another job may have taken its place.
-func (o order) replaced(l ledgers) bool {
-	other := l.jobs[o.instead]
-	return other != nil && (other.push == 'a' || len(other.runs) > 0)
+// replaced reports whether another job may have taken its place whose push had no answer,
+// but which is there.
+func (a *arena) replaced(o order, l ledgers) bool {
+	for id, s := range l.jobs {
+		other := a.orders[id]
+		if len(s.runs) > 0 && s.push != 'a' && other.swaps && other.unique == o.unique && id != o.id {
+			return true
+		}
+	}
+	return false
 }
 
 // span is the time for which a run counts as one: while it ran, and its process was not
@@ -223,7 +252,7 @@ func (c causes) checkLimits(l ledgers) {
 		case "Turn":
 			of = append(of, "Turn "+o.key)
 		}
-		if o.unique != "" {
+		if o.unique != "" && !o.starts {
 			of = append(of, "lock "+o.unique)
 		}
 		for _, name := range of {
@@ -254,14 +283,24 @@ func (c causes) checkLimits(l ledgers) {
 	}
 }
 
-// checkLocks looks at locks that are left. Those of jobs that were given up as poison
-// go when somebody wants them.
-func (a *arena) checkLocks(failed map[string]failure) {
-	for _, key := range a.list("KEYS", "resque:go:unique:*") {
-		for _, id := range a.list("HKEYS", key) {
-			if !failed[id].poison() {
-				a.problem("job %s has left its lock %s", id, key)
+// checkPace looks for five seconds in which more jobs were started than may be. Some are
+// taken in time and started later, when their process goes on.
+func (c causes) checkPace(l ledgers) {
+	const span, slack = 5, 2 * pace
+	var starts []int64
+	for id, s := range l.jobs {
+		if c.a.orders[id].class == "Paced" {
+			for _, n := range s.runs {
+				starts = append(starts, n.start)
 			}
+		}
+	}
+	slices.Sort(starts)
+	for i := range starts {
+		first, _ := slices.BinarySearch(starts, starts[i]-int64(span*time.Second))
+		if n := i - first + 1; n > span*pace+slack {
+			c.a.problem("%d jobs of class Paced were started in %d s before %s, where %d may be", n, span, clock(starts[i]), span*pace)
+			return
 		}
 	}
 }

@@ -22,6 +22,8 @@ type process struct {
 	begun  time.Time
 	exited chan struct{}
 
+	enqueues bool // it runs no jobs
+
 	// valid after exited
 	died   time.Time
 	status int // -1: by a signal
@@ -57,7 +59,7 @@ func (a *arena) launchWith(environment []string, flags ...string) *process {
 func (a *arena) run(kind string, cmd *exec.Cmd, environment ...string) *process {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := &process{a: a, name: fmt.Sprint(kind, len(a.fleet)), cmd: cmd, node: kind == "node" || kind == "ruby", begun: time.Now(), exited: make(chan struct{})}
+	p := &process{a: a, name: fmt.Sprint(kind, len(a.fleet)), cmd: cmd, node: kind == "node" || kind == "ruby", enqueues: kind == "pushing", begun: time.Now(), exited: make(chan struct{})}
 	cmd.Env = append(append(os.Environ(), "CHAOS_LEDGER="+a.ledger(p.name)), environment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(p.output())

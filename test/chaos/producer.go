@@ -56,8 +56,9 @@ func (a *arena) produce(l load) {
 		go p.run(each)
 	}
 	if l.delayed {
-		start("later", 40, func(p *producer, jobs []job, _ redis.Conn) { pushDelayed(p, jobs) })
-		start("sooner", 5, func(p *producer, jobs []job, _ redis.Conn) { pushDelayed(p, jobs) })
+		for i := range 3 {
+			start(fmt.Sprint("later", i), 40, func(p *producer, jobs []job, _ redis.Conn) { pushDelayed(p, jobs) })
+		}
 		return
 	}
 	start("one", 1, pushOne)

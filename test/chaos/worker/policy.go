@@ -15,14 +15,16 @@ import (
 const (
 	retries   = 3
 	fewAtOnce = 3
+	pace      = 20 // a second
 )
 
 // registerPolicies registers classes with policies. All have the arguments id, ms, how
-// many of their runs fail, key. The first five are retried three times:
+// many of their runs fail, key. The first six are retried three times:
 //
 //	Again   nothing else
 //	Few     three run at a time
 //	Turn    one of each key runs at a time
+//	Paced   twenty are started a second
 //	Drop    is discarded when it has failed as often as it was told
 //	Alone   runs in a process of its own, which has started another one
 //	Child   the same
@@ -46,6 +48,7 @@ func (l ledger) registerPolicies() {
 	register("Again", perform)
 	register("Few", perform, goworker.Concurrency(fewAtOnce))
 	register("Turn", perform, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(3))))
+	register("Paced", perform, goworker.RateLimit(pace, time.Second))
 	register("Drop", func(ctx context.Context, id string, ms, fails int, key string) error {
 		if err := perform(ctx, id, ms, fails, key); err != nil {
 			return err
