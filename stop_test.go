@@ -175,8 +175,8 @@ func TestStopWaitsForJobs(t *testing.T) {
 	b.push(job("Hold", "h"))
 	b.eventually("it runs", func() bool { return b.runs.starts("h") == 1 })
 	b.cancel()
-	b.push(job("Mark", "late"))
 	b.renewed(1) // the lease outlives the workers
+	b.push(job("Mark", "late"))
 	select {
 	case err := <-b.ended:
 		t.Fatalf("Run returned %v while a job ran", err)
