@@ -3,6 +3,7 @@ package goworker
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -32,18 +33,21 @@ func (r *registry) limitsOfQueue(queue string) []Limit {
 
 // lane says where a job of a queue waits, and whether it does so for anything: a job
 // that is held to nothing need not be sorted. What is no job is held to nothing but
-// its queue's limits.
+// its queue's limits. Jobs of a class that is not known here wait by themselves: to leave them to
+// others keeps nobody waiting.
 func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) {
 	all := r.limitsOfQueue(queue)
 	if len(all) == 0 && r.free(plainClass(raw)) {
 		return resque.Lane{Queue: queue}, false
 	}
 	var args []json.RawMessage
+	var unknown *UnknownClassError
 	if p, err := resque.ParsePayload(raw); err == nil {
 		args = p.Args
 		e := r.lookup(p.Class)
-		if e == nil && p.Class == activeJobWrapper {
-			if d, err := r.prepare(queue, raw, p); err == nil {
+		if e == nil {
+			d, err := r.prepare(queue, raw, p)
+			if errors.As(err, &unknown); err == nil {
 				e, args = r.lookup(d.Class), d.Args
 			}
 		}
@@ -51,17 +55,20 @@ func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) 
 			all = append(all[:len(all):len(all)], e.options.limits...)
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && unknown == nil {
 		return resque.Lane{Queue: queue}, false
 	}
-	limits := make([]resque.Limit, 0, len(all))
+	limits := make([]resque.Limit, 0, len(all)+1)
 	for _, l := range all {
 		if limit, ok := l.on(args); ok {
 			limit.Key = shortKey(limit.Key)
 			limits = append(limits, limit)
 		}
 	}
-	return resque.NewLane(queue, limits...), true
+	if unknown != nil {
+		limits = append(limits, resque.Limit{Kind: resque.LimitUnknown, Keyed: true, Key: shortKey(unknown.Class)})
+	}
+	return resque.NewLane(queue, limits...), len(all) > 0
 }
 
 // free reports whether a class, which is nil if it is not known, has no limits.

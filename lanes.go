@@ -26,9 +26,10 @@ type lanes struct {
 	paused  map[string]bool
 	queues  map[string]*laneQueue
 	full    map[string]fullLimit
-	checks  map[string]slotCheck // of limits that each look has found used up
-	stuck   []string             // those whose check is due
-	woken   bool                 // Redis told of a change
+	left    map[resque.Lane]time.Time // lanes of jobs that are left to others: until when
+	checks  map[string]slotCheck      // of limits that each look has found used up
+	stuck   []string                  // those whose check is due
+	woken   bool                      // Redis told of a change
 }
 
 // fullLimit is a limit that is used up.
@@ -59,7 +60,7 @@ type laneQueue struct {
 type laneGroup struct {
 	resque.Lanes
 	limits []string // the shared ones, each as text
-	size   int      // how many lanes
+	size   int      // how many lanes there are, but for those that are left to others
 }
 
 // dueLane is a lane whose turn it is.
@@ -83,7 +84,7 @@ const (
 )
 
 func newLanes(r *registry) lanes {
-	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]fullLimit), checks: make(map[string]slotCheck)}
+	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]fullLimit), left: make(map[resque.Lane]time.Time), checks: make(map[string]slotCheck)}
 	if m := r.queueLimits.Load(); m != nil {
 		for name := range *m {
 			l.add(name)
@@ -206,6 +207,12 @@ func (l *lanes) expire(now time.Time) (some bool) {
 			some = true
 		}
 	}
+	for lane, until := range l.left {
+		if !now.Before(until) {
+			delete(l.left, lane)
+			some = true
+		}
+	}
 	for _, q := range l.queues {
 		if !q.next.IsZero() && !now.Before(q.next) {
 			q.look, q.next = true, time.Time{}
@@ -217,6 +224,15 @@ func (l *lanes) expire(now time.Time) (some bool) {
 	}
 	return some
 }
+
+// leave has nothing taken from a lane until then: its jobs are left to others.
+func (l *lanes) leave(lane resque.Lane, until time.Time) {
+	l.left[lane] = until
+	l.add(lane.Queue).group(lane.Lanes())
+}
+
+// open reports whether a lane may be asked for jobs.
+func (d *dueLane) open(l *lanes) bool { return !l.blocked(d.limits) && l.left[d.lane].IsZero() }
 
 // blocked reports whether one of the limits is used up.
 func (l *lanes) blocked(limits []string) bool {
@@ -234,7 +250,7 @@ func (l *lanes) closed(q *laneQueue) bool {
 // ready reports whether there may be something to take from a queue's lanes.
 func (l *lanes) ready(q *laneQueue) bool {
 	return q.rest.IsZero() && !l.closed(q) &&
-		(q.look || slices.ContainsFunc(q.due, func(d dueLane) bool { return !l.blocked(d.limits) }))
+		(q.look || slices.ContainsFunc(q.due, func(d dueLane) bool { return d.open(l) }))
 }
 
 // open reports whether a queue may be asked, and whether it is asked itself, as those
@@ -267,6 +283,9 @@ func (l *lanes) nextLook() (at time.Time) {
 	for _, f := range l.full {
 		sooner(f.until)
 	}
+	for _, until := range l.left {
+		sooner(until)
+	}
 	return at
 }
 
@@ -277,7 +296,7 @@ func (l *lanes) take(name string, n int) *resque.Take {
 	asked := l.queues[name]
 	l.lookAt(t, asked)
 	for _, d := range asked.due {
-		if len(t.Lanes) < mostTried && !l.blocked(d.limits) {
+		if len(t.Lanes) < mostTried && d.open(l) {
 			t.Lanes = append(t.Lanes, d.lane)
 		}
 	}
@@ -305,7 +324,7 @@ func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
 		look := resque.Look{Lanes: g.Lanes, Show: 2 * t.Want}
 		if !l.blocked(g.limits) {
 			for _, d := range q.due {
-				if d.lane.Shared == g.Shared && l.blocked(d.limits) {
+				if d.lane.Shared == g.Shared && !d.open(l) {
 					look.Show += 2
 				}
 			}
@@ -364,9 +383,11 @@ func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, after func(int
 	heldUp := !l.blocked(g.limits)
 	for _, d := range s.Ready {
 		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}
-		limits := limitTexts(lane)
-		heldUp = heldUp && l.blocked(limits)
-		q.due = append(q.due, dueLane{lane, limits, d.Turn})
+		due := dueLane{lane, limitTexts(lane), d.Turn}
+		if heldUp = heldUp && !due.open(l); !l.left[lane].IsZero() {
+			g.size--
+		}
+		q.due = append(q.due, due)
 	}
 	switch {
 	case s.Next > 0:

@@ -56,17 +56,18 @@ func (p *poller) lanesAt() time.Time {
 
 // misplaced reports whether a job that was taken from its queue should have been
 // sorted: this is how a process learns that a queue holds such jobs. The job goes to the
-// head of its lane, and from now on the queue is sorted.
+// head of its lane, and from now on the queue is sorted. So do jobs that somebody sorted who
+// did not know their class.
 func (p *poller) misplaced(t *task) bool {
-	if t.Lane != nil {
+	if t.Lane != nil && !t.Lane.Unknown() {
 		return false
 	}
 	lane, held := p.d.registry.lane(t.Queue, t.Payload)
-	if !held {
+	if !held || t.Lane != nil && lane == *t.Lane {
 		return false
 	}
 	own := lane // only one that is kept is allocated
-	t.Lane = &own
+	t.was, t.Lane = t.Lane, &own
 	if p.watch.lanes.queues[t.Queue] == nil {
 		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
 	}
@@ -82,7 +83,8 @@ func (p *poller) fromLane(o outcome) outcome {
 	s := &settlement{effects: free}
 	switch {
 	case o.back:
-		s.effects, s.moved = p.store.BackToLane(process, j), true
+		was := p.store.Free(process, resque.Reserved{Ticket: j.Ticket, Lane: o.task.was})
+		s.effects, s.moved = append(was, p.store.BackToLane(process, j)...), true
 	case o.settle != nil:
 		*s = *o.settle
 		s.effects = append(free[:len(free):len(free)], s.effects...)

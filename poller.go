@@ -19,6 +19,8 @@ type task struct {
 	reserved time.Time
 	started  time.Time // set by the worker before anybody else looks
 
+	was *resque.Lane // the lane it was taken from, where that was not its own
+
 	abandoned bool // it went back to its queue although its handler still runs
 }
 

@@ -11,7 +11,8 @@ import (
 // This file is how jobs of classes that have no handler here are left to others, where
 // the settings say so: each goes to the tail of its queue, and once the poller has come
 // round to the first of them again the queue rests, so that a queue of nothing else is
-// looked through once an interval.
+// looked through once an interval. In a queue that is sorted such jobs have lanes of
+// their own, which rest.
 
 // mostLeft is how many jobs of a queue are put to its tail in an interval. In a longer
 // queue of jobs that nobody knows the others move up by so many each interval.
@@ -23,8 +24,13 @@ func (w *workers) leave(t *task, err error) *settlement {
 	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
 		return nil
 	}
+	effects := w.d.store.PushTail(t.Queue, t.Payload)
+	if t.Lane != nil {
+		lane, _ := w.d.registry.lane(t.Queue, t.Payload)
+		effects = w.d.store.PushLane(lane, t.Payload)
+	}
 	return &settlement{
-		effects: w.d.store.PushTail(t.Queue, t.Payload), moved: true, left: true,
+		effects: effects, moved: true, left: true,
 		level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue",
 	}
 }
@@ -109,7 +115,12 @@ func (r rounds) over() (at time.Time) {
 
 // leftToOthers takes note of a job that is left to others.
 func (p *poller) leftToOthers(t *task) {
-	p.watch.rounds.leftOne(t.Queue, time.Now(), p.watch.interval)
+	if t.Lane == nil {
+		p.watch.rounds.leftOne(t.Queue, time.Now(), p.watch.interval)
+	} else {
+		lane, _ := p.d.registry.lane(t.Queue, t.Payload)
+		p.watch.lanes.leave(lane, time.Now().Add(p.watch.interval))
+	}
 	about := "left " + t.Queue
 	if p.logged[about] == "" {
 		p.logged[about] = "yes"

@@ -151,3 +151,38 @@ func TestUnknownDoesNotExpire(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// In a sorted queue they keep nobody waiting, and who knows their class holds them to
+// its limits.
+func TestUnknownIsLeftInLanes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, leaving)
+	g := newGauge()
+	b.daemon.Register("Slow", func(tenant string, n int) { g.run("slow", n, 0) }, Concurrency(2))
+	b.daemon.LimitQueue("work")
+	const n = 300
+	for i := range n {
+		b.push(tenantJob("Slow", "a", i), tenantJob("Nobody", "a", i), job("Mark", fmt.Sprint("m", i)))
+	}
+	b.start()
+	b.eventually("all others run", func() bool { return g.done.Load() == n && b.runs.finished() == n })
+	if left := b.log.count(leftLine); left == 0 || left > 2*4 {
+		t.Errorf("%d jobs were left in a minute by four workers", left)
+	}
+	if size, err := b.daemon.QueueSize("work"); size != n || err != nil {
+		t.Errorf("%d jobs wait of %d, %v", size, n, err)
+	}
+	other := setupOn(t, b.redis, func(s *WorkerSettings) { s.ExitOnComplete = true })
+	other.daemon.Register("Nobody", func(tenant string, n int) { g.run("nobody", n, 0) }, Concurrency(1))
+	other.start()
+	if err := other.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if most := g.mosts()["nobody"]; most != 1 || g.done.Load() != 2*n {
+		t.Errorf("%d of them ran at a time, and %d jobs in all", most, g.done.Load())
+	}
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.nothingWaits()
+}

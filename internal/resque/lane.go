@@ -29,6 +29,7 @@ const (
 	LimitStarts      LimitKind = "r" // jobs that the fleet starts in a time
 	LimitStartsHere  LimitKind = "q" // jobs that one process starts in a time
 	LimitNone        LimitKind = "f" // nothing: a key of its own to take turns by
+	LimitUnknown     LimitKind = "u" // nothing either: the class was not known to who sorted
 )
 
 // Limit names what a job is held to. Its numbers stand in Redis under its kind and
@@ -82,7 +83,9 @@ func NewLane(queue string, limits ...Limit) Lane {
 func (l Lane) Limits() (limits []Limit) {
 	for _, names := range []string{l.Shared, l.Own} {
 		for text := range strings.SplitSeq(names, ",") {
-			if limit := ParseLimit(text); limit.Kind != LimitNone && limit.Kind != "" {
+			switch limit := ParseLimit(text); limit.Kind {
+			case LimitNone, LimitUnknown, "":
+			default:
 				limits = append(limits, limit)
 			}
 		}
@@ -98,6 +101,17 @@ func (l Lane) Key() string {
 		}
 	}
 	return ""
+}
+
+// Unknown reports whether who sorted the lane's jobs did not know their class, and so
+// not their limits either.
+func (l Lane) Unknown() bool {
+	for text := range strings.SplitSeq(l.Own, ",") {
+		if ParseLimit(text).Kind == LimitUnknown {
+			return true
+		}
+	}
+	return false
 }
 
 // Lanes are those of a queue that share the same limits.
@@ -212,11 +226,20 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 // BackToLane puts a job in front of all others of its lane, and the lane in front of the
 // others. The last of these effects is not one that can be repeated.
 func (s Store) BackToLane(process string, j Reserved) []Effect {
-	lanes := j.Lane.Lanes()
-	return append(s.Free(process, j),
+	return append(s.Free(process, j), s.toLane(*j.Lane, "LPUSH", j.Payload)...)
+}
+
+// PushLane puts a job behind all others in a lane. The last of these effects is not one
+// that can be repeated.
+func (s Store) PushLane(lane Lane, payload []byte) []Effect { return s.toLane(lane, "RPUSH", payload) }
+
+func (s Store) toLane(lane Lane, push string, payload []byte) []Effect {
+	lanes := lane.Lanes()
+	return []Effect{
 		effect("SADD", s.lanes(), lanes.member()),
-		effect("ZADD", s.turns(lanes), "NX", 0, j.Lane.Own),
-		effect("LPUSH", s.lane(*j.Lane), j.Payload))
+		effect("ZADD", s.turns(lanes), "NX", 0, lane.Own),
+		effect(push, s.lane(lane), payload),
+	}
 }
 
 // What ReceiveChanges tells about lanes.
