@@ -59,7 +59,7 @@ func (p *poller) lanesAt() time.Time {
 // head of its lane, and from now on the queue is sorted. So do jobs that somebody sorted who
 // did not know their class.
 func (p *poller) misplaced(t *task) bool {
-	if t.Lane != nil && !t.Lane.Unknown() {
+	if t.Lane != nil && t.Lane.Known() == *t.Lane {
 		return false
 	}
 	lane, held := p.d.registry.lane(t.Queue, t.Payload)

@@ -26,13 +26,22 @@ func (w *workers) leave(t *task, err error) *settlement {
 	}
 	effects := w.d.store.PushTail(t.Queue, t.Payload)
 	if t.Lane != nil {
-		lane, _ := w.d.registry.lane(t.Queue, t.Payload)
-		effects = w.d.store.PushLane(lane, t.Payload)
+		lane := w.d.registry.leftIn(t)
+		effects = w.d.store.BackToLane(t.session.process.ID, resque.Reserved{Ticket: t.Ticket, Payload: t.Payload, Lane: &lane})
 	}
 	return &settlement{
 		effects: effects, moved: true, left: true,
 		level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue",
 	}
+}
+
+// leftIn is the lane for a job from a lane that is left to others: where who knows its
+// class has put it, or one of its class, so that it keeps no other jobs waiting.
+func (r *registry) leftIn(t *task) resque.Lane {
+	if lane, _ := r.lane(t.Queue, t.Payload); lane.Known() == *t.Lane {
+		return lane
+	}
+	return *t.Lane
 }
 
 // rounds are the queues that jobs were left in lately. It belongs to the poller's
@@ -118,8 +127,7 @@ func (p *poller) leftToOthers(t *task) {
 	if t.Lane == nil {
 		p.watch.rounds.leftOne(t.Queue, time.Now(), p.watch.interval)
 	} else {
-		lane, _ := p.d.registry.lane(t.Queue, t.Payload)
-		p.watch.lanes.leave(lane, time.Now().Add(p.watch.interval))
+		p.watch.lanes.leave(p.d.registry.leftIn(t), time.Now().Add(p.watch.interval))
 	}
 	about := "left " + t.Queue
 	if p.logged[about] == "" {

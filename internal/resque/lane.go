@@ -103,15 +103,14 @@ func (l Lane) Key() string {
 	return ""
 }
 
-// Unknown reports whether who sorted the lane's jobs did not know their class, and so
-// not their limits either.
-func (l Lane) Unknown() bool {
-	for text := range strings.SplitSeq(l.Own, ",") {
-		if ParseLimit(text).Kind == LimitUnknown {
-			return true
-		}
+// Known is the lane without the class in it that was not known to who sorted its jobs.
+func (l Lane) Known() Lane {
+	if !strings.Contains(l.Own, string(LimitUnknown)+":") {
+		return l
 	}
-	return false
+	own := slices.DeleteFunc(strings.Split(l.Own, ","), func(text string) bool { return ParseLimit(text).Kind == LimitUnknown })
+	l.Own = strings.Join(own, ",")
+	return l
 }
 
 // Lanes are those of a queue that share the same limits.
@@ -226,20 +225,11 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 // BackToLane puts a job in front of all others of its lane, and the lane in front of the
 // others. The last of these effects is not one that can be repeated.
 func (s Store) BackToLane(process string, j Reserved) []Effect {
-	return append(s.Free(process, j), s.toLane(*j.Lane, "LPUSH", j.Payload)...)
-}
-
-// PushLane puts a job behind all others in a lane. The last of these effects is not one
-// that can be repeated.
-func (s Store) PushLane(lane Lane, payload []byte) []Effect { return s.toLane(lane, "RPUSH", payload) }
-
-func (s Store) toLane(lane Lane, push string, payload []byte) []Effect {
-	lanes := lane.Lanes()
-	return []Effect{
+	lanes := j.Lane.Lanes()
+	return append(s.Free(process, j),
 		effect("SADD", s.lanes(), lanes.member()),
-		effect("ZADD", s.turns(lanes), "NX", 0, lane.Own),
-		effect(push, s.lane(lane), payload),
-	}
+		effect("ZADD", s.turns(lanes), "NX", 0, j.Lane.Own),
+		effect("LPUSH", s.lane(*j.Lane), j.Payload))
 }
 
 // What ReceiveChanges tells about lanes.
