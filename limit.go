@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -173,12 +173,13 @@ func (l Limit) on(args []json.RawMessage) (resque.Limit, bool) {
 	return limit, !limit.Keyed || limit.Key != ""
 }
 
-// longestKey bounds what stands in the name of a lane: of a longer key the digest does.
+// longestKey bounds what stands in the name of a lane: of a longer key, and of one that is
+// not UTF-8, the digest does.
 const longestKey = 128
 
 func shortKey(key string) string {
-	if len(key) <= longestKey {
-		return strings.ToValidUTF8(key, "\uFFFD")
+	if len(key) <= longestKey && utf8.ValidString(key) {
+		return key
 	}
 	return "sha256:" + resque.Digest([]byte(key))
 }

@@ -117,6 +117,28 @@ func TestTakeKeepsLimits(t *testing.T) {
 	}
 }
 
+// A job from a lane that was found in too many dead processes is filed as failed.
+func TestPoisonFromALane(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	one := NewLane("low", Limit{Kind: LimitRunning, Name: "One"})
+	w.push("low", `{"class":"C","args":[1]}`, `{"class":"C","args":[2]}`)
+	w.sort("low", func(string) Lane { return one })
+	w.same("both are taken", 2, len(w.takeLanes("p", 0, 2, nil, one).Jobs))
+	w.turn(&Exchange{Process: "p", Epoch: 1, Last: 2, Handed: "2"})
+	w.do("HSET", w.s.recovered(), Digest([]byte(`{"class":"C","args":[1]}`)), fmt.Sprintf("3 %d q", noon.UnixMilli()))
+	fenced, err := w.s.Fence(w.c, "p", w.server.Text(t, "ZSCORE", w.s.processes(), "p"))
+	w.must(err)
+	w.same("fenced", true, fenced)
+	total, err := w.s.Recover(w.c, someProcess("p"), 3, noon, false)
+	w.must(err)
+	w.same("recovered", Recovered{Requeued: 1, Failed: 1}, total)
+	w.same("its lane", []string{`{"class":"C","args":[2]}`}, w.server.List(t, "LRANGE", w.s.lane(one), 0, -1))
+	w.same("failures", 1, w.server.Int(t, "LLEN", w.s.failed()))
+	w.same("slots", 0, w.server.Int(t, "EXISTS", w.s.slots("c:One")))
+}
+
 func TestTakeKeepsRates(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
