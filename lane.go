@@ -71,12 +71,10 @@ func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) 
 	return resque.NewLane(queue, limits...), len(all) > 0
 }
 
-// free reports whether a class, which is nil if it is not known, has no limits.
+// free reports whether a class has a handler here and no limits.
 func (r *registry) free(class []byte) bool {
-	if e := r.lookup(string(class)); e != nil {
-		return len(e.options.limits) == 0
-	}
-	return class != nil && string(class) != activeJobWrapper
+	e := r.lookup(string(class))
+	return e != nil && len(e.options.limits) == 0
 }
 
 // plainClass is the class of a payload in the form that nearly all have: the class first,

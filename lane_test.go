@@ -37,7 +37,6 @@ func TestJobsWithoutLimitsCostNoMemoryBesideOthersWith(t *testing.T) {
 	r.register("Free", nothing, nil)
 	for name, payload := range map[string]string{
 		"of a class without limits": `{"class":"Free","args":["a",1]}`,
-		"of a class nobody knows":   `{"class":"Other","args":["a",1]}`,
 		"long":                      `{"class":"Free","args":["` + strings.Repeat("a", 1<<16) + `"]}`,
 	} {
 		raw := []byte(payload)
