@@ -111,6 +111,17 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	if found > 0 {
 		m.Failed = append(m.Failed, why)
 	}
+	if len(broken) > 0 { // it must not keep those behind it waiting
+		now, err := p.Now(c)
+		if err != nil {
+			return err
+		}
+		u = unscheduling{Store: p.Store}
+		u.start()
+		u.toTime(first[0], stampOf(now.Add(putOff)))
+		_, _, err = u.do(c)
+		return err
+	}
 	return err
 }
 
