@@ -26,7 +26,7 @@ func (u *undelaying) start(lock *MasterLock) {
 		u.key(u.delayed()) // any; it is not looked at
 		u.arg("")
 	}
-	u.arg(len(u.timestamps("")))
+	u.arg(len(u.timestamps("")), hintItemBytes, hintListItems)
 	u.keys = make(map[string]int)
 }
 
@@ -54,7 +54,7 @@ func (u *undelaying) toTime(at stamp) {
 }
 
 func (u *undelaying) do(c redis.Conn) (found int, broken []KeyError, err error) {
-	if len(u.argv) == 2 {
+	if len(u.argv) == 4 {
 		return 0, nil, nil
 	}
 	return foundAnswer(u.call.do(c, undelayScript))

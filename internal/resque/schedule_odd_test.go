@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,5 +26,64 @@ func TestPumpOwnCannotSetAside(t *testing.T) {
 	w.do("ZADD", w.s.schedule(), "XX", 1, "junk")
 	if m := w.pumpAll(&Pump{Store: w.s}, MasterLock{}); len(m.Failed) != 1 {
 		t.Errorf("after the repair: %+v", m)
+	}
+}
+
+// Whatever somebody wrote in a second's place: a job there can be run, cancelled and
+// delayed anew, and is not lost by it.
+func TestDelayedToNoSecond(t *testing.T) {
+	t.Parallel()
+	item := `{"class":"Echo","args":[1],"queue":"low"}`
+	for _, second := range []string{"abc", "1.5", "-7", "0x10", "1900000000.0", "1e400"} {
+		w := newWire(t)
+		for range 3 {
+			w.do("RPUSH", w.s.bucket(second), item)
+		}
+		w.do("SADD", w.s.timestamps(item), "delayed:"+second)
+		w.do("ZADD", w.s.delayed(), far.Unix(), second)
+		jobs, err := w.s.DelayedPage(w.c, time.Time{}, 0, 9)
+		w.must(err)
+		for _, change := range []func() (int, error){
+			func() (int, error) { return w.s.RunDelayed(w.c, jobs[:1]) },
+			func() (int, error) { return w.s.Redelay(w.c, jobs[1:2], far.Add(time.Millisecond)) },
+			func() (int, error) { return w.s.RemoveDelayed(w.c, jobs[2:]) },
+		} {
+			if n, err := change(); n != 1 || err != nil {
+				t.Errorf("%s: changed %d, %v", second, n, err)
+			}
+		}
+		w.same(second+": queue", []string{`{"class":"Echo","args":[1]}`}, w.queue("low"))
+		w.same(second+": seconds", []string{"1900000001"}, w.server.List(t, "ZRANGE", w.s.delayed(), 0, -1))
+		w.same(second+": stamps", []string{"delayed:1900000001"}, w.server.List(t, "SMEMBERS", w.s.timestamps(item)))
+	}
+}
+
+// Jobs that are delayed anew get hints within the same limits as others, and the hints of
+// a second are read once for all that leave it: else a thousand jobs of one second cost
+// Redis a million looks, and twenty thousand minutes.
+func TestHintsOfJobsDelayedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	var b Bulk
+	for i := range hintListItems + 10 {
+		w.must(b.Add("low", "Echo", []any{i}))
+	}
+	w.must(w.s.Delay(w.c, &b, far))
+	jobs, err := w.s.DelayedPage(w.c, far, 0, 2*hintListItems)
+	w.must(err)
+	at := far.Add(5*time.Second + time.Millisecond)
+	n, err := w.s.Redelay(w.c, jobs, at)
+	w.must(err)
+	w.same("delayed anew", hintListItems+10, n)
+	w.same("hints", hintListItems, w.server.Int(t, "ZCARD", w.s.precise()))
+	jobs, err = w.s.DelayedPage(w.c, far, 0, 2*hintListItems)
+	w.must(err)
+	w.do("CONFIG", "RESETSTAT")
+	n, err = w.s.RemoveDelayed(w.c, jobs)
+	w.must(err)
+	w.same("removed", hintListItems+10, n)
+	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
+	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_zrangebyscore:calls=2,") { // two scripts
+		t.Errorf("%s", stats)
 	}
 }

@@ -3,8 +3,8 @@
 --
 -- KEYS  1 delayed_queue_schedule   2 precise   3 queues   4 the schedulers' lock
 --       then delayed:<second>, timestamps:<item> and queues
--- ARGV  holder of the lock or '', length of what stands before an item in its key, then for
---       each job: bucket key, second, timestamps key, hint or '', list key or 0, name of
+-- ARGV  holder of the lock or '', length of what stands before an item in its key, the longest
+--       item and the longest list that get a hint, then for each job: bucket key, second, timestamps key, hint or '', list key or 0, name of
 --       that queue or '', payload, or second of that bucket, millisecond within the second
 --       before it or ''
 -- Returns {jobs found, {key, error…}}.
@@ -22,13 +22,24 @@ local function try(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   errors[#errors + 1] = key; errors[#errors + 1] = reply.err
 end
+local hints = {} -- of each second: those to each item
 local function forget(second, item)
-  local from = (second - 1) * 1000
-  for _, hint in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, from + 999)) do
-    if string.match(hint, '^%d+ %d+ (.*)') == item then redis.call('ZREM', KEYS[2], hint) end
+  local from = tonumber(second)
+  if not from then return end -- somebody else's
+  if not hints[second] then
+    local of = {}
+    from = (from - 1) * 1000
+    for _, hint in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, from + 999)) do
+      local item = string.match(hint, '^%d+ %d+ (.*)') or ''
+      of[item] = of[item] or {}
+      table.insert(of[item], hint)
+    end
+    hints[second] = of
   end
+  for _, hint in ipairs(hints[second][item] or {}) do redis.call('ZREM', KEYS[2], hint) end
+  hints[second][item] = nil
 end
-for at = 3, #ARGV, 8 do
+for at = 5, #ARGV, 8 do
   local bucket, second, stamps, hint, list, name, text, precise = unpack(ARGV, at, at + 7)
   bucket, stamps, list = KEYS[tonumber(bucket)], KEYS[tonumber(stamps)], KEYS[tonumber(list)]
   local item = string.sub(stamps, ARGV[2] + 1)
@@ -41,7 +52,9 @@ for at = 3, #ARGV, 8 do
       redis.call('SADD', KEYS[3], name)
     elseif list then
       local place = redis.call('RPUSH', list, item)
-      if precise ~= '' then redis.call('ZADD', KEYS[2], precise, precise .. ' ' .. place .. ' ' .. item) end
+      if precise ~= '' and #item <= tonumber(ARGV[3]) and place <= tonumber(ARGV[4]) then
+        redis.call('ZADD', KEYS[2], precise, precise .. ' ' .. place .. ' ' .. item)
+      end
       try('SADD', stamps, 'delayed:' .. text)
       redis.call('ZADD', KEYS[1], text, text)
     end
