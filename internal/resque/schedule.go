@@ -29,9 +29,13 @@ const (
 // A stamp is a time as the schedules have it. Nothing is ever due before its time.
 type stamp struct{ ms int64 }
 
+// lastSecond is the last of the year 9999. Later times are taken for it: some programs
+// say by them that a job is never due, and their milliseconds may be no number of 64 bits.
+const lastSecond = 253_402_300_799
+
 // stampOf rounds up to a millisecond.
 func stampOf(t time.Time) stamp {
-	return stamp{t.Unix()*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
+	return stamp{min(max(t.Unix(), -lastSecond), lastSecond)*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
 }
 
 // second is the second whose list holds the job, rounded up: Ruby's scheduler knows

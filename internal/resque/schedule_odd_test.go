@@ -87,3 +87,24 @@ func TestHintsOfJobsDelayedAnew(t *testing.T) {
 		t.Errorf("%s", stats)
 	}
 }
+
+// Who delays a job to the end of days does not get it at once.
+func TestDelayForEver(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	for _, at := range []time.Time{time.Unix(1<<60, 0), time.Unix(1<<63-1, 0), time.Unix(lastSecond, 1)} {
+		w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", 1), at))
+		w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 2), at))
+	}
+	due, err := w.s.Due(w.c, false)
+	w.must(err)
+	if due.Sooner() < 100*365*24*time.Hour {
+		t.Errorf("due in %+v", due)
+	}
+	jobs, err := w.s.DelayedPage(w.c, time.Unix(lastSecond, 0), 0, 9)
+	w.must(err)
+	w.same("listed", 4, len(jobs))
+	n, err := w.s.RemoveDelayed(w.c, jobs)
+	w.must(err)
+	w.same("removed", 4, n)
+}
