@@ -1,10 +1,125 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
 )
+
+var clearScript = script("clear")
+
+// changeLooks bounds how many jobs one script looks at in the lists of seconds, to find
+// those that it takes out: Redis serves nobody else meanwhile.
+const changeLooks = 1_000_000
+
+// changeDelayed does something to jobs that were listed, and returns how many were there
+// still.
+func (s Store) changeDelayed(c redis.Conn, jobs []Delayed, change func(*undelaying, *unscheduling, Delayed)) (int, error) {
+	total := 0
+	for len(jobs) > 0 {
+		n, err := s.changeable(c, jobs[:min(len(jobs), delayedPage)])
+		if err != nil {
+			return total, err
+		}
+		plain, own := undelaying{Store: s}, unscheduling{Store: s}
+		plain.start(nil)
+		own.start()
+		for _, d := range jobs[:n] {
+			if d.Plain() {
+				plain.add(d.second, string(d.Raw), "")
+			}
+			change(&plain, &own, d)
+		}
+		for _, do := range []func(redis.Conn) (int, []KeyError, error){plain.do, own.do} {
+			found, broken, err := do(c)
+			total += found
+			for _, b := range broken {
+				err = errors.Join(err, explain(redis.Error(b.Reason)))
+			}
+			if err != nil {
+				return total, err
+			}
+		}
+		jobs = jobs[n:]
+	}
+	return total, nil
+}
+
+// changeable returns how many of the jobs one script may change, by the lengths of the
+// lists they lie in.
+func (s Store) changeable(c redis.Conn, jobs []Delayed) (int, error) {
+	sizes, lists := batch{c: c}, make(map[string]int)
+	for _, d := range jobs {
+		if _, asked := lists[d.second]; d.Plain() && !asked {
+			lists[d.second] = len(lists)
+			sizes.send("LLEN", s.bucket(d.second))
+		}
+	}
+	if len(lists) == 0 {
+		return len(jobs), nil
+	}
+	replies, err := sizes.receive()
+	if err != nil {
+		return 0, err
+	}
+	looks := 0
+	for n, d := range jobs {
+		if d.Plain() {
+			size, _ := redis.Int(answer(replies[lists[d.second]])) // of another type: the script sees to it
+			if looks += size; looks > changeLooks && n > 0 {
+				return n, nil
+			}
+		}
+	}
+	return len(jobs), nil
+}
+
+// ClearDelayed removes all delayed jobs of both schedules.
+func (s Store) ClearDelayed(c redis.Conn) error {
+	if _, err := c.Do("DEL", s.schedule(), s.precise()); err != nil {
+		return fmt.Errorf("removing all delayed jobs: %w", explain(err))
+	}
+	for {
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.delayed(), 0, delayedPage-1))
+		for _, second := range seconds {
+			if err == nil {
+				err = s.clearSecond(c, second)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("removing all delayed jobs: %w", explain(err))
+		}
+		if len(seconds) < delayedPage {
+			return nil
+		}
+	}
+}
+
+// clearSecond removes as many jobs of a second as there were when it began.
+func (s Store) clearSecond(c redis.Conn, second string) error {
+	left, err := redis.Int(c.Do("LLEN", s.bucket(second)))
+	if err != nil {
+		return err
+	}
+	for {
+		items, err := redis.Strings(c.Do("LRANGE", s.bucket(second), 0, delayedPage-1))
+		if err != nil {
+			return err
+		}
+		var a call
+		a.key(s.delayed())
+		a.key(s.bucket(second))
+		for _, item := range items {
+			a.key(s.timestamps(item))
+		}
+		a.arg(second, len(s.timestamps("")))
+		removed, err := redis.Int(a.do(c, clearScript))
+		if left -= removed; err != nil || left <= 0 || len(items) == 0 {
+			return err
+		}
+	}
+}
 
 // undelaying collects jobs to be taken out of resque-scheduler's seconds, as one.
 type undelaying struct {

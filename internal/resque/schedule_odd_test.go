@@ -88,6 +88,55 @@ func TestHintsOfJobsDelayedAnew(t *testing.T) {
 	}
 }
 
+// Removing all jobs costs a look at each, however many lie in one second, and leaves
+// nothing behind, of Ruby neither.
+func TestClearDelayed(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	for range 5 {
+		var b Bulk
+		for i := range 1000 {
+			w.must(b.Add("low", "Echo", []any{i}))
+		}
+		w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
+	}
+	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 1), far))
+	w.do("ZADD", w.s.delayed(), 5, "5", 6, "six") // empty seconds
+	w.do("RPUSH", w.s.bucket("six"), "junk")
+	w.must(w.s.ClearDelayed(w.c))
+	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
+
+	w.spoil(w.s.bucket("7"))
+	w.do("ZADD", w.s.delayed(), 7, "7")
+	if err := w.s.ClearDelayed(w.c); err == nil {
+		t.Error("a list of the wrong type was cleared")
+	}
+}
+
+// Jobs of a list so long that looking for them takes Redis's time are changed by several
+// scripts, so that it serves others in between.
+func TestChangesOfLongLists(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	const size = changeLooks / 10
+	for from := 0; from < size; from += 10_000 {
+		var b Bulk
+		for i := range 10_000 {
+			w.must(b.Add("low", "Echo", []any{from + i}))
+		}
+		w.must(w.s.Delay(w.c, &b, far))
+	}
+	jobs, err := w.s.DelayedPage(w.c, far, 0, 30)
+	w.must(err)
+	w.do("CONFIG", "RESETSTAT")
+	n, err := w.s.RemoveDelayed(w.c, jobs)
+	w.must(err)
+	w.same("removed", 30, n)
+	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_evalsha:calls=3,") && !strings.Contains(stats, "cmdstat_evalsha:calls=4,") {
+		t.Errorf("%s", stats)
+	}
+}
+
 // Who delays a job to the end of days does not get it at once.
 func TestDelayForEver(t *testing.T) {
 	t.Parallel()
