@@ -3,6 +3,7 @@ package goworker
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -305,6 +306,26 @@ func TestDelayedList(t *testing.T) {
 	want := map[string]any{"resque:queue:low": s.List(t, "LRANGE", "resque:queue:low", 0, -1), "resque:queues": []string{"low"}}
 	if diff := cmp.Diff(want, s.Dump(t, "")); diff != "" {
 		t.Errorf("keys after all (-want +got):\n%s", diff)
+	}
+}
+
+// A time that is past is an ordinary Enqueue: its payload names no queue.
+func TestDelayedToThePast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	defer d.Close()
+	for _, err := range []error{
+		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Time{}, note("b")), d.EnqueueIn(-time.Hour, note("c")),
+		d.EnqueueIn(math.MinInt64, note("d")), d.EnqueueIn(math.MaxInt64, note("never")),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{`{"class":"Note","args":["a"]}`, `{"class":"Note","args":["b"]}`, `{"class":"Note","args":["c"]}`, `{"class":"Note","args":["d"]}`}
+	if diff := cmp.Diff(want, s.List(t, "LRANGE", "resque:queue:low", 0, -1)); diff != "" {
+		t.Errorf("queue (-want +got):\n%s", diff)
 	}
 }
 
