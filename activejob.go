@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // activeJobWrapper is the class Rails enqueues every ActiveJob under. The job is
@@ -45,7 +47,7 @@ func (d *Delivery) openActiveJob() error {
 	if id != "" {
 		d.ID = id
 	}
-	if executions > 0 {
+	if executions > 0 && executions <= resque.MaxRuns {
 		d.Attempt += executions
 	}
 	if arguments == nil || string(arguments) == "null" {

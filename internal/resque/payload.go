@@ -231,12 +231,16 @@ func idText(raw []byte) string {
 	return ""
 }
 
+// MaxRuns is more often than any job runs. Numbers beyond it, which somebody else wrote,
+// could not be counted on.
+const MaxRuns = 1 << 30
+
 func attemptNumber(raw []byte) int {
 	if len(raw) == 0 || !isDigit(raw[0]) {
 		return 1
 	}
 	n, err := strconv.Atoi(string(raw))
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || n > MaxRuns {
 		return 1
 	}
 	return n

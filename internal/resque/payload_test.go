@@ -167,6 +167,7 @@ func TestParsePayload(t *testing.T) {
 		{"id of another kind", `{"class":"J","id":[1],"attempt":"2"}`, "J", nil, "", 1},
 		{"attempt", `{"class":"J","attempt":3}`, "J", nil, "", 3},
 		{"attempt out of range", `{"class":"J","attempt":99999999999999999999}`, "J", nil, "", 1},
+		{"attempt that cannot be counted on", `{"class":"J","attempt":9223372036854775807}`, "J", nil, "", 1},
 		{"attempt not positive", `{"class":"J","attempt":0}`, "J", nil, "", 1},
 		{"attempt negative", `{"class":"J","attempt":-3}`, "J", nil, "", 1},
 		{"attempt not whole", `{"class":"J","attempt":2.0}`, "J", nil, "", 1},

@@ -64,7 +64,7 @@ func (s Store) ReadCounts(c redis.Conn, counts []*RetryCount) error {
 		last, refused := redis.Int(answer(replies[i]))
 		switch {
 		case refused == nil:
-			r.Retries = last + 1
+			r.Retries = max(0, min(last, MaxRuns)+1)
 		case errors.Is(refused, redis.ErrNil):
 			r.Retries = 0
 		case isRefusal(refused) && !strings.HasPrefix(refused.Error(), "WRONGTYPE"):

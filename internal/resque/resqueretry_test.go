@@ -46,16 +46,18 @@ func TestReadCounts(t *testing.T) {
 	w := newWire(t)
 	w.do("SET", "resque:resque-retry:Ruby", 2) // Ruby has retried it twice
 	w.do("SET", "resque:resque-retry:Waits", -1)
+	w.do("SET", "resque:resque-retry:Less", -7)
+	w.do("SET", "resque:resque-retry:Most", "9223372036854775807")
 	w.do("RPUSH", "resque:resque-retry:List", "x")
 	w.do("SET", "resque:resque-retry:Word", "x")
-	counts := []*RetryCount{{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Waits"}, {Key: "resque-retry:List"}, {Key: "resque-retry:Word"}}
+	counts := []*RetryCount{{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Waits"}, {Key: "resque-retry:Less"}, {Key: "resque-retry:Most"}, {Key: "resque-retry:List"}, {Key: "resque-retry:Word"}}
 	w.unchanged("reading", func() { w.must(w.s.ReadCounts(w.c, counts)) })
-	for i, want := range []int{0, 3, 0} {
+	for i, want := range []int{0, 3, 0, 0, MaxRuns + 1} {
 		if r := counts[i]; r.Err != nil || r.Retries != want {
 			t.Errorf("%s: %d, %v; want %d", r.Key, r.Retries, r.Err, want)
 		}
 	}
-	for _, r := range counts[3:] {
+	for _, r := range counts[5:] {
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "resque:"+string(r.Key)) {
 			t.Errorf("%s: %v", r.Key, r.Err)
 		}
