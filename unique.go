@@ -36,8 +36,8 @@ type UniqueOption func(*Uniqueness)
 // to EnqueueWith, for that job. What others enqueue, Ruby's clients too, has no lock.
 //
 // A lock is given up in the same step of Redis in which its job ends. If the job ends
-// elsewhere, by a Ruby worker or because somebody removed it from its queue, the lock is
-// free 8 s later at the latest.
+// elsewhere, by a Ruby worker or because somebody removed it from its queue, whoever wants
+// the lock 8 s later has it.
 func Unique(opts ...UniqueOption) Uniqueness {
 	u := Uniqueness{hold: resque.HoldDone, most: DefaultLockAtMost}
 	for _, opt := range opts {
@@ -73,8 +73,8 @@ func ByKeyOf(key func(job *Job) string) UniqueOption {
 
 // ReplaceWaiting has a new job take the place of the one that holds the lock, if that
 // still waits: in the same queue its very place, else the one the new job would have got.
-// The old one is gone. One that runs, or is about to, cannot be replaced: then the new
-// one is refused. Redis looks through the queue for the old one.
+// The old one is gone. One that runs, is about to, or waits for a Limit cannot be
+// replaced: then the new one is refused. Redis looks through the queue for the old one.
 func ReplaceWaiting() UniqueOption { return func(u *Uniqueness) { u.replace = true } }
 
 // LockAtMost bounds how long a lock may stay: DefaultLockAtMost unless it is told, and
