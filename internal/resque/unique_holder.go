@@ -1,0 +1,148 @@
+package resque
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// This file is about who has a lock, and how he is looked for.
+
+var holderScript = script("holder")
+
+// Holder is the job that has a lock.
+type Holder struct {
+	ID    string
+	Queue string
+	Since time.Time // by Redis's clock
+
+	said   string // the field
+	hold   string
+	seen   int64 // ms
+	where  string
+	member string
+	prefix int // of member before the payload
+}
+
+// parseHolder reads a field of a lock. One that is not ours is of a job that is nowhere.
+func parseHolder(id, said string) Holder {
+	h := Holder{ID: id, said: said}
+	parts := strings.SplitN(said, " ", 5)
+	if len(parts) < 5 {
+		return h
+	}
+	queue, payload, ok := parseRecord([]byte(parts[4]))
+	if !ok {
+		return h
+	}
+	since, _ := strconv.ParseInt(parts[1], 10, 64)
+	h.Queue, h.Since = queue, time.UnixMilli(since)
+	h.hold, h.where, h.member = parts[0], parts[3], parts[4]
+	h.seen, _ = strconv.ParseInt(parts[2], 10, 64)
+	h.prefix = len(h.member) - len(payload)
+	return h
+}
+
+// findHolder reports whether a holder is anywhere, and takes its lock if it is not.
+func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err error) {
+	lanes := make(laneNames)
+	for range 10 { // each time there are processes or lanes that were not known
+		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
+		if err != nil {
+			return false, err
+		}
+		if resting, err := s.readLanes(c, h.Queue, lanes); resting || err != nil {
+			return true, err
+		}
+		var a call
+		a.key(s.lock(j.Lock))
+		a.key(s.lockRest())
+		a.key(s.processes())
+		a.key(s.schedule())
+		a.key(s.queue(h.Queue))
+		a.key(s.aside(h))
+		a.key(s.lanes())
+		renew := j.Most // by whoever wants it next, unless that was told of a time only
+		if j.Hold == HoldTime {
+			renew = 0
+		}
+		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
+			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
+		a.arg(len(processes))
+		for _, p := range processes {
+			a.arg(p, a.key(s.inflight(p)))
+		}
+		a.arg(len(lanes))
+		for l := range lanes {
+			a.arg(l.member(), a.key(s.turns(l)))
+		}
+		for l, names := range lanes {
+			for own := range names {
+				a.arg(l.member(), own, a.key(s.lane(Lane{l.Queue, l.Shared, own})))
+			}
+		}
+		where, err := redis.String(a.do(c, holderScript))
+		if err != nil {
+			return false, err
+		}
+		switch where {
+		case "nowhere":
+			return false, nil
+		case "changed":
+			if now, err := redis.String(c.Do("HGET", s.lock(j.Lock), h.ID)); err != nil || now != h.said {
+				return false, ignoreNil(err)
+			}
+			continue
+		}
+		return true, nil
+	}
+	return true, nil
+}
+
+// laneNames are lanes of a queue, by what they share with others.
+type laneNames map[Lanes]map[string]bool
+
+// readLanes adds the lanes there are. While all rest it reads none.
+func (s Store) readLanes(c redis.Conn, queue string, known laneNames) (resting bool, err error) {
+	sets, err := s.lanesOf(c, queue)
+	if err != nil || len(sets) == 0 {
+		return false, err
+	}
+	if resting, err = redis.Bool(c.Do("EXISTS", s.lockRest())); resting || err != nil {
+		return resting, err
+	}
+	for _, l := range sets {
+		names, err := redis.Strings(c.Do("ZRANGE", s.turns(l), 0, -1))
+		if err != nil {
+			return false, err
+		}
+		if known[l] == nil {
+			known[l] = make(map[string]bool, len(names))
+		}
+		for _, own := range names {
+			known[l][own] = true
+		}
+	}
+	return false, nil
+}
+
+func ignoreNil(err error) error {
+	if errors.Is(err, redis.ErrNil) {
+		return nil
+	}
+	return err
+}
+
+// aside is the key of the list beside its queue in which a holder may be, or its queue.
+func (s Store) aside(h *Holder) string {
+	if escaped, ok := strings.CutPrefix(h.where, "="); ok {
+		if name, err := url.PathUnescape(escaped); err == nil {
+			return s.ns + name
+		}
+	}
+	return s.queue(h.Queue)
+}
