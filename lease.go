@@ -87,7 +87,7 @@ func (l *lease) start(ctx context.Context) error {
 			return l.d.store.Check(c, newProcess(l.d.config, true).ID)
 		})
 		if err == nil {
-			err = l.enter(ctx)
+			err = l.enterWhole(ctx)
 		}
 		if err == nil {
 			break
@@ -115,6 +115,21 @@ func (l *lease) start(ctx context.Context) error {
 	l.reaper.start()
 	go l.run()
 	return nil
+}
+
+// enterWhole is enter that a stop does not break off at once: what entered half would be
+// in the fleet, and nobody there to leave it.
+func (l *lease) enterWhole(ctx context.Context) error {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(leaveGrace):
+			cancel()
+		case <-whole.Done():
+		}
+	})()
+	return l.enter(whole)
 }
 
 // stop leaves the fleet: the workers are unregistered, and the lease is given up
