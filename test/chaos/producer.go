@@ -244,17 +244,22 @@ func pushPipeline(p *producer, jobs []job, c redis.Conn) {
 
 // pushJobs pushes some jobs at once.
 func (a *arena) pushJobs(jobs ...job) {
-	a.mu.Lock()
-	name := fmt.Sprint("direct", len(a.producers))
-	a.mu.Unlock()
-	p := a.newProducer(name)
-	defer close(p.done)
-	defer p.file.Close()
 	args := []any{"resque:queue:work"}
 	for _, j := range jobs {
 		args = append(args, j.payload())
 	}
 	a.must("SADD", "resque:queues", "work")
 	a.must("RPUSH", args...)
+	a.acknowledged(jobs...)
+}
+
+// acknowledged notes that jobs are where they were put.
+func (a *arena) acknowledged(jobs ...job) {
+	a.mu.Lock()
+	name := fmt.Sprint("direct", len(a.producers))
+	a.mu.Unlock()
+	p := a.newProducer(name)
+	defer close(p.done)
+	defer p.file.Close()
 	p.note('a', jobs...)
 }

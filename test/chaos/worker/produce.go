@@ -12,7 +12,7 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// produce enqueues jobs, or moves delayed ones, and notes what became of each:
+// produce enqueues jobs, or moves delayed and failed ones, and notes what became of each:
 // acknowledged, refused, or unknown.
 func (l ledger) produce(order string) {
 	how, rest, _ := strings.Cut(order, ",")
@@ -56,6 +56,11 @@ func produceOne(how, id string) (replaced string, err error) {
 		return with(goworker.Unique(goworker.ByKey("one"), goworker.ReplaceWaiting()))
 	case "delayed": // is delayed, and is to run now
 		_, err = goworker.EnqueueDelayed(job)
+		return "", err
+	case "failed": // all that failed is to run again
+		if _, err = goworker.Failures().RetryAll(); err == nil {
+			_, err = goworker.Failures().ClearRetried()
+		}
 		return "", err
 	}
 	return "", fmt.Errorf("chaos: there is no way %q to enqueue", how)
