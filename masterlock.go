@@ -50,14 +50,15 @@ func (m *masterLock) inherit(c redis.Conn, dead string) error {
 }
 
 // hold takes the lock for a user, or holds it for longer, and reports whether it is
-// ours. It must be called again well before resque.MasterLockTTL is over. An error
-// leaves things as they were: what was ours stays so until it runs out.
+// ours. It must be called again well before resque.MasterLockTTL is over. After an
+// error it may be ours, and must be released: what was so stays so until it runs out.
 func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	asked := time.Now()
 	held, _, err := m.store.HoldMasterLock(c, m.lock())
 	if err != nil {
+		m.users[user] = true
 		return false, err
 	}
 	if !held {

@@ -1,7 +1,15 @@
 package goworker
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
@@ -79,5 +87,53 @@ func TestMasterLockIsReleasedAgain(t *testing.T) {
 	}
 	if err := m.release(c, "pump"); err != nil || m.held() || s.Int(t, "EXISTS", "resque:resque:resque_scheduler_master_lock") != 0 {
 		t.Errorf("it is still held, %v; %v", m.held(), err)
+	}
+}
+
+// stoppedConn stops the daemon as soon as Redis has given it the schedulers' lock, of
+// which it does not hear.
+type stoppedConn struct {
+	redis.ConnWithTimeout
+	stop  context.CancelFunc
+	stops *atomic.Bool
+}
+
+func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any) (any, error) {
+	reply, err := c.ConnWithTimeout.DoWithTimeout(d, command, args...)
+	takes := slices.Contains(args, any(rubyLock)) && slices.Contains(args, any(int(resque.MasterLockTTL.Seconds())))
+	if err != nil || !takes || !c.stops.CompareAndSwap(false, true) {
+		return reply, err
+	}
+	c.stop()
+	for c.Err() == nil { // it is closed to end what waits for it
+		time.Sleep(time.Millisecond)
+	}
+	return nil, errors.New("closed")
+}
+
+// Who is stopped while he takes the lock does not keep it.
+func TestStopAtATickGivesTheLockBack(t *testing.T) {
+	t.Parallel()
+	var stops atomic.Bool
+	b := setup(t, func(s *WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "stopped", 1) })
+	b.daemon.RegisterDialer("stopped", func(_ context.Context, uri string, _ DialOptions) (Dialer, error) {
+		return DialerFunc(func(context.Context) (redis.Conn, error) {
+			c, err := redis.DialURL(strings.Replace(uri, "stopped", "redis", 1))
+			if err != nil {
+				return nil, err
+			}
+			return stoppedConn{c.(redis.ConnWithTimeout), func() { b.cancel() }, &stops}, nil
+		}), nil
+	})
+	shared := everySecond("ticks")
+	shared.Shared = true
+	b.schedule("shared", shared)
+	b.start()
+	b.eventually("it is stopped", stops.Load)
+	if err := b.wait(); err != nil {
+		t.Error(err)
+	}
+	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
+		t.Errorf("%s has left and holds the lock", holder)
 	}
 }

@@ -105,8 +105,8 @@ func (t *ticker) stop(ctx context.Context) error {
 	t.cancel()
 	<-t.ended
 	defer t.line.close()
-	if t.line.conn == nil {
-		return nil // what is left to be said runs out
+	if len(t.entries)+len(t.gone) == 0 {
+		return nil
 	}
 	for _, e := range t.entries {
 		t.gone = append(t.gone, e)
