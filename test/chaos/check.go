@@ -64,9 +64,9 @@ func (a *arena) checkKeys() {
 		name := strings.TrimPrefix(key, "resque:")
 		switch {
 		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:rate:"), name == "go:clock": // those expire
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:rate:"): // those expire
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
-		case name == "go:lanes", name == "go:limits": // what others must know of limits
+		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
 		default:
 			left = append(left, key)
