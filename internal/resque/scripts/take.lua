@@ -48,7 +48,7 @@ if now < last then ahead, now = ahead + last - now, last end
 
 local early = 5000
 local function readLimit()
-  local l = {kind = arg(), key = number()}
+  local l = {kind = arg(), key = number(), holders = {}}
   local n, burst = string.match(try(7, 'HGET', arg()) or '', '^([%d.]+) ?(%d*)$')
   local used, ok = try(l.key, l.kind == 'slots' and 'SCARD' or 'GET')
   if l.kind == 'slots' then
@@ -57,7 +57,7 @@ local function readLimit()
     l.every = tonumber(n) or 0
     l.slack = ok and math.max(l.every * ((tonumber(burst) or 1) - 1), math.min(l.every, early)) or -1
     local due, most = tonumber(used or '') or 0, now + l.slack + l.every
-    l.next, l.slower = math.max(math.min(due, most), now), due > most -- it was before
+    l.next, l.moved = math.max(math.min(due, most), now), due > most -- it was slower before
   end
   return l
 end
@@ -73,9 +73,6 @@ local function nextLook(l) return l.next - l.slack + math.min(l.slack / 2, early
 local function obstacle(lane)
   for _, l in ipairs(lane.limits) do if usedUp(l) then return l end end
 end
-local function keep(l)
-  redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1)
-end
 local ticket, left, turn, fields, taken = ARGV[3], tonumber(ARGV[5]), now, {}, {}
 local function pop(lane)
   local payload = redis.call('LPOP', KEYS[lane.list])
@@ -86,41 +83,44 @@ local function pop(lane)
   fields[#fields + 2], fields[#fields + 1] = lane.prefix .. payload, ticket
   for _, l in ipairs(lane.limits) do
     if l.room then
-      l.room = l.room - 1
-      redis.call('SADD', KEYS[l.key], ARGV[1] .. '/' .. text(ticket))
+      l.room, l.holders[#l.holders + 1] = l.room - 1, ARGV[1] .. '/' .. text(ticket)
     else
-      l.next = l.next + l.every
-      keep(l)
+      l.next, l.moved = l.next + l.every, true
     end
   end
 end
 
-local limits, live = {}, {}
+local limits, lanes = {}, {}
 local want = tonumber(ARGV[4])
 for i = 1, number() do limits[i] = readLimit() end
-for i = 1, number() do live[#live + 1] = readLane(i, limits) end
+for i = 1, number() do lanes[#lanes + 1] = readLane(i, limits) end
 local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
-if paused or fenced then live = {} end
+if paused or fenced then lanes = {} end
 redis.call('HDEL', record, '')
 if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
-for _, l in ipairs(limits) do if l.slower then keep(l) end end
+local live = lanes
 while #live > 0 do
   local again = {}
   for _, lane in ipairs(live) do
     local l = lane.size > 0 and obstacle(lane)
-    local score
     if l then
-      if l.kind == 'wait' then score = math.min(nextLook(l), now + 60000000) end
+      if l.kind == 'wait' then lane.turn = math.min(nextLook(l), now + 60000000) end
     elseif lane.size > 0 and #fields < 2 * want and left > 0 then
       pop(lane)
-      score = turn
+      lane.turn = turn
       again[#again + 1] = lane
     end
-    if lane.size == 0 then redis.call('ZREM', KEYS[lane.turns], lane.name)
-    elseif score then redis.call('ZADD', KEYS[lane.turns], text(score), lane.name) end
   end
   live = again
+end
+for _, lane in ipairs(lanes) do
+  if lane.size == 0 then redis.call('ZREM', KEYS[lane.turns], lane.name)
+  elseif lane.turn then redis.call('ZADD', KEYS[lane.turns], text(lane.turn), lane.name) end
+end
+for _, l in ipairs(limits) do
+  if #l.holders > 0 then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end
+  if l.moved then redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1) end
 end
 if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
 
