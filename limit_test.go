@@ -105,7 +105,7 @@ func TestConcurrencyPerKeyKeepsOrder(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, func(s *WorkerSettings) { s.Concurrency = 1 }) // several may overtake each other on a slow machine
 	g := newGauge()
 	b.daemon.Register("Call", func(tenant string, n int) { g.run(tenant, n, 0) }, RateLimit(20, time.Second))
 	b.start()
