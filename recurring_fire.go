@@ -27,6 +27,16 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		}
 		return t.commit(c, e, now, t.fire(e, now, from))
 	}
+	if e.ahead(now) { // if it is not our idea of Redis's clock that is wrong
+		var err error
+		if now, err = t.d.store.Now(c); err != nil {
+			return err
+		}
+		t.d.lease.sawTime(now)
+		if e.ahead(now) {
+			return t.commit(c, e, now, t.fire(e, now, now))
+		}
+	}
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
 		return nil
 	}
@@ -55,6 +65,13 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		}
 	}
 	return t.commit(c, e, now, f)
+}
+
+// ahead reports whether the last tick of a period is farther in the future than it can be:
+// Redis's clock was ahead and has been set back. The period begins anew then, for else
+// there was no tick until that time comes again. A cron has had the ticks until then.
+func (e *scheduled) ahead(now time.Time) bool {
+	return e.timing.cron == nil && e.ticks.Last.After(now.Add(e.timing.every+e.FirstIn))
 }
 
 // fire notes a tick; what is to be enqueued is added to it.

@@ -62,7 +62,7 @@ func (t *ticker) warn(name, what, message string, args ...any) {
 // whose ticks somebody else may have fired.
 func (t *ticker) due(now time.Time) (due, unknown []*scheduled) {
 	for _, e := range t.entries {
-		if !e.wake.IsZero() && !e.wake.After(now) {
+		if !e.wake.IsZero() && !e.wake.After(now) || e.ahead(now) {
 			due = append(due, e)
 		}
 	}

@@ -396,6 +396,29 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
+// Where Redis's clock was ahead and is set back, periods begin anew in place of waiting
+// until it is as late again; a cron does not double what it has fired.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cron := Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true}
+	for name, r := range map[string]Recurring{"period": everySecond("period"), "cron": cron} {
+		r.Location = time.Local
+		timing, err := newTiming(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " vm:1:dead ", timing.mark))
+		b.schedule(name, r)
+	}
+	b.start()
+	b.atLeast(3, "period")
+	b.steady(b.ticksIn("period"), time.Second)
+	if n := len(b.queue("cron")); n > 0 {
+		t.Errorf("%d ticks of a cron were fired again", n)
+	}
+}
+
 // A process that has not yet heard that a schedule was removed does not take it for one
 // whose owner has died.
 func TestRemovedSchedulesStayRemoved(t *testing.T) {
