@@ -94,8 +94,7 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 		}
 		in = in[size+2:]
 		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "exchange" {
-			c.exchange(in)
-			return nil
+			return c.exchange(in)
 		}
 	}
 	switch name := string(first[0]); {
@@ -109,6 +108,8 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 		c.answer = append(c.answer, "*2\r\n$2\r\nok\r\n$1\r\n1\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "prove":
 		c.answer = append(c.answer, "*0\r\n"...)
+	case name == "SMEMBERS":
+		c.answer = append(c.answer, "*0\r\n"...)
 	default:
 		c.answer = append(c.answer, ":0\r\n"...)
 	}
@@ -116,7 +117,11 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 }
 
 // exchange reads no more of an exchange than it must, for its own work is counted too.
-func (c *scriptedConn) exchange(in []byte) {
+// It returns what comes after it: the first asks for the policy, and for no jobs.
+func (c *scriptedConn) exchange(in []byte) (rest []byte) {
+	if at := bytes.Index(in, []byte("*2\r\n$8\r\nSMEMBERS")); at >= 0 && c.server.exchanges == 0 {
+		rest = in[at:]
+	}
 	number := func() int { // 0 for what is text
 		size, text := length(in)
 		in = text[size+2:]
@@ -159,6 +164,7 @@ func (c *scriptedConn) exchange(in []byte) {
 		a = append(a, "*0\r\n"...)
 	}
 	c.answer = append(a, "*0\r\n*0\r\n"...)
+	return rest
 }
 
 // length reads the head of an array or a string, "*12\r\n" or "$12\r\n".
