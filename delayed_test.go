@@ -140,6 +140,24 @@ func TestDelayedBesideRuby(t *testing.T) {
 	redistest.Eventually(t, 30*time.Second, "Ruby's has run", func() bool { return len(r.all()) == 2 })
 }
 
+// Who is to move late jobs and does not is named, once.
+func TestLateJobsOfADeadScheduler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.redis.Do(t, "SET", masterKey, "ruby-7:1428")
+	b.redis.Do(t, "ZADD", "resque:delayed_queue_schedule", 1000, 1000)
+	b.redis.Do(t, "RPUSH", "resque:delayed:1000", `{"class":"Mark","args":["late"],"queue":"work"}`)
+	b.start()
+	const line = "delayed jobs are late"
+	b.eventually("the holder is named", func() bool { return b.log.count(line) == 1 && b.log.count("holder=ruby-7:1428 key="+masterKey) == 1 })
+	b.daemon.pump.poke()
+	b.redis.Do(t, "DEL", masterKey)
+	b.eventually("the job runs", func() bool { return b.runs.finished() == 1 })
+	if n := b.log.count(line); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+}
+
 // Many daemons pump; each job runs once, and those of one queue start in their order.
 func TestManyPumps(t *testing.T) {
 	t.Parallel()

@@ -50,27 +50,28 @@ func (m *masterLock) inherit(c redis.Conn, dead string) error {
 }
 
 // hold takes the lock for a user, or holds it for longer, and reports whether it is
-// ours. It must be called again well before resque.MasterLockTTL is over. After an
-// error it may be ours, and must be released: what was so stays so until it runs out.
-func (m *masterLock) hold(c redis.Conn, user string) (bool, error) {
+// ours, or else whose. It must be called again well before resque.MasterLockTTL is over.
+// After an error it may be ours, and must be released: what was so stays so until it
+// runs out.
+func (m *masterLock) hold(c redis.Conn, user string) (held bool, by string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	asked := time.Now()
-	held, _, err := m.store.HoldMasterLock(c, m.lock())
+	held, by, err = m.store.HoldMasterLock(c, m.lock())
 	if err != nil {
 		m.users[user] = true
-		return false, err
+		return false, "", err
 	}
 	if !held {
 		m.until.Store(0)
 		clear(m.users)
-		return false, nil
+		return false, by, nil
 	}
 	m.users[user] = true
 	if m.until.Swap(asked.Add(resque.MasterLockTTL).UnixNano()) == 0 {
 		m.taken(user)
 	}
-	return true, nil
+	return true, "", nil
 }
 
 // held reports, without asking Redis, whether the lock is ours for some time yet.

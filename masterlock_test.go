@@ -29,7 +29,7 @@ func TestMasterLockIsSharedByParts(t *testing.T) {
 	const key = "resque:resque:resque_scheduler_master_lock"
 	hold := func(m *masterLock, user string, want bool) {
 		t.Helper()
-		if held, err := m.hold(c, user); held != want || m.held() != want || err != nil {
+		if held, _, err := m.hold(c, user); held != want || m.held() != want || err != nil {
 			t.Errorf("%s: held %v, %v; want %v; %v", user, held, m.held(), want, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestMasterLockIsReleasedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMasterLock(config, resque.New(""), func() string { return "localhost:1:a" }, func(string) {})
-	if held, err := m.hold(c, "pump"); !held || err != nil {
+	if held, _, err := m.hold(c, "pump"); !held || err != nil {
 		t.Fatal(held, err)
 	}
 	broken.Close()

@@ -35,6 +35,7 @@ type pump struct {
 	ctx    context.Context // ends what waits for Redis, when stopping takes too long
 	retry  backoff
 	warned map[string]bool
+	behind string // who has the lock while jobs are late, as was said
 
 	leads   atomic.Bool  // written by the lease
 	next    atomic.Int64 // when the next turn is planned, in nanoseconds; read by the lease
@@ -46,6 +47,10 @@ const (
 	// does not pump promptly. Ruby's scheduler, if there is one, looks each 5 s.
 	lateOwn   = 1500 * time.Millisecond
 	latePlain = 10 * time.Second
+
+	// lateElsewhere is how late jobs are that somebody else is to move, when the log
+	// says so: a scheduler that works is not.
+	lateElsewhere = 30 * time.Second
 
 	// askAgain is how long a lock that somebody else has is left alone.
 	askAgain = 5 * time.Second
@@ -267,10 +272,11 @@ func (p *pump) turn() (wait time.Duration, err error) {
 // shared moves what Ruby's tools see, under their lock.
 func (p *pump) shared(c redis.Conn, due resque.Due) error {
 	master := p.d.master
-	held, err := master.hold(c, pumpUser)
+	held, by, err := master.hold(c, pumpUser)
 	if err != nil {
 		return err
 	}
+	p.sayWhoIsLate(by, due)
 	if !held {
 		p.refused = time.Now()
 		return p.steps.DropHints(c, due.Now)
@@ -280,6 +286,19 @@ func (p *pump) shared(c redis.Conn, due resque.Due) error {
 		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
 	}
 	return err
+}
+
+// sayWhoIsLate says once of each holder of the schedulers' lock that jobs wait for it.
+func (p *pump) sayWhoIsLate(by string, due resque.Due) {
+	if by == "" || due.Plain > -lateElsewhere {
+		p.behind = ""
+		return
+	}
+	if by != p.behind {
+		p.behind = by
+		p.d.log.Warn("delayed jobs are late, and whoever holds the schedulers' lock is to move them; if it is gone, wait until the lock runs out or remove its key",
+			"holder", by, "key", p.d.master.lock().Key(), "late", -due.Plain)
+	}
 }
 
 // move repeats a step until nothing more is due.

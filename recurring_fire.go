@@ -56,7 +56,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	if e.Shared && len(f.Payloads) > 0 {
 		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
 		// own processes has it, that does as well: the script tells theirs from Ruby's.
-		held, err := t.d.master.hold(c, lockUser)
+		held, _, err := t.d.master.hold(c, lockUser)
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,9 @@ func (s Store) MasterLock(holder, prefix string, node bool) MasterLock {
 	return l
 }
 
+// Key is Ruby's key of the lock.
+func (l MasterLock) Key() string { return l.keys[0] }
+
 // HoldMasterLock takes the lock, or holds it for another MasterLockTTL. Where
 // somebody else has it, it says who.
 func (s Store) HoldMasterLock(c redis.Conn, l MasterLock) (held bool, by string, err error) {
