@@ -133,7 +133,7 @@ func TestEnqueueWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if given.ID != "mine" || len(made.ID) != 20 {
+	if given.ID != "mine" || len(made.ID) != 16 {
 		t.Errorf("receipts %+v, %+v", given, made)
 	}
 	want := []string{`{"class":"Echo","args":[1],"id":"mine"}`, `{"class":"Echo","args":[1],"id":"` + made.ID + `"}`}
