@@ -27,12 +27,16 @@ func newGauge() *gauge {
 }
 
 func (g *gauge) run(key string, n int, d time.Duration) {
+	g.hold(key, n, func() { time.Sleep(d) })
+}
+
+func (g *gauge) hold(key string, n int, while func()) {
 	g.mu.Lock()
 	g.now[key]++
 	g.most[key] = max(g.most[key], g.now[key])
 	g.order[key] = append(g.order[key], n)
 	g.mu.Unlock()
-	time.Sleep(d)
+	while()
 	g.mu.Lock()
 	g.now[key]--
 	g.mu.Unlock()

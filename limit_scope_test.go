@@ -1,0 +1,98 @@
+package goworker
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// A limit of each process lets as many run side by side as there are processes.
+func TestLimitInProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := setupOn(t, b.redis)
+	fleet := newGauge()
+	gauges := []*gauge{newGauge(), newGauge()}
+	var together sync.WaitGroup
+	together.Add(2)
+	for i, of := range []*bundle{b, other} {
+		once := sync.OnceFunc(func() { together.Done(); together.Wait() })
+		of.daemon.Register("Slow", func(tenant string, n int) {
+			gauges[i].hold("", n, func() { fleet.hold("", n, once) })
+		}, Concurrency(1, InProcess()))
+		of.start()
+	}
+	for n := range 40 {
+		b.push(tenantJob("Slow", "a", n))
+	}
+	b.eventually("all run", func() bool { return fleet.done.Load() == 40 })
+	for i, g := range gauges {
+		if most := g.mosts()[""]; most != 1 {
+			t.Errorf("%d ran at a time in process %d, want 1", most, i)
+		}
+	}
+	if most := fleet.mosts()[""]; most != 2 {
+		t.Errorf("%d ran at a time in both, want 2", most)
+	}
+	b.eventually("all are counted", func() bool { return b.stat("processed") == 40 })
+	b.nothingWaits()
+}
+
+func TestRateLimitInProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := setupOn(t, b.redis)
+	gauges := []*gauge{newGauge(), newGauge()}
+	for i, of := range []*bundle{b, other} {
+		of.daemon.Register("Call", func(tenant string, n int) { gauges[i].run("", n, 0) }, RateLimit(1, time.Hour, InProcess()))
+		of.start()
+	}
+	for n := range 10 {
+		b.push(tenantJob("Call", "a", n))
+	}
+	b.eventually("each starts one", func() bool { return gauges[0].done.Load() == 1 && gauges[1].done.Load() == 1 })
+	b.push(jobs("Mark", 20)...)
+	b.eventually("others run", func() bool { return b.runs.finished()+other.runs.finished() == 20 })
+	if n := gauges[0].done.Load() + gauges[1].done.Load(); n != 2 {
+		t.Errorf("%d were started in the hour, want 2", n)
+	}
+}
+
+// After a rest as many start at once as the burst says, and no more.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	g := newGauge()
+	b.daemon.Register("Call", func(tenant string, n int) { g.run("", n, 0) }, RateLimit(1, time.Hour, Burst(5)))
+	b.start()
+	for n := range 10 {
+		b.push(tenantJob("Call", "a", n))
+	}
+	b.eventually("five start", func() bool { return g.done.Load() == 5 })
+	b.push(jobs("Mark", 20)...)
+	b.eventually("others run", func() bool { return b.runs.finished() == 20 })
+	if n := g.done.Load(); n != 5 {
+		t.Errorf("%d were started, want 5", n)
+	}
+}
+
+// Classes in two queues have one limit together.
+func TestSharedLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.QueuesString = "work,other" })
+	g := newGauge()
+	for _, class := range []string{"Read", "Write"} {
+		b.daemon.Register(class, func(tenant string, n int) { g.run("", n, time.Millisecond) }, Concurrency(2, SharedAs("database")))
+	}
+	b.start()
+	for n := range 20 {
+		b.push(tenantJob("Read", "a", n))
+		b.pushTo("other", tenantJob("Write", "a", n))
+	}
+	b.eventually("all run", func() bool { return g.done.Load() == 40 })
+	if most := g.mosts()[""]; most != 2 {
+		t.Errorf("%d ran at a time, want 2", most)
+	}
+	b.eventually("all are counted", func() bool { return b.stat("processed") == 40 })
+	b.nothingWaits()
+}
