@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -84,13 +85,17 @@ func TestCloseBreaksConnections(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	s := open(t, "embedded:")
-	c, err := redis.DialURL("redis://" + s.Addr())
+	// Not a port the system gave: once closed, it may give it to somebody else.
+	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	s := open(t, "embedded://"+addr)
+	if s.Addr() != addr {
+		t.Errorf("listens on %s, want %s", s.Addr(), addr)
+	}
+	c, err := redis.DialURL("redis://" + open(t, "embedded:").Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	addr := s.Addr()
 	_, err = embedded.Open(t.Context(), "embedded://"+addr, goworker.DialOptions{})
 	if err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("a port in use: %v", err)
