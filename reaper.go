@@ -168,10 +168,13 @@ func (r *reaper) run() {
 	}
 }
 
-// report logs an error when it first appears.
+// report logs an error when it first appears, unless it is our leaving that broke it off.
 func (r *reaper) report(doing string, err error) {
-	if err == nil {
+	switch {
+	case err == nil:
 		delete(r.warned, doing)
+		return
+	case r.d.session.Load().ctx.Err() != nil:
 		return
 	}
 	if !r.warned[doing] {
