@@ -76,6 +76,7 @@ func TestKilledPumps(t *testing.T) {
 			t.Errorf("queue %s (-want +got):\n%s", queue, diff)
 		}
 	}
+	f.buried()
 	for _, p := range alive {
 		p.stop()
 	}

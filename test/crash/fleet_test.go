@@ -286,6 +286,25 @@ func (f *fleet) renewed(n int, processes ...*process) {
 	})
 }
 
+// buried waits until the living have taken all the dead out of the fleet. A process that
+// is stopped before leaves that to the next one.
+func (f *fleet) buried() {
+	f.t.Helper()
+	f.eventually(recovery, "the dead are out of the fleet", func() bool {
+		living := 0
+		for _, p := range f.programs {
+			select {
+			case <-p.exited:
+			default:
+				if p.id() != "" {
+					living++
+				}
+			}
+		}
+		return f.redis.Int(f.t, "ZCARD", "resque:go:processes") == living
+	})
+}
+
 // left returns the keys that are there besides queues, failures, totals and what
 // the living processes need.
 func (f *fleet) left(alive ...*process) (keys []string) {

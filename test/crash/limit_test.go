@@ -84,9 +84,7 @@ func TestKillsUnderLimits(t *testing.T) {
 		alive[n] = start()
 	}
 	f.eventually(3*recovery, "all jobs are counted", func() bool { return f.stat("processed") > total })
-	f.eventually(recovery, "nothing of the dead is left", func() bool {
-		return f.redis.Int(t, "ZCARD", "resque:go:processes") == processes
-	})
+	f.buried()
 	for _, p := range alive {
 		p.stop()
 	}

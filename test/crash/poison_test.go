@@ -37,6 +37,7 @@ func TestPoison(t *testing.T) {
 	})
 	t.Logf("%d deaths, over after %.1f s", deaths, time.Since(began).Seconds())
 	f.eventually(soon, "the last is counted", func() bool { return len(f.events("end")) >= 24 && len(f.queue()) == 0 })
+	f.buried()
 	p.stop()
 
 	failed := f.redis.List(t, "LRANGE", "resque:failed", 0, -1)

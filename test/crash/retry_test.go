@@ -86,6 +86,7 @@ func TestKilledRetryKeepsItsCount(t *testing.T) {
 	f.open()
 	next := f.start("-concurrency=5")
 	f.eventually(recovery, "they are given up", func() bool { return f.stat("failed") == 5 })
+	f.buried()
 	next.stop()
 	for id, attempts := range f.attempts() {
 		if got := strings.Join(attempts, " "); got != "1 2 2 3 4" {
@@ -115,6 +116,7 @@ func TestKilledBetweenFailureAndCommit(t *testing.T) {
 	f.redis.Resume()
 	next := f.start("-concurrency=1")
 	f.eventually(recovery, "it is given up", func() bool { return f.stat("failed") == 1 })
+	f.buried()
 	next.stop()
 	if got := slices.Compact(f.attempts()["a"]); !slices.Equal(got, []string{"1", "2", "3", "4"}) {
 		t.Errorf("it ran as attempts %q", f.attempts()["a"])
@@ -137,6 +139,7 @@ func TestKilledWhileRetriesWait(t *testing.T) {
 	victim.kill()
 	next := f.start("-concurrency=1")
 	f.eventually(recovery, "they are given up", func() bool { return f.stat("failed") == 3 })
+	f.buried()
 	next.stop()
 	if n := f.stat("processed"); n != 3*(1+retries) {
 		t.Errorf("stat:processed is %d, want %d", n, 3*(1+retries))

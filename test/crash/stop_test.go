@@ -178,6 +178,7 @@ func TestStopWithoutRedis(t *testing.T) {
 	f.redis.Restart(t)
 	next := f.start("-concurrency=2")
 	f.eventually(recovery, "they run again", func() bool { return f.stat("processed") == 3 })
+	f.buried()
 	next.stop()
 	if keys := f.left(); len(keys) > 0 {
 		t.Errorf("left behind: %q", keys)

@@ -139,8 +139,9 @@ func TestExamples(t *testing.T) {
 			"hook: given up: paying for bob: the card was declined", "hook: dropped: this payment was made before",
 		}
 		for lines := bufio.NewScanner(read); lines.Scan(); {
+			before := len(left)
 			left = slices.DeleteFunc(left, func(want string) bool { return strings.HasPrefix(lines.Text(), want) })
-			if len(left) == 0 {
+			if before > 0 && len(left) == 0 {
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 			}
 		}

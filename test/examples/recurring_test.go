@@ -24,7 +24,7 @@ func TestRecurring(t *testing.T) {
 		exited <- cmd.Wait()
 		_ = write.Close()
 	}()
-	pings, tidied := 0, 0
+	pings, tidied, told := 0, 0, false
 	var out strings.Builder
 	for lines := bufio.NewScanner(read); lines.Scan(); {
 		out.WriteString(lines.Text() + "\n")
@@ -36,7 +36,8 @@ func TestRecurring(t *testing.T) {
 		default:
 			continue
 		}
-		if pings >= 2 && tidied >= 1 {
+		if !told && pings >= 2 && tidied >= 1 {
+			told = true
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}
