@@ -18,11 +18,11 @@ type boundary struct {
 
 // killed are the boundaries at which the caller is killed.
 var killed = []boundary{
-	{"prove", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"resync", 2, cutOff},
+	{"prove", 1, plain}, {"change", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"resync", 2, cutOff},
 	{"exchange", 1, plain}, {"exchange", 2, plain}, {"exchange", 3, plain}, {"exchange", 4, plain}, {"exchange", 6, plain},
 	{"exchange", 1, stopping}, {"renew", 1, plain}, {"renew", 2, plain}, {"leave", 1, stopping},
 	{"fence", 1, reaping}, {"recover", 1, reaping}, {"leave", 1, reaping},
-	{"prune", 1, pruning}, {"unlock", 1, pruning},
+	{"prune", 1, pruning}, {"unlock", 1, pruning}, {"trim", 1, trimming}, {"trim", 3, trimming},
 	{"push", 1, pushing}, {"push", 3, pushing},
 	{"settle", 1, retrying}, {"settle", 2, retrying}, {"settle", 5, retrying}, {"pump", 1, retrying},
 	{"settle", 1, ending}, {"settle", 2, ending}, {"settle", 3, ending},
@@ -34,11 +34,12 @@ var killed = []boundary{
 	{"delay", 1, delaying}, {"unique", 2, locking}, {"unique", 1, relocking}, {"holder", 1, relocking}, {"unique", 2, relocking},
 	{"unique", 1, replacing}, {"replace", 1, replacing}, {"replace", 3, replacing}, {"undelay", 1, hurrying}, {"unschedule", 1, hurrying},
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
+	{"clear", 1, clearing}, {"clear", 3, clearing},
 }
 
 // cut are those at which the request or its reply is lost and nobody dies.
 var cut = []boundary{
-	{"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"renew", 1, plain},
+	{"change", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"renew", 1, plain},
 	{"exchange", 1, plain}, {"exchange", 2, plain}, {"exchange", 3, plain}, {"exchange", 4, plain}, {"exchange", 6, plain},
 	{"exchange", 1, stopping}, {"leave", 1, stopping},
 	{"fence", 1, reaping}, {"recover", 1, reaping}, {"leave", 1, reaping},
@@ -91,6 +92,9 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			a.leaveCorpse("lanes")
 		case pruning:
 			a.leaveRubyWorker()
+		case trimming:
+			a.leaveFailures()
+			flags = append(flags, fmt.Sprint("-failed-max-size=", failuresKept))
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
@@ -160,6 +164,15 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			if _, err := a.client.Failures().ClearRetried(); err != nil {
 				a.problem("%v", err)
 			}
+		case clearing:
+			if err := a.client.Delayed().Clear(); err != nil {
+				a.problem("%v", err)
+			}
+			if left := append(a.list("KEYS", "resque:delayed*"), a.list("KEYS", "resque:timestamps:*")...); len(left) > 0 {
+				a.problem("of the delayed jobs that were cleared, these keys are left: %q", left)
+			}
+		case trimming:
+			a.eventually("the oldest failures are removed", func() bool { return a.number("LLEN", "resque:failed") <= failuresKept })
 		case relocking: // whoever wants the lock now gets it
 			a.order(order{job: job{"after", "Nap", 0}, unique: "pushed-0"})
 		case pruning:

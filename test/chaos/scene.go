@@ -14,6 +14,7 @@ const (
 	stopping scene = "while stopping"     // calls count from a TERM
 	reaping  scene = "after a death"      // another process was killed before
 	pruning  scene = "after a Ruby death" // a worker of another program was
+	trimming scene = "with too many failures"
 	cutOff   scene = "after a lost reply" // of an exchange
 	pushing  scene = "while pushing"      // a producer
 
@@ -31,12 +32,14 @@ const (
 	replacing scene = "while replacing"
 	hurrying  scene = "while moving delayed jobs"
 	refiling  scene = "while retrying failures"
+	clearing  scene = "while clearing delayed jobs"
 )
 
 // produced are the scenes of a process that enqueues, and what it is told.
 var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
+	clearing: "clear,pushed,1",
 }
 
 // pushSome pushes n jobs before anybody works.
@@ -115,6 +118,13 @@ func (a *arena) prepare(s scene) {
 		for i := range 4 {
 			a.expect(order{job: job{fmt.Sprint("pushed-", i), "Nap", 0}, unique: "one", swaps: true})
 		}
+	case clearing: // jobs that nobody waits for
+		for i := range 12 {
+			o := order{job: job{fmt.Sprint("cleared-", i), "Nap", 0}}
+			if err := a.client.EnqueueAt(now.Add(time.Duration(i/3)*time.Second+time.Hour), o.goJob()); err != nil {
+				a.Fatalf("%v", err)
+			}
+		}
 	case refiling:
 		var jobs []job
 		for i := range 3 {
@@ -161,6 +171,16 @@ const (
 	rubyWorker = "elsewhere:77:work"
 	pruneLock  = "resque:pruning_dead_workers_in_progress"
 )
+
+// failuresKept is what is to be left of those of leaveFailures.
+const failuresKept = 7
+
+// leaveFailures leaves more failures of other programs than are removed together, twice.
+func (a *arena) leaveFailures() {
+	a.must("EVAL", `for i = 1, 2500 do redis.call('RPUSH', KEYS[1], ARGV[1]) end`, 1, "resque:failed",
+		`{"failed_at":"2026/11/21 03:00:00 UTC","payload":{"class":"Ruby","args":[]},"exception":"E","error":"e","worker":"w","queue":"work"}`)
+	a.strange, a.pruned = failuresKept, failuresKept
+}
 
 // leaveRubyWorker leaves what a Ruby worker leaves that was killed an hour ago.
 func (a *arena) leaveRubyWorker() {

@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // phase is how far a call gets before its trap springs.
@@ -47,7 +47,7 @@ func (t *trap) fire() {
 type wire struct {
 	listener net.Listener
 	upstream string
-	names    map[string]string // of scripts, by hash
+	names    map[string]string // of scripts, by hash and by text
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -56,15 +56,11 @@ type wire struct {
 
 // wire starts a proxy in front of the arena's Redis.
 func (a *arena) wire() *wire {
-	names, err := scriptNames()
-	if err != nil {
-		a.Fatalf("%v", err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		a.Fatalf("%v", err)
 	}
-	w := &wire{listener: l, upstream: a.redis.Addr, names: names, calls: map[string]int{}}
+	w := &wire{listener: l, upstream: a.redis.Addr, names: a.loadScripts(), calls: map[string]int{}}
 	a.proxies = append(a.proxies, func() { _ = l.Close() })
 	go func() {
 		for {
@@ -78,25 +74,35 @@ func (a *arena) wire() *wire {
 	return w
 }
 
-func scriptNames() (map[string]string, error) {
+// loadScripts has Redis load the product's scripts, so that each call is one command, and
+// returns their names by hash and by text.
+func (a *arena) loadScripts() map[string]string {
+	names := map[string]string{}
+	for name, text := range a.scripts() {
+		hash, err := redis.String(a.ask("SCRIPT", "LOAD", text))
+		if err != nil {
+			a.Fatalf("%s: %v", name, err)
+		}
+		names[hash], names[string(text)] = name, name
+	}
+	return names
+}
+
+// scripts are the product's, by name.
+func (a *arena) scripts() map[string][]byte {
 	files, err := filepath.Glob("../../internal/resque/scripts/*.lua")
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("the product's scripts were not found; run this in test/chaos (%v)", err)
+		a.Fatalf("the product's scripts were not found; run this in test/chaos (%v)", err)
 	}
-	names := map[string]string{}
+	scripts := map[string][]byte{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, err
+			a.Fatalf("%v", err)
 		}
-		names[hashOf(text)] = strings.TrimSuffix(filepath.Base(file), ".lua")
+		scripts[strings.TrimSuffix(filepath.Base(file), ".lua")] = text
 	}
-	return names, nil
-}
-
-func hashOf(text []byte) string {
-	sum := sha1.Sum(text)
-	return hex.EncodeToString(sum[:])
+	return scripts
 }
 
 func (w *wire) uri() string { return "-uri=redis://" + w.listener.Addr().String() }
@@ -121,14 +127,6 @@ func (w *wire) caught(script string) *trap {
 		}
 	}
 	return nil
-}
-
-// uncount takes back a call that Redis answered with NOSCRIPT: it did not run, and its
-// text follows.
-func (w *wire) uncount(script string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls[script]--
 }
 
 func (w *wire) serve(client net.Conn) {
@@ -183,10 +181,6 @@ func (w *wire) replies(client, server net.Conn, waiting chan call) {
 		case c = <-waiting:
 		default: // a message of a subscription
 		}
-		if c.script != "" && bytes.HasPrefix(raw, []byte("-NOSCRIPT")) {
-			w.uncount(c.script)
-			c.trap = nil
-		}
 		if c.trap != nil {
 			part := map[phase]int{midReply: len(raw) / 2, afterReply: len(raw)}[c.trap.at]
 			_, _ = client.Write(raw[:part])
@@ -205,11 +199,8 @@ func (w *wire) script(raw []byte) string {
 	if len(words) < 2 {
 		return ""
 	}
-	switch strings.ToUpper(string(words[0])) {
-	case "EVALSHA":
+	if command := string(words[0]); strings.EqualFold(command, "EVALSHA") || strings.EqualFold(command, "EVAL") {
 		return w.names[string(words[1])]
-	case "EVAL":
-		return w.names[hashOf(words[1])]
 	}
 	return ""
 }

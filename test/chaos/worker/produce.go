@@ -57,6 +57,11 @@ func produceOne(how, id string) (replaced string, err error) {
 	case "delayed": // is delayed, and is to run now
 		_, err = goworker.EnqueueDelayed(job)
 		return "", err
+	case "clear": // the jobs that were delayed before
+		if err = goworker.Delayed().Clear(); err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
 	case "failed": // all that failed is to run again
 		if _, err = goworker.Failures().RetryAll(); err == nil {
 			_, err = goworker.Failures().ClearRetried()
