@@ -172,3 +172,16 @@ func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
 func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
 	return s.EnqueueAt(time.Now().Add(in), job)
 }
+
+// Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and
+// Daemon.Schedule. That Daemon has the schedule, and what else can be done with it.
+func (s *Shards) Schedule(name string, r Recurring) error {
+	if _, err := newRecurring(name, r); err != nil {
+		return err
+	}
+	d, err := s.DaemonOf(r.Queue)
+	if err != nil {
+		return err
+	}
+	return d.Schedule(name, r)
+}

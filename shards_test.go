@@ -149,6 +149,31 @@ func TestShardsRoute(t *testing.T) {
 	}
 }
 
+func TestShardsSchedule(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2)
+	for i := range f.servers {
+		r := Recurring{Every: time.Second, Class: "Mark", Queue: fmt.Sprint("work", i), Args: []any{fmt.Sprint("tick", i)}}
+		if err := f.shards.Schedule("ticks", r); err != nil { // on each shard one of its own
+			t.Fatal(err)
+		}
+	}
+	f.run()
+	f.eventually("ticks of both shards", func() bool { return f.runs.ends("tick0") > 1 && f.runs.ends("tick1") > 1 })
+	for i, d := range f.shards.Daemons() {
+		if all, err := d.Schedules(); err != nil || len(all) != 1 || all[0].Recurring.Queue != fmt.Sprint("work", i) {
+			t.Errorf("shard %d has %+v, %v", i, all, err)
+		}
+	}
+	err := f.shards.Schedule("lost", Recurring{Every: time.Second, Class: "Mark", Queue: "nowhere"})
+	if err == nil || !strings.Contains(err.Error(), `queue "nowhere" lies on no shard`) {
+		t.Error(err)
+	}
+	if err := f.shards.Schedule("never", Recurring{Class: "Mark", Queue: "work0"}); err == nil {
+		t.Error("a schedule without times is taken")
+	}
+}
+
 func TestShardsRefuse(t *testing.T) {
 	t.Parallel()
 	a, b := Shard{"redis://:secret@one", []string{"a"}}, Shard{"redis://:secret@two", []string{"b", "c-*"}}
