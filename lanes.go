@@ -60,6 +60,7 @@ type laneGroup struct {
 	resque.Lanes
 	limits []string // the shared ones, each as text
 	size   int      // how many lanes there are, but for those that are left to others
+	agreed bool     // the fleet has told of it
 }
 
 // dueLane is a lane whose turn it is.
@@ -137,7 +138,7 @@ func (l *lanes) agreed(p *resque.Policy) {
 		l.paused[name] = true
 	}
 	for _, lanes := range p.Lanes {
-		l.add(lanes.Queue).group(lanes)
+		l.add(lanes.Queue).group(lanes).agreed = true
 	}
 }
 
@@ -289,7 +290,9 @@ func (l *lanes) nextLook() (at time.Time) {
 }
 
 // released takes note that a job from a lane has ended, or goes back. Redis tells
-// nobody of his own changes.
+// nobody of his own changes, nor of the next of a key: where we were perhaps the first to
+// put a job into a group of lanes, the policy is read anew, or we would not hear of the
+// groups of others.
 func (l *lanes) released(lane resque.Lane, back bool) {
 	for _, name := range limitTexts(lane) {
 		delete(l.checks, name)
@@ -297,9 +300,9 @@ func (l *lanes) released(lane resque.Lane, back bool) {
 			l.freed(name)
 		}
 	}
-	if back {
-		l.add(lane.Queue).look = true
-	}
+	q := l.add(lane.Queue)
+	q.look = q.look || back
+	l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
 }
 
 // unsorted reports whether jobs are left to be sorted, and whether Redis tells of the next.

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // A limit of each process lets as many run side by side as there are processes.
@@ -94,5 +96,37 @@ func TestSharedLimit(t *testing.T) {
 		t.Errorf("%d ran at a time, want 2", most)
 	}
 	b.eventually("all are counted", func() bool { return b.stat("processed") == 40 })
+	b.nothingWaits()
+}
+
+// A process that was the first to sort a queue takes what another one, with other limits,
+// has sorted into lanes of its own and left.
+func TestLanesOfAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := setupOn(t, b.redis)
+	g := newGauge()
+	slow := func(tenant string, n int) { g.run("", n, 0) }
+	b.daemon.Register("Slow", slow, Concurrency(2))
+	other.daemon.Register("Slow", slow, Concurrency(2), RateLimit(1000, time.Second))
+	b.start()
+	b.push(tenantJob("Slow", "a", 0))
+	b.eventually("it runs", func() bool { return g.done.Load() == 1 && b.stat("processed") == 1 })
+	conn := b.redis.Dial(t)
+	pushed, left := int64(1), 0
+	b.eventually("the other has sorted some", func() bool {
+		payload := tenantJob("Slow", "a", int(pushed))
+		lane, _ := other.daemon.registry.lane("work", []byte(payload))
+		b.push(payload)
+		pushed++
+		n, err := b.daemon.store.Sort(conn, "work", [][]byte{[]byte(payload)}, []resque.Lane{lane})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left += n
+		return left == 3
+	})
+	b.eventually("all run", func() bool { return g.done.Load() == pushed })
+	b.eventually("all are counted", func() bool { return b.stat("processed") == int(pushed) })
 	b.nothingWaits()
 }
