@@ -174,6 +174,26 @@ func TestShardsSchedule(t *testing.T) {
 	}
 }
 
+// A queue that is resumed wakes the shard of it, which had nothing to ask.
+func TestShardResumes(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2)
+	f.run()
+	f.enqueue(0, "Mark", "before", 1)
+	f.eventually("it runs", func() bool { return f.ends("before", 1) })
+	d := f.shards.Daemons()[0]
+	if err := d.PauseQueue("work0"); err != nil {
+		t.Fatal(err)
+	}
+	f.enqueue(1, "Mark", "other", 1)
+	f.eventually("the other shard goes on", func() bool { return f.ends("other", 1) })
+	f.enqueue(0, "Mark", "after", 1)
+	if err := d.ResumeQueue("work0"); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("it runs", func() bool { return f.ends("after", 1) })
+}
+
 func TestShardsRefuse(t *testing.T) {
 	t.Parallel()
 	a, b := Shard{"redis://:secret@one", []string{"a"}}, Shard{"redis://:secret@two", []string{"b", "c-*"}}

@@ -199,7 +199,7 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
-	return !now.Before(w.hold) && (w.list || w.full && len(w.queues) > 0 || committing && !w.telling ||
+	return !now.Before(w.hold) && (w.list || w.lanes.unread || w.full && len(w.queues) > 0 || committing && !w.telling ||
 		slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
 			open, raw := w.lanes.open(q.name)
 			return open && (!raw || !w.empty[q.name]) && !w.rounds.resting(q.name, now)
