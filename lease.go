@@ -42,6 +42,7 @@ type lease struct {
 	ended  chan struct{}
 	offset atomic.Int64 // Redis's clock less ours, in nanoseconds
 	held   atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
+	lapsed atomic.Bool  // Redis lost what it knew of our workers, perhaps
 
 	// of the goroutine
 	entered time.Time // when the lease was first asked for
@@ -64,6 +65,12 @@ func (l *lease) hurry() {
 	case l.now <- struct{}{}:
 	default:
 	}
+}
+
+// registerAgain has the workers registered now: Redis lost what it knew of this process.
+func (l *lease) registerAgain() {
+	l.lapsed.Store(true)
+	l.hurry()
 }
 
 // redisTime is the time by Redis's clock, as of the last renewal.
@@ -251,7 +258,7 @@ func (l *lease) beat() error {
 	l.reaper.observe(asked, p.ID, leases)
 	l.d.pump.observe(l.reaper.leads.Load(), due)
 	l.d.poller.leaseHeld(session)
-	if l.line.renewed() {
+	if l.lapsed.Swap(false) || l.line.renewed() {
 		l.beaten = time.Time{}
 	}
 	if asked.Sub(l.beaten) < heartbeatEvery {

@@ -210,7 +210,7 @@ func (p *poller) restore() {
 	case err == nil:
 		p.restoring = false
 		p.watch.forget()
-		p.d.lease.hurry()
+		p.d.lease.registerAgain()
 		p.d.records.again()
 	case errors.Is(err, resque.ErrReaped):
 		p.reaped = true
