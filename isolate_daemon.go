@@ -19,7 +19,7 @@ import (
 const (
 	// shutdownGrace is the most a child gets at a shutdown: what it returns, or that
 	// it was killed, must come before the daemon gives its job back by itself.
-	shutdownGrace = cancelGrace - 500*time.Millisecond
+	shutdownGrace = cancelGrace / 2
 
 	// exitGrace is how long a child may take to end after it told the outcome, and how
 	// long its pipe may stay open after it was killed.
