@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // soon is how long a test waits for what should happen at once.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // bundle is what most tests of a running daemon need: a Redis of their own, a
 // daemon on it, and a book of what ran.

@@ -18,10 +18,10 @@ import (
 
 // recovery is how long a test waits for jobs of a killed process to run again. It
 // takes about 10 s, and 12 at most on an idle machine.
-const recovery = 30 * time.Second
+const recovery = time.Minute
 
 // soon is how long a test waits for what needs no recovery.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // fleet is a Redis, the processes that work on it, and their ledger.
 type fleet struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-const soon = 30 * time.Second
+const soon = time.Minute
 
 // bundle is a Redis, a daemon on it in this process, and what its hooks saw.
 type bundle struct {

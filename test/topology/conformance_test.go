@@ -14,7 +14,7 @@ import (
 )
 
 // soon is how long a test waits for what should happen at once.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // daemon makes a daemon on a shape. It is closed with the test.
 func (s shape) daemon(t *testing.T, namespace string) *goworker.Daemon {
