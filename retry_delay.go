@@ -28,19 +28,21 @@ const NoJitter = -1
 // failed together do not come back together. Fields that are zero have their defaults.
 type Exponential struct {
 	Base   time.Duration
-	Factor float64 // at least 1
-	Max    time.Duration
-	Jitter float64 // at most 1, which is anything from nothing to the whole wait; NoJitter: none
+	Factor float64       // at least 1
+	Max    time.Duration // at least Base, which it is by default where that is longer
+	Jitter float64       // at most 1, which is anything from nothing to the whole wait; NoJitter: none
 }
 
 func (e Exponential) retry(p *retryPolicy) error {
 	e.Base = orDefault(e.Base, DefaultRetryBase)
 	e.Factor = orDefault(e.Factor, DefaultRetryFactor)
-	e.Max = min(orDefault(e.Max, DefaultRetryMax), longestWait)
+	e.Max = min(orDefault(e.Max, max(DefaultRetryMax, e.Base)), longestWait)
 	e.Jitter = max(0, orDefault(e.Jitter, DefaultRetryJitter))
 	switch {
 	case e.Base < 0 || e.Max < 0:
 		return fmt.Errorf("Exponential{Base: %s, Max: %s}: neither may be negative", e.Base, e.Max)
+	case e.Max < min(e.Base, longestWait):
+		return fmt.Errorf("Exponential{Base: %s, Max: %s}: Max is shorter than the first wait", e.Base, e.Max)
 	case !(e.Factor >= 1) || math.IsInf(e.Factor, 0):
 		return fmt.Errorf("Exponential{Factor: %v}: it must be at least 1", e.Factor)
 	case !(e.Jitter <= 1):

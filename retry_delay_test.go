@@ -31,6 +31,7 @@ func TestDelays(t *testing.T) {
 		want   []time.Duration
 	}{
 		{"exponential", Exponential{Jitter: NoJitter}, []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s, 1280 * s, 2560 * s, h, h}},
+		{"exponential from far up", Exponential{Base: 3 * h, Jitter: NoJitter}, []time.Duration{3 * h, 3 * h}},
 		{"exponential of one's own", Exponential{Base: s, Factor: 3, Max: m, Jitter: NoJitter}, []time.Duration{s, 3 * s, 9 * s, 27 * s, m, m}},
 		{"Machinery's", Fibonacci{}, []time.Duration{s, 2 * s, 3 * s, 5 * s, 8 * s, 13 * s, 21 * s}},
 		{"Fibonacci up to", Fibonacci{Unit: m, Max: 4 * m}, []time.Duration{m, 2 * m, 3 * m, 4 * m, 4 * m}},
@@ -87,6 +88,7 @@ func TestRetryRefusesNonsense(t *testing.T) {
 		"nil function":                   {RetryIf(nil)},
 		"two options say":                {Delays{1}, Fibonacci{}},
 		"neither may be negative":        {Exponential{Base: -1}},
+		"shorter than the first wait":    {Exponential{Base: time.Hour, Max: time.Minute}},
 		"must be at least 1":             {Exponential{Factor: 0.5}},
 		"at least 1":                     {Exponential{Factor: math.NaN()}},
 		"must be at most 1":              {Exponential{Jitter: 1.5}},
