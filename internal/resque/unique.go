@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -180,12 +181,17 @@ func (s Store) lockArgs(j UniqueJob) []any {
 		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
 	}
 	if j.Hold != HoldTime {
-		most += time.Until(j.At)
+		most = withWait(most, time.Until(j.At))
 	}
 	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), stampOf(j.At).ms, "", member}
 }
 
 func (j UniqueJob) later() bool { return !j.At.IsZero() }
+
+// withWait is how long a lock may stay whose job has to wait first.
+func withWait(most, wait time.Duration) time.Duration {
+	return most + min(max(wait, 0), math.MaxInt64-most)
+}
 
 // evalPush runs a script that enqueues, and waits for the replicas as Push does. With a
 // *ReplicasError there is a reply too.

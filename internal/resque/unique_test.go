@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,27 @@ func TestUnique(t *testing.T) {
 	w.refused("c1", brief)
 	if !stays() {
 		t.Error("the lock ends when another would have")
+	}
+}
+
+// A job that is never due has its lock all the same, and keeps it when it was looked for.
+// No lock stays longer than a Duration: the embedded Redis counts in these.
+func TestUniqueForEver(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	longest := time.Duration(math.MaxInt64).Milliseconds()
+	for i, at := range []time.Time{time.Now().Add(math.MaxInt64 - time.Minute), time.Unix(lastSecond, 0), time.Unix(1<<60, 0)} {
+		lock := string(rune('a' + i))
+		never := uniqueJob(lock, 1, "low")
+		never.At = at
+		w.taken(never)
+		for range 2 {
+			w.refused(never.ID, uniqueJob(lock, 2, "low"))
+			if ms := int64(w.server.Int(t, "PTTL", w.s.lock(lock))); ms < longest-time.Hour.Milliseconds() || ms > longest {
+				t.Errorf("%v: the lock stays for %d ms", at, ms)
+			}
+			w.age(lock, ProvenFor)
+		}
 	}
 }
 

@@ -90,7 +90,8 @@ else
   now = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
   redis.call('HSET', lock, id, ARGV[6] .. ' ' .. now .. ' ' .. seen .. ' ' .. member)
   if ARGV[5] ~= '0' then
-    redis.call('PEXPIRE', lock, string.format('%.0f', ARGV[5] + math.max(0, (due or 0) - now)))
+    local stays = math.min(ARGV[5] + math.max(0, (due or 0) - now), 9223372036854) -- 292 years, as Go counts
+    redis.call('PEXPIRE', lock, string.format('%.0f', stays))
   end
 end
 if looked >= 1000 then redis.call('SET', KEYS[2], '1', 'PX', math.floor(looked / 1000)) end
