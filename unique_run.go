@@ -37,7 +37,7 @@ func (l *jobLock) moved(s resque.Store, now time.Time, queue string, payload []b
 	if l == nil || l.hold != resque.HoldDone {
 		return nil
 	}
-	return []resque.Effect{s.LockMoved(l.name, l.id, l.hold, now, queue, payload, "")}
+	return []resque.Effect{s.LockMoved(l.name, l.id, l.hold, now, queue, payload)}
 }
 
 // unlock sees to the lock of a job that is about to run, or to fail where err keeps it

@@ -3,7 +3,6 @@ package resque
 import (
 	"fmt"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -32,9 +31,9 @@ const ProvenFor = 8 * time.Second
 //
 //	hold, since, when the job was last seen, where, member
 //
-// parted by blanks, times in ms. Where is ticket@process it was seen under, = and the list
-// beside its queue in which it was put (with %20 for a blank), or nothing. Member is what a
-// member of go:schedule is, and with it whatever is needed to look for the job.
+// parted by blanks, times in ms. Where is ticket@process it was seen under, or nothing.
+// Member is what a member of go:schedule is, and with it whatever is needed to look for the
+// job.
 
 func (s Store) lock(name string) string { return s.ns + "go:unique:" + name }
 func (s Store) lockRest() string        { return s.ns + "go:unique-rest" }
@@ -220,11 +219,8 @@ func (s Store) pushError(j UniqueJob, err error) error {
 func (s Store) Unlocked(lock, id string) Effect { return effect("HDEL", s.lock(lock), id) }
 
 // LockMoved tells a lock with a commit that its job goes on as another payload, in its
-// queue or the schedule, or in a list: its key without namespace, or "". now is Redis's.
-func (s Store) LockMoved(lock, id string, hold Hold, now time.Time, queue string, payload []byte, list string) Effect {
+// queue or the schedule. now is Redis's.
+func (s Store) LockMoved(lock, id string, hold Hold, now time.Time, queue string, payload []byte) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
-	if list != "" {
-		list = "=" + url.PathEscape(list)
-	}
-	return effect("HSET", s.lock(lock), id, string(hold)+" "+ms+" "+ms+" "+list+" "+recordPrefix(queue)+string(payload))
+	return effect("HSET", s.lock(lock), id, string(hold)+" "+ms+" "+ms+"  "+recordPrefix(queue)+string(payload))
 }

@@ -2,7 +2,6 @@ package resque
 
 import (
 	"errors"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +63,6 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		a.key(s.processes())
 		a.key(s.schedule())
 		a.key(s.queue(h.Queue))
-		a.key(s.aside(h))
 		a.key(s.lanes())
 		renew := j.Most // by whoever wants it next, unless that was told of a time only
 		if j.Hold == HoldTime {
@@ -135,14 +133,4 @@ func ignoreNil(err error) error {
 		return nil
 	}
 	return err
-}
-
-// aside is the key of the list beside its queue in which a holder may be, or its queue.
-func (s Store) aside(h *Holder) string {
-	if escaped, ok := strings.CutPrefix(h.where, "="); ok {
-		if name, err := url.PathUnescape(escaped); err == nil {
-			return s.ns + name
-		}
-	}
-	return s.queue(h.Queue)
 }

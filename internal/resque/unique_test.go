@@ -171,24 +171,10 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 			jobs := m.reserve(1, "low")
 			again := []byte(strings.Replace(string(first.Payload), "}", `,"attempt":2}`, 1))
 			m.turn(Exchange{Settled: []Settled{{Ticket: jobs[0].Ticket, Effects: []Effect{
-				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", again, ""),
+				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", again),
 				w.s.ScheduleAt(99, "low", again),
 			}}}})
 		}, true},
-		{"set aside", func(w *wire) {
-			m := w.enter("p")
-			jobs := m.reserve(1, "low")
-			m.turn(Exchange{Settled: []Settled{{Ticket: jobs[0].Ticket, Effects: []Effect{
-				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", first.Payload, "go:aside:a b%"),
-				effect("RPUSH", "resque:go:aside:a b%", first.Payload),
-			}}}})
-		}, true},
-		{"gone from aside", func(w *wire) {
-			m := w.enter("p")
-			m.turn(Exchange{Settled: []Settled{{Ticket: m.reserve(1, "low")[0].Ticket, Effects: []Effect{
-				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", first.Payload, "go:aside:a b%"),
-			}}}})
-		}, false},
 		{"taken by a Ruby worker", func(w *wire) { w.do("LPOP", w.s.queue("low")) }, false},
 		{"dequeued", func(w *wire) { w.do("LREM", w.s.queue("low"), 0, first.Payload) }, false},
 		{"gone with its queue", func(w *wire) { w.must(w.s.RemoveQueue(w.c, "low")) }, false},

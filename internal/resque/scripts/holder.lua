@@ -1,17 +1,16 @@
 -- Looks for the job that holds a lock, everywhere a job can be, at one instant. Where it
 -- is nowhere the lock is taken from it: what is nowhere comes back nowhere.
 --
--- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue
---       6 a list it may be in beside its queue, or its queue   7 lanes
+-- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6 lanes
 --       then in-flight records, turns and lists of lanes
 -- ARGV  1 id, 2 what the lock says, 3 how much of that precedes the member of the schedule,
 --       4 how much of the member precedes the payload, 5 how long the lock may stay in ms
 --       once the job is due, or 0 for as long as it may now,
---       6 what the lock is to say before the time, 7 where it was seen or put last or '',
+--       6 what the lock is to say before the time, 7 where it was seen last or '',
 --       how many processes, and for each: itself, record,
 --       how many sets of lanes of the queue, and for each: member of lanes, turns,
 --       then for each lane: member of lanes, its name, list
--- Returns 'schedule', 'process', 'queue', 'lane' or 'list', where it is; 'nowhere'; 'changed' where the
+-- Returns 'schedule', 'process', 'queue' or 'lane', where it is; 'nowhere'; 'changed' where the
 -- lock is not as it was read, or there are processes or lanes that are not named; 'resting'.
 --
 -- A record of a job from a lane has the lane before the member.
@@ -40,7 +39,7 @@ end
 for _, process in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   if not records[process] then return 'changed' end
 end
-for _, name in ipairs(redis.call('SMEMBERS', KEYS[7])) do
+for _, name in ipairs(redis.call('SMEMBERS', KEYS[6])) do
   if string.sub(name, 1, #prefix) == prefix then
     if not sets[name] then return 'changed' end
     for _, lane in ipairs(redis.call('ZRANGE', sets[name].turns, 0, -1)) do
@@ -81,8 +80,7 @@ end
 local due = redis.call('ZSCORE', KEYS[4], member)
 local where = due and 'schedule'
   or running() and 'process'
-  or waiting(KEYS[5]) and 'queue' or sorted() and 'lane' or KEYS[6] ~= KEYS[5] and waiting(KEYS[6]) and 'list' or 'nowhere'
-if where == 'list' then seen = ARGV[7] end
+  or waiting(KEYS[5]) and 'queue' or sorted() and 'lane' or 'nowhere'
 if where == 'nowhere' then
   redis.call('HDEL', lock, id)
 else
