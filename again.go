@@ -91,7 +91,7 @@ func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err err
 // requeue adds to a commit that the job goes on with this payload, now or later, and with
 // it the lock that it has.
 func (w *workers) requeue(s *settlement, t *task, d *Delivery, payload []byte, now, at time.Time) {
-	s.effects = append(s.effects, d.lock.moved(w.d.store, now, t.Queue, payload)...)
+	s.effects = append(s.effects, d.lock.moved(w.d.store, now, at, t.Queue, payload)...)
 	if at.After(now) {
 		s.effects = append(s.effects, w.d.store.ScheduleAt(millis(at), t.Queue, payload))
 		return

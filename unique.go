@@ -78,10 +78,11 @@ func ByKeyOf(key func(job *Job) string) UniqueOption {
 func ReplaceWaiting() UniqueOption { return func(u *Uniqueness) { u.replace = true } }
 
 // LockAtMost bounds how long a lock may stay: DefaultLockAtMost unless it is told, and
-// counted anew each time somebody is refused and the job was looked for. Choose it longer
-// than jobs ever wait and run: after it, a second one is let in. Locks of jobs that
-// ended elsewhere, and that nobody wanted since, need memory until then. A job for later
-// has its time to wait in addition.
+// counted anew when its job is retried and each time somebody is refused and the job was
+// looked for. Choose it longer than jobs ever wait and run: after it, a second one is let
+// in, and the first goes on without a lock. Locks of jobs that ended elsewhere, and that
+// nobody wanted since, need memory until then. A job for later, or for its next try, has
+// its time to wait in addition.
 func LockAtMost(d time.Duration) UniqueOption { return func(u *Uniqueness) { u.most = d } }
 
 // DuplicateError says that a job was not enqueued because another holds its lock.
@@ -135,6 +136,15 @@ func (c *client) enqueueUnique(job *Job, o enqueueOptions) (Receipt, error) {
 	return receipt, err
 }
 
+// told is how long the lock may stay, for whoever runs the job and moves the lock; 0: as
+// long as it does unless it is told.
+func (u Uniqueness) told() time.Duration {
+	if u.hold == resque.HoldStart || u.most == DefaultLockAtMost {
+		return 0
+	}
+	return u.most
+}
+
 // job encodes a job with its lock.
 func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJob, err error) {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {
@@ -157,7 +167,7 @@ func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJo
 	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.most, Queue: job.Queue, At: o.at, Replace: u.replace}
 	fields := o.fields
 	if u.hold != resque.HoldTime {
-		fields = append(fields, resque.TextField("unique", resque.LockField(u.hold, j.Lock)))
+		fields = append(fields, resque.TextField("unique", resque.LockField(u.hold, j.Lock, u.told())))
 	}
 	if err == nil {
 		j.Payload, err = resque.SetFields(payload, append(fields, resque.TextField("id", o.id))...)

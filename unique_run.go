@@ -11,16 +11,20 @@ import (
 type jobLock struct {
 	hold resque.Hold
 	name string
+	most time.Duration
 	id   string // the payload's, whatever an ActiveJob calls itself
 }
 
 // newJobLock is nil where the field is not one of ours.
 func newJobLock(p resque.Payload) *jobLock {
-	hold, name := resque.ParseLock(p.Unique)
+	hold, name, most := resque.ParseLock(p.Unique)
 	if name == "" {
 		return nil
 	}
-	return &jobLock{hold, name, p.ID}
+	if most == 0 {
+		most = DefaultLockAtMost
+	}
+	return &jobLock{hold, name, most, p.ID}
 }
 
 // unlocked gives up the lock of a job with the commit of its end.
@@ -31,13 +35,13 @@ func (l *jobLock) unlocked(s resque.Store) []resque.Effect {
 	return []resque.Effect{s.Unlocked(l.name, l.id)}
 }
 
-// moved tells the lock of a job that it goes on as another payload, as when it is to be
-// retried: with the commit of that.
-func (l *jobLock) moved(s resque.Store, now time.Time, queue string, payload []byte) []resque.Effect {
+// moved tells the lock of a job that it goes on as another payload, at a time, as when it
+// is to be retried: with the commit of that.
+func (l *jobLock) moved(s resque.Store, now, at time.Time, queue string, payload []byte) []resque.Effect {
 	if l == nil || l.hold != resque.HoldDone {
 		return nil
 	}
-	return []resque.Effect{s.LockMoved(l.name, l.id, l.hold, now, queue, payload)}
+	return []resque.Effect{s.LockMoved(l.name, l.id, now, at, l.most, queue, payload)}
 }
 
 // unlock sees to the lock of a job that is about to run, or to fail where err keeps it

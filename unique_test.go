@@ -373,6 +373,50 @@ func TestUniqueRetries(t *testing.T) {
 	}
 }
 
+// A retry's lock ends too, though not before the job could be due, even if it had run out
+// meanwhile. What another job then has is left to that.
+func TestUniqueRetriesOfTheLate(t *testing.T) {
+	t.Parallel()
+	const most = 200 * time.Millisecond
+	late := func(t *testing.T) (b *bundle, fail chan struct{}) {
+		b, fail = setup(t), make(chan struct{})
+		b.daemon.Register("Late", func(string) error { <-fail; return errNoLuck }, Retry(1, Delays{time.Hour}))
+		b.mustEnqueue("Late", "a", Unique(LockAtMost(most)))
+		b.start()
+		b.free() // it runs for longer than the lock may stay
+		return b, fail
+	}
+	stays := func(b *bundle) time.Duration {
+		return time.Duration(b.redis.Int(b.t, "PTTL", b.locks()[0])) * time.Millisecond
+	}
+	t.Run("nobody wants it", func(t *testing.T) {
+		t.Parallel()
+		b, fail := late(t)
+		fail <- struct{}{}
+		b.eventually("it waits", func() bool { return len(b.scheduled()) == 1 })
+		if left := stays(b); left < time.Hour-time.Minute || left > time.Hour+most {
+			t.Errorf("the lock stays for %v", left)
+		}
+		b.due()
+		fail <- struct{}{}
+		b.free()
+	})
+	t.Run("another has it", func(t *testing.T) {
+		t.Parallel()
+		b, fail := late(t)
+		next := b.mustEnqueue("Late", "a", Unique(UntilElapsed(time.Minute)))
+		close(fail)
+		b.eventually("both wait", func() bool { return len(b.scheduled()) == 2 })
+		b.mustRefuse(next, "Late", "a", Unique())
+		if left := stays(b); left > time.Minute {
+			t.Errorf("the other's lock stays for %v", left)
+		}
+		b.due()
+		b.eventually("both end", func() bool { return len(b.failures()) == 2 })
+		b.mustRefuse(next, "Late", "a", Unique())
+	})
+}
+
 // A job that goes back to its queue when the daemon stops keeps its lock.
 func TestUniqueSurvivesAStop(t *testing.T) {
 	t.Parallel()

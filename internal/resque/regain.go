@@ -24,7 +24,7 @@ func (r recovery) fail(j Reserved, d Deaths) Settled {
 	r.over[d.digest] = true
 	effects := append(r.Free(r.dead.ID, j), effect("HSET", r.recovered(), d.digest, d.raw))
 	if p, err := ParsePayload(j.Payload); err == nil {
-		if _, lock := ParseLock(p.Unique); lock != "" {
+		if _, lock, _ := ParseLock(p.Unique); lock != "" {
 			effects = append(effects, r.Unlocked(lock, p.ID))
 		}
 	}

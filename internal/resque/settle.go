@@ -30,8 +30,8 @@ type Settled struct {
 	Effects []Effect
 }
 
-// Effect is one command on one key that happens with a commit. The methods of Store
-// make them.
+// Effect is one command on one key that happens with a commit: of Redis, or lock, which is
+// settle.lua's own. The methods of Store make them.
 type Effect struct {
 	command string
 	key     string

@@ -25,9 +25,8 @@ const (
 // as long as a dead process is believed to live.
 const ProvenFor = 8 * time.Second
 
-// A lock is a hash whose fields are the ids of the jobs that hold it: one, but for a job
-// that came back from elsewhere while another held it. So a job gives it up with an HDEL,
-// which touches nobody else's and may be repeated. What a field says is
+// A lock is a hash with one field, the id of the job that holds it. So a job gives it up with
+// an HDEL, which touches nobody else's and may be repeated. What the field says is
 //
 //	hold, since, when the job was last seen, where, member
 //
@@ -59,16 +58,28 @@ type UniqueJob struct {
 	Replace bool      // a holder that still waits makes room
 }
 
-// LockField is the top-level "unique" by which whoever runs a job knows its lock.
-func LockField(hold Hold, lock string) string { return string(hold) + ":" + lock }
-
-// ParseLock reads what LockField wrote. Other texts are no lock.
-func ParseLock(text string) (hold Hold, lock string) {
-	name, lock, _ := strings.Cut(text, ":")
-	if hold := Hold(name); (hold == HoldDone || hold == HoldStart) && lock != "" {
-		return hold, lock
+// LockField is the top-level "unique" by which whoever runs a job knows its lock, and how
+// long that may stay: hold:lock:ms, or without the last part for as long as is usual.
+func LockField(hold Hold, lock string, most time.Duration) string {
+	field := string(hold) + ":" + lock
+	if most > 0 {
+		field += ":" + strconv.FormatInt(most.Milliseconds(), 10)
 	}
-	return "", ""
+	return field
+}
+
+// ParseLock reads what LockField wrote; most is 0 for as long as is usual. Other texts are
+// no lock.
+func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
+	name, rest, _ := strings.Cut(text, ":")
+	lock, last, _ := strings.Cut(rest, ":")
+	if hold = Hold(name); hold != HoldDone && hold != HoldStart || lock == "" {
+		return "", "", 0
+	}
+	if ms, err := strconv.ParseInt(last, 10, 64); err == nil && ms > 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
+		most = time.Duration(ms) * time.Millisecond
+	}
+	return hold, lock, most
 }
 
 // Unlock gives up a job's lock, if it has it.
@@ -219,8 +230,11 @@ func (s Store) pushError(j UniqueJob, err error) error {
 func (s Store) Unlocked(lock, id string) Effect { return effect("HDEL", s.lock(lock), id) }
 
 // LockMoved tells a lock with a commit that its job goes on as another payload, in its
-// queue or the schedule. now is Redis's.
-func (s Store) LockMoved(lock, id string, hold Hold, now time.Time, queue string, payload []byte) Effect {
+// queue or, until a time, in the schedule. now is Redis's. From then on the lock may stay
+// for most; one that had run out is there again, but for one that another job has by now:
+// that is left alone.
+func (s Store) LockMoved(lock, id string, now, at time.Time, most time.Duration, queue string, payload []byte) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
-	return effect("HSET", s.lock(lock), id, string(hold)+" "+ms+" "+ms+"  "+recordPrefix(queue)+string(payload))
+	said := string(HoldDone) + " " + ms + " " + ms + "  " + recordPrefix(queue) + string(payload)
+	return effect("lock", s.lock(lock), id, said, withWait(most, at.Sub(now)).Milliseconds())
 }

@@ -147,7 +147,7 @@ func (r *uniqueRun) reserve(t *rapid.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		_, lock := ParseLock(parsed.Unique)
+		_, lock, _ := ParseLock(parsed.Unique)
 		r.held = append(r.held, heldJob{p, j, lock, parsed.ID})
 	}
 }
@@ -180,7 +180,7 @@ func (r *uniqueRun) end(t *rapid.T) {
 			r.Fatal(err)
 		}
 		x.Settled = []Settled{{j.Ticket, CountsNothing, []Effect{
-			s.LockMoved(j.lock, j.id, HoldDone, time.Now(), j.Queue, again), s.ScheduleAt(99, j.Queue, again),
+			s.LockMoved(j.lock, j.id, time.Now(), time.Now(), time.Hour, j.Queue, again), s.ScheduleAt(99, j.Queue, again),
 		}}}
 		j.proc.turn(x)
 		r.live[j.id] = string(again)

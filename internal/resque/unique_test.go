@@ -20,7 +20,7 @@ func uniqueJob(lock string, n int, queue string) UniqueJob {
 	id := fmt.Sprint(lock, n)
 	return UniqueJob{
 		Lock: lock, ID: id, Hold: HoldDone, Most: time.Hour, Queue: queue,
-		Payload: fmt.Appendf(nil, `{"class":"U","args":[],"id":"%s","unique":"%s"}`, id, LockField(HoldDone, lock)),
+		Payload: fmt.Appendf(nil, `{"class":"U","args":[],"id":"%s","unique":"%s"}`, id, LockField(HoldDone, lock, time.Hour)),
 	}
 }
 
@@ -171,7 +171,7 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 			jobs := m.reserve(1, "low")
 			again := []byte(strings.Replace(string(first.Payload), "}", `,"attempt":2}`, 1))
 			m.turn(Exchange{Settled: []Settled{{Ticket: jobs[0].Ticket, Effects: []Effect{
-				w.s.LockMoved("a", "a1", HoldDone, time.Now(), "low", again),
+				w.s.LockMoved("a", "a1", time.Now(), time.Now(), time.Hour, "low", again),
 				w.s.ScheduleAt(99, "low", again),
 			}}}})
 		}, true},
@@ -367,24 +367,73 @@ func TestUniqueIsAllOrNothing(t *testing.T) {
 // A lock of the wrong type keeps the commit of its job, and no other's, until it is repaired.
 func TestUniqueCommitOfWrongType(t *testing.T) {
 	t.Parallel()
-	w := newWire(t)
-	w.taken(uniqueJob("a", 1, "low"))
-	w.taken(uniqueJob("b", 1, "low"))
-	m := w.enter("p")
-	var x Exchange
-	for i, j := range m.reserve(2, "low") {
-		lock := []string{"a", "b"}[i]
-		x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: []Effect{w.s.Unlocked(lock, lock+"1")}})
+	for name, effect := range map[string]func(s Store, lock string) Effect{
+		"given up": func(s Store, lock string) Effect { return s.Unlocked(lock, lock+"1") },
+		"moved": func(s Store, lock string) Effect {
+			return s.LockMoved(lock, lock+"1", time.Now(), time.Now(), time.Hour, "low", []byte("{}"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			w.taken(uniqueJob("a", 1, "low"))
+			w.taken(uniqueJob("b", 1, "low"))
+			m := w.enter("p")
+			var x Exchange
+			for i, j := range m.reserve(2, "low") {
+				lock := []string{"a", "b"}[i]
+				x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: []Effect{effect(w.s, lock)}})
+			}
+			w.spoil(w.s.lock("a"))
+			out := m.turn(x)
+			if len(out.Broken) != 1 || out.Broken[0].Key != w.s.lock("a") || len(w.record("p")) != 1 {
+				t.Errorf("broken: %v, record %v", out.Broken, w.record("p"))
+			}
+			w.do("DEL", w.s.lock("a"))
+			x.Settled = x.Settled[:1]
+			m.turn(x)
+			w.same("stats", [2]int{2, 0}, w.stats())
+		})
 	}
-	w.spoil(w.s.lock("a"))
-	out := m.turn(x)
-	if len(out.Broken) != 1 || out.Broken[0].Key != w.s.lock("a") || len(w.record("p")) != 1 || len(w.locks("b")) != 0 {
-		t.Errorf("broken: %v, record %v, lock b %v", out.Broken, w.record("p"), w.locks("b"))
+}
+
+// The lock of a job that is retried stays as long as it may, once more, and not into another's
+// time. Where it had run out and another job has it, that keeps it as it is.
+func TestUniqueMoves(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		meanwhile func(w *wire)
+		stays     time.Duration
+		holder    string
+	}{
+		"its own":          {func(*wire) {}, 3 * time.Hour, "a1"},
+		"run out":          {func(w *wire) { w.do("DEL", w.s.lock("a")) }, 3 * time.Hour, "a1"},
+		"another's by now": {func(w *wire) { w.do("DEL", w.s.lock("a")); w.taken(uniqueJob("a", 2, "high")) }, time.Hour, "a2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWire(t)
+			first := uniqueJob("a", 1, "low")
+			w.taken(first)
+			m := w.enter("p")
+			job := m.reserve(1, "low")[0]
+			test.meanwhile(w)
+			w.do("CONFIG", "SET", "maxmemory", 1)
+			at := time.Now().Add(2 * time.Hour)
+			moved := w.s.LockMoved("a", "a1", time.Now(), at, time.Hour, "low", first.Payload)
+			out := m.turn(Exchange{Settled: []Settled{{job.Ticket, CountsDone, []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
+			if len(out.Broken) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.schedule()) != 1 {
+				t.Errorf("broken: %v, record: %v", out.Broken, w.record("p"))
+			}
+			if locks := w.locks("a"); len(locks) != 1 || locks[test.holder] == "" {
+				t.Errorf("the lock is %v", locks)
+			}
+			if left := time.Duration(w.server.Int(t, "PTTL", w.s.lock("a"))) * time.Millisecond; left > test.stays || left < test.stays-time.Minute {
+				t.Errorf("the lock stays for %v, want %v", left, test.stays)
+			}
+			w.refused(test.holder, uniqueJob("a", 3, "low"))
+		})
 	}
-	w.do("DEL", w.s.lock("a"))
-	x.Settled = x.Settled[:1]
-	m.turn(x)
-	w.same("stats", [2]int{2, 0}, w.stats())
 }
 
 func TestUniqueOutOfMemory(t *testing.T) {
@@ -467,10 +516,17 @@ func TestUniqueRests(t *testing.T) {
 func TestParseLock(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"done:abc": "done abc", "start:abc": "start abc", "time:abc": " ", "done:": " ", "": " ", "done": " ", "x:y": " ",
+		"done:abc": "done abc 0s", "done:abc:1500": "done abc 1.5s", "start:abc": "start abc 0s",
+		"done:abc:": "done abc 0s", "done:abc:-1": "done abc 0s", "done:abc:x": "done abc 0s", "done:abc:9223372036855": "done abc 0s",
+		"time:abc": "  0s", "done:": "  0s", "done::1": "  0s", "": "  0s", "done": "  0s", "x:y": "  0s",
 	} {
-		if hold, lock := ParseLock(text); string(hold)+" "+lock != want {
-			t.Errorf("ParseLock(%q) = %q, %q", text, hold, lock)
+		if hold, lock, most := ParseLock(text); fmt.Sprint(hold, " ", lock, " ", most) != want {
+			t.Errorf("ParseLock(%q) = %q, %q, %v", text, hold, lock, most)
+		}
+	}
+	for most, want := range map[time.Duration]string{0: "done:abc", 1500 * time.Millisecond: "done:abc:1500"} {
+		if got := LockField(HoldDone, "abc", most); got != want {
+			t.Errorf("LockField of %v = %q, want %q", most, got, want)
 		}
 	}
 	names := []string{LockName([]byte("{}"), ""), LockName(nil, "{}"), LockName([]byte("{}"), "={}"), LockName(nil, "x")}

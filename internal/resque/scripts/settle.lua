@@ -1,6 +1,7 @@
 -- Commits outcomes that take more than an acknowledgement: for each job its effects,
 -- and then the removal of its ticket, as one. What effects there are is Go's to know;
--- here they are commands on keys.
+-- here they are commands on keys. One is ours: lock id said ms keeps a unique job's lock,
+-- or takes it again, unless another job has it by now.
 --
 -- KEYS  1 in-flight record   2 process record   3 tombstone   4 stat:processed   5 stat:failed
 --       then the effects' keys in any order
@@ -18,8 +19,14 @@ if epoch ~= ARGV[1] then return {reaped and 'reaped' or epoch and 'stale' or 'go
 redis.call('HDEL', record, '') -- not refused when out of memory, and so nothing after it is
 
 local missing, errors, done, failed = 0, {}, 0, 0
+local function lock(key, id, said, ms)
+  local own = redis.pcall('HEXISTS', key, id)
+  if type(own) == 'table' or own == 0 and redis.call('EXISTS', key) == 1 then return own end
+  redis.call('HSET', key, id, said)
+  return redis.call('PEXPIRE', key, ms)
+end
 local function try(command, key, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
+  local reply = command == 'lock' and lock(KEYS[key], ...) or redis.pcall(command, KEYS[key], ...)
   if type(reply) ~= 'table' or not reply.err then return true end
   errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
 end
