@@ -20,9 +20,12 @@ const minLock = time.Millisecond
 // Uniqueness is what Unique makes: an Option and an EnqueueOption.
 type Uniqueness struct {
 	hold    resque.Hold
-	most    time.Duration
+	most    time.Duration     // unless it is HoldTime
+	elapsed time.Duration     // HoldTime's
+	bounded bool              // LockAtMost was given
 	key     func(*Job) string // nil: class and arguments
 	replace bool
+	wrong   error // which options contradict each other
 }
 
 // UniqueOption is something Unique is told.
@@ -39,26 +42,52 @@ type UniqueOption func(*Uniqueness)
 // elsewhere, by a Ruby worker or because somebody removed it from its queue, whoever wants
 // the lock 8 s later has it.
 func Unique(opts ...UniqueOption) Uniqueness {
-	u := Uniqueness{hold: resque.HoldDone, most: DefaultLockAtMost}
+	u := Uniqueness{most: DefaultLockAtMost}
 	for _, opt := range opts {
+		if opt == nil {
+			panic("goworker: Unique: a nil UniqueOption was given; leave it out")
+		}
 		opt(&u)
+	}
+	if u.hold == "" {
+		u.hold = resque.HoldDone
 	}
 	return u
 }
 
+// until tells when the lock ends.
+func (u *Uniqueness) until(hold resque.Hold) {
+	names := map[resque.Hold]string{resque.HoldDone: "UntilDone", resque.HoldStart: "UntilStart", resque.HoldTime: "UntilElapsed"}
+	if u.hold != "" && u.hold != hold {
+		u.wrong = fmt.Errorf("a unique job is told both %s and %s, and its lock ends but once; leave one out", names[u.hold], names[hold])
+	}
+	u.hold = hold
+}
+
+// lasts is how long the lock may stay.
+func (u Uniqueness) lasts() time.Duration {
+	if u.hold == resque.HoldTime {
+		return u.elapsed
+	}
+	return u.most
+}
+
 // UntilDone has a job keep its lock until it is done or has failed for good; over retries
 // and the death of its process too. This is the default.
-func UntilDone() UniqueOption { return func(u *Uniqueness) { u.hold = resque.HoldDone } }
+func UntilDone() UniqueOption { return func(u *Uniqueness) { u.until(resque.HoldDone) } }
 
 // UntilStart has a job keep its lock until its handler is about to run: while it runs,
 // one more may wait. The job needs one more round trip to Redis before it runs.
-func UntilStart() UniqueOption { return func(u *Uniqueness) { u.hold = resque.HoldStart } }
+func UntilStart() UniqueOption { return func(u *Uniqueness) { u.until(resque.HoldStart) } }
 
 // UntilElapsed has a job keep its lock for a time from when it was enqueued, whatever
 // becomes of it: at most one job of a lock is enqueued in any such time. It is at least a
 // millisecond.
 func UntilElapsed(d time.Duration) UniqueOption {
-	return func(u *Uniqueness) { u.hold, u.most = resque.HoldTime, d }
+	return func(u *Uniqueness) {
+		u.until(resque.HoldTime)
+		u.elapsed = d
+	}
 }
 
 // ByKey names the lock by a key in place of class and arguments. Jobs of different
@@ -66,8 +95,11 @@ func UntilElapsed(d time.Duration) UniqueOption {
 func ByKey(key string) UniqueOption { return ByKeyOf(func(*Job) string { return key }) }
 
 // ByKeyOf is ByKey with a key for each job. The function is called by whoever enqueues,
-// from any goroutine.
+// from any goroutine. It panics if that is nil.
 func ByKeyOf(key func(job *Job) string) UniqueOption {
+	if key == nil {
+		panic("goworker: ByKeyOf: a nil function was given; leave it out")
+	}
 	return func(u *Uniqueness) { u.key = key }
 }
 
@@ -82,8 +114,10 @@ func ReplaceWaiting() UniqueOption { return func(u *Uniqueness) { u.replace = tr
 // looked for. Choose it longer than jobs ever wait and run: after it, a second one is let
 // in, and the first goes on without a lock. Locks of jobs that ended elsewhere, and that
 // nobody wanted since, need memory until then. A job for later, or for its next try, has
-// its time to wait in addition.
-func LockAtMost(d time.Duration) UniqueOption { return func(u *Uniqueness) { u.most = d } }
+// its time to wait in addition. It does not go with UntilElapsed, which says the time.
+func LockAtMost(d time.Duration) UniqueOption {
+	return func(u *Uniqueness) { u.most, u.bounded = d, true }
+}
 
 // DuplicateError says that a job was not enqueued because another holds its lock.
 type DuplicateError struct {
@@ -108,8 +142,13 @@ func (u Uniqueness) register(to *options) {
 func (u Uniqueness) enqueue(to *enqueueOptions) { to.unique = &u }
 
 func (u Uniqueness) check() error {
-	if u.most < minLock {
-		return fmt.Errorf("a unique job's lock is to last %s; give it a millisecond or more", u.most)
+	switch {
+	case u.wrong != nil:
+		return u.wrong
+	case u.hold == resque.HoldTime && u.bounded:
+		return errors.New("UntilElapsed and LockAtMost both say how long a unique job's lock lasts; leave one out")
+	case u.lasts() < minLock:
+		return fmt.Errorf("a unique job's lock is to last %s; give it a millisecond or more", u.lasts())
 	}
 	return nil
 }
@@ -164,7 +203,7 @@ func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJo
 	if err == nil && c.style != resque.Plain {
 		named, err = resque.EncodePayload(job.Payload.Class, job.Payload.Args, resque.Plain)
 	}
-	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.most, Queue: job.Queue, At: o.at, Replace: u.replace}
+	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.lasts(), Queue: job.Queue, At: o.at, Replace: u.replace}
 	fields := o.fields
 	if u.hold != resque.HoldTime {
 		fields = append(fields, resque.TextField("unique", resque.LockField(u.hold, j.Lock, u.told())))

@@ -296,6 +296,11 @@ func TestUniqueMistakes(t *testing.T) {
 		{good, Unique(ByKey("")), "class C is to be unique is empty"},
 		{good, Unique(UntilElapsed(0)), "a millisecond or more"},
 		{good, Unique(LockAtMost(-1)), "a millisecond or more"},
+		{good, Unique(LockAtMost(0)), "a millisecond or more"},
+		{good, Unique(UntilElapsed(time.Hour), LockAtMost(time.Minute)), "UntilElapsed and LockAtMost both say how long"},
+		{good, Unique(LockAtMost(time.Minute), UntilElapsed(time.Hour)), "UntilElapsed and LockAtMost both say how long"},
+		{good, Unique(UntilElapsed(time.Hour), UntilDone()), "both UntilElapsed and UntilDone"},
+		{good, Unique(UntilDone(), UntilStart()), "both UntilDone and UntilStart"},
 		{&Job{"q", Payload{"C", []any{func() {}}}}, Unique(), "args[0]"},
 		{&Job{"q", Payload{"C", []any{strings.Repeat("x", 1000)}}}, Unique(), "MaxPayload"},
 	} {
@@ -306,12 +311,14 @@ func TestUniqueMistakes(t *testing.T) {
 	if keys := server.Keys(t); len(keys) > 0 {
 		t.Errorf("keys: %q", keys)
 	}
-	defer func() {
-		if v := recover(); !strings.Contains(fmt.Sprint(v), "a millisecond or more") {
-			t.Errorf("Register panics with %v", v)
-		}
-	}()
-	d.Register("C", func() {}, Unique(UntilElapsed(0)))
+	for want, f := range map[string]func(){
+		"Register: a unique job's lock is to last 0s": func() { d.Register("C", func() {}, Unique(UntilElapsed(0))) },
+		"Register: UntilElapsed and LockAtMost":       func() { d.Register("C", func() {}, Unique(LockAtMost(1), UntilElapsed(1))) },
+		"Unique: a nil UniqueOption was given":        func() { Unique(nil) },
+		"ByKeyOf: a nil function was given":           func() { ByKeyOf(nil) },
+	} {
+		wantPanic(t, want, f)
+	}
 }
 
 // A job that Ruby's worker takes is unlocked there; nobody tells us. Neither does whoever
