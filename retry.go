@@ -3,6 +3,7 @@ package goworker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -58,6 +59,26 @@ type retryIf struct {
 	never bool
 }
 
+// retryOn is a RetryOption that looks for errors.
+type retryOn struct {
+	errs  []error
+	never bool
+}
+
+func (o retryOn) retry(p *retryPolicy) error {
+	name := "RetryOn"
+	if o.never {
+		name = "NoRetryOn"
+	}
+	switch {
+	case len(o.errs) == 0:
+		return fmt.Errorf("%s was given no errors; leave it out", name)
+	case slices.Contains(o.errs, nil):
+		return fmt.Errorf("%s was given a nil error, which no job fails with; leave that out", name)
+	}
+	return retryIf{anyOf(slices.Clone(o.errs)), o.never}.retry(p)
+}
+
 func (o retryIf) retry(p *retryPolicy) error {
 	switch {
 	case o.test == nil:
@@ -72,7 +93,7 @@ func (o retryIf) retry(p *retryPolicy) error {
 
 // RetryOn retries only after errors that are (errors.Is) one of these. With several
 // RetryOn and RetryIf, one that applies is enough.
-func RetryOn(errs ...error) RetryOption { return retryIf{test: anyOf(errs)} }
+func RetryOn(errs ...error) RetryOption { return retryOn{errs: errs} }
 
 // RetryIf retries only after errors for which f returns true.
 //
@@ -81,7 +102,7 @@ func RetryIf(f func(error) bool) RetryOption { return retryIf{test: f} }
 
 // NoRetryOn files a job as failed, at once, after an error that is (errors.Is) one of
 // these. It wins over RetryOn and RetryIf.
-func NoRetryOn(errs ...error) RetryOption { return retryIf{test: anyOf(errs), never: true} }
+func NoRetryOn(errs ...error) RetryOption { return retryOn{errs: errs, never: true} }
 
 // NoRetryIf files a job as failed, at once, after an error for which f returns true. It
 // wins over RetryOn and RetryIf.
