@@ -37,9 +37,7 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 		panic(fmt.Sprintf("goworker: Concurrency(%d): at least one job must be able to run", n))
 	}
 	l := Limit{kind: resque.LimitRunning, spec: strconv.Itoa(n)}
-	for _, o := range opts {
-		o(&l)
-	}
+	l.apply("Concurrency", opts)
 	return l
 }
 
@@ -59,15 +57,32 @@ func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
 	// A process looks again some time after a token is there: what comes about in 10 ms
 	// may be started together, or fast rates would fall short.
 	l.burst = max(1, int(10_000/l.rate))
-	for _, o := range opts {
-		o(&l)
-	}
+	l.apply("RateLimit", opts)
 	l.spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.rate, 'f', 3, 64), l.burst)
 	return l
 }
 
-// PerKey makes the limit hold for each key by itself. A job without a key is not held to it.
-func PerKey(key KeyFunc) LimitOption { return func(l *Limit) { l.key = key } }
+func (l *Limit) apply(to string, opts []LimitOption) {
+	for _, o := range opts {
+		if o == nil {
+			panic("goworker: " + to + ": a nil LimitOption was given; leave it out")
+		}
+		o(l)
+	}
+}
+
+// PerKey makes the limit hold for each key by itself. A job without a key is not held to
+// it. It panics if there is no function.
+func PerKey(key KeyFunc) LimitOption {
+	mustKey(key, "PerKey")
+	return func(l *Limit) { l.key = key }
+}
+
+func mustKey(key KeyFunc, where string) {
+	if key == nil {
+		panic("goworker: " + where + ": a nil KeyFunc was given; leave it out")
+	}
+}
 
 // InProcess makes the limit one of each process by itself.
 func InProcess() LimitOption {

@@ -53,6 +53,20 @@ func tenantJob(class, tenant string, n int) string {
 	return fmt.Sprintf(`{"class":%q,"args":[%q,%d]}`, class, tenant, n)
 }
 
+func TestLimitsRefuseNonsense(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]func(){
+		"Concurrency(0): at least one":                  func() { Concurrency(0) },
+		"Concurrency: a nil LimitOption was given":      func() { Concurrency(1, nil) },
+		"RateLimit(0, 1s): it must allow":               func() { RateLimit(0, time.Second) },
+		"RateLimit: a nil LimitOption was given":        func() { RateLimit(1, time.Second, nil) },
+		"PerKey: a nil KeyFunc was given; leave it out": func() { PerKey(nil) },
+		"Fair: a nil KeyFunc was given; leave it out":   func() { Fair(nil) },
+	} {
+		wantPanic(t, want, f)
+	}
+}
+
 func TestConcurrencyOfAClass(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
