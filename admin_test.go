@@ -204,6 +204,36 @@ func TestFailureList(t *testing.T) {
 	}
 }
 
+// A variable that was forgotten does not make one queue's list all there are.
+func TestFailuresOfNoQueue(t *testing.T) {
+	t.Parallel()
+	d, server := newAdminDaemon(t, WorkerSettings{})
+	server.Do(t, "RPUSH", "resque:failed", failureText(1, "a"))
+	for _, l := range []*FailureList{d.Failures().In(""), d.Failures().In("").KeepPayload(), d.Failures().KeepPayload().In("")} {
+		for what, ask := range map[string]func() error{
+			"Clear":        l.Clear,
+			"Count":        func() error { _, err := l.Count(); return err },
+			"List":         func() error { _, err := l.List(0, -1); return err },
+			"RetryAll":     func() error { _, err := l.RetryAll(); return err },
+			"ClearRetried": func() error { _, err := l.ClearRetried(); return err },
+			"Get":          func() error { _, err := l.Get("x"); return err },
+			"Search":       func() error { _, _, err := l.Search(FailureFilter{}, "", 1); return err },
+			"Groups":       func() error { _, err := l.Groups(FailureFilter{}); return err },
+			"RetryID":      func() error { _, err := l.RetryID("x"); return err },
+			"RetryWhere":   func() error { _, err := l.RetryWhere(FailureFilter{}); return err },
+			"RemoveID":     func() error { _, err := l.RemoveID("x"); return err },
+			"RemoveWhere":  func() error { _, err := l.RemoveWhere(FailureFilter{}); return err },
+		} {
+			if err := ask(); err == nil || !strings.Contains(err.Error(), "has no name") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	if n, err := d.Failures().Count(); n != 1 || err != nil {
+		t.Errorf("count %d, %v; want 1", n, err)
+	}
+}
+
 func TestFailureListOfEachQueue(t *testing.T) {
 	t.Parallel()
 	d, server := newAdminDaemon(t, WorkerSettings{FailureBackend: FailureRedisMultiQueue})

@@ -57,7 +57,8 @@ type Failure struct {
 // In narrows it to one.
 type FailureList struct {
 	d     *Daemon
-	queue string // "" is all there is
+	queue string // whose list, if one
+	one   bool   // else all there are
 	whole bool
 }
 
@@ -65,16 +66,17 @@ type FailureList struct {
 func (d *Daemon) Failures() *FailureList { return &FailureList{d: d} }
 
 // In returns the view of one queue's own failure list, whichever backend the
-// daemon is set to use.
+// daemon is set to use. If the queue has no name, what is asked of its list is refused
+// with an error.
 func (l *FailureList) In(queue string) *FailureList {
-	return &FailureList{d: l.d, queue: queue, whole: l.whole}
+	return &FailureList{d: l.d, queue: queue, one: true, whole: l.whole}
 }
 
 // KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
 // or whatever its writer put beside class and args, but for the number of its attempt.
 // Resque's own retry drops all of these.
 func (l *FailureList) KeepPayload() *FailureList {
-	return &FailureList{d: l.d, queue: l.queue, whole: true}
+	return &FailureList{d: l.d, queue: l.queue, one: l.one, whole: true}
 }
 
 // Count returns how many failures there are, retried ones included.
@@ -168,15 +170,20 @@ func (l *FailureList) ClearRetried() (removed int, err error) {
 
 var errUnlisted = errors.New("goworker: this failure does not come from List; only a listed one can be found again")
 
+var errNoQueueOfFailures = errors.New("goworker: the queue whose failures are meant has no name; give it one, or leave In out for all there are")
+
 // overLists asks something about the lists in view.
 func overLists[T any](l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
+	if l.one && l.queue == "" {
+		return answer, errNoQueueOfFailures
+	}
 	config, err := l.d.clientConfig()
 	if err != nil {
 		return answer, err
 	}
 	return query(l.d, func(s resque.Store, c redis.Conn) (answer T, err error) {
 		lists := []string{resque.FailedList}
-		if l.queue != "" {
+		if l.one {
 			lists = []string{resque.FailureListOf(l.queue)}
 		} else if config.multiQueueFailures {
 			if lists, err = s.FailureLists(c); err != nil {
