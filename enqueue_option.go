@@ -62,7 +62,10 @@ type Receipt struct {
 // in its queue, and with ErrTooFewReplicas it is: the receipt then has its ID all the same.
 func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	o := d.registry.enqueueOptions(job)
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return Receipt{}, unsent(fmt.Errorf("option %d of EnqueueWith is nil; leave it out", i+1), 0, 1)
+		}
 		opt.enqueue(&o)
 	}
 	if o.id == "" {

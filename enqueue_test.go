@@ -136,6 +136,9 @@ func TestEnqueueWith(t *testing.T) {
 	if given.ID != "mine" || len(made.ID) != 16 {
 		t.Errorf("receipts %+v, %+v", given, made)
 	}
+	if _, err := d.EnqueueWith(job, WithID("x"), nil); err == nil || err.Error() != "goworker: option 2 of EnqueueWith is nil; leave it out; nothing was enqueued" {
+		t.Errorf("a nil option: %v", err)
+	}
 	want := []string{`{"class":"Echo","args":[1],"id":"mine"}`, `{"class":"Echo","args":[1],"id":"` + made.ID + `"}`}
 	if got := server.List(t, "LRANGE", "resque:queue:low", 0, -1); !slices.Equal(got, want) {
 		t.Errorf("queue holds %q, want %q", got, want)
