@@ -12,7 +12,7 @@ import (
 func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	now := t.now()
 	switch {
-	case e.ticks.Last.IsZero():
+	case e.isNew():
 		return t.commit(c, e, now, t.fire(e, now, e.timing.begins(e.loaded, e.FirstIn)))
 	case e.ticks.Timing != e.timing.mark:
 		if t.owned(e) {
@@ -67,6 +67,12 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	return t.commit(c, e, now, f)
 }
 
+// isNew reports whether the fleet has not had the schedule, or no more when it was loaded.
+func (e *scheduled) isNew() bool {
+	removed := e.ticks.Removed()
+	return e.ticks.Last.IsZero() || !removed.IsZero() && !e.loaded.Before(removed)
+}
+
 // ahead reports whether the last tick of a period is farther in the future than it can be:
 // Redis's clock was ahead and has been set back. The period begins anew then, for else
 // there was no tick until that time comes again. A cron has had the ticks until then.
@@ -92,7 +98,7 @@ func (t *ticker) after(e *scheduled) time.Time {
 
 // plan says when to look at a schedule again.
 func (t *ticker) plan(e *scheduled) {
-	if e.ticks.Last.IsZero() {
+	if e.isNew() {
 		e.wake = t.now()
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // load takes in which schedules there are, and which are no more.
@@ -33,6 +35,7 @@ func (t *ticker) load(now time.Time) {
 	for name, e := range t.entries {
 		if all[name] == nil {
 			delete(t.entries, name)
+			e.removed = now
 			t.gone = append(t.gone, e)
 		}
 	}
@@ -93,13 +96,17 @@ func (t *ticker) read(c redis.Conn, entries []*scheduled) error {
 	return nil
 }
 
-// disown leaves schedules that this process has no more to whoever has them.
+// disown leaves schedules to whoever else has them. That one was removed is noted, since
+// for who is given it later it is a new one, and its ticks meanwhile were not missed.
 func (t *ticker) disown(c redis.Conn) error {
 	for _, e := range t.gone {
 		delete(t.warned, e.name)
 		if e.known && e.ticks.Owner == t.self() {
 			f := t.fire(e, e.ticks.Last, e.ticks.Last)
-			f.Owner = "-"
+			f.Owner = resque.NoOwner
+			if !e.removed.IsZero() {
+				f.Owner = resque.RemovedOwner(e.removed)
+			}
 			if _, _, err := t.d.store.Fire(c, f); err != nil {
 				return err
 			}

@@ -73,6 +73,8 @@ type scheduled struct {
 	ticks  resque.Ticks
 	wake   time.Time // by Redis's clock, like all times here; zero: never
 	failed time.Time // when Redis refused a tick
+
+	removed time.Time // when this process was to have it no more
 }
 
 // saw takes what was read of its ticks. If Redis has lost it, the schedule begins anew:

@@ -78,7 +78,8 @@ func (t *recurringTable) tell() {
 // process which fires counts until it ends; the others say so in their logs.
 //
 // What the fleet knows of a schedule is in Redis, so that a new version of a program goes
-// on where the one before was. A schedule that the fleet never had begins now.
+// on where the one before was. A schedule that the fleet never had, or that was removed,
+// begins now.
 func (d *Daemon) Schedule(name string, r Recurring) error {
 	checked, err := newRecurring(name, r)
 	if err != nil {
@@ -121,7 +122,8 @@ func (d *recurring) persistent() ([]byte, error) {
 }
 
 // Unschedule ends a schedule: one of this process's, and one that is in Redis for all.
-// It reports whether there was one. Jobs that were enqueued stay.
+// It reports whether there was one. Jobs that were enqueued stay. Other processes that
+// have the schedule go on with it; if it is scheduled again, it begins anew.
 func (d *Daemon) Unschedule(name string) (bool, error) {
 	own := d.recurring.set(name, nil) != nil
 	var removed bool

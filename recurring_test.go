@@ -57,6 +57,21 @@ func (b *bundle) atLeast(n int, queue string) {
 	b.eventually(fmt.Sprintf("queue %s has %d jobs", queue, n), func() bool { return len(b.queue(queue)) >= n })
 }
 
+// removed waits until the process that fired a schedule has noted that it has it no more.
+func (b *bundle) removed(schedule string) {
+	b.t.Helper()
+	b.eventually(schedule+" is left to others", func() bool {
+		return strings.Contains(b.redis.Text(b.t, "HGET", "resque:go:ticks", schedule), " -")
+	})
+}
+
+func (b *bundle) unschedule(name string) {
+	b.t.Helper()
+	if was, err := b.daemon.Unschedule(name); !was || err != nil {
+		b.t.Fatalf("%s is unscheduled: %v, %v", name, was, err)
+	}
+}
+
 func TestScheduleRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -72,9 +87,7 @@ func TestScheduleRuns(t *testing.T) {
 	if was, err := b.daemon.Unschedule("before"); was || err != nil {
 		t.Errorf("unscheduled again: %v, %v", was, err)
 	}
-	b.eventually("the process leaves it to others", func() bool {
-		return strings.Contains(b.redis.Text(t, "HGET", "resque:go:ticks", "before"), " - ")
-	})
+	b.removed("before")
 	n := b.runs.ends("a")
 	m := b.runs.ends("b")
 	b.eventually("the other goes on", func() bool { return b.runs.ends("b") > m+2 })
@@ -187,6 +200,74 @@ func TestPeriodsOutliveProcesses(t *testing.T) {
 	}
 }
 
+// A schedule that was removed and is given again is a new one: the time between was not
+// missed, and FirstIn counts.
+func TestScheduledAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	all := map[string]Recurring{
+		"period": everySecond("period"),
+		"cron":   {Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true},
+		"later":  everySecond("later"),
+	}
+	for name, r := range all {
+		r.Missed = MissedAll
+		b.schedule(name, r)
+	}
+	b.schedule("clock", everySecond("clock"))
+	b.start()
+	for name := range all {
+		b.atLeast(1, name)
+		b.unschedule(name)
+		b.removed(name)
+		b.redis.Do(t, "DEL", "resque:queue:"+name)
+	}
+	b.atLeast(len(b.queue("clock"))+3, "clock")
+	again := time.Now()
+	for name, r := range all {
+		r.Missed = MissedAll
+		if name == "later" {
+			r.FirstIn = time.Hour
+		}
+		b.schedule(name, r)
+	}
+	b.atLeast(3, "period")
+	b.atLeast(3, "cron")
+	for _, name := range []string{"period", "cron"} {
+		ticks := b.ticksIn(name)
+		b.steady(ticks, time.Second)
+		if ticks[0].Before(again.Add(-100 * time.Millisecond)) { // our idea of Redis's clock may be a little late
+			t.Errorf("%s: tick %v of before it was scheduled again at %v", name, ticks[0], again)
+		}
+	}
+	if n := len(b.queue("later")); n > 0 {
+		t.Errorf("%d jobs of a schedule that begins in an hour", n)
+	}
+}
+
+// A schedule that one process has no more goes on in another, where it was, also if that
+// one was started after the last tick.
+func TestRemovedInOneProcess(t *testing.T) {
+	t.Parallel()
+	a := setup(t)
+	r := everySecond("s")
+	r.Every = 4 * time.Second
+	first := r
+	first.FirstIn = time.Second
+	a.schedule("s", first)
+	a.start()
+	a.atLeast(1, "s")
+	b := setupOn(t, a.redis)
+	b.schedule("s", r)
+	b.schedule("ready", Recurring{Cron: "* * * * * *", Queue: "ready"})
+	b.start()
+	b.atLeast(1, "ready")
+	a.unschedule("s")
+	a.removed("s")
+	a.atLeast(4, "s")
+	a.steady(a.ticksIn("s"), r.Every)
+}
+
 func TestPauseAndRunNow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -268,9 +349,7 @@ func TestDynamicSchedules(t *testing.T) {
 	if removed, err := b.daemon.Unschedule("p"); !removed || err != nil {
 		t.Errorf("unscheduled: %v, %v", removed, err)
 	}
-	b.eventually("the process leaves it to others", func() bool {
-		return strings.Contains(b.redis.Text(t, "HGET", "resque:go:ticks", "p"), " - ")
-	})
+	b.removed("p")
 }
 
 // While a Ruby scheduler holds its lock, its schedules are left to it, and what it has
@@ -436,9 +515,7 @@ func TestRemovedSchedulesStayRemoved(t *testing.T) {
 	a.eventually("all are in the fleet", func() bool { return a.redis.Int(t, "ZCARD", "resque:go:processes") == 3 })
 	a.atLeast(len(a.queue("clock"))+2, "clock") // and have looked
 	a.redis.Do(t, "HDEL", "resque:persistent_schedules", "gone")
-	a.eventually("its owner leaves it", func() bool {
-		return strings.Contains(a.redis.Text(t, "HGET", "resque:go:ticks", "gone"), " - ")
-	})
+	a.removed("gone")
 	n := len(a.queue("gone"))
 	a.atLeast(len(a.queue("clock"))+6, "clock")
 	if got := len(a.queue("gone")); got != n {

@@ -25,7 +25,7 @@ func (s Store) pausedSchedules() string { return s.ns + "go:paused-schedules" }
 // Ticks is what Redis knows of a schedule's ticks.
 type Ticks struct {
 	Last   time.Time // ticks up to here are done with; zero: nothing is known
-	Owner  string    // the process that noted it
+	Owner  string    // the process that noted it, NoOwner, or what RemovedOwner says
 	Timing string    // what it had as the schedule's timing
 
 	// Enqueued is when somebody, perhaps a Ruby scheduler, last enqueued the job, in
@@ -33,6 +33,21 @@ type Ticks struct {
 	Enqueued time.Time
 
 	tick, enqueued string // as they stand in Redis
+}
+
+// NoOwner stands for an owner that has stopped.
+const NoOwner = "-"
+
+// RemovedOwner stands for an owner that had a schedule taken from it at that moment.
+func RemovedOwner(at time.Time) string { return NoOwner + strconv.FormatInt(at.UnixMilli(), 10) }
+
+// Removed is when the owner had the schedule taken from it; zero: it had not.
+func (t Ticks) Removed() time.Time {
+	ms, err := strconv.ParseInt(strings.TrimPrefix(t.Owner, NoOwner), 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }
 
 func parseTicks(tick, enqueued string) Ticks {

@@ -114,6 +114,23 @@ func TestFire(t *testing.T) {
 	w.same("outcome of one that Ruby does not know", FiredMoved, outcome)
 }
 
+func TestRemovedOwner(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1700000000123)
+	for owner, removed := range map[string]time.Time{RemovedOwner(at): at, NoOwner: {}, "vm:1:00000001": {}} {
+		w := newWire(t)
+		f := w.aTick()
+		f.Owner = owner
+		w.fire(f)
+		read, err := w.s.ReadTicks(w.c, "nightly")
+		w.must(err)
+		w.same("owner", owner, read[0].Owner)
+		if got := read[0].Removed(); !got.Equal(removed) {
+			t.Errorf("%s: removed at %v, want %v", owner, got, removed)
+		}
+	}
+}
+
 // Redis refuses a tick as a whole or not at all.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
