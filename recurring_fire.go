@@ -117,14 +117,19 @@ func (t *ticker) plan(e *scheduled) {
 	}
 }
 
+// isRefusal reports whether err is about one schedule, not the connection's or that of a
+// server that serves nobody now.
+func isRefusal(err error) bool {
+	kind := classify(err)
+	return err != nil && (kind == kindOther || kind == kindWrongType || kind == kindNoPerm)
+}
+
 // commit hands a tick in. What Redis refuses of this one schedule is tried again some
 // seconds later.
 func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire) error {
 	fired, ticks, err := t.d.store.Fire(c, f)
 	if err != nil {
-		switch classify(err) {
-		case kindOther, kindWrongType, kindNoPerm:
-		default:
+		if !isRefusal(err) {
 			return err
 		}
 		t.warn(e.name, err.Error(), "a tick of a recurring schedule is refused; it is tried again", "error", err)

@@ -107,7 +107,9 @@ func (t *ticker) disown(c redis.Conn) error {
 			if !e.removed.IsZero() {
 				f.Owner = resque.RemovedOwner(e.removed)
 			}
-			if _, _, err := t.d.store.Fire(c, f); err != nil {
+			if _, _, err := t.d.store.Fire(c, f); isRefusal(err) {
+				t.warn(e.name, err.Error(), "a recurring schedule could not be left to others; they fire it some seconds late", "error", err)
+			} else if err != nil {
 				return err
 			}
 		}

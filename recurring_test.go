@@ -541,6 +541,24 @@ func TestSchedulesCostLittle(t *testing.T) {
 	}
 }
 
+// What Redis refuses of a schedule that was removed costs the others nothing, nor the
+// lock of Ruby's schedulers.
+func TestRemovalRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	shared := everySecond("spoiled")
+	shared.Shared = true
+	b.schedule("spoiled", shared)
+	b.schedule("fine", everySecond("fine"))
+	b.start()
+	b.atLeast(1, "spoiled")
+	b.redis.Do(t, "SET", "resque:queue:spoiled", "x")
+	b.unschedule("spoiled")
+	b.atLeast(len(b.queue("fine"))+3, "fine")
+	b.steady(b.ticksIn("fine"), time.Second)
+	b.eventually("the lock is given back", func() bool { return b.redis.Text(t, "GET", rubyLock) == "" })
+}
+
 func TestTicksOutliveTroubles(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
