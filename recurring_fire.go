@@ -56,12 +56,9 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	if e.Shared && len(f.Payloads) > 0 {
 		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
 		// own processes has it, that does as well: the script tells theirs from Ruby's.
-		held, _, err := t.d.master.hold(c, lockUser)
-		if err != nil {
+		t.locked = now.Add(lockLinger) // after an error, too, it may be ours
+		if _, _, err := t.d.master.hold(c, lockUser); err != nil {
 			return err
-		}
-		if held {
-			t.locked = now.Add(lockLinger)
 		}
 	}
 	return t.commit(c, e, now, f)

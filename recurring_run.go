@@ -60,7 +60,7 @@ type ticker struct {
 	refused map[string]string // by schedule, what is in Redis and does not run here
 	warned  map[string]string // by schedule, what was logged last
 	foreign time.Time         // until when a Ruby scheduler is believed to hold the lock
-	locked  time.Time         // until when we are to hold it; zero: we do not
+	locked  time.Time         // when to give it back if it is ours; zero: it is not
 	retry   backoff
 }
 
@@ -107,7 +107,7 @@ func (t *ticker) stop(ctx context.Context) error {
 	t.cancel()
 	<-t.ended
 	defer t.line.close()
-	if len(t.entries)+len(t.gone) == 0 {
+	if len(t.entries)+len(t.gone) == 0 && t.locked.IsZero() {
 		return nil
 	}
 	for _, e := range t.entries {

@@ -392,6 +392,26 @@ func TestRubyHoldsItsLock(t *testing.T) {
 	}
 }
 
+// Nor is the lock kept by a process whose last shared schedule was removed just before it
+// stopped.
+func TestLockOfRemovedSchedules(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	shared := everySecond("s")
+	shared.Shared = true
+	b.schedule("s", shared)
+	b.start()
+	b.atLeast(1, "s")
+	b.unschedule("s")
+	b.removed("s")
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
+		t.Errorf("the lock is still held, by %q", holder)
+	}
+}
+
 // Persist writes what Ruby writes.
 func TestGoldenSchedule(t *testing.T) {
 	t.Parallel()
