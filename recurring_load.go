@@ -48,6 +48,10 @@ func (t *ticker) load(now time.Time) {
 			t.entries[name] = &scheduled{recurring: d, text: text, loaded: now, wake: now}
 		}
 	}
+	t.gone = slices.DeleteFunc(t.gone, func(e *scheduled) bool { // it was our own and goes on in Redis
+		other := t.entries[e.name]
+		return other != nil && other.text != ""
+	})
 }
 
 // inEnvironment reports whether a schedule counts where this process runs.

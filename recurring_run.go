@@ -195,7 +195,8 @@ func (t *ticker) lookEvery() time.Duration {
 func (t *ticker) turn(ctx context.Context) error {
 	t.load(t.now())
 	due, _ := t.due(t.now())
-	look := t.d.config.dynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || t.mayBeStale())
+	// What is gone may be in Redis now.
+	look := t.d.config.dynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || len(t.gone) > 0 || t.mayBeStale())
 	unlock := !t.locked.IsZero() && !t.locked.After(t.now())
 	if len(due)+len(t.gone) == 0 && !look && !unlock {
 		return nil

@@ -69,8 +69,11 @@ func (t *recurringTable) tell() {
 
 // Schedule enqueues a job again and again from now on, or replaces the schedule that had
 // the name. It may be called before and while the daemon runs; only a daemon that runs
-// fires ticks. It returns an error that says what is wrong with the schedule; one with
-// Persist is written to Redis at once.
+// fires ticks. It returns an error that says what is wrong with the schedule.
+//
+// One with Persist is written to Redis at once and ends one that this process has under
+// that name; the daemons with DynamicSchedule fire it. One without leaves what Redis has
+// under its name alone, and in this process counts before it.
 //
 // Every process of the fleet that has the schedule can fire it, and each tick is fired
 // once by one of them: by the one that fired the tick before, and, should that be late,
@@ -95,9 +98,7 @@ func (d *Daemon) Schedule(name string, r Recurring) error {
 	}
 	err = d.withConn(func(s resque.Store, c redis.Conn) error { return s.SaveSchedule(c, name, config) })
 	if err == nil {
-		d.recurring.mu.Lock()
-		defer d.recurring.mu.Unlock()
-		d.recurring.tell()
+		d.recurring.set(name, nil) // it would count before the one in Redis
 	}
 	return err
 }

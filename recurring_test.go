@@ -352,6 +352,56 @@ func TestDynamicSchedules(t *testing.T) {
 	b.removed("p")
 }
 
+// A schedule that is given with Persist replaces the process's own, and goes on in Redis
+// where it was; one of the process's own counts in it before that in Redis.
+func TestPersistReplaces(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.DynamicSchedule = true })
+	r := everySecond("s")
+	b.schedule("s", r)
+	b.start()
+	b.atLeast(2, "s")
+	r.Persist, r.Description = true, "in Redis"
+	b.schedule("s", r)
+	b.atLeast(len(b.queue("s"))+3, "s")
+	b.steady(b.ticksIn("s"), time.Second)
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 1 || infos[0].Recurring.Description != "in Redis" {
+		t.Errorf("schedules %+v, %v", infos, err)
+	}
+	r.Queue = "shared"
+	b.schedule("s", r)
+	b.atLeast(1, "shared")
+
+	r.Persist, r.Queue = false, "own"
+	b.schedule("s", r)
+	b.atLeast(2, "own")
+	b.steady(append(b.ticksIn("shared"), b.ticksIn("own")...), time.Second)
+	if n := b.log.count("its own counts here"); n != 1 {
+		t.Errorf("that both have it is said %d times", n)
+	}
+	b.unschedule("s") // both
+	b.removed("s")
+	if text := b.redis.Text(t, "HGET", "resque:persistent_schedules", "s"); text != "" {
+		t.Errorf("in Redis is still %s", text)
+	}
+}
+
+// Without DynamicSchedule, a schedule that is given with Persist is for others to fire.
+func TestPersistLeavesToOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.schedule("s", everySecond("s"))
+	b.start()
+	b.atLeast(1, "s")
+	b.schedule("s", Recurring{Every: time.Second, Queue: "s", Persist: true})
+	b.removed("s")
+	other := setupOn(t, b.redis, func(s *WorkerSettings) { s.DynamicSchedule = true })
+	b.redis.Do(t, "DEL", "resque:queue:s")
+	other.start()
+	other.atLeast(2, "s")
+}
+
 // While a Ruby scheduler holds its lock, its schedules are left to it, and what it has
 // fired is not fired again.
 func TestRubyHoldsItsLock(t *testing.T) {
