@@ -114,6 +114,8 @@ func (t *ticker) plan(e *scheduled) {
 	}
 }
 
+const tickRefused = "a tick of a recurring schedule is refused; it is tried again"
+
 // isRefusal reports whether err is about one schedule, not the connection's or that of a
 // server that serves nobody now.
 func isRefusal(err error) bool {
@@ -129,7 +131,7 @@ func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire
 		if !isRefusal(err) {
 			return err
 		}
-		t.warn(e.name, err.Error(), "a tick of a recurring schedule is refused; it is tried again", "error", err)
+		t.warn(e.name, err.Error(), tickRefused, "error", err)
 		e.failed = now.Add(dynamicEvery)
 		e.wake = e.failed
 		return nil
@@ -137,7 +139,7 @@ func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire
 	switch fired {
 	case resque.FiredOK, resque.FiredPaused:
 		if !e.failed.IsZero() {
-			delete(t.warned, e.name)
+			delete(t.warned, warning{e.name, tickRefused})
 			e.failed = time.Time{}
 		}
 		e.saw(ticks, now)

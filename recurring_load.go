@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,15 +53,22 @@ func (t *ticker) load(now time.Time) {
 		other := t.entries[e.name]
 		return other != nil && other.text != ""
 	})
+	maps.DeleteFunc(t.refused, func(name, _ string) bool { return !has(t.dynamic, name) })
+	maps.DeleteFunc(t.warned, func(w warning, _ string) bool { return !has(t.dynamic, w.schedule) && !has(t.entries, w.schedule) })
+}
+
+func has[T any](all map[string]T, name string) bool {
+	_, there := all[name]
+	return there
 }
 
 // inEnvironment reports whether a schedule counts where this process runs.
 func inEnvironment(of []string, here string) bool { return len(of) == 0 || slices.Contains(of, here) }
 
-// warn logs something about a schedule, unless it was the last thing logged about it.
+// warn logs something about a schedule, unless it was logged and is about the same still.
 func (t *ticker) warn(name, what, message string, args ...any) {
-	if t.warned[name] != what {
-		t.warned[name] = what
+	if w := (warning{name, message}); t.warned[w] != what {
+		t.warned[w] = what
 		t.d.log.Warn(message, append([]any{"schedule", name}, args...)...)
 	}
 }
@@ -104,7 +112,6 @@ func (t *ticker) read(c redis.Conn, entries []*scheduled) error {
 // for who is given it later it is a new one, and its ticks meanwhile were not missed.
 func (t *ticker) disown(c redis.Conn) error {
 	for _, e := range t.gone {
-		delete(t.warned, e.name)
 		if e.known && e.ticks.Owner == t.self() {
 			f := t.fire(e, e.ticks.Last, e.ticks.Last)
 			f.Owner = resque.NoOwner

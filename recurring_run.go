@@ -58,11 +58,14 @@ type ticker struct {
 	entries map[string]*scheduled
 	gone    []*scheduled      // entries that were removed and are still owned
 	refused map[string]string // by schedule, what is in Redis and does not run here
-	warned  map[string]string // by schedule, what was logged last
-	foreign time.Time         // until when a Ruby scheduler is believed to hold the lock
-	locked  time.Time         // when to give it back if it is ours; zero: it is not
+	warned  map[warning]string
+	foreign time.Time // until when a Ruby scheduler is believed to hold the lock
+	locked  time.Time // when to give it back if it is ours; zero: it is not
 	retry   backoff
 }
+
+// warning is what may be logged about a schedule.
+type warning struct{ schedule, message string }
 
 // scheduled is a schedule and what is known of its ticks.
 type scheduled struct {
@@ -90,7 +93,7 @@ func newTicker(d *Daemon) *ticker {
 	return &ticker{
 		d: d, line: line{dialer: d.dialer, limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
 		ended: make(chan struct{}), entries: make(map[string]*scheduled),
-		refused: make(map[string]string), warned: make(map[string]string),
+		refused: make(map[string]string), warned: make(map[warning]string),
 	}
 }
 

@@ -345,7 +345,10 @@ func TestDynamicSchedules(t *testing.T) {
 
 	set("p", `{"class":"CJ","every":["1s",{"first_in":"1s"}],"queue":"pq2"}`)
 	b.redis.Do(t, "DEL", "resque:queue:pq")
+	b.redis.Do(t, "HDEL", "resque:persistent_schedules", "bad")
 	b.atLeast(2, "pq2")
+	set("bad", `{"class":"CJ","cron":"every day","queue":"pq"}`)
+	b.eventually("what is wrong again is said again", func() bool { return b.log.count("bad") == 2 })
 	if removed, err := b.daemon.Unschedule("p"); !removed || err != nil {
 		t.Errorf("unscheduled: %v, %v", removed, err)
 	}
@@ -515,6 +518,30 @@ func TestTwoDaemons(t *testing.T) {
 	b.steady(ticks[n+1:], 1500*time.Millisecond)
 	same := a.ticksIn("same")
 	b.steady(same, time.Second)
+}
+
+// Two things that are to be said of one schedule are said once each.
+func TestWarningsAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	dynamic := func(s *WorkerSettings) { s.DynamicSchedule = true }
+	a := setup(t, dynamic)
+	a.schedule("s", Recurring{Every: time.Second, Queue: "a", Persist: true})
+	a.start()
+	a.atLeast(1, "a")
+	b := setupOn(t, a.redis, dynamic)
+	b.schedule("s", Recurring{Every: 2 * time.Second, Queue: "b"})
+	b.schedule("clock", everySecond("clock"))
+	b.start()
+	warnings := []string{"its own counts here", "another timing"}
+	for _, w := range warnings {
+		b.eventually(w, func() bool { return b.log.count(w) > 0 })
+	}
+	b.atLeast(len(b.queue("clock"))+int(dynamicEvery/time.Second)+1, "clock") // the other timing was looked at again
+	for _, w := range warnings {
+		if n := b.log.count(w); n != 1 {
+			t.Errorf("%q is said %d times", w, n)
+		}
+	}
 }
 
 // Redis's clock counts. One of ours that is told wrong is put right before a tick is
