@@ -129,8 +129,8 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 	own := d.recurring.set(name, nil) != nil
 	var removed bool
 	err := d.withConn(func(s resque.Store, c redis.Conn) error {
-		all, err := s.PersistentSchedules(c)
-		if _, there := all[name]; there && err == nil {
+		_, there, err := s.PersistentSchedule(c, name)
+		if there && err == nil {
 			removed, err = s.RemoveSchedule(c, name)
 		}
 		return err
@@ -166,11 +166,10 @@ func (d *Daemon) RunScheduleNow(name string) error {
 	own := d.recurring.get(name)
 	if own == nil {
 		err := d.withConn(func(s resque.Store, c redis.Conn) error {
-			all, err := s.PersistentSchedules(c)
+			text, there, err := s.PersistentSchedule(c, name)
 			if err != nil {
 				return err
 			}
-			text, there := all[name]
 			if !there {
 				return fmt.Errorf("goworker: recurring schedule %s: %w", name, ErrNoSchedule)
 			}

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -173,6 +174,18 @@ func (s Store) PersistentSchedules(c redis.Conn) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the recurring schedules: %w", explain(err))
 	}
 	return all, nil
+}
+
+// PersistentSchedule is one of them, and whether it is there.
+func (s Store) PersistentSchedule(c redis.Conn, name string) (text string, there bool, err error) {
+	text, err = redis.String(c.Do("HGET", s.persistentSchedules(), name))
+	if errors.Is(err, redis.ErrNil) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("reading the recurring schedule %s: %w", name, explain(err))
+	}
+	return text, true, nil
 }
 
 // SaveSchedule writes a schedule that all schedulers have in common, and has Ruby's look

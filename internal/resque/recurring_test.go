@@ -218,4 +218,15 @@ func TestPersistentSchedules(t *testing.T) {
 	all, err := w.s.PersistentSchedules(w.c)
 	w.must(err)
 	w.same("read back", map[string]string{"nightly": entry}, all)
+	text, there, err := w.s.PersistentSchedule(w.c, "nightly")
+	if text != entry || !there || err != nil {
+		t.Errorf("read %s, %v, %v", text, there, err)
+	}
+	if text, there, err := w.s.PersistentSchedule(w.c, "often"); text != "" || there || err != nil {
+		t.Errorf("read of one that is removed: %s, %v, %v", text, there, err)
+	}
+	w.do("DEL", "resque:persistent_schedules")
+	w.do("SET", "resque:persistent_schedules", "spoiled")
+	_, _, err = w.s.PersistentSchedule(w.c, "nightly")
+	wantError(t, err, "nightly", "WRONGTYPE")
 }
