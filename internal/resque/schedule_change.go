@@ -168,6 +168,7 @@ func (u *undelaying) toTime(at stamp) {
 	u.arg(u.keyOf(u.bucket(at.second())), "", at.second(), at.hint())
 }
 
+// do returns how many of the jobs were there still, or -1 without the lock.
 func (u *undelaying) do(c redis.Conn) (found int, broken []KeyError, err error) {
 	if len(u.argv) == 4 {
 		return 0, nil, nil

@@ -277,7 +277,8 @@ func (p *Pump) Hints(c redis.Conn, lock MasterLock, now time.Time) (Moved, error
 		u.toQueue(queue, payload)
 	}
 	m := Moved{More: len(hints) == pumpJobs}
-	m.Jobs, m.Broken, err = u.do(c)
+	found, broken, err := u.do(c)
+	m.Jobs, m.Broken, m.Lost = max(found, 0), broken, found < 0
 	return m, err
 }
 

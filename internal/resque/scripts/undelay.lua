@@ -7,11 +7,11 @@
 --       item and the longest list that get a hint, then for each job: bucket key, second, timestamps key, hint or '', list key or 0, name of
 --       that queue or '', payload, or second of that bucket, millisecond within the second
 --       before it or ''
--- Returns {jobs found, {key, error…}}.
+-- Returns {jobs found, or -1 if the lock is somebody else's, {key, error…}}.
 --
 -- An empty second goes, and with an item all hints to it; with a hint only this one.
 -- A job that cannot be put elsewhere stays where it is.
-if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {0, {}} end
+if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {-1, {}} end
 redis.call('ZCARD', KEYS[1])
 redis.call('ZCARD', KEYS[2])
 redis.call('SCARD', KEYS[3])
