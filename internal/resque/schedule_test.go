@@ -192,6 +192,37 @@ func TestHintsAreLimited(t *testing.T) {
 	w.same("jobs", hintListItems+11, w.server.Int(t, "LLEN", w.s.bucket("1900000001")))
 }
 
+// A second may have become long since its first jobs got their hints. It is not searched
+// for each of them, and for twins of each: they start with it.
+func TestHintsOfLongLists(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	at := time.Unix(time.Now().Unix()-5, 0)
+	for _, size := range []int{hintListItems, 10} {
+		var b Bulk
+		for i := range size {
+			w.must(b.Add("low", "Echo", []any{fmt.Sprint(i, "of", size)}))
+		}
+		w.must(w.s.Delay(w.c, &b, at.Add(-time.Millisecond)))
+	}
+	w.delay(at.Add(-1001*time.Millisecond), "low", "alone")
+	w.do("CONFIG", "RESETSTAT")
+	p, lock := &Pump{Store: w.s}, w.lock()
+	moved := 0
+	for range 4 {
+		m, err := p.Hints(w.c, lock, time.Now())
+		w.must(err)
+		moved += m.Jobs
+	}
+	w.same("moved by hints", 1, moved)
+	w.same("hints", 0, w.server.Int(t, "EXISTS", w.s.precise()))
+	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_lrem:calls=1,") {
+		t.Errorf("the long list was searched: %s", stats)
+	}
+	w.same("moved", Moved{Jobs: hintListItems + 10}, w.pumpAll(p, lock))
+	w.same("queue", hintListItems+11, len(w.queue("low")))
+}
+
 // A cancelled job's hint must not start the same job early that is delayed to another
 // millisecond of that second.
 func TestHintsGoWithTheirJob(t *testing.T) {

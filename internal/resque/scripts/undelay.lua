@@ -10,7 +10,8 @@
 -- Returns {jobs found, or -1 if the lock is somebody else's, {key, error…}}.
 --
 -- An empty second goes, and with an item all hints to it; with a hint only this one.
--- A job that cannot be put elsewhere stays where it is.
+-- A job that cannot be put elsewhere stays where it is, and so does one found by a hint
+-- in a list too long to get one: to search that for each takes long. Its second moves it.
 if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {-1, {}} end
 redis.call('ZCARD', KEYS[1])
 redis.call('ZCARD', KEYS[2])
@@ -43,8 +44,12 @@ for at = 5, #ARGV, 8 do
   local bucket, second, stamps, hint, list, name, text, precise = unpack(ARGV, at, at + 7)
   bucket, stamps, list = KEYS[tonumber(bucket)], KEYS[tonumber(stamps)], KEYS[tonumber(list)]
   local item = string.sub(stamps, ARGV[2] + 1)
-  if hint ~= '' then redis.call('ZREM', KEYS[2], hint) end
-  if (not list or try('LLEN', list)) and (try('LREM', bucket, 1, item) or 0) > 0 then
+  local long = false
+  if hint ~= '' then
+    redis.call('ZREM', KEYS[2], hint)
+    long = (try('LLEN', bucket) or 0) > tonumber(ARGV[4])
+  end
+  if not long and (not list or try('LLEN', list)) and (try('LREM', bucket, 1, item) or 0) > 0 then
     found = found + 1
     if hint == '' then forget(second, item) end
     if list and name ~= '' then
