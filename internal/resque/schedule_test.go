@@ -192,6 +192,40 @@ func TestHintsAreLimited(t *testing.T) {
 	w.same("jobs", hintListItems+11, w.server.Int(t, "LLEN", w.s.bucket("1900000001")))
 }
 
+// Where only Ruby's scheduler moves the jobs, nobody but their writers is there to remove
+// the hints to them. A job whose hint is gone is moved with its second.
+func TestHintsThatNobodyFollows(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	now, err := w.s.Now(w.c)
+	w.must(err)
+	for i := range 300 {
+		w.do("ZADD", w.s.precise(), now.Add(-time.Hour).UnixMilli()+int64(i), fmt.Sprint("old", i))
+	}
+	left := func(what string, old, others int) {
+		t.Helper()
+		w.same("old hints left by "+what, old, w.server.Int(t, "ZCOUNT", w.s.precise(), "-inf", now.Add(-time.Minute).UnixMilli()))
+		w.same("hints", old+others, w.server.Int(t, "ZCARD", w.s.precise()))
+	}
+	w.delay(now.Truncate(time.Second).Add(-30*time.Second+time.Millisecond), "low", "late")
+	left("one job", 298, 1)
+	var b Bulk
+	for i := range 100 {
+		w.must(b.Add("low", "Echo", []any{i}))
+	}
+	w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
+	left("a hundred", 98, 101)
+	w.delay(far, "low", "needs no hint")
+	left("a job without a hint", 98, 101)
+	for i := range 49 {
+		w.delay(far.Add(time.Hour+time.Millisecond), "low", "one of 49", i)
+	}
+	left("all", 0, 150)
+	w.delay(now.Truncate(time.Second).Add(-time.Hour+time.Millisecond), "low", "later still")
+	left("a job of the past", 0, 150)
+	w.same("moved", Moved{Jobs: 2}, w.pumpAll(&Pump{Store: w.s}, w.lock()))
+}
+
 // A second may have become long since its first jobs got their hints. It is not searched
 // for each of them, and for twins of each: they start with it.
 func TestHintsOfLongLists(t *testing.T) {
@@ -397,12 +431,12 @@ func TestPumpSeconds(t *testing.T) {
 func TestPumpRespectsTheLock(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
+	now := time.Now()
 	w.delay(time.Unix(1, 0), "low", 1)
-	w.delay(time.UnixMilli(1500), "low", 2)
+	w.delay(time.Unix(now.Unix()-2, 500_000_000), "low", 2)
 	lock := w.lock()
 	w.do("SET", lock.keys[0], "ruby:1")
 	p := &Pump{Store: w.s}
-	now := time.Now()
 	w.unchanged("pumping without the lock", func() {
 		if m, err := p.Seconds(w.c, lock, now); !m.Lost || m.Jobs > 0 || err != nil {
 			t.Errorf("%+v, %v", m, err)
@@ -465,7 +499,7 @@ func TestPumpOutOfMemory(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.delay(time.Unix(1, 0), "low", 1)
-	w.delay(time.UnixMilli(1), "low", 2)
+	w.delay(time.Now().Truncate(time.Second).Add(-time.Millisecond), "low", 2)
 	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 3), time.UnixMilli(1)))
 	w.do("CONFIG", "SET", "maxmemory", "1")
 	if err := w.s.Delay(w.c, delayedBulk("low", "Echo", 4), far); err == nil || !strings.Contains(err.Error(), "out of memory") {
