@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -288,6 +289,10 @@ func TestDelayedList(t *testing.T) {
 	all := "0s plain low Note [\"a\"]\n0s plain low Note [\"b\"]\n0s plain low Note [\"a\"]\n1.25s own low Note [\"a\"]\n" +
 		"2s plain low Note [\"a\"]\n1m0s own low Note [\"ab\"]\n2m0s plain low Note [\"a\"]\n2m0s plain other Note [\"a\"]\n"
 	same("all", all, whats(list.List(time.Time{}, 0, 100)))
+	same("all, without a bound", all, whats(list.List(time.Time{}, -1, -1)))
+	_, rest, _ := strings.Cut(all, "\n")
+	same("all but the first", rest, whats(list.List(time.Time{}, 1, math.MaxInt)))
+	same("none", "", whats(list.List(time.Time{}, 0, 0)))
 	same("a page", "2s plain low Note [\"a\"]\n1m0s own low Note [\"ab\"]\n", whats(list.List(base.Add(time.Millisecond), 1, 2)))
 	if n, err := list.Count(); n != 8 || err != nil {
 		t.Errorf("%d, %v", n, err)

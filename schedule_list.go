@@ -51,9 +51,10 @@ func (l *DelayedList) Count() (int64, error) {
 }
 
 // List returns jobs that are due at a time or later, in the order of their times: at
-// most count, after leaving out the first skip. From the zero time it begins with the
-// first of all. It reads what it skips; to go through many, start each page at the time
-// of the last job that was listed, and skip those of that time.
+// most count, after leaving out the first skip. A negative count means all that follow.
+// From the zero time it begins with the first of all. It reads what it skips; to go
+// through many, start each page at the time of the last job that was listed, and skip
+// those of that time.
 func (l *DelayedList) List(from time.Time, skip, count int) ([]DelayedJob, error) {
 	return l.read(func(s resque.Store, c redis.Conn) ([]resque.Delayed, error) {
 		return s.DelayedPage(c, from, max(skip, 0), count)

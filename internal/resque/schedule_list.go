@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -39,12 +40,16 @@ func (d Delayed) Is(t time.Time) bool {
 const delayedPage = 1000
 
 // DelayedPage returns jobs that are due at a time or later, of both schedules, in the
-// order of their times: at most count, after leaving out the first skip.
+// order of their times: at most count, after leaving out the first skip. A negative
+// count means all that follow.
 func (s Store) DelayedPage(c redis.Conn, from time.Time, skip, count int) ([]Delayed, error) {
-	if count <= 0 {
+	if count == 0 {
 		return nil, nil
 	}
-	first, most := stampOf(from), skip+count
+	first, most := stampOf(from), math.MaxInt
+	if count > 0 {
+		most = skip + min(count, math.MaxInt-skip)
+	}
 	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.schedule(), first.ms, "+inf", "WITHSCORES", "LIMIT", 0, most))
 	if err != nil {
 		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", explain(err))
@@ -53,27 +58,59 @@ func (s Store) DelayedPage(c redis.Conn, from time.Time, skip, count int) ([]Del
 	for pair := range slices.Chunk(own, 2) {
 		jobs = append(jobs, ownDelayed(pair[0], pair[len(pair)-1]))
 	}
-	for offset, found := 0, 0; found < most; offset += delayedPage {
-		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.delayed(), first.second(), "+inf", "LIMIT", offset, delayedPage))
+	plain, err := s.plainFrom(c, first, most)
+	if err != nil {
+		return nil, err
+	}
+	jobs = append(jobs, plain...)
+	slices.SortStableFunc(jobs, func(a, b Delayed) int { return a.At.Compare(b.At) })
+	return jobs[min(skip, len(jobs)):min(most, len(jobs))], nil
+}
+
+// plainFrom returns the first jobs of resque-scheduler's that are due at a time or later:
+// as many, or more where some have come meanwhile.
+func (s Store) plainFrom(c redis.Conn, first stamp, most int) ([]Delayed, error) {
+	var jobs []Delayed
+	for offset := 0; len(jobs) < most; {
+		room := most - len(jobs)
+		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.delayed(), first.second(), "+inf", "LIMIT", offset, min(room, delayedPage)))
 		if err != nil {
 			return nil, fmt.Errorf("reading when jobs are delayed to: %w", explain(err))
 		}
-		for i := 0; i < len(seconds) && found < most; i++ {
-			items, err := redis.ByteSlices(c.Do("LRANGE", s.bucket(seconds[i]), 0, most-found-1))
-			if err != nil {
-				return nil, fmt.Errorf("reading the jobs delayed to %s: %w", seconds[i], explain(err))
-			}
-			for _, item := range items {
-				jobs = append(jobs, plainDelayed(seconds[i], item))
-			}
-			found += len(items)
-		}
-		if len(seconds) < delayedPage {
+		if len(seconds) == 0 {
 			break
 		}
+		sizes, lists := batch{c: c}, batch{c: c}
+		for _, second := range seconds {
+			sizes.send("LLEN", s.bucket(second))
+		}
+		replies, err := sizes.receive()
+		if err != nil {
+			return nil, err
+		}
+		for i, second := range seconds {
+			lists.send("LRANGE", s.bucket(second), 0, room-1)
+			size, _ := redis.Int(answer(replies[i])) // of another type: LRANGE says so
+			if room -= size; room <= 0 {
+				seconds = seconds[:i+1]
+				break
+			}
+		}
+		if replies, err = lists.receive(); err != nil {
+			return nil, err
+		}
+		for i, second := range seconds {
+			items, err := redis.ByteSlices(answer(replies[i]))
+			if err != nil {
+				return nil, fmt.Errorf("reading the jobs delayed to %s: %w", second, explain(err))
+			}
+			for _, item := range items {
+				jobs = append(jobs, plainDelayed(second, item))
+			}
+		}
+		offset += len(seconds)
 	}
-	slices.SortStableFunc(jobs, func(a, b Delayed) int { return a.At.Compare(b.At) })
-	return jobs[min(skip, len(jobs)):min(most, len(jobs))], nil
+	return jobs, nil
 }
 
 func ownDelayed(member, score []byte) Delayed {

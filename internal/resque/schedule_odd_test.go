@@ -1,9 +1,13 @@
 package resque
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // What can be neither moved nor filed keeps nobody waiting who is behind it, and the pump
@@ -135,6 +139,67 @@ func TestChangesOfLongLists(t *testing.T) {
 	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_evalsha:calls=3,") && !strings.Contains(stats, "cmdstat_evalsha:calls=4,") {
 		t.Errorf("%s", stats)
 	}
+}
+
+// A page costs a few round trips, in however many seconds its jobs lie, and is read only
+// from those it takes.
+func TestDelayedPageOfManySeconds(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	const seconds = delayedPage + 200
+	var want []string
+	for i := range seconds {
+		for _, name := range []string{"a", "b", "c"} {
+			w.do("RPUSH", w.s.bucket(fmt.Sprint(far.Unix()+int64(i))), fmt.Sprintf(`{"class":"%s%d","queue":"low"}`, name, i))
+			want = append(want, fmt.Sprintf(`{"class":"%s%d","args":[]}`, name, i))
+		}
+		w.do("ZADD", w.s.delayed(), far.Unix()+int64(i), far.Unix()+int64(i))
+	}
+	for _, page := range []struct{ skip, count, trips, reads int }{
+		{0, 20, 4, 7},
+		{2900, 20, 5, 974},
+		{0, 3 * seconds, 9, seconds},
+		{10, math.MaxInt, 10, seconds},
+		{10, -1, 10, seconds},
+		{3 * seconds, 5, 10, seconds},
+	} {
+		c := &trips{Conn: w.c}
+		w.do("CONFIG", "RESETSTAT")
+		jobs, err := w.s.DelayedPage(c, time.Time{}, page.skip, page.count)
+		w.must(err)
+		got := make([]string, len(jobs))
+		for i, j := range jobs {
+			got[i] = string(j.Payload)
+		}
+		end := len(want)
+		if page.count >= 0 {
+			end = page.skip + min(page.count, end-page.skip)
+		}
+		w.same(fmt.Sprint(page, ": jobs"), want[page.skip:end], got)
+		if c.n > page.trips {
+			t.Errorf("%+v: %d round trips", page, c.n)
+		}
+		_, stats, _ := strings.Cut(w.server.Text(t, "INFO", "commandstats"), "cmdstat_lrange:calls=")
+		if reads, _, _ := strings.Cut(stats, ","); reads != fmt.Sprint(page.reads) {
+			t.Errorf("%+v: %s lists were read", page, reads)
+		}
+	}
+}
+
+// trips counts round trips.
+type trips struct {
+	redis.Conn
+	n int
+}
+
+func (c *trips) Do(command string, args ...any) (any, error) {
+	c.n++
+	return c.Conn.Do(command, args...)
+}
+
+func (c *trips) Flush() error {
+	c.n++
+	return c.Conn.Flush()
 }
 
 // Who delays a job to the end of days does not get it at once.
