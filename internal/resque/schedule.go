@@ -30,7 +30,7 @@ const (
 type stamp struct{ ms int64 }
 
 // lastSecond is the last of the year 9999. Later times are taken for it: some programs
-// say by them that a job is never due, and their milliseconds may be no number of 64 bits.
+// say by them that a job is never due, and in milliseconds they may be beyond 64 bits.
 const lastSecond = 253_402_300_799
 
 // stampOf rounds up to a millisecond.

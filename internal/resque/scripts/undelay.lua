@@ -3,10 +3,10 @@
 --
 -- KEYS  1 delayed_queue_schedule   2 precise   3 queues   4 the schedulers' lock
 --       then delayed:<second>, timestamps:<item> and queues
--- ARGV  holder of the lock or '', length of what stands before an item in its key, the longest
---       item and the longest list that get a hint, then for each job: bucket key, second, timestamps key, hint or '', list key or 0, name of
---       that queue or '', payload, or second of that bucket, millisecond within the second
---       before it or ''
+-- ARGV  holder of the lock or '', length of what stands before an item in its key, the
+--       longest item and the longest list that get a hint, then for each job: bucket key,
+--       second, timestamps key, hint or '', list key or 0, name of that queue or '',
+--       payload, or second of that bucket, millisecond within the second before it or ''
 -- Returns {jobs found, or -1 if the lock is somebody else's, {key, error…}}.
 --
 -- An empty second goes, and with an item all hints to it; with a hint only this one.
