@@ -3,6 +3,7 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -108,7 +109,7 @@ func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, err
 		return nil, nil
 	}
 	stop := -1
-	if end := start + count - 1; count > 0 && (start >= 0 || end < 0) {
+	if end := start + min(count, math.MaxInt-max(start, 0)) - 1; count > 0 && (start >= 0 || end < 0) {
 		stop = end
 	}
 	raws, err := redis.ByteSlices(c.Do("LRANGE", s.queue(queue), start, stop))

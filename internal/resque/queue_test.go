@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +230,7 @@ func TestPeek(t *testing.T) {
 	}{
 		{0, 2, "01"}, {3, 9, "34"}, {9, 1, ""}, {1, -1, "1234"}, {1, 0, ""},
 		{-2, 2, "34"}, {-2, 9, "34"}, {-3, 1, "2"}, {-2, -1, "34"},
+		{3, math.MaxInt, "34"}, {-2, math.MaxInt, "34"}, {math.MaxInt, math.MaxInt, ""},
 	} {
 		raws, err := a.Peek(a.c, "q", test.start, test.count)
 		var got string
