@@ -3,6 +3,8 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -12,6 +14,44 @@ var clearScript = script("clear")
 // changeLooks bounds how many jobs one script looks at in the lists of seconds, to find
 // those that it takes out: Redis serves nobody else meanwhile.
 const changeLooks = 1_000_000
+
+// RemoveDelayed takes jobs that were listed out of the schedules and returns how many
+// were there still.
+func (s Store) RemoveDelayed(c redis.Conn, jobs []Delayed) (int, error) {
+	return s.changeDelayed(c, jobs, func(plain *undelaying, own *unscheduling, d Delayed) {
+		if d.Plain() {
+			plain.nowhere()
+		} else {
+			own.nowhere(d.Raw)
+		}
+	})
+}
+
+// RunDelayed puts jobs that were listed into their queues now and returns how many were
+// there still. One that is no job stays.
+func (s Store) RunDelayed(c redis.Conn, jobs []Delayed) (int, error) {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(d Delayed) bool { return d.Err != nil })
+	return s.changeDelayed(c, jobs, func(plain *undelaying, own *unscheduling, d Delayed) {
+		if d.Plain() {
+			plain.toQueue(d.Queue, d.Payload)
+		} else {
+			own.toQueue(d.Raw, d.Queue, d.Payload)
+		}
+	})
+}
+
+// Redelay delays jobs that were listed to another time and returns how many were there
+// still.
+func (s Store) Redelay(c redis.Conn, jobs []Delayed, at time.Time) (int, error) {
+	when := stampOf(at)
+	return s.changeDelayed(c, jobs, func(plain *undelaying, own *unscheduling, d Delayed) {
+		if d.Plain() {
+			plain.toTime(when)
+		} else {
+			own.toTime(d.Raw, when)
+		}
+	})
+}
 
 // changeDelayed does something to jobs that were listed, and returns how many were there
 // still.
