@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -154,4 +155,16 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// excerpt is so much of a text as an error message can bear.
+func excerpt(text []byte) string {
+	const most = 60
+	switch {
+	case len(text) == 0:
+		return "missing"
+	case len(text) > most:
+		return fmt.Sprintf("%.*s…", most, bytes.ToValidUTF8(text[:most], nil))
+	}
+	return string(bytes.ToValidUTF8(text, nil))
 }
