@@ -27,6 +27,7 @@ type config struct {
 	useNumber          bool
 	style              resque.Style
 	multiQueueFailures bool
+	leaveDelayed       bool
 	leaveUnknown       bool
 	failedMaxSize      int           // 0 = no limit
 	failedMaxAge       time.Duration // 0 = no limit
@@ -108,6 +109,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		dynamicSchedule:     s.DynamicSchedule || dynamicWords[getenv("DYNAMIC_SCHEDULE")],
 		environment:         getenv("RAILS_ENV"),
 	}
+	c.leaveDelayed = s.LeaveDelayed
 	c.leaveUnknown = s.LeaveUnknown
 	c.failedMaxSize = max(s.FailedMaxSize, 0)
 	c.failedMaxAge = max(s.FailedMaxAge, 0)

@@ -48,7 +48,7 @@ func TestConfigOfSettings(t *testing.T) {
 		TLSCertPath: "ca", TLSClientCertPath: "cert", TLSClientKeyPath: "key",
 		ShutdownTimeout: NoTimeout, RecoverLimit: NoLimit, MaxPayload: 1000, WaitReplicas: 2,
 		ConnectTimeout: 1, ReadTimeout: NoTimeout, WriteTimeout: 3,
-		RailsJSON: true, FailureBackend: FailureRedisMultiQueue, LeaveUnknown: true, FailedMaxSize: 5, FailedMaxAge: time.Hour, Hostname: "web-0",
+		RailsJSON: true, FailureBackend: FailureRedisMultiQueue, LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 5, FailedMaxAge: time.Hour, Hostname: "web-0",
 		LogLevel: "debug", LogFormat: "json", Logger: log,
 		DisableSignals: true, DisableTracking: true, DisableLookAhead: true,
 		SchedulerLockPrefix: "app", NodeScheduler: true,
@@ -63,7 +63,7 @@ func TestConfigOfSettings(t *testing.T) {
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
 		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
-		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
+		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveDelayed: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
 		schedulerLockPrefix: "app", nodeScheduler: true,

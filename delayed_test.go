@@ -141,6 +141,32 @@ func TestDelayedBesideRuby(t *testing.T) {
 	redistest.Eventually(t, 30*time.Second, "Ruby's has run", func() bool { return len(r.all()) == 2 })
 }
 
+// What resque-scheduler knows is left to it where the settings say so, although nobody has
+// its lock.
+func TestLeaveDelayed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var r ran
+	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, LeaveDelayed: true}, r.handler)
+	now := time.Now()
+	for i, enqueue := range []func() error{
+		func() error { return d.EnqueueAt(now.Add(100*time.Millisecond), note("plain")) },
+		func() error { _, err := d.EnqueueWith(note("own"), At(now.Add(2*time.Second))); return err },
+	} {
+		if err := enqueue(); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	redistest.Eventually(t, 30*time.Second, "ours has run, later than Ruby's was due", func() bool { return len(r.all()) > 0 })
+	if got := r.all(); got[0] != "own" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
+		t.Errorf("ran %v; %d seconds wait, want 1", got, s.Int(t, "ZCARD", "resque:delayed_queue_schedule"))
+	}
+	if n, err := d.EnqueueDelayed(note("plain")); n != 1 || err != nil {
+		t.Errorf("by hand %d were enqueued, %v", n, err)
+	}
+	redistest.Eventually(t, 30*time.Second, "it runs as well", func() bool { return len(r.all()) == 2 })
+}
+
 // Who is to move late jobs and does not is named, once.
 func TestLateJobsOfADeadScheduler(t *testing.T) {
 	t.Parallel()

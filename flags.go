@@ -154,6 +154,7 @@ func newCommandLine() *commandLine {
 	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
 	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
 	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
+	truth("leave-delayed", "leave the delayed jobs that resque-scheduler knows to it", func(s *WorkerSettings, v bool) { s.LeaveDelayed = v })
 	truth("leave-unknown", "leave jobs of classes that have no handler here to other workers", func(s *WorkerSettings, v bool) { s.LeaveUnknown = v })
 	overlay(c, "failed-max-size", c.set.Int("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"), func(s *WorkerSettings, v int) {
 		s.FailedMaxSize = cmp.Or(v, NoLimit)

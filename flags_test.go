@@ -63,7 +63,7 @@ func TestApply(t *testing.T) {
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1",
 		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true",
-		"--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
+		"--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
 	every.set.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			t.Errorf("-%s is not part of this test", f.Name)
@@ -74,7 +74,7 @@ func TestApply(t *testing.T) {
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
 		MaxPayload: 10, WaitReplicas: 1, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true,
-		LeaveUnknown: true, FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
+		LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
 	}
 	if diff := cmp.Diff(want, every.apply(base)); diff != "" {
 		t.Error(diff)

@@ -118,6 +118,7 @@ func (d *Daemon) pumpToo(user string) {
 // observe takes what a renewal of the lease has shown.
 func (p *pump) observe(leads bool, due resque.Due) {
 	began := p.leads.Swap(leads) != leads
+	due = p.ours(due)
 	switch {
 	case began:
 		p.poke()
@@ -251,6 +252,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
+		due = p.ours(due)
 		if time.Since(p.refused) < askAgain {
 			due.Plain, due.Hints = max(due.Plain, askAgain), max(due.Hints, askAgain)
 		}
@@ -267,6 +269,14 @@ func (p *pump) turn() (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
+}
+
+// ours is when that is due which is for this daemon to move.
+func (p *pump) ours(due resque.Due) resque.Due {
+	if p.d.config.leaveDelayed {
+		due.Plain, due.Hints = resque.Never, resque.Never
+	}
+	return due
 }
 
 // shared moves what Ruby's tools see, under their lock.

@@ -191,6 +191,11 @@ type WorkerSettings struct {
 	// all schedulers, Ruby's included, and look each five seconds whether somebody has
 	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
+	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
+	// also while none runs: for applications whose hooks it is to call, or whose classes
+	// have a method scheduled. Jobs in our own schedule are enqueued all the same.
+	// [-leave-delayed]
+	LeaveDelayed bool
 	// LeaveUnknown leaves jobs of classes that have no handler here to other workers
 	// instead of filing them as failed: each goes to the tail of its queue, and a queue
 	// whose jobs were all looked at rests for a PollInterval. So the order of such a queue
