@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type lanes struct {
 	left    map[resque.Lane]time.Time // lanes of jobs that are left to others: until when
 	checks  map[string]slotCheck      // of limits that each look has found used up
 	stuck   []string                  // those whose check is due
+	checked time.Time                 // when old checks were last dropped
 	woken   bool                      // Redis told of a change
 }
 
@@ -212,6 +214,11 @@ func (l *lanes) expire(now time.Time) (some bool) {
 			delete(l.left, lane)
 			some = true
 		}
+	}
+	if now.Sub(l.checked) > stuckMost {
+		l.checked = now
+		// Of a limit that is used up still, the check was put off when its time came.
+		maps.DeleteFunc(l.checks, func(_ string, c slotCheck) bool { return now.After(c.at.Add(stuckMost)) })
 	}
 	for _, q := range l.queues {
 		if !q.next.IsZero() && !now.Before(q.next) {

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // gauge counts how many jobs run at a time, by key, and in what order they came.
@@ -172,23 +170,6 @@ func TestManyFullKeysHoldUpNobody(t *testing.T) {
 	b.eventually("all run", func() bool { return g.done.Load() == 2*held+10 })
 	b.eventually("all are counted", func() bool { return b.stat("processed") == 2*held+10 })
 	b.nothingWaits()
-}
-
-// A time that has come while the poller was busy is acted on in its next turn.
-func TestLanesForgetNoTime(t *testing.T) {
-	t.Parallel()
-	l := newLanes(new(registry))
-	past := time.Now().Add(-time.Millisecond)
-	l.full["r:Call"] = fullLimit{past, true}
-	q := l.add("work")
-	q.group(resque.Lanes{Queue: "work", Shared: "r:Call"})
-	q.look, q.next, q.rest = false, past, past
-	if at := l.nextLook(); at != past {
-		t.Errorf("the next look is at %v", at)
-	}
-	if l.expire(time.Now()); !l.ready(q) || !l.nextLook().IsZero() {
-		t.Errorf("after it ready is %v, and the next look at %v", l.ready(q), l.nextLook())
-	}
 }
 
 // Keys that are no text, or long, are kept apart.
