@@ -21,7 +21,7 @@ func TestLanesLoseNothing(t *testing.T) {
 		l := &laneRun{T: rt, w: w, place: map[string]string{}}
 		w.do("HSET", w.s.limits(), ofTenant.Spec(), 1, ofAll.Spec(), 3, turns.Spec(), "1000 2")
 		rt.Repeat(map[string]func(*rapid.T){
-			"push": l.push, "sort": l.sort, "take": l.take, "again": l.take, "enter": l.enter, "kill": l.kill,
+			"push": l.push, "sort": l.sort, "forget": l.forget, "take": l.take, "again": l.take, "enter": l.enter, "kill": l.kill,
 			"": func(*rapid.T) { l.check() },
 		})
 	})
@@ -80,6 +80,9 @@ func (l *laneRun) sort(t *rapid.T) {
 		l.must(err)
 	}
 }
+
+// forget has the fleet forget lanes, as one does who found nothing in them for long.
+func (l *laneRun) forget(t *rapid.T) { l.must(l.w.s.ForgetLanes(l.w.c, l.lane("a:").Lanes())) }
 
 func (l *laneRun) enter(t *rapid.T) {
 	alive := slices.DeleteFunc(slices.Clone(l.procs), func(p *laneProc) bool { return p.dead })

@@ -284,3 +284,68 @@ func TestLockOfAJobSortedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// A queue that is removed with its lanes is not a sorted one any more. Jobs that are sorted
+// meanwhile go with them, or wait where they are found.
+func TestRemoveLanes(t *testing.T) {
+	t.Parallel()
+	lane := func(payload string) Lane {
+		return NewLane("low", Limit{Kind: LimitRunning, Name: "All"}, Limit{Kind: LimitNone, Name: "U", Keyed: true, Key: payload})
+	}
+	for before := range 4 { // whichever command the other is first
+		w := newWire(t)
+		var many []string
+		for i := range removedTogether + 1 {
+			many = append(many, strconv.Itoa(i))
+		}
+		w.push("low", many...)
+		for range 3 {
+			w.sort("low", lane)
+		}
+		w.push("high", "a")
+		w.sort("high", func(string) Lane { return NewLane("high") })
+		other := &wire{t, w.server, w.server.Dial(t), w.s}
+		m := &meddler{Conn: w.c, before: before + 1, meddle: func() {
+			other.push("low", "0", "1000", "new")
+			other.sort("low", lane)
+		}}
+		w.must(w.s.RemoveLanes(m, "low"))
+		waiting, err := w.s.WaitingIn(w.c, "low")
+		w.must(err)
+		found := 0
+		for _, l := range waiting {
+			found += int(l.Jobs)
+		}
+		there := 0
+		for _, key := range w.server.Keys(t) {
+			if strings.Contains(key, "go:lane:3:low") {
+				there += w.server.Int(t, "LLEN", key)
+			}
+		}
+		w.same("jobs that are found", there, found)
+		w.must(w.s.RemoveLanes(w.c, "low"))
+		w.same("lanes", []string{"4:high"}, w.server.List(t, "SMEMBERS", w.s.lanes()))
+		for _, key := range w.server.Keys(t) {
+			if strings.Contains(key, "3:low") {
+				t.Errorf("the key %s is left", key)
+			}
+		}
+	}
+}
+
+// Lanes in which jobs wait are not forgotten.
+func TestForgetLanes(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	lane := NewLane("low", Limit{Kind: LimitNone, Name: "U", Keyed: true, Key: "k"})
+	w.push("low", "a")
+	w.sort("low", func(string) Lane { return lane })
+	w.must(w.s.ForgetLanes(w.c, lane.Lanes()))
+	w.same("lanes", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
+	out := w.takeLanes("p", 0, 1, nil, lane)
+	w.must(w.s.ForgetLanes(w.c, lane.Lanes()))
+	w.same("lanes", []string{}, w.server.List(t, "SMEMBERS", w.s.lanes()))
+	w.takeLanes("p", 1, 0, []Settled{{Ticket: 1, Effects: w.s.BackToLane("p", out.Jobs[0])}}, lane)
+	w.same("lanes", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
+}

@@ -8,6 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+var unlaneScript = script("unlane")
+
 // WaitingLane is a lane in which jobs wait.
 type WaitingLane struct {
 	Lane
@@ -79,17 +81,48 @@ func (s Store) addWaiting(c redis.Conn, info *Info) error {
 	return nil
 }
 
-// RemoveLanes removes all lanes of a queue with their jobs. Those that are sorted
-// meanwhile may stay.
+// RemoveLanes removes all lanes of a queue with their jobs, and that it is a sorted one.
+// Lanes into which jobs are sorted meanwhile may stay.
 func (s Store) RemoveLanes(c redis.Conn, queue string) error {
-	lanes, err := s.WaitingIn(c, queue)
+	all, err := s.lanesOf(c, queue)
 	if err != nil {
 		return err
 	}
-	b := batch{c: c}
-	for _, l := range lanes {
-		b.send("DEL", s.lane(l.Lane))
-		b.send("ZREM", s.turns(l.Lanes()), l.Own)
+	for _, l := range all {
+		names, err := redis.Strings(c.Do("ZRANGE", s.turns(l), 0, -1))
+		if err != nil {
+			return fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+		}
+		for len(names) > removedTogether {
+			if err := s.removeLanes(c, l, names[:removedTogether]); err != nil {
+				return err
+			}
+			names = names[removedTogether:]
+		}
+		if err := s.removeLanes(c, l, names); err != nil {
+			return err
+		}
 	}
-	return b.check()
+	return nil
+}
+
+// ForgetLanes has the fleet forget lanes of a queue, unless jobs wait in them.
+func (s Store) ForgetLanes(c redis.Conn, l Lanes) error { return s.removeLanes(c, l, nil) }
+
+// removedTogether is how many lanes are removed as one.
+const removedTogether = 1000
+
+func (s Store) removeLanes(c redis.Conn, l Lanes, names []string) error {
+	var a call
+	a.key(s.lanes())
+	a.key(s.turns(l))
+	a.arg(l.member())
+	for _, own := range names {
+		a.key(s.lane(Lane{l.Queue, l.Shared, own}))
+		a.arg(own)
+	}
+	if _, err := a.do(c, unlaneScript); err != nil {
+		return fmt.Errorf("removing lanes of queue %s: %w", l.Queue, explain(err))
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ var killed = []boundary{
 	{"delay", 1, delaying}, {"unique", 2, locking}, {"unique", 1, relocking}, {"holder", 1, relocking}, {"unique", 2, relocking},
 	{"unique", 1, replacing}, {"replace", 1, replacing}, {"replace", 3, replacing}, {"undelay", 1, hurrying}, {"unschedule", 1, hurrying},
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
-	{"clear", 1, clearing}, {"clear", 3, clearing},
+	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
 // cut are those at which the request or its reply is lost and nobody dies.
@@ -170,6 +170,13 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			}
 			if left := append(a.list("KEYS", "resque:delayed*"), a.list("KEYS", "resque:timestamps:*")...); len(left) > 0 {
 				a.problem("of the delayed jobs that were cleared, these keys are left: %q", left)
+			}
+		case removing:
+			if err := a.client.RemoveQueue("gone"); err != nil {
+				a.problem("%v", err)
+			}
+			if left := append(a.list("KEYS", "resque:go:lane*"), a.list("SMEMBERS", "resque:go:lanes")...); len(left) > 0 {
+				a.problem("of the queue that was removed, this is left: %q", left)
 			}
 		case trimming:
 			a.eventually("the oldest failures are removed", func() bool { return a.number("LLEN", "resque:failed") <= failuresKept })

@@ -33,13 +33,14 @@ const (
 	hurrying  scene = "while moving delayed jobs"
 	refiling  scene = "while retrying failures"
 	clearing  scene = "while clearing delayed jobs"
+	removing  scene = "while removing a queue"
 )
 
 // produced are the scenes of a process that enqueues, and what it is told.
 var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
-	clearing: "clear,pushed,1",
+	clearing: "clear,pushed,1", removing: "remove,pushed,1",
 }
 
 // pushSome pushes n jobs before anybody works.
@@ -117,6 +118,13 @@ func (a *arena) prepare(s scene) {
 	case replacing:
 		for i := range 4 {
 			a.expect(order{job: job{fmt.Sprint("pushed-", i), "Nap", 0}, unique: "one", swaps: true})
+		}
+	case removing: // jobs that wait for limits
+		for i := range 4 {
+			member := fmt.Sprintf("4:gonec:Few%d", i/2)
+			a.must("RPUSH", fmt.Sprintf("resque:go:lane:4:gone6:c:Few%df:Few=%d", i/2, i), (&order{job: job{fmt.Sprint("removed-", i), "Few", 0}}).payload())
+			a.must("ZADD", "resque:go:lanes:"+member, 1, fmt.Sprint("f:Few=", i))
+			a.must("SADD", "resque:go:lanes", member)
 		}
 	case clearing: // jobs that nobody waits for
 		for i := range 12 {

@@ -62,6 +62,11 @@ func produceOne(how, id string) (replaced string, err error) {
 			err = goworker.Enqueue(job)
 		}
 		return "", err
+	case "remove": // a queue
+		if err = goworker.RemoveQueue("gone"); err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
 	case "failed": // all that failed is to run again
 		if _, err = goworker.Failures().RetryAll(); err == nil {
 			_, err = goworker.Failures().ClearRetried()
