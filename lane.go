@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -24,11 +25,35 @@ func (r *registry) limitQueue(queue string, limits []Limit) {
 	r.limited.Store(true)
 }
 
+// limitsQueue reports whether LimitQueue named the queue.
+func (r *registry) limitsQueue(queue string) bool {
+	m := r.queueLimits.Load()
+	return m != nil && (*m)[queue] != nil
+}
+
 func (r *registry) limitsOfQueue(queue string) []Limit {
 	if m := r.queueLimits.Load(); m != nil {
 		return (*m)[queue]
 	}
 	return nil
+}
+
+// sortsBy reports whether a queue's jobs were sorted by limits that hold here.
+func (r *registry) sortsBy(lanes resque.Lanes) bool {
+	one := func(l Limit) bool {
+		return lanes.SortedBy(resque.Limit{Kind: l.kind, Name: l.name, Keyed: l.key != nil})
+	}
+	if slices.ContainsFunc(r.limitsOfQueue(lanes.Queue), one) {
+		return true
+	}
+	if m := r.entries.Load(); m != nil {
+		for _, e := range *m {
+			if slices.ContainsFunc(e.options.limits, one) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lane says where a job of a queue waits, and whether it does so for anything: a job
@@ -65,10 +90,11 @@ func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) 
 			limits = append(limits, limit)
 		}
 	}
+	held = len(limits) > 0
 	if unknown != nil {
 		limits = append(limits, resque.Limit{Kind: resque.LimitUnknown, Keyed: true, Key: shortKey(unknown.Class)})
 	}
-	return resque.NewLane(queue, limits...), len(all) > 0
+	return resque.NewLane(queue, limits...), held
 }
 
 // free reports whether a class has a handler here and no limits.

@@ -88,7 +88,7 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	}
 	for i, look := range t.Look {
 		q := l.queues[look.Queue]
-		l.shown(q, q.group(look.Lanes), a.Shown[i], after)
+		l.shown(q, l.group(look.Lanes), a.Shown[i], now, after)
 	}
 	for _, name := range t.Queues {
 		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
@@ -99,8 +99,17 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 }
 
 // shown takes what a group of lanes is like.
-func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, after func(int64) time.Time) {
+func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, now time.Time, after func(int64) time.Time) {
 	g.size = s.Lanes
+	switch {
+	case g.ours || s.Lanes > 0:
+		g.idle = time.Time{}
+	case g.idle.IsZero():
+		g.idle = now
+	case now.Sub(g.idle) >= forgetAfter:
+		g.idle = now
+		l.gone = append(l.gone, g.Lanes)
+	}
 	heldUp := !l.blocked(g.limits)
 	for _, d := range s.Ready {
 		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}

@@ -17,6 +17,8 @@ import (
 // It belongs to the poller's goroutine.
 type lanes struct {
 	registry *registry
+	works    map[string]bool // the queues this process works on
+	policy   []resque.Lanes  // what the fleet said last
 
 	telling bool // Redis tells of changes
 	unread  bool // the policy must be read
@@ -30,6 +32,7 @@ type lanes struct {
 	checks  map[string]slotCheck      // of limits that each look has found used up
 	stuck   []string                  // those whose check is due
 	checked time.Time                 // when old checks were last dropped
+	gone    []resque.Lanes            // those to be forgotten by the fleet
 	woken   bool                      // Redis told of a change
 }
 
@@ -45,9 +48,10 @@ type slotCheck struct {
 	wait time.Duration // before the next one
 }
 
-// laneQueue is a queue whose jobs are sorted.
+// laneQueue is a queue whose jobs are sorted, or wait in the lanes of who sorts them.
 type laneQueue struct {
 	name     string
+	sorted   bool // by this process too: it has limits by which jobs are
 	groups   []*laneGroup
 	due      []dueLane
 	look     bool      // something changed since it was last looked at
@@ -60,9 +64,12 @@ type laneQueue struct {
 // laneGroup are the lanes of a queue that share the same limits.
 type laneGroup struct {
 	resque.Lanes
-	limits []string // the shared ones, each as text
-	size   int      // how many lanes there are, but for those that are left to others
-	agreed bool     // the fleet has told of it
+	limits []string  // the shared ones, each as text
+	size   int       // how many lanes there are, but for those that are left to others
+	ours   bool      // a limit by which they are sorted holds in this process
+	agreed bool      // the fleet has told of it
+	fresh  bool      // noted since the fleet was last asked, which may not know it yet
+	idle   time.Time // since when there is no lane, where they are not ours
 }
 
 // dueLane is a lane whose turn it is.
@@ -81,18 +88,17 @@ const (
 	stuckAfter = 2 * time.Second
 	stuckMost  = time.Minute
 
+	// forgetAfter is how long there was nothing in lanes that are not sorted into
+	// here any more before the fleet forgets them. Where somebody else does sort into
+	// them, as the old processes do in a rolling deploy, he says so anew.
+	forgetAfter = time.Hour
+
 	// mostTried bounds how many lanes are asked for jobs at once.
 	mostTried = 256
 )
 
 func newLanes(r *registry) lanes {
-	l := lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]fullLimit), left: make(map[resque.Lane]time.Time), checks: make(map[string]slotCheck)}
-	if m := r.queueLimits.Load(); m != nil {
-		for name := range *m {
-			l.add(name)
-		}
-	}
-	return l
+	return lanes{registry: r, unread: true, paused: make(map[string]bool), queues: make(map[string]*laneQueue), full: make(map[string]fullLimit), left: make(map[resque.Lane]time.Time), checks: make(map[string]slotCheck)}
 }
 
 // sorts reports whether this process can tell the lane of a job.
@@ -122,14 +128,62 @@ func (l *lanes) tick() {
 	}
 }
 
-// add makes a queue a sorted one.
+// add makes a queue one whose lanes are asked.
 func (l *lanes) add(name string) *laneQueue {
 	q := l.queues[name]
 	if q == nil {
-		q = &laneQueue{name: name, look: true}
+		q = &laneQueue{name: name, look: true, sorted: l.registry.limitsQueue(name)}
 		l.queues[name] = q
 	}
 	return q
+}
+
+// work says which queues this process works on. What the fleet has sorted of others is
+// none of its business.
+func (l *lanes) work(queues []weightedQueue) {
+	l.works = make(map[string]bool, len(queues))
+	for _, q := range queues {
+		l.works[q.name] = true
+	}
+	l.resolve()
+}
+
+// asked takes note that the policy is asked for: from what is noted before, the answer
+// cannot be without it.
+func (l *lanes) asked() {
+	for _, q := range l.queues {
+		for _, g := range q.groups {
+			g.fresh = false
+		}
+	}
+}
+
+// resolve has a look at the queues that this process works on and that are sorted, by what
+// the fleet or LimitQueue says, and at no others.
+func (l *lanes) resolve() {
+	agreed := make(map[resque.Lanes]bool, len(l.policy))
+	for _, lanes := range l.policy {
+		if l.works[lanes.Queue] {
+			agreed[lanes] = true
+			l.group(lanes)
+		}
+	}
+	for name := range l.works {
+		if l.registry.limitsQueue(name) {
+			l.add(name)
+		}
+	}
+	for name, q := range l.queues {
+		q.groups = slices.DeleteFunc(q.groups, func(g *laneGroup) bool {
+			g.agreed = agreed[g.Lanes]
+			return !g.agreed && !g.fresh
+		})
+		limited := l.registry.limitsQueue(name)
+		q.sorted = limited || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return g.ours })
+		if !l.works[name] || len(q.groups) == 0 && !limited {
+			delete(l.queues, name)
+		}
+	}
 }
 
 // agreed takes the policy as it was read.
@@ -139,30 +193,43 @@ func (l *lanes) agreed(p *resque.Policy) {
 	for _, name := range p.Paused {
 		l.paused[name] = true
 	}
-	for _, lanes := range p.Lanes {
-		l.add(lanes.Queue).group(lanes).agreed = true
-	}
+	l.policy = p.Lanes
+	l.resolve()
 }
 
-// sorted takes note that this process has moved jobs into lanes.
+// sorted takes note that this process moves jobs into lanes.
 func (l *lanes) sorted(name string, lanes []resque.Lane) {
 	q := l.add(name)
 	q.look, q.hit = true, true
-	for _, lane := range lanes {
-		q.group(lane.Lanes())
+	for i, lane := range lanes {
+		if i == 0 || lane.Lanes() != lanes[i-1].Lanes() {
+			l.note(lane)
+		}
 	}
 }
 
-// group is one of the queue's groups of lanes, a new one perhaps.
-func (q *laneQueue) group(lanes resque.Lanes) *laneGroup {
+// misplaced takes note of a job that has limits here and lay in its queue: jobs of this
+// queue are to be sorted.
+func (l *lanes) misplaced(lane resque.Lane) {
+	l.sorted(lane.Queue, []resque.Lane{lane})
+	l.group(lane.Lanes()).ours = true // the class may have been registered after the group was noted
+	l.add(lane.Queue).sorted = true
+}
+
+// note takes note of a lane before the fleet may have told of it.
+func (l *lanes) note(lane resque.Lane) { l.group(lane.Lanes()).fresh = true }
+
+// group is one of a queue's groups of lanes, a new one perhaps.
+func (l *lanes) group(lanes resque.Lanes) *laneGroup {
+	q := l.add(lanes.Queue)
 	for _, g := range q.groups {
 		if g.Lanes == lanes {
 			return g
 		}
 	}
-	g := &laneGroup{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared})}
+	g := &laneGroup{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared}), ours: l.registry.sortsBy(lanes)}
 	q.groups = append(q.groups, g)
-	q.look = true
+	q.look, q.sorted = true, q.sorted || g.ours
 	return g
 }
 
@@ -235,7 +302,7 @@ func (l *lanes) expire(now time.Time) (some bool) {
 // leave has nothing taken from a lane until then: its jobs are left to others.
 func (l *lanes) leave(lane resque.Lane, until time.Time) {
 	l.left[lane] = until
-	l.add(lane.Queue).group(lane.Lanes())
+	l.note(lane)
 }
 
 // open reports whether a lane may be asked for jobs.
@@ -272,8 +339,7 @@ func (l *lanes) open(name string) (open, raw bool) {
 	case l.want > 0 && l.ready(q):
 		return true, false
 	}
-	raw = !l.sorts()
-	return raw, raw
+	return !q.sorted, !q.sorted
 }
 
 // nextLook is when there is something for expire to do. Zero: never by itself.
@@ -307,17 +373,21 @@ func (l *lanes) released(lane resque.Lane, back bool) {
 			l.freed(name)
 		}
 	}
-	q := l.add(lane.Queue)
-	q.look = q.look || back
-	l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
+	if back {
+		l.note(lane)
+	}
+	if q := l.queues[lane.Queue]; q != nil {
+		q.look = q.look || back
+		l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
+	}
 }
 
 // unsorted reports whether jobs are left to be sorted, and whether Redis tells of the next.
 func (l *lanes) unsorted() (some, watched bool) {
 	watched = l.telling
 	for _, q := range l.queues {
-		some = some || q.unsorted > 0
-		watched = watched && !q.look && q.unsorted == 0
+		some = some || q.sorted && q.unsorted > 0
+		watched = watched && (!q.sorted || !q.look && q.unsorted == 0)
 	}
 	return some, watched
 }
@@ -329,5 +399,5 @@ func (l *lanes) empty(q *laneQueue) bool {
 			return false
 		}
 	}
-	return !q.look && q.unsorted == 0
+	return !q.look && (!q.sorted || q.unsorted == 0)
 }

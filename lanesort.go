@@ -33,6 +33,7 @@ type sorter struct {
 	queues  []string
 	stuck   []string // limits whose holders are to be checked
 	process string   // for whom
+	gone    []resque.Lanes
 
 	// of the goroutine
 	sizes map[string]int    // how many jobs of a queue to read at once
@@ -72,6 +73,14 @@ func (s *sorter) sort(queues []string) {
 func (s *sorter) check(process string, limits []string) {
 	s.mu.Lock()
 	s.process, s.stuck = process, limits
+	s.mu.Unlock()
+	s.start()
+}
+
+// forget has the fleet forget lanes, if they still are empty.
+func (s *sorter) forget(gone []resque.Lanes) {
+	s.mu.Lock()
+	s.gone = gone
 	s.mu.Unlock()
 	s.start()
 }
@@ -138,9 +147,14 @@ func (s *sorter) run() {
 // sortAll sorts until nothing is left, a step of each queue in turn.
 func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 	s.mu.Lock()
-	queues, stuck, process := s.queues, s.stuck, s.process
-	s.stuck = nil
+	queues, stuck, process, gone := s.queues, s.stuck, s.process, s.gone
+	s.stuck, s.gone = nil, nil
 	s.mu.Unlock()
+	for _, lanes := range gone {
+		if err := s.p.store.ForgetLanes(c, lanes); err != nil {
+			return err
+		}
+	}
 	for _, name := range stuck {
 		n, err := s.p.store.FreeLost(c, resque.ParseLimit(name), process)
 		if err != nil {

@@ -22,6 +22,7 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 		x.Limits = p.d.registry.limitNumbers()
 	}
 	l.unread = false
+	l.asked()
 	return true
 }
 
@@ -68,10 +69,10 @@ func (p *poller) misplaced(t *task) bool {
 	}
 	own := lane // only one that is kept is allocated
 	t.was, t.Lane = t.Lane, &own
-	if p.watch.lanes.queues[t.Queue] == nil {
+	if q := p.watch.lanes.queues[t.Queue]; q == nil || !q.sorted {
 		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
 	}
-	p.watch.lanes.sorted(t.Queue, []resque.Lane{lane})
+	p.watch.lanes.misplaced(lane)
 	return true
 }
 
@@ -105,13 +106,12 @@ func (p *poller) fromLane(o outcome) outcome {
 // sortQueues tells the sorter which queues are its.
 func (p *poller) sortQueues() {
 	l := &p.watch.lanes
-	if len(l.queues) == 0 || !l.sorts() {
-		return
-	}
 	var names []string
-	for _, q := range p.watch.queues {
-		if l.queues[q.name] != nil {
-			names = append(names, q.name)
+	if len(l.queues) > 0 && l.sorts() {
+		for _, q := range p.watch.queues {
+			if s := l.queues[q.name]; s != nil && s.sorted {
+				names = append(names, q.name)
+			}
 		}
 	}
 	p.sorter.sort(names)
@@ -124,6 +124,10 @@ func (p *poller) lanesTaken() {
 	if stuck := p.watch.lanes.stuck; len(stuck) > 0 {
 		p.watch.lanes.stuck = nil
 		p.sorter.check(p.session.process.ID, stuck)
+	}
+	if gone := p.watch.lanes.gone; len(gone) > 0 {
+		p.watch.lanes.gone = nil
+		p.sorter.forget(gone)
 	}
 	if unsorted {
 		p.sorter.hurry()

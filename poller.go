@@ -144,8 +144,7 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.watch = newWatch(d.config, func() int { return d.lease.reaper.peers() })
-	p.watch.lanes = newLanes(d.registry)
+	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
 	p.sorter = newSorter(p)
 	p.pace.allowed = d.config.lookAhead
 	return p

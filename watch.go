@@ -52,8 +52,8 @@ const (
 	mostHold    = 250 * time.Millisecond
 )
 
-func newWatch(c config, peers func() int) watch {
-	w := watch{peers: peers, spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
+func newWatch(c config, r *registry, peers func() int) watch {
+	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
 	w.forget()
 	return w
 }
@@ -71,6 +71,7 @@ func (w *watch) forget() {
 	if !w.list {
 		w.queues = w.spec.resolve(nil)
 	}
+	w.lanes.work(w.queues)
 }
 
 // remade tells that there is a new connection, and whether Redis tells on it.
@@ -208,13 +209,6 @@ func (w *watch) hungry(now time.Time, committing bool) bool {
 
 // answered takes what an exchange found.
 func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
-	if x.List && !r.Unlisted {
-		w.listed = true
-		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
-			w.queues = queues
-		}
-	}
-	w.listUnseen = w.listUnseen || r.Unlisted
 	w.sizesAsked(x, r)
 	if r.Policy != nil {
 		w.lanes.agreed(r.Policy)
@@ -224,6 +218,14 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		w.asker.took(x.Take.Queues[0], len(r.Jobs))
 		w.came(len(r.Jobs))
 	}
+	if x.List && !r.Unlisted {
+		w.listed = true
+		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
+			w.queues = queues
+			w.lanes.work(queues)
+		}
+	}
+	w.listUnseen = w.listUnseen || r.Unlisted
 	if r.Paused {
 		w.short = true
 		if w.telling && !x.Arm {
@@ -276,7 +278,7 @@ func (w *watch) returned(queue string) {
 func (w *watch) drained() bool {
 	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
 		lanes := w.lanes.queues[q.name]
-		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !w.lanes.sorts()) && !w.empty[q.name] && !w.rounds.seen(q.name)
+		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !lanes.sorted) && !w.empty[q.name] && !w.rounds.seen(q.name)
 	})
 }
 

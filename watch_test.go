@@ -16,7 +16,7 @@ func testWatch(t *testing.T, queues string, telling bool) *watch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, func() int { return 1 })
+	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, new(registry), func() int { return 1 })
 	w.remade(telling)
 	return &w
 }

@@ -28,7 +28,7 @@ const (
 	LimitRunningHere LimitKind = "p" // jobs that run in one process
 	LimitStarts      LimitKind = "r" // jobs that the fleet starts in a time
 	LimitStartsHere  LimitKind = "q" // jobs that one process starts in a time
-	LimitNone        LimitKind = "f" // nothing: a key of its own to take turns by
+	LimitNone        LimitKind = "f" // nothing: a key of its own to take turns by, or that a limit of this name sorts
 	LimitUnknown     LimitKind = "u" // nothing either: the class was not known to who sorted
 )
 
@@ -70,8 +70,9 @@ func NewLane(queue string, limits ...Limit) Lane {
 	for _, l := range limits {
 		if l.Keyed {
 			own = append(own, l.String())
-		} else {
-			shared = append(shared, l.String())
+		}
+		if l.Kind != LimitUnknown {
+			shared = append(shared, l.sign())
 		}
 	}
 	slices.Sort(shared)
@@ -79,14 +80,23 @@ func NewLane(queue string, limits ...Limit) Lane {
 	return Lane{queue, strings.Join(slices.Compact(shared), ","), strings.Join(slices.Compact(own), ",")}
 }
 
+// sign is how a limit stands in what lanes share. One that holds for each key by itself
+// leaves there only its name: they share that it sorted them.
+func (l Limit) sign() string {
+	if l.Keyed {
+		l = Limit{Kind: LimitNone, Name: l.Name}
+	}
+	return l.Spec()
+}
+
 // Limits are what the lane's jobs are held to, those it shares with others first.
 func (l Lane) Limits() (limits []Limit) {
 	for _, names := range []string{l.Shared, l.Own} {
 		for text := range strings.SplitSeq(names, ",") {
-			switch limit := ParseLimit(text); limit.Kind {
+			switch kind, _, _ := strings.Cut(text, ":"); LimitKind(kind) {
 			case LimitNone, LimitUnknown, "":
 			default:
-				limits = append(limits, limit)
+				limits = append(limits, ParseLimit(text))
 			}
 		}
 	}
@@ -118,6 +128,11 @@ type Lanes struct{ Queue, Shared string }
 
 // Lanes is the set that the lane is one of.
 func (l Lane) Lanes() Lanes { return Lanes{l.Queue, l.Shared} }
+
+// SortedBy reports whether a limit is one of those by which the jobs were sorted.
+func (l Lanes) SortedBy(limit Limit) bool {
+	return slices.Contains(strings.Split(l.Shared, ","), limit.sign())
+}
 
 func (l Lanes) member() string { return recordPrefix(l.Queue) + l.Shared }
 
