@@ -44,8 +44,8 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 // RateLimit starts n jobs in each period, in the whole fleet, by Redis's clock. They are
 // started evenly: one each per/n, so that RateLimit(10, time.Second) starts one each
 // 100 ms. One may come 5 ms early, which makes up for those that came late: so a period
-// may see one more. Burst allows some at once. It panics if n is less than 1 or the period is not
-// at least a microsecond for each.
+// may see one more. Burst allows some at once. It panics if n is less than 1 or the
+// period is not at least a microsecond for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
 	l := Limit{kind: resque.LimitStarts, burst: 1}
 	if n > 0 {

@@ -23,8 +23,9 @@ type options struct {
 
 // Timeout gives each run of the class this long: then its context ends with
 // context.DeadlineExceeded. A handler that does not look at its context is not
-// stopped: after StuckAfter it is one of the Stuck, and Isolated can end it. Returning the context's error makes the run a failure that names the
-// timeout. 0, the default, or less is no limit.
+// stopped: after StuckAfter it is one of the Stuck, and Isolated can end it. Returning
+// the context's error makes the run a failure that names the timeout. 0, the default,
+// or less is no limit.
 func Timeout(d time.Duration) Option {
 	return option(func(o *options) { o.timeout = d })
 }
