@@ -18,6 +18,7 @@ func testWatch(t *testing.T, queues string, telling bool) *watch {
 	}
 	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, new(registry), func() int { return 1 })
 	w.remade(telling)
+	w.lanes.unread = false // there are none
 	return &w
 }
 
