@@ -1,6 +1,8 @@
 package goworker
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -129,4 +131,61 @@ func TestLanesOfAnother(t *testing.T) {
 	b.eventually("all run", func() bool { return g.done.Load() == pushed })
 	b.eventually("all are counted", func() bool { return b.stat("processed") == int(pushed) })
 	b.nothingWaits()
+}
+
+// Processes come and go that have other limits for the same class, or none: every job runs
+// once, whoever has sorted it, and nothing is left of the limits.
+func TestLimitsChangeWhileJobsWait(t *testing.T) {
+	t.Parallel()
+	const total = 600
+	b := setup(t)
+	g := newGauge()
+	policies := [][]Option{
+		nil,
+		{Concurrency(2)},
+		{Concurrency(1, PerKey(Arg(0)))},
+		{RateLimit(400, time.Second)},
+		{Fair(Arg(0))},
+		{Concurrency(3), RateLimit(300, time.Second, PerKey(Arg(0)))},
+	}
+	run := func(policy int) *bundle {
+		d := setupOn(t, b.redis, func(s *WorkerSettings) { s.PollInterval = 200 * time.Millisecond })
+		d.daemon.Register("Slow", func(tenant string, n int) { g.run(tenant, n, time.Millisecond) }, policies[policy]...)
+		if policy != 0 { // knows limits, if not of this class
+			d.daemon.Register("Other", func(string, int) {}, Concurrency(1, PerKey(Arg(0))))
+		}
+		d.start()
+		return d
+	}
+	fleet := []*bundle{run(1), run(2)}
+	pushed := 0
+	for range 12 {
+		for range total / 12 {
+			b.push(tenantJob("Slow", fmt.Sprint(pushed%7), pushed))
+			pushed++
+		}
+		b.eventually("some of them run", func() bool { return g.done.Load() > int64(pushed-total/12) })
+		i := rand.IntN(len(fleet))
+		if err := fleet[i].stop(); err != nil {
+			t.Fatal(err)
+		}
+		fleet[i] = run(rand.IntN(len(policies)))
+	}
+	b.eventually("all run", func() bool { return g.done.Load() >= total })
+	b.eventually("all are counted", func() bool { return b.stat("processed") == total })
+	b.nothingWaits()
+	seen := make(map[int]bool)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, of := range g.order {
+		for _, n := range of {
+			if seen[n] {
+				t.Errorf("job %d ran twice", n)
+			}
+			seen[n] = true
+		}
+	}
+	if len(seen) != total {
+		t.Errorf("%d of %d jobs ran", len(seen), total)
+	}
 }
