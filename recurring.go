@@ -70,8 +70,9 @@ type Recurring struct {
 	// is left to them while one of them holds their lock. Those with Persist are.
 	Shared bool
 
-	// Environments, if any, are those in which a schedule of a file or of Redis counts:
-	// resque-scheduler's rails_env. Schedule itself does not look at them.
+	// Environments are those in which a schedule of a file or of Redis counts:
+	// resque-scheduler's rails_env. Nil means all, and an empty list that it counts in
+	// none. Schedule itself does not look at them.
 	Environments []string
 }
 

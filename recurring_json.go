@@ -53,7 +53,9 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 		put("args", r.Args)
 	}
 	text("description", r.Description)
-	text("rails_env", strings.Join(r.Environments, ", "))
+	if r.Environments != nil {
+		put("rails_env", strings.Join(r.Environments, ", "))
+	}
 	if r.TickArg {
 		put("tick_arg", true)
 	}
@@ -85,63 +87,67 @@ func namesZone(text string) bool {
 	return err == nil && c.Zone() != unnamed
 }
 
-// wireRecurring is an entry of resque-scheduler.
-type wireRecurring struct {
-	Class       *string         `json:"class"`
-	Cron        json.RawMessage `json:"cron"`
-	Every       json.RawMessage `json:"every"`
-	Queue       string          `json:"queue"`
-	Args        json.RawMessage `json:"args"`
-	Description string          `json:"description"`
-	RailsEnv    json.RawMessage `json:"rails_env"`
-	Env         json.RawMessage `json:"env"`
-	Custom      string          `json:"custom_job_class"`
-	TickArg     bool            `json:"tick_arg"`
-	Missed      MissedPolicy    `json:"missed"`
-	Grace       json.RawMessage `json:"grace"`
-}
-
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
 // single value are one argument, and null is none. With a cron and an every, the cron
-// counts.
+// counts. Fields count by case: "Cron" is one of those that nobody reads.
 func (r *Recurring) UnmarshalJSON(text []byte) error {
-	var w wireRecurring
+	var w map[string]json.RawMessage
 	if err := json.Unmarshal(text, &w); err != nil {
 		return fmt.Errorf("it is no entry of a schedule: %w", err)
 	}
-	if w.Custom != "" && w.Custom != "Resque::Job" {
-		return fmt.Errorf("its custom_job_class %s is a Ruby class that would enqueue the job; only Ruby can", w.Custom)
+	if custom := w["custom_job_class"]; given(custom) && string(custom) != `"Resque::Job"` {
+		return fmt.Errorf("its custom_job_class %s is a Ruby class that would enqueue the job; only Ruby can", custom)
 	}
-	*r = Recurring{Queue: w.Queue, Description: w.Description, TickArg: w.TickArg, Missed: w.Missed}
-	if w.Class != nil {
-		r.Class = *w.Class
-	}
+	*r = Recurring{}
 	var err error
-	if given(w.Cron) {
-		r.Cron, r.FirstIn, err = readWhen(w.Cron)
-	} else if given(w.Every) {
+	read := func(name string, to any) {
+		if err == nil && given(w[name]) {
+			if err = json.Unmarshal(w[name], to); err != nil {
+				err = fmt.Errorf("its %s is wrong: %w", name, err)
+			}
+		}
+	}
+	read("class", &r.Class)
+	read("queue", &r.Queue)
+	read("tick_arg", &r.TickArg)
+	read("missed", &r.Missed)
+	_ = json.Unmarshal(w["description"], &r.Description) // nothing hangs on it
+	if err != nil {
+		return err
+	}
+	if given(w["cron"]) {
+		r.Cron, r.FirstIn, err = readWhen(w["cron"])
+	} else if given(w["every"]) {
 		var every string
-		if every, r.FirstIn, err = readWhen(w.Every); err == nil {
+		if every, r.FirstIn, err = readWhen(w["every"]); err == nil {
 			r.Every, err = cron.ParsePeriod(every)
 		}
 	}
-	if err == nil && given(w.Grace) {
-		r.Grace, err = readPeriod(w.Grace)
+	if err == nil && given(w["grace"]) {
+		r.Grace, err = readPeriod(w["grace"])
 	}
 	if err == nil {
-		r.Args, err = readArgs(w.Args)
+		r.Args, err = readArgs(w["args"])
 	}
-	for _, list := range []json.RawMessage{w.RailsEnv, w.Env} {
-		if err == nil && given(list) {
-			var one []string
-			one, err = readEnvironments(list)
-			r.Environments = append(r.Environments, one...)
+	for _, list := range []json.RawMessage{w["rails_env"], w["env"]} {
+		if err == nil && r.Environments == nil && !null(list) {
+			r.Environments, err = readEnvironments(list)
 		}
 	}
 	return err
 }
 
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// given reports whether there is something in a field. What is empty is passed over, as
+// Ruby does.
+func given(raw json.RawMessage) bool {
+	switch string(raw) {
+	case `""`, "[]", "{}":
+		return false
+	}
+	return !null(raw)
+}
 
 // readWhen reads "1h" or 3600 or ["1h", {"first_in": "5m"}].
 func readWhen(raw json.RawMessage) (value string, firstIn time.Duration, err error) {
@@ -196,7 +202,7 @@ func readPeriod(raw json.RawMessage) (time.Duration, error) {
 }
 
 func readArgs(raw json.RawMessage) ([]any, error) {
-	if !given(raw) {
+	if null(raw) {
 		return nil, nil
 	}
 	list := []json.RawMessage{raw}
@@ -212,7 +218,8 @@ func readArgs(raw json.RawMessage) ([]any, error) {
 	return args, nil
 }
 
-// readEnvironments reads a list, or one text with commas or blanks.
+// readEnvironments reads a list, or one text with commas or blanks. It is not nil: where
+// none is named, there is none in which the schedule counts.
 func readEnvironments(raw json.RawMessage) ([]string, error) {
 	var list []string
 	if err := json.Unmarshal(raw, &list); err == nil {
@@ -222,5 +229,6 @@ func readEnvironments(raw json.RawMessage) ([]string, error) {
 	if err := json.Unmarshal(raw, &text); err != nil {
 		return nil, fmt.Errorf("%s names no environments; write them as in \"staging, production\"", raw)
 	}
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }), nil
+	list = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
+	return append([]string{}, list...), nil
 }

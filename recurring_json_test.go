@@ -64,13 +64,15 @@ func TestRecurringFromRuby(t *testing.T) {
 		`{"every":"1h"}`:                                            "no queue",
 		`{"queue":"q"}`:                                             "neither a Cron",
 		`{"queue":"q","every":"every hour"}`:                        "no period",
-		`{"queue":"q","every":[]}`:                                  "says no time",
+		`{"queue":"q","every":[]}`:                                  "neither a Cron",
+		`{"queue":"q","Every":"1h","CRON":"@daily"}`:                "neither a Cron",
+		`{"QUEUE":"q","every":"1h"}`:                                "no queue",
 		`{"queue":"q","every":["1h","2h"]}`:                         "options",
 		`{"queue":"q","every":["1h",{"first_at":"x"}]}`:             "first_at",
 		`{"queue":"q","every":["1h",{"first_in":"x"}]}`:             "first_in",
-		`{"queue":"q","cron":{}}`:                                   "says no time",
+		`{"queue":"q","cron":{"a":1}}`:                              "says no time",
 		`{"queue":"q","cron":"* * * *"}`:                            "4 fields",
-		`{"queue":1,"cron":"@daily"}`:                               "no entry",
+		`{"queue":1,"cron":"@daily"}`:                               "queue",
 		`{"queue":"q","cron":"@daily","custom_job_class":"Status"}`: "only Ruby",
 		`{"queue":"q","cron":"@daily","rails_env":1}`:               "environments",
 		`{"queue":"q","cron":"@daily","missed":"never"}`:            "Missed",
@@ -81,8 +83,42 @@ func TestRecurringFromRuby(t *testing.T) {
 			t.Errorf("%s: error %v; want nightly and %q in it", text, err, says)
 		}
 	}
+	d, err := readRecurring("n", `{"class":"C","Class":"X","every":"1h","Every":"2h","cron":"","queue":"q","QUEUE":"x","description":{}}`)
+	if err != nil || d.Class != "C" || d.Every != time.Hour || d.Queue != "q" {
+		t.Errorf("%+v, %v", d, err)
+	}
 	if d, err := readRecurring("Nightly", `{"queue":"q","every":3600,"cron":null}`); err != nil || d.Class != "Nightly" || d.Every != time.Hour {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestRecurringEnvironments(t *testing.T) {
+	t.Parallel()
+	for fields, here := range map[string]bool{
+		``:                                       true,
+		`,"rails_env":null`:                      true,
+		`,"rails_env":"test production"`:         true,
+		`,"env":["production"]`:                  true,
+		`,"rails_env":null,"env":"test"`:         false,
+		`,"rails_env":"test","env":"production"`: false,
+		`,"rails_env":""`:                        false,
+		`,"rails_env":"","env":"production"`:     false,
+		`,"env":[]`:                              false,
+		`,"env":", "`:                            false,
+	} {
+		d, err := readRecurring("n", `{"every":"1h","queue":"q"`+fields+`}`)
+		if err != nil || inEnvironment(d.Environments, "production") != here {
+			t.Errorf("%s: %v; want %v", fields, err, here)
+			continue
+		}
+		text, err := json.Marshal(d.Recurring)
+		if err != nil {
+			t.Errorf("%s: %v", fields, err)
+			continue
+		}
+		if d, err = readRecurring("n", string(text)); err != nil || inEnvironment(d.Environments, "production") != here {
+			t.Errorf("%s, written as %s: %v; want %v", fields, text, err, here)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func has[T any](all map[string]T, name string) bool {
 }
 
 // inEnvironment reports whether a schedule counts where this process runs.
-func inEnvironment(of []string, here string) bool { return len(of) == 0 || slices.Contains(of, here) }
+func inEnvironment(of []string, here string) bool { return of == nil || slices.Contains(of, here) }
 
 // warn logs something about a schedule, unless it was logged and is about the same still.
 func (t *ticker) warn(name, what, message string, args ...any) {
