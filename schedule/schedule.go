@@ -65,29 +65,32 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 	if file.IsZero() {
 		return nil, nil // an empty file
 	}
+	source := reader{left: maxNodes}
+	all, err := source.pairs(file.Content[0])
+	if err != nil {
+		return nil, err
+	}
 	var entries []Entry
 	var errs []error
-	source := reader{left: maxNodes}
-	err := source.pairs(file.Content[0], func(name string, value *yaml.Node) error {
+	for _, p := range all {
 		var r goworker.Recurring
-		text, err := source.json(value)
+		text, err := source.json(p.value)
 		if err == nil {
 			err = r.UnmarshalJSON(text)
 		}
 		switch {
 		case errors.Is(err, errTooLarge):
-			return err
+			return entries, errors.Join(append(errs, err)...)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", name, value.Line, err))
-			return nil
+			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", p.name, p.value.Line, err))
+			continue
 		case r.Cron == "" && r.Every == 0: // kept in the file to be run by hand
-			return nil
-		case len(r.Environments) > 0 && !slices.Contains(r.Environments, environment):
-			return nil
+			continue
+		case r.Environments != nil && !slices.Contains(r.Environments, environment):
+			continue
 		}
 		r.Shared = true
-		entries = append(entries, Entry{Name: name, Recurring: r})
-		return nil
-	})
-	return entries, errors.Join(append(errs, err)...)
+		entries = append(entries, Entry{Name: p.name, Recurring: r})
+	}
+	return entries, errors.Join(errs...)
 }

@@ -111,7 +111,7 @@ func TestLoadFile(t *testing.T) {
 		got[name] = row{r.Cron, r.Every, r.FirstIn, r.Class, r.Queue, strings.Join(args, " ")}
 	}
 	want := map[string]row{
-		"nightly":           {Cron: "0 3 * * * Europe/Berlin", Class: "Report", Queue: "reports", Args: `"all" {"z":1,"a":[1.50,null,true,"007",1000]}`},
+		"nightly":           {Cron: "0 3 * * * Europe/Berlin", Class: "Report", Queue: "reports", Args: `"all" {"z":1,"a":[1.5,null,true,"007",1000]}`},
 		"hourly":            {Every: time.Hour, FirstIn: 5 * time.Minute, Queue: "low", Args: `{"b":2,"a":true}`},
 		"merged":            {Every: 90 * time.Second, Queue: "low", Args: `"one"`},
 		"symbols":           {Cron: "@daily", Class: "Tidy", Queue: "low"},

@@ -2,12 +2,13 @@ package schedule
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // maxNodes bounds what aliases can blow up a file to.
@@ -47,119 +48,103 @@ func (r *reader) write(b *bytes.Buffer, n *yaml.Node) error {
 		b.WriteByte(']')
 		return nil
 	case yaml.MappingNode:
-		first := true
+		all, err := r.pairs(n)
+		if err != nil {
+			return err
+		}
 		b.WriteByte('{')
-		err := r.pairs(n, func(name string, value *yaml.Node) error {
-			if !first {
+		for i, p := range all {
+			if i > 0 {
 				b.WriteByte(',')
 			}
-			first = false
-			if err := put(b, name); err != nil {
+			if err := put(b, p.name); err != nil {
 				return err
 			}
 			b.WriteByte(':')
-			return r.write(b, value)
-		})
+			if err := r.write(b, p.value); err != nil {
+				return err
+			}
+		}
 		b.WriteByte('}')
-		return err
+		return nil
 	default:
-		return scalar(b, n)
+		value, err := scalar(n)
+		if err != nil {
+			return err
+		}
+		return put(b, value)
 	}
 }
 
-// pairs calls f with the pairs of a mapping; those merged into it by << come where the
-// merge stands, unless the mapping has them itself.
-func (r *reader) pairs(n *yaml.Node, f func(name string, value *yaml.Node) error) error {
-	return r.merge(n, make(map[string]bool), f)
+type pair struct {
+	name  string
+	value *yaml.Node
 }
 
-func (r *reader) merge(n *yaml.Node, seen map[string]bool, f func(name string, value *yaml.Node) error) error {
-	if r.left--; r.left < 0 {
-		return errTooLarge
-	}
+// pairs are those of a mapping and those merged into it by <<. Of equal names the last
+// counts, merged or not, and it stands where the first one stood.
+func (r *reader) pairs(n *yaml.Node) ([]pair, error) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: there must be names with a colon", n.Line)
+		return nil, fmt.Errorf("line %d: there must be names with a colon", n.Line)
 	}
-	own := make(map[string]bool)
-	for i := 0; i < len(n.Content); i += 2 {
-		own[name(n.Content[i])] = true
+	var all []pair
+	at := make(map[string]int)
+	add := func(p pair) error {
+		if r.left--; r.left < 0 {
+			return errTooLarge
+		}
+		i, again := at[p.name]
+		if !again {
+			i = len(all)
+			at[p.name] = i
+			all = append(all, p)
+		}
+		all[i].value = p.value
+		return nil
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		merged := []pair{{name(key), value}}
 		if key.Tag == "!!merge" {
-			hidden := make(map[string]bool, len(seen)+len(own))
-			for _, names := range []map[string]bool{seen, own} {
-				for name := range names {
-					hidden[name] = true
-				}
+			var err error
+			if merged, err = r.merged(value); err != nil {
+				return nil, err
 			}
-			from := []*yaml.Node{value}
-			if value.Kind == yaml.SequenceNode {
-				from = value.Content
-			}
-			for _, n := range from {
-				if err := r.merge(n, hidden, f); err != nil {
-					return err
-				}
-			}
-			continue
 		}
-		if name := name(key); !seen[name] {
-			seen[name] = true
-			if err := f(name, value); err != nil {
-				return err
+		for _, p := range merged {
+			if err := add(p); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return all, nil
 }
 
-// name is that of a pair. Ruby's symbols are written with a colon in front.
-func name(key *yaml.Node) string {
-	if key.Kind == yaml.ScalarNode && key.Style == 0 {
-		return strings.TrimPrefix(key.Value, ":")
+// merged are the pairs of the mapping that << names, or of several, the first of which
+// counts most and so comes last.
+func (r *reader) merged(value *yaml.Node) (all []pair, err error) {
+	if r.left--; r.left < 0 {
+		return nil, errTooLarge
 	}
-	return key.Value
-}
-
-// scalar writes a number as it stands.
-func scalar(b *bytes.Buffer, n *yaml.Node) error {
-	var value any
-	switch n.Tag {
-	case "!!null", "!!bool", "!!int", "!!float":
-		if n.Tag != "!!bool" && json.Valid([]byte(n.Value)) {
-			b.WriteString(n.Value)
-			return nil
-		}
-		if err := n.Decode(&value); err != nil {
-			return fmt.Errorf("line %d: %w", n.Line, err)
-		}
-	default:
-		value = n.Value
-		if n.Style != 0 {
-			break
-		}
-		switch strings.ToLower(n.Value) { // as Ruby reads them, which has kept to YAML 1.1
-		case "yes", "on":
-			value = true
-		case "no", "off":
-			value = false
-		default:
-			value = strings.TrimPrefix(n.Value, ":")
-		}
+	from := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		from = value.Content
 	}
-	return put(b, value)
+	for _, n := range slices.Backward(from) {
+		some, err := r.pairs(n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func put(b *bytes.Buffer, value any) error {
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return err
-	}
-	b.Truncate(b.Len() - 1) // the encoder's newline
-	return nil
+	text, err := resque.Encode(value, resque.Plain)
+	b.Write(text)
+	return err
 }
