@@ -169,7 +169,7 @@ func readWhen(raw json.RawMessage) (value string, firstIn time.Duration, err err
 	for name, option := range options {
 		switch strings.TrimPrefix(name, ":") {
 		case "first_in":
-			if firstIn, err = readPeriod(option); err != nil {
+			if firstIn, err = readFirstIn(option); err != nil {
 				return "", 0, fmt.Errorf("first_in: %w", err)
 			}
 		case "overlap", "allow_overlapping", "blocking", "mutex", "timeout", "tag", "tags", "job":
@@ -199,6 +199,19 @@ func readPeriod(raw json.RawMessage) (time.Duration, error) {
 		return 0, err
 	}
 	return cron.ParsePeriod(text)
+}
+
+// readFirstIn reads 0 as at once, which a FirstIn of zero does not mean.
+func readFirstIn(raw json.RawMessage) (time.Duration, error) {
+	if null(raw) {
+		return 0, nil
+	}
+	text, err := readScalar(raw)
+	if err != nil {
+		return 0, err
+	}
+	d, err := cron.ParseDelay(text)
+	return max(d, time.Millisecond), err
 }
 
 func readArgs(raw json.RawMessage) ([]any, error) {

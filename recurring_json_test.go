@@ -92,6 +92,22 @@ func TestRecurringFromRuby(t *testing.T) {
 	}
 }
 
+// A first_in of 0 is at once, and stays so when it is written.
+func TestRecurringFirstIn(t *testing.T) {
+	t.Parallel()
+	for option, want := range map[string]time.Duration{`0`: time.Millisecond, `"0s"`: time.Millisecond, `"0.5s"`: 500 * time.Millisecond, `"5m"`: 5 * time.Minute, `null`: 0} {
+		d, err := readRecurring("n", `{"queue":"q","every":["1h",{"first_in":`+option+`}]}`)
+		for range 2 {
+			if err != nil || d.FirstIn != want {
+				t.Errorf("first_in %s: %+v, %v; want %v", option, d, err, want)
+				break
+			}
+			text, _ := json.Marshal(d.Recurring)
+			d, err = readRecurring("n", string(text))
+		}
+	}
+}
+
 func TestRecurringEnvironments(t *testing.T) {
 	t.Parallel()
 	for fields, here := range map[string]bool{

@@ -146,6 +146,29 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "0.25s": 250 * time.Millisecond, "PT0S": 0, "1h": time.Hour} {
+		if got, err := ParseDelay(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if got, err := ParseDelay("-1s"); err == nil {
+		t.Errorf("-1s is taken for %v", got)
+	}
+}
+
+func FuzzPeriod(f *testing.F) {
+	for _, text := range []string{"1h30m", "1 hour and 30 minutes", "1h, .5M 30", "PT1H", "p1y2m3w4dt5h6m7.5s", "0s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, err := ParseDelay(text); err == nil && (d < 0 || d > LongestPeriod || d%time.Millisecond != 0) {
+			t.Errorf("%q is %v", text, d)
+		}
+	})
+}
+
 func TestPeriods(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
@@ -153,13 +176,18 @@ func TestPeriods(t *testing.T) {
 		"1h 30m": 90 * time.Minute, "2.5h": 150 * time.Minute, "1d": day, "1w": 7 * day, "1M": 30 * day, "1y": 365 * day,
 		"2 hours": 2 * time.Hour, "90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "PT1H": time.Hour, "P1D": day,
 		"P1DT2H30M": 26*time.Hour + 30*time.Minute, "P1M": 30 * day, "PT1M": time.Minute, "PT1.5S": 1500 * time.Millisecond, "P2W": 14 * day,
+		"1D": day, "1H": time.Hour, "1W": 7 * day, "1S": time.Second, "5ss": 5 * time.Second, "1 Day": day, "1Hour": time.Hour, "1Y2M": 425 * day,
+		"1M1m": 30*day + time.Minute, "2months": 60 * day, "1h, 30m": 90 * time.Minute, "1h and 30m": 90 * time.Minute, "1hand30m": 90 * time.Minute,
+		"1 hour AND 30 minutes": 90 * time.Minute, ", 5m": 5 * time.Minute, ".5h": 30 * time.Minute, "5.": 5 * time.Second, "5.h": 5 * time.Hour, "1h30": time.Hour + 30*time.Second,
+		"1h 30": time.Hour + 30*time.Second, "1h1h": 2 * time.Hour, "pt1h": time.Hour, "p1dT1m": day + time.Minute,
 	} {
 		if got, err := ParsePeriod(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", " ", "500ms", "0s", "0", "-5m", "-1", "every hour", "1h-30m", "h", "1.5.2h", "1x", "P", "PT", "P1DT",
-		"1e9", "Inf", "NaN", "0x10", "101y", "999999999999999999999999y", "0.2s", "1h30"} {
+		"1e9", "Inf", "NaN", "0x10", "101y", "999999999999999999999999y", "0.2s",
+		"1Min", "1 Month", "1mo", "1mon", "1hr", "1yr", "1m,", "5 5", "1h and", "and", ".", ".h", "1_000", "1e2", "1:30", "1 fortnight"} {
 		if got, err := ParsePeriod(text); err == nil {
 			t.Errorf("%q is taken for %v", text, got)
 		}
