@@ -1,11 +1,14 @@
-// Package cron tells when a recurring job is due. What the fields of a cron mean is
-// netresearch/go-cron's, which is asked in UTC, about wall-clock times; how a wall
-// clock that jumps becomes moments in time is decided here.
+// Package cron tells when a recurring job is due. The fields of a cron are read here, as
+// Ruby's fugit reads them; netresearch/go-cron finds their next date, and is asked in
+// UTC, about wall-clock times; how a wall clock that jumps becomes moments in time is
+// decided here again.
 package cron
 
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +37,7 @@ type alternative struct {
 const searchYears = 9
 
 var fieldsParser = parser.MustNewParser(parser.Second | parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
-	parser.DowNth | parser.DowLast | parser.DomL | parser.DowOrDom).WithMaxSearchYears(searchYears)
+	parser.DomL | parser.DowOrDom).WithMaxSearchYears(searchYears)
 
 var shorthands = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
@@ -45,10 +48,16 @@ var shorthands = map[string]string{
 const longest = 512
 
 // Parse reads a cron as Ruby's fugit does: five fields, or six with the seconds in
-// front; lists, ranges and steps; names of months and weekdays; L and negative days of
-// the month, mon#1 and mon#-1, sun%2; 7 for Sunday and 24 for midnight; @daily and its
-// like; at the end a time zone, in place of the one given here. With both days of the
-// month and weekdays, either is enough.
+// front; lists, ranges, which may go round, and steps; names of months and weekdays; L,
+// last and negative days of the month, mon#1 and mon#-1, sun%2; 7 for Sunday and 24 for
+// midnight; @daily and its like; at the end a time zone, in place of the one given here.
+// With both days of the month and weekdays, either is enough.
+//
+// Where fugit means something else than what stands there, it is refused: mon-sun/2 is
+// fine, but sat-tue/2 is every day there, 24/6 0, 5, 11, 17 and 23, and -1--5 nearly all
+// days. Where its versions differ, it is as in the later ones: 10/1 is 10-59 of the
+// minutes, "1," is 1, and sun%3+1 is in the week after that of sun%3. Of mon#1,mon#3 both
+// count, which fugit gets wrong.
 func Parse(text string, zone *time.Location) (*Cron, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("the cron has %d characters; at most %d are read", len(text), longest)
@@ -97,14 +106,18 @@ func parse(fields []string, zone *time.Location) (*Cron, error) {
 // Zone is the time zone it is told in.
 func (c *Cron) Zone() *time.Location { return c.zone }
 
+var leadingWord = regexp.MustCompile(`^[a-zA-Z]+`)
+
 // zoneNamed reads the field that may be a time zone; nil: it is not one.
 func zoneNamed(field string) (*time.Location, error) {
-	if at, err := time.Parse("-07:00", field); err == nil {
-		_, offset := at.Zone()
-		return time.FixedZone(field, offset), nil
+	for _, layout := range []string{"-07:00", "-0700"} {
+		if at, err := time.Parse(layout, field); err == nil {
+			_, offset := at.Zone()
+			return time.FixedZone(at.Format("-07:00"), offset), nil
+		}
 	}
-	first := field[0] | 0x20
-	if first < 'a' || first > 'z' || strings.EqualFold(field, "local") {
+	word := strings.ToLower(leadingWord.FindString(field))
+	if word == "" || word == "local" || slices.Contains(weekdays.names, word) {
 		return nil, nil
 	}
 	zone, err := time.LoadLocation(field)
@@ -119,38 +132,40 @@ func zoneNamed(field string) (*time.Location, error) {
 
 // compile makes the alternatives of six fields.
 func (c *Cron) compile(fields []string) error {
-	hours, err := hours(fields[2])
+	plain, special, err := specialWeekdays(fields[5])
 	if err != nil {
 		return err
 	}
-	days, err := daysOfMonth(fields[3])
-	if err != nil {
-		return err
-	}
-	weekdays, special, err := specialWeekdays(fields[5])
-	if err != nil {
-		return err
+	lists := make([]string, 6)
+	for i, f := range []field{sixty, sixty, hours, days, months, weekdays} {
+		text := fields[i]
+		if i == 5 {
+			if text = plain; text == "" && len(special) > 0 {
+				text = "*"
+			}
+		}
+		if lists[i], err = f.list(text); err != nil {
+			return err
+		}
 	}
 	// Day of month or weekday: what is special of the weekdays stands beside the rest,
 	// unless the rest says nothing.
-	if weekdays != "" || days != "*" || len(special) == 0 {
-		if weekdays == "" {
-			weekdays = "*"
-		}
-		if err := c.add(fields, hours, days, weekdays, nil); err != nil {
+	if lists[5] != "*" || lists[3] != "*" || len(special) == 0 {
+		if err := c.add(lists, nil); err != nil {
 			return err
 		}
 	}
 	for _, s := range special {
-		if err := c.add(fields, hours, "*", s.weekday, s.day); err != nil {
+		lists[3], lists[5] = "*", s.weekday
+		if err := c.add(lists, s.day); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Cron) add(fields []string, hours, days, weekdays string, day func(time.Time) bool) error {
-	parsed, err := fieldsParser.Parse(strings.Join([]string{fields[0], fields[1], hours, days, fields[4], weekdays}, " "))
+func (c *Cron) add(lists []string, day func(time.Time) bool) error {
+	parsed, err := fieldsParser.Parse(strings.Join(lists, " "))
 	if err != nil {
 		return err
 	}
