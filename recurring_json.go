@@ -90,9 +90,9 @@ func namesZone(text string) bool {
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
 // single value are one argument, and null is none. With a cron and an every, the cron
 // counts. Fields count by case: "Cron" is one of those that nobody reads.
-func (r *Recurring) UnmarshalJSON(text []byte) error {
+func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	var w map[string]json.RawMessage
-	if err := json.Unmarshal(text, &w); err != nil {
+	if err := json.Unmarshal(entry, &w); err != nil {
 		return fmt.Errorf("it is no entry of a schedule: %w", err)
 	}
 	if custom := w["custom_job_class"]; given(custom) && string(custom) != `"Resque::Job"` {
@@ -107,8 +107,15 @@ func (r *Recurring) UnmarshalJSON(text []byte) error {
 			}
 		}
 	}
-	read("class", &r.Class)
-	read("queue", &r.Queue)
+	text := func(name string, to *string) {
+		if err == nil && given(w[name]) {
+			if *to, err = readScalar(w[name]); err != nil {
+				err = fmt.Errorf("its %s is wrong: %w", name, err)
+			}
+		}
+	}
+	text("class", &r.Class)
+	text("queue", &r.Queue)
 	read("tick_arg", &r.TickArg)
 	read("missed", &r.Missed)
 	_ = json.Unmarshal(w["description"], &r.Description) // nothing hangs on it
@@ -188,7 +195,7 @@ func readScalar(raw json.RawMessage) (string, error) {
 	}
 	var number json.Number
 	if err := json.Unmarshal(raw, &number); err != nil {
-		return "", fmt.Errorf("%s says no time; write a text or a number", raw)
+		return "", fmt.Errorf("%s is neither a text nor a number", raw)
 	}
 	return number.String(), nil
 }

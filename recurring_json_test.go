@@ -70,9 +70,9 @@ func TestRecurringFromRuby(t *testing.T) {
 		`{"queue":"q","every":["1h","2h"]}`:                         "options",
 		`{"queue":"q","every":["1h",{"first_at":"x"}]}`:             "first_at",
 		`{"queue":"q","every":["1h",{"first_in":"x"}]}`:             "first_in",
-		`{"queue":"q","cron":{"a":1}}`:                              "says no time",
+		`{"queue":"q","cron":{"a":1}}`:                              "neither a text nor a number",
 		`{"queue":"q","cron":"* * * *"}`:                            "4 fields",
-		`{"queue":1,"cron":"@daily"}`:                               "queue",
+		`{"queue":true,"cron":"@daily"}`:                            "its queue is wrong",
 		`{"queue":"q","cron":"@daily","custom_job_class":"Status"}`: "only Ruby",
 		`{"queue":"q","cron":"@daily","rails_env":1}`:               "environments",
 		`{"queue":"q","cron":"@daily","missed":"never"}`:            "Missed",
@@ -83,8 +83,8 @@ func TestRecurringFromRuby(t *testing.T) {
 			t.Errorf("%s: error %v; want nightly and %q in it", text, err, says)
 		}
 	}
-	d, err := readRecurring("n", `{"class":"C","Class":"X","every":"1h","Every":"2h","cron":"","queue":"q","QUEUE":"x","description":{}}`)
-	if err != nil || d.Class != "C" || d.Every != time.Hour || d.Queue != "q" {
+	d, err := readRecurring("n", `{"class":"C","Class":"X","every":"1h","Every":"2h","cron":"","queue":5,"QUEUE":"x","description":{}}`)
+	if err != nil || d.Class != "C" || d.Every != time.Hour || d.Queue != "5" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if d, err := readRecurring("Nightly", `{"queue":"q","every":3600,"cron":null}`); err != nil || d.Class != "Nightly" || d.Every != time.Hour {
