@@ -61,6 +61,7 @@ type Delivery struct {
 
 	lock    *jobLock // nil: it has none
 	expires int64    // when its time is over, in ms; 0: never
+	called  bool     // its handler, or what runs in place of it
 
 	retry *retryPolicy       // nil: the class has none
 	count *resque.RetryCount // of resque-retry; nil: the payload has the count

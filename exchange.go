@@ -165,7 +165,11 @@ func (p *poller) handIn(x *resque.Exchange) {
 			if o.settle.left {
 				p.watch.returned(o.task.Queue)
 			}
-			x.Settled = append(x.Settled, resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects})
+			settled := resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects}
+			if o.unrun {
+				settled.Unrun = o.task.from()
+			}
+			x.Settled = append(x.Settled, settled)
 		case o.record != nil:
 			size += len(o.record)
 			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Lane: o.task.Lane, Record: o.record, Keep: o.keep})
@@ -273,7 +277,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 			p.ahead = append(p.ahead, t)
 		}
 	}
-	p.back(misplaced)
+	p.back(misplaced, true)
 }
 
 // undoneKept is how many tickets that did not end well are remembered: a server that
@@ -284,7 +288,7 @@ func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
 		p.release(o.task.Ticket)
 		if o.task.Lane != nil {
-			p.watch.lanes.released(*o.task.Lane, o.back)
+			p.watch.lanes.released(*o.task.Lane, o.back, o.unrun)
 		}
 		if o.back || o.record != nil || o.settle != nil && o.settle.moved {
 			p.undone = append(p.undone, o.task.Ticket)

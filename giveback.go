@@ -28,7 +28,7 @@ func (p *poller) giveBackIdle(now time.Time) {
 		back = append(back, p.suspects...)
 		p.suspects, p.launch = nil, nil
 	}
-	p.back(back)
+	p.back(back, true)
 }
 
 // giveBackRunning returns jobs whose handlers did not end in time. The handlers
@@ -57,14 +57,15 @@ func (p *poller) giveBackRunning() {
 			running = append(running, t)
 		}
 	}
-	p.back(running)
+	p.back(running, false)
 }
 
 // back queues jobs to be given back, the last reserved first: each goes in front
-// of those before it, also where one exchange cannot carry them all.
-func (p *poller) back(tasks []*task) {
+// of those before it, also where one exchange cannot carry them all. Unrun says that no
+// worker has seen them.
+func (p *poller) back(tasks []*task, unrun bool) {
 	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(b.Ticket, a.Ticket) })
 	for _, t := range tasks {
-		p.pending = append(p.pending, outcome{task: t, back: true})
+		p.pending = append(p.pending, outcome{task: t, back: true, unrun: unrun})
 	}
 }

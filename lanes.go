@@ -362,11 +362,11 @@ func (l *lanes) nextLook() (at time.Time) {
 	return at
 }
 
-// released takes note that a job from a lane has ended, or goes back. Redis tells
-// nobody of his own changes, nor of the next of a key: where we were perhaps the first to
-// put a job into a group of lanes, the policy is read anew, or we would not hear of the
-// groups of others.
-func (l *lanes) released(lane resque.Lane, back bool) {
+// released takes note that a job from a lane has ended, or goes back, and where its handler
+// was not called gave back its start. Redis tells nobody of his own changes, nor of the next
+// of a key: where we were perhaps the first to put a job into a group of lanes, the policy
+// is read anew, or we would not hear of the groups of others.
+func (l *lanes) released(lane resque.Lane, back, unrun bool) {
 	for _, name := range limitTexts(lane) {
 		delete(l.checks, name)
 		if _, full := l.full[name]; full {
@@ -377,7 +377,7 @@ func (l *lanes) released(lane resque.Lane, back bool) {
 		l.note(lane)
 	}
 	if q := l.queues[lane.Queue]; q != nil {
-		q.look = q.look || back
+		q.look = q.look || back || unrun
 		l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
 	}
 }

@@ -68,7 +68,9 @@ func (p *poller) misplaced(t *task) bool {
 		return false
 	}
 	own := lane // only one that is kept is allocated
-	t.was, t.Lane = t.Lane, &own
+	if t.was, t.Lane = t.Lane, &own; t.was == nil {
+		t.was = &resque.Lane{Queue: t.Queue}
+	}
 	if q := p.watch.lanes.queues[t.Queue]; q == nil || !q.sorted {
 		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
 	}
@@ -76,8 +78,17 @@ func (p *poller) misplaced(t *task) bool {
 	return true
 }
 
-// fromLane makes an outcome of a job from a lane one that gives back the slots it held,
-// and puts the job back into the lane and not into its queue.
+// from is the lane that a job was taken from.
+func (t *task) from() *resque.Lane {
+	if t.was != nil {
+		return t.was
+	}
+	return t.Lane
+}
+
+// fromLane makes an outcome of a job from a lane one that gives back the slots it held, and
+// the starts it took if it was not run, and puts the job back into the lane and not into
+// its queue.
 func (p *poller) fromLane(o outcome) outcome {
 	process, j := p.session.process.ID, o.task.Reserved
 	free := p.store.Free(process, j)
@@ -89,7 +100,7 @@ func (p *poller) fromLane(o outcome) outcome {
 	case o.settle != nil:
 		*s = *o.settle
 		s.effects = append(free[:len(free):len(free)], s.effects...)
-	case len(free) == 0:
+	case len(free) == 0 && !o.unrun:
 		return o
 	case o.record != nil:
 		s.counts, s.moved = resque.CountsFailed, true
@@ -100,7 +111,7 @@ func (p *poller) fromLane(o outcome) outcome {
 	default:
 		s.counts = resque.CountsDone
 	}
-	return outcome{task: o.task, settle: s}
+	return outcome{task: o.task, settle: s, unrun: o.unrun}
 }
 
 // sortQueues tells the sorter which queues are its.

@@ -19,7 +19,7 @@ type task struct {
 	reserved time.Time
 	started  time.Time // set by the worker before anybody else looks
 
-	was *resque.Lane // the lane it was taken from, where that was not its own
+	was *resque.Lane // the lane it was taken from, where that was not its own; without limits: none
 
 	abandoned bool // it went back to its queue although its handler still runs
 }
@@ -33,6 +33,7 @@ type outcome struct {
 	back   bool
 	settle *settlement
 	ran    time.Duration
+	unrun  bool // its handler was not called
 }
 
 // settlement is an outcome that takes more than an exchange does by itself: what is to

@@ -130,6 +130,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err err
 		}
 	}
 	w.d.hooks.started(ctx, d)
+	d.called = true
 	err = d.perform(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = &cancelledError{cause: context.Cause(ctx), err: err}
@@ -154,7 +155,7 @@ func (e *cancelledError) Unwrap() []error {
 func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err error) {
 	s := &w.slots[n]
 	ran := time.Since(t.started)
-	o := outcome{task: t, ran: ran, settle: instead}
+	o := outcome{task: t, ran: ran, settle: instead, unrun: d == nil || !d.called}
 	switch {
 	case instead != nil:
 		if instead.counts != resque.CountsNothing {

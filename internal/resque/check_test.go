@@ -53,7 +53,7 @@ func scriptCommands(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	// Every word in capitals and quotes is a command, but for these.
-	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT"}
+	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT", "LT", "KEEPTTL"}
 	words := regexp.MustCompile(`'([A-Z]{2,})'`)
 	var found []string
 	for _, f := range files {

@@ -64,6 +64,10 @@ func ParseLimit(text string) Limit {
 func (l Limit) running() bool { return l.Kind == LimitRunning || l.Kind == LimitRunningHere }
 func (l Limit) here() bool    { return l.Kind == LimitRunningHere || l.Kind == LimitStartsHere }
 
+// putsOff reports whether it is a rate of one lane only, whose turn it puts off until the
+// next start.
+func (l Limit) putsOff() bool { return l.Kind == LimitStarts && l.Keyed }
+
 // NewLane is the lane of a queue's jobs that are held to these limits.
 func NewLane(queue string, limits ...Limit) Lane {
 	var shared, own []string

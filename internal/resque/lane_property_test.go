@@ -118,10 +118,10 @@ func (l *laneRun) take(t *rapid.T) {
 		case "back":
 			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: l.w.s.BackToLane(p.id, j)})
 		case "failed":
-			x.Settled = append(x.Settled, Settled{j.Ticket, CountsFailed, append(l.w.s.Free(p.id, j), l.w.s.FileFailure("low", j.Payload, false)...)})
+			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(l.w.s.Free(p.id, j), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
 		default:
-			x.Settled = append(x.Settled, Settled{j.Ticket, CountsDone, l.w.s.Free(p.id, j)})
+			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.Free(p.id, j)})
 			ends[string(j.Payload)] = "done"
 		}
 	}

@@ -186,7 +186,7 @@ func (r *run) compose(t *rapid.T, p *modelProc) *Exchange {
 		case "to the tail":
 			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: r.w.s.PushTail(j.Queue, j.Payload)})
 		case "filed":
-			x.Settled = append(x.Settled, Settled{j.Ticket, CountsFailed, r.w.s.FileFailure(j.Queue, failedJob(j).Record, false)})
+			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: r.w.s.FileFailure(j.Queue, failedJob(j).Record, false)})
 		}
 	}
 	for _, queue := range rapid.Permutation(modelQueues).Draw(t, "order") {

@@ -28,7 +28,7 @@ func (r recovery) fail(j Reserved, d Deaths) Settled {
 			effects = append(effects, r.Unlocked(lock, p.ID))
 		}
 	}
-	return Settled{j.Ticket, CountsFailed, append(effects, r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)}
+	return Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(effects, r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)}
 }
 
 func (r recovery) regain(c redis.Conn, settled []Settled, total *Recovered) error {
@@ -39,7 +39,10 @@ func (r recovery) regain(c redis.Conn, settled []Settled, total *Recovered) erro
 	a.key(r.inflight(r.dead.ID))
 	a.key(r.processes())
 	a.arg(r.dead.ID)
-	a.settled(settled)
+	seen := make(map[string]int)
+	for _, j := range settled {
+		a.settled(j, seen)
+	}
 	reply, err := redis.Values(a.do(c, regainScript))
 	if err == nil && len(reply) < 2 {
 		err = errAnswer

@@ -79,7 +79,7 @@ func TestRetryLikeRuby(t *testing.T) {
 		t.Fatal("a plain job is refused")
 	}
 	effects := append([]Effect{w.s.SetCount(key, 0), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
-	out := m.turn(Exchange{Settled: []Settled{{job.Ticket, CountsFailed, effects}}})
+	out := m.turn(Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsFailed, Effects: effects}}})
 	w.same("broken", []KeyError(nil), out.Broken)
 	w.same("count", "0", w.server.Text(t, "GET", "resque:"+string(key)))
 	w.same("failure", "record", w.server.Text(t, "GET", "resque:failure-"+string(key)))
@@ -113,7 +113,7 @@ func TestRetryLikeRubyWrongType(t *testing.T) {
 			job := m.reserve(1, "low")[0]
 			w.do("SET", key, "spoiled")
 			bucket, _ := w.s.DelayPlain(2_000_000_000, "low", job.Payload)
-			x := Exchange{Settled: []Settled{{job.Ticket, CountsDone, bucket}}}
+			x := Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsDone, Effects: bucket}}}
 			for range 2 {
 				if out := m.turn(x); len(out.Broken) != 1 || out.Broken[0].Key != key {
 					t.Errorf("broken: %v", out.Broken)

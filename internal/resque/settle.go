@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -28,6 +29,7 @@ type Settled struct {
 	Ticket  int64
 	Counts  Counts
 	Effects []Effect
+	Unrun   *Lane // the lane it was taken from, where its handler was not called: rates get back its start
 }
 
 // Effect is one command on one key that happens with a commit: of Redis, or lock, which is
@@ -89,25 +91,47 @@ func (s Store) settleArgs(x *Exchange, script string) []any {
 	c.key(s.reaped(x.Process))
 	c.key(s.stat("processed"))
 	c.key(s.stat("failed"))
+	c.key(s.limits())
 	c.arg(x.Epoch)
-	c.settled(x.Settled)
+	seen := make(map[string]int)
+	for _, j := range x.Settled {
+		c.settled(j, seen)
+		s.startsBack(&c, x.Process, j.Unrun, seen)
+	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
 }
 
-// settled appends outcomes with their effects.
-func (c *call) settled(all []Settled) {
-	seen := make(map[string]int)
-	for _, j := range all {
-		c.arg(j.Ticket, string(j.Counts), len(j.Effects))
-		for _, e := range j.Effects {
-			if seen[e.key] == 0 {
-				seen[e.key] = c.key(e.key)
-			}
-			c.arg(len(e.args), e.command, seen[e.key])
-			c.arg(e.args...)
-		}
+// settled appends an outcome with its effects.
+func (c *call) settled(j Settled, seen map[string]int) {
+	c.arg(j.Ticket, string(j.Counts), len(j.Effects))
+	for _, e := range j.Effects {
+		c.arg(len(e.args), e.command, c.keyOnce(e.key, seen))
+		c.arg(e.args...)
 	}
+}
+
+// startsBack appends which rates get back the start that a job of this lane took.
+func (s Store) startsBack(c *call, process string, from *Lane, seen map[string]int) {
+	var rates []Limit
+	if from != nil {
+		rates = slices.DeleteFunc(from.Limits(), Limit.running)
+	}
+	c.arg(len(rates))
+	for _, l := range rates {
+		turns := 0
+		if l.putsOff() {
+			turns = c.keyOnce(s.turns(from.Lanes()), seen)
+		}
+		c.arg(c.keyOnce(s.limitKey(l, process), seen), l.Spec(), turns, from.Own)
+	}
+}
+
+func (c *call) keyOnce(key string, seen map[string]int) int {
+	if seen[key] == 0 {
+		seen[key] = c.key(key)
+	}
+	return seen[key]
 }
 
 // settled reads the script's answer into what the exchange comes to.

@@ -9,9 +9,9 @@ import (
 // settlements are outcomes of the three jobs: one waits, one goes to the tail, one failed.
 func settlements(s Store, jobs []Reserved, multi bool) []Settled {
 	return []Settled{
-		{jobs[0].Ticket, CountsDone, []Effect{s.ScheduleAt(1_900_000_000_123, "low", []byte("l1 again"))}},
-		{jobs[1].Ticket, CountsNothing, s.PushTail("low", jobs[1].Payload)},
-		{jobs[2].Ticket, CountsFailed, s.FileFailure("low", failedJob(jobs[2]).Record, multi)},
+		{Ticket: jobs[0].Ticket, Counts: CountsDone, Effects: []Effect{s.ScheduleAt(1_900_000_000_123, "low", []byte("l1 again"))}},
+		{Ticket: jobs[1].Ticket, Counts: CountsNothing, Effects: s.PushTail("low", jobs[1].Payload)},
+		{Ticket: jobs[2].Ticket, Counts: CountsFailed, Effects: s.FileFailure("low", failedJob(jobs[2]).Record, multi)},
 	}
 }
 

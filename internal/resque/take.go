@@ -72,7 +72,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		switch {
 		case l.running():
 			kind = "slots"
-		case l.Keyed && !l.here():
+		case l.putsOff():
 			kind = "wait"
 		}
 		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec())

@@ -162,6 +162,34 @@ func TestTakeKeepsRates(t *testing.T) {
 	w.same("nothing is taken before", 0, len(out.Jobs))
 }
 
+// A job that was not run gives back the start it took, once, and its lane's turn comes.
+func TestStartsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	w.do("SCRIPT", "LOAD", settleText) // else it runs behind the others
+	each := Limit{Kind: LimitStarts, Name: "Mail", Keyed: true}
+	w.do("HSET", w.s.limits(), each.Spec(), "60000000 2") // one a minute, two at once
+	for i := range 5 {
+		w.push("low", fmt.Sprint("a:", i))
+	}
+	w.sort("low", byTenant(each))
+	a := byTenant(each)("a:")
+	w.same("two", []string{"a:0", "a:1"}, payloads(w.takeLanes("p", 0, 9, nil, a).Jobs))
+
+	w.do("SET", w.s.queue("bad"), "no list")
+	refused := []Settled{{Ticket: 1, Effects: w.s.PushTail("bad", []byte("a:0")), Unrun: &a}}
+	w.same("none while the ticket stays", 0, len(w.takeLanes("p", 2, 9, refused, a).Jobs))
+	unrun := []Settled{{Ticket: 1, Unrun: &a}}
+	out := w.takeLanes("p", 2, 0, unrun, a)
+	w.same("its turn has come", 1, len(out.Taken.Shown[0].Ready))
+	w.same("one more", []string{"a:2"}, payloads(w.takeLanes("p", 2, 9, unrun, a).Jobs))
+	w.same("but once", 0, len(w.takeLanes("p", 3, 9, unrun, a).Jobs))
+	if ttl := w.server.Int(t, "TTL", w.s.limitKey(a.Limits()[0], "p")); ttl < 1 || ttl > 121 {
+		t.Errorf("the rate goes after %d s", ttl)
+	}
+}
+
 // When Redis's clock goes back by an hour, or another server takes over that is behind,
 // neither waits for it: turns go on, and rates count from where they were.
 func TestTakeWhenTheClockGoesBack(t *testing.T) {

@@ -164,9 +164,9 @@ func (r *uniqueRun) end(t *rapid.T) {
 	x := Exchange{}
 	switch how := rapid.SampledFrom([]string{"done", "failed", "retried", "back", "without a word"}).Draw(t, "how"); how {
 	case "done":
-		x.Settled = []Settled{{j.Ticket, CountsDone, unlocked}}
+		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsDone, Effects: unlocked}}
 	case "failed":
-		x.Settled = []Settled{{j.Ticket, CountsFailed, append(unlocked, s.FileFailure(j.Queue, failureOf(j.Payload), false)...)}}
+		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(unlocked, s.FileFailure(j.Queue, failureOf(j.Payload), false)...)}}
 	case "without a word":
 		x.Done = tickets(j.Reserved)
 	case "back":
@@ -179,7 +179,7 @@ func (r *uniqueRun) end(t *rapid.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		x.Settled = []Settled{{j.Ticket, CountsNothing, []Effect{
+		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsNothing, Effects: []Effect{
 			s.LockMoved(j.lock, j.id, time.Now(), time.Now(), time.Hour, j.Queue, again), s.ScheduleAt(99, j.Queue, again),
 		}}}
 		j.proc.turn(x)

@@ -421,7 +421,7 @@ func TestUniqueMoves(t *testing.T) {
 			w.do("CONFIG", "SET", "maxmemory", 1)
 			at := time.Now().Add(2 * time.Hour)
 			moved := w.s.LockMoved("a", "a1", time.Now(), at, time.Hour, "low", first.Payload)
-			out := m.turn(Exchange{Settled: []Settled{{job.Ticket, CountsDone, []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
+			out := m.turn(Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsDone, Effects: []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
 			if len(out.Broken) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.schedule()) != 1 {
 				t.Errorf("broken: %v, record: %v", out.Broken, w.record("p"))
 			}

@@ -4,13 +4,17 @@
 -- or takes it again, unless another job has it by now.
 --
 -- KEYS  1 in-flight record   2 process record   3 tombstone   4 stat:processed   5 stat:failed
---       then the effects' keys in any order
+--       6 limits   then the effects' keys and those of rates and turns in any order
 -- ARGV  epoch, then for each job: ticket, '' or 'done' or 'failed', how many effects, and
---       for each of these: how many arguments, command, key, the arguments
+--       for each of these: how many arguments, command, key, the arguments; then, of a job that
+--       was not run: how many rates get back the start it took, and for each of these: key, its
+--       name among the limits, key of the turns or 0, the lane's name there
 -- Returns {'ok', tickets that were not in the record, {key, error…}} or {'stale'|'gone'|'reaped'}.
 --
 -- A job whose effect Redis refuses keeps its ticket and is committed again later. All
--- its effects but the last are such that doing them twice is doing them once.
+-- its effects but the last are such that doing them twice is doing them once. A start is
+-- given back with the ticket, and so once. Where its rate is one of the lane only, the turn
+-- of the lane, which was put off until there is another start, comes now.
 local record = KEYS[1]
 redis.call('HLEN', record)
 local epoch = redis.call('HGET', KEYS[2], 'epoch')
@@ -27,8 +31,18 @@ local function lock(key, id, said, ms)
 end
 local function try(command, key, ...)
   local reply = command == 'lock' and lock(KEYS[key], ...) or redis.pcall(command, KEYS[key], ...)
-  if type(reply) ~= 'table' or not reply.err then return true end
+  if type(reply) ~= 'table' or not reply.err then return reply, true end
   errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
+end
+local function giveBack(rate, spec, turns, lane)
+  local every = string.match(try('HGET', 6, spec) or '', '^([%d.]+)')
+  local due = try('GET', rate)
+  if tonumber(every) and tonumber(due or '') then
+    redis.call('SET', KEYS[rate], string.format('%.2f', due - every), 'KEEPTTL')
+  end
+  if turns == 0 then return end
+  local time = redis.call('TIME')
+  try('ZADD', turns, 'XX', 'LT', string.format('%.0f', time[1] * 1000000 + time[2]), lane)
 end
 local at = 2
 while at <= #ARGV do
@@ -39,9 +53,14 @@ while at <= #ARGV do
   missing = missing + 1 - held
   for _ = 1, effects do
     local last = at + 2 + ARGV[at]
-    ok = ok and try(ARGV[at + 1], tonumber(ARGV[at + 2]), unpack(ARGV, at + 3, last))
+    ok = ok and select(2, try(ARGV[at + 1], tonumber(ARGV[at + 2]), unpack(ARGV, at + 3, last)))
     at = last + 1
   end
+  for _ = 1, tonumber(ARGV[at]) do
+    if ok and held == 1 then giveBack(tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]) end
+    at = at + 4
+  end
+  at = at + 1
   if ok then
     redis.call('HDEL', record, ticket)
     if counts ~= '' then done = done + 1 end
