@@ -236,6 +236,7 @@ func (p *poller) answer(ctx context.Context, r reply) {
 		}
 	}
 	if r.Taken != nil {
+		p.complain(r.Taken.Broken)
 		p.lanesTaken()
 	}
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
@@ -299,7 +300,7 @@ func (p *poller) confirm(out []outcome) {
 	}
 }
 
-// complain logs what Redis refused, once for each key and reason.
+// complain logs what Redis refused or what is wrong with a key, once for each key and reason.
 func (p *poller) complain(broken []resque.KeyError) {
 	for _, e := range broken {
 		p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Reason)

@@ -93,7 +93,7 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	for _, name := range t.Queues {
 		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
 	}
-	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(r.Broken) > 0 {
+	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(a.Broken) > 0 {
 		l.queues[t.Queues[0]].rest = now.Add(fullFor)
 	}
 }

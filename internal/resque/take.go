@@ -36,6 +36,7 @@ type Taken struct {
 	Full    map[string]int64 // limits, as text, that are used up; until when in µs, 0: until a job ends
 	Shown   []Shown          // as Look asked
 	Waiting []int64          // as Queues asked
+	Broken  []KeyError       // and what is wrong with numbers of limits
 }
 
 // Shown is what the lanes of a queue are like.
@@ -196,7 +197,7 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	}
 	broken, _ := redis.Strings(r[7], nil)
 	for i := 0; i+1 < len(broken); i += 2 {
-		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
+		taken.Broken = append(taken.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
 	}
 	return nil
 }

@@ -190,6 +190,38 @@ func TestStartsGivenBack(t *testing.T) {
 	}
 }
 
+// Numbers that somebody set by hand and that are none do not lift the limit.
+func TestTakeWithBrokenNumbers(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"-1", "abc", "", "1.2.3", "1e3", "5 -1"} {
+		w := newWire(t)
+		w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+		run, start := Limit{Kind: LimitRunning, Name: "Run", Keyed: true}, Limit{Kind: LimitStarts, Name: "Start", Keyed: true}
+		w.do("HSET", w.s.limits(), run.Spec(), number, start.Spec(), number)
+		w.push("low", "a:1", "a:2", "a:3")
+		w.sort("low", byTenant(run))
+		w.push("low", "b:1", "b:2", "b:3")
+		w.sort("low", byTenant(start))
+		a, b := byTenant(run)("a:"), byTenant(start)("b:")
+		out := w.takeLanes("p", 0, 9, nil, a)
+		w.same("one runs", []string{"a:1"}, payloads(out.Jobs))
+		w.same("what is wrong", []KeyError{{w.s.limits(), `c:Run is "` + number + `", which is no number: one job runs at a time until it is one`}}, out.Taken.Broken)
+		out = w.takeLanes("p", 1, 9, nil, b)
+		w.same("one starts", []string{"b:1"}, payloads(out.Jobs))
+		w.same("what is wrong", []KeyError{{w.s.limits(), `r:Start is "` + number + `", which is no number: one job is started each second until it is one`}}, out.Taken.Broken)
+		if wait := out.Taken.Shown[0].Next - out.Taken.Now; wait < 9e5 || wait > 1e6 {
+			t.Errorf("%q: the next starts in %d µs, want a second", number, wait)
+		}
+	}
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	none := Limit{Kind: LimitRunning, Name: "Run"}
+	w.do("HSET", w.s.limits(), none.Spec(), 0)
+	w.push("low", "a:1")
+	w.sort("low", byTenant(none))
+	w.same("0 lets none run", 0, len(w.takeLanes("p", 0, 9, nil, byTenant(none)("a:")).Jobs))
+}
+
 // When Redis's clock goes back by an hour, or another server takes over that is behind,
 // neither waits for it: turns go on, and rates count from where they were.
 func TestTakeWhenTheClockGoesBack(t *testing.T) {

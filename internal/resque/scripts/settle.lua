@@ -35,9 +35,10 @@ local function try(command, key, ...)
   errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
 end
 local function giveBack(rate, spec, turns, lane)
-  local every = string.match(try('HGET', 6, spec) or '', '^([%d.]+)')
+  local said = try('HGET', 6, spec)
+  local every = tonumber(string.match(said or '', '^([%d.]+) ?%d*$') or '') or said and 1000000
   local due = try('GET', rate)
-  if tonumber(every) and tonumber(due or '') then
+  if every and tonumber(due or '') then
     redis.call('SET', KEYS[rate], string.format('%.2f', due - every), 'KEEPTTL')
   end
   if turns == 0 then return end

@@ -18,6 +18,8 @@
 -- A start may be 5 ms early, which makes up for late ones, and those who wait come in the
 -- middle of that or of a burst, not once for each token.
 --
+-- A number that is none is not taken for no limit but for 1: one at a time, one a second.
+--
 -- Time is Redis's but does not go back: the clock says how much is to be added, and what time
 -- it was a second ago or less.
 --
@@ -47,15 +49,23 @@ local now = time[1] * 1000000 + time[2] + ahead
 if now < last then ahead, now = ahead + last - now, last end
 
 local early = 5000
+local function readNumbers(name, slots)
+  local said = try(7, 'HGET', name)
+  local n, burst = string.match(said or '', '^([%d.]+) ?(%d*)$')
+  if not said or tonumber(n) then return tonumber(n), tonumber(burst) end
+  errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
+    .. (slots and 'one job runs at a time' or 'one job is started each second') .. ' until it is one'
+  return slots and 1 or 1000000
+end
 local function readLimit()
   local l = {kind = arg(), key = number(), holders = {}}
-  local n, burst = string.match(try(7, 'HGET', arg()) or '', '^([%d.]+) ?(%d*)$')
+  local n, burst = readNumbers(arg(), l.kind == 'slots')
   local used, ok = try(l.key, l.kind == 'slots' and 'SCARD' or 'GET')
   if l.kind == 'slots' then
-    l.room = ok and (tonumber(n) or math.huge) - used or 0
+    l.room = ok and (n or math.huge) - used or 0
   else
-    l.every = tonumber(n) or 0
-    l.slack = ok and math.max(l.every * ((tonumber(burst) or 1) - 1), math.min(l.every, early)) or -1
+    l.every = n or 0
+    l.slack = ok and math.max(l.every * ((burst or 1) - 1), math.min(l.every, early)) or -1
     local due, most = tonumber(used or '') or 0, now + l.slack + l.every
     l.next, l.moved = math.max(math.min(due, most), now), due > most -- it was slower before
   end
