@@ -152,7 +152,7 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 	d.openers = openers
 }
 
-// Init checks the settings and makes ready what talks to Redis, without dialing
+// Init checks the settings, and that no limit has two numbers, and makes ready what talks to Redis, without dialing
 // it. Work and Run call it; a program calls it itself to use GetConn before, or to
 // learn of a mistake early. Called again it does nothing but take in settings that
 // were replaced since.
@@ -179,6 +179,9 @@ func (d *Daemon) init(work bool) (*client, error) {
 	c, err := settings.config(work)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := d.registry.limitNumbers(); err != nil && work {
+		return nil, fmt.Errorf("limits: %w", err)
 	}
 	if old := d.client; old != nil && old.config.client() == c.client() {
 		again := *old // it may have been made without the queues; others read the old one

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -115,25 +116,34 @@ func plainClass(raw []byte) []byte {
 	return rest[:end:end]
 }
 
-// limitNumbers are the numbers of all limits, as Redis keeps them.
-func (r *registry) limitNumbers() map[string]string {
-	numbers := make(map[string]string)
-	add := func(limits []Limit) {
+// limitNumbers are the numbers of all limits, as Redis keeps them. The error says which
+// limit was given two numbers; the first by its owner's name counts.
+func (r *registry) limitNumbers() (numbers map[string]string, err error) {
+	numbers = make(map[string]string)
+	from := make(map[string]string)
+	add := func(owner string, limits []Limit) {
 		for _, l := range limits {
-			if l.kind != resque.LimitNone {
-				numbers[resque.Limit{Kind: l.kind, Name: l.name}.Spec()] = l.spec
+			if l.kind == resque.LimitNone {
+				continue
+			}
+			spec, says := resque.Limit{Kind: l.kind, Name: l.name}.Spec(), owner+" says "+l.text()
+			switch was, ok := numbers[spec]; {
+			case !ok:
+				numbers[spec], from[spec] = l.spec, says
+			case was != l.spec && err == nil:
+				err = fmt.Errorf("the limit %q was given two numbers: %s, and %s; give it the same everywhere, or two names", l.name, from[spec], says)
 			}
 		}
 	}
 	if m := r.entries.Load(); m != nil {
-		for _, e := range *m {
-			add(e.options.limits)
+		for _, class := range slices.Sorted(maps.Keys(*m)) {
+			add("class "+class, (*m)[class].options.limits)
 		}
 	}
 	if m := r.queueLimits.Load(); m != nil {
-		for _, limits := range *m {
-			add(limits)
+		for _, queue := range slices.Sorted(maps.Keys(*m)) {
+			add("queue "+queue, (*m)[queue])
 		}
 	}
-	return numbers
+	return numbers, err
 }

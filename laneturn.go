@@ -19,7 +19,10 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 	}
 	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
 	if l.sorts() {
-		x.Limits = p.d.registry.limitNumbers()
+		var err error
+		if x.Limits, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start
+			p.sayOnce("limits", "two numbers for one limit; the first holds", "error", err)
+		}
 	}
 	l.unread = false
 	l.asked()

@@ -96,8 +96,8 @@ func InProcess() LimitOption {
 	}
 }
 
-// SharedAs makes all limits of one kind that have the same name one limit. They should
-// have the same numbers. Without it a limit is its class's or queue's own.
+// SharedAs makes all limits of one kind that have the same name one limit. They must have
+// the same numbers: Init and Run return an error otherwise. Without it a limit is its class's or queue's own.
 func SharedAs(name string) LimitOption { return func(l *Limit) { l.name = name } }
 
 // Burst lets a rate start up to n jobs at once after it was not used for a while. Then
@@ -157,6 +157,18 @@ func (k KeyFunc) of(args []json.RawMessage) (key string) {
 // some. Else the fleet learns it when a process first takes such a job, and in that
 // moment jobs of one key that several processes take may change places.
 func (d *Daemon) LimitQueue(queue string, limits ...Limit) { d.registry.limitQueue(queue, limits) }
+
+// text says what the limit's numbers are.
+func (l Limit) text() string {
+	if l.rate == 0 {
+		return "at most " + l.spec + " at a time"
+	}
+	each := time.Duration(l.rate * float64(time.Microsecond))
+	if l.burst == 1 {
+		return fmt.Sprintf("one each %v", each)
+	}
+	return fmt.Sprintf("one each %v and %d at once", each, l.burst)
+}
 
 // nameLimits gives names to the limits that have none: their owner's, and where the
 // owner has several of a kind the later ones a number.

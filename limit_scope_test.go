@@ -3,6 +3,7 @@ package goworker
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +78,53 @@ func TestBurst(t *testing.T) {
 	b.eventually("others run", func() bool { return b.runs.finished() == 20 })
 	if n := g.done.Load(); n != 5 {
 		t.Errorf("%d were started, want 5", n)
+	}
+}
+
+// A limit that two name has one number, not by lot one of two.
+func TestSharedLimitWithTwoNumbers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		register func(d *Daemon)
+		says     []string // nil: it is no mistake
+	}{
+		"running": {func(d *Daemon) {
+			d.Register("Read", func() {}, Concurrency(2, SharedAs("database")))
+			d.Register("Write", func() {}, Concurrency(5, SharedAs("database")))
+		}, []string{`"database"`, "class Read says at most 2 at a time", "class Write says at most 5 at a time"}},
+		"of a queue": {func(d *Daemon) {
+			d.Register("Read", func() {}, RateLimit(2, time.Second, SharedAs("database")))
+			d.LimitQueue("low", RateLimit(2, time.Second, SharedAs("database"), Burst(4)))
+		}, []string{`"database"`, "class Read says one each 500ms", "queue low says one each 500ms and 4 at once"}},
+		"of one class": {func(d *Daemon) {
+			d.Register("Read", func() {}, Concurrency(2, SharedAs("x")), Concurrency(3, SharedAs("x"), PerKey(Arg(0))))
+		}, []string{`"x"`, "at most 2", "at most 3"}},
+		"the same": {func(d *Daemon) {
+			d.Register("Read", func() {}, Concurrency(2, SharedAs("x")), RateLimit(9, time.Second, SharedAs("x")))
+			d.Register("Write", func() {}, Concurrency(2, SharedAs("x")), Concurrency(3, SharedAs("x"), InProcess()))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := New(WorkerSettings{QueuesString: "low", URI: "redis://127.0.0.1:1/"})
+			defer d.Close()
+			test.register(d)
+			err := d.Init()
+			if test.says == nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			for _, text := range test.says {
+				if err == nil || !strings.Contains(err.Error(), text) {
+					t.Errorf("%v, want %q in it", err, text)
+				}
+			}
+			if _, err := d.init(false); err != nil {
+				t.Errorf("a program that only enqueues: %v", err)
+			}
+		})
 	}
 }
 
