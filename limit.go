@@ -151,12 +151,21 @@ func (k KeyFunc) of(args []json.RawMessage) (key string) {
 }
 
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
-// called before Run; a queue that has limits already gets them instead.
+// called before Run; a queue that has limits already gets them instead. It panics if the
+// queue has no name or is a pattern or an exclusion, as lists of queues have them.
 //
 // Without limits it only says beforehand that the queue holds jobs of classes that have
 // some. Else the fleet learns it when a process first takes such a job, and in that
 // moment jobs of one key that several processes take may change places.
-func (d *Daemon) LimitQueue(queue string, limits ...Limit) { d.registry.limitQueue(queue, limits) }
+func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
+	switch {
+	case queue == "":
+		panic("goworker: LimitQueue: the queue has no name; give it one")
+	case !plainName(queue):
+		panic(fmt.Sprintf("goworker: LimitQueue(%q): this is not one queue but a pattern or an exclusion; name each queue, and share a limit by SharedAs", queue))
+	}
+	d.registry.limitQueue(queue, limits)
+}
 
 // text says what the limit's numbers are.
 func (l Limit) text() string {

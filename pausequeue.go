@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -11,20 +12,29 @@ import (
 // PauseQueue has no process of the fleet take jobs from a queue until ResumeQueue. Those
 // that were taken run. Processes hear of it at once where Redis can tell them, else
 // within their interval. Ruby's workers do not know of it: for them there is the key
-// pause-all-workers, which stops everybody.
+// pause-all-workers, which stops everybody. A pattern or an exclusion, as lists of queues
+// have them, is refused: name each queue.
 func (d *Daemon) PauseQueue(queue string) error {
 	if queue == "" {
 		return errNoQueueToPause
 	}
+	if !plainName(queue) {
+		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, by which nothing can be paused; pause each queue by its name", queue)
+	}
 	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
 }
 
-// ResumeQueue ends PauseQueue.
+// ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
+// the PausedQueues as it stands.
 func (d *Daemon) ResumeQueue(queue string) error {
 	if queue == "" {
 		return errNoQueueToPause
 	}
-	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeQueue(c, queue) })
+	resumed, err := query(d, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
+	if err == nil && !resumed && !plainName(queue) {
+		err = fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, and nothing is paused by it; resume each queue by its name", queue)
+	}
+	return err
 }
 
 var errNoQueueToPause = errors.New("goworker: the queue to pause or resume has no name; give it one")

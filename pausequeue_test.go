@@ -1,7 +1,10 @@
 package goworker
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,6 +51,42 @@ func (b *bundle) paused(queue string) bool {
 	p, answer := b.daemon.currentPoller(), make(chan bool)
 	p.ask(func() { answer <- p.watch.lanes.paused[queue] })
 	return <-answer
+}
+
+// Only single queues can be paused. What an older version put among the paused ones can
+// be taken out again.
+func TestPauseQueueNeedsAName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	defer b.daemon.Close()
+	for _, name := range []string{"", "mail_*", "mail?", "[a-c]", "{a,b}", "!mail"} {
+		for what, f := range map[string]func(string) error{"pause": b.daemon.PauseQueue, "resume": b.daemon.ResumeQueue} {
+			if err := f(name); err == nil || name != "" && !strings.Contains(err.Error(), strconv.Quote(name)+" is not one queue") {
+				t.Errorf("%s %q: %v", what, name, err)
+			}
+		}
+		func() {
+			defer func() {
+				if v := recover(); !strings.Contains(fmt.Sprint(v), "LimitQueue") {
+					t.Errorf("LimitQueue(%q) panics with %v", name, v)
+				}
+			}()
+			b.daemon.LimitQueue(name, Concurrency(1))
+		}()
+	}
+	if paused, err := b.daemon.PausedQueues(); err != nil || len(paused) > 0 {
+		t.Errorf("paused are %q, %v", paused, err)
+	}
+	b.redis.Do(t, "SADD", "resque:go:paused", "mail_*")
+	if err := b.daemon.ResumeQueue("mail_*"); err != nil {
+		t.Error(err)
+	}
+	if paused, err := b.daemon.PausedQueues(); err != nil || len(paused) > 0 {
+		t.Errorf("paused are %q, %v", paused, err)
+	}
+	if err := b.daemon.ResumeQueue("mail"); err != nil {
+		t.Errorf("a queue that is not paused: %v", err)
+	}
 }
 
 // A queue that is paused when a daemon starts is not touched.

@@ -85,6 +85,9 @@ func (q *queueSpec) add(part string) error {
 
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?{}[]") }
 
+// plainName reports whether a name stands for itself in a list of queues.
+func plainName(name string) bool { return !isPattern(name) && !strings.HasPrefix(name, "!") }
+
 // dynamic tells whether the list depends on which queues Resque knows.
 func (q queueSpec) dynamic() bool { return q.wild }
 

@@ -15,12 +15,13 @@ func (s Store) PauseQueue(c redis.Conn, queue string) error {
 	return nil
 }
 
-// ResumeQueue takes it out again.
-func (s Store) ResumeQueue(c redis.Conn, queue string) error {
-	if _, err := c.Do("SREM", s.paused(), queue); err != nil {
-		return fmt.Errorf("resuming queue %s: %w", queue, explain(err))
+// ResumeQueue takes it out again, and reports whether it was there.
+func (s Store) ResumeQueue(c redis.Conn, queue string) (bool, error) {
+	removed, err := redis.Bool(c.Do("SREM", s.paused(), queue))
+	if err != nil {
+		return false, fmt.Errorf("resuming queue %s: %w", queue, explain(err))
 	}
-	return nil
+	return removed, nil
 }
 
 // PausedQueues returns their names, sorted.
