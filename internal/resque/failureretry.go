@@ -20,7 +20,7 @@ func retryPayload(payload []byte, whole bool) ([]byte, error) {
 		return nil, fmt.Errorf("the record's payload names no class: %s", excerpt(payload))
 	}
 	if whole {
-		return withoutAttempt(payload, all), nil
+		return anew(payload, all), nil
 	}
 	args := last(payload, all, "args")
 	if args == nil || string(args) == "null" {
@@ -31,12 +31,13 @@ func retryPayload(payload []byte, whole bool) ([]byte, error) {
 	return append(job, '}'), nil
 }
 
-// withoutAttempt returns a payload without the number of its attempt: who retries a job
-// by hand gives it all its attempts again. Every other byte stays.
-func withoutAttempt(payload []byte, all []member) []byte {
+// anew returns a payload without the number of its attempt and the time at which it
+// expires: who retries a job by hand gives it all its attempts again and wants it run.
+// Every other byte stays.
+func anew(payload []byte, all []member) []byte {
 	for i := len(all) - 1; i >= 0; i-- {
 		switch {
-		case all[i].name != "attempt":
+		case all[i].name != "attempt" && all[i].name != "expires_at":
 		case i > 0: // with the comma before it
 			payload = splice(payload, all[i-1].end, all[i].end, nil)
 		default: // with the comma after it; the object has a class, so there is one

@@ -34,6 +34,9 @@ func TestRetryPayload(t *testing.T) {
 		{`{ "attempt" : 3 , "class":"J"}`, `{ "class":"J"}`},
 		{`{"class":"J", "attempt":3 ,"args":[{"attempt":1}]}`, `{"class":"J" ,"args":[{"attempt":1}]}`},
 		{`{"attempt":1,"class":"J","attempt":2}`, `{"class":"J"}`},
+		{`{"class":"J","args":[{"expires_at":5}],"expires_at":1795262400000,"id":"x","attempt":2}`, `{"class":"J","args":[{"expires_at":5}],"id":"x"}`},
+		{`{"attempt":1,"expires_at":5,"class":"J"}`, `{"class":"J"}`},
+		{`{"expires_at":5,"class":"J","expires_at":6,"attempt":1}`, `{"class":"J"}`},
 	} {
 		whole, err := retryPayload([]byte(test.payload), true)
 		if err != nil || string(whole) != test.want {
