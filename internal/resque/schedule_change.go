@@ -48,9 +48,31 @@ func (s Store) Redelay(c redis.Conn, jobs []Delayed, at time.Time) (int, error) 
 		if d.Plain() {
 			plain.toTime(when)
 		} else {
-			own.toTime(d.Raw, when)
+			own.toTime(d.Raw, when, d.movedTo(when))
 		}
 	})
+}
+
+// moved is another member of our schedule as which a job goes on.
+type moved struct {
+	member string // "": as the same
+	lock   string // the lock to be told, "": it has none
+}
+
+// movedTo is what becomes of a job that is delayed to another time, or runs now if that is
+// past: if it expires, it does so as long after it is due as before.
+func (d Delayed) movedTo(at stamp) moved {
+	p, err := ParsePayload(d.Payload)
+	if err != nil || p.ExpiresAt <= 0 {
+		return moved{}
+	}
+	expires := p.ExpiresAt + max(at.ms, time.Now().UnixMilli()) - d.At.UnixMilli()
+	payload, err := SetFields(d.Payload, ExpiresAt(max(expires, 1)))
+	if err != nil || expires == p.ExpiresAt {
+		return moved{}
+	}
+	_, lock, _ := ParseLock(p.Unique)
+	return moved{recordPrefix(d.Queue) + string(payload), lock}
 }
 
 // changeDelayed does something to jobs that were listed, and returns how many were there
@@ -234,7 +256,13 @@ func (u *unscheduling) toQueue(member []byte, queue string, payload []byte) {
 	u.arg(member, u.key(u.queue(queue)), 2, queue, payload)
 }
 
-func (u *unscheduling) toTime(member []byte, at stamp) { u.arg(member, 0, 0, "", at.ms) }
+func (u *unscheduling) toTime(member []byte, at stamp, as moved) {
+	lock := 0
+	if as.lock != "" {
+		lock = u.key(u.Store.lock(as.lock))
+	}
+	u.arg(member, 0, lock, as.member, at.ms)
+}
 
 func (u *unscheduling) toFailures(member []byte, queue string, record []byte, multi bool) {
 	list, name := u.failureList(queue, multi)

@@ -118,7 +118,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 		}
 		u = unscheduling{Store: p.Store}
 		u.start()
-		u.toTime(first[0], stampOf(now.Add(putOff)))
+		u.toTime(first[0], stampOf(now.Add(putOff)), moved{})
 		_, _, err = u.do(c)
 		return err
 	}

@@ -1,13 +1,23 @@
 -- Takes jobs out of our own schedule and puts them elsewhere, or nowhere.
 --
--- KEYS  1 schedule   2 queues   3 failed_queues   then queues and failure lists
+-- KEYS  1 schedule   2 queues   3 failed_queues   then queues, failure lists and locks
 -- ARGV  for each job: its member, list key or 0, number of the key of a set, what to add to it
---       or '', payload or failure record, or the time in ms to which it is delayed instead
+--       or '', payload or failure record;
+--       or, with 0 for a list: its member, 0, number of the key of its lock or 0, the member as
+--       which it goes on or '', the time in ms to which it is delayed or '' for nowhere
 -- Returns {jobs found, {key, error…}}.
+--
+-- What a lock says of its job ends with the member.
 --
 -- A job that cannot be put elsewhere stays where it is.
 redis.call('SCARD', KEYS[2])
 local errors, found = {}, 0
+local function goesOn(lock, member, as)
+  local said = redis.pcall('HGETALL', lock)
+  for i = 2, said.err and 0 or #said, 2 do
+    if string.sub(said[i], -#member) == member then redis.call('HSET', lock, said[i - 1], string.sub(said[i], 1, -#member - 1) .. as) end
+  end
+end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0) -- not refused when out of memory, and so nothing after it is
 for at = 1, #ARGV, 5 do
   local member, list, set, name, text = unpack(ARGV, at, at + 4)
@@ -17,10 +27,13 @@ for at = 1, #ARGV, 5 do
     if type(put) == 'table' then
       errors[#errors + 1] = KEYS[list]; errors[#errors + 1] = put.err
     else
-      found = found + 1
-      if name ~= '' then redis.pcall('SADD', KEYS[tonumber(set)], name) end
-      if list == 0 and text ~= '' then redis.call('ZADD', KEYS[1], text, member)
-      else redis.call('ZREM', KEYS[1], member) end
+      found, set = found + 1, tonumber(set)
+      if list > 0 and name ~= '' then redis.pcall('SADD', KEYS[set], name) end
+      if list > 0 or text == '' or name ~= '' then redis.call('ZREM', KEYS[1], member) end
+      if list == 0 and text ~= '' then
+        if set > 0 then goesOn(KEYS[set], member, name) end
+        redis.call('ZADD', KEYS[1], text, name == '' and member or name)
+      end
     end
   end
 end

@@ -1,0 +1,73 @@
+package goworker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// A job that is delayed to another time has as long from then as it had.
+func TestRescheduleExpiring(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	list := b.daemon.Delayed()
+	at, moved := time.UnixMilli(time.Now().Add(time.Hour).UnixMilli()), time.UnixMilli(time.Now().Add(2*time.Hour).UnixMilli())
+	unique := b.mustEnqueue("Mark", "unique", At(at), ExpireAfter(time.Minute), Unique())
+	b.mustEnqueue("Mark", "never", At(at))
+	now := b.mustEnqueue("Mark", "now", At(at), ExpiresAt(at.Add(time.Minute)))
+	soon := b.mustEnqueue("Mark", "soon", At(at), ExpireAfter(time.Minute))
+
+	found, err := list.List(time.Time{}, 0, 9)
+	if n, err2 := list.Reschedule(moved, found...); n != 4 || err != nil || err2 != nil {
+		t.Fatalf("%d were rescheduled: %v, %v", n, err, err2)
+	}
+	if n, err := list.Reschedule(moved, found...); n != 1 || err != nil { // the one that did not change
+		t.Errorf("%d were rescheduled by the list of before: %v", n, err)
+	}
+	again, err := list.List(time.Time{}, 0, 9)
+	if err != nil || len(again) != 4 {
+		t.Fatalf("%d jobs are delayed: %v", len(again), err)
+	}
+	for _, j := range again {
+		p, err := resque.ParsePayload(j.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := moved.Add(time.Minute).UnixMilli(); !j.At.Equal(moved) || p.ExpiresAt != want && (p.ExpiresAt != 0 || string(p.Args[0]) != `"never"`) {
+			t.Errorf("%s waits until %v", j.Payload, j.At)
+		}
+	}
+	last := b.mustEnqueue("Mark", "unique", At(moved), ExpireAfter(time.Minute), Unique(ReplaceWaiting()))
+	if last.Replaced != unique.ID { // its lock knows where it is
+		t.Errorf("%q made room, want %q", last.Replaced, unique.ID)
+	}
+
+	run := func(id string, how func(jobs ...DelayedJob) (int, error)) {
+		t.Helper()
+		found, err := list.Find(id, moved)
+		if n, err2 := how(found...); n != 1 || err != nil || err2 != nil {
+			t.Fatalf("%d of job %s: %v, %v", n, id, err, err2)
+		}
+	}
+	run(now.ID, list.Enqueue)
+	run(soon.ID, func(jobs ...DelayedJob) (int, error) { return list.Reschedule(time.Time{}, jobs...) })
+	run(last.ID, func(jobs ...DelayedJob) (int, error) { return list.Reschedule(time.Now(), jobs...) })
+	b.start()
+	b.eventually("they run", func() bool {
+		return b.runs.ends("now") == 1 && b.runs.ends("soon") == 1 && b.runs.ends("unique") == 1
+	})
+	b.free()
+}
+
+// A failure that is retried by hand runs, however late.
+func TestRetryOfExpiredFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	b.redis.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/01/01 00:00:00 UTC","payload":{"class":"Mark","args":["a"],"expires_at":1000,"id":"x"},"exception":"E","error":"e","worker":"w","queue":"work"}`)
+	if n, err := b.daemon.Failures().RetryWhere(FailureFilter{}); n != 1 || err != nil {
+		t.Fatalf("%d retried: %v", n, err)
+	}
+	b.eventually("it runs", func() bool { return b.runs.ends("a") == 1 })
+}
