@@ -116,7 +116,7 @@ func (l *laneRun) take(t *rapid.T) {
 		case "runs on":
 			keep = append(keep, j)
 		case "back":
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: l.w.s.BackToLane(p.id, j)})
+			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: l.w.s.BackToLane(p.id, j), Unrun: j.Lane})
 		case "failed":
 			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(l.w.s.Free(p.id, j), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
