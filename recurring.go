@@ -180,10 +180,15 @@ func newTiming(r Recurring) (timing, error) {
 		return t, fmt.Errorf("its Every is %v: it must be at least a second, at most 100 years, and in whole milliseconds", r.Every)
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, r.Cron, r.Every, r.Location)
-	for _, month := range []time.Month{time.January, time.July} { // "Local" is not the same everywhere
-		_, offset := time.Date(2026, month, 1, 0, 0, 0, 0, r.Location).Zone()
-		fmt.Fprint(h, " ", offset)
+	if t.cron == nil {
+		fmt.Fprint(h, r.Every)
+	} else {
+		zone := t.cron.Zone()
+		fmt.Fprint(h, r.Cron, zone)
+		for _, month := range []time.Month{time.January, time.July} { // "Local" is not the same everywhere
+			_, offset := time.Date(2026, month, 1, 0, 0, 0, 0, zone).Zone()
+			fmt.Fprint(h, " ", offset)
+		}
 	}
 	t.mark = strconv.FormatUint(h.Sum64(), 36)
 	return t, nil

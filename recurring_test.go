@@ -520,6 +520,50 @@ func TestTwoDaemons(t *testing.T) {
 	b.steady(same, time.Second)
 }
 
+// The zone of a process is no part of a timing that does not depend on it.
+func TestZonesOfProcesses(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timings := map[string]Recurring{"period": {Every: 4 * time.Second}, "cron": {Cron: "*/4 * * * * * UTC"}}
+	start := func(b *bundle, zone *time.Location) {
+		for name, r := range timings {
+			r.Location, r.Class, r.Queue, r.TickArg = zone, "Tick", name, true
+			b.schedule(name, r)
+		}
+		b.start()
+	}
+	a := setup(t)
+	start(a, time.UTC)
+	a.atLeast(1, "period")
+	b := setupOn(t, a.redis)
+	start(b, berlin)
+	a.atLeast(2, "period")
+	if err := a.stop(); err != nil {
+		t.Error(err)
+	}
+	for name := range timings {
+		b.atLeast(3, name)
+		b.steady(b.ticksIn(name), 4*time.Second)
+	}
+	if n := b.log.count("another timing"); n > 0 {
+		t.Errorf("another timing is spoken of %d times", n)
+	}
+	daily := map[string]string{}
+	for _, zone := range []*time.Location{time.UTC, berlin, time.FixedZone("Local", 3600), time.FixedZone("Local", 7200)} {
+		timing, err := newTiming(Recurring{Cron: "@daily", Location: zone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		daily[timing.mark] = zone.String()
+	}
+	if len(daily) != 4 {
+		t.Errorf("four zones give %d timings: %v", len(daily), daily)
+	}
+}
+
 // Two things that are to be said of one schedule are said once each.
 func TestWarningsAreSaidOnce(t *testing.T) {
 	t.Parallel()
