@@ -245,22 +245,27 @@ func (t timing) ticks(anchor, after, until time.Time, most int) (last []time.Tim
 	}
 }
 
-// due are the ticks to be fired now, of those after the given moment, and the last one
-// that is done with then; zero: none is.
-func (d *recurring) due(anchor, after, now time.Time) (fire []time.Time, last time.Time) {
-	newest, _ := d.timing.ticks(anchor, after, now, 1)
+// done is the last of the ticks that are done with; the next of a period counts from it.
+func (d *recurring) done(ticks resque.Ticks) time.Time {
+	if d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last) {
+		return ticks.Enqueued
+	}
+	return ticks.Last
+}
+
+// due are the ticks to be fired now, of those after the one that was last done with, and
+// the last one that is done with then; zero: none is.
+func (d *recurring) due(done, now time.Time) (fire []time.Time, last time.Time) {
+	newest, _ := d.timing.ticks(done, done, now, 1)
 	if len(newest) == 0 {
 		return nil, time.Time{}
 	}
 	last = newest[0]
 	late := now.Add(-d.Grace)
-	if late.Before(after) {
-		late = after
+	if late.Before(done) || d.Missed == MissedAll {
+		late = done
 	}
-	if d.Missed == MissedAll {
-		late = after
-	}
-	fire, _ = d.timing.ticks(anchor, late, now, MaxMissedTicks)
+	fire, _ = d.timing.ticks(done, late, now, MaxMissedTicks)
 	if len(fire) == 0 && d.Missed == MissedOnce {
 		fire = newest
 	}

@@ -21,11 +21,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 			e.wake = now.Add(dynamicEvery)
 			return nil
 		}
-		from := e.loaded
-		if e.ticks.Last.After(from) {
-			from = e.ticks.Last
-		}
-		return t.commit(c, e, now, t.fire(e, now, from))
+		return t.commit(c, e, now, t.fire(e, now, later(e.loaded, e.done(e.ticks))))
 	}
 	if e.ahead(now) { // if it is not our idea of Redis's clock that is wrong
 		var err error
@@ -40,7 +36,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
 		return nil
 	}
-	ticks, last := e.recurring.due(e.ticks.Last, t.after(e), now)
+	ticks, last := e.recurring.due(e.done(e.ticks), now)
 	if last.IsZero() {
 		return nil
 	}
@@ -85,21 +81,14 @@ func (t *ticker) fire(e *scheduled, now, last time.Time) resque.Fire {
 	}
 }
 
-// after is from when on ticks are not done with.
-func (t *ticker) after(e *scheduled) time.Time {
-	if e.Shared && e.ticks.Enqueued.After(e.ticks.Last) {
-		return e.ticks.Enqueued // by a Ruby scheduler
-	}
-	return e.ticks.Last
-}
-
 // plan says when to look at a schedule again.
 func (t *ticker) plan(e *scheduled) {
 	if e.isNew() {
 		e.wake = t.now()
 		return
 	}
-	e.wake = e.timing.next(e.ticks.Last, t.after(e))
+	done := e.done(e.ticks)
+	e.wake = e.timing.next(done, done)
 	if e.wake.IsZero() {
 		return
 	}

@@ -237,8 +237,8 @@ func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 			info := ScheduleInfo{Name: name, LastEnqueued: known[i].Enqueued, Paused: slices.Contains(paused, name), Broken: broken[name]}
 			if r := all[name]; r != nil {
 				info.Recurring = r.Recurring
-				if !known[i].Last.IsZero() {
-					info.Next = r.timing.next(known[i].Last, now)
+				if done := r.done(known[i]); !done.IsZero() {
+					info.Next = r.timing.next(done, later(done, now))
 				}
 			}
 			infos = append(infos, info)
@@ -246,6 +246,13 @@ func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 		return nil
 	})
 	return infos, err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func sortedNames[T any](m map[string]T) []string {

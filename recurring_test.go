@@ -161,7 +161,7 @@ func TestMissedTicks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fire, last := d.due(at, at, at.Add(tt.away))
+		fire, last := d.due(at, at.Add(tt.away))
 		if len(fire) != tt.want {
 			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
 		}
@@ -185,6 +185,7 @@ func TestPeriodsOutliveProcesses(t *testing.T) {
 	b.redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", timing.mark))
 	b.schedule("daily", Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
 	b.schedule("first", Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
+	b.schedule("hourly", Recurring{Every: time.Hour, FirstIn: 3 * time.Hour, Queue: "q"})
 	b.start()
 	b.atLeast(1, "daily")
 	b.atLeast(1, "first")
@@ -195,8 +196,10 @@ func TestPeriodsOutliveProcesses(t *testing.T) {
 		t.Errorf("the first tick comes after %v", d)
 	}
 	infos, err := b.daemon.Schedules()
-	if err != nil || len(infos) != 2 || infos[0].Name != "daily" || !infos[0].Next.Equal(anchor.Add(48*time.Hour)) || infos[0].LastEnqueued.IsZero() {
+	if err != nil || len(infos) != 3 || infos[0].Name != "daily" || !infos[0].Next.Equal(anchor.Add(48*time.Hour)) || infos[0].LastEnqueued.IsZero() {
 		t.Errorf("schedules %+v, %v", infos, err)
+	} else if d := infos[2].Next.Sub(now); d < 3*time.Hour || d > 3*time.Hour+soon {
+		t.Errorf("the next tick of one that begins in three hours comes after %v", d)
 	}
 }
 
@@ -442,6 +445,38 @@ func TestRubyHoldsItsLock(t *testing.T) {
 	}
 	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
 		t.Errorf("the lock is still held, by %q", holder)
+	}
+}
+
+// A period goes on from the last tick of a Ruby scheduler, but not from one that we were
+// late to fire.
+func TestPeriodAfterRubys(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	shared := everySecond("")
+	shared.Every, shared.Shared, shared.Location = 4*time.Second, true, time.Local
+	timing, err := newTiming(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().Truncate(time.Millisecond)
+	last := map[string]time.Time{"ruby": now.Add(-3500 * time.Millisecond), "late": now.Add(-5500 * time.Millisecond)}
+	for name, at := range last {
+		b.redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(at.UnixMilli(), " vm:1:dead ", timing.mark))
+		shared.Queue = name
+		b.schedule(name, shared)
+	}
+	rubys := now.Add(-time.Second).Truncate(time.Second)
+	b.redis.Do(t, "HSET", "resque:delayed:last_enqueued_at", "ruby", rubys.Format("2006-01-02 15:04:05 -0700"))
+	infos, err := b.daemon.Schedules()
+	if err != nil || len(infos) != 2 || !infos[1].Next.Equal(rubys.Add(shared.Every)) {
+		t.Errorf("schedules %+v, %v: want the next tick of ruby %v after %v", infos, err, shared.Every, rubys)
+	}
+	b.start()
+	for name, at := range map[string]time.Time{"ruby": rubys, "late": last["late"]} {
+		b.atLeast(2, name)
+		ticks := b.ticksIn(name)
+		b.steady(append([]time.Time{at}, ticks...), shared.Every)
 	}
 }
 

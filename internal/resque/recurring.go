@@ -29,9 +29,10 @@ type Ticks struct {
 	Owner  string    // the process that noted it, NoOwner, or what RemovedOwner says
 	Timing string    // what it had as the schedule's timing
 
-	// Enqueued is when somebody, perhaps a Ruby scheduler, last enqueued the job, in
-	// whole seconds.
+	// Enqueued is when somebody last enqueued the job, in whole seconds, and Foreign is
+	// whether it was a Ruby scheduler, after Last was noted.
 	Enqueued time.Time
+	Foreign  bool
 
 	tick, enqueued string // as they stand in Redis
 }
@@ -53,9 +54,10 @@ func (t Ticks) Removed() time.Time {
 
 func parseTicks(tick, enqueued string) Ticks {
 	t := Ticks{tick: tick, enqueued: enqueued}
-	if fields := strings.Fields(tick); len(fields) == 3 {
+	if fields := strings.SplitN(tick, " ", 4); len(fields) >= 3 {
 		if ms, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
 			t.Last, t.Owner, t.Timing = time.UnixMilli(ms), fields[1], fields[2]
+			t.Foreign = enqueued != "" && (len(fields) == 3 || fields[3] != enqueued)
 		}
 	}
 	t.Enqueued, _ = time.Parse(startedLayout, enqueued) // whatever somebody wrote there
@@ -153,9 +155,9 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 		if len(f.Payloads) == 0 {
 			enqueued = f.Was.enqueued
 		}
-		return FiredOK, parseTicks(tick, enqueued), nil
+		return FiredOK, parseTicks(tick+" "+enqueued, enqueued), nil
 	case r[0] == "paused":
-		return FiredPaused, parseTicks(tick, f.Was.enqueued), nil
+		return FiredPaused, parseTicks(tick+" "+f.Was.enqueued, f.Was.enqueued), nil
 	case r[0] == "moved" && len(r) == 3:
 		return FiredMoved, parseTicks(r[1], r[2]), nil
 	case r[0] == "foreign":

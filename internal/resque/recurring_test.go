@@ -41,14 +41,14 @@ func TestFire(t *testing.T) {
 	w.same("outcome", FiredOK, outcome)
 	w.same("last", f.Last.UnixMilli(), ticks.Last.UnixMilli())
 	w.same("keys", map[string]any{
-		"resque:go:ticks":                 map[string]string{"nightly": "1700000000123 vm:1:a t"},
+		"resque:go:ticks":                 map[string]string{"nightly": "1700000000123 vm:1:a t 2023-11-15 12:00:00 +0000"},
 		"resque:delayed:last_enqueued_at": map[string]string{"nightly": "2023-11-15 12:00:00 +0000"},
 		"resque:queues":                   []string{"low"},
 		"resque:queue:low":                []string{"1", "2"},
 	}, w.server.Dump(t, ""))
 	read, err := w.s.ReadTicks(w.c, "other", "nightly")
 	w.must(err)
-	if read[0] != (Ticks{}) || !read[1].Last.Equal(f.Last) || read[1].Owner != "vm:1:a" || read[1].Timing != "t" || !read[1].Enqueued.Equal(fired) {
+	if read[0] != (Ticks{}) || !read[1].Last.Equal(f.Last) || read[1].Owner != "vm:1:a" || read[1].Timing != "t" || read[1].Foreign || !read[1].Enqueued.Equal(fired) {
 		t.Errorf("read %+v", read)
 	}
 
@@ -67,6 +67,7 @@ func TestFire(t *testing.T) {
 		outcome, now := w.fire(f)
 		w.same("outcome", FiredMoved, outcome)
 		w.same("when", fired.UnixMilli(), now.Enqueued.UnixMilli())
+		w.same("is Ruby's", true, now.Foreign)
 		f.Was = now
 	})
 
@@ -101,6 +102,8 @@ func TestFire(t *testing.T) {
 	w.same("paused", []string{"nightly"}, paused)
 	outcome, f.Was = w.fire(f)
 	w.same("outcome", FiredPaused, outcome)
+	w.same("noted", "1700000001000 vm:1:a t 2023-11-15 13:00:00 +0100", w.server.Text(t, "HGET", "resque:go:ticks", "nightly"))
+	w.same("is Ruby's", false, f.Was.Foreign)
 	w.must(w.s.ResumeSchedule(w.c, "nightly"))
 	w.same("jobs", 2, w.server.Int(t, "LLEN", "resque:queue:low"))
 	f.Last = time.UnixMilli(1700000002000)

@@ -61,7 +61,7 @@ func (a *arena) ticksGoOn(but ...*process) (owner *process) {
 		for _, name := range []string{"shared", "cron"} {
 			text, _ := redis.String(a.must("HGET", "resque:go:ticks", name), nil)
 			fields := strings.Fields(text)
-			i := slices.IndexFunc(a.fleet, func(p *process) bool { return len(fields) == 3 && p.alive() && pidOf(fields[1]) == p.pid })
+			i := slices.IndexFunc(a.fleet, func(p *process) bool { return len(fields) >= 3 && p.alive() && pidOf(fields[1]) == p.pid })
 			if i < 0 || slices.Contains(but, a.fleet[i]) {
 				return false
 			}

@@ -4,9 +4,11 @@
 -- KEYS  1 ticks   2 delayed:last_enqueued_at   3 paused schedules   4 queues   5 queue
 --       6 lock of resque-schedulers
 -- ARGV  schedule, its tick as it was read or '', its last_enqueued_at as it was read or '',
---       tick to note, Redis's time in ms before which it is too early,
+--       tick to note, without when the job was enqueued, Redis's time in ms before which it is too early,
 --       '1': not while a Ruby scheduler holds the lock, last_enqueued_at to note,
 --       name of the queue, payloads
+-- A tick is noted with last_enqueued_at as it stands then: another one there later is
+-- somebody else's.
 -- Returns {'ok'}, {'paused'}: noted, nothing pushed, {'moved', tick, last_enqueued_at} as
 -- they stand, {'foreign', holder} or {'early', Redis's time in ms}.
 --
@@ -23,7 +25,8 @@ if holder and not string.find(holder, '^[^:]+:%d+:%x%x%x%x%x%x%x%x$') then retur
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now < tonumber(ARGV[5]) then return {'early', string.format('%.0f', now)} end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
+local fires = #ARGV >= 9 and not paused
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[4] .. ' ' .. (fires and ARGV[7] or enqueued))
 if #ARGV < 9 then return {'ok'} end
 if paused then return {'paused'} end
 redis.call('SADD', KEYS[4], ARGV[8])
