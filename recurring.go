@@ -245,12 +245,21 @@ func (t timing) ticks(anchor, after, until time.Time, most int) (last []time.Tim
 	}
 }
 
-// done is the last of the ticks that are done with; the next of a period counts from it.
-func (d *recurring) done(ticks resque.Ticks) time.Time {
-	if d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last) {
+// done is up to when ticks are done with; the next of a period counts from then.
+func (d *recurring) done(ticks resque.Ticks, now time.Time) time.Time {
+	switch {
+	case d.unclear(ticks):
+		return now
+	case d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last):
 		return ticks.Enqueued
+	default:
+		return ticks.Last
 	}
-	return ticks.Last
+}
+
+// unclear reports whether a Ruby scheduler has fired ticks and nobody knows which.
+func (d *recurring) unclear(ticks resque.Ticks) bool {
+	return d.Shared && ticks.Foreign && ticks.Enqueued.IsZero()
 }
 
 // due are the ticks to be fired now, of those after the one that was last done with, and

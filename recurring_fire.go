@@ -21,7 +21,12 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 			e.wake = now.Add(dynamicEvery)
 			return nil
 		}
-		return t.commit(c, e, now, t.fire(e, now, later(e.loaded, e.done(e.ticks))))
+		return t.commit(c, e, now, t.fire(e, now, later(e.loaded, e.done(e.ticks, now))))
+	}
+	if e.unclear(e.ticks) {
+		t.warn(e.name, "a time", "when a Ruby scheduler fired a recurring schedule is not understood; its ticks up to now count as fired",
+			"last_enqueued_at", e.ticks.EnqueuedText())
+		return t.commit(c, e, now, t.fire(e, now, now))
 	}
 	if e.ahead(now) { // if it is not our idea of Redis's clock that is wrong
 		var err error
@@ -36,7 +41,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
 		return nil
 	}
-	ticks, last := e.recurring.due(e.done(e.ticks), now)
+	ticks, last := e.recurring.due(e.done(e.ticks, now), now)
 	if last.IsZero() {
 		return nil
 	}
@@ -83,11 +88,11 @@ func (t *ticker) fire(e *scheduled, now, last time.Time) resque.Fire {
 
 // plan says when to look at a schedule again.
 func (t *ticker) plan(e *scheduled) {
-	if e.isNew() {
+	if e.isNew() || e.unclear(e.ticks) {
 		e.wake = t.now()
 		return
 	}
-	done := e.done(e.ticks)
+	done := e.done(e.ticks, t.now())
 	e.wake = e.timing.next(done, done)
 	if e.wake.IsZero() {
 		return

@@ -113,7 +113,7 @@ func (t *ticker) read(c redis.Conn, entries []*scheduled) error {
 func (t *ticker) disown(c redis.Conn) error {
 	for _, e := range t.gone {
 		if e.known && e.ticks.Owner == t.self() {
-			f := t.fire(e, e.ticks.Last, e.done(e.ticks))
+			f := t.fire(e, e.ticks.Last, e.done(e.ticks, t.now()))
 			f.Owner = resque.NoOwner
 			if !e.removed.IsZero() {
 				f.Owner = resque.RemovedOwner(e.removed)

@@ -237,7 +237,7 @@ func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 			info := ScheduleInfo{Name: name, LastEnqueued: known[i].Enqueued, Paused: slices.Contains(paused, name), Broken: broken[name]}
 			if r := all[name]; r != nil {
 				info.Recurring = r.Recurring
-				if done := r.done(known[i]); !done.IsZero() {
+				if done := r.done(known[i], now); !done.IsZero() {
 					info.Next = r.timing.next(done, later(done, now))
 				}
 			}

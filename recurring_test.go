@@ -415,27 +415,40 @@ func TestRubyHoldsItsLock(t *testing.T) {
 	b := setup(t, func(s *WorkerSettings) { s.DynamicSchedule = true })
 	b.redis.Do(t, "SET", rubyLock, "localhost:1428", "EX", 180)
 	b.redis.Do(t, "HSET", "resque:persistent_schedules", "dynamic", `{"class":"Tick","every":"1s","queue":"dynamic","tick_arg":true}`)
-	file := everySecond("file")
-	file.Shared = true
-	b.schedule("file", file)
+	layouts := map[string]string{
+		"dynamic": "2006-01-02 15:04:05 -0700", "file": "2006-01-02 15:04:05 -0700",
+		"utc": "2006-01-02 15:04:05 UTC", "formatted": "January 2, 2006 15:04",
+	}
+	for name := range layouts {
+		if name != "dynamic" {
+			file := everySecond(name)
+			file.Shared = true
+			b.schedule(name, file)
+		}
+	}
 	b.schedule("own", everySecond("own"))
 	b.start()
 	b.atLeast(8, "own")
-	if n := len(b.queue("dynamic")) + len(b.queue("file")); n > 0 {
-		t.Errorf("%d jobs were enqueued beside Ruby's", n)
+	for name := range layouts {
+		if n := len(b.queue(name)); n > 0 {
+			t.Errorf("%s: %d jobs were enqueued beside Ruby's", name, n)
+		}
 	}
 	fired := time.Now().UTC().Truncate(time.Second)
-	for _, name := range []string{"dynamic", "file"} {
-		b.redis.Do(t, "HSET", "resque:delayed:last_enqueued_at", name, fired.Format("2006-01-02 15:04:05 -0700"))
+	for name, layout := range layouts {
+		b.redis.Do(t, "HSET", "resque:delayed:last_enqueued_at", name, fired.Format(layout))
 	}
 	b.redis.Do(t, "DEL", rubyLock)
-	for _, queue := range []string{"dynamic", "file"} {
-		b.atLeast(2, queue)
+	for queue := range layouts {
+		b.atLeast(3, queue)
 		ticks := b.ticksIn(queue)
 		b.steady(ticks, time.Second)
 		if !ticks[0].After(fired) {
 			t.Errorf("%s: tick %v was fired again; Ruby did at %v", queue, ticks[0], fired)
 		}
+	}
+	if n := b.log.count("is not understood"); n != 1 {
+		t.Errorf("a time that is not understood is spoken of %d times", n)
 	}
 	if holder := b.redis.Text(t, "GET", rubyLock); strings.Count(holder, ":") != 2 {
 		t.Errorf("the lock is held by %q", holder)

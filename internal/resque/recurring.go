@@ -29,13 +29,17 @@ type Ticks struct {
 	Owner  string    // the process that noted it, NoOwner, or what RemovedOwner says
 	Timing string    // what it had as the schedule's timing
 
-	// Enqueued is when somebody last enqueued the job, in whole seconds, and Foreign is
-	// whether it was a Ruby scheduler, after Last was noted.
+	// Enqueued is when somebody last enqueued the job, in whole seconds; zero: never, or
+	// what stands there is not understood. Foreign is whether it was a Ruby scheduler,
+	// after Last was noted.
 	Enqueued time.Time
 	Foreign  bool
 
 	tick, enqueued string // as they stand in Redis
 }
+
+// EnqueuedText is Enqueued as it was written.
+func (t Ticks) EnqueuedText() string { return t.enqueued }
 
 // NoOwner stands for an owner that has stopped.
 const NoOwner = "-"
@@ -60,7 +64,10 @@ func parseTicks(tick, enqueued string) Ticks {
 			t.Foreign = enqueued != "" && (len(fields) == 3 || fields[3] != enqueued)
 		}
 	}
-	t.Enqueued, _ = time.Parse(startedLayout, enqueued) // whatever somebody wrote there
+	var err error
+	if t.Enqueued, err = time.Parse(startedLayout, enqueued); err != nil {
+		t.Enqueued, _ = time.Parse(utcLayout, enqueued) // whatever somebody wrote there
+	}
 	return t
 }
 

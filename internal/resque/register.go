@@ -13,6 +13,7 @@ import (
 const (
 	heartbeatLayout = "2006-01-02T15:04:05-07:00"
 	startedLayout   = "2006-01-02 15:04:05 -0700"
+	utcLayout       = "2006-01-02 15:04:05 UTC" // Time#to_s of a UTC time
 	runAtLayout     = "2006-01-02T15:04:05Z"
 )
 
