@@ -250,7 +250,7 @@ func (d *recurring) done(ticks resque.Ticks, now time.Time) time.Time {
 	switch {
 	case d.unclear(ticks):
 		return now
-	case d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last):
+	case d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last) && !d.rubyAhead(ticks, now):
 		return ticks.Enqueued
 	default:
 		return ticks.Last
@@ -260,6 +260,15 @@ func (d *recurring) done(ticks resque.Ticks, now time.Time) time.Time {
 // unclear reports whether a Ruby scheduler has fired ticks and nobody knows which.
 func (d *recurring) unclear(ticks resque.Ticks) bool {
 	return d.Shared && ticks.Foreign && ticks.Enqueued.IsZero()
+}
+
+// rubySlack is how far ahead of Redis's clock that of a Ruby scheduler is believed.
+const rubySlack = time.Minute
+
+// rubyAhead reports whether a Ruby scheduler whose clock is wrong has fired ticks. Were
+// it believed, there would be none until that time comes.
+func (d *recurring) rubyAhead(ticks resque.Ticks, now time.Time) bool {
+	return d.Shared && ticks.Foreign && ticks.Enqueued.After(now.Add(rubySlack))
 }
 
 // due are the ticks to be fired now, of those after the one that was last done with, and

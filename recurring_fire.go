@@ -28,7 +28,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 			"last_enqueued_at", e.ticks.EnqueuedText())
 		return t.commit(c, e, now, t.fire(e, now, now))
 	}
-	if e.ahead(now) { // if it is not our idea of Redis's clock that is wrong
+	if e.ahead(now) || e.rubyAhead(e.ticks, now) { // if it is not our idea of Redis's clock that is wrong
 		var err error
 		if now, err = t.d.store.Now(c); err != nil {
 			return err
@@ -36,6 +36,10 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		t.d.lease.sawTime(now)
 		if e.ahead(now) {
 			return t.commit(c, e, now, t.fire(e, now, now))
+		}
+		if e.rubyAhead(e.ticks, now) {
+			t.warn(e.name, "its clock", "the clock of a Ruby scheduler is ahead of Redis's; what it fired of a recurring schedule is not taken into account",
+				"last_enqueued_at", e.ticks.EnqueuedText())
 		}
 	}
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {

@@ -446,6 +446,9 @@ func TestRubyHoldsItsLock(t *testing.T) {
 		if !ticks[0].After(fired) {
 			t.Errorf("%s: tick %v was fired again; Ruby did at %v", queue, ticks[0], fired)
 		}
+		if phase := ticks[0].Sub(fired) % time.Second; phase != 0 && queue != "formatted" {
+			t.Errorf("%s: tick %v comes %v beside those of Ruby", queue, ticks[0], phase)
+		}
 	}
 	if n := b.log.count("is not understood"); n != 1 {
 		t.Errorf("a time that is not understood is spoken of %d times", n)
@@ -490,6 +493,30 @@ func TestPeriodAfterRubys(t *testing.T) {
 		b.atLeast(2, name)
 		ticks := b.ticksIn(name)
 		b.steady(append([]time.Time{at}, ticks...), shared.Every)
+	}
+}
+
+// What a Ruby scheduler with a wrong clock has fired does not stop the fleet until that
+// time comes.
+func TestRubysClockAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	period := everySecond("period")
+	period.Shared = true
+	cron := period
+	cron.Cron, cron.Every, cron.Queue = "* * * * * *", 0, "cron"
+	b.schedule("period", period)
+	b.schedule("cron", cron)
+	b.start()
+	for _, name := range []string{"period", "cron"} {
+		b.atLeast(1, name)
+		b.redis.Do(t, "HSET", "resque:delayed:last_enqueued_at", name, "2099-01-01 00:00:00 +0000")
+		n := len(b.queue(name))
+		b.atLeast(n+3, name)
+		b.steady(b.ticksIn(name), time.Second)
+	}
+	if n := b.log.count("is ahead of"); n != 2 {
+		t.Errorf("the clock is spoken of %d times", n)
 	}
 }
 
