@@ -157,12 +157,19 @@ func shared(windows []window, from, to time.Time) (sum time.Duration) {
 	return sum
 }
 
-// silent tells whether a fault kept the process from being heard, for about as long as
-// a lease lasts, when it was declared dead. The last renewal may be 2 s older.
+// silent tells whether faults kept the process from being heard, for about as long as a
+// lease lasts, when it was declared dead. The last renewal may be 2 s older, and an outage
+// of Redis may have gone before that it had no time to recover from.
 func (a *arena) silent(p *process, at time.Time) bool {
 	const slack = 3 * time.Second
 	return slices.ContainsFunc(a.silences[p.name], func(w window) bool {
-		return at.Sub(w.from) >= leasePeriod-slack && (w.to.IsZero() || at.Before(w.to.Add(slack)))
+		from := w.from
+		for _, o := range a.outages {
+			if o.from.Before(from) && from.Before(o.to.Add(slack)) {
+				from = o.from
+			}
+		}
+		return at.Sub(from) >= leasePeriod-slack && (w.to.IsZero() || at.Before(w.to.Add(slack)))
 	})
 }
 

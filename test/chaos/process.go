@@ -28,7 +28,8 @@ type process struct {
 	died   time.Time
 	status int // -1: by a signal
 
-	termed, forced bool // by the fault; guarded by the arena's mutex
+	termed, forced bool      // by the fault; guarded by the arena's mutex
+	killed         time.Time // likewise
 }
 
 // start runs a worker on the queue "work", with further flags, and returns when it is
@@ -75,6 +76,12 @@ func (a *arena) run(kind string, cmd *exec.Cmd, environment ...string) *process 
 	go func() {
 		_ = cmd.Wait()
 		p.died, p.status = time.Now(), cmd.ProcessState.ExitCode()
+		a.mu.Lock()
+		killed := p.killed
+		a.mu.Unlock()
+		if p.status == -1 && !killed.IsZero() { // since then it did nothing, though a slow disk may have held up its end
+			p.died = killed
+		}
 		close(p.exited)
 	}()
 	a.fleet = append(a.fleet, p)
@@ -142,6 +149,11 @@ func (p *process) signal(s syscall.Signal) {
 
 // kill ends the process as a crash would and returns when it is gone.
 func (p *process) kill() {
+	p.a.mu.Lock()
+	if p.killed.IsZero() {
+		p.killed = time.Now()
+	}
+	p.a.mu.Unlock()
 	p.signal(syscall.SIGKILL)
 	<-p.exited
 }
