@@ -71,7 +71,7 @@ func TestPushWaitsForAnotherMaster(t *testing.T) {
 	}
 
 	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
-	hasty := pushing(t, WorkerSettings{URI: s.URI(), ConnectTimeout: 200 * time.Millisecond})
+	hasty := pushing(t, WorkerSettings{URI: s.URI(), ConnectTimeout: time.Second})
 	if err := hasty.Enqueue(job); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("without a master: %v", err)
 	}

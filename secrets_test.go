@@ -159,7 +159,7 @@ func TestNoSecretOfARunningDaemon(t *testing.T) {
 	}
 
 	// One that works, until its password is taken from it; and jobs of all kinds.
-	d := daemon("redis://worker:" + canary + "@" + s.Addr)
+	d := daemon("redis://worker:"+canary+"@"+s.Addr, func(s *WorkerSettings) { s.ConnectTimeout = 5 * time.Second })
 	defer d.Close()
 	const private = "pr1v4te" // in arguments
 	d.Register("Panics", func(string) { panic("aargh") })
