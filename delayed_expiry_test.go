@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -70,4 +71,28 @@ func TestRetryOfExpiredFailure(t *testing.T) {
 		t.Fatalf("%d retried: %v", n, err)
 	}
 	b.eventually("it runs", func() bool { return b.runs.ends("a") == 1 })
+}
+
+// Some say by the largest number there is that a job never expires.
+func TestRescheduleNeverExpiring(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	never := time.UnixMilli(math.MaxInt64)
+	job := &Job{Queue: "work", Payload: Payload{Class: "Mark", Args: []any{"kept"}}}
+	if _, err := b.daemon.EnqueueWith(job, In(time.Hour), ExpiresAt(never)); err != nil {
+		t.Fatal(err)
+	}
+	list := b.daemon.Delayed()
+	found, err := list.List(time.Time{}, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := list.Reschedule(time.Now().Add(2*time.Hour), found...); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, err := b.daemon.EnqueueDelayed(job); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	b.start()
+	b.eventually("it runs", func() bool { return b.runs.ends("kept") == 1 })
 }

@@ -66,7 +66,7 @@ func (d Delayed) movedTo(at stamp) moved {
 	if err != nil || p.ExpiresAt <= 0 {
 		return moved{}
 	}
-	expires := p.ExpiresAt + max(at.ms, time.Now().UnixMilli()) - d.At.UnixMilli()
+	expires := min(p.ExpiresAt, lastSecond*1000) + max(at.ms, time.Now().UnixMilli()) - d.At.UnixMilli()
 	payload, err := SetFields(d.Payload, ExpiresAt(max(expires, 1)))
 	if err != nil || expires == p.ExpiresAt {
 		return moved{}
