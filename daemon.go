@@ -152,10 +152,10 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 	d.openers = openers
 }
 
-// Init checks the settings, and that no limit has two numbers, and makes ready what talks to Redis, without dialing
-// it. Work and Run call it; a program calls it itself to use GetConn before, or to
-// learn of a mistake early. Called again it does nothing but take in settings that
-// were replaced since.
+// Init checks the settings, and that no limit has two numbers, and makes ready what
+// talks to Redis, without dialing it. Work and Run call it; a program calls it itself to
+// use GetConn before, or to learn of a mistake early. Called again it does nothing but
+// take in settings that were replaced since.
 func (d *Daemon) Init() error {
 	_, err := d.init(true)
 	return err

@@ -97,7 +97,8 @@ func InProcess() LimitOption {
 }
 
 // SharedAs makes all limits of one kind that have the same name one limit. They must have
-// the same numbers: Init and Run return an error otherwise. Without it a limit is its class's or queue's own.
+// the same numbers: Init and Run return an error otherwise. Without it a limit is its
+// class's or queue's own.
 func SharedAs(name string) LimitOption { return func(l *Limit) { l.name = name } }
 
 // Burst lets a rate start up to n jobs at once after it was not used for a while. Then
