@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,40 @@ func TestRestartKeepsWhatArgsAskFor(t *testing.T) {
 				t.Errorf("after a restart at %s: kept %v, want %v at %s", s.Addr, got, kept, addr)
 			}
 		})
+	}
+}
+
+// A server that died in the midst of writing what a script did starts without it, and must
+// not do its first half at the start after.
+func TestRestartForgetsHalfATransaction(t *testing.T) {
+	t.Parallel()
+	s := Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	take := func() {
+		s.Do(t, "EVAL", "redis.call('LPOP', 'queue') redis.call('INCR', 'taken') return redis.call('INCR', 'taken')", 0)
+	}
+	s.Do(t, "RPUSH", "queue", "a", "b", "c")
+	take()
+	s.Kill()
+	files, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the server's file is not where Redis 7 has it: %q, %v", files, err)
+	}
+	whole, err := os.Stat(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const end = len("taken\r\n*1\r\n$4\r\nEXEC\r\n")
+	if err := os.Truncate(files[0], whole.Size()-int64(end)); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart(t)
+	if left := s.List(t, "LRANGE", "queue", 0, -1); len(left) != 3 {
+		t.Fatalf("the queue holds %q after the first start", left)
+	}
+	take()
+	s.Restart(t)
+	if left, taken := s.List(t, "LRANGE", "queue", 0, -1), s.Int(t, "GET", "taken"); len(left) != 2 || taken != 2 {
+		t.Errorf("the queue holds %q, and %d is counted", left, taken)
 	}
 }
 
