@@ -78,9 +78,10 @@ func (a *arena) checkKeys() {
 }
 
 // What one worker process uses at most, at rest: the poller holds two connections, the
-// lease, the reaper and the records one each, the pool two.
+// lease, the reaper and the records one each, the pool two; the schedule of delayed jobs
+// has two, recurring jobs and lanes one each.
 const (
-	maxConnections = 7
+	maxConnections = 11
 	maxGoroutines  = 40 // and one a worker
 	maxHeap        = 32 << 20
 )
