@@ -119,21 +119,23 @@ func (m *mixture) freeze() {
 	p.freeze(func() { time.Sleep(m.a.between(time.Second, 14*time.Second)) })
 }
 
+// slow makes each answer on the line late: where connections are closed again and again
+// besides, nobody there gets to work.
 func (m *mixture) slow() {
-	m.wire.Lock()
-	defer m.wire.Unlock()
-	heal := m.line.toxic("latency", "downstream", `"latency":100,"jitter":100`)
-	time.Sleep(3 * time.Second)
-	heal()
+	m.onLine(3*time.Second, func() func() { return m.line.toxic("latency", "downstream", `"latency":100,"jitter":100`) })
 }
 
-// partition silences those who are on the line, now or while it is cut.
 func (m *mixture) partition() {
+	m.onLine(m.a.between(time.Second, 14*time.Second), m.line.halfOpen)
+}
+
+// onLine disturbs the line for a while, which silences those who are on it, now or meanwhile.
+func (m *mixture) onLine(span time.Duration, disturb func() (heal func())) {
 	m.wire.Lock()
 	defer m.wire.Unlock()
 	from := time.Now()
-	heal := m.line.halfOpen()
-	time.Sleep(m.a.between(time.Second, 14*time.Second))
+	heal := disturb()
+	time.Sleep(span)
 	heal()
 	to := time.Now()
 	m.a.mu.Lock()
@@ -169,10 +171,12 @@ func (m *mixture) flush() { m.ofRedis(func() { m.a.must("SCRIPT", "FLUSH") }) }
 
 func (m *mixture) hangUp() {
 	m.ofRedis(func() {
-		for range 20 {
-			m.a.hangUp()
-			time.Sleep(100 * time.Millisecond)
-		}
+		m.a.outage(func() {
+			for range 20 {
+				m.a.hangUp()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
 	})
 }
 

@@ -172,11 +172,12 @@ func (p *process) stop() {
 	p.mustLeave()
 }
 
-// mustLeave waits for the end of a process that was asked to stop, with status 0.
+// mustLeave waits for the end of a process that was asked to stop, with status 0. One
+// that leaves jobs behind says so with another.
 func (p *process) mustLeave() {
 	select {
 	case <-p.exited:
-		if p.status != 0 && p.entered() && !p.a.harsh {
+		if p.status != 0 && p.entered() && !p.a.harsh && !p.forced {
 			p.a.problem("%s exited with status %d; see %s", p.name, p.status, p.output())
 		}
 	case <-time.After(soon):
