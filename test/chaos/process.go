@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// dies is the status with which the class Die ends its process, having noted so.
+const dies = 7
+
 // process is one run of a worker program.
 type process struct {
 	a      *arena
@@ -79,8 +82,11 @@ func (a *arena) run(kind string, cmd *exec.Cmd, environment ...string) *process 
 		a.mu.Lock()
 		killed := p.killed
 		a.mu.Unlock()
-		if p.status == -1 && !killed.IsZero() { // since then it did nothing, though a slow disk may have held up its end
+		// Its end itself may take seconds on a busy machine, in which it does nothing.
+		if p.status == -1 && !killed.IsZero() {
 			p.died = killed
+		} else if note, err := os.Stat(a.ledger(p.name)); p.status == dies && err == nil {
+			p.died = note.ModTime()
 		}
 		close(p.exited)
 	}()
