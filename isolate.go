@@ -75,7 +75,7 @@ func (i *isolation) deadline() time.Duration {
 func HardTimeout(d time.Duration) IsolatedOption { return func(i *isolation) { i.limit = d } }
 
 // KillGrace is how long the job has, once its context was cancelled, before its
-// processes are killed. At a shutdown it is at most a second and a half. The default
+// processes are killed. At a shutdown it is at most a second. The default
 // is DefaultKillGrace; 0 kills at once.
 func KillGrace(d time.Duration) IsolatedOption { return func(i *isolation) { i.grace = d } }
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 const key = "{resque}:queue:q"
 
 var opts = goworker.DialOptions{
-	ConnectTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	ConnectTimeout: 10 * time.Second, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
 	TLS: &tls.Config{MinVersion: tls.VersionTLS12}, Namespace: "{resque}:",
 }
 
@@ -89,7 +89,7 @@ func TestOpen(t *testing.T) {
 // nobody asked them anything.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t)
+	c := redistest.StartCluster(t, redistest.Patient...)
 	home, _ := c.Owner(t, key)
 	away := c.Nodes[0]
 	if away == home {

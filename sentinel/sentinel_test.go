@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 var opts = goworker.DialOptions{
-	ConnectTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	ConnectTimeout: 5 * time.Second, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
 	TLS: &tls.Config{MinVersion: tls.VersionTLS12}, Namespace: "resque:",
 }
 
@@ -118,7 +118,7 @@ func TestStaleSentinel(t *testing.T) {
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
 	stale, current := fakeSentinel(t, replica.Addr), fakeSentinel(t, master.Addr)
 	hasty := opts
-	hasty.ConnectTimeout = 300 * time.Millisecond
+	hasty.ConnectTimeout = 3 * time.Second
 	_, err := open(t, "redis+sentinel://"+stale+"/m", hasty).Dial(t.Context())
 	if want := "redis: " + replica.Addr + ", which the Sentinels give as the master m, is a replica"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)

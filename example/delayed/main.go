@@ -34,7 +34,7 @@ func main() {
 	})
 
 	now := time.Now()
-	must(d.EnqueueIn(500*time.Millisecond, remind("Ann")))
+	must(d.EnqueueIn(2*time.Second, remind("Ann")))
 	must(d.EnqueueAt(now.Add(time.Hour), remind("Bob")))
 	must(d.EnqueueAt(now.Add(2*time.Hour), remind("Cid")))
 	// One that is told more than class and arguments has an id to find it by.

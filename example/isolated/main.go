@@ -29,7 +29,7 @@ func convert(ctx context.Context, file string) (string, error) {
 				row[i] = 1
 			}
 			pixels = append(pixels, row)
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 		return fmt.Sprint(len(pixels), " rows"), nil
 	}

@@ -20,6 +20,10 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return StartClusterTLS(t, nil, args...)
 }
 
+// Patient are arguments for a cluster that is not to replace a master which a busy
+// machine keeps from answering for a while.
+var Patient = []string{"--cluster-node-timeout", "15000"}
+
 // StartClusterTLS is StartCluster where all speak TLS only, with the certificate
 // server of the authority, and ask for their clients'. Without one it is plain.
 func StartClusterTLS(t testing.TB, ca *Authority, args ...string) *Cluster {

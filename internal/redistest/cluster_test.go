@@ -25,9 +25,9 @@ func TestClusterMovesAndFailsOver(t *testing.T) {
 	}
 	Eventually(t, startLimit, "all know", func() bool { m, r := c.Owner(t, a); return m == second && r != nil })
 	_, replica := c.Owner(t, a)
-	second.Int(t, "WAIT", 1, 1000)
+	Eventually(t, startLimit, "the replica has it all", func() bool { return second.Int(t, "WAIT", 1, 1000) == 1 })
 	second.Kill()
-	Eventually(t, startLimit, "the replica takes over", func() bool {
+	Eventually(t, ElectionLimit, "the replica takes over", func() bool {
 		m, _ := c.Owner(t, a)
 		return m == replica
 	})

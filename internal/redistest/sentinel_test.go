@@ -12,7 +12,7 @@ func TestFleetFailsOver(t *testing.T) {
 	t.Log("up after", time.Since(begin))
 	old := f.Master(t)
 	old.Do(t, "SET", "k", "v")
-	old.Int(t, "WAIT", 2, 1000)
+	Eventually(t, startLimit, "the replicas have it", func() bool { return old.Int(t, "WAIT", 2, 1000) == 2 })
 	old.Kill()
 	master := f.Switched(t, old)
 	if got := master.Text(t, "GET", "k"); got != "v" || master == old {

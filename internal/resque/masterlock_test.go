@@ -37,12 +37,18 @@ func TestMasterLock(t *testing.T) {
 	// While we hold it Ruby's SETNX does nothing. Only we can prolong it.
 	hold(ours, true, "")
 	w.same("keys", map[string]any{key: "vm:1:a"}, w.server.Dump(t, ""))
-	w.same("seconds", 180, w.server.Int(t, "TTL", key))
+	lasts := func(when string, most int) { // and is read within half a minute
+		t.Helper()
+		if n := w.server.Int(t, "TTL", key); n > most || n < most-30 {
+			t.Errorf("the lock lasts %d s %s, want %d", n, when, most)
+		}
+	}
+	lasts("when it is ours", 180)
 	w.do("EXPIRE", key, 50)
 	hold(theirs, false, "vm:1:a")
-	w.same("seconds after another asked", 50, w.server.Int(t, "TTL", key))
+	lasts("after another asked", 50)
 	hold(ours, true, "")
-	w.same("seconds after we asked", 180, w.server.Int(t, "TTL", key))
+	lasts("after we asked", 180)
 
 	w.must(w.s.ReleaseMasterLock(w.c, theirs))
 	w.same("lock after another released it", "vm:1:a", w.server.Text(t, "GET", key))

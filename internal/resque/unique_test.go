@@ -242,14 +242,14 @@ func TestUniqueForATime(t *testing.T) {
 	w := newWire(t)
 	j := func(n int) UniqueJob {
 		j := uniqueJob("a", n, "low")
-		j.Hold, j.Most = HoldTime, 300*time.Millisecond
+		j.Hold, j.Most = HoldTime, 5*time.Second
 		return j
 	}
 	w.taken(j(1))
 	w.do("LPOP", w.s.queue("low"))
 	w.age("a", time.Hour)
 	w.refused("a1", j(2))
-	redistest.Eventually(t, 5*time.Second, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.lock("a")) == 0 })
+	redistest.Eventually(t, time.Minute, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.lock("a")) == 0 })
 	w.taken(j(3))
 }
 

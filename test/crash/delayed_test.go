@@ -28,7 +28,7 @@ func TestKilledPumps(t *testing.T) {
 	f := newFleet(t)
 	d := goworker.New(goworker.WorkerSettings{URI: f.redis.URI(), Logger: slog.New(slog.DiscardHandler)})
 	defer d.Close()
-	began := time.Now().Add(3 * time.Second) // what is past when it is enqueued is not delayed
+	began := time.Now().Add(15 * time.Second) // what is past when it is enqueued is not delayed
 	want := make(map[string][]string)
 	for i := 0; i < total; i += 3 {
 		at := began.Add(time.Duration(i) * period / total).Truncate(time.Millisecond)

@@ -25,7 +25,7 @@ const retries = 3
 //	AtOnce id   fails at once; goes to the end of the queue
 //	AsRuby id   fails at once; the count is resque-retry's
 //	Stuck id    fails; goes to the end of the queue
-//	Later id    fails at once; a second later again
+//	Later id    fails at once; five seconds later again, then one
 func registerRetries(note func(event, id, detail string), wait func(<-chan struct{}) bool) {
 	fail := func(ctx context.Context, id string) error {
 		note("start", id, fmt.Sprint(goworker.FromContext(ctx).Attempt))
@@ -33,7 +33,7 @@ func registerRetries(note func(event, id, detail string), wait func(<-chan struc
 	}
 	goworker.Register("Again", fail, goworker.Retry(retries, goworker.Delays{30 * time.Millisecond}))
 	goworker.Register("AtOnce", fail, goworker.Retry(retries, goworker.Delays{0}))
-	goworker.Register("Later", fail, goworker.Retry(retries, goworker.Delays{time.Second}))
+	goworker.Register("Later", fail, goworker.Retry(retries, goworker.Delays{5 * time.Second, time.Second}))
 	goworker.Register("AsRuby", fail, goworker.Retry(retries, goworker.Delays{0}, goworker.ResqueRetry{}))
 	goworker.Register("Stuck", func(ctx context.Context, id string) error {
 		attempt := goworker.FromContext(ctx).Attempt

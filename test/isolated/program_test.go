@@ -53,11 +53,14 @@ func program(uri, notes string) int {
 	case "hang":
 		select {}
 	case "slow":
+		before, _ := os.ReadFile(notes)
 		if file, err := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 			fmt.Fprintln(file, "pids", os.Getpid())
 			file.Close()
 		}
-		time.Sleep(500 * time.Millisecond)
+		if len(before) == 0 {
+			time.Sleep(15 * time.Second) // the first one is signalled meanwhile
+		}
 	case "two":
 		other := goworker.New(goworker.WorkerSettings{URI: uri, QueuesString: "other"})
 		other.Register("Sum", func() { panic("this is the other daemon's") }, goworker.Isolated())
@@ -206,8 +209,8 @@ func register(d worker, uri, notes string) {
 		signal.Ignore(syscall.SIGHUP)
 		family()
 		spin()
-	}, isolated(goworker.HardTimeout(2*time.Second), goworker.KillGrace(200*time.Millisecond)))
-	d.Register("Forever", func() { family(); select {} }, isolated())
+	}, isolated(goworker.HardTimeout(5*time.Second), goworker.KillGrace(3*time.Second)))
+	d.Register("Forever", func() { family(); select {} }, isolated(goworker.KillGrace(200*time.Millisecond)))
 	d.Register("Leave", func() { family() }, isolated())
 	d.Register("LeaveWhenTold", func() {
 		told := make(chan os.Signal, 1)
@@ -215,7 +218,7 @@ func register(d worker, uri, notes string) {
 		family()
 		<-told
 	}, isolated())
-	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(time.Second)))
+	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(5*time.Second)))
 	d.Register("Hold", func(ctx context.Context) error {
 		note("pids %d", os.Getpid())
 		<-ctx.Done()
@@ -232,10 +235,11 @@ func register(d worker, uri, notes string) {
 			kept = append(kept, b)
 			time.Sleep(5 * time.Millisecond)
 		}
+		time.Sleep(time.Minute)
 		runtime.KeepAlive(kept)
 	}, isolated(goworker.MaxMemory(256<<20)))
 	d.Register("EatBeside", func() error {
-		return exec.Command("sh", "-c", "head -c 400M /dev/zero | (tail; sleep 100)").Run()
+		return exec.Command("sh", "-c", "(head -c 400M /dev/zero; sleep 100) | tail").Run()
 	}, isolated(goworker.MaxMemory(256<<20)))
 }
 

@@ -70,7 +70,7 @@ func TestProgramAndCommands(t *testing.T) {
 	for range 3 {
 		s.Do(t, string(push[1]), string(push[2]), string(push[3]))
 	}
-	redistest.Eventually(t, 10*time.Second, "the worker greets three times", func() bool {
+	redistest.Eventually(t, time.Minute, "the worker greets three times", func() bool {
 		return strings.Count(said.String(), "hello world\n") == 3
 	})
 	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {

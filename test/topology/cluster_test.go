@@ -25,7 +25,7 @@ func whenOwned(t *testing.T, c *redistest.Cluster, old *redistest.Server) (*redi
 // nothing; nothing is lost, nobody is taken for dead, and all goes on by itself.
 func TestClusterMoves(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t)
+	c := redistest.StartCluster(t, redistest.Patient...)
 	l := startLoad(t, at(c.URI()), 0)
 	home, _ := c.Owner(t, someKey)
 	away := c.Nodes[0]

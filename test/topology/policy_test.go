@@ -64,8 +64,8 @@ func keepsUnique(t *testing.T, s shape, d *goworker.Daemon) {
 	}
 	close(gate)
 	eventually(t, "the lock is given up", free)
-	if refused(goworker.UntilElapsed(time.Second)) || !refused(goworker.UntilElapsed(time.Second)) {
-		t.Error("of two in a second one is to be taken")
+	if refused(goworker.UntilElapsed(5*time.Second)) || !refused(goworker.UntilElapsed(5*time.Second)) {
+		t.Error("of two in five seconds one is to be taken")
 	}
 	eventually(t, "its time is over", free)
 }

@@ -69,7 +69,7 @@ var shapes = map[string]func(t *testing.T) shape{
 	},
 	"Sentinel with TLS, a user and a password for the Sentinels": secureSentinel,
 	"Cluster": func(t *testing.T) shape {
-		c := redistest.StartCluster(t)
+		c := redistest.StartCluster(t, redistest.Patient...)
 		return shape{settings: at(c.URI()), cut: cut(c.Nodes...)}
 	},
 	"Cluster with TLS and a user": secureCluster,
