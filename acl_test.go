@@ -76,7 +76,7 @@ func TestMinimalACL(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			redistest.Eventually(t, 30*time.Second, "all jobs done and the dead cleared away", func() bool {
+			redistest.Eventually(t, 2*soon, "all jobs done and the dead cleared away", func() bool {
 				return s.Text(t, "GET", "resque:stat:processed") == "4" &&
 					s.Int(t, "LLEN", "resque:failed") == 2 &&
 					s.Int(t, "EXISTS", "resque:go:inflight:h:1:dead") == 0
@@ -122,7 +122,7 @@ func delayedAs(t *testing.T, d *Daemon, s *redistest.Server) {
 			t.Error(err)
 		}
 	}
-	redistest.Eventually(t, 30*time.Second, "the delayed jobs have run", func() bool {
+	redistest.Eventually(t, soon, "the delayed jobs have run", func() bool {
 		n, err := d.Delayed().Count()
 		return n == 0 && err == nil && s.Text(t, "GET", "resque:stat:processed") == "9"
 	})

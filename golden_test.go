@@ -48,7 +48,7 @@ func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register fu
 	d := New(WorkerSettings{URI: s.URI(), QueuesString: queues, Concurrency: 1, ExitOnComplete: true, Logger: quiet, Hostname: "vm"})
 	defer d.Close()
 	register(d)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	if err := d.Run(ctx); err != nil || ctx.Err() != nil {
 		t.Fatalf("run: %v, %v", err, ctx.Err())
@@ -190,12 +190,12 @@ func TestGoldenPause(t *testing.T) {
 		}
 		return n
 	}
-	redistest.Eventually(t, 10*time.Second, "the pause key is looked at", func() bool { return looks() >= 3 })
+	redistest.Eventually(t, soon, "the pause key is looked at", func() bool { return looks() >= 3 })
 	if n := s.Int(t, "LLEN", "resque:queue:low"); n != 1 {
 		t.Fatalf("a paused fleet took a job: %d left", n)
 	}
 	s.Do(t, "DEL", "resque:pause-all-workers")
-	redistest.Eventually(t, 10*time.Second, "the job runs", func() bool { return s.Text(t, "GET", "resque:stat:processed") == "1" })
+	redistest.Eventually(t, soon, "the job runs", func() bool { return s.Text(t, "GET", "resque:stat:processed") == "1" })
 	cancel()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)

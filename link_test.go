@@ -42,9 +42,10 @@ func TestLinkToTwoServers(t *testing.T) {
 		a.Dial(t)
 		b.Dial(t)
 	}
-	if l, err := linkTo(t, a); err != nil || l.wake == nil {
-		t.Fatalf("one server: %v, %v", err, l.untold)
-	}
+	redistest.Eventually(t, soon, "a link to one server is told of changes", func() bool {
+		l, err := linkTo(t, a)
+		return err == nil && l.wake != nil
+	})
 	l, err := linkTo(t, a, b)
 	if err != nil || l.wake != nil || l.untold == nil {
 		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.untold, err)
@@ -54,10 +55,13 @@ func TestLinkToTwoServers(t *testing.T) {
 // A connection that asked nothing between two PINGs is to be proven, once.
 func TestLinkIsProven(t *testing.T) {
 	t.Parallel()
-	l, err := linkTo(t, redistest.Start(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := redistest.Start(t)
+	var l *link
+	redistest.Eventually(t, soon, "there is a link that is told of changes", func() (ok bool) {
+		var err error
+		l, err = linkTo(t, s)
+		return err == nil && l.wake != nil
+	})
 	for range 2 {
 		redistest.Eventually(t, soon, "it is to be proven", l.prove)
 	}

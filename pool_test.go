@@ -320,8 +320,8 @@ func TestPoolCloseInterruptsDial(t *testing.T) {
 func TestPoolOfOne(t *testing.T) {
 	t.Parallel()
 	p := newPool(&fakeDialer{}, 1)
-	p.wait = time.Millisecond
 	c := take(t, p)
+	p.wait = time.Millisecond
 	if _, err := p.get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only connection is in use") {
 		t.Error(err)
 	}

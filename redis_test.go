@@ -236,14 +236,14 @@ func TestDialHangs(t *testing.T) {
 	s := redistest.Start(t)
 	s.Pause()
 	t.Cleanup(s.Resume)
-	quick := func(c *dialConfig) { c.connectTimeout = 500 * time.Millisecond }
+	quick := func(c *dialConfig) { c.connectTimeout = 2 * time.Second }
 	_, err := dial(t, s.URI(), quick)
-	wantSentence(t, err, "redis: "+s.Addr+" accepts connections but does not answer within 500ms")
+	wantSentence(t, err, "redis: "+s.Addr+" accepts connections but does not answer within 2s")
 	if classify(err) != kindConn || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("kind is %v, cause %v", classify(err), errors.Unwrap(err))
 	}
 	_, err = dial(t, "rediss://"+s.Addr, quick)
-	wantSentence(t, err, "redis: no TLS answer from "+s.Addr+" within 500ms; write redis:// instead of rediss:// if it speaks plain Redis")
+	wantSentence(t, err, "redis: no TLS answer from "+s.Addr+" within 2s; write redis:// instead of rediss:// if it speaks plain Redis")
 
 	d, err := newDialer(t.Context(), dialConfig{uri: s.URI()}, nil)
 	if err != nil {

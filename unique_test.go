@@ -173,11 +173,12 @@ func TestUniqueUntilElapsed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.start()
-	first := b.mustEnqueue("Mark", "a", Unique(UntilElapsed(time.Second)))
-	b.eventually("it is done", func() bool { return b.stat("processed") == 1 })
-	b.mustRefuse(first, "Mark", "a", Unique(UntilElapsed(time.Second)))
-	b.free()
-	b.mustEnqueue("Mark", "a", Unique(UntilElapsed(time.Second)))
+	first := b.mustEnqueue("Mark", "a", Unique(UntilElapsed(time.Hour)))
+	b.mustEnqueue("Mark", "b", Unique(UntilElapsed(time.Second)))
+	b.eventually("they are done", func() bool { return b.stat("processed") == 2 })
+	b.mustRefuse(first, "Mark", "a", Unique(UntilElapsed(time.Hour)))
+	b.eventually("the other's time is over", func() bool { return len(b.redis.List(t, "KEYS", "resque:go:unique:*")) == 1 })
+	b.mustEnqueue("Mark", "b", Unique(UntilElapsed(time.Second)))
 }
 
 func TestUniqueKeys(t *testing.T) {

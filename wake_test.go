@@ -40,8 +40,10 @@ func TestPushToNewQueueWakes(t *testing.T) {
 			b.eventually("the job of another one runs", func() bool { return b.runs.ends("second") == 1 })
 			b.pushTo("mail-now", job("Mark", "third"))
 			b.eventually("the job of a queue that was empty runs", func() bool { return b.runs.ends("third") == 1 })
-			if all := queues == "*"; all != (b.runs.ends("other") == 1) {
-				t.Errorf("the job of mail-later ran %d times", b.runs.ends("other"))
+			if queues == "*" {
+				b.eventually("the job of mail-later runs", func() bool { return b.runs.ends("other") == 1 })
+			} else if n := b.runs.ends("other"); n != 0 {
+				t.Errorf("the job of mail-later ran %d times", n)
 			}
 		})
 	}
