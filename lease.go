@@ -149,7 +149,12 @@ func (l *lease) stop(ctx context.Context) error {
 	session.end(ErrShutdown) // before the reaper, which may be waiting for Redis
 	l.reaper.stop()
 	defer l.line.close()
-	return l.line.do(ctx, func(c redis.Conn) error { return l.leave(c, session) })
+	return l.line.do(ctx, func(c redis.Conn) error {
+		if err := l.d.master.leave(c); err != nil {
+			return err
+		}
+		return l.leave(c, session)
+	})
 }
 
 func (l *lease) leave(c redis.Conn, session *session) error {

@@ -79,6 +79,17 @@ func (m *masterLock) held() bool {
 	return time.Until(time.Unix(0, m.until.Load())) > resque.MasterLockTTL/6
 }
 
+// leave gives the lock back whoever has it still: a part that stopped while Redis was away
+// could not, and nobody else would for minutes.
+func (m *masterLock) leave(c redis.Conn) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.users) == 0 {
+		return nil
+	}
+	return m.store.ReleaseMasterLock(c, m.lock())
+}
+
 // release tells that a user does not need the lock any more. After an error it must be
 // called again, or nobody else gets the lock until it runs out.
 func (m *masterLock) release(c redis.Conn, user string) error {

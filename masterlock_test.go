@@ -137,3 +137,19 @@ func TestStopAtATickGivesTheLockBack(t *testing.T) {
 		t.Errorf("%s has left and holds the lock", holder)
 	}
 }
+
+// A part of the daemon that could not give the lock back, because Redis was away when it
+// stopped, leaves that to the daemon's leaving.
+func TestMasterLockEndsWithTheDaemon(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	b.idle()
+	if held, _, err := b.daemon.master.hold(b.redis.Dial(t), "a part"); !held || err != nil {
+		t.Fatal(held, err)
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	b.onlyTotals()
+}
