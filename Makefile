@@ -29,7 +29,7 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 # Benchmarks heed no -timeout.
 test: deps check check-bench ## run all tests, on real Redis servers and against node-resque
 	timeout 300 go test -run='^$$' -bench=. -benchtime=1x ./...
-	cd test/chaos && go test -race -count=1 .
+	cd test/chaos && go test -race -count=1 -timeout=30m .
 	go test -race -count=1 ./...
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others

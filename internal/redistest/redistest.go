@@ -122,11 +122,14 @@ func parent() string {
 // FreePort returns a loopback port on which nothing listens now. It lies below
 // the range systems give to outgoing connections, and so does the port of a
 // cluster's bus, 10000 above it: a server which is down for a moment finds both
-// free again.
+// free again, and no other server of this program was given them.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range portTries {
 		port := 10000 + rand.IntN(12000)
+		if _, given := portsGiven.LoadOrStore(port, true); given {
+			continue
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			_ = l.Close()
@@ -136,6 +139,8 @@ func FreePort(t testing.TB) int {
 	t.Fatalf("redistest: none of %d ports between 10000 and 22000 was free on 127.0.0.1", portTries)
 	return 0
 }
+
+var portsGiven sync.Map
 
 var errPortTaken = errors.New("the port was taken")
 

@@ -48,6 +48,7 @@ type arena struct {
 	losses           []time.Time         // Redis lost data
 	orders           map[string]order    // jobs with policies, by id
 	killed           map[int]bool        // children of workers, by their numbers
+	unnoted          bool                // one of them was killed before it noted anything
 	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
 	heals            []time.Time         // a fault was over, without anybody's death
 	injected         int
@@ -75,7 +76,7 @@ func (g guard) Cleanup(f func())             { *g.cleanups = append(*g.cleanups,
 
 // starting orders starts of servers: which program a server is, redistest asks of the
 // environment.
-var starting sync.Mutex
+var starting sync.RWMutex
 
 // newArena starts a Redis; binary "" is redis-server.
 func newArena(opts options, name, binary string, redisArgs []string) *arena {
@@ -87,9 +88,12 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	if err != nil {
 		a.Fatalf("%v", err)
 	}
-	starting.Lock()
-	defer starting.Unlock()
-	if binary != "" {
+	if binary == "" {
+		starting.RLock()
+		defer starting.RUnlock()
+	} else {
+		starting.Lock()
+		defer starting.Unlock()
 		defer os.Setenv("REDIS_SERVER", os.Getenv("REDIS_SERVER"))
 		os.Setenv("REDIS_SERVER", binary)
 	}
@@ -232,10 +236,12 @@ func (a *arena) list(command string, args ...any) []string {
 }
 
 // eventually waits for cond and ends the fault if it does not come true.
-func (a *arena) eventually(what string, cond func() bool) {
-	for deadline := time.Now().Add(soon); !cond(); time.Sleep(20 * time.Millisecond) {
+func (a *arena) eventually(what string, cond func() bool) { a.eventuallyWithin(soon, what, cond) }
+
+func (a *arena) eventuallyWithin(limit time.Duration, what string, cond func() bool) {
+	for deadline := time.Now().Add(limit); !cond(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			a.Fatalf("within %v this did not happen: %s", soon, what)
+			a.Fatalf("within %v this did not happen: %s", limit, what)
 		}
 	}
 }

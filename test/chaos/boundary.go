@@ -98,6 +98,8 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
+		case stopping: // there is something to hand in, however late it is told
+			a.pushJobs(job{"long-0", "Nap", 5000}, job{"long-1", "Nap", 5000}, job{"long-2", "Nap", 5000})
 		default:
 			a.prepare(b.scene)
 		}

@@ -25,20 +25,20 @@ type causes struct {
 	reaped map[int][]time.Time // by process number, when it was declared dead
 }
 
-// newCauses reads the tombstones: each lasts a day, and what is left of it tells when
-// it was set.
+// newCauses reads the tombstones: each lasts a day, and when it ends tells when it was
+// set.
 func (a *arena) newCauses() causes {
 	c := causes{a: a, byName: map[string]*process{}, reaped: map[int][]time.Time{}}
 	for _, p := range a.fleet {
 		c.byName[p.name] = p
 	}
 	for _, key := range a.list("KEYS", "resque:go:reaped:*") {
-		left, err := redis.Int64(a.ask("PTTL", key))
-		if err != nil || left < 0 {
+		ends, err := redis.Int64(a.must("PEXPIRETIME", key), nil)
+		if err != nil || ends < 0 {
 			continue
 		}
 		pid := pidOf(strings.TrimPrefix(key, "resque:go:reaped:"))
-		c.reaped[pid] = append(c.reaped[pid], time.Now().Add(time.Duration(left)*time.Millisecond-24*time.Hour))
+		c.reaped[pid] = append(c.reaped[pid], time.UnixMilli(ends).Add(-24*time.Hour))
 	}
 	return c
 }
@@ -89,7 +89,11 @@ func (c causes) judge(r *result, id string, first, again run) {
 	if (first.end == 0 && !child || again.start < first.end) && !p.ended(again.start) {
 		r.overlapped++
 	}
-	if cause := c.of(p, first, again); cause != "" {
+	cause := c.of(p, first, again)
+	if cause == "" && (c.stale(first) || c.stale(again)) {
+		cause = causeSilent
+	}
+	if cause != "" {
 		r.twice[cause]++
 		return
 	}
@@ -141,6 +145,18 @@ func (c causes) of(p *process, first, again run) string {
 	return ""
 }
 
+// stale tells whether a job began in a process that had been declared dead meanwhile: it
+// was frozen when a worker had the job and the handler had not.
+func (c causes) stale(n run) bool {
+	const thaws = 2 * time.Second
+	p, began := c.byName[n.process], time.Unix(0, n.start)
+	return slices.ContainsFunc(c.reaped[p.pid], func(at time.Time) bool {
+		return at.Before(began) && c.a.silent(p, at) && slices.ContainsFunc(c.a.silences[p.name], func(w window) bool {
+			return w.from.Before(at) && (w.to.IsZero() || began.Before(w.to.Add(thaws)))
+		})
+	})
+}
+
 // shared is how much of the time from one moment to another the windows cover, counted
 // again for each of them. One that has no end lasts.
 func shared(windows []window, from, to time.Time) (sum time.Duration) {
@@ -159,17 +175,20 @@ func shared(windows []window, from, to time.Time) (sum time.Duration) {
 
 // silent tells whether faults kept the process from being heard, for about as long as a
 // lease lasts, when it was declared dead. The last renewal may be 2 s older, and an outage
-// of Redis may have gone before that it had no time to recover from.
+// of Redis may have gone before that it had no time to recover from, or come after.
 func (a *arena) silent(p *process, at time.Time) bool {
 	const slack = 3 * time.Second
 	return slices.ContainsFunc(a.silences[p.name], func(w window) bool {
-		from := w.from
+		from, to := w.from, w.to
 		for _, o := range a.outages {
 			if o.from.Before(from) && from.Before(o.to.Add(slack)) {
 				from = o.from
 			}
+			if !to.IsZero() && o.from.Before(to.Add(slack)) && to.Before(o.to) {
+				to = o.to
+			}
 		}
-		return at.Sub(from) >= leasePeriod-slack && (w.to.IsZero() || at.Before(w.to.Add(slack)))
+		return at.Sub(from) >= leasePeriod-slack && (to.IsZero() || at.Before(to.Add(slack)))
 	})
 }
 

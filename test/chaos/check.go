@@ -27,6 +27,14 @@ func (a *arena) finish() result {
 		}
 	}
 	a.eventually("no process is left", func() bool { return len(withEnvironment("CHAOS_LEDGER="+a.dir+"/")) == 0 })
+	for range 3 {
+		if !slices.ContainsFunc(a.processes(), (*process).unheard) || a.number("ZCARD", "resque:go:processes") == 0 {
+			break
+		}
+		last := a.start("-queues=none") // buries those who could not say that they left
+		a.drain()
+		last.stop()
+	}
 	a.checkKeys()
 	return a.join()
 }
@@ -89,6 +97,9 @@ const (
 // checkSurvivors looks for growth in the workers that lived through the fault.
 func (a *arena) checkSurvivors() {
 	alive := a.alive()
+	a.mu.Lock()
+	alive = slices.DeleteFunc(alive, func(p *process) bool { return p.termed }) // and is about to end
+	a.mu.Unlock()
 	for _, p := range alive {
 		p.signal(syscall.SIGWINCH) // note what you use
 	}
@@ -161,6 +172,15 @@ func (a *arena) join() result {
 	l, err := readLedgers(a.dir)
 	if err != nil {
 		a.Fatalf("%v", err)
+	}
+	noted := map[int]bool{}
+	for _, s := range l.jobs {
+		for _, n := range s.runs {
+			noted[n.pid] = true
+		}
+	}
+	for pid := range a.killed {
+		a.unnoted = a.unnoted || !noted[pid]
 	}
 	failed := map[string]failure{}
 	strange := 0

@@ -95,5 +95,5 @@ func (a *arena) killChild(pid int) {
 // childKilled reports whether a job may have failed because its child was killed, perhaps
 // before it noted anything.
 func (a *arena) childKilled(s *story) bool {
-	return len(s.runs) == 0 && len(a.killed) > 0 || slices.ContainsFunc(s.runs, func(n run) bool { return a.killed[n.pid] })
+	return a.unnoted || slices.ContainsFunc(s.runs, func(n run) bool { return a.killed[n.pid] })
 }

@@ -16,7 +16,7 @@ func poison(opts options) result {
 		p := a.start("-concurrency=8")
 		a.pushJobs(job{"long-1", "Nap", 1500}, job{"die-1", "Die", 0}, job{"long-2", "Nap", 1500})
 		a.produce(load{rate: 100, longest: 20, total: 900})
-		a.eventually("it is filed", func() bool {
+		a.eventuallyWithin(4*soon, "it is filed", func() bool { // it dies four times, and each death is found
 			if !p.alive() {
 				a.inject()
 				p = a.launch("-concurrency=8")

@@ -61,7 +61,7 @@ func shortPartition(opts options) result {
 		for _, sever := range []func() func(){l.halfOpen, l.reset} {
 			time.Sleep(a.between(2*time.Second, 3*time.Second))
 			heal := sever()
-			time.Sleep(5 * time.Second)
+			time.Sleep(4 * time.Second)
 			heal()
 			a.inject()
 			a.healed()

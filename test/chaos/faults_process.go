@@ -62,7 +62,17 @@ func deadline(opts options) result {
 			for k := range 3 {
 				a.pushJobs(job{fmt.Sprintf("deaf-%d-%d", i, k), "Nap", 4000}, job{fmt.Sprintf("minds-%d-%d", i, k), "Wait", 4000})
 			}
-			a.eventually("it works", func() bool { return a.number("HLEN", "resque:go:inflight:"+p.id()) >= 4 })
+			a.eventually("it works", func() bool {
+				running := 0
+				for k := range 3 {
+					for _, class := range []string{"deaf", "minds"} {
+						if a.running(fmt.Sprintf("%s-%d-%d", class, i, k)) {
+							running++
+						}
+					}
+				}
+				return running >= 4
+			})
 			time.Sleep(a.between(100*time.Millisecond, 300*time.Millisecond))
 			p.term()
 			if second {

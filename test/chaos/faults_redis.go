@@ -201,8 +201,14 @@ func (a *arena) hog(span time.Duration) {
 		close(ended)
 	}()
 	time.Sleep(span)
-	_, _ = a.ask("SCRIPT", "KILL")
-	<-ended
+	for {
+		_, _ = a.ask("SCRIPT", "KILL")
+		select {
+		case <-ended:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // maxClients has Redis refuse connections after all were cut.

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,9 +37,11 @@ func leader(opts options) result {
 				start()
 				owner.stop()
 			case 5: // nobody is left for a while
+				var killing sync.WaitGroup
 				for _, p := range a.alive() {
-					p.signal(syscall.SIGKILL)
+					killing.Go(p.kill)
 				}
+				killing.Wait()
 				time.Sleep(a.between(0, 3*time.Second))
 				for range 3 {
 					start()

@@ -208,7 +208,7 @@ func (a *arena) checkOrder(o order, s *story, failed bool) {
 func (a *arena) replaced(o order, l ledgers) bool {
 	for id, s := range l.jobs {
 		other := a.orders[id]
-		if len(s.runs) > 0 && s.push != 'a' && other.swaps && other.unique == o.unique && id != o.id {
+		if len(s.runs)+len(s.drops) > 0 && s.push != 'a' && other.swaps && other.unique == o.unique && id != o.id {
 			return true
 		}
 	}
@@ -216,8 +216,11 @@ func (a *arena) replaced(o order, l ledgers) bool {
 }
 
 // span is the time for which a run counts as one: while it ran, and its process was not
-// declared dead.
+// declared dead. One that began later does not count.
 func (c causes) span(n run) (from, to int64) {
+	if c.stale(n) {
+		return n.start, n.start
+	}
 	p := c.byName[n.process]
 	to = n.end
 	if to == 0 {

@@ -183,13 +183,23 @@ func (p *process) stop() {
 func (p *process) mustLeave() {
 	select {
 	case <-p.exited:
-		if p.status != 0 && p.entered() && !p.a.harsh && !p.forced {
+		if p.status != 0 && p.entered() && !p.a.harsh && !p.forced && !p.unheard() {
 			p.a.problem("%s exited with status %d; see %s", p.name, p.status, p.output())
 		}
 	case <-time.After(soon):
 		p.a.problem("%s did not end within %v; see %s", p.name, soon, p.output())
 		p.kill()
 	}
+}
+
+// unheard tells whether a process ended without an answer of Redis to its leaving: it
+// waits two seconds for one, in which a busy machine may do nothing for it.
+func (p *process) unheard() bool {
+	if p.alive() || p.status <= 0 {
+		return false
+	}
+	text, err := os.ReadFile(p.output())
+	return err == nil && (strings.Contains(string(text), "i/o timeout") || strings.Contains(string(text), "does not answer within"))
 }
 
 // entered tells whether the process ever was in the fleet. One that was stopped while it

@@ -160,7 +160,7 @@ func (a *arena) leaveCorpse(queue string) {
 	corpse := a.start("-concurrency=3", "-queues=work,lanes")
 	a.eventually("it has nothing more to do", func() bool { return a.number("EVAL", waiting, 0) == 0 })
 	class := map[string]string{"work": "Nap", "lanes": "Turn"}[queue]
-	for i, ms := range []int{1500, 1500, 10, 10} {
+	for i, ms := range []int{6000, 6000, 10, 10} {
 		a.order(order{job: job{fmt.Sprint("held-", i), class, ms}, queue: queue, key: fmt.Sprint("tenant-", i%2)})
 		if i == 1 {
 			a.eventually("it runs them", func() bool { return a.running("held-0") && a.running("held-1") })
