@@ -61,7 +61,7 @@ func tryServer(binary, dir string) (*server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if s.conn, err = redis.Dial("tcp", s.addr); err == nil {
 			if _, err = s.conn.Do("PING"); err == nil {
 				return s, nil
