@@ -150,10 +150,7 @@ func (l *lease) stop(ctx context.Context) error {
 	l.reaper.stop()
 	defer l.line.close()
 	return l.line.do(ctx, func(c redis.Conn) error {
-		if err := l.d.master.leave(c); err != nil {
-			return err
-		}
-		return l.leave(c, session)
+		return errors.Join(l.d.master.leave(c), l.leave(c, session))
 	})
 }
 

@@ -153,3 +153,20 @@ func TestMasterLockEndsWithTheDaemon(t *testing.T) {
 	}
 	b.onlyTotals()
 }
+
+// A lock that is none keeps nobody in the fleet.
+func TestMasterLockOfWrongType(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.start()
+	b.idle()
+	b.redis.Do(t, "RPUSH", masterKey, "not a string")
+	if _, _, err := b.daemon.master.hold(b.redis.Dial(t), "a part"); err == nil {
+		t.Error("it was taken")
+	}
+	if err := b.stop(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("the stop says %v", err)
+	}
+	b.redis.Do(t, "DEL", masterKey)
+	b.onlyTotals()
+}
