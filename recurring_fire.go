@@ -58,9 +58,14 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		}
 		f.Payloads = append(f.Payloads, payload)
 	}
-	if e.Shared && len(f.Payloads) > 0 {
+	if e.Shared && len(f.Payloads) > 0 && !t.d.config.leaveDelayed {
 		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
 		// own processes has it, that does as well: the script tells theirs from Ruby's.
+		//
+		// With LeaveDelayed only the holder of the lock moves Ruby's delayed jobs, and Ruby's
+		// scheduler asks for the lock each five seconds. So the ticker never takes it. The
+		// script alone proves that the lock is not Ruby's, and Ruby's scheduler fires no tick
+		// from before the moment in which it got the lock.
 		t.locked = now.Add(lockLinger) // after an error, too, it may be ours
 		if _, _, err := t.d.master.hold(c, lockUser); err != nil {
 			return err

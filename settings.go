@@ -194,6 +194,8 @@ type WorkerSettings struct {
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs: for applications whose hooks it is to call, or whose classes
 	// have a method scheduled. Jobs in our own schedule are enqueued all the same.
+	// The daemon then never takes resque-scheduler's lock, not even to fire a recurring
+	// schedule that Ruby has too.
 	// [-leave-delayed]
 	LeaveDelayed bool
 	// LeaveUnknown leaves jobs of classes that have no handler here to other workers
