@@ -48,6 +48,7 @@ type lease struct {
 	entered time.Time // when the lease was first asked for
 	beaten  time.Time // the last heartbeat; zero: the workers are to be registered
 	retry   backoff
+	former  []string // identities of this process that may still be in the fleet; stop reads it, too
 }
 
 func newLease(d *Daemon) *lease {
@@ -141,7 +142,7 @@ func (l *lease) enterWhole(ctx context.Context) error {
 
 // stop leaves the fleet: the workers are unregistered, and the lease is given up
 // unless there are jobs in the record that could not be brought back; then others
-// will find this process dead and take them.
+// will find this process dead and take them. The identities that it had before go too.
 func (l *lease) stop(ctx context.Context) error {
 	close(l.stopCh)
 	<-l.ended
@@ -150,15 +151,45 @@ func (l *lease) stop(ctx context.Context) error {
 	l.reaper.stop()
 	defer l.line.close()
 	return l.line.do(ctx, func(c redis.Conn) error {
-		return errors.Join(l.d.master.leave(c), l.leave(c, session))
+		err := errors.Join(l.d.master.leave(c), l.leave(c, session.process))
+		for len(l.former) > 0 && err == nil {
+			if err = l.bury(c, l.former[0]); err == nil {
+				l.former = l.former[1:]
+			}
+		}
+		return err
 	})
 }
 
-func (l *lease) leave(c redis.Conn, session *session) error {
-	if err := l.d.store.Unregister(c, session.workers); err != nil {
+func (l *lease) leave(c redis.Conn, p resque.Process) error {
+	if err := l.d.store.Unregister(c, p.WorkerIDs()); err != nil {
 		return err // without a lease nobody would remove them; with one, others find it dead
 	}
-	_, err := l.d.store.Leave(c, session.process.ID)
+	_, err := l.d.store.Leave(c, p.ID)
+	return err
+}
+
+// bury takes a former identity of this process out of the fleet, unless another process
+// has done so. Its worker ids are read from its record: without one they may belong to
+// another process by now.
+func (l *lease) bury(c redis.Conn, id string) error {
+	p, err := l.d.store.ReadProcess(c, id)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.d.master.inherit(c, id), l.leave(c, p))
+}
+
+// withdraw takes an identity out of the fleet whose workers could not be registered. A key
+// of another type, which refused them, holds none of them: so it may refuse to remove them.
+func (l *lease) withdraw(c redis.Conn, p resque.Process) error {
+	err := l.d.store.Unregister(c, p.WorkerIDs())
+	if err == nil || classify(err) == kindWrongType {
+		_, err = l.d.store.Leave(c, p.ID)
+	}
+	if err != nil {
+		l.former = append(l.former, p.ID)
+	}
 	return err
 }
 
@@ -180,15 +211,15 @@ func (l *lease) enter(ctx context.Context) error {
 			err = l.d.store.Enter(c, p, leasePeriod, now)
 		}
 		if err != nil {
+			if classify(err) == kindConn { // Redis may have let it in all the same
+				l.former = append(l.former, p.ID)
+			}
 			return err
 		}
-		session = newSession(l.d.base, p)
-		if unsent = l.d.store.Register(c, session.workers, p.Started, now); classify(unsent) == kindWait {
-			return nil // out of memory: work it off, and register as soon as there is room
+		if unsent = l.d.store.Register(c, p.WorkerIDs(), p.Started, now); unsent != nil && classify(unsent) != kindWait {
+			return errors.Join(unsent, l.withdraw(c, p)) // or its ids would stay taken
 		}
-		if unsent != nil {
-			return errors.Join(unsent, l.leave(c, session)) // or its ids would stay taken
-		}
+		session = newSession(l.d.base, p) // if out of memory: work it off, and register as soon as there is room
 		return nil
 	})
 	if err != nil {
@@ -285,6 +316,7 @@ func (l *lease) beat() error {
 func (l *lease) lost(old *session) error {
 	if old.ctx.Err() == nil {
 		old.end(ErrLeaseLost)
+		l.former = append(l.former, old.process.ID)
 		l.d.log.Error("this process was silent for so long that others found it dead and took its jobs; "+
 			"cancelling them here and starting again under a new identity", "process", old.process.ID)
 	}
