@@ -97,6 +97,7 @@ func TestRetryRefusesNonsense(t *testing.T) {
 		"must be at most 1":              {Exponential{Jitter: 1.5}},
 		"at most 1":                      {Exponential{Jitter: math.NaN()}},
 		"Fibonacci{Unit: -1ns, Max: 1s}": {Fibonacci{Unit: -1, Max: time.Second}},
+		"ExpireAfter is -1s":             {ResqueRetry{ExpireAfter: -time.Second}},
 	} {
 		func() {
 			defer func() {

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -31,9 +32,20 @@ type ResqueRetry struct {
 	// while the job waits, where resque-retry's MultipleWithRetrySuppression keeps it and
 	// resque-web's tab of retries shows it.
 	NoFailureKey bool
+
+	// ExpireAfter is the Ruby class's expire_retry_key_after, in whole seconds; a fraction
+	// counts as one more. The count of a job that is to be retried expires that long after
+	// the job is due again, so that the count of a job that never comes to its end does not
+	// stay for ever. It must be longer than a job that is due waits for a worker and runs:
+	// a count that has expired begins at 0 again. 0 sets no expiry and leaves one that Ruby
+	// has set. A negative one makes Retry panic.
+	ExpireAfter time.Duration
 }
 
 func (r ResqueRetry) retry(p *retryPolicy) error {
+	if r.ExpireAfter < 0 {
+		return fmt.Errorf("ResqueRetry's ExpireAfter is %s; give a time that is not negative, or leave it out", r.ExpireAfter)
+	}
 	p.ruby = &r
 	return nil
 }
@@ -59,7 +71,7 @@ func (w *workers) count(ctx context.Context, d *Delivery) error {
 func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, now, at time.Time, err error) {
 	store, key, wait := w.d.store, d.count.Key, at.Sub(now)
 	s.counts = resque.CountsFailed
-	s.effects = []resque.Effect{store.SetCount(key, d.count.Retries)}
+	s.effects = []resque.Effect{store.SetCount(key, d.count.Retries, wait, d.retry.ruby.ExpireAfter)}
 	if wait < time.Second { // Ruby knows no less
 		w.requeue(s, t, d, t.Payload, now, now)
 		return

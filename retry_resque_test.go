@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,47 @@ func TestRetryContinuesRubysCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.onlyTotals()
+	}
+}
+
+// A count keeps the expiry that Ruby gave it, and gets the one that is asked for here.
+func TestRetryCountExpires(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		ruby     int // for how many seconds Ruby's count still stands; 0: there is none
+		after    time.Duration
+		delay    time.Duration
+		from, to int // the seconds that are left then; -1: it does not expire
+	}{
+		{"no expiry", 0, 0, 30 * time.Second, -1, -1},
+		{"Ruby's is kept", 1000, 0, 30 * time.Second, 900, 1000},
+		{"ours", 0, time.Hour, 30 * time.Second, 3540, 3631},
+		{"ours moves Ruby's", 1000, time.Hour, 30 * time.Second, 3540, 3631},
+		{"a fraction counts as a second", 0, 1000*time.Second + 1, 0, 940, 1001},
+		{"at once", 0, time.Hour, 0, 3540, 3600},
+		{"the longest", 0, math.MaxInt64, 30 * time.Second, 9223372000, math.MaxInt},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{})
+			defer close(gate)
+			b := trying(t, func(d *Delivery) error {
+				if d.RetriesLeft == 0 {
+					<-gate
+				}
+				return errNoLuck
+			}, Retry(2, Delays{test.delay}, ResqueRetry{ExpireAfter: test.after}))
+			if test.ruby > 0 {
+				b.redis.Do(t, "SET", rubyCount, 0, "EX", test.ruby)
+			}
+			b.start()
+			b.push(rubyJob)
+			b.eventually("it is counted", func() bool { return b.stat("failed") >= 1 })
+			if ttl := b.redis.Int(t, "TTL", rubyCount); ttl < test.from || ttl > test.to {
+				t.Errorf("the count expires in %d s, want %d to %d", ttl, test.from, test.to)
+			}
+		})
 	}
 }
 

@@ -82,9 +82,22 @@ func isRefusal(err error) bool {
 }
 
 // SetCount says how often a job was retried that is to be retried once more. That there
-// is a count tells Ruby's failure backend not to file the failure.
-func (s Store) SetCount(k RetryKey, retries int) Effect {
-	return effect("SET", s.retryCount(k), retries)
+// is a count tells Ruby's failure backend not to file the failure. The count expires that
+// long after the wait; with 0 it keeps the expiry that it has, as with Ruby's INCR.
+func (s Store) SetCount(k RetryKey, retries int, wait, expires time.Duration) Effect {
+	if expires == 0 {
+		return effect("SET", s.retryCount(k), retries, "KEEPTTL")
+	}
+	return effect("SET", s.retryCount(k), retries, "EX", wholeSeconds(max(0, wait))+wholeSeconds(expires))
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }
 
 // DropCount removes the count of a job that has come to its end.

@@ -78,7 +78,7 @@ func TestRetryLikeRuby(t *testing.T) {
 	if !ok {
 		t.Fatal("a plain job is refused")
 	}
-	effects := append([]Effect{w.s.SetCount(key, 0), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
+	effects := append([]Effect{w.s.SetCount(key, 0, 30*time.Second, 0), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
 	out := m.turn(Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsFailed, Effects: effects}}})
 	w.same("broken", []KeyError(nil), out.Broken)
 	w.same("count", "0", w.server.Text(t, "GET", "resque:"+string(key)))
