@@ -40,9 +40,8 @@ func (c *Cron) moment(face time.Time) time.Time {
 	// the face. It goes from one period of constant offset to the next.
 	var begin time.Time
 	for at := face.Add(-26 * time.Hour); ; at = begin {
-		local := at.In(c.zone)
-		_, offset := local.Zone()
-		_, end := local.ZoneBounds()
+		_, offset := at.In(c.zone).Zone()
+		end := periodEnd(at, c.zone)
 		tick := face.Add(-seconds(offset))
 		switch {
 		case tick.Before(begin): // the clock has jumped over it
@@ -58,9 +57,8 @@ func (c *Cron) moment(face time.Time) time.Time {
 func (c *Cron) nextFlowing(after time.Time) time.Time {
 	from := c.face(after)
 	for last := after.AddDate(searchYears, 0, 0); after.Before(last); {
-		local := after.In(c.zone)
-		_, offset := local.Zone()
-		_, end := local.ZoneBounds()
+		_, offset := after.In(c.zone).Zone()
+		end := periodEnd(after, c.zone)
 		face := c.nextOnClock(from)
 		if face.IsZero() {
 			return face
@@ -72,6 +70,19 @@ func (c *Cron) nextFlowing(after time.Time) time.Time {
 		after, from = end, c.face(end).Add(-time.Nanosecond) // the end itself may be a tick
 	}
 	return time.Time{}
+}
+
+// periodEnd is a moment after the given one up to which the offset stays as it is; zero:
+// for ever.
+//
+// On the last day of a leap year, time.ZoneBounds says that the period is over at the
+// begin of that day, where the zone's rule counts in place of its table.
+func periodEnd(at time.Time, zone *time.Location) time.Time {
+	_, end := at.In(zone).ZoneBounds()
+	if !end.IsZero() && !end.After(at) {
+		return time.Date(at.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return end
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

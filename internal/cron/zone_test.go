@@ -96,6 +96,19 @@ func TestDaysOfClockChanges(t *testing.T) {
 	}
 }
 
+// Around the end of a leap year, for which a zone has a rule and no table: on most systems
+// that begins in 2038, and with time/tzdata long ago.
+func TestEndOfLeapYear(t *testing.T) {
+	t.Parallel()
+	berlin := load(t, "Europe/Berlin")
+	from := time.Date(2044, 12, 30, 12, 0, 0, 0, berlin)
+	for text, want := range map[string]int{"0 * * * *": 96, "0 0 * * *": 4, "30 23 * * *": 4, "0 0 1 1 *": 1} {
+		if got := ticks(mustParse(t, text, berlin), from, from.AddDate(0, 0, 4)); len(got) != want {
+			t.Errorf("%q ticks %d times in four days, want %d: %v", text, len(got), want, got)
+		}
+	}
+}
+
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // TestEveryZone compares with what a clock on the wall shows, minute by minute, around
