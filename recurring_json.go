@@ -88,7 +88,7 @@ func namesZone(text string) bool {
 }
 
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
-// single value are one argument, and null is none. With a cron and an every, the cron
+// single value are one argument, and null and false are none. With a cron and an every, the cron
 // counts. Fields count by case: "Cron" is one of those that nobody reads.
 func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	var w map[string]json.RawMessage
@@ -222,7 +222,7 @@ func readFirstIn(raw json.RawMessage) (time.Duration, error) {
 }
 
 func readArgs(raw json.RawMessage) ([]any, error) {
-	if null(raw) {
+	if null(raw) || string(raw) == "false" {
 		return nil, nil
 	}
 	list := []json.RawMessage{raw}

@@ -49,7 +49,8 @@ func TestRecurringFromRuby(t *testing.T) {
 		`null`:          `{"class":"C","args":[]}`,
 		`[]`:            `{"class":"C","args":[]}`,
 		`[[1]]`:         `{"class":"C","args":[[1]]}`,
-		`false`:         `{"class":"C","args":[false]}`,
+		`false`:         `{"class":"C","args":[]}`,
+		`[false]`:       `{"class":"C","args":[false]}`,
 	} {
 		d, err := readRecurring("n", `{"class":"C","every":"1h","queue":"q","args":`+args+`}`)
 		if err != nil {
