@@ -40,6 +40,14 @@ type Recurring struct {
 	// Ruby: programs that run the same schedule must then agree on it.
 	Location *time.Location
 
+	// Fugit is the version of the gem fugit with which Ruby schedulers read the Cron, as
+	// in "1.11"; at least 1.5. Before 1.12 the weeks of sun%2 are other ones, and this
+	// schedule follows them. Empty means those of the newest version.
+	//
+	// The weeks are counted by the gem et-orbi: with et-orbi 1.4 or later, an older fugit
+	// counts them as 1.12 does.
+	Fugit string
+
 	// Class and Queue say what is enqueued and where. Without a Class it is the name of
 	// the schedule.
 	Class, Queue string
@@ -166,12 +174,14 @@ type timing struct {
 
 func newTiming(r Recurring) (timing, error) {
 	t := timing{every: r.Every}
+	gem, err := cron.ParseGem(r.Fugit)
 	switch {
+	case err != nil:
+		return t, fmt.Errorf("its Fugit is wrong: %w", err)
 	case r.Cron != "" && r.Every != 0:
 		return t, errors.New("it has a Cron and an Every; one of them says when")
 	case r.Cron != "":
-		var err error
-		if t.cron, err = cron.Parse(r.Cron, r.Location); err != nil {
+		if t.cron, err = cron.Parse(r.Cron, r.Location, gem); err != nil {
 			return t, err
 		}
 	case r.Every == 0:
@@ -189,6 +199,7 @@ func newTiming(r Recurring) (timing, error) {
 			_, offset := time.Date(2026, month, 1, 0, 0, 0, 0, zone).Zone()
 			fmt.Fprint(h, " ", offset)
 		}
+		fmt.Fprint(h, t.cron.Weeks())
 	}
 	t.mark = strconv.FormatUint(h.Sum64(), 36)
 	return t, nil

@@ -61,6 +61,7 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 	}
 	text("missed", string(r.Missed))
 	text("grace", period(r.Grace))
+	text("fugit", r.Fugit)
 	if b.Len() == 0 {
 		return []byte("{}"), failed
 	}
@@ -83,7 +84,7 @@ func period(d time.Duration) string {
 // namesZone reports whether a cron ends with a time zone.
 func namesZone(text string) bool {
 	unnamed := time.FixedZone("", 0)
-	c, err := cron.Parse(text, unnamed)
+	c, err := cron.Parse(text, unnamed, cron.Gem{})
 	return err == nil && c.Zone() != unnamed
 }
 
@@ -116,6 +117,7 @@ func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	}
 	text("class", &r.Class)
 	text("queue", &r.Queue)
+	text("fugit", &r.Fugit)
 	read("tick_arg", &r.TickArg)
 	read("missed", &r.Missed)
 	_ = json.Unmarshal(w["description"], &r.Description) // nothing hangs on it

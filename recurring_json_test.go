@@ -77,6 +77,8 @@ func TestRecurringFromRuby(t *testing.T) {
 		`{"queue":"q","cron":"@daily","custom_job_class":"Status"}`: "only Ruby",
 		`{"queue":"q","cron":"@daily","rails_env":1}`:               "environments",
 		`{"queue":"q","cron":"@daily","missed":"never"}`:            "Missed",
+		`{"queue":"q","cron":"@daily","fugit":1.1}`:                 "quote the version",
+		`{"queue":"q","every":"1h","fugit":"newest"}`:               "no version of fugit",
 		`[]`: "no entry",
 		``:   "no entry",
 	} {
@@ -141,6 +143,7 @@ func TestRecurringEnvironments(t *testing.T) {
 
 func FuzzRecurring(f *testing.F) {
 	f.Add(`{"class":"C","every":["1h",{"first_in":"5m"}],"queue":"q","args":[1,{"x":2}],"rails_env":"a, b","grace":"90s"}`)
+	f.Add(`{"cron":"0 3 13 * mon%2& Asia/Tokyo","queue":"q","fugit":"1.11","args":false}`)
 	f.Add(`{"cron":"0 3 L * mon#1 Asia/Tokyo","queue":"q","args":{"a":1},"tick_arg":true,"missed":"all"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := readRecurring("n", text)
@@ -150,8 +153,23 @@ func FuzzRecurring(f *testing.F) {
 		if _, err := d.payload(0, time.Time{}); err != nil {
 			t.Fatalf("%s was taken, but gives no job: %v", text, err)
 		}
-		if _, err := d.persistent(); err != nil {
-			t.Fatalf("%s cannot be written again: %v", text, err)
+		again, err := json.Marshal(d.Recurring)
+		if err == nil {
+			_, err = readRecurring("n", string(again))
+		}
+		if err != nil {
+			t.Fatalf("%s cannot be read again from %s: %v", text, again, err)
+		}
+		written, err := d.persistent()
+		if err != nil {
+			return // Ruby could not read it
+		}
+		other, err := readRecurring("n", string(written))
+		if err != nil {
+			t.Fatalf("%s is written as %s: %v", text, written, err)
+		}
+		if last, err := other.persistent(); err != nil || string(last) != string(written) {
+			t.Fatalf("%s is written as %s and then as %s, %v", text, written, last, err)
 		}
 	})
 }

@@ -165,6 +165,28 @@ func TestGoldenSchedule(t *testing.T) {
 	}
 }
 
+// The weeks are those of the version that an entry names, and programs that count
+// different weeks do not take each other's ticks for their own.
+func TestWeeksOfAnEntry(t *testing.T) {
+	t.Parallel()
+	next := func(fields string) (string, string) {
+		d, err := readRecurring("s", `{"cron":"0 9 * * sun%2 UTC","queue":"q"`+fields+`}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.timing.next(time.Time{}, time.Date(2026, 1, 15, 0, 0, 0, 0, time.UTC)).Format("01-02"), d.timing.mark
+	}
+	newest, mark := next("")
+	same, sameMark := next(`,"fugit":"1.12.3"`)
+	old, oldMark := next(`,"fugit":1.11`)
+	if newest != "01-25" || same != newest || old != "01-18" {
+		t.Errorf("the next Sunday is %s; that of 1.12.3 %s, that of 1.11 %s", newest, same, old)
+	}
+	if mark != sameMark || mark == oldMark {
+		t.Errorf("timings are marked %s, %s and %s", mark, sameMark, oldMark)
+	}
+}
+
 // What Ruby writes runs, within one look; what it changes changes; what is wrong with
 // one entry is said and costs the others nothing.
 func TestDynamicSchedules(t *testing.T) {

@@ -160,3 +160,21 @@ func FuzzParse(f *testing.F) {
 		_, _ = Parse(text, "production")
 	})
 }
+
+// The version of fugit is a text, and false is no argument.
+func TestFugitAndNoArguments(t *testing.T) {
+	t.Parallel()
+	entries, err := Parse([]byte(`
+old: {cron: "0 9 * * sun%2", queue: low, fugit: "1.10", args: false}
+number: {cron: "0 9 * * sun%2", queue: low, fugit: 1.11, args: [false]}
+`), "")
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	if r := entries[0].Recurring; r.Fugit != "1.10" || len(r.Args) != 0 {
+		t.Errorf("old is %+v", r)
+	}
+	if r := entries[1].Recurring; r.Fugit != "1.11" || len(r.Args) != 1 {
+		t.Errorf("number is %+v", r)
+	}
+}

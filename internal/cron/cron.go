@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,16 @@ type Cron struct {
 
 	// flows is whether every hour is meant. Such a cron follows real time.
 	flows bool
+
+	gem    Gem
+	source source
+}
+
+// source is a cron as it was written, in its parts.
+type source struct {
+	shorthand string   // @daily
+	fields    []string // those of the shorthand, or five, or six with the seconds in front
+	zone      string   // "": it names none
 }
 
 // alternative is what the library can say of a cron, and a condition that it cannot.
@@ -32,9 +43,9 @@ type alternative struct {
 	day    func(date time.Time) bool // nil: all days that the fields name
 }
 
-// searchYears is how far ahead a date is looked for: from one 29 February to the next
-// there are up to eight years.
-const searchYears = 9
+// searchYears is how far ahead a date is looked for: from one 29 February that is a
+// Monday to the next there are up to 40 years.
+const searchYears = 41
 
 var fieldsParser = parser.MustNewParser(parser.Second | parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
 	parser.DomL | parser.DowOrDom).WithMaxSearchYears(searchYears)
@@ -51,26 +62,29 @@ const longest = 512
 // front; lists, ranges, which may go round, and steps; names of months and weekdays; L,
 // last and negative days of the month, mon#1 and mon#-1, sun%2; 7 for Sunday and 24 for
 // midnight; @daily and its like; at the end a time zone, in place of the one given here.
-// With both days of the month and weekdays, either is enough.
+// With both days of the month and weekdays, either is enough, unless one of the two ends
+// with &.
 //
-// Where fugit means something else than what stands there, it is refused: mon-sun/2 is
-// fine, but sat-tue/2 is every day there, 24/6 0, 5, 11, 17 and 23, and -1--5 nearly all
-// days. Where its versions differ, it is as in the later ones: 10/1 is 10-59 of the
-// minutes, "1," is 1, and sun%3+1 is in the week after that of sun%3. Of mon#1,mon#3 both
-// count, which fugit gets wrong.
-func Parse(text string, zone *time.Location) (*Cron, error) {
+// Where fugit means something else than what stands there, it is refused: 24/6 is 0, 5,
+// 11, 17 and 23 there, and -1--5 nearly all days. Where its versions differ, it is as in
+// the later ones: 10/1 is 10-59 of the minutes, "1," is 1, sat-tue/2 is Saturday and
+// Monday, 1-31 is all days as * is, and of mon#1,mon#3 both count. The weeks of sun%2
+// alone are those of the given version.
+func Parse(text string, zone *time.Location, gem Gem) (*Cron, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("the cron has %d characters; at most %d are read", len(text), longest)
 	}
-	c, err := parse(strings.Fields(text), zone)
+	c, err := parse(strings.Fields(text), zone, gem)
 	if err != nil {
 		return nil, fmt.Errorf("the cron %q is not understood: %w", text, err)
 	}
 	return c, nil
 }
 
-func parse(fields []string, zone *time.Location) (*Cron, error) {
+func parse(fields []string, zone *time.Location, gem Gem) (*Cron, error) {
+	c := &Cron{zone: zone, gem: gem}
 	if len(fields) > 0 && strings.HasPrefix(fields[0], "@") {
+		c.source.shorthand = fields[0]
 		long, known := shorthands[strings.ToLower(fields[0])]
 		if !known {
 			return nil, fmt.Errorf("there is no %s", fields[0])
@@ -83,9 +97,10 @@ func parse(fields []string, zone *time.Location) (*Cron, error) {
 			return nil, err
 		}
 		if named != nil {
-			zone, fields = named, fields[:n-1]
+			c.zone, c.source.zone, fields = named, fields[n-1], fields[:n-1]
 		}
 	}
+	c.source.fields = fields
 	switch len(fields) {
 	case 5:
 		fields = append([]string{"0"}, fields...)
@@ -93,7 +108,6 @@ func parse(fields []string, zone *time.Location) (*Cron, error) {
 	default:
 		return nil, fmt.Errorf("it has %d fields; there must be 5, or 6 with the seconds in front, and a time zone may follow", len(fields))
 	}
-	c := &Cron{zone: zone}
 	if err := c.compile(fields); err != nil {
 		return nil, err
 	}
@@ -101,6 +115,21 @@ func parse(fields []string, zone *time.Location) (*Cron, error) {
 		return nil, errors.New("there is no such date")
 	}
 	return c, nil
+}
+
+// Weeks says how the weeks of sun%2 are counted; "" where the cron names none.
+func (c *Cron) Weeks() string {
+	fields := c.source.fields
+	switch {
+	case !strings.Contains(fields[len(fields)-1], "%"):
+		return ""
+	case c.gem.countsBackwards():
+		return "from Tuesday, backwards"
+	case c.gem.countsFromTuesday():
+		return "from Tuesday"
+	default:
+		return "from Monday"
+	}
 }
 
 // Zone is the time zone it is told in.
@@ -132,12 +161,13 @@ func zoneNamed(field string) (*time.Location, error) {
 
 // compile makes the alternatives of six fields.
 func (c *Cron) compile(fields []string) error {
-	plain, special, err := specialWeekdays(fields[5])
+	fields, both := cutAnd(fields)
+	plain, special, err := specialWeekdays(fields[5], c.gem)
 	if err != nil {
 		return err
 	}
 	lists := make([]string, 6)
-	for i, f := range []field{sixty, sixty, hours, days, months, weekdays} {
+	for i, f := range allFields {
 		text := fields[i]
 		if i == 5 {
 			if text = plain; text == "" && len(special) > 0 {
@@ -148,20 +178,48 @@ func (c *Cron) compile(fields []string) error {
 			return err
 		}
 	}
+	all := lists[3]
+	if !both {
+		all = "*"
+	}
 	// Day of month or weekday: what is special of the weekdays stands beside the rest,
 	// unless the rest says nothing.
-	if lists[5] != "*" || lists[3] != "*" || len(special) == 0 {
-		if err := c.add(lists, nil); err != nil {
-			return err
-		}
+	switch {
+	case both && all != "*" && lists[5] != "*":
+		weekdays := lists[5]
+		lists[5] = "*"
+		err = c.add(lists, func(date time.Time) bool { return strings.Contains(weekdays, strconv.Itoa(int(date.Weekday()))) })
+	case lists[5] != "*", lists[3] != "*" && !both, len(special) == 0:
+		err = c.add(lists, nil)
+	}
+	if err != nil {
+		return err
 	}
 	for _, s := range special {
-		lists[3], lists[5] = "*", s.weekday
-		if err := c.add(lists, s.day); err != nil {
+		lists[3], lists[5] = all, s.weekday
+		day := s.day
+		if all != "*" {
+			// The library takes either of the two for enough.
+			weekday := s.weekday
+			lists[5] = "*"
+			day = func(date time.Time) bool { return strconv.Itoa(int(date.Weekday())) == weekday && s.day(date) }
+		}
+		if err := c.add(lists, day); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cutAnd takes away the & that asks for day of month and weekday at once.
+func cutAnd(fields []string) (rest []string, both bool) {
+	rest = slices.Clone(fields)
+	for _, i := range []int{len(rest) - 3, len(rest) - 1} {
+		var and bool
+		rest[i], and = strings.CutSuffix(rest[i], "&")
+		both = both || and
+	}
+	return rest, both
 }
 
 func (c *Cron) add(lists []string, day func(time.Time) bool) error {

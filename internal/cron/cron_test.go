@@ -37,10 +37,10 @@ func TestGrammar(t *testing.T) {
 		{"0 6 13 * fri", "2026-11-21", "2026-11-27 06:00:00"},
 		{"0 6 13 * fri", "2026-12-12", "2026-12-13 06:00:00"},
 		{"0 6 */2 * fri", "2026-11-21", "2026-11-21 06:00:00"},
-		// Week 1 begins on Tuesday, 2019-01-01: the 6th is the Sunday of week 1, the 13th of week 2.
-		{"0 6 * * sun%2", "2019-01-02", "2019-01-13 06:00:00"},
-		{"0 6 * * sun%2", "2019-01-13 06:00:00", "2019-01-27 06:00:00"},
-		{"0 6 * * sun%2+1", "2019-01-02", "2019-01-06 06:00:00"},
+		// Week 0 begins on Monday, 2018-12-31: the 6th is its Sunday, the 13th that of week 1.
+		{"0 6 * * sun%2", "2019-01-02", "2019-01-06 06:00:00"},
+		{"0 6 * * sun%2", "2019-01-06 06:00:00", "2019-01-20 06:00:00"},
+		{"0 6 * * sun%2+1", "2019-01-02", "2019-01-13 06:00:00"},
 		{"0 6 * * mon%3", "2018-12-01", "2018-12-10 06:00:00"}, // week -3
 		// What was compared with fugit 1.5.2.
 		{"15 10 last * *", "2026-01-15", "2026-01-31 10:15:00"},
@@ -69,6 +69,23 @@ func TestGrammar(t *testing.T) {
 		{"0 0 0 * * mon-fri/2", "2026-01-15", "2026-01-16 00:00:00"},
 		{"0, 10 * * *", "2026-01-15 10:20:30", "2026-01-16 10:00:00"},
 		{"0 0 * * fri#1,fri#3", "2026-01-02 00:00:00", "2026-01-16 00:00:00"},
+		// What was compared with later versions.
+		{"0 9 * * sat-tue/2", "2026-01-15", "2026-01-17 09:00:00"},
+		{"0 9 * * sat-tue/2", "2026-01-17 09:00:00", "2026-01-19 09:00:00"},
+		{"0 9 * * sat-tue/2", "2026-01-19 09:00:00", "2026-01-24 09:00:00"},
+		{"0 9 * * mon-sun/2", "2026-01-16 09:00:00", "2026-01-18 09:00:00"},
+		{"0 9 * * 7-3/2", "2026-01-18 09:00:00", "2026-01-20 09:00:00"},
+		{"0 9 13 * fri&", "2026-01-15", "2026-02-13 09:00:00"},
+		{"0 9 13& * fri", "2026-03-13 09:00:00", "2026-11-13 09:00:00"},
+		{"0 9 13& * fri#2,sat&", "2026-03-13 09:00:00", "2026-06-13 09:00:00"},
+		{"0 9 13& * *", "2026-03-13 09:00:00", "2026-04-13 09:00:00"},
+		{"0 9 * * fri&", "2026-01-16 09:00:00", "2026-01-23 09:00:00"},
+		{"0 9 29 2 mon&", "2072-03-01", "2112-02-29 09:00:00"},
+		{"0 9 1-31 * mon", "2026-01-19 09:00:00", "2026-01-26 09:00:00"},
+		{"0 9 1-L * mon", "2026-01-19 09:00:00", "2026-01-26 09:00:00"},
+		{"0 9 1/1 * mon", "2026-01-19 09:00:00", "2026-01-26 09:00:00"},
+		{"0 9 1-30,31 * mon", "2026-01-19 09:00:00", "2026-01-20 09:00:00"},
+		{"10/1 * * * *", "2026-01-15 10:20:30", "2026-01-15 10:21:00"},
 		{"0 3 * * * +0900", "2026-01-15 10:20:30", "2026-01-15 18:00:00"},
 		{"0 3 * * * -05:00", "2026-01-15 10:20:30", "2026-01-16 08:00:00"},
 		{"@daily", "2026-11-21", "2026-11-22 00:00:00"},
@@ -91,7 +108,7 @@ func TestGrammar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := Parse(tt.cron, time.UTC)
+		c, err := Parse(tt.cron, time.UTC, Gem{})
 		if err != nil {
 			t.Errorf("%q: %v", tt.cron, err)
 			continue
@@ -112,6 +129,10 @@ func TestNoCron(t *testing.T) {
 		"every day":                  "2 fields",
 		"every day at noon in march": "",
 		"0 0 31 2 *":                 "no such date",
+		"0 0 31 2 mon&":              "no such date",
+		"0 0 & * mon":                "empty",
+		"0 0 13&& * mon":             "",
+		"0& 0 13 * mon":              "",
 		"60 * * * *":                 "",
 		"* 25 * * *":                 "",
 		"* 20-25 * * *":              "",
@@ -134,7 +155,6 @@ func TestNoCron(t *testing.T) {
 		"/ * * * *":                  "",
 		"0 24/6 * * *":               "from 24",
 		"0 24-2/2 * * *":             "from 24",
-		"0 0 * * sat-tue/2":          "end of the week",
 		"0 0 15--5 * *":              "names no days",
 		"0 0 -3-5 * *":               "names no days",
 		"0 0 L-2 * *":                "names no days",
@@ -156,7 +176,7 @@ func TestNoCron(t *testing.T) {
 		"0 6 * * * ../../etc/passwd": "",
 		strings.Repeat("1,", 300):    "characters",
 	} {
-		_, err := Parse(text, time.UTC)
+		_, err := Parse(text, time.UTC, Gem{})
 		if err == nil {
 			t.Errorf("%q is taken", text)
 		} else if !strings.Contains(err.Error(), says) {
@@ -168,13 +188,13 @@ func TestNoCron(t *testing.T) {
 // FuzzParse looks for what hangs or panics.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"0 6 13 * fri", "-5-L", "0 0 29 2 mon%52+7", "* * -31 2 *", "0 22-24/2 * * mon#-1 Europe/Berlin", "@daily",
-		"/15 */25 15-L * *,7-2 +0900", "0, 24-2 last * sun#last"} {
+		"/15 */25 15-L * *,7-2 +0900", "0, 24-2 last * sun#last", "0 0 13& * fri#2,mon%3+1&", "0 0 * * sat-tue/2"} {
 		f.Add(text)
 	}
 	at := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
 	berlin := load(f, "Europe/Berlin")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Parse(text, berlin)
+		c, err := Parse(text, berlin, Gem{})
 		if err != nil {
 			return
 		}

@@ -10,7 +10,9 @@ import (
 
 // special is a weekday of some weeks only.
 type special struct {
+	item    string // as it stands in the cron
 	weekday string
+	weeks   int // of %n; 0: it is one of a month's
 	day     func(date time.Time) bool
 }
 
@@ -22,10 +24,10 @@ var (
 // specialWeekdays takes what the library has no words for out of the weekdays: mon#1 and
 // mon#-2, the first and the last but one of a month, and mon%2+1, one of every second
 // week.
-func specialWeekdays(field string) (rest string, specials []special, err error) {
+func specialWeekdays(field string, gem Gem) (rest string, specials []special, err error) {
 	var plain []string
 	for item := range strings.SplitSeq(field, ",") {
-		var s special
+		s := special{item: item}
 		var m []string
 		if m = nth.FindStringSubmatch(item); m != nil {
 			n, err := strconv.Atoi(m[2])
@@ -42,7 +44,8 @@ func specialWeekdays(field string) (rest string, specials []special, err error) 
 			if n == 0 {
 				return "", nil, fmt.Errorf("%q names no weeks; sun%%2 is every second Sunday", item)
 			}
-			s.day = func(date time.Time) bool { return mod(week(date)-plus, n) == 0 }
+			s.weeks = n
+			s.day = func(date time.Time) bool { return gem.inWeek(date, n, plus) }
 		} else {
 			plain = append(plain, item)
 			continue
@@ -54,12 +57,3 @@ func specialWeekdays(field string) (rest string, specials []special, err error) 
 	}
 	return strings.Join(plain, ","), specials, nil
 }
-
-// week numbers weeks as fugit does: the first begins on 1 January 2019, a Tuesday.
-func week(date time.Time) int {
-	const day = 24 * 60 * 60
-	days := date.Truncate(24*time.Hour).Unix()/day - time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC).Unix()/day
-	return int(days-int64(mod(int(days), 7)))/7 + 1
-}
-
-func mod(a, n int) int { return ((a % n) + n) % n }

@@ -25,6 +25,9 @@ var (
 	weekdays = field{0, 6, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}}
 )
 
+// allFields are those of a cron with seconds.
+var allFields = []field{sixty, sixty, hours, days, months, weekdays}
+
 var span = regexp.MustCompile(`^(?:[*?]|(-?[0-9]{1,2}|[a-z]+)(?:-(-?[0-9]{1,2}|[a-z]+))?)?(?:/([0-9]{1,2}))?$`)
 
 // list writes a field as a list of numbers, or as * where all are meant.
@@ -100,13 +103,15 @@ func (f field) expand(item string) ([]int, error) {
 		}
 	}
 	switch {
-	case week && from > to && m[3] != "":
-		return wrong("steps over the end of the week, which Ruby takes to mean every day")
+	case !week && from == f.min && to == f.max && step == 1:
+		return nil, nil
 	case from == f.top && from > f.max && from != to: // it begins with midnight or Sunday
-		if step > 1 {
+		if step > 1 && !week {
 			return wrong("steps from 24")
 		}
 		from = 0
+	case from == f.min && to == -1 && step == 1:
+		return nil, nil
 	case from > 0 && to == -1:
 		to = f.max
 	case (from < 0) != (to < 0), from < 0 && from > to:

@@ -22,7 +22,7 @@ func load(t testing.TB, name string) *time.Location {
 
 func mustParse(t testing.TB, text string, zone *time.Location) *Cron {
 	t.Helper()
-	c, err := Parse(text, zone)
+	c, err := Parse(text, zone, Gem{})
 	if err != nil {
 		t.Fatal(err)
 	}
