@@ -41,8 +41,11 @@ type Recurring struct {
 	Location *time.Location
 
 	// Fugit is the version of the gem fugit with which Ruby schedulers read the Cron, as
-	// in "1.11"; at least 1.5. Before 1.12 the weeks of sun%2 are other ones, and this
-	// schedule follows them. Empty means those of the newest version.
+	// in "1.11"; of several the oldest, and at least 1.5. It says two things. Before 1.12
+	// the weeks of sun%2 are other ones, and this schedule follows them. And with Persist,
+	// a Cron is written only if that version and all later ones read it: fri& is for 1.7
+	// and later. Empty means, of the weeks, those of the newest version; and with Persist,
+	// what every version since 1.5 reads, so that Crons with weeks are refused.
 	//
 	// The weeks are counted by the gem et-orbi: with et-orbi 1.4 or later, an older fugit
 	// counts them as 1.12 does.
@@ -71,7 +74,10 @@ type Recurring struct {
 	Description string
 
 	// Persist keeps the schedule in Redis, where all daemons with DynamicSchedule and
-	// Ruby schedulers in dynamic mode find it, in place of this process.
+	// Ruby schedulers in dynamic mode find it, in place of this process. Its Cron is
+	// written in words that they read: "@daily" with a time zone as five fields. One for
+	// which there are none is refused; see Fugit. A Location must have a name that others
+	// know, as those of time.LoadLocation have.
 	Persist bool
 
 	// Shared marks a schedule that Ruby schedulers have as well, from the same file: it

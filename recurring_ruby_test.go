@@ -165,6 +165,74 @@ func TestGoldenSchedule(t *testing.T) {
 	}
 }
 
+// What Persist writes is read by Ruby schedulers of every version, and by daemons for the
+// same times: they end at a cron that they do not read.
+func TestPersistWritesWhatRubyReads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	t.Cleanup(b.daemon.Close)
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		r    Recurring
+		want string // of its JSON; "": it is refused
+		says string
+	}{
+		{Recurring{Cron: "0 0 ? * *"}, `"cron":"0 0 * * *"`, ""},
+		{Recurring{Cron: "0 0 * * 01"}, `"cron":"0 0 * * 1"`, ""},
+		{Recurring{Cron: "-0 * * * *"}, `"cron":"0 * * * *"`, ""},
+		{Recurring{Cron: "5, * * * *"}, `"cron":"5 * * * *"`, ""},
+		{Recurring{Cron: ",5 * * * *"}, `"cron":"5 * * * *"`, ""},
+		{Recurring{Cron: "@daily"}, `"cron":"@daily"`, ""},
+		{Recurring{Cron: "@daily Europe/Berlin"}, `"cron":"0 0 * * * Europe/Berlin"`, ""},
+		{Recurring{Cron: "@daily", Location: tokyo}, `"cron":"0 0 * * * Asia/Tokyo"`, ""},
+		{Recurring{Cron: "@daily", FirstIn: time.Hour, Location: time.UTC}, `"cron":["0 0 * * * UTC",{"first_in":"3600s"}]`, ""},
+		{Recurring{Cron: "0 9 * * sat-tue/2"}, `"cron":"0 9 * * 6,1"`, ""},
+		{Recurring{Cron: "0 9 13 * fri&"}, "", "since 1.7"},
+		{Recurring{Cron: "0 9 13 * fri&", Fugit: "1.6"}, "", "since 1.7"},
+		{Recurring{Cron: "0 9 13 * fri&", Fugit: "1.7.2"}, `"cron":"0 9 13 * fri&","queue":"q","fugit":"1.7.2"`, ""},
+		{Recurring{Cron: "0 9 * * sun%2"}, "", `Fugit: "1.12"`},
+		{Recurring{Cron: "0 9 * * sun%2", Fugit: "1.11"}, `"cron":"0 9 * * sun%2","queue":"q","fugit":"1.11"`, ""},
+		{Recurring{Cron: "0 9 * * mon#1,mon#3", Fugit: "1.5"}, "", "two schedules"},
+		{Recurring{Cron: "@daily", Fugit: "1.4"}, "", "its Fugit is wrong"},
+		{Recurring{Cron: "@daily", Location: time.FixedZone("UTC+9", 9*3600)}, "", `its Location "UTC+9" cannot be written for others`},
+		{Recurring{Cron: "@daily", Location: time.FixedZone("UTC+9", 9*3600)}, "", "leave it out and end the Cron with +09:00"},
+		{Recurring{Cron: "@daily", Location: time.FixedZone("CET", 3600)}, "", "end the Cron with +01:00"}, // Ruby's has a summer time
+		{Recurring{Cron: "@daily", Location: time.FixedZone("", 13*3600)}, "", "take one of time.LoadLocation"},
+	} {
+		tt.r.Queue, tt.r.Persist = "q", true
+		b.redis.Do(t, "DEL", "resque:persistent_schedules")
+		err := b.daemon.Schedule("s", tt.r)
+		text := b.redis.Text(t, "HGET", "resque:persistent_schedules", "s")
+		switch {
+		case tt.want == "":
+			if err == nil || !strings.Contains(err.Error(), tt.says) || text != "" {
+				t.Errorf("%+v is written as %s, %v; want %q in an error", tt.r, text, err, tt.says)
+			}
+			tt.r.Persist = false
+			if err := b.daemon.Schedule("own", tt.r); err != nil && tt.r.Fugit != "1.4" {
+				t.Errorf("%+v, which is for no others: %v", tt.r, err)
+			}
+		case err != nil || !strings.Contains(text, tt.want):
+			t.Errorf("%+v is written as %s, %v; want %s", tt.r, text, err, tt.want)
+		default:
+			// What stands there can be written again.
+			infos, err := b.daemon.Schedules()
+			if err != nil || len(infos) == 0 || infos[len(infos)-1].Name != "s" {
+				t.Fatalf("schedules %+v, %v", infos, err)
+			}
+			if err := b.daemon.Schedule("s", infos[len(infos)-1].Recurring); err != nil {
+				t.Errorf("%s, once more: %v", text, err)
+			}
+			if again := b.redis.Text(t, "HGET", "resque:persistent_schedules", "s"); again != text {
+				t.Errorf("%s is written as %s the second time", text, again)
+			}
+		}
+	}
+}
+
 // The weeks are those of the version that an entry names, and programs that count
 // different weeks do not take each other's ticks for their own.
 func TestWeeksOfAnEntry(t *testing.T) {

@@ -72,7 +72,8 @@ func (t *recurringTable) tell() {
 // fires ticks. It returns an error that says what is wrong with the schedule.
 //
 // One with Persist is written to Redis at once and ends one that this process has under
-// that name; the daemons with DynamicSchedule fire it. One without leaves what Redis has
+// that name; the daemons with DynamicSchedule fire it. What Ruby schedulers do not read is
+// refused: they would end at it, at each start. One without leaves what Redis has
 // under its name alone, and in this process counts before it.
 //
 // Every process of the fleet that has the schedule can fire it, and each tick is fired
@@ -111,6 +112,13 @@ func (d *recurring) persistent() ([]byte, error) {
 	}
 	if r.Grace == DefaultTickGrace {
 		r.Grace = 0
+	}
+	if d.timing.cron != nil {
+		var err error
+		if r.Cron, err = d.timing.cron.ForRuby(); err != nil {
+			return nil, d.about(fmt.Errorf("with Persist, the cron %q is also for Ruby schedulers, which would end at it: %w", d.Cron, err))
+		}
+		r.Location = nil // it is in the Cron
 	}
 	text, err := resque.Encode(r, resque.Plain)
 	if err != nil {

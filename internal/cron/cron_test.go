@@ -207,6 +207,21 @@ func FuzzParse(f *testing.F) {
 				next = next.Add(time.Hour)
 			}
 		}
+		written, err := c.ForRuby()
+		if err != nil {
+			return
+		}
+		again, err := Parse(written, time.UTC, Gem{})
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", text, written, err)
+		}
+		for next, n := at, 0; !next.IsZero() && n < 20; n++ {
+			tick := c.Next(next)
+			if other := again.Next(next); !tick.Equal(other) {
+				t.Fatalf("after %v, %q ticks at %v; written as %q, at %v", next, text, tick, written, other)
+			}
+			next = tick
+		}
 	})
 }
 
