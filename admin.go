@@ -23,7 +23,10 @@ import (
 // whose writer prints numbers or escapes in another way; see WorkerSettings.RailsJSON.
 // Arguments that are empty but not nil mean a job without arguments.
 func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
+	config, err := d.clientConfig()
 	switch {
+	case err != nil:
+		return 0, err
 	case job == nil:
 		return 0, errors.New("goworker: Dequeue was given no job")
 	case job.Queue == "":
@@ -35,10 +38,6 @@ func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 		return query(d, func(s resque.Store, c redis.Conn) (int, error) {
 			return s.DequeueClass(c, job.Queue, job.Payload.Class)
 		})
-	}
-	config, err := d.clientConfig()
-	if err != nil {
-		return 0, err
 	}
 	payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, config.style)
 	if err != nil {

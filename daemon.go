@@ -36,6 +36,7 @@ type Daemon struct {
 	openers    map[string]Opener
 	parts      []Part
 	client     *client // what talks to Redis; nil before Init and after Close
+	closed     bool    // Close was called, and Init, Run and Work were not since
 	running    *run
 
 	// Of the current run, written before its goroutines start.
@@ -81,7 +82,8 @@ func newDefault() *Daemon {
 
 // SetSettings replaces all settings. Flags given on the command line still win,
 // and what is left at zero keeps its default. They take effect at the next Init,
-// Run or Work; until then a daemon that was initialized keeps those it has.
+// Run or Work; until then a daemon that was initialized keeps those it has, and one
+// that was closed stays closed.
 func (d *Daemon) SetSettings(settings WorkerSettings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,17 +157,21 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 // Init checks the settings, and that no limit has two numbers, and makes ready what
 // talks to Redis, without dialing it. Work and Run call it; a program calls it itself to
 // use GetConn before, or to learn of a mistake early. Called again it does nothing but
-// take in settings that were replaced since.
+// take in settings that were replaced since. After Close it makes the daemon usable again.
 func (d *Daemon) Init() error {
 	_, err := d.init(true)
 	return err
 }
 
 // init makes the client. Programs that only enqueue need no queues, and have a
-// command line of their own.
+// command line of their own. They do not open again what was closed: nobody would close
+// it a second time.
 func (d *Daemon) init(work bool) (*client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed && !work {
+		return nil, ErrClosed
+	}
 	settings := d.settings
 	if d.command != nil && (d.client == nil || work) {
 		if err := d.command.parse(os.Args[1:], d.configured || !work); err != nil {
@@ -190,7 +196,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 		return d.client, nil
 	} else if old != nil { // the settings were replaced since
 		d.client = nil
-		old.close()
+		old.close(errReplaced)
 	}
 	dialer, err := newDialer(context.Background(), c.client().dial, d.openers)
 	if err != nil {
@@ -204,30 +210,50 @@ func (d *Daemon) init(work bool) (*client, error) {
 		config: c, log: log, flush: flush, store: c.store(),
 		dialer: dialer, pool: newPool(dialer, c.connections),
 	}
+	d.closed = false
 	return d.client, nil
 }
 
-// Close closes the connections. It does not wait for those that GetConn has lent:
-// they are closed when they are put back. The daemon can be initialized again.
+// Close closes the connections. From then on every method that returns an error returns
+// ErrClosed, also where the daemon was never used; only Init, Run and Work do not: they
+// make it usable again. Methods without an error go on as before: Register and its like
+// and SetSettings prepare the next run, Namespace and Stuck answer.
+//
+// Close waits for nobody. A call under way ends as it would or, if it waits for a
+// connection, with ErrClosed. A connection that GetConn has lent stays usable until it is
+// put back, and is closed then. Close does not stop a run: call it when Run has returned,
+// as Work does, since handlers that use the daemon get ErrClosed too.
 func (d *Daemon) Close() {
 	d.mu.Lock()
 	c := d.client
-	d.client = nil
+	d.client, d.closed = nil, true
 	d.mu.Unlock()
 	if c != nil {
-		c.close()
+		c.close(ErrClosed)
 	}
 }
 
-func (c *client) close() {
-	c.pool.close()
+// usable returns ErrClosed after Close. What a call was given is looked at later: whether
+// the daemon is closed must not depend on it.
+func (d *Daemon) usable() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// close ends the client. Calls that wait for one of its connections return why.
+func (c *client) close(why error) {
+	c.pool.close(why)
 	if err := closeDialer(c.dialer); err != nil {
 		c.log.Warn("closing the way to Redis", "error", err)
 	}
 	c.flush()
 }
 
-// Namespace returns the prefix of all keys, its colon included.
+// Namespace returns the prefix of all keys, its colon included. It answers after Close too.
 func (d *Daemon) Namespace() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

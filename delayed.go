@@ -42,7 +42,7 @@ func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
 // class was registered here with an option for jobs that are enqueued are refused.
 func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if len(jobs) == 0 {
-		return nil
+		return d.usable()
 	}
 	client, err := d.init(false)
 	if err != nil {
@@ -130,17 +130,16 @@ func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
 
 // sought is a job to be looked for, encoded.
 func (d *Daemon) sought(job *Job) (*resque.Bulk, error) {
+	config, err := d.clientConfig()
 	switch {
+	case err != nil:
+		return nil, err
 	case job == nil:
 		return nil, errors.New("goworker: there is no job to look for")
 	case job.Queue == "":
 		return nil, errors.New("goworker: the job to look for names no queue; set Job.Queue")
 	case job.Payload.Class == "":
 		return nil, errors.New("goworker: the job to look for names no class; set Job.Payload.Class")
-	}
-	config, err := d.clientConfig()
-	if err != nil {
-		return nil, err
 	}
 	bulk := config.bulk()
 	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {

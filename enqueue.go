@@ -36,7 +36,7 @@ func (d *Daemon) Enqueue(job *Job) error {
 // that was registered here with Unique.
 func (d *Daemon) EnqueueAll(jobs ...*Job) error {
 	if len(jobs) == 0 {
-		return nil
+		return d.usable()
 	}
 	return d.enqueue(jobs...)
 }

@@ -61,6 +61,10 @@ type Receipt struct {
 // when the connection breaks before Redis has answered it is unknown whether the job is
 // in its queue, and with ErrTooFewReplicas it is: the receipt then has its ID all the same.
 func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
+	client, err := d.init(false)
+	if err != nil {
+		return Receipt{}, err
+	}
 	o := d.registry.enqueueOptions(job)
 	for i, opt := range opts {
 		if opt == nil {
@@ -70,10 +74,6 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	}
 	if o.id == "" {
 		o.id = resque.NewID()
-	}
-	client, err := d.init(false)
-	if err != nil {
-		return Receipt{}, err
 	}
 	o.fields = o.allFields(d)
 	if o.unique != nil {

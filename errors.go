@@ -27,8 +27,10 @@ var (
 // they have it. Workers take the job; pushing it again doubles it.
 var ErrTooFewReplicas = resque.ErrFewReplicas
 
-// ErrClosed is returned by the calls on a Daemon that was closed.
-var ErrClosed = errors.New("goworker: the daemon is closed")
+// ErrClosed is what an error of a call after Close is (errors.Is): nothing was done. Only
+// Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
+// way when Close was called may return it too.
+var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it again")
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
 var ErrRunning = errors.New("goworker: the daemon is running already")

@@ -65,6 +65,9 @@ func (l *FailureList) Get(id string) (Failure, error) {
 // What is added, removed or retried meanwhile makes it miss no other failure. If a
 // thousand or more are removed between two pages it may return one twice.
 func (l *FailureList) Search(filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
+	if err := l.d.usable(); err != nil {
+		return nil, "", err
+	}
 	if count < 1 {
 		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
 	}

@@ -129,6 +129,9 @@ func failuresOf(records []resque.FailureRecord) []Failure {
 // at a time make one job: the later gets ErrNoFailure, and lists the failure again
 // if the job is to run once more.
 func (l *FailureList) Retry(f Failure) error {
+	if err := l.d.usable(); err != nil {
+		return err
+	}
 	if f.record.List == "" {
 		return errUnlisted
 	}
@@ -148,6 +151,9 @@ func (l *FailureList) RetryAll() (retried int, err error) {
 // Remove removes a listed failure: exactly this record, wherever others have
 // moved it. It returns ErrNoFailure where the record is not there any more.
 func (l *FailureList) Remove(f Failure) error {
+	if err := l.d.usable(); err != nil {
+		return err
+	}
 	if f.record.List == "" {
 		return errUnlisted
 	}
@@ -174,12 +180,12 @@ var errNoQueueOfFailures = errors.New("goworker: the queue whose failures are me
 
 // overLists asks something about the lists in view.
 func overLists[T any](l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
-	if l.one && l.queue == "" {
-		return answer, errNoQueueOfFailures
-	}
 	config, err := l.d.clientConfig()
 	if err != nil {
 		return answer, err
+	}
+	if l.one && l.queue == "" {
+		return answer, errNoQueueOfFailures
 	}
 	return query(l.d, func(s resque.Store, c redis.Conn) (answer T, err error) {
 		lists := []string{resque.FailedList}

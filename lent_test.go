@@ -24,7 +24,7 @@ func TestPoolReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPool(d, 1)
-	defer p.close()
+	defer p.close(ErrClosed)
 
 	// Replies nobody read are not the next borrower's, and what was sent is done.
 	c := take(t, p)
@@ -91,7 +91,7 @@ func TestPoolCrowd(t *testing.T) {
 		wg.Go(func() {
 			for range 200 {
 				c, err := p.get(context.Background())
-				if errors.Is(err, errPoolClosed) {
+				if errors.Is(err, ErrClosed) {
 					done.Add(1)
 					return
 				}
@@ -106,7 +106,7 @@ func TestPoolCrowd(t *testing.T) {
 					c.Close()
 				}
 				if i == 0 && rand.IntN(150) == 0 {
-					wg.Go(p.close) // awaited: a second close does not wait for the first
+					wg.Go(func() { p.close(ErrClosed) }) // awaited: a second close does not wait for the first
 				}
 				lent.Add(-1)
 				putBack(c)
@@ -115,7 +115,7 @@ func TestPoolCrowd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	p.close()
+	p.close(ErrClosed)
 	if n := d.open.Load(); n != 0 {
 		t.Errorf("%d connections are open after the end (%d saw it close)", n, done.Load())
 	}
@@ -123,7 +123,7 @@ func TestPoolCrowd(t *testing.T) {
 
 func BenchmarkPool(b *testing.B) {
 	p := newPool(&fakeDialer{}, 2)
-	defer p.close()
+	defer p.close(ErrClosed)
 	for b.Loop() {
 		c, err := p.get(context.Background())
 		if err != nil {

@@ -15,6 +15,9 @@ import (
 // pause-all-workers, which stops everybody. A pattern or an exclusion, as lists of queues
 // have them, is refused: name each queue.
 func (d *Daemon) PauseQueue(queue string) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
 	if queue == "" {
 		return errNoQueueToPause
 	}
@@ -27,6 +30,9 @@ func (d *Daemon) PauseQueue(queue string) error {
 // ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
 // the PausedQueues as it stands.
 func (d *Daemon) ResumeQueue(queue string) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
 	if queue == "" {
 		return errNoQueueToPause
 	}

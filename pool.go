@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	errPoolClosed = errors.New("redis: the connections are closed; call Init before GetConn, and GetConn before Close")
-	errReturned   = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
+	errReplaced = errors.New("redis: the settings were replaced while this call waited for a connection; nothing was done, so make the call again")
+	errReturned = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
 )
 
 // RedisConn is a connection taken with GetConn. It is for one goroutine, and is
@@ -53,8 +53,8 @@ type pool struct {
 	pingAfter time.Duration
 
 	slots   *pools.ResourcePool
-	closing context.Context // ends when the pool closes: wakes and interrupts get
-	stop    context.CancelFunc
+	closing context.Context // ends when the pool closes, with the error get then returns: wakes and interrupts get
+	stop    context.CancelCauseFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -82,7 +82,7 @@ func newPool(d Dialer, capacity int) *pool {
 		dialer: d, capacity: capacity, wait: poolWait, pingAfter: poolPingAfter,
 		lent: make(map[*lentConn]struct{}),
 	}
-	p.closing, p.stop = context.WithCancel(context.Background())
+	p.closing, p.stop = context.WithCancelCause(context.Background())
 	empty := func() (pools.Resource, error) { return &slot{}, nil }
 	p.slots = pools.NewResourcePool(empty, capacity, capacity, poolIdleTimeout)
 	return p
@@ -107,7 +107,7 @@ func (p *pool) get(ctx context.Context) (*RedisConn, error) {
 	if p.closed {
 		s.Close()
 		p.slots.Put(s) // close waits for it
-		return nil, errPoolClosed
+		return nil, context.Cause(p.closing)
 	}
 	p.lent[l] = struct{}{}
 	return &RedisConn{l}, nil
@@ -116,7 +116,7 @@ func (p *pool) get(ctx context.Context) (*RedisConn, error) {
 // take waits for a slot.
 func (p *pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {
-		return nil, errPoolClosed
+		return nil, context.Cause(p.closing)
 	}
 	wctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
@@ -127,9 +127,9 @@ func (p *pool) take(ctx context.Context) (*slot, error) {
 		return r.(*slot), nil
 	case err == nil:
 		p.slots.Put(r) // close waits for it
-		return nil, errPoolClosed
+		return nil, context.Cause(p.closing)
 	case p.closing.Err() != nil:
-		return nil, errPoolClosed
+		return nil, context.Cause(p.closing)
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("redis: waiting for a connection was given up: %w", ctx.Err())
 	case p.capacity == 1:
@@ -172,7 +172,7 @@ func (p *pool) fill(ctx context.Context, s *slot) error {
 	conn, err := p.dialer.Dial(ctx)
 	if err != nil {
 		if p.closing.Err() != nil {
-			return errPoolClosed
+			return context.Cause(p.closing)
 		}
 		return err
 	}
@@ -228,17 +228,17 @@ func (p *pool) takeBack(l *lentConn) {
 	p.slots.Put(s)
 }
 
-// close closes the connections at rest and makes get fail, also where it waits.
+// close closes the connections at rest and makes get fail with why, also where it waits.
 // Those that are lent stay usable and are closed when given back. It waits for
 // dials in progress, which it interrupts. A second close does nothing.
-func (p *pool) close() {
+func (p *pool) close(why error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return
 	}
 	p.closed = true
-	p.stop()
+	p.stop(why)
 	for range p.lent {
 		// Their slots go home without them, so that vitess need not wait.
 		p.slots.Put(&slot{})

@@ -75,9 +75,9 @@ func inBubble(t *testing.T, f func(t *testing.T, p *pool, d *fakeDialer)) {
 		d := &fakeDialer{}
 		p := newPool(d, 2)
 		f(t, p, d)
-		p.close()
-		p.close()
-		if _, err := p.get(t.Context()); !errors.Is(err, errPoolClosed) {
+		p.close(ErrClosed)
+		p.close(ErrClosed)
+		if _, err := p.get(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("get after close: %v", err)
 		}
 	})
@@ -276,7 +276,7 @@ func TestPoolPut(t *testing.T) {
 		a, b := take(t, p), take(t, p)
 		putBack(a)
 		putBack(b)
-		q.close()
+		q.close(ErrClosed)
 		d.expect(t, "other pool closed", 3, 2)
 	})
 }
@@ -287,8 +287,8 @@ func TestPoolCloseWithLent(t *testing.T) {
 		waiting := make(chan error)
 		go func() { _, err := p.get(context.Background()); waiting <- err }()
 		synctest.Wait()
-		p.close() // returns although two are lent
-		if err := <-waiting; !errors.Is(err, errPoolClosed) {
+		p.close(ErrClosed) // returns although two are lent
+		if err := <-waiting; !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 		if _, err := a.Do("PING"); err != nil {
@@ -309,8 +309,8 @@ func TestPoolCloseInterruptsDial(t *testing.T) {
 		go func() { _, err := p.get(context.Background()); dialing <- err }()
 		synctest.Wait()
 		closed := make(chan struct{})
-		go func() { p.close(); close(closed) }()
-		if err := <-dialing; !errors.Is(err, errPoolClosed) {
+		go func() { p.close(ErrClosed); close(closed) }()
+		if err := <-dialing; !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 		<-closed
@@ -326,5 +326,5 @@ func TestPoolOfOne(t *testing.T) {
 		t.Error(err)
 	}
 	putBack(c)
-	p.close()
+	p.close(ErrClosed)
 }

@@ -85,6 +85,9 @@ func (t *recurringTable) tell() {
 // on where the one before was. A schedule that the fleet never had, or that was removed,
 // begins now.
 func (d *Daemon) Schedule(name string, r Recurring) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
 	checked, err := newRecurring(name, r)
 	if err != nil {
 		return err
@@ -134,6 +137,9 @@ func (d *recurring) persistent() ([]byte, error) {
 // It reports whether there was one. Jobs that were enqueued stay. Other processes that
 // have the schedule go on with it; if it is scheduled again, it begins anew.
 func (d *Daemon) Unschedule(name string) (bool, error) {
+	if err := d.usable(); err != nil {
+		return false, err
+	}
 	own := d.recurring.set(name, nil) != nil
 	var removed bool
 	err := d.withConn(func(s resque.Store, c redis.Conn) error {

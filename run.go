@@ -28,6 +28,8 @@ type run struct {
 // Run does not end the program, but its caller should.
 //
 // An unreachable Redis is an error at the start only; afterwards it is waited for.
+//
+// Run leaves the daemon open: Close it when it is needed no more.
 func (d *Daemon) Run(ctx context.Context) error {
 	c, err := d.init(true)
 	if err != nil {
@@ -142,6 +144,9 @@ func arrangeParts(own, extra []Part) ([]Part, error) {
 // Parts returns the names of the daemon's parts and those added to it, in the
 // order in which they start.
 func (d *Daemon) Parts() ([]string, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	extra := slices.Clone(d.parts)
 	d.mu.Unlock()

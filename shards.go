@@ -40,6 +40,7 @@ type Shards struct {
 
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
+	closed  bool // Close was called and Init was not
 	routes  []queueSpec
 	config  config
 	log     *slog.Logger
@@ -117,11 +118,17 @@ func (s *Shards) RegisterDialer(scheme string, open Opener) {
 
 // Init checks the settings and makes ready what talks to the Redises, without
 // dialing them. Everything that needs it calls it; a program calls it itself to
-// learn of a mistake early.
-func (s *Shards) Init() error {
+// learn of a mistake early, or to use the shards again after Close.
+func (s *Shards) Init() error { return s.init(true) }
+
+// init opens what was closed only where it is asked to.
+func (s *Shards) init(again bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ready {
+	switch {
+	case s.closed && !again:
+		return ErrClosed
+	case s.ready:
 		return nil
 	}
 	routes, config, err := s.check()
@@ -137,10 +144,13 @@ func (s *Shards) Init() error {
 		settings.Logger = log.With("shard", s.name(i))
 		d.SetSettings(settings)
 		if err := d.Init(); err != nil {
+			if s.closed {
+				s.closeDaemons()
+			}
 			return s.about(i, err)
 		}
 	}
-	s.routes, s.config, s.log, s.flush, s.ready = routes, config, log, flush, true
+	s.routes, s.config, s.log, s.flush, s.ready, s.closed = routes, config, log, flush, true, false
 	return nil
 }
 
@@ -185,15 +195,21 @@ func (s *Shards) about(i int, err error) error {
 	return fmt.Errorf("goworker: shard %s: %w", s.name(i), err)
 }
 
-// Close closes the connections to all shards; see Daemon.Close.
+// Close closes the connections to all shards, and their Daemons. From then on every
+// method that returns an error returns ErrClosed, until Init, Run or Work; see
+// Daemon.Close.
 func (s *Shards) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, d := range s.daemons {
-		d.Close()
-	}
+	s.closeDaemons()
 	if s.ready {
 		s.flush()
 	}
-	s.ready = false
+	s.ready, s.closed = false, true
+}
+
+func (s *Shards) closeDaemons() {
+	for _, d := range s.daemons {
+		d.Close()
+	}
 }

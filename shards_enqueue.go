@@ -28,7 +28,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 
 // table returns the queues of each shard, and what their jobs are collected in.
 func (s *Shards) table() ([]queueSpec, resque.Bulk, error) {
-	if err := s.Init(); err != nil {
+	if err := s.init(false); err != nil {
 		return nil, resque.Bulk{}, err
 	}
 	s.mu.Lock()
@@ -69,6 +69,9 @@ func (s *Shards) Enqueue(job *Job) error {
 // EnqueueWith is Enqueue for a job that is told more, on the shard of its queue; see
 // Daemon.EnqueueWith.
 func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
+	if err := s.init(false); err != nil {
+		return Receipt{}, err
+	}
 	if job == nil {
 		return Receipt{}, unsent(errNoJob, 0, 1)
 	}
@@ -158,6 +161,9 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 // EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
 // Daemon.EnqueueAt.
 func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
+	if err := s.init(false); err != nil {
+		return err
+	}
 	if job == nil {
 		return unsent(errNoJob, 0, 1)
 	}
@@ -176,6 +182,9 @@ func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and
 // Daemon.Schedule. That Daemon has the schedule, and what else can be done with it.
 func (s *Shards) Schedule(name string, r Recurring) error {
+	if err := s.init(false); err != nil {
+		return err
+	}
 	if _, err := newRecurring(name, r); err != nil {
 		return err
 	}
