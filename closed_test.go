@@ -156,7 +156,7 @@ func TestShardsClosed(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
 	s := NewShards(WorkerSettings{Logger: quiet, ExitOnComplete: true}, Shard{one.URI(), []string{"one"}}, Shard{two.URI(), []string{"two"}})
-	ran := make(chan struct{}, 2)
+	ran := make(chan struct{}, 100)
 	s.Register("Mark", func() { ran <- struct{}{} })
 	all := []*Job{{"one", Payload{"Mark", nil}}, {"two", Payload{"Mark", nil}}}
 	closed := func(when string) {
@@ -205,7 +205,7 @@ func TestCloseMeanwhile(t *testing.T) {
 		begun := make(chan struct{}, 8)
 		for range 8 {
 			wg.Go(func() {
-				for i := 0; ; i++ {
+				for i := range 10_000 {
 					err := b.daemon.Enqueue(&Job{"work", Payload{"Mark", []any{"x"}}})
 					if i == 0 {
 						begun <- struct{}{}

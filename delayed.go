@@ -66,12 +66,18 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 // At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
 // daemons know, since Ruby's scheduler would drop the job's id and what else it is told;
 // see EnqueueAt for how exact that is. Of jobs for one millisecond the order is open.
-func At(t time.Time) EnqueueOption {
-	return enqueueOption(func(o *enqueueOptions) { o.at = t })
-}
+// A time that is not after now enqueues at once.
+func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
 
-// In is At after a duration, from now on.
-func In(d time.Duration) EnqueueOption { return At(time.Now().Add(d)) }
+// In is At after a duration, from now on. Zero or less enqueues at once.
+func In(d time.Duration) EnqueueOption { return due(time.Now().Add(d), fmt.Sprintf("In(%s)", d)) }
+
+func due(t time.Time, option string) EnqueueOption {
+	return enqueueOption(func(o *enqueueOptions) {
+		o.once("when the job is due", option)
+		o.at = t
+	})
+}
 
 // put enqueues what EnqueueWith has collected, now or at its time.
 func (c *client) put(bulk *resque.Bulk, at time.Time) error {

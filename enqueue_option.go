@@ -7,10 +7,13 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// EnqueueOption is something a job is told when it is enqueued by EnqueueWith.
+// EnqueueOption is a setting of one job, given to EnqueueWith: WithID, At, In, Unique,
+// ExpireAfter and ExpiresAt. EnqueueWith returns an error, and enqueues nothing, if one is
+// out of its range, given twice, or contradicts another; see Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 type enqueueOptions struct {
+	mistakes
 	id     string
 	at     time.Time      // zero: now
 	fields []resque.Field // what the payload gets beside class and args
@@ -20,7 +23,7 @@ type enqueueOptions struct {
 
 // allFields are the fields together with those that depend on the time.
 func (o *enqueueOptions) allFields(d *Daemon) []resque.Field {
-	if o.expiry == (Expiry{}) {
+	if o.expiry.none() {
 		return o.fields
 	}
 	from := d.now()
@@ -37,8 +40,15 @@ func (o enqueueOption) enqueue(to *enqueueOptions) { o(to) }
 
 // WithID gives the job an id of the program's own, which its handler finds in
 // Delivery.ID. Nothing keeps two jobs from having the same.
+// The id must not be empty.
 func WithID(id string) EnqueueOption {
-	return enqueueOption(func(o *enqueueOptions) { o.id = id })
+	return enqueueOption(func(o *enqueueOptions) {
+		o.once("the job's id", fmt.Sprintf("WithID(%q)", id))
+		if id == "" {
+			o.wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
+		}
+		o.id = id
+	})
 }
 
 // Receipt says what became of a job given to EnqueueWith.
@@ -72,6 +82,9 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		}
 		opt.enqueue(&o)
 	}
+	if o.first != nil && job != nil {
+		return Receipt{}, unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, o.first), 0, 1)
+	}
 	if o.id == "" {
 		o.id = resque.NewID()
 	}
@@ -89,9 +102,8 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 // enqueueOptions are what the job's class was registered with for jobs that are enqueued.
 func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
 	if r.told(job) {
-		for _, opt := range r.lookup(job.Payload.Class).options.enqueue {
-			opt.enqueue(&o)
-		}
+		o = r.lookup(job.Payload.Class).options.enqueue
+		o.mistakes = mistakes{} // options of the call go before these
 	}
 	return o
 }
@@ -102,8 +114,11 @@ func (r *registry) told(job *Job) bool {
 		return false
 	}
 	e := r.lookup(job.Payload.Class)
-	return e != nil && len(e.options.enqueue) > 0
+	return e != nil && e.options.enqueue.given()
 }
+
+// given reports whether there are any.
+func (o *enqueueOptions) given() bool { return len(o.said) > 0 }
 
 // addJob is the function of that name, with what the job's class was registered with.
 func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {

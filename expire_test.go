@@ -119,5 +119,5 @@ func TestOnExpired(t *testing.T) {
 			t.Errorf("OnExpired(nil) panics with %v", v)
 		}
 	}()
-	OnExpired(nil)
+	b.daemon.Register("Mail", func(string) {}, OnExpired(nil))
 }

@@ -2,7 +2,9 @@ package goworker
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,21 +38,25 @@ func Isolated(opts ...IsolatedOption) Option {
 	i := isolation{grace: DefaultKillGrace}
 	for _, opt := range opts {
 		if opt == nil {
-			panic("goworker: Isolated: a nil IsolatedOption was given; leave it out")
+			i.wrong("a nil IsolatedOption was given; leave it out")
+		} else {
+			opt(&i)
 		}
-		opt(&i)
 	}
 	return option(func(o *options) {
+		o.once("how jobs are isolated", "Isolated")
+		o.take("Isolated", i.mistakes)
 		own := i // one value of Isolated may serve several classes
 		o.isolation = &own
 	})
 }
 
-// IsolatedOption is a setting of Isolated.
+// IsolatedOption is a setting of Isolated. Mistakes are reported by Register; see Option.
 type IsolatedOption func(*isolation)
 
 // isolation is how the jobs of a class are isolated.
 type isolation struct {
+	mistakes
 	limit  time.Duration // 0: none
 	grace  time.Duration
 	memory int64 // bytes; 0: no limit
@@ -71,26 +77,60 @@ func (i *isolation) deadline() time.Duration {
 // failure with a *TimeLimitError. Without it an isolated job has its Timeout and
 // HardTimeoutMargin more; with neither, all the time it takes.
 //
-// It must not be less than the class's Timeout, which ends the context only.
-func HardTimeout(d time.Duration) IsolatedOption { return func(i *isolation) { i.limit = d } }
+// It must not be less than the class's Timeout, which ends the context only. 0 is as
+// without it; it must not be negative.
+func HardTimeout(d time.Duration) IsolatedOption {
+	return func(i *isolation) {
+		i.limit = d
+		i.number(d < 0, "when the job is ended", fmt.Sprintf("HardTimeout(%s)", d))
+	}
+}
+
+// number adds the mistakes of an option that says a number, which must not be negative.
+func (i *isolation) number(negative bool, what, option string) {
+	i.once(what, option)
+	if negative {
+		i.wrong("%s: it cannot be negative; leave it out for the default", option)
+	}
+}
 
 // KillGrace is how long the job has, once its context was cancelled, before its
 // processes are killed. At a shutdown it is at most a second. The default
-// is DefaultKillGrace; 0 kills at once.
-func KillGrace(d time.Duration) IsolatedOption { return func(i *isolation) { i.grace = d } }
+// is DefaultKillGrace; 0 kills at once. It must not be negative.
+func KillGrace(d time.Duration) IsolatedOption {
+	return func(i *isolation) {
+		i.grace = d
+		i.number(d < 0, "when the job is killed", fmt.Sprintf("KillGrace(%s)", d))
+	}
+}
 
 // MaxMemory kills the job's processes when together they hold more than so many bytes
 // of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
 // times a second, so a fast allocation may go beyond it for a moment. Go's collector
 // is told of the limit. On Linux the memory is that of the child and its descendants;
 // elsewhere it is what the Go runtime of the child counts, without C and without
-// other processes.
-func MaxMemory(bytes int64) IsolatedOption { return func(i *isolation) { i.memory = bytes } }
+// other processes. 0, the default, is no limit; it must not be negative.
+func MaxMemory(bytes int64) IsolatedOption {
+	return func(i *isolation) {
+		i.memory = bytes
+		i.number(bytes < 0, "how much memory the job may hold", fmt.Sprintf("MaxMemory(%d)", bytes))
+	}
+}
 
 // ChildEnv adds variables to the child's environment, each as "NAME=value". It has
-// all of the daemon's besides.
+// all of the daemon's besides. Given more than once, all of them count, but each name may
+// be there once.
 func ChildEnv(vars ...string) IsolatedOption {
-	return func(i *isolation) { i.env = append(i.env, vars...) }
+	return func(i *isolation) {
+		for _, v := range vars {
+			name, _, ok := strings.Cut(v, "=")
+			if !ok || name == "" {
+				i.wrong("%q is not NAME=value, which ChildEnv takes", v)
+			}
+			i.once("the variable "+name, fmt.Sprintf("ChildEnv(%s)", name))
+		}
+		i.env = append(i.env, vars...)
+	}
 }
 
 // IsolatedChild tells whether this process was started to run one job of a class that

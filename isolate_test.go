@@ -26,9 +26,9 @@ func TestIsolatedOptions(t *testing.T) {
 		"equal":            {opts: []Option{Isolated(HardTimeout(time.Minute)), Timeout(time.Minute)}, limit: time.Minute, soft: time.Minute},
 		"soft alone":       {opts: []Option{Isolated(), Timeout(time.Minute)}, limit: time.Minute + HardTimeoutMargin, soft: time.Minute},
 		"soft beyond hard": {opts: []Option{Isolated(HardTimeout(time.Minute)), Timeout(time.Hour)}, panics: "its Timeout of 1h0m0s is longer than its HardTimeout of 1m0s"},
-		"negative limit":   {opts: []Option{Isolated(HardTimeout(-1))}, panics: "cannot be negative"},
-		"negative grace":   {opts: []Option{Isolated(KillGrace(-1))}, panics: "cannot be negative"},
-		"negative memory":  {opts: []Option{Isolated(MaxMemory(-1))}, panics: "cannot be negative"},
+		"negative limit":   {opts: []Option{Isolated(HardTimeout(-1))}, panics: "HardTimeout(-1ns): it cannot be negative"},
+		"negative grace":   {opts: []Option{Isolated(KillGrace(-1))}, panics: "KillGrace(-1ns): it cannot be negative"},
+		"negative memory":  {opts: []Option{Isolated(MaxMemory(-1))}, panics: "MaxMemory(-1): it cannot be negative"},
 		"not a variable":   {opts: []Option{Isolated(ChildEnv("A=b", "C"))}, panics: `"C" is not NAME=value`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package goworker
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -24,19 +25,20 @@ type Limit struct {
 	spec  string
 	key   KeyFunc
 	burst int
+	wrong mistakes
 	rate  float64 // µs between two starts
 }
 
-// LimitOption says more about a Limit.
+// LimitOption says more about a Limit. Mistakes are reported by Register and LimitQueue;
+// see Option.
 type LimitOption func(*Limit)
 
-// Concurrency lets at most n jobs run at a time in the whole fleet. It panics if n is
-// less than 1.
+// Concurrency lets at most n jobs run at a time in the whole fleet; n is at least 1.
 func Concurrency(n int, opts ...LimitOption) Limit {
-	if n < 1 {
-		panic(fmt.Sprintf("goworker: Concurrency(%d): at least one job must be able to run", n))
-	}
 	l := Limit{kind: resque.LimitRunning, spec: strconv.Itoa(n)}
+	if n < 1 {
+		l.wrong.wrong("Concurrency(%d): at least one job must be able to run", n)
+	}
 	l.apply("Concurrency", opts)
 	return l
 }
@@ -44,15 +46,16 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 // RateLimit starts n jobs in each period, in the whole fleet, by Redis's clock. They are
 // started evenly: one each per/n, so that RateLimit(10, time.Second) starts one each
 // 100 ms. One may come 5 ms early, which makes up for those that came late: so a period
-// may see one more. Burst allows some at once. It panics if n is less than 1 or the
-// period is not at least a microsecond for each.
+// may see one more. Burst allows some at once. n is at least 1, and the period at least a
+// microsecond for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
 	l := Limit{kind: resque.LimitStarts, burst: 1}
 	if n > 0 {
 		l.rate = float64(per.Microseconds()) / float64(n)
 	}
 	if l.rate < 1 {
-		panic(fmt.Sprintf("goworker: RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per))
+		l.wrong.wrong("RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per)
+		return l
 	}
 	// A process looks again some time after a token is there: what comes about in 10 ms
 	// may be started together, or fast rates would fall short.
@@ -65,28 +68,33 @@ func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
 func (l *Limit) apply(to string, opts []LimitOption) {
 	for _, o := range opts {
 		if o == nil {
-			panic("goworker: " + to + ": a nil LimitOption was given; leave it out")
+			l.wrong.wrong("%s: a nil LimitOption was given; leave it out", to)
+		} else {
+			o(l)
 		}
-		o(l)
 	}
 }
 
 // PerKey makes the limit hold for each key by itself. A job without a key is not held to
-// it. It panics if there is no function.
+// it.
 func PerKey(key KeyFunc) LimitOption {
-	mustKey(key, "PerKey")
-	return func(l *Limit) { l.key = key }
+	return func(l *Limit) {
+		l.wrong.once("for whom the limit holds", "PerKey")
+		l.keyed("PerKey", key)
+	}
 }
 
-func mustKey(key KeyFunc, where string) {
+func (l *Limit) keyed(option string, key KeyFunc) {
 	if key == nil {
-		panic("goworker: " + where + ": a nil KeyFunc was given; leave it out")
+		l.wrong.wrong("%s: a nil KeyFunc was given; leave it out", option)
 	}
+	l.key = key
 }
 
 // InProcess makes the limit one of each process by itself.
 func InProcess() LimitOption {
 	return func(l *Limit) {
+		l.wrong.once("where the limit holds", "InProcess")
 		switch l.kind {
 		case resque.LimitRunning:
 			l.kind = resque.LimitRunningHere
@@ -98,16 +106,51 @@ func InProcess() LimitOption {
 
 // SharedAs makes all limits of one kind that have the same name one limit. They must have
 // the same numbers: Init and Run return an error otherwise. Without it a limit is its
-// class's or queue's own.
-func SharedAs(name string) LimitOption { return func(l *Limit) { l.name = name } }
+// class's or queue's own. The name must not be empty.
+func SharedAs(name string) LimitOption {
+	return func(l *Limit) {
+		l.wrong.once("the limit's name", fmt.Sprintf("SharedAs(%q)", name))
+		if name == "" {
+			l.wrong.wrong(`SharedAs(""): the name is empty; give one, or leave it out`)
+		}
+		l.name = name
+	}
+}
 
 // Burst lets a rate start up to n jobs at once after it was not used for a while. Then
 // a period may see n-1 starts more than the rate says. The default is 1, or as many as
-// the rate allows in 10 ms. It says nothing about a Concurrency.
-func Burst(n int) LimitOption { return func(l *Limit) { l.burst = max(1, n) } }
+// the rate allows in 10 ms. n is at least 1. It does not go with a Concurrency.
+func Burst(n int) LimitOption {
+	return func(l *Limit) {
+		l.wrong.once("how many may start at once", fmt.Sprintf("Burst(%d)", n))
+		switch {
+		case n < 1:
+			l.wrong.wrong("Burst(%d): it must be at least 1", n)
+		case l.rate == 0:
+			l.wrong.wrong("Burst(%d): a Concurrency starts as many as may run; give Burst to a RateLimit", n)
+		}
+		l.burst = n
+	}
+}
 
 // register makes a Limit an Option.
-func (l Limit) register(o *options) { o.limits = append(o.limits, l) }
+func (l Limit) register(o *options) {
+	o.add(l.wrong.first)
+	o.limits = append(o.limits, l)
+}
+
+// repeated says which limit is given twice. Those of its class or queue alone, and those
+// that have keys, may differ in what they count.
+func repeated(limits []Limit) error {
+	for i, l := range limits {
+		if l.name != "" && l.key == nil && slices.ContainsFunc(limits[:i], func(o Limit) bool {
+			return o.key == nil && o.kind == l.kind && o.name == l.name
+		}) {
+			return fmt.Errorf("the limit SharedAs(%q) is given twice; give it once", l.name)
+		}
+	}
+	return nil
+}
 
 // KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.
 // "" is nobody. It is called more than once for a job and by several goroutines; a panic
@@ -153,7 +196,8 @@ func (k KeyFunc) of(args []json.RawMessage) (key string) {
 
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
 // called before Run; a queue that has limits already gets them instead. It panics if the
-// queue has no name or is a pattern or an exclusion, as lists of queues have them.
+// queue has no name or is a pattern or an exclusion, as lists of queues have them, and on
+// mistakes in the limits; see Option.
 //
 // Without limits it only says beforehand that the queue holds jobs of classes that have
 // some. Else the fleet learns it when a process first takes such a job, and in that
@@ -164,6 +208,14 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 		panic("goworker: LimitQueue: the queue has no name; give it one")
 	case !plainName(queue):
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): this is not one queue but a pattern or an exclusion; name each queue, and share a limit by SharedAs", queue))
+	}
+	var wrong mistakes
+	for _, l := range limits {
+		wrong.add(l.wrong.first)
+	}
+	wrong.add(repeated(limits))
+	if wrong.first != nil {
+		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong.first))
 	}
 	d.registry.limitQueue(queue, limits)
 }

@@ -53,15 +53,19 @@ func tenantJob(class, tenant string, n int) string {
 
 func TestLimitsRefuseNonsense(t *testing.T) {
 	t.Parallel()
-	for want, f := range map[string]func(){
-		"Concurrency(0): at least one":                  func() { Concurrency(0) },
-		"Concurrency: a nil LimitOption was given":      func() { Concurrency(1, nil) },
-		"RateLimit(0, 1s): it must allow":               func() { RateLimit(0, time.Second) },
-		"RateLimit: a nil LimitOption was given":        func() { RateLimit(1, time.Second, nil) },
-		"PerKey: a nil KeyFunc was given; leave it out": func() { PerKey(nil) },
-		"Fair: a nil KeyFunc was given; leave it out":   func() { Fair(nil) },
+	for want, option := range map[string]Option{
+		"Concurrency(0): at least one":                  Concurrency(0),
+		"Concurrency: a nil LimitOption was given":      Concurrency(1, nil),
+		"RateLimit(0, 1s): it must allow":               RateLimit(0, time.Second),
+		"RateLimit(1, 0s): it must allow":               RateLimit(1, 0),
+		"RateLimit: a nil LimitOption was given":        RateLimit(1, time.Second, nil),
+		"PerKey: a nil KeyFunc was given; leave it out": Concurrency(1, PerKey(nil)),
+		"Fair: a nil KeyFunc was given; leave it out":   Fair(nil),
 	} {
-		wantPanic(t, want, f)
+		wantPanic(t, `goworker: Register("C"): `+want, func() { New(WorkerSettings{}).Register("C", func() {}, option) })
+		if limit, is := option.(Limit); is {
+			wantPanic(t, `goworker: LimitQueue("q"): `+want, func() { New(WorkerSettings{}).LimitQueue("q", limit) })
+		}
 	}
 }
 

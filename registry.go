@@ -57,7 +57,10 @@ func (r *registry) register(class string, fn any, opts []Option) {
 		}
 		opt.register(&e.options)
 	}
-	if err := e.options.checkLimits(); err != nil {
+	e.options.add(e.options.enqueue.first)
+	e.options.add(e.options.checkLimits())
+	e.options.add(repeated(e.options.limits))
+	if err := e.options.first; err != nil {
 		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
 	}
 	e.options.limits = nameLimits(class, e.options.limits)
@@ -67,7 +70,7 @@ func (r *registry) register(class string, fn any, opts []Option) {
 
 	r.write.Lock()
 	defer r.write.Unlock()
-	if len(e.options.enqueue) > 0 {
+	if e.options.enqueue.given() {
 		r.tells.Store(true)
 	}
 	e.wrapped = r.wrap(e)

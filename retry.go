@@ -12,8 +12,8 @@ import (
 const DefaultRetries = 25
 
 // Retry lets the jobs of a class that fail run again, up to n times after the first
-// run: n + 1 runs in all, as resque-retry's retry_limit counts. NoLimit, or any other
-// negative number, retries for ever. Without this option a failed job is not retried.
+// run: n + 1 runs in all, as resque-retry's retry_limit counts. NoLimit retries for ever;
+// no other number may be negative. Without this option a failed job is not retried.
 //
 // Options say how long a job waits (one of Exponential, Fibonacci, Delays, DelayFunc;
 // Exponential{} if none is given) and which errors are retried (RetryOn, RetryIf,
@@ -22,30 +22,38 @@ const DefaultRetries = 25
 // The job waits in Redis and costs no worker. Its payload gets an "attempt" and, if it
 // has none, an "id", so that the count outlives the process. When it has failed n + 1
 // times it is filed as failed, once, with its last error.
-//
-// Options that contradict each other make Retry panic: it is a mistake in the program.
 func Retry(n int, opts ...RetryOption) Option {
-	p := &retryPolicy{limit: max(n, NoLimit)}
+	name := fmt.Sprintf("Retry(%d)", n)
+	p := &retryPolicy{limit: n}
+	var wrong mistakes
 	for _, opt := range opts {
 		if opt == nil {
-			panic("goworker: Retry: a nil RetryOption was given; leave it out")
-		}
-		if err := opt.retry(p); err != nil {
-			panic(fmt.Sprintf("goworker: Retry: %s", err))
+			wrong.wrong("a nil RetryOption was given; leave it out")
+		} else {
+			wrong.add(opt.retry(p))
 		}
 	}
+	wrong.add(p.first)
 	if p.delay == nil {
 		_ = Exponential{}.retry(p)
 	}
-	return option(func(o *options) { o.retry = p })
+	return option(func(o *options) {
+		o.once("how often a failed job is retried", name)
+		if n < NoLimit {
+			o.wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
+		}
+		o.take("Retry", wrong)
+		o.retry = p
+	})
 }
 
 // RetryOption says when, or after which errors, the jobs of a class are retried; see
-// Retry.
+// Retry. Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
 // retryPolicy is what Retry was told. It never changes.
 type retryPolicy struct {
+	mistakes
 	limit int
 	delay DelayFunc
 	only  []func(error) bool // if any are given, one must say yes

@@ -17,7 +17,7 @@ const (
 	DefaultRetryJitter = 0.2
 )
 
-// NoJitter, or any other negative number, is a Jitter of zero.
+// NoJitter is a Jitter of zero.
 const NoJitter = -1
 
 // Exponential waits longer before each retry. After the n-th run a job waits
@@ -37,7 +37,10 @@ func (e Exponential) retry(p *retryPolicy) error {
 	e.Base = orDefault(e.Base, DefaultRetryBase)
 	e.Factor = orDefault(e.Factor, DefaultRetryFactor)
 	e.Max = min(orDefault(e.Max, max(DefaultRetryMax, e.Base)), longestWait)
-	e.Jitter = max(0, orDefault(e.Jitter, DefaultRetryJitter))
+	e.Jitter = orDefault(e.Jitter, DefaultRetryJitter)
+	if e.Jitter == NoJitter {
+		e.Jitter = 0
+	}
 	switch {
 	case e.Base < 0 || e.Max < 0:
 		return fmt.Errorf("Exponential{Base: %s, Max: %s}: neither may be negative", e.Base, e.Max)
@@ -45,10 +48,10 @@ func (e Exponential) retry(p *retryPolicy) error {
 		return fmt.Errorf("Exponential{Base: %s, Max: %s}: Max is shorter than the first wait", e.Base, e.Max)
 	case !(e.Factor >= 1) || math.IsInf(e.Factor, 0):
 		return fmt.Errorf("Exponential{Factor: %v}: it must be at least 1", e.Factor)
-	case !(e.Jitter <= 1):
-		return fmt.Errorf("Exponential{Jitter: %v}: it must be at most 1", e.Jitter)
+	case !(e.Jitter >= 0 && e.Jitter <= 1):
+		return fmt.Errorf("Exponential{Jitter: %v}: it must be at most 1 and not negative, or NoJitter", e.Jitter)
 	}
-	return p.wait(func(attempt int, _ error) time.Duration {
+	return p.wait("Exponential", func(attempt int, _ error) time.Duration {
 		wait := min(float64(e.Max), float64(e.Base)*math.Pow(e.Factor, float64(attempt-1)))
 		return time.Duration(wait * (1 - e.Jitter*rand.Float64()))
 	})
@@ -72,10 +75,13 @@ type Fibonacci struct {
 func (f Fibonacci) retry(p *retryPolicy) error {
 	f.Unit = orDefault(f.Unit, time.Second)
 	f.Max = min(orDefault(f.Max, longestWait), longestWait)
-	if f.Unit < 0 || f.Max < 0 {
+	switch {
+	case f.Unit < 0 || f.Max < 0:
 		return fmt.Errorf("Fibonacci{Unit: %s, Max: %s}: neither may be negative", f.Unit, f.Max)
+	case f.Max < min(f.Unit, longestWait):
+		return fmt.Errorf("Fibonacci{Unit: %s, Max: %s}: Max is shorter than the first wait", f.Unit, f.Max)
 	}
-	return p.wait(func(attempt int, _ error) time.Duration {
+	return p.wait("Fibonacci", func(attempt int, _ error) time.Duration {
 		a, b := 1.0, 2.0
 		for n := 1; n < attempt && a*float64(f.Unit) < float64(f.Max); n++ {
 			a, b = b, a+b
@@ -86,7 +92,7 @@ func (f Fibonacci) retry(p *retryPolicy) error {
 
 // Delays are how long a job waits before its first retry, its second, and so on; the
 // last one holds for all that follow. A single one is the same wait each time. Zero
-// puts the job behind the others of its queue at once.
+// puts the job behind the others of its queue at once; none may be negative.
 type Delays []time.Duration
 
 // ResqueDelays are the delays of resque-retry's ExponentialBackoff: none, a minute, ten
@@ -100,7 +106,12 @@ func (d Delays) retry(p *retryPolicy) error {
 		return errors.New("Delays{}: at least one is needed; Delays{0} does not wait")
 	}
 	d = slices.Clone(d)
-	return p.wait(func(attempt int, _ error) time.Duration { return d[min(attempt, len(d))-1] })
+	for _, wait := range d {
+		if wait < 0 {
+			return fmt.Errorf("Delays%v: %s is negative; 0 does not wait", d, wait)
+		}
+	}
+	return p.wait("Delays", func(attempt int, _ error) time.Duration { return d[min(attempt, len(d))-1] })
 }
 
 // DelayFunc says how long a job waits after its attempt-th run, the first being 1, ended
@@ -112,13 +123,11 @@ func (f DelayFunc) retry(p *retryPolicy) error {
 	if f == nil {
 		return errors.New("a nil DelayFunc was given; leave it out")
 	}
-	return p.wait(f)
+	return p.wait("DelayFunc", f)
 }
 
-func (p *retryPolicy) wait(f DelayFunc) error {
-	if p.delay != nil {
-		return errors.New("two options say how long to wait; give one of Exponential, Fibonacci, Delays and DelayFunc")
-	}
+func (p *retryPolicy) wait(option string, f DelayFunc) error {
+	p.once("how long to wait", option)
 	p.delay = f
 	return nil
 }

@@ -89,7 +89,7 @@ func TestRetryRefusesNonsense(t *testing.T) {
 		"RetryOn was given no errors":    {RetryOn()},
 		"NoRetryOn was given no errors":  {NoRetryOn()},
 		"RetryOn was given a nil error":  {RetryOn(errNoLuck, nil)},
-		"two options say":                {Delays{1}, Fibonacci{}},
+		"Delays and Fibonacci both say":  {Delays{1}, Fibonacci{}},
 		"neither may be negative":        {Exponential{Base: -1}},
 		"shorter than the first wait":    {Exponential{Base: time.Hour, Max: time.Minute}},
 		"must be at least 1":             {Exponential{Factor: 0.5}},
@@ -101,11 +101,11 @@ func TestRetryRefusesNonsense(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, want) || !strings.HasPrefix(text, "goworker: Retry: ") {
+				if text, _ := recover().(string); !strings.Contains(text, want) || !strings.HasPrefix(text, `goworker: Register("C"): Retry: `) {
 					t.Errorf("panicked with %q, want %q", text, want)
 				}
 			}()
-			Retry(1, opts...)
+			New(WorkerSettings{}).Register("C", func() {}, Retry(1, opts...))
 		}()
 	}
 }

@@ -43,6 +43,7 @@ type ResqueRetry struct {
 }
 
 func (r ResqueRetry) retry(p *retryPolicy) error {
+	p.once("how retries are counted", "ResqueRetry")
 	if r.ExpireAfter < 0 {
 		return fmt.Errorf("ResqueRetry's ExpireAfter is %s; give a time that is not negative, or leave it out", r.ExpireAfter)
 	}

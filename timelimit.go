@@ -1,9 +1,7 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -42,18 +40,11 @@ func (o *options) checkLimits() error {
 	switch {
 	case i == nil:
 		return nil
-	case i.limit < 0 || i.grace < 0 || i.memory < 0:
-		return errors.New("HardTimeout, KillGrace and MaxMemory cannot be negative; leave out what is not limited")
 	case i.limit > 0 && o.timeout > i.limit:
 		return fmt.Errorf("its Timeout of %s is longer than its HardTimeout of %s, so its context would never end by it; give the Timeout less",
 			o.timeout, i.limit)
 	case i.limit == 0 && o.timeout > 0:
 		i.limit = o.timeout + HardTimeoutMargin
-	}
-	for _, v := range i.env {
-		if !strings.Contains(v, "=") {
-			return fmt.Errorf("%q is not NAME=value, which ChildEnv takes", v)
-		}
 	}
 	return nil
 }

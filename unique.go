@@ -25,10 +25,11 @@ type Uniqueness struct {
 	bounded bool              // LockAtMost was given
 	key     func(*Job) string // nil: class and arguments
 	replace bool
-	wrong   error // which options contradict each other
+	wrong   mistakes
 }
 
-// UniqueOption is something Unique is told.
+// UniqueOption is a setting of Unique. Mistakes are reported by Register and EnqueueWith;
+// see Option.
 type UniqueOption func(*Uniqueness)
 
 // Unique makes jobs unique: one that is enqueued while another holds its lock is refused
@@ -45,9 +46,10 @@ func Unique(opts ...UniqueOption) Uniqueness {
 	u := Uniqueness{most: DefaultLockAtMost}
 	for _, opt := range opts {
 		if opt == nil {
-			panic("goworker: Unique: a nil UniqueOption was given; leave it out")
+			u.wrong.wrong("Unique: a nil UniqueOption was given; leave it out")
+		} else {
+			opt(&u)
 		}
-		opt(&u)
 	}
 	if u.hold == "" {
 		u.hold = resque.HoldDone
@@ -56,11 +58,8 @@ func Unique(opts ...UniqueOption) Uniqueness {
 }
 
 // until tells when the lock ends.
-func (u *Uniqueness) until(hold resque.Hold) {
-	names := map[resque.Hold]string{resque.HoldDone: "UntilDone", resque.HoldStart: "UntilStart", resque.HoldTime: "UntilElapsed"}
-	if u.hold != "" && u.hold != hold {
-		u.wrong = fmt.Errorf("a unique job is told both %s and %s, and its lock ends but once; leave one out", names[u.hold], names[hold])
-	}
+func (u *Uniqueness) until(hold resque.Hold, option string) {
+	u.wrong.once("when a unique job's lock ends", option)
 	u.hold = hold
 }
 
@@ -74,40 +73,62 @@ func (u Uniqueness) lasts() time.Duration {
 
 // UntilDone has a job keep its lock until it is done or has failed for good; over retries
 // and the death of its process too. This is the default.
-func UntilDone() UniqueOption { return func(u *Uniqueness) { u.until(resque.HoldDone) } }
+func UntilDone() UniqueOption { return func(u *Uniqueness) { u.until(resque.HoldDone, "UntilDone") } }
 
 // UntilStart has a job keep its lock until its handler is about to run: while it runs,
 // one more may wait. The job needs one more round trip to Redis before it runs.
-func UntilStart() UniqueOption { return func(u *Uniqueness) { u.until(resque.HoldStart) } }
+func UntilStart() UniqueOption {
+	return func(u *Uniqueness) { u.until(resque.HoldStart, "UntilStart") }
+}
 
 // UntilElapsed has a job keep its lock for a time from when it was enqueued, whatever
 // becomes of it: at most one job of a lock is enqueued in any such time. It is at least a
 // millisecond.
 func UntilElapsed(d time.Duration) UniqueOption {
 	return func(u *Uniqueness) {
-		u.until(resque.HoldTime)
+		u.until(resque.HoldTime, fmt.Sprintf("UntilElapsed(%s)", d))
 		u.elapsed = d
 	}
 }
 
 // ByKey names the lock by a key in place of class and arguments. Jobs of different
 // classes with the same key exclude each other. It must not be empty.
-func ByKey(key string) UniqueOption { return ByKeyOf(func(*Job) string { return key }) }
+func ByKey(key string) UniqueOption {
+	return func(u *Uniqueness) {
+		u.named(fmt.Sprintf("ByKey(%q)", key), func(*Job) string { return key })
+		if key == "" {
+			u.wrong.wrong(`ByKey(""): the key by which a job is to be unique is empty; give one, or leave it out`)
+		}
+	}
+}
 
 // ByKeyOf is ByKey with a key for each job. The function is called by whoever enqueues,
-// from any goroutine. It panics if that is nil.
+// from any goroutine.
 func ByKeyOf(key func(job *Job) string) UniqueOption {
-	if key == nil {
-		panic("goworker: ByKeyOf: a nil function was given; leave it out")
+	return func(u *Uniqueness) {
+		u.named("ByKeyOf", key)
+		if key == nil {
+			u.wrong.wrong("ByKeyOf: a nil function was given; leave it out")
+		}
 	}
-	return func(u *Uniqueness) { u.key = key }
+}
+
+// named tells what the lock is named by.
+func (u *Uniqueness) named(option string, key func(*Job) string) {
+	u.wrong.once("what a unique job's lock is named by", option)
+	u.key = key
 }
 
 // ReplaceWaiting has a new job take the place of the one that holds the lock, if that
 // still waits: in the same queue its very place, else the one the new job would have got.
 // The old one is gone. One that runs, is about to, or waits for a Limit cannot be
 // replaced: then the new one is refused. Redis looks through the queue for the old one.
-func ReplaceWaiting() UniqueOption { return func(u *Uniqueness) { u.replace = true } }
+func ReplaceWaiting() UniqueOption {
+	return func(u *Uniqueness) {
+		u.wrong.once("what becomes of the one before", "ReplaceWaiting")
+		u.replace = true
+	}
+}
 
 // LockAtMost bounds how long a lock may stay: DefaultLockAtMost unless it is told, and
 // counted anew when its job is retried and each time somebody is refused and the job was
@@ -116,7 +137,10 @@ func ReplaceWaiting() UniqueOption { return func(u *Uniqueness) { u.replace = tr
 // nobody wanted since, need memory until then. A job for later, or for its next try, has
 // its time to wait in addition. It does not go with UntilElapsed, which says the time.
 func LockAtMost(d time.Duration) UniqueOption {
-	return func(u *Uniqueness) { u.most, u.bounded = d, true }
+	return func(u *Uniqueness) {
+		u.wrong.once("how long a unique job's lock may stay", fmt.Sprintf("LockAtMost(%s)", d))
+		u.most, u.bounded = d, true
+	}
 }
 
 // DuplicateError says that a job was not enqueued because another holds its lock.
@@ -132,19 +156,18 @@ func (e *DuplicateError) Error() string {
 		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
 }
 
-func (u Uniqueness) register(to *options) {
-	if err := u.check(); err != nil {
-		panic("goworker: Register: " + err.Error())
-	}
-	to.enqueue = append(to.enqueue, u)
-}
+func (u Uniqueness) register(to *options) { u.enqueue(&to.enqueue) }
 
-func (u Uniqueness) enqueue(to *enqueueOptions) { to.unique = &u }
+func (u Uniqueness) enqueue(to *enqueueOptions) {
+	to.once("how the job is unique", "Unique")
+	to.add(u.check())
+	to.unique = &u
+}
 
 func (u Uniqueness) check() error {
 	switch {
-	case u.wrong != nil:
-		return u.wrong
+	case u.wrong.first != nil:
+		return u.wrong.first
 	case u.hold == resque.HoldTime && u.bounded:
 		return errors.New("UntilElapsed and LockAtMost both say how long a unique job's lock lasts; leave one out")
 	case u.lasts() < minLock:
@@ -188,9 +211,6 @@ func (u Uniqueness) told() time.Duration {
 func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJob, err error) {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {
 		return j, errNoJob
-	}
-	if err := u.check(); err != nil {
-		return j, err
 	}
 	key := ""
 	if u.key != nil {

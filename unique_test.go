@@ -294,14 +294,15 @@ func TestUniqueMistakes(t *testing.T) {
 	}{
 		{nil, Unique(), "needs a queue and a class"},
 		{&Job{"", Payload{"C", nil}}, Unique(), "needs a queue and a class"},
-		{good, Unique(ByKey("")), "class C is to be unique is empty"},
+		{good, Unique(ByKey("")), `enqueueing C: ByKey(""): the key by which a job is to be unique is empty`},
+		{good, Unique(ByKeyOf(func(*Job) string { return "" })), "class C is to be unique is empty"},
 		{good, Unique(UntilElapsed(0)), "a millisecond or more"},
 		{good, Unique(LockAtMost(-1)), "a millisecond or more"},
 		{good, Unique(LockAtMost(0)), "a millisecond or more"},
 		{good, Unique(UntilElapsed(time.Hour), LockAtMost(time.Minute)), "UntilElapsed and LockAtMost both say how long"},
 		{good, Unique(LockAtMost(time.Minute), UntilElapsed(time.Hour)), "UntilElapsed and LockAtMost both say how long"},
-		{good, Unique(UntilElapsed(time.Hour), UntilDone()), "both UntilElapsed and UntilDone"},
-		{good, Unique(UntilDone(), UntilStart()), "both UntilDone and UntilStart"},
+		{good, Unique(UntilElapsed(time.Hour), UntilDone()), "UntilElapsed(1h0m0s) and UntilDone both say"},
+		{good, Unique(UntilDone(), UntilStart()), "UntilDone and UntilStart both say"},
 		{&Job{"q", Payload{"C", []any{func() {}}}}, Unique(), "args[0]"},
 		{&Job{"q", Payload{"C", []any{strings.Repeat("x", 1000)}}}, Unique(), "MaxPayload"},
 	} {
@@ -313,10 +314,10 @@ func TestUniqueMistakes(t *testing.T) {
 		t.Errorf("keys: %q", keys)
 	}
 	for want, f := range map[string]func(){
-		"Register: a unique job's lock is to last 0s": func() { d.Register("C", func() {}, Unique(UntilElapsed(0))) },
-		"Register: UntilElapsed and LockAtMost":       func() { d.Register("C", func() {}, Unique(LockAtMost(1), UntilElapsed(1))) },
-		"Unique: a nil UniqueOption was given":        func() { Unique(nil) },
-		"ByKeyOf: a nil function was given":           func() { ByKeyOf(nil) },
+		`Register("C"): a unique job's lock is to last 0s`: func() { d.Register("C", func() {}, Unique(UntilElapsed(0))) },
+		`Register("C"): UntilElapsed and LockAtMost`:       func() { d.Register("C", func() {}, Unique(LockAtMost(1), UntilElapsed(1))) },
+		"Unique: a nil UniqueOption was given":             func() { d.Register("C", func() {}, Unique(nil)) },
+		"ByKeyOf: a nil function was given":                func() { d.Register("C", func() {}, Unique(ByKeyOf(nil))) },
 	} {
 		wantPanic(t, want, f)
 	}
