@@ -85,24 +85,19 @@ func (s WorkerSettings) config(needQueues bool) (config, error) {
 
 func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) (config, error) {
 	c := config{
-		uri:             cmp.Or(s.URI, environmentURI(getenv), DefaultURI),
-		namespace:       resque.New(s.Namespace).Namespace(),
-		exitOnComplete:  s.ExitOnComplete,
-		useNumber:       s.UseNumber,
-		shutdownTimeout: timeout(s.ShutdownTimeout, DefaultShutdownTimeout),
-		connectTimeout:  timeout(s.ConnectTimeout, DefaultConnectTimeout),
-		readTimeout:     timeout(s.ReadTimeout, DefaultReadTimeout),
-		writeTimeout:    timeout(s.WriteTimeout, DefaultWriteTimeout),
-		recoverLimit:    max(cmp.Or(s.RecoverLimit, DefaultRecoverLimit), 0),
-		caPath:          s.TLSCertPath,
-		certPath:        s.TLSClientCertPath,
-		keyPath:         s.TLSClientKeyPath,
-		skipVerify:      s.SkipTLSVerify,
-		waitReplicas:    s.WaitReplicas,
-		logger:          s.Logger,
-		signals:         !s.DisableSignals,
-		tracking:        !s.DisableTracking,
-		lookAhead:       !s.DisableLookAhead,
+		uri:            cmp.Or(s.URI, environmentURI(getenv), DefaultURI),
+		namespace:      resque.New(s.Namespace).Namespace(),
+		exitOnComplete: s.ExitOnComplete,
+		useNumber:      s.UseNumber,
+		caPath:         s.TLSCertPath,
+		certPath:       s.TLSClientCertPath,
+		keyPath:        s.TLSClientKeyPath,
+		skipVerify:     s.SkipTLSVerify,
+		waitReplicas:   s.WaitReplicas,
+		logger:         s.Logger,
+		signals:        !s.DisableSignals,
+		tracking:       !s.DisableTracking,
+		lookAhead:      !s.DisableLookAhead,
 
 		schedulerLockPrefix: cmp.Or(s.SchedulerLockPrefix, getenv("RESQUE_SCHEDULER_MASTER_LOCK_PREFIX")),
 		nodeScheduler:       s.NodeScheduler,
@@ -111,13 +106,11 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	}
 	c.leaveDelayed = s.LeaveDelayed
 	c.leaveUnknown = s.LeaveUnknown
-	c.failedMaxSize = max(s.FailedMaxSize, 0)
-	c.failedMaxAge = max(s.FailedMaxAge, 0)
 	if s.RailsJSON {
 		c.style = resque.Rails
 	}
 	var backend string
-	var errs [12]error
+	var errs [19]error
 	c.queues, errs[0] = s.queues(needQueues)
 	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
@@ -139,6 +132,13 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	if c.maxPayload > resque.MaxMaxPayload {
 		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, resque.MaxMaxPayload)
 	}
+	c.shutdownTimeout, errs[12] = limit("ShutdownTimeout", s.ShutdownTimeout, DefaultShutdownTimeout, "NoTimeout")
+	c.connectTimeout, errs[13] = limit("ConnectTimeout", s.ConnectTimeout, DefaultConnectTimeout, "NoTimeout")
+	c.readTimeout, errs[14] = limit("ReadTimeout", s.ReadTimeout, DefaultReadTimeout, "NoTimeout")
+	c.writeTimeout, errs[15] = limit("WriteTimeout", s.WriteTimeout, DefaultWriteTimeout, "NoTimeout")
+	c.recoverLimit, errs[16] = limit("RecoverLimit", s.RecoverLimit, DefaultRecoverLimit, "NoLimit")
+	c.failedMaxSize, errs[17] = limit("FailedMaxSize", s.FailedMaxSize, 0, "NoLimit")
+	c.failedMaxAge, errs[18] = limit("FailedMaxAge", s.FailedMaxAge, 0, "NoLimit")
 	if err := errors.Join(errs[:]...); err != nil {
 		return config{}, err
 	}
@@ -182,9 +182,16 @@ func (s WorkerSettings) interval() (time.Duration, error) {
 	return cmp.Or(s.Interval.duration(), DefaultInterval), nil
 }
 
-// timeout turns the settings' 0 = default and negative = none into 0 = none.
-func timeout(d, byDefault time.Duration) time.Duration {
-	return max(cmp.Or(d, byDefault), 0)
+// limit turns the settings' 0 = default and -1 = none, which is NoTimeout and NoLimit, into
+// 0 = none.
+func limit[T int | time.Duration](field string, v, byDefault T, none string) (T, error) {
+	switch {
+	case v == NoLimit:
+		return 0, nil
+	case v < 0:
+		return 0, fmt.Errorf("settings: %s is %v: it must be positive, 0 for the default, or %s", field, v, none)
+	}
+	return cmp.Or(v, byDefault), nil
 }
 
 func positive(field string, n, byDefault int) (int, error) {

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -10,7 +11,8 @@ import (
 )
 
 // FailureFilter chooses failures. Fields that are zero choose all; a failure is chosen
-// if it fits every field that is set.
+// if it fits every field that is set. Fields that contradict each other are an error of the
+// calls that are given them.
 type FailureFilter struct {
 	Class     string // the job's class; of an ActiveJob its own, not that of Rails' wrapper
 	Queue     string // the queue the job came from
@@ -26,6 +28,17 @@ type FailureFilter struct {
 
 	Retried   bool // only those that were retried
 	Unretried bool // only those that were not
+}
+
+// check says what in a filter contradicts itself, so that it could fit nothing.
+func (f FailureFilter) check() error {
+	switch {
+	case f.Retried && f.Unretried:
+		return errors.New("goworker: the filter is for failures that are both Retried and Unretried; set one of them")
+	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+		return fmt.Errorf("goworker: the filter's Since, %s, is not before its Until, %s", f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // FailureGroup counts the failures of one class that failed with one kind of error.
@@ -68,6 +81,9 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 	if err := l.d.usable(); err != nil {
 		return nil, "", err
 	}
+	if err := filter.check(); err != nil {
+		return nil, "", err
+	}
 	if count < 1 {
 		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
 	}
@@ -83,6 +99,9 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 // One that others move meanwhile may be counted twice.
 func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
+		if err := filter.check(); err != nil {
+			return nil, err
+		}
 		groups, err := s.GroupFailures(c, lists, resque.FailureFilter(filter))
 		all := make([]FailureGroup, len(groups))
 		for i, g := range groups {
@@ -114,6 +133,9 @@ func (l *FailureList) RetryWhere(filter FailureFilter) (retried int, err error) 
 
 func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, err error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		if err := filter.check(); err != nil {
+			return 0, err
+		}
 		var errs []error
 		total := 0
 		for _, list := range lists {
@@ -142,6 +164,9 @@ func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
 // time, each time of which costs Redis some 30 ms.
 func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		if err := filter.check(); err != nil {
+			return 0, err
+		}
 		total := 0
 		for _, list := range lists {
 			n, err := s.RemoveAll(c, list, resque.FailureFilter(filter))

@@ -72,6 +72,21 @@ func TestFailuresFound(t *testing.T) {
 		if n, err := all.Count(); n != 0 || err != nil {
 			t.Errorf("%s: %d left, %v", backend, n, err)
 		}
+		now := time.Now()
+		for want, filter := range map[string]FailureFilter{
+			"both Retried and Unretried": {Retried: true, Unretried: true},
+			"is not before its Until":    {Since: now, Until: now},
+		} {
+			_, _, searched := all.Search(filter, "", 1)
+			_, grouped := all.Groups(filter)
+			_, retried := all.RetryWhere(filter)
+			_, removed := all.RemoveWhere(filter)
+			for _, err := range []error{searched, grouped, retried, removed} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: the error %v does not say %q", backend, err, want)
+				}
+			}
+		}
 		if _, _, err := all.Search(FailureFilter{}, "", 0); err == nil || !strings.Contains(err.Error(), "at least 1") {
 			t.Errorf("%s: a search for none: %v", backend, err)
 		}

@@ -103,6 +103,11 @@ func newCommandLine() *commandLine {
 		c.set.Var(&value, name, usage)
 		overlay(c, name, &value, put)
 	}
+	whole := func(name string, byDefault int, usage string, put func(*WorkerSettings, int)) {
+		value := amount(byDefault)
+		c.set.Var(&value, name, usage)
+		overlay(c, name, &value, func(s *WorkerSettings, v amount) { put(s, int(v)) })
+	}
 	span := func(name string, byDefault time.Duration, usage string, put func(*WorkerSettings, seconds)) {
 		value := seconds(byDefault)
 		c.set.Var(&value, name, usage)
@@ -144,19 +149,16 @@ func newCommandLine() *commandLine {
 	number("max-payload", DefaultMaxPayload, "how many bytes a job's payload may have", func(s *WorkerSettings, v count) {
 		s.MaxPayload = int(v)
 	})
-	overlay(c, "recover-limit", c.set.Int("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit"), func(s *WorkerSettings, v int) {
-		s.RecoverLimit = v
-		if v == 0 {
-			s.RecoverLimit = NoLimit
-		}
+	whole("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit", func(s *WorkerSettings, v int) {
+		s.RecoverLimit = cmp.Or(v, NoLimit)
 	})
-	overlay(c, "wait-replicas", c.set.Int("wait-replicas", 0, "how many replicas must have an enqueued job"), func(s *WorkerSettings, v int) { s.WaitReplicas = v })
+	whole("wait-replicas", 0, "how many replicas must have an enqueued job", func(s *WorkerSettings, v int) { s.WaitReplicas = v })
 	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
 	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
 	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
 	truth("leave-delayed", "leave the delayed jobs that resque-scheduler knows to it", func(s *WorkerSettings, v bool) { s.LeaveDelayed = v })
 	truth("leave-unknown", "leave jobs of classes that have no handler here to other workers", func(s *WorkerSettings, v bool) { s.LeaveUnknown = v })
-	overlay(c, "failed-max-size", c.set.Int("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"), func(s *WorkerSettings, v int) {
+	whole("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit", func(s *WorkerSettings, v int) {
 		s.FailedMaxSize = cmp.Or(v, NoLimit)
 	})
 	span("failed-max-age", 0, "how long ago a job may have failed before its failure is removed; 0 = no limit", func(s *WorkerSettings, v seconds) {

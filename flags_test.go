@@ -97,6 +97,18 @@ func TestApplyZeroes(t *testing.T) {
 	}
 }
 
+// Of a flag that is given twice the last counts, and a flag in place of a setting that is out
+// of its range mends it.
+func TestApplyTwice(t *testing.T) {
+	t.Parallel()
+	s := with(t, "--concurrency=3", "--queues=a,b", "--recover-limit=7", "--recover-limit=5", "--queues=c", "--concurrency=4").
+		apply(WorkerSettings{RecoverLimit: -3, Queues: []string{"set"}})
+	c, err := s.configFrom(true, noEnvironment)
+	if err != nil || c.concurrency != 4 || c.recoverLimit != 5 || c.queues.label() != "c" {
+		t.Errorf("flags given twice give %+v, %v", c, err)
+	}
+}
+
 // with returns a command line on which the arguments were given.
 func with(t *testing.T, args ...string) *commandLine {
 	t.Helper()

@@ -26,10 +26,10 @@ const (
 )
 
 const (
-	// NoTimeout, or any other negative duration, waits without limit.
+	// NoTimeout waits without limit. No other duration may be negative.
 	NoTimeout time.Duration = -1
-	// NoLimit, or any other negative number, is a RecoverLimit that is never
-	// reached.
+	// NoLimit is a limit that is never reached: of RecoverLimit, FailedMaxSize,
+	// FailedMaxAge and Retry. No other number may be negative.
 	NoLimit = -1
 )
 
@@ -67,6 +67,10 @@ const (
 //  3. the environment (REDIS_PROVIDER, REDIS_URL, FAILURE_BACKEND);
 //  4. the default.
 //
+// A setting out of its range, and two that contradict each other, are errors of Init, Run
+// and Work, which name the setting, its value and what is allowed. A flag in place of a
+// setting contradicts nothing, and of a flag that is given twice the last counts.
+//
 // A daemon made by New knows no command line and starts at the second. The
 // environment is read when a daemon is made ready, never at import, so a
 // program may call os.Setenv first.
@@ -81,7 +85,7 @@ type WorkerSettings struct {
 	// that match, also those that appear later; and !name or !pattern, which
 	// excludes queues wherever in the list it stands. With a pattern or an
 	// exclusion in the list, a plain name counts only while Resque knows that
-	// queue. No default. [-queues]
+	// queue. Of a name that stands there twice the first counts. No default. [-queues]
 	QueuesString string
 	// Queues is QueuesString as a list, []string{"high", "low"}; its elements
 	// have the same grammar. If both are given, Queues come first. The flag
@@ -163,7 +167,7 @@ type WorkerSettings struct {
 	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
-	// means their defaults, and so does a negative duration: a connection
+	// means their defaults, and so does NoTimeout: a connection
 	// without limits hangs for ever when its peer is gone.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 	// WaitReplicas makes Enqueue wait, after a push and in the same round trip, until
@@ -210,7 +214,7 @@ type WorkerSettings struct {
 	FailedMaxSize int
 	// FailedMaxAge is how long ago a job may have failed before its failure is removed
 	// for good, likewise. It ends at the first failure of a list that is young enough;
-	// one that does not tell readably when it failed stays. Zero, or a negative one, is
+	// one that does not tell readably when it failed stays. Zero, or NoLimit, is
 	// no limit.
 	// [-failed-max-age in seconds or as in 720h]
 	FailedMaxAge time.Duration

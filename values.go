@@ -125,3 +125,20 @@ func (c *count) Set(value string) error {
 func (c *count) String() string { return strconv.Itoa(int(*c)) }
 
 func (c *count) Type() string { return "int" }
+
+// amount is a flag that holds a number of at least zero, which is a number like others or
+// no limit.
+type amount int
+
+func (a *amount) Set(value string) error {
+	n, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil || n < 0 {
+		return fmt.Errorf("it takes a whole number of at least 0")
+	}
+	*a = amount(n)
+	return nil
+}
+
+func (a *amount) String() string { return strconv.Itoa(int(*a)) }
+
+func (a *amount) Type() string { return "int" }
