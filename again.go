@@ -13,26 +13,17 @@ import (
 // hooks. Nil: it failed for good with the error returned, or was cut short by a stop
 // and goes back to its queue. It is called in the worker's goroutine; d is nil for a
 // payload that is no job.
-func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err error) (*settlement, error) {
+func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err error) (*ending, error) {
 	if d == nil || interrupted(err) {
 		return nil, err
 	}
 	wish, after := wished(err)
 	if wish.kind == wishDiscard {
 		w.d.hooks.discarded(ctx, d, err)
-		return &settlement{
-			counts: resque.CountsDone, effects: d.after,
-			level: slog.LevelWarn, message: "job discarded",
-		}, err
+		return &ending{outcome: w.ended(t, d, resque.Over), level: slog.LevelWarn, message: "job discarded"}, err
 	}
-	wait, retry := time.Duration(0), false
-	if !is(err, ErrLeaseLost) { // it is retried where it runs by now
-		wait, retry, err = d.retry.decide(d.Attempt, wish, after, err)
-	}
+	wait, retry, err := d.retry.decide(d.Attempt, wish, after, err)
 	if !retry {
-		if d.count != nil {
-			d.after = append(d.after, w.d.store.DropFailure(d.count.Key))
-		}
 		w.d.hooks.failed(ctx, d, err)
 		return nil, err
 	}
@@ -72,31 +63,31 @@ func (p *retryPolicy) decide(attempt int, wish wish, after time.Duration, failed
 
 // retry makes the commit of a failed run whose job runs again after a wait: at the end
 // of its queue, or in the schedule until then.
-func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err error) (*settlement, time.Time) {
+func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err error) (*ending, time.Time) {
 	now := w.lease.redisTime(time.Now())
 	at := now.Add(max(wait, 0))
-	s := &settlement{
-		counts: resque.CountsDone, moved: true,
-		level: slog.LevelWarn, message: "job failed; it is retried",
+	e := &ending{
+		outcome: w.ended(t, d, resque.GoesOn), level: slog.LevelWarn, message: "job failed; it is retried",
 		attrs: []slog.Attr{slog.Int("attempt", d.Attempt), slog.Time("at", at)},
 	}
 	if d.count != nil {
-		w.retryAsRuby(s, n, t, d, now, at, err)
+		w.retryAsRuby(&e.outcome, n, d, now, at, err)
 	} else {
-		w.requeue(s, t, d, nextAttempt(t.Payload), now, at)
+		w.requeue(&e.outcome, d, nextAttempt(t.Payload), now, at)
 	}
-	return s, at
+	return e, at
 }
 
-// requeue adds to a commit that the job goes on with this payload, now or later, and with
+// requeue adds to an outcome that the job goes on with this payload, now or later, and with
 // it the lock that it has.
-func (w *workers) requeue(s *settlement, t *task, d *Delivery, payload []byte, now, at time.Time) {
-	s.effects = append(s.effects, d.lock.moved(w.d.store, now, at, t.Queue, payload)...)
+func (w *workers) requeue(o *outcome, d *Delivery, payload []byte, now, at time.Time) {
+	queue := o.task.Queue
+	o.Effects = append(o.Effects, d.lock.moved(w.d.store, now, at, queue, payload)...)
 	if at.After(now) {
-		s.effects = append(s.effects, w.d.store.ScheduleAt(millis(at), t.Queue, payload))
+		o.Effects = append(o.Effects, w.d.store.ScheduleAt(millis(at), queue, payload))
 		return
 	}
-	s.effects, s.to = append(s.effects, w.d.store.PushTail(t.Queue, payload)...), t.Queue
+	o.Effects = append(o.Effects, w.d.store.PushTail(queue, payload)...)
 }
 
 // millis rounds up: nothing runs before its time.

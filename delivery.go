@@ -55,11 +55,7 @@ type Delivery struct {
 	// or if it returns only an error. Middleware may read it after the handler.
 	Result any
 
-	// after is what happens in Redis with the commit of the job's end, whether it is
-	// done, failed for good or is given up.
-	after []resque.Effect
-
-	lock    *jobLock // nil: it has none
+	lock    *jobLock // nil: it has none, or has given it up
 	expires int64    // when its time is over, in ms; 0: never
 	called  bool     // its handler, or what runs in place of it
 

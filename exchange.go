@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,17 +36,23 @@ func (p *poller) turn(ctx context.Context) {
 	if p.retell(ctx, now) {
 		return
 	}
+	if p.resyncs {
+		if p.resync(ctx); p.link == nil {
+			return
+		}
+	}
 	p.watch.tick(now)
 	if !p.retryAt.IsZero() && !now.Before(p.retryAt) {
 		p.pending, p.refused = append(p.refused, p.pending...), nil
 		p.retryAt = time.Time{}
 	}
-	if p.complete && len(p.ahead)+len(p.suspects) == 0 && p.launch == nil {
+	if p.complete && len(p.ahead)+len(p.misplaced) == 0 && p.suspects.idle() {
 		p.quitting = true
 	}
 	p.sortQueues()
 	p.claim()
 	p.giveBackIdle(now)
+	p.giveBackMisplaced()
 	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
 		return // they are about to be taken; one exchange then serves more
 	}
@@ -65,10 +72,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if p.paused && p.watch.recheck() {
 		p.paused = false // and the answer says whether it still holds
 	}
-	x := &resque.Exchange{
-		Process: p.session.process.ID, Epoch: p.epoch, Last: p.last,
-		MultiQueue: p.d.config.multiQueueFailures,
-	}
+	x := &resque.Exchange{Process: p.session.process.ID, Epoch: p.epoch, Last: p.last}
 	idle := max(0, p.slots()-p.busy)
 	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
 		p.watch.lanes.want = min(want, idle-len(p.ahead))
@@ -84,19 +88,9 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	}
 	p.handIn(x)
 	x.Sizes = p.watch.rounds.unmeasured()
-	p.launchSuspect()
-	back := p.heldTickets()
-	if x.Want > 0 || p.launch != nil || back != p.heldBack {
-		upTo := p.last + int64(idle-len(p.ahead))
-		if idle < len(p.ahead) {
-			upTo = p.ahead[idle].Ticket - 1
-		}
-		if p.launch != nil {
-			upTo = max(upTo, p.launch.Ticket)
-		}
-		x.Handed = resque.Handed(upTo, p.heldList())
-		p.heldBack = back
-	}
+	p.suspects.advance(now, p.busy < p.slots())
+	// Whatever this exchange reserves may be with a worker before the next one says so.
+	x.Handed = p.suspects.record(p.last+int64(x.Want), x.Want > 0)
 	if x.Empty() && !p.link.prove() {
 		return nil
 	}
@@ -129,10 +123,10 @@ func (p *poller) wanted(idle int) int {
 	}
 	n := p.slots()
 	want := idle - len(p.ahead)
-	if p.pace.ahead() && len(p.suspects) == 0 && p.suspect == nil {
+	if p.pace.ahead() && p.suspects.idle() {
 		want += n
 	}
-	if len(p.suspects) >= n {
+	if len(p.suspects.waiting) >= n {
 		want = 0
 	}
 	return min(want, resque.MaxExchangeJobs)
@@ -146,43 +140,31 @@ func (p *poller) mayReserve() bool {
 // handIn moves pending outcomes into the exchange, as many as one may carry.
 func (p *poller) handIn(x *resque.Exchange) {
 	n, size := 0, 0
+	var back []resque.Ended
 	for _, o := range p.pending {
 		if n == resque.MaxExchangeJobs || size > resque.MaxExchangeBytes {
 			break
 		}
 		n++
-		if o.task.Lane != nil {
-			o = p.fromLane(o)
-		}
-		switch {
-		case o.back:
-			x.Back = append(x.Back, o.task.Reserved)
-			p.watch.returned(o.task.Queue)
-		case o.settle != nil:
-			for _, e := range o.settle.effects {
-				size += e.Size()
-			}
-			if o.settle.left {
-				p.watch.returned(o.task.Queue)
-			}
-			settled := resque.Settled{Ticket: o.task.Ticket, Counts: o.settle.counts, Effects: o.settle.effects}
-			if o.unrun {
-				settled.Unrun = o.task.from()
-			}
-			x.Settled = append(x.Settled, settled)
-		case o.record != nil:
-			size += len(o.record)
-			x.Failed = append(x.Failed, resque.FailedJob{Ticket: o.task.Ticket, Queue: o.task.Queue, Lane: o.task.Lane, Record: o.record, Keep: o.keep})
-		default:
+		if o.plain() {
 			x.Done = append(x.Done, o.task.Ticket)
+			continue
+		}
+		size += o.Size()
+		if o.back {
+			back = append(back, o.Ended)
+		} else {
+			x.Ended = append(x.Ended, o.Ended)
 		}
 	}
+	// Each goes in front of those before it, so the last reserved comes first.
+	slices.SortFunc(back, func(a, b resque.Ended) int { return cmp.Compare(b.Ticket, a.Ticket) })
+	x.Ended = append(x.Ended, back...)
 	p.sentOut = p.pending[:n:n]
 	p.pending = p.pending[n:]
 	if len(p.pending) == 0 {
 		p.pending = nil
 	}
-	x.Forgive, p.forgive = p.forgive, nil
 }
 
 // answer takes the reply to the exchange under way.
@@ -199,7 +181,6 @@ func (p *poller) answer(ctx context.Context, r reply) {
 		// The script may have run. Nothing of it is taken for granted: the record
 		// is read back before anything else is sent.
 		p.pending = append(out, p.pending...)
-		p.forgive = append(p.forgive, x.Forgive...)
 		if r.link == p.link {
 			p.trouble(ctx, r.err)
 		}
@@ -212,16 +193,12 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	if r.Missing > 0 {
 		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.process.ID)
 	}
-	if len(r.Broken) > 0 {
-		p.complain(r.Broken)
-	}
-	refused := len(r.Broken) > 0 && len(x.Failed)+len(x.Back)+len(x.Settled) > 0
-	if !refused {
-		p.confirm(out)
-	}
-	if p.launch != nil && x.Handed != "" {
-		p.suspect, p.launch = p.launch, nil
-		p.ahead = slices.Insert(p.ahead, 0, p.suspect)
+	p.complain(r.Broken)
+	p.confirm(p.setAside(out, r.Refused, now))
+	if x.Handed != "" {
+		if t := p.suspects.begin(now); t != nil {
+			p.ahead = slices.Insert(p.ahead, 0, t)
+		}
 	}
 	p.paused = r.Paused
 	if r.Fenced && !p.fenced {
@@ -230,21 +207,18 @@ func (p *poller) answer(ctx context.Context, r reply) {
 	}
 	p.receive(r.Exchanged, now)
 	p.watch.answered(x, r.Exchanged)
-	for _, o := range out {
-		if o.settle != nil && o.settle.to != "" {
-			p.watch.returned(o.settle.to) // after what was said of it: it may have been filled later
-		}
+	for _, queue := range r.Filled {
+		p.watch.returned(queue) // after what was said of it: it may have been filled later
 	}
 	if r.Taken != nil {
 		p.complain(r.Taken.Broken)
 		p.lanesTaken()
 	}
+	p.lanesMissing()
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}
-	if refused {
-		p.setAside(ctx, out, now) // last, for it may lose the link
-	}
+	p.resyncs = p.resyncs || r.Removed && !r.Fenced
 }
 
 func (p *poller) receive(r resque.Exchanged, now time.Time) {
@@ -254,8 +228,6 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		deaths, known = p.deaths(r.Jobs, now)
 	}
 	var tasks []task
-	var misplaced []*task
-	sorts := p.watch.lanes.sorts()
 	for i, j := range r.Jobs {
 		if len(tasks) == 0 {
 			tasks = make([]task, min(tasksTogether, len(r.Jobs)-i))
@@ -265,38 +237,56 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		t.Reserved, t.session, t.reserved = j, p.session, now
 		p.last = j.Ticket
 		p.hold(t)
-		if sorts && p.misplaced(t) {
-			misplaced = append(misplaced, t)
-			continue
-		}
 		if deaths != nil {
-			t.deaths = deaths[i].Count
+			t.deaths = deaths[i]
 		}
-		if t.deaths >= suspectAfter || !known {
-			p.suspects = append(p.suspects, t)
+		if t.deaths.Count > 0 || !known {
+			p.suspects.add(t)
 		} else {
 			p.ahead = append(p.ahead, t)
 		}
 	}
-	p.back(misplaced, true)
 }
 
-// undoneKept is how many tickets that did not end well are remembered: a server that
-// takes over may lag by a second or two.
-const undoneKept = 4096
-
-func (p *poller) confirm(out []outcome) {
+// setAside keeps the outcomes that Redis refused, so that they are handed in again in a while,
+// and returns the others.
+func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time) (taken []outcome) {
+	if len(refused) == 0 {
+		return out
+	}
+	why := make(map[int64]resque.Refusal, len(refused))
+	for _, r := range refused {
+		p.complain([]resque.KeyError{r.KeyError})
+		why[r.Ticket] = r
+	}
 	for _, o := range out {
-		p.release(o.task.Ticket)
-		if o.task.Lane != nil {
-			p.watch.lanes.released(*o.task.Lane, o.back, o.unrun)
-		}
-		if o.back || o.record != nil || o.settle != nil && o.settle.moved {
-			p.undone = append(p.undone, o.task.Ticket)
+		switch r, ok := why[o.task.Ticket]; {
+		case !ok:
+			taken = append(taken, o)
+		case r.NoBytes():
+			o.Bytes = o.task.Payload
+			p.pending = append(p.pending, o)
+		default:
+			p.refused, p.retryAt = append(p.refused, o), now.Add(backoffMost)
 		}
 	}
-	if n := len(p.undone); n > 2*undoneKept {
-		p.undone = slices.Delete(p.undone, 0, n-undoneKept)
+	return taken
+}
+
+// confirm ends what was committed.
+func (p *poller) confirm(out []outcome) {
+	for _, o := range out {
+		t := o.task
+		p.release(t.Ticket)
+		if t.Lane != nil {
+			p.watch.lanes.released(*t.Lane, !o.started)
+		}
+		if o.lane != nil {
+			p.watch.lanes.filled(*o.lane)
+		}
+		if !o.plain() {
+			p.recent.add(o.Ended)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 }
 
 // expired drops a job whose time is over, or has it run otherwise.
-func (w *workers) expired(t *task, d *Delivery) *settlement {
+func (w *workers) expired(t *task, d *Delivery) *ending {
 	if d.expires == 0 || w.lease.redisTime(t.started).UnixMilli() < d.expires {
 		return nil
 	}
@@ -86,9 +86,11 @@ func (w *workers) expired(t *task, d *Delivery) *settlement {
 		return nil
 	}
 	w.d.hooks.expired(t.session.ctx, d)
-	return &settlement{
-		effects: append(d.lock.unlocked(w.d.store), w.d.store.ExpiredCount()),
-		level:   slog.LevelInfo, message: "job expired; it is dropped",
+	o := w.ended(t, d, resque.Over)
+	o.Counts = resque.CountsNothing // it was not run
+	o.Effects = append(o.Effects, w.d.store.ExpiredCount())
+	return &ending{
+		outcome: o, level: slog.LevelInfo, message: "job expired; it is dropped",
 		attrs: []slog.Attr{slog.Time("expired_at", time.UnixMilli(d.expires))},
 	}
 }

@@ -21,7 +21,7 @@ func TestFailureBackendThroughout(t *testing.T) {
 	// A job that was running in two processes that died, one of them just now.
 	dead := b.died(true)
 	poison := job("Mark", "poison")
-	b.redis.Do(t, "HSET", "resque:go:process:"+dead.ID, "handed", "7")
+	b.redis.Do(t, "HSET", "resque:go:process:"+dead.ID, "handed", "7 *7")
 	b.redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "7", "5:other"+poison)
 	b.redis.Do(t, "HSET", "resque:go:recovered", resque.Digest([]byte(poison)), fmt.Sprintf("1 %d another", time.Now().UnixMilli()))
 	// Workers of Ruby's that died, one with a job and one with nobody knows what.

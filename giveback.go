@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is how jobs go back to the heads of their queues: those that no worker
-// took, and those whose handlers did not end in time.
+// This file is how jobs go back to where they came from: those that no worker took, those
+// whose handlers did not end in time, and those that belong into lanes.
 
 // giveBackIdle returns what was reserved ahead when it may not wait here: the
 // process pauses or stops, or the workers turned out to be slow.
@@ -16,19 +18,12 @@ func (p *poller) giveBackIdle(now time.Time) {
 	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.waited(now, p.ahead[0].reserved)) {
 		return
 	}
-	if slices.Contains(p.ahead, p.suspect) {
-		p.suspect = nil
-	}
 	back := p.ahead
 	p.ahead = nil
 	if stop {
-		if p.launch != nil {
-			back = append(back, p.launch)
-		}
-		back = append(back, p.suspects...)
-		p.suspects, p.launch = nil, nil
+		back = append(back, p.suspects.giveUp()...)
 	}
-	p.back(back, true)
+	p.back(back, false)
 }
 
 // giveBackRunning returns jobs whose handlers did not end in time. The handlers
@@ -36,17 +31,12 @@ func (p *poller) giveBackIdle(now time.Time) {
 func (p *poller) giveBackRunning() {
 	p.quitting = true
 	p.collect()
+	p.pending, p.misplaced = append(p.pending, p.misplaced...), nil
 	waiting := make(map[*task]bool)
-	for _, o := range slices.Concat(p.pending, p.sentOut) {
+	for _, o := range slices.Concat(p.pending, p.sentOut, p.refused) {
 		waiting[o.task] = true
 	}
-	for _, o := range p.refused {
-		waiting[o.task] = true
-	}
-	for _, t := range p.ahead {
-		waiting[t] = true
-	}
-	for _, t := range p.suspects {
+	for _, t := range slices.Concat(p.ahead, p.suspects.waiting) {
 		waiting[t] = true
 	}
 	var running []*task
@@ -57,15 +47,63 @@ func (p *poller) giveBackRunning() {
 			running = append(running, t)
 		}
 	}
-	p.back(running, false)
+	p.back(running, true)
 }
 
 // back queues jobs to be given back, the last reserved first: each goes in front
-// of those before it, also where one exchange cannot carry them all. Unrun says that no
-// worker has seen them.
-func (p *poller) back(tasks []*task, unrun bool) {
+// of those before it, also where one exchange cannot carry them all. Started says that their
+// handlers were called.
+func (p *poller) back(tasks []*task, started bool) {
 	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(b.Ticket, a.Ticket) })
 	for _, t := range tasks {
-		p.pending = append(p.pending, outcome{task: t, back: true, unrun: unrun})
+		p.suspects.ended(t)
+		p.pending = append(p.pending, returned(p.store, t, started))
 	}
+}
+
+// returned is the outcome of a job that goes back to the head of its queue or lane.
+func returned(s resque.Store, t *task, started bool) outcome {
+	o := outcome{task: t, started: started, back: true, lane: t.Lane, Ended: resque.Ended{Ticket: t.Ticket}}
+	if t.Lane != nil {
+		o.Effects = s.ToLane(t.Reserved, *t.Lane)
+	} else {
+		o.Effects = s.Head(t.Reserved)
+	}
+	o.giveBack(s, resque.End{Started: started})
+	return o
+}
+
+// giveBack adds to the outcome what the job gives back with it.
+func (o *outcome) giveBack(s resque.Store, e resque.End) {
+	o.Effects = append(o.Effects, s.GiveBack(o.task.session.process.ID, o.task.Reserved, e)...)
+}
+
+// giveBackMisplaced puts jobs that workers found to belong into lanes there, in their order,
+// and what else this process holds of their queues back into these. To keep the order it waits
+// until workers have looked at all jobs of these queues that they have.
+func (p *poller) giveBackMisplaced() {
+	if len(p.misplaced) == 0 {
+		return
+	}
+	queues := make(map[string]bool)
+	for _, o := range p.misplaced {
+		queues[o.task.Queue] = true
+	}
+	unsorted := func(t *task) bool { return queues[t.Queue] && t.unsorted() }
+	for _, t := range p.ahead {
+		if unsorted(t) {
+			t.looked.Store(true)
+			p.suspects.ended(t)
+			p.misplaced = append(p.misplaced, returned(p.store, t, false))
+		}
+	}
+	p.ahead = slices.DeleteFunc(p.ahead, unsorted)
+	p.looking.Store(true) // before the look at what they have looked at
+	for _, t := range p.held {
+		if unsorted(t) && !t.looked.Load() && !p.suspects.waits(t) {
+			return
+		}
+	}
+	p.looking.Store(false)
+	p.pending, p.misplaced = append(p.pending, p.misplaced...), nil
 }

@@ -62,26 +62,32 @@ func (r *registry) sortsBy(lanes resque.Lanes) bool {
 // its queue's limits. Jobs of a class that is not known here wait by themselves: to leave them to
 // others keeps nobody waiting.
 func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) {
-	all := r.limitsOfQueue(queue)
-	if len(all) == 0 && r.free(plainClass(raw)) {
+	if len(r.limitsOfQueue(queue)) == 0 && r.free(plainClass(raw)) {
 		return resque.Lane{Queue: queue}, false
 	}
+	p, err := resque.ParsePayload(raw)
+	if err != nil {
+		return r.laneFor(queue, nil, err)
+	}
+	if r.lookup(p.Class) != nil {
+		return r.laneFor(queue, &Delivery{Class: p.Class, Args: p.Args}, nil)
+	}
+	d, err := r.prepare(queue, raw, p)
+	return r.laneFor(queue, d, err)
+}
+
+// laneFor is lane for a job that prepare has opened, with its error. d is nil for what is no job.
+func (r *registry) laneFor(queue string, d *Delivery, err error) (lane resque.Lane, held bool) {
+	all := r.limitsOfQueue(queue)
 	var args []json.RawMessage
-	var unknown *UnknownClassError
-	if p, err := resque.ParsePayload(raw); err == nil {
-		args = p.Args
-		e := r.lookup(p.Class)
-		if e == nil {
-			d, err := r.prepare(queue, raw, p)
-			if errors.As(err, &unknown); err == nil {
-				e, args = r.lookup(d.Class), d.Args
-			}
-		}
-		if e != nil && len(e.options.limits) > 0 {
+	if d != nil {
+		args = d.Args
+		if e := r.lookup(d.Class); e != nil && len(e.options.limits) > 0 {
 			all = append(all[:len(all):len(all)], e.options.limits...)
 		}
 	}
-	if len(all) == 0 && unknown == nil {
+	var unknown *UnknownClassError
+	if errors.As(err, &unknown); len(all) == 0 && unknown == nil {
 		return resque.Lane{Queue: queue}, false
 	}
 	limits := make([]resque.Limit, 0, len(all)+1)
@@ -105,8 +111,7 @@ func (r *registry) free(class []byte) bool {
 }
 
 // plainClass is the class of a payload in the form that nearly all have: the class first,
-// and nothing escaped. It is nil for any other, which only parsing tells. In a process
-// that has limits every job passes here, on its way to the workers.
+// and nothing escaped. It is nil for any other, which only parsing tells.
 func plainClass(raw []byte) []byte {
 	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
 	end := bytes.IndexByte(rest, '"')

@@ -13,7 +13,7 @@ import (
 // take asks for n jobs from the lanes of a queue or, where there is none to ask, looks at
 // all queues that have changed.
 func (l *lanes) take(name string, n int) *resque.Take {
-	t := &resque.Take{Want: n}
+	t := &resque.Take{Want: n, Numbers: l.numbers}
 	asked := l.queues[name]
 	l.lookAt(t, asked)
 	for _, d := range asked.due {
@@ -84,11 +84,22 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 		// What this connection changes it is not told of, nor of what comes after.
 		q.look, q.hit = q.hit || len(t.Lanes) > 0, false
 		q.unsorted = a.Waiting[i]
-		q.due, q.next = q.due[:0], time.Time{}
+		q.next = time.Time{}
 	}
 	for i, look := range t.Look {
-		q := l.queues[look.Queue]
-		l.shown(q, l.group(look.Lanes), a.Shown[i], now, after)
+		if a.Shown[i].Lanes == 0 {
+			for _, lane := range l.queues[look.Queue].known(look.Lanes) {
+				if !slices.Contains(t.Lanes, lane) { // this take has not emptied it
+					l.missing(look.Lanes, lane)
+				}
+			}
+		}
+	}
+	for _, name := range t.Queues {
+		l.queues[name].due = l.queues[name].due[:0]
+	}
+	for i, look := range t.Look {
+		l.shown(l.queues[look.Queue], l.group(look.Lanes), a.Shown[i], now, after)
 	}
 	for _, name := range t.Queues {
 		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })

@@ -56,6 +56,9 @@ func (l *lanes) resolve() {
 	}
 	for name, q := range l.queues {
 		q.groups = slices.DeleteFunc(q.groups, func(g *laneGroup) bool {
+			if g.agreed && !agreed[g.Lanes] {
+				l.missing(g.Lanes, q.known(g.Lanes)...)
+			}
 			g.agreed = agreed[g.Lanes]
 			return !g.agreed && !g.fresh
 		})
@@ -69,13 +72,25 @@ func (l *lanes) resolve() {
 
 // agreed takes the policy as it was read.
 func (l *lanes) agreed(p *resque.Policy) {
-	l.read, l.told = true, true
+	l.read, l.told = true, l.told || !p.Untold
 	clear(l.paused)
 	for _, name := range p.Paused {
 		l.paused[name] = true
 	}
+	if p.NoLanes {
+		return // what was agreed on before is better than nothing
+	}
 	l.policy = p.Lanes
 	l.resolve()
+}
+
+// missing notes lanes that the fleet named and names no more. Those that are empty were
+// forgotten as they should be; where others still have jobs, a key was removed.
+func (l *lanes) missing(set resque.Lanes, of ...resque.Lane) {
+	if l.lost == nil {
+		l.lost = make(map[resque.Lanes][]resque.Lane)
+	}
+	l.lost[set] = append(l.lost[set], of...)
 }
 
 // sorted takes note that this process moves jobs into lanes.
@@ -95,6 +110,16 @@ func (l *lanes) misplaced(lane resque.Lane) {
 	l.sorted(lane.Queue, []resque.Lane{lane})
 	l.group(lane.Lanes()).ours = true // the class may have been registered after the group was noted
 	l.add(lane.Queue).sorted = true
+}
+
+// known are the lanes of a set that this process has seen lately.
+func (q *laneQueue) known(set resque.Lanes) (lanes []resque.Lane) {
+	for _, d := range q.due {
+		if d.lane.Lanes() == set {
+			lanes = append(lanes, d.lane)
+		}
+	}
+	return lanes
 }
 
 // note takes note of a lane before the fleet may have told of it.

@@ -23,17 +23,19 @@ type lanes struct {
 	telling bool // Redis tells of changes
 	unread  bool // the policy must be read
 	read    bool // it was read since the last forget
-	told    bool // the numbers of our limits were told
+	told    bool // Redis has the numbers of our limits
 	want    int  // how many jobs may be taken from lanes now
 	paused  map[string]bool
 	queues  map[string]*laneQueue
 	full    map[string]fullLimit
-	left    map[resque.Lane]time.Time // lanes of jobs that are left to others: until when
-	checks  map[string]slotCheck      // of limits that each look has found used up
-	stuck   []string                  // those whose check is due
-	checked time.Time                 // when old checks were last dropped
-	gone    []resque.Lanes            // those to be forgotten by the fleet
-	woken   bool                      // Redis told of a change
+	left    map[resque.Lane]time.Time      // lanes of jobs that are left to others: until when
+	checks  map[string]slotCheck           // of limits that each look has found used up
+	stuck   []string                       // those whose check is due
+	checked time.Time                      // when old checks were last dropped
+	gone    []resque.Lanes                 // those to be forgotten by the fleet
+	lost    map[resque.Lanes][]resque.Lane // those that nothing names any more: they may have jobs still
+	numbers map[string]string              // of this process's limits, by Limit.Spec
+	woken   bool                           // Redis told of a change
 }
 
 // fullLimit is a limit that is used up.
@@ -122,7 +124,7 @@ func (l *lanes) lookAtAll() {
 
 // tick is a full look once an interval. Without being told it is all there is.
 func (l *lanes) tick() {
-	l.unread = l.unread || !l.telling
+	l.unread = l.unread || !l.telling || l.read && !l.told
 	for _, q := range l.queues {
 		q.look = true
 	}
@@ -257,24 +259,30 @@ func (l *lanes) nextLook() (at time.Time) {
 	return at
 }
 
-// released takes note that a job from a lane has ended, or goes back, and where its handler
-// was not called gave back its start. Redis tells nobody of his own changes, nor of the next
-// of a key: where we were perhaps the first to put a job into a group of lanes, the policy
-// is read anew, or we would not hear of the groups of others.
-func (l *lanes) released(lane resque.Lane, back, unrun bool) {
+// released updates the limits of a lane after one of its jobs ended or went back. Unrun says
+// that the job gave back the starts that rates had counted. Tracking does not report our own
+// writes and forgets the key after them; so if one of the queue's groups is not in the policy
+// yet, read the policy again.
+func (l *lanes) released(lane resque.Lane, unrun bool) {
 	for _, name := range limitTexts(lane) {
 		delete(l.checks, name)
 		if _, full := l.full[name]; full {
 			l.freed(name)
 		}
 	}
-	if back {
-		l.note(lane)
-	}
 	if q := l.queues[lane.Queue]; q != nil {
-		q.look = q.look || back || unrun
+		q.look = q.look || unrun
 		l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
 	}
+}
+
+// filled must be called for each lane this process puts a job into. Tracking reports it to the
+// other processes only.
+func (l *lanes) filled(lane resque.Lane) {
+	l.note(lane)
+	q := l.queues[lane.Queue]
+	q.look = true
+	l.unread = l.unread || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return !g.agreed })
 }
 
 // unsorted reports whether jobs are left to be sorted, and whether Redis tells of the next.

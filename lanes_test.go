@@ -90,7 +90,7 @@ func TestLanesThatTheFleetForgets(t *testing.T) {
 	for name, note := range map[string]func(){
 		"sorted":      func() { l.sorted("work", []resque.Lane{lane}) },
 		"misplaced":   func() { l.misplaced(lane) },
-		"given back":  func() { l.released(lane, true, false) },
+		"given back":  func() { l.filled(lane) },
 		"left behind": func() { l.leave(lane, time.Now()) },
 	} {
 		l.asked()

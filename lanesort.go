@@ -34,6 +34,7 @@ type sorter struct {
 	stuck   []string // limits whose holders are to be checked
 	process string   // for whom
 	gone    []resque.Lanes
+	lost    map[resque.Lanes][]resque.Lane // to be put back if they have jobs
 
 	// of the goroutine
 	sizes map[string]int    // how many jobs of a queue to read at once
@@ -83,6 +84,24 @@ func (s *sorter) forget(gone []resque.Lanes) {
 	s.gone = gone
 	s.mu.Unlock()
 	s.start()
+}
+
+// lookFor puts lanes back that have jobs and that nothing names any more.
+func (s *sorter) lookFor(lost map[resque.Lanes][]resque.Lane) {
+	s.mu.Lock()
+	s.addLost(lost)
+	s.mu.Unlock()
+	s.start()
+}
+
+// addLost is called with the mutex held.
+func (s *sorter) addLost(lost map[resque.Lanes][]resque.Lane) {
+	if s.lost == nil {
+		s.lost = make(map[resque.Lanes][]resque.Lane)
+	}
+	for set, lanes := range lost {
+		s.lost[set] = append(s.lost[set], lanes...)
+	}
 }
 
 func (s *sorter) start() {
@@ -147,9 +166,12 @@ func (s *sorter) run() {
 // sortAll sorts until nothing is left, a step of each queue in turn.
 func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 	s.mu.Lock()
-	queues, stuck, process, gone := s.queues, s.stuck, s.process, s.gone
-	s.stuck, s.gone = nil, nil
+	queues, stuck, process, gone, lost := s.queues, s.stuck, s.process, s.gone, s.lost
+	s.stuck, s.gone, s.lost = nil, nil, nil
 	s.mu.Unlock()
+	if err := s.putBack(c, lost); err != nil {
+		return err
+	}
 	for _, lanes := range gone {
 		if err := s.p.store.ForgetLanes(c, lanes); err != nil {
 			return err
@@ -185,6 +207,31 @@ func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 		}
 		queues = more
 	}
+	return nil
+}
+
+// putBack puts lanes back that nothing names any more although they have jobs. A key that is of
+// another type meanwhile is tried again.
+func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) error {
+	n, err := s.p.store.Relane(c, lost)
+	if n > 0 {
+		s.p.log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
+		s.p.d.lease.reaper.sweep() // there may be others that this process has not seen
+	}
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.addLost(lost)
+	s.mu.Unlock()
+	if refused := redis.Error(""); !errors.As(err, &refused) || mustRedial(err) {
+		return err
+	}
+	if about := "lost lanes"; s.said[about] != err.Error() {
+		s.said[about] = err.Error()
+		s.p.log.Error("lanes in which jobs wait cannot be put back; trying again", "error", err)
+	}
+	time.AfterFunc(sortEvery, s.hurry)
 	return nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is what the poller does about lanes: when it asks them, and how a job that
-// came from one ends.
+// This file is what the poller does about lanes: when it asks them, and which queues it has
+// sorted.
 
 // askPolicy adds to the exchange, where it is due, the question which queues are paused
 // and which are sorted. Nothing else is asked then: it must be known before.
@@ -20,9 +20,10 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
 	if l.sorts() {
 		var err error
-		if x.Limits, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start
+		if l.numbers, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start
 			p.sayOnce("limits", "two numbers for one limit; the first holds", "error", err)
 		}
+		x.Limits = l.numbers
 	}
 	l.unread = false
 	l.asked()
@@ -58,72 +59,25 @@ func (p *poller) lanesAt() time.Time {
 	return p.watch.lanes.nextLook()
 }
 
-// misplaced reports whether a job that was taken from its queue should have been
-// sorted: this is how a process learns that a queue holds such jobs. The job goes to the
-// head of its lane, and from now on the queue is sorted. So do jobs that somebody sorted who
-// did not know their class.
-func (p *poller) misplaced(t *task) bool {
-	if t.Lane != nil && t.Lane.Known() == *t.Lane {
-		return false
-	}
-	lane, held := p.d.registry.lane(t.Queue, t.Payload)
-	if !held || t.Lane != nil && lane == *t.Lane {
-		return false
-	}
-	own := lane // only one that is kept is allocated
-	if t.was, t.Lane = t.Lane, &own; t.was == nil {
-		t.was = &resque.Lane{Queue: t.Queue}
-	}
-	if q := p.watch.lanes.queues[t.Queue]; q == nil || !q.sorted {
-		p.log.Info("sorting the jobs of a queue by their limits", "queue", t.Queue)
+// sortFrom has a queue sorted from now on: a worker found a job in it that belongs into a lane.
+func (p *poller) sortFrom(lane resque.Lane) {
+	if q := p.watch.lanes.queues[lane.Queue]; q == nil || !q.sorted {
+		p.log.Info("sorting the jobs of a queue by their limits", "queue", lane.Queue)
 	}
 	p.watch.lanes.misplaced(lane)
-	return true
 }
 
-// from is the lane that a job was taken from.
-func (t *task) from() *resque.Lane {
-	if t.was != nil {
-		return t.was
-	}
-	return t.Lane
-}
-
-// fromLane makes an outcome of a job from a lane one that gives back the slots it held, and
-// the starts it took if it was not run, and puts the job back into the lane and not into
-// its queue.
-func (p *poller) fromLane(o outcome) outcome {
-	process, j := p.session.process.ID, o.task.Reserved
-	free := p.store.Free(process, j)
-	s := &settlement{effects: free}
-	switch {
-	case o.back:
-		was := p.store.Free(process, resque.Reserved{Ticket: j.Ticket, Lane: o.task.was})
-		s.effects, s.moved = append(was, p.store.BackToLane(process, j)...), true
-	case o.settle != nil:
-		*s = *o.settle
-		s.effects = append(free[:len(free):len(free)], s.effects...)
-	case len(free) == 0 && !o.unrun:
-		return o
-	case o.record != nil:
-		s.counts, s.moved = resque.CountsFailed, true
-		if o.keep {
-			s.effects = append(s.effects, p.store.Keep(j))
-		}
-		s.effects = append(s.effects, p.store.FileFailure(j.Queue, o.record, p.d.config.multiQueueFailures)...)
-	default:
-		s.counts = resque.CountsDone
-	}
-	return outcome{task: o.task, settle: s, unrun: o.unrun}
-}
-
-// sortQueues tells the sorter which queues are its.
+// sortQueues tells the sorter which queues are its. A queue of which jobs are still to be given
+// back is not yet: those must come to stand before what the sorter finds there.
 func (p *poller) sortQueues() {
 	l := &p.watch.lanes
+	waits := func(queue string) bool {
+		return slices.ContainsFunc(p.misplaced, func(o outcome) bool { return o.task.Queue == queue })
+	}
 	var names []string
 	if len(l.queues) > 0 && l.sorts() {
 		for _, q := range p.watch.queues {
-			if s := l.queues[q.name]; s != nil && s.sorted {
+			if s := l.queues[q.name]; s != nil && s.sorted && !waits(q.name) {
 				names = append(names, q.name)
 			}
 		}
@@ -145,6 +99,14 @@ func (p *poller) lanesTaken() {
 	}
 	if unsorted {
 		p.sorter.hurry()
+	}
+}
+
+// lanesMissing has lanes looked for that nothing names any more.
+func (p *poller) lanesMissing() {
+	if lost := p.watch.lanes.lost; len(lost) > 0 {
+		p.watch.lanes.lost = nil
+		p.sorter.lookFor(lost)
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 	// renewEvery is how often a lease is renewed, and everybody else's looked at.
 	renewEvery = 2 * time.Second
 
+	// renewalGap is how long all processes together may be silent before their renewals say
+	// nothing about who is dead: Redis may have stood still.
+	renewalGap = 2 * renewEvery
+
 	// renewWithin bounds one attempt: a connection that swallows everything must not
 	// cost the lease.
 	renewWithin = 2 * time.Second
@@ -261,35 +265,27 @@ func (l *lease) beat() error {
 	session := l.d.session.Load()
 	p := session.process
 	asked := time.Now()
-	var leases []resque.Lease
-	var due resque.Due
-	var at time.Time
-	err := l.line.do(ctx, func(c redis.Conn) error {
-		renewed, err := l.d.store.Renew(c, p.ID, leasePeriod)
-		if err != nil {
-			return err
+	var renewed resque.Renewed
+	err := l.line.do(ctx, func(c redis.Conn) (err error) {
+		if renewed, err = l.d.store.Renew(c, p.ID, leasePeriod, renewalGap); err == nil {
+			l.sawTime(renewed.Due.Now)
 		}
-		leases, due, at = renewed.Leases, renewed.Due, renewed.Due.Now
-		l.sawTime(at)
-		return nil
+		return err
 	})
-	if err != nil {
-		l.reaper.forget() // what was seen before says nothing about now
-	}
 	switch {
 	case errors.Is(err, resque.ErrReaped):
 		return l.lost(session)
 	case errors.Is(err, resque.ErrGone):
 		l.beaten = time.Time{}
-		l.reaper.bereft.Store(true)
+		l.reaper.sweep()
 		l.d.poller.forgotten(session)
 		return nil
 	case err != nil:
 		return err
 	}
 	l.held.Store(asked.UnixNano())
-	l.reaper.observe(asked, p.ID, leases)
-	l.d.pump.observe(l.reaper.leads.Load(), due)
+	l.reaper.observe(p.ID, renewed)
+	l.d.pump.observe(l.reaper.leads.Load(), renewed.Due)
 	l.d.poller.leaseHeld(session)
 	if l.lapsed.Swap(false) || l.line.renewed() {
 		l.beaten = time.Time{}
@@ -299,11 +295,11 @@ func (l *lease) beat() error {
 	}
 	err = l.line.do(ctx, func(c redis.Conn) error {
 		if !l.beaten.IsZero() {
-			if removed, err := l.d.store.Heartbeat(c, session.workers, at); removed == 0 {
+			if removed, err := l.d.store.Heartbeat(c, session.workers, renewed.Due.Now); removed == 0 {
 				return err
 			}
 		}
-		return l.d.store.Register(c, session.workers, p.Started, at)
+		return l.d.store.Register(c, session.workers, p.Started, renewed.Due.Now)
 	})
 	l.beaten = asked
 	if err != nil {

@@ -153,8 +153,8 @@ func repeated(limits []Limit) error {
 }
 
 // KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.
-// "" is nobody. It is called more than once for a job and by several goroutines; a panic
-// counts as "".
+// "" is nobody. Workers and the goroutine that sorts a queue call it, more than once for a
+// job and side by side; a slow one holds up these only. A panic counts as "".
 type KeyFunc func(args []json.RawMessage) string
 
 // Arg takes as the key the argument at an index, the first being 0, or what stands at
@@ -200,7 +200,7 @@ func (k KeyFunc) of(args []json.RawMessage) (key string) {
 // mistakes in the limits; see Option.
 //
 // Without limits it only says beforehand that the queue holds jobs of classes that have
-// some. Else the fleet learns it when a process first takes such a job, and in that
+// some. Otherwise the fleet learns it when a worker first takes such a job, and in that
 // moment jobs of one key that several processes take may change places.
 func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	switch {

@@ -95,7 +95,7 @@ func TestRedisRestartsEmpty(t *testing.T) {
 			process := b.process()
 			b.eventually("the process is back in the fleet with its jobs", func() bool {
 				return b.redis.Int(t, "ZCARD", "resque:go:processes") == 1 &&
-					b.redis.Int(t, "HLEN", "resque:go:inflight:"+process) == 4 &&
+					b.redis.Int(t, "HLEN", "resque:go:inflight:"+process) == 4+1 && // and the mark
 					b.redis.Int(t, "SCARD", "resque:workers") == 4 &&
 					b.redis.Int(t, "HLEN", "resque:workers:heartbeat") == 4
 			})
@@ -106,7 +106,7 @@ func TestRedisRestartsEmpty(t *testing.T) {
 			b.exactly(4)
 			b.push(job("Fail", "after"))
 			b.eventually("a job that came later runs", func() bool { return b.stat("failed") == 1 })
-			if n := b.log.count("Redis lost the records"); n != 1 {
+			if n := b.log.count("Redis lost the record"); n != 1 {
 				t.Errorf("the loss was logged %d times, want once", n)
 			}
 			if err := b.stop(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -15,40 +16,35 @@ import (
 type task struct {
 	resque.Reserved
 	session  *session
-	deaths   int // how often it was found running in a dead process
+	deaths   resque.Deaths // what is remembered of it being found in dead processes
 	reserved time.Time
-	started  time.Time // set by the worker before anybody else looks
+	started  time.Time // set by the worker before any other goroutine looks
 
-	was *resque.Lane // the lane it was taken from, where that was not its own; without limits: none
+	// looked is set once a worker knows whether the job is to wait in a lane.
+	looked atomic.Bool
 
 	abandoned bool // it went back to its queue although its handler still runs
 }
 
-// outcome is what became of a task. Exactly one of the four holds: it is done,
-// it failed with a record, it goes back to its queue, or it is settled.
+// outcome is what became of a task: a job that is done, or one that ended with effects.
 type outcome struct {
-	task   *task
-	record []byte // an encoded failure; nil: done
-	keep   bool   // the record holds but an excerpt of the payload
-	back   bool
-	settle *settlement
-	ran    time.Duration
-	unrun  bool // its handler was not called
+	task *task
+	resque.Ended
+	ran     time.Duration
+	started bool // its handler was called
+
+	back      bool         // it goes back to the head of its queue, or into its lane
+	left      bool         // it is left to processes that know its class
+	lane      *resque.Lane // where it waits now, if it goes into a lane
+	misplaced bool         // it lay in its queue, and belongs into that lane
 }
 
-// settlement is an outcome that takes more than an exchange does by itself: what is to
-// happen in Redis as one with the commit.
-type settlement struct {
-	counts  resque.Counts
-	effects []resque.Effect
-	left    bool // the job is left to others, who know its class
-	moved   bool // the job goes on elsewhere or was filed as failed: it is not done
+// unsorted reports whether the job may belong into another lane: it lay in its queue, or in the
+// lane of a class that the process which sorted it did not know.
+func (t *task) unsorted() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
 
-	to      string // the queue that gets the job again; "": none does now
-	level   slog.Level
-	message string // what the log says of it; "": that the job is done or failed
-	attrs   []slog.Attr
-}
+// plain reports whether an acknowledgement is all that the outcome takes.
+func (o outcome) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
 // poller is the only goroutine that talks to the queues. Each turn it does one
 // exchange with Redis: it hands in the outcomes of jobs that finished and takes
@@ -85,22 +81,21 @@ type poller struct {
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
 	heldBytes int             // of its payloads
-	undone    []int64         // the latest tickets that failed or went back
+	recent    recentEnds      // committed lately, with effects
 	ahead     []*task         // reserved, not yet with a worker, in order
-	suspects  []*task         // likewise, but they run one at a time
-	suspect   *task           // the one that runs
-	launch    *task           // the one that may run once it is recorded as running
+	suspects  suspects        // reserved too, but they start one at a time
 	busy      int             // workers with a task
 	pending   []outcome       // to be handed in
 	refused   []outcome       // likewise, but Redis would not take them; tried again at retryAt
 	retryAt   time.Time
-	forgive   []string
+	misplaced []outcome   // found to belong into lanes; see giveBackMisplaced
+	looking   atomic.Bool // misplaced waits for workers to look; read by them
 	sent      *resque.Exchange
 	sentOut   []outcome // what the exchange under way hands in
 	sentAt    time.Time
-	heldBack  string // the suspects held back as the record has them
 	fenced    bool
-	restoring bool      // our record is not whole yet
+	resyncs   bool      // the record must be read back before anything else is sent
+	lost      bool      // Redis lost what it knew of this process: it enters again before that
 	reaped    bool      // nothing more is sent until there is another session
 	hopeless  bool      // told to end without delivering what is pending
 	tellAgain time.Time // when to ask a server anew to tell of changes that would not
@@ -258,7 +253,7 @@ func (p *poller) done() bool {
 	if p.forced && p.link == nil {
 		return true
 	}
-	return len(p.pending)+len(p.refused)+len(p.ahead)+len(p.suspects) == 0 && (p.busy == 0 || p.forced)
+	return len(p.pending)+len(p.refused)+len(p.misplaced)+len(p.ahead)+len(p.suspects.waiting) == 0 && (p.busy == 0 || p.forced)
 }
 
 // collect takes what workers and others have left for the poller.
@@ -305,18 +300,17 @@ func (p *poller) linger() {
 // ours to settle: then it was given to somebody else, and counts there.
 func (p *poller) settle(o outcome) {
 	t := o.task
-	if p.suspect == t {
-		p.suspect = nil
-	}
+	p.suspects.ended(t)
 	if t.abandoned || t.session != p.session {
 		return
 	}
-	left := o.settle != nil && o.settle.left
-	if left {
-		p.leftToOthers(t)
+	if o.left {
+		p.leftToOthers(o)
 	}
-	if t.deaths > 0 && !o.back && !left {
-		p.forgive = append(p.forgive, resque.Digest(t.Payload))
+	if o.misplaced {
+		p.sortFrom(*o.lane)
+		p.misplaced = append(p.misplaced, o)
+		return
 	}
 	p.pending = append(p.pending, o)
 }
@@ -367,10 +361,10 @@ func (p *poller) handed(t *task) {
 // the old one held is somebody else's now.
 func (p *poller) begin(s *session) {
 	p.session, p.epoch, p.last = s, 1, 0
-	p.held, p.heldBytes, p.undone = make(map[int64]*task), 0, nil
-	p.ahead, p.suspects, p.suspect, p.launch = nil, nil, nil, nil
-	p.pending, p.refused, p.sentOut, p.forgive, p.heldBack = nil, nil, nil, nil, ""
-	p.fenced, p.reaped, p.restoring = false, false, false
+	p.held, p.heldBytes, p.recent = make(map[int64]*task), 0, recentEnds{}
+	p.ahead, p.suspects = nil, suspects{}
+	p.pending, p.refused, p.misplaced, p.sentOut = nil, nil, nil, nil
+	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
 	p.watch.forget()
 }
 
@@ -386,7 +380,11 @@ func (p *poller) wakeAt() time.Time {
 	if p.quitting {
 		tellAgain = time.Time{}
 	}
-	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt())
+	var trialOver time.Time
+	if !p.fenced && !p.reaped {
+		trialOver = p.suspects.wakeAt()
+	}
+	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt(), trialOver)
 	if len(p.ahead) > 0 && p.busy >= p.slots() {
 		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give

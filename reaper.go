@@ -22,24 +22,27 @@ type reaper struct {
 	stopC chan struct{}
 	ended chan struct{}
 
-	seen observer // of the lease's goroutine
-
 	// of the reaper's own
 	orphans  map[string]time.Time // records without a lease, and since when
 	cursor   uint64
-	sweeping bool // the scan goes on without pauses
+	sweeping bool // this look at all keys is a sweep
 	pruned   time.Time
 	scanned  time.Time
 	warned   map[string]bool
 	leads    atomic.Bool
 	fleet    atomic.Pointer[[]resque.Lease]
 	trimming trimming
-	bereft   atomic.Bool // our lease was removed, so perhaps those of the dead too
+	sweeps   atomic.Bool // a key of ours was removed: all keys are looked at without a rest
 }
 
 const (
 	pruneEvery = time.Minute
-	scanEvery  = 20 * time.Second
+	scanEvery  = 20 * time.Second // from the end of one look at all keys to the next
+
+	// A page of keys costs Redis about 0.3 ms. A look at them all takes so many each tick,
+	// and a sweep, which is urgent, more.
+	scanPages  = 20
+	sweepPages = 200
 )
 
 func newReaper(d *Daemon, l *lease) *reaper {
@@ -50,17 +53,15 @@ func newReaper(d *Daemon, l *lease) *reaper {
 	}
 }
 
-func (r *reaper) forget() { r.seen.forget() }
-
-// observe takes everybody's leases as the lease's renewal has seen them. Work is
+// observe takes all processes' leases as the lease's renewal has seen them. Work is
 // left to the reaper's goroutine, so that a long recovery costs no lease.
-func (r *reaper) observe(now time.Time, self string, leases []resque.Lease) {
-	r.fleet.Store(&leases)
-	r.leads.Store(leader(leases) == self)
-	if dead := r.seen.observe(now, self, leases); len(dead) > 0 || r.leads.Load() {
+func (r *reaper) observe(self string, renewed resque.Renewed) {
+	r.fleet.Store(&renewed.Leases)
+	r.leads.Store(leader(renewed.Leases) == self)
+	if dead := renewed.Dead(); len(dead) > 0 || r.leads.Load() || r.sweeps.Load() {
 		select {
 		case r.dead <- dead:
-		default: // it is still busy; whoever is dead is found dead again
+		default: // it is still busy; the next renewal finds the same processes dead
 		}
 	}
 }
@@ -77,61 +78,11 @@ func (r *reaper) peers() int {
 func leader(leases []resque.Lease) string {
 	first := ""
 	for _, l := range leases {
-		if l.Value != fenced && (first == "" || l.Process < first) {
+		if !l.Fenced() && (first == "" || l.Process < first) {
 			first = l.Process
 		}
 	}
 	return first
-}
-
-// fenced is the lease of a process that somebody has declared dead.
-const fenced = "-1"
-
-// fencedGrace is how much longer a process must be silent that somebody has declared
-// dead, so that others do not do his work with him.
-const fencedGrace = 2 * renewEvery
-
-// observer decides who is dead: a process whose lease has kept one value for a
-// whole period of our own clock, while we ourselves renewed ours all along. After a
-// stall of Redis, or of this process, everything seen before is forgotten: the
-// others may have stalled as well.
-type observer struct {
-	seen map[string]observation
-	last time.Time
-}
-
-type observation struct {
-	value string
-	since time.Time
-}
-
-func (o *observer) forget() { o.seen = nil }
-
-func (o *observer) observe(now time.Time, self string, leases []resque.Lease) (dead []resque.Lease) {
-	if o.seen == nil || now.Sub(o.last) > 2*renewEvery {
-		o.seen = make(map[string]observation)
-	}
-	o.last = now
-	before := o.seen
-	o.seen = make(map[string]observation, len(leases))
-	for _, l := range leases {
-		if l.Process == self {
-			continue
-		}
-		was, known := before[l.Process]
-		switch {
-		case known && was.value != l.Value && l.Value == fenced:
-			// Somebody takes its jobs. If he dies at that, others go on where he was.
-			was = observation{value: fenced, since: was.since.Add(fencedGrace)}
-		case !known || was.value != l.Value:
-			was = observation{value: l.Value, since: now}
-		}
-		o.seen[l.Process] = was
-		if now.Sub(was.since) >= leasePeriod {
-			dead = append(dead, l)
-		}
-	}
-	return dead
 }
 
 func (r *reaper) start() { go r.run() }
@@ -158,10 +109,12 @@ func (r *reaper) run() {
 			}
 			if r.leads.Load() {
 				r.report("pruning", r.line.do(ctx, r.prune))
-				r.report("scanning", r.line.do(ctx, r.scan))
 				r.report("removing old failures", r.line.do(ctx, r.trim))
 			}
-			if len(dead) == 0 && !r.leads.Load() {
+			if r.leads.Load() || r.sweeps.Load() {
+				r.report("scanning", r.line.do(ctx, r.scan))
+			}
+			if len(dead) == 0 && !r.leads.Load() && !r.sweeps.Load() {
 				r.line.close()
 			}
 		}
@@ -230,7 +183,7 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 // a container that started again has the same name and process number.
 func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) {
 	for _, l := range *r.fleet.Load() {
-		if l.Process == dead.ID || l.Value == fenced {
+		if l.Process == dead.ID || l.Fenced() {
 			continue
 		}
 		p, err := r.d.store.ReadProcess(c, l.Process)
@@ -264,25 +217,54 @@ func (r *reaper) scan(c redis.Conn) error {
 			}
 		}
 	}
-	if r.bereft.Swap(false) { // from the beginning, and a page each tick until all are seen
-		r.cursor, r.sweeping = 0, true
-	}
-	if !r.sweeping && now.Sub(r.scanned) < scanEvery {
+	pages := scanPages
+	if r.sweeps.Load() {
+		pages = sweepPages
+		if !r.sweeping { // what was removed may have stood on pages that were looked at before
+			r.cursor, r.sweeping = 0, true
+		}
+	} else if r.cursor == 0 && now.Sub(r.scanned) < scanEvery {
 		return nil
 	}
-	r.scanned = now
-	processes, next, err := r.d.store.Orphans(c, r.cursor)
-	if err != nil {
-		return err
-	}
-	r.cursor, r.sweeping = next, r.sweeping && next != 0
-	for _, p := range processes {
-		if _, known := r.orphans[p]; !known && !leased[p] {
-			r.orphans[p] = now
+	for range pages {
+		next, err := r.page(c, leased, now)
+		if err != nil {
+			return err
+		}
+		if r.cursor = next; next == 0 {
+			r.scanned, r.sweeping = now, false
+			r.sweeps.Store(false)
+			break
 		}
 	}
 	return nil
 }
+
+// page looks at one page of the keys: for records of processes without a lease, and for lanes with
+// jobs that nothing names.
+func (r *reaper) page(c redis.Conn, leased map[string]bool, now time.Time) (next uint64, err error) {
+	found, next, err := r.d.store.Strays(c, r.cursor)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range found.Processes {
+		if _, known := r.orphans[p]; !known && !leased[p] {
+			r.orphans[p] = now
+		}
+	}
+	n, err := r.d.store.Relane(c, found.Lanes)
+	if refused := redis.Error(""); err == nil || errors.As(err, &refused) && !mustRedial(err) {
+		r.report("putting back lanes", err) // where a key is broken the others go on
+		err = nil
+	}
+	if n > 0 {
+		r.d.log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
+	}
+	return next, err
+}
+
+// sweep has all keys looked at as soon as possible.
+func (r *reaper) sweep() { r.sweeps.Store(true) }
 
 // prune removes dead workers of other programs, by Ruby's rules: those whose last
 // heartbeat is more than 300 s old. A worker that never sent one is left alone, and

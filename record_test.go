@@ -23,7 +23,7 @@ func TestRecordOfTheFinishedComesBack(t *testing.T) {
 	b.redis.Do(t, "DECR", "resque:stat:processed")
 	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	b.eventually("the record is empty again", func() bool { return b.redis.Int(t, "EXISTS", record) == 0 })
+	b.eventually("the record is empty again", func() bool { return b.redis.Int(t, "HEXISTS", record, "2") == 0 })
 	b.exactly(3)
 	b.push(job("Mark", "after"))
 	b.exactly(4)

@@ -134,7 +134,7 @@ func (t *ticker) owned(e *scheduled) bool {
 	if fleet == nil {
 		return true // not known yet
 	}
-	return slices.ContainsFunc(*fleet, func(l resque.Lease) bool { return l.Process == e.ticks.Owner && l.Value != fenced })
+	return slices.ContainsFunc(*fleet, func(l resque.Lease) bool { return l.Process == e.ticks.Owner && !l.Fenced() })
 }
 
 func (t *ticker) run(ctx context.Context) {

@@ -13,11 +13,6 @@ import (
 // This file is what the poller does when an exchange did not end well, and what
 // it does about jobs that were found in dead processes.
 
-// suspectAfter is how often a job must have been found running in a dead process
-// before it is run alone of its kind: beside a job that kills its process, the
-// innocent ones are found as often as the culprit.
-const suspectAfter = 2
-
 // relink starts to connect, and to try again until it succeeds.
 func (p *poller) relink(ctx context.Context) {
 	if p.linking || p.forced {
@@ -103,7 +98,8 @@ func (p *poller) trouble(ctx context.Context, err error) {
 		p.reaped = true
 		p.d.lease.hurry()
 	case errors.Is(err, resque.ErrGone):
-		p.restore()
+		p.lost = true
+		p.resync(ctx)
 	case errors.Is(err, resque.ErrStale):
 		p.resync(ctx)
 	default:
@@ -111,160 +107,172 @@ func (p *poller) trouble(ctx context.Context, err error) {
 	}
 }
 
-// resync reads back our in-flight record: after a reply was lost the script may
-// have run. Jobs in it that we never saw are adopted, jobs that we have finished
-// are handed in again, and outcomes whose ticket is gone were committed.
+// resync reads back the in-flight record: after a reply was lost the script may have run. Jobs
+// in it that this process never saw are adopted. An outcome whose ticket is gone was committed,
+// if the record has its mark. If it has not, the record was removed: what this process holds is
+// written into it again, and all outcomes are handed in.
 func (p *poller) resync(ctx context.Context) {
 	if s := p.d.session.Load(); s != p.session {
 		p.begin(s)
 	}
-	epoch, tickets, err := p.store.Resync(p.link.conn, p.session.process.ID)
+	c, process := p.link.conn, p.session.process.ID
+	if p.lost {
+		if err := p.reenter(); err != nil {
+			p.unread(err)
+			return
+		}
+	}
+	epoch, tickets, whole, err := p.store.Resync(c, process)
 	var unknown []resque.Reserved
 	var unreadable []error
 	if err == nil {
-		unknown, unreadable, err = p.store.ReadReserved(p.link.conn, p.session.process.ID,
+		unknown, unreadable, err = p.store.ReadReserved(c, process,
 			slices.DeleteFunc(slices.Clone(tickets), func(t int64) bool { return p.held[t] != nil }))
 	}
-	if err != nil {
-		if aboutRecord(err) {
-			p.trouble(ctx, err)
-			return
-		}
-		p.lose(fmt.Errorf("reading back what this process holds: %w", err))
-		return
-	}
-	p.epoch = epoch
-	for _, e := range unreadable {
-		p.sayOnce("unreadable", "our record holds what nobody of us wrote", "error", e)
-	}
-	if p.restoring { // what is missing there was not committed
-		p.restore()
-		return
-	}
-
 	inRecord := make(map[int64]bool, len(tickets))
 	for _, t := range tickets {
 		inRecord[t] = true
 	}
-	committed := func(o outcome) bool {
-		if inRecord[o.task.Ticket] {
-			return false
-		}
-		p.release(o.task.Ticket)
-		return true
+	if err == nil && !whole {
+		err = p.restore(inRecord, epoch)
 	}
-	p.pending = slices.DeleteFunc(p.pending, committed)
-	p.refused = slices.DeleteFunc(p.refused, committed)
-	now := time.Now()
+	if err != nil {
+		p.unread(err)
+		return
+	}
+	p.epoch, p.resyncs, p.lost = epoch, false, false
+	for _, e := range unreadable {
+		p.sayOnce("unreadable", "the in-flight record holds a value that goworker did not write", "error", e)
+	}
+	if whole {
+		committed := func(o outcome) bool {
+			if inRecord[o.task.Ticket] {
+				return false
+			}
+			p.release(o.task.Ticket)
+			return true
+		}
+		p.pending = slices.DeleteFunc(p.pending, committed)
+		p.refused = slices.DeleteFunc(p.refused, committed)
+		p.misplaced = slices.DeleteFunc(p.misplaced, committed)
+	}
+	p.adopt(unknown)
+	p.suspects.forget() // what the record says of them is not known
+	p.watch.forget()
+}
+
+// unread decides what to do when the record could not be read back.
+func (p *poller) unread(err error) {
+	if errors.Is(err, resque.ErrReaped) {
+		p.reaped, p.resyncs = true, false
+		p.d.lease.hurry()
+		return
+	}
+	p.lost = p.lost || errors.Is(err, resque.ErrGone)
+	p.lose(fmt.Errorf("reading back what this process holds: %w", err))
+}
+
+// adopt takes over jobs that stand in the record and are not held here.
+func (p *poller) adopt(unknown []resque.Reserved) {
 	var fresh []resque.Reserved
 	for _, j := range unknown {
 		if j.Ticket > p.last {
 			fresh = append(fresh, j)
 			continue
 		}
-		// Finished before; the server that answers now does not know it. Neither does
-		// it know the failure record or the queue's place of one that was not done.
+		// The job ended before, and the server that answers now was behind: it knows nothing
+		// of that. So it ends once more in the same way, effects included.
 		t := &task{Reserved: j, session: p.session}
 		p.hold(t)
-		p.pending = append(p.pending, outcome{task: t, back: slices.Contains(p.undone, j.Ticket)})
+		o := outcome{task: t, started: true, Ended: resque.Ended{Ticket: j.Ticket, Counts: resque.CountsDone}}
+		if end, ok := p.recent.ends[j.Ticket]; ok {
+			o.Ended = end
+		} else if j.Ticket <= p.recent.forgotten {
+			o = returned(p.store, t, true) // its effects are not known any more: it runs again
+		}
+		p.pending = append(p.pending, o)
 	}
 	if len(fresh) > 0 {
 		p.log.Info("found jobs that were reserved by an exchange whose answer was lost", "jobs", len(fresh))
-		p.receive(resque.Exchanged{Jobs: fresh, Suspects: true}, now)
+		p.receive(resque.Exchanged{Jobs: fresh, Suspects: true}, time.Now())
 	}
-	p.heldBack = "?" // what is recorded as handed is not known any more
-	p.watch.forget()
 }
 
-// setAside finds out which outcomes of an exchange Redis would not take, because a
-// key is of the wrong type, and keeps them for a while so that the others go on.
-func (p *poller) setAside(ctx context.Context, out []outcome, now time.Time) {
-	sent := make(map[*task]bool, len(out))
-	for _, o := range out {
-		sent[o.task] = true
-	}
-	p.pending = append(out, p.pending...)
-	p.resync(ctx)
-	p.pending = slices.DeleteFunc(p.pending, func(o outcome) bool {
-		if sent[o.task] {
-			p.refused = append(p.refused, o)
-		}
-		return sent[o.task]
-	})
-	p.retryAt = now.Add(backoffMost)
+// recentEnds are the latest ends with effects that Redis has committed. A server that takes over
+// may lag behind by a second or two, and then shows their jobs again.
+type recentEnds struct {
+	ends      map[int64]resque.Ended
+	order     []int64 // their tickets, as they were committed
+	size      int
+	forgotten int64 // the highest ticket among those that were dropped
 }
 
-// restore writes our record anew after Redis lost it, so that the jobs that run
-// here are protected again and their outcomes count.
-func (p *poller) restore() {
-	jobs := make([]resque.Reserved, 0, len(p.held))
-	for _, t := range p.held {
-		jobs = append(jobs, t.Reserved)
+const (
+	recentMost  = 4096
+	recentBytes = 4 << 20
+)
+
+func (r *recentEnds) add(e resque.Ended) {
+	if r.ends == nil {
+		r.ends = make(map[int64]resque.Ended)
 	}
-	p.log.Warn("Redis lost the records of this process; writing them again", "process", p.session.process.ID, "jobs", len(jobs))
+	if old, again := r.ends[e.Ticket]; again {
+		r.size -= old.Size()
+	} else {
+		r.order = append(r.order, e.Ticket)
+	}
+	r.ends[e.Ticket] = e
+	r.size += e.Size()
+	for len(r.order) > recentMost || r.size > recentBytes {
+		oldest := r.order[0]
+		r.order = r.order[1:]
+		r.size -= r.ends[oldest].Size()
+		delete(r.ends, oldest)
+		r.forgotten = max(r.forgotten, oldest)
+	}
+}
+
+// reenter puts this process back into the fleet after Redis lost its record there.
+func (p *poller) reenter() error {
+	p.log.Warn("Redis lost the record of this process; writing it again", "process", p.session.process.ID)
 	p.epoch++
-	p.heldBack = "?"
-	p.restoring = true
-	err := p.store.Restore(p.link.conn, p.session.process, p.epoch, leasePeriod, jobs, resque.Handed(p.last, p.heldList()))
-	switch {
-	case err == nil:
-		p.restoring = false
-		p.watch.forget()
+	err := p.store.Reenter(p.link.conn, p.session.process, p.epoch, leasePeriod)
+	if err == nil {
 		p.d.lease.registerAgain()
 		p.d.records.again()
-	case errors.Is(err, resque.ErrReaped):
-		p.reaped = true
-		p.d.lease.hurry()
-	default:
-		p.lose(err)
 	}
+	return err
 }
 
-// forgotten is how the lease tells that Redis no longer knows this process.
+// restore writes into the in-flight record what it has lost, so that the jobs that run here are
+// protected again and their outcomes count.
+func (p *poller) restore(inRecord map[int64]bool, epoch int64) error {
+	var jobs []resque.Reserved
+	for _, t := range p.held {
+		if !inRecord[t.Ticket] {
+			jobs = append(jobs, t.Reserved)
+		}
+	}
+	p.log.Warn("the in-flight record of this process was removed; writing it again", "process", p.session.process.ID, "jobs", len(jobs))
+	return p.store.Restore(p.link.conn, p.session.process.ID, epoch, jobs, p.suspects.handedOut(p.last).String())
+}
+
+// forgotten is how the lease reports that Redis no longer knows this process.
 func (p *poller) forgotten(s *session) {
 	p.ask(func() {
-		if p.session != s || p.link == nil || p.sent != nil {
-			return // the next exchange finds out by itself
+		if p.session == s {
+			p.resyncs, p.lost = true, true
 		}
-		p.restore()
 	})
 }
 
 // deaths asks how often jobs were found in dead processes. Where Redis does not
 // answer it is not known, and all of them are suspects.
 func (p *poller) deaths(jobs []resque.Reserved, now time.Time) (deaths []resque.Deaths, known bool) {
-	digests := make([]string, len(jobs))
-	for i, j := range jobs {
-		digests[i] = resque.Digest(j.Payload)
-	}
-	deaths, err := p.store.Deaths(p.link.conn, digests, p.d.lease.redisTime(now))
+	deaths, err := p.store.DeathsOf(p.link.conn, jobs, p.d.lease.redisTime(now))
 	if err != nil {
 		p.log.Warn("could not learn which jobs were found in dead processes; running them one at a time", "error", err)
 		return nil, false
 	}
 	return deaths, true
-}
-
-// launchSuspect chooses the suspect to run next, while none does. It is handed to
-// a worker only after an exchange has recorded that the others are not.
-func (p *poller) launchSuspect() {
-	if p.suspect != nil || p.launch != nil || len(p.suspects) == 0 || p.busy >= p.slots() {
-		return
-	}
-	p.launch, p.suspects = p.suspects[0], p.suspects[1:]
-}
-
-func (p *poller) heldList() []int64 {
-	tickets := make([]int64, len(p.suspects))
-	for i, t := range p.suspects {
-		tickets[i] = t.Ticket
-	}
-	return tickets
-}
-
-func (p *poller) heldTickets() string {
-	if len(p.suspects) == 0 {
-		return ""
-	}
-	return resque.Handed(0, p.heldList())
 }

@@ -51,42 +51,47 @@ func (r ResqueRetry) retry(p *retryPolicy) error {
 	return nil
 }
 
+// key names the count of a job.
+func (r ResqueRetry) key(d *Delivery) resque.RetryKey {
+	return resque.NewRetryKey(d.Class, d.Args, r.Ruby34)
+}
+
 // count asks for a job's count as resque-retry has it, and waits for Redis where it is
 // away. The error is that of the context, or says that the count is no count.
 func (w *workers) count(ctx context.Context, d *Delivery) error {
-	r := &resque.RetryCount{Key: resque.NewRetryKey(d.Class, d.Args, d.retry.ruby.Ruby34)}
+	r := &resque.RetryCount{Key: d.retry.ruby.key(d)}
 	if err := w.counter.read(ctx, r); err != nil {
 		return &cancelledError{cause: context.Cause(ctx), err: err}
 	}
 	if r.Err != nil {
+		d.retry = nil // the job's end leaves alone what stands under the key
 		return r.Err
 	}
 	d.count = r
 	d.Attempt = r.Retries + 1
 	d.RetriesLeft = d.retry.left(d.Attempt)
-	d.after = append(d.after, w.d.store.DropCount(r.Key))
 	return nil
 }
 
-// retryAsRuby adds to a commit what resque-retry does in such a case.
-func (w *workers) retryAsRuby(s *settlement, n int, t *task, d *Delivery, now, at time.Time, err error) {
-	store, key, wait := w.d.store, d.count.Key, at.Sub(now)
-	s.counts = resque.CountsFailed
-	s.effects = []resque.Effect{store.SetCount(key, d.count.Retries, wait, d.retry.ruby.ExpireAfter)}
+// retryAsRuby adds to an outcome what resque-retry does in such a case.
+func (w *workers) retryAsRuby(o *outcome, n int, d *Delivery, now, at time.Time, err error) {
+	store, key, wait, t := w.d.store, d.count.Key, at.Sub(now), o.task
+	o.Counts = resque.CountsFailed
+	o.Effects = append(o.Effects, store.SetCount(key, d.count.Retries, wait, d.retry.ruby.ExpireAfter))
 	if wait < time.Second { // Ruby knows no less
-		w.requeue(s, t, d, t.Payload, now, now)
+		w.requeue(o, d, t.Payload, now, now)
 		return
 	}
 	if !d.retry.ruby.NoFailureKey {
 		f, _ := w.failure(n, t, err)
 		f.FailedAt = resque.FailedAtWithoutZone(time.Now())
-		s.effects = append(s.effects, store.HoldFailure(key, f.Encode(), wait))
+		o.Effects = append(o.Effects, store.HoldFailure(key, f.Encode(), wait))
 	}
 	if delayed, plain := store.DelayPlain((millis(at)+999)/1000, t.Queue, t.Payload); plain {
-		s.effects = append(s.effects, delayed...)
+		o.Effects = append(o.Effects, delayed...)
 		return
 	}
-	w.requeue(s, t, d, nextAttempt(t.Payload), now, at)
+	w.requeue(o, d, nextAttempt(t.Payload), now, at)
 }
 
 // retryCounter reads the counts of runs that begin. Those that ask while it waits for an

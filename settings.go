@@ -153,8 +153,8 @@ type WorkerSettings struct {
 	// Heroku grant; NoTimeout waits as long as they take. [-shutdown-timeout
 	// in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
-	// RecoverLimit is how often a job may be found running in processes that
-	// died before it is taken for their cause of death and filed as failed.
+	// RecoverLimit is in how many processes that died a job may have been with a worker before
+	// it is filed as failed, if it is to blame for it: see docs/guarantees.md.
 	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
 	// [-recover-limit; -recover-limit=0 is NoLimit]
 	RecoverLimit int

@@ -33,7 +33,7 @@ func (p *poller) claim() {
 	need := used
 	if able {
 		need = p.busy + len(p.ahead)
-		if p.suspect == nil && len(p.suspects) > 0 || p.launch != nil {
+		if p.suspects.next() {
 			need++
 		}
 		if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {

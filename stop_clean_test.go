@@ -43,6 +43,7 @@ func TestCleanStopAfterDamage(t *testing.T) {
 				b.start()
 				b.idle()
 				b.push(jobs("Mark", 20)...)
+				b.eventually("they are counted", func() bool { return b.stat("processed") == 20 })
 				if held {
 					b.push(job("Hold", "held"))
 					b.eventually("a job is held", func() bool { return b.runs.started() == 22 })

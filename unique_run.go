@@ -27,16 +27,8 @@ func newJobLock(p resque.Payload) *jobLock {
 	return &jobLock{hold, name, most, p.ID}
 }
 
-// unlocked gives up the lock of a job with the commit of its end.
-func (l *jobLock) unlocked(s resque.Store) []resque.Effect {
-	if l == nil {
-		return nil
-	}
-	return []resque.Effect{s.Unlocked(l.name, l.id)}
-}
-
-// moved tells the lock of a job that it goes on as another payload, at a time, as when it
-// is to be retried: with the commit of that.
+// moved returns the effects that keep a job's lock when the job is enqueued again under a new
+// payload, e.g. for a retry.
 func (l *jobLock) moved(s resque.Store, now, at time.Time, queue string, payload []byte) []resque.Effect {
 	if l == nil || l.hold != resque.HoldDone {
 		return nil
@@ -44,17 +36,12 @@ func (l *jobLock) moved(s resque.Store, now, at time.Time, queue string, payload
 	return []resque.Effect{s.LockMoved(l.name, l.id, now, at, l.most, queue, payload)}
 }
 
-// unlock sees to the lock of a job that is about to run, or to fail where err keeps it
-// from running: it is given up now, or with the commit of the job's end. Where Redis
-// cannot be asked now the job runs all the same.
+// unlock gives up the lock of a job that is to be unique only until it starts. Where Redis
+// cannot be asked now the job runs all the same, and gives up its lock with its end.
 func (w *workers) unlock(d *Delivery, err error) {
-	if d.lock == nil {
-		return
+	if d.lock != nil && d.lock.hold == resque.HoldStart && err == nil && w.d.unlock(d.lock) == nil {
+		d.lock = nil
 	}
-	if d.lock.hold == resque.HoldStart && err == nil && w.d.unlock(d.lock) == nil {
-		return
-	}
-	d.after = append(d.after, d.lock.unlocked(w.d.store)...)
 }
 
 // unlockWithin is how long a job waits at most for a connection to give up its lock by.

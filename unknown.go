@@ -18,27 +18,27 @@ import (
 // queue of jobs that nobody knows the others move up by so many each interval.
 const mostLeft = 1000
 
-// leave leaves a job of an unknown class to others. Nil: it is to fail.
-func (w *workers) leave(t *task, err error) *settlement {
+// leave leaves a job of an unknown class to processes that know it: at the tail of its queue,
+// or in the lane that leftIn says.
+func (w *workers) leave(t *task, d *Delivery, err error) *ending {
 	var unknown *UnknownClassError
 	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
 		return nil
 	}
-	effects := w.d.store.PushTail(t.Queue, t.Payload)
+	o := outcome{task: t, left: true, Ended: resque.Ended{Ticket: t.Ticket, Effects: w.d.store.Tail(t.Reserved)}}
 	if t.Lane != nil {
-		lane := w.d.registry.leftIn(t)
-		effects = w.d.store.BackToLane(t.session.process.ID, resque.Reserved{Ticket: t.Ticket, Payload: t.Payload, Lane: &lane})
+		lane := w.d.registry.leftIn(t, d, err)
+		o.lane, o.Effects = &lane, w.d.store.ToLane(t.Reserved, lane)
 	}
-	return &settlement{
-		effects: effects, moved: true, left: true,
-		level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue",
-	}
+	o.giveBack(w.d.store, resque.End{})
+	return &ending{outcome: o, level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue"}
 }
 
-// leftIn is the lane for a job from a lane that is left to others: where who knows its
-// class has put it, or one of its class, so that it keeps no other jobs waiting.
-func (r *registry) leftIn(t *task) resque.Lane {
-	if lane, _ := r.lane(t.Queue, t.Payload); lane.Known() == *t.Lane {
+// leftIn returns the lane to which a job of an unknown class goes back: the lane it came from
+// if another process sorted it knowing its class, else a lane of that class alone, so that it
+// blocks no other jobs.
+func (r *registry) leftIn(t *task, d *Delivery, err error) resque.Lane {
+	if lane, _ := r.laneFor(t.Queue, d, err); lane.Known() == *t.Lane {
 		return lane
 	}
 	return *t.Lane
@@ -122,17 +122,17 @@ func (r rounds) over() (at time.Time) {
 	return at
 }
 
-// leftToOthers takes note of a job that is left to others.
-func (p *poller) leftToOthers(t *task) {
-	if t.Lane == nil {
-		p.watch.rounds.leftOne(t.Queue, time.Now(), p.watch.interval)
+// leftToOthers lets the queue or lane rest from which a job is left to others.
+func (p *poller) leftToOthers(o outcome) {
+	if o.lane == nil {
+		p.watch.rounds.leftOne(o.task.Queue, time.Now(), p.watch.interval)
 	} else {
-		p.watch.lanes.leave(p.d.registry.leftIn(t), time.Now().Add(p.watch.interval))
+		p.watch.lanes.leave(*o.lane, time.Now().Add(p.watch.interval))
 	}
-	about := "left " + t.Queue
+	about := "left " + o.task.Queue
 	if p.logged[about] == "" {
 		p.logged[about] = "yes"
-		p.log.Info("jobs of classes that have no handler here are left to others; their queue rests for an interval", "queue", t.Queue)
+		p.log.Info("jobs of classes that have no handler here are left to others; their queue rests for an interval", "queue", o.task.Queue)
 	}
 }
 

@@ -79,7 +79,7 @@ func (w *workers) work(n int) {
 			return
 		}
 		t, d := s.task.Load(), s.delivery
-		var instead *settlement
+		var instead *ending
 		defer func() {
 			w.end(n, t, d, instead, ErrGoexit)
 			go w.work(n)
@@ -97,21 +97,27 @@ func (w *workers) work(n int) {
 	}
 }
 
+// ending is an outcome and what the log says of it.
+type ending struct {
+	outcome
+	level   slog.Level
+	message string
+	attrs   []slog.Attr
+}
+
 // run runs one job and returns its error, and what is known about the job even if
-// it could not be run. A settlement instead means that it was not to run here or now, or
+// it could not be run. An ending instead means that it was not to run here or now, or
 // that it failed and is not filed as failed.
-func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err error) {
+func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) {
 	w.slots[n].delivery = nil
-	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
-		return nil, nil, err
+	d, err = w.open(n, t)
+	instead = w.look(t, d, err)
+	if w.poller.looking.Load() {
+		w.poller.poke()
 	}
-	payload, err := resque.ParsePayload(t.Payload)
-	if err != nil {
-		return nil, nil, err
+	if instead != nil || d == nil {
+		return d, instead, err
 	}
-	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
-	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths, t.reserved
-	d.workers = w
 	w.slots[n].delivery = d
 	if instead := w.admit(t, d, err); instead != nil {
 		return d, instead, nil
@@ -143,6 +149,36 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *settlement, err err
 	return d, nil, nil
 }
 
+// open parses a job and finds its handler. d is nil for what is no job.
+func (w *workers) open(n int, t *task) (d *Delivery, err error) {
+	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
+		return nil, err
+	}
+	payload, err := resque.ParsePayload(t.Payload)
+	if err != nil {
+		return nil, err
+	}
+	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
+	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths.Count, t.reserved
+	d.workers = w
+	return d, err
+}
+
+// look sends a job into its lane that lay in its queue although it has limits: this is how a
+// process learns that the queue holds such jobs. It returns nil for any other.
+func (w *workers) look(t *task, d *Delivery, err error) *ending {
+	defer t.looked.Store(true)
+	if w.d.registry.limited.Load() && t.unsorted() {
+		if lane, held := w.d.registry.laneFor(t.Queue, d, err); held && (t.Lane == nil || lane != *t.Lane) {
+			o := outcome{task: t, back: true, misplaced: true, lane: &lane,
+				Ended: resque.Ended{Ticket: t.Ticket, Effects: w.d.store.ToLane(t.Reserved, lane)}}
+			o.giveBack(w.d.store, resque.End{})
+			return &ending{outcome: o, level: slog.LevelDebug, message: "job waits for its limits"}
+		}
+	}
+	return nil
+}
+
 // cancelledError is what a handler returned after its context was cancelled.
 type cancelledError struct{ cause, err error }
 
@@ -152,45 +188,67 @@ func (e *cancelledError) Unwrap() []error {
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *task, d *Delivery, instead *settlement, err error) {
+func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 	s := &w.slots[n]
 	ran := time.Since(t.started)
-	o := outcome{task: t, ran: ran, settle: instead, unrun: d == nil || !d.called}
+	e := ending{level: slog.LevelDebug, message: "job done"}
 	switch {
 	case instead != nil:
-		if instead.counts != resque.CountsNothing {
-			s.processed.Add(1)
-		}
-		if instead.counts == resque.CountsFailed {
-			s.failed.Add(1)
-		}
+		e = *instead
 	case err == nil:
-		s.processed.Add(1)
-		if len(d.after) > 0 {
-			o.settle = &settlement{counts: resque.CountsDone, effects: d.after}
-		}
+		e.outcome = w.ended(t, d, resque.Done)
 	case interrupted(err):
-		o.back = true
+		e.outcome = returned(w.d.store, t, d != nil && d.called)
+		e.level, e.message = slog.LevelInfo, "job interrupted; it goes back to its queue"
 	default:
-		s.processed.Add(1)
-		s.failed.Add(1)
+		e.outcome = w.ended(t, d, resque.Over)
 		f, keep := w.failure(n, t, err)
-		if o.record, o.keep = f.Encode(), keep; d != nil && len(d.after) > 0 && !keep {
-			file := w.d.store.FileFailure(t.Queue, o.record, w.d.config.multiQueueFailures)
-			o.settle = &settlement{counts: resque.CountsFailed, effects: append(d.after, file...), moved: true}
+		e.Counts = resque.CountsFailed
+		e.Effects = append(e.Effects, w.d.store.FileFailure(t.Queue, f.Encode(), w.d.config.multiQueueFailures)...)
+		if keep {
+			e.Effects = append(e.Effects, w.d.store.Keep(t.Reserved))
 		}
+		e.level, e.message = slog.LevelError, "job failed"
+	}
+	e.ran, e.started = ran, d != nil && d.called
+	if e.Counts != resque.CountsNothing {
+		s.processed.Add(1)
+	}
+	if e.Counts == resque.CountsFailed {
+		s.failed.Add(1)
 	}
 	s.task.Store(nil)
 	s.delivery = nil
-	w.log(t, d, ran, err, o)
-	w.poller.finish(o)
+	w.log(t, d, err, e)
+	w.poller.finish(e.outcome)
 	if s.told.Load() {
 		w.records.hurry()
 	}
 }
 
-// interrupted reports whether a handler was cut short by a stop: its job goes back.
-func interrupted(err error) bool { return is(err, ErrShutdown) && isContextError(err) }
+// ended is the outcome of a job that comes to its end or, with resque.GoesOn, of one that is
+// to run again. It gives back what the job holds.
+func (w *workers) ended(t *task, d *Delivery, fate resque.Fate) outcome {
+	o := outcome{task: t, Ended: resque.Ended{Ticket: t.Ticket, Counts: resque.CountsDone}}
+	e := resque.End{Fate: fate, Found: t.deaths.Count > 0}
+	if d != nil {
+		e.Started = d.called
+		if d.lock != nil {
+			e.Lock, e.ID = d.lock.name, d.lock.id
+		}
+		if d.retry != nil && d.retry.ruby != nil {
+			e.Retries = []resque.RetryKey{d.retry.ruby.key(d)}
+		}
+	}
+	o.giveBack(w.d.store, e)
+	return o
+}
+
+// interrupted reports whether a handler was cut short by a stop, or by the loss of the lease: its
+// job goes back, unless a reaper has put it back before.
+func interrupted(err error) bool {
+	return is(err, ErrShutdown) && isContextError(err) || is(err, ErrLeaseLost)
+}
 
 func isContextError(err error) bool {
 	return is(err, context.Canceled) || is(err, context.DeadlineExceeded)
@@ -239,22 +297,13 @@ func checkSize(payload []byte, most int) error {
 	return nil
 }
 
-func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, o outcome) {
-	level, message := slog.LevelDebug, "job done"
-	switch {
-	case o.settle != nil && o.settle.message != "":
-		level, message = o.settle.level, o.settle.message
-	case o.back:
-		level, message = slog.LevelInfo, "job interrupted; it goes back to its queue"
-	case err != nil:
-		level, message = slog.LevelError, "job failed"
-	}
+func (w *workers) log(t *task, d *Delivery, err error, e ending) {
 	ctx := context.Background()
-	if !w.logger.Enabled(ctx, level) {
+	if !w.logger.Enabled(ctx, e.level) {
 		return
 	}
 	name := func(key, text string) slog.Attr { return slog.String(key, shorten(text, maxLogText)) }
-	attrs := []slog.Attr{name("queue", t.Queue), slog.Duration("duration", ran)}
+	attrs := []slog.Attr{name("queue", t.Queue), slog.Duration("duration", e.ran)}
 	if d != nil {
 		attrs = append(attrs, name("class", d.Class), slog.String("worker", d.Worker))
 		if d.ID != "" {
@@ -264,8 +313,5 @@ func (w *workers) log(t *task, d *Delivery, ran time.Duration, err error, o outc
 	if err != nil {
 		attrs = append(attrs, slog.String("exception", exceptionName(err)), name("error", fmt.Sprint(err)))
 	}
-	if o.settle != nil {
-		attrs = append(attrs, o.settle.attrs...)
-	}
-	w.logger.LogAttrs(ctx, level, message, attrs...)
+	w.logger.LogAttrs(ctx, e.level, e.message, append(attrs, e.attrs...)...)
 }

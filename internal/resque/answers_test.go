@@ -126,13 +126,14 @@ func FuzzAnswers(f *testing.F) {
 			p.Owns("h.go:1-2:q")
 			return err
 		},
-		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second); return err },
-		"resync":   func(c redis.Conn) error { _, _, err := s.Resync(c, "p"); return err },
+		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second); return err },
+		"resync":   func(c redis.Conn) error { _, _, _, err := s.Resync(c, "p"); return err },
 		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
 		"recover":  func(c redis.Conn) error { _, err := s.Recover(c, Process{ID: "p"}, 1, now, true); return err },
 		"deaths":   func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
 		"forget":   func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
-		"orphans":  func(c redis.Conn) error { _, _, err := s.Orphans(c, 0); return err },
+		"strays":   func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },
+		"relane":   func(c redis.Conn) error { _, err := s.Relane(c, map[Lanes][]Lane{{"a", ""}: nil}); return err },
 		"fence":    func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
 		"leave":    func(c redis.Conn) error { _, err := s.Leave(c, "p"); return err },
 		"enter":    func(c redis.Conn) error { return s.Enter(c, Process{ID: "p"}, time.Second, now) },
@@ -248,17 +249,24 @@ func FuzzProcessRecord(f *testing.F) {
 	f.Add(int64(7), int64(3), int64(5), 2, "3 1800000000000 p:1:ab")
 	f.Add(int64(-1), int64(0), int64(0), 0, "x y z")
 	f.Fuzz(func(t *testing.T, upTo, one, two int64, count int, text string) {
-		running := parseHanded(Handed(upTo, []int64{one, two}))
+		h := parseHanded(HandedOut{UpTo: upTo, Held: []int64{one, two}, Trial: one, Past: []int64{two}}.String())
+		if h.UpTo != upTo || !slices.Equal(h.Held, []int64{one, two}) || h.Trial != one || !slices.Equal(h.Past, []int64{two}) {
+			t.Errorf("handed %d, %d, %d came back as %+v", upTo, one, two, h)
+		}
 		for _, ticket := range []int64{upTo, one, two, upTo - 1, upTo + 1} {
-			if want := ticket <= upTo && ticket != one && ticket != two; running(ticket) != want {
-				t.Errorf("handed %d but %d and %d: ticket %d is running: %v", upTo, one, two, ticket, running(ticket))
+			if want := ticket <= upTo && ticket != one && ticket != two; h.running(ticket) != want {
+				t.Errorf("handed %d but %d and %d: ticket %d is running: %v", upTo, one, two, ticket, h.running(ticket))
 			}
 		}
-		parseHanded(text)(one)
+		parseHanded(text).running(one)
 		now := time.UnixMilli(1800000000000)
 		d := parseDeaths(fmt.Sprintf("%d %d %s", count, now.UnixMilli(), text), now)
-		if d.Count != count || d.last != text {
-			t.Errorf("%d deaths in %q came back as %d in %q", count, text, d.Count, d.last)
+		last := append(strings.Fields(text), "")[0]
+		if d.Count != count || d.last != last {
+			t.Errorf("%d deaths in %q came back as %d in %q", count, last, d.Count, d.last)
+		}
+		if d = parseDeaths(fmt.Sprintf("%d %d p %d %d", count, now.UnixMilli(), one, two), now); d.Charged != int(one) || d.Level != int(two) {
+			t.Errorf("charged %d at level %d came back as %+v", one, two, d)
 		}
 		if d := parseDeaths(text, now); d.raw != text {
 			t.Errorf("%q is remembered as %q", text, d.raw)

@@ -23,13 +23,16 @@ func (w *wire) crash(id string, n int, handed string, limit int) Recovered {
 	return r
 }
 
+// onTrial says of two jobs that the first is on trial, and that the second waits.
+const onTrial = "2 2 *1"
+
 // Only jobs that were with a worker are remembered to have been in a dead process.
 func TestDeathsCountWhatRan(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.push("low", names("l", 6)...)
-	w.crash("one", 6, Handed(4, []int64{2}), 3)
-	w.crash("two", 6, Handed(1, nil), 3)
+	w.crash("one", 6, handed(4, 2), 3)
+	w.crash("two", 6, handed(1), 3)
 	w.crash("three", 6, "", 3)
 	for i, want := range []int{2, 0, 1, 1, 0, 0} {
 		w.same(fmt.Sprintf("deaths of l%d", i+1), want, w.deaths(fmt.Sprintf("l%d", i+1)))
@@ -47,7 +50,7 @@ func TestDeathsCap(t *testing.T) {
 			w.push("low", job("Poison"), "innocent", job("Waits"))
 			for i := range 4 {
 				m := w.enter(fmt.Sprint("p", i))
-				m.turn(Exchange{Want: 2, Asks: asks("low"), Handed: Handed(2, []int64{2})})
+				m.turn(Exchange{Want: 2, Asks: asks("low"), Handed: onTrial})
 				m.die()
 				got, err := w.s.Recover(w.c, m.Process, 3, noon, multi)
 				w.must(err)
@@ -92,12 +95,12 @@ func TestDeathsOfTwins(t *testing.T) {
 	twins[100], twins[250] = job("A"), job("B")
 	w.push("low", twins...)
 	for i := range 3 {
-		w.same(fmt.Sprint("recovered ", i), Recovered{Requeued: 300}, w.crash(fmt.Sprint("p", i), 300, "300", 3))
+		w.same(fmt.Sprint("recovered ", i), Recovered{Requeued: 300}, w.crash(fmt.Sprint("p", i), 300, "300 *7", 3))
 		w.same("deaths of the twins", i+1, w.deaths(job("Hourly")))
 		w.same("deaths of the other", i+1, w.deaths(job("B")))
 		w.same("queue", twins, w.queue("low"))
 	}
-	w.same("recovered at last", Recovered{Requeued: 290, Failed: 10}, w.crash("last", 300, "10", 3))
+	w.same("recovered at last", Recovered{Requeued: 290, Failed: 10}, w.crash("last", 300, "10 *7", 3))
 	w.same("queue", twins[10:], w.queue("low"))
 }
 
@@ -109,7 +112,8 @@ func TestDeathsOncePerProcess(t *testing.T) {
 	m := w.enter("p")
 	m.turn(Exchange{Want: 3, Asks: asks("low"), Handed: "3"})
 	m.die()
-	r := recovery{Store: w.s, dead: m.Process, limit: 1, now: noon, running: parseHanded("3"), over: map[string]bool{}}
+	r, err := w.s.recovery(w.c, m.Process, 1, noon, parseHanded("3"))
+	w.must(err)
 	var total Recovered
 	w.must(r.move(w.c, []int64{3}, &total))
 	w.same("the others", Recovered{Requeued: 2}, m.recover(1))
@@ -122,31 +126,33 @@ func TestDeathsAge(t *testing.T) {
 	w := newWire(t)
 	w.push("low", "old", "young", "ends")
 	w.crash("p", 3, "3", 3)
-	later := noon.Add(deathsAge + time.Second)
+	tomorrow := noon.Add(deathsAge + time.Second)
 	digest := func(s string) string { return Digest([]byte(s)) }
 	w.do("HSET", w.s.recovered(), digest("young"), fmt.Sprintf("2 %d", noon.Add(time.Hour).UnixMilli()), "field", "garbage")
-	deaths, err := w.s.Deaths(w.c, []string{digest("old"), digest("young"), "nobody", "field"}, later)
+	deaths, err := w.s.Deaths(w.c, []string{digest("old"), digest("young"), "nobody", "field"}, tomorrow)
 	w.must(err)
 	for i, want := range []int{0, 2, 0, 0} {
 		w.same(fmt.Sprint("count ", i), want, deaths[i].Count)
 	}
-	w.enter("q").turn(Exchange{Forgive: []string{digest("ends")}})
+	q := w.enter("q")
+	jobs := q.reserve(3, "low")
+	q.turn(Exchange{Ended: append(back(jobs[:2]...), Ended{Ticket: 3, Effects: w.s.GiveBack("q", jobs[2], End{Fate: Done, Found: true})})})
 	w.same("deaths of the one that ended", 0, w.deaths("ends"))
 
 	// Found again after a day, it counts from the start.
 	m := w.enter("again")
 	m.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "1"})
 	m.die()
-	_, err = w.s.Recover(w.c, m.Process, 1, later, false)
+	_, err = w.s.Recover(w.c, m.Process, 1, tomorrow, false)
 	w.must(err)
-	deaths, err = w.s.Deaths(w.c, []string{digest("old")}, later)
+	deaths, err = w.s.Deaths(w.c, []string{digest("old")}, tomorrow)
 	w.must(err)
 	w.same("count after a day", 1, deaths[0].Count)
 
-	w.must(w.s.ForgetDeaths(w.c, later))
+	w.must(w.s.ForgetDeaths(w.c, tomorrow))
 	w.same("fields", sorted([]string{digest("old"), digest("young")}), sorted(w.server.List(t, "HKEYS", w.s.recovered())))
-	w.must(w.s.ForgetDeaths(w.c, later.Add(2*deathsAge)))
-	w.must(w.s.ForgetDeaths(w.c, later.Add(2*deathsAge)))
+	w.must(w.s.ForgetDeaths(w.c, tomorrow.Add(2*deathsAge)))
+	w.must(w.s.ForgetDeaths(w.c, tomorrow.Add(2*deathsAge)))
 	w.same("all are forgotten", 0, w.server.Int(t, "EXISTS", w.s.recovered()))
 }
 
@@ -174,9 +180,9 @@ func TestDeathsFreeTheLock(t *testing.T) {
 	w := newWire(t)
 	w.taken(uniqueJob("a", 1, "low"))
 	w.push("low", "innocent")
-	w.crash("one", 2, Handed(1, nil), 1)
+	w.crash("one", 2, onTrial, 1)
 	w.refused("a1", uniqueJob("a", 2, "low"))
-	w.same("the second death", Recovered{Requeued: 1, Failed: 1}, w.crash("two", 2, Handed(1, nil), 1))
+	w.same("the second death", Recovered{Requeued: 1, Failed: 1}, w.crash("two", 2, onTrial, 1))
 	w.taken(uniqueJob("a", 2, "low"))
 	w.same("queue", []string{"innocent", string(uniqueJob("a", 2, "").Payload)}, w.queue("low"))
 }

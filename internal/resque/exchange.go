@@ -27,16 +27,6 @@ type Reserved struct {
 	Lane    *Lane  // where it goes back to instead, if it was sorted
 }
 
-// FailedJob is the outcome of a job that failed: its record is written and its
-// ticket removed as one.
-type FailedJob struct {
-	Ticket int64
-	Queue  string
-	Lane   *Lane  // see Reserved
-	Record []byte // an encoded Failure
-	Keep   bool   // the payload's bytes go to a list of their own: Record holds but an excerpt
-}
-
 // Ask names one queue to reserve from, in the order of the list.
 type Ask struct {
 	Queue string
@@ -53,15 +43,13 @@ type Exchange struct {
 	Arm     bool   // ask Redis to tell when a queue found empty fills
 	List    bool   // also return the names in the set of queues
 
-	Done    []int64
-	Failed  []FailedJob
-	Back    []Reserved // to the head of their queues, in the order of their tickets
-	Forgive []string   // digests of jobs that ended after they were found in a dead process
-	Asks    []Ask
+	Done []int64 // and have no effects
+	Asks []Ask
 
-	// Settled is committed before all the rest, by a script of its own; after it, if
-	// Redis did not know that script.
-	Settled []Settled
+	// Ended is committed before all the rest, by a script of its own; after it, if
+	// Redis did not know that script. Of jobs that go back to one list the last reserved
+	// comes first.
+	Ended []Ended
 
 	// Sizes are queues whose lengths are to be told as they were before all the rest.
 	Sizes []string
@@ -75,15 +63,12 @@ type Exchange struct {
 	Tell   bool              // ask Redis to tell when it changes
 	Limits map[string]string // numbers by Limit.Spec
 	Again  bool              // they were told before: put back only what is missing
-
-	// MultiQueue files failures as Resque's redis_multi_queue backend does.
-	MultiQueue bool
 }
 
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
 	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil &&
-		len(x.Done)+len(x.Failed)+len(x.Back)+len(x.Forgive)+len(x.Settled) == 0
+		len(x.Done)+len(x.Ended) == 0
 }
 
 // Exchanged is Redis's answer.
@@ -97,9 +82,12 @@ type Exchanged struct {
 	Queues   []string // the set of queues, where List asked for it
 	Sizes    []int    // in the order of the Sizes asked for; 0 where Redis refused
 	Unlisted bool     // List was asked for and Redis refused
+	Removed  bool     // the in-flight record has lost its mark: it was removed
 	Broken   []KeyError
-	Taken    *Taken  // the answer to Take
-	Policy   *Policy // where it was asked for
+	Refused  []Refusal // of effects of Ended
+	Filled   []string  // the queues that effects of Ended pushed to
+	Taken    *Taken    // the answer to Take
+	Policy   *Policy   // where it was asked for
 }
 
 // KeyError says that Redis refused a command on one key, and why. The rest of
@@ -151,8 +139,8 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
-	if len(x.Settled) > 0 {
-		if err := c.Send("EVALSHA", s.settleArgs(x, settleScript.Hash())...); err != nil {
+	if len(x.Ended) > 0 {
+		if err := c.Send("EVALSHA", s.endedArgs(x, commitScript.Hash())...); err != nil {
 			return err
 		}
 	}
@@ -209,7 +197,7 @@ func (s Store) receiveSizes(c redis.Conn, x *Exchange) (sizes []int, err error) 
 }
 
 func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
-	if len(x.Settled) > 0 || x.Policy || x.Take != nil {
+	if len(x.Ended) > 0 || x.Policy || x.Take != nil {
 		return s.receiveAll(c, x)
 	}
 	if x.Arm {
@@ -245,7 +233,7 @@ type part struct {
 // any is judged, since after some errors the connection goes on being used. A script
 // that Redis did not know runs then, behind the others.
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
-	settle := part{text: settleText, send: func(eval, script string) error { return c.Send(eval, s.settleArgs(x, script)...) }}
+	commit := part{text: commitText, send: func(eval, script string) error { return c.Send(eval, s.endedArgs(x, script)...) }}
 	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
 	take := part{text: takeText, send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
 	var unknown []*part
@@ -262,8 +250,8 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	}
 	var policy *Policy
 	var broken []KeyError
-	if len(x.Settled) > 0 {
-		receive(&settle)
+	if len(x.Ended) > 0 {
+		receive(&commit)
 	}
 	receive(&exchange)
 	if x.Policy && err == nil {
@@ -289,8 +277,8 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	if err == nil {
 		out, err = s.exchanged(x, exchange.reply)
 	}
-	if err == nil && len(x.Settled) > 0 {
-		err = s.settled(settle.reply, &out)
+	if err == nil && len(x.Ended) > 0 {
+		err = s.ended(commit.reply, &out)
 	}
 	if err == nil && x.Take != nil {
 		err = x.taken(take.reply, &out)
@@ -304,13 +292,33 @@ func isNoScript(err error) bool {
 	return errors.As(err, &e) && strings.HasPrefix(string(e), "NOSCRIPT ")
 }
 
+func (s Store) endedArgs(x *Exchange, script string) []any {
+	return s.commitArgs(script, "process", x.Epoch, x.Process, x.Ended)
+}
+
+// ended adds the answer of commit.lua to that of the exchange.
+func (s Store) ended(reply any, out *Exchanged) error {
+	c, err := s.committed(reply)
+	if err != nil {
+		return err
+	}
+	out.Missing += c.missing
+	out.Refused = c.refused
+	for _, key := range c.filled {
+		if queue, ok := strings.CutPrefix(key, s.queue("")); ok {
+			out.Filled = append(out.Filled, queue)
+		}
+	}
+	return nil
+}
+
 // exchangeArgs are the arguments of EVALSHA or EVAL, led by the script. It is the
 // hot path's one list, so its size is known beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
-	keys := 10 + len(x.Asks) + len(x.Failed) + len(x.Back)
+	const keys, args = 8, 10
 	c := call{
-		keys: make([]any, 2, 15+keys+len(x.Done)+6*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
-		argv: make([]any, 0, 13+len(x.Done)+6*len(x.Failed)+4*len(x.Back)+len(x.Forgive)+3*len(x.Asks)),
+		keys: make([]any, 2, 2+keys+args+len(x.Done)+4*len(x.Asks)),
+		argv: make([]any, 0, args+len(x.Done)+3*len(x.Asks)),
 	}
 	c.before = 2
 	c.key(s.inflight(x.Process))
@@ -318,35 +326,14 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	c.key(s.processes())
 	c.key(s.reaped(x.Process))
 	c.key(s.stat("processed"))
-	c.key(s.stat("failed"))
 	c.key(s.pauseAll())
 	c.key(s.recovered())
 	c.key(s.queues())
-	c.key(s.failedQueues())
 
 	c.arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
 	c.arg(len(x.Done))
 	for _, ticket := range x.Done {
 		c.arg(ticket)
-	}
-	c.arg(len(x.Failed))
-	for _, f := range x.Failed {
-		list, name := s.failureList(f.Queue, x.MultiQueue)
-		c.arg(f.Ticket, c.key(list), name, f.Record)
-		if f.Keep {
-			c.arg(c.key(s.kept(f.Queue)), len(Reserved{Queue: f.Queue, Lane: f.Lane}.prefix()))
-		} else {
-			c.arg(0, 0)
-		}
-	}
-	slices.SortFunc(x.Back, func(a, b Reserved) int { return int(b.Ticket - a.Ticket) })
-	c.arg(len(x.Back))
-	for _, b := range x.Back {
-		c.arg(b.Ticket, c.key(s.queue(b.Queue)), b.Queue, len(recordPrefix(b.Queue)))
-	}
-	c.arg(len(x.Forgive))
-	for _, digest := range x.Forgive {
-		c.arg(digest)
 	}
 	c.arg(len(x.Asks))
 	for _, a := range x.Asks {
@@ -354,16 +341,6 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
-}
-
-// failureList names the list a failure of the queue goes to, and its member in
-// failed_queues, which only the multi-queue backend has.
-func (s Store) failureList(queue string, multi bool) (key, member string) {
-	if !multi {
-		return s.failed(), ""
-	}
-	member = queue + "_failed"
-	return s.list(member), member
 }
 
 func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
@@ -383,6 +360,7 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 	out.Paused = strings.Contains(flags, "p")
 	out.Fenced = strings.Contains(flags, "f")
 	out.Suspects = strings.Contains(flags, "s")
+	out.Removed = strings.Contains(flags, "r")
 	out.Missing, _ = redis.Int(r[2], nil)
 
 	ticket := x.Last
@@ -435,25 +413,49 @@ func parseRecord(value []byte) (name string, rest []byte, ok bool) {
 	return string(value[start : start+n]), value[start+n:], true
 }
 
-// Handed tells, in the process's record, which of the reserved jobs were given
-// to a worker: all up to the ticket, but for those held back. Only they count
-// as running when the process is found dead.
-func Handed(upTo int64, held []int64) string {
-	b := strconv.AppendInt(nil, upTo, 10)
-	for _, t := range held {
-		b = append(b, ' ')
-		b = strconv.AppendInt(b, t, 10)
+// HandedOut tells, in the process's record, which of the reserved jobs were with a worker.
+// Only these count as running when the process is found dead.
+type HandedOut struct {
+	UpTo  int64   // all jobs up to this ticket, …
+	Held  []int64 // … but for suspects that wait for their trials
+	Trial int64   // the suspect on trial: a death is charged to it; 0: none
+	Past  []int64 // suspects that run on after their trials
+}
+
+// String is the form in the record: "9 4 5 *6 +3".
+func (h HandedOut) String() string {
+	b := strconv.AppendInt(nil, h.UpTo, 10)
+	for _, t := range h.Held {
+		b = strconv.AppendInt(append(b, ' '), t, 10)
+	}
+	if h.Trial != 0 {
+		b = strconv.AppendInt(append(b, " *"...), h.Trial, 10)
+	}
+	for _, t := range h.Past {
+		b = strconv.AppendInt(append(b, " +"...), t, 10)
 	}
 	return string(b)
 }
 
-func parseHanded(text string) func(ticket int64) bool {
-	fields := strings.Fields(text)
-	if len(fields) == 0 {
-		return func(int64) bool { return false }
+func parseHanded(text string) (h HandedOut) {
+	for i, field := range strings.Fields(text) {
+		digits := strings.TrimLeft(field, "*+")
+		ticket, _ := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case i == 0:
+			h.UpTo = ticket
+		case field[0] == '*':
+			h.Trial = ticket
+		case field[0] == '+':
+			h.Past = append(h.Past, ticket)
+		default:
+			h.Held = append(h.Held, ticket)
+		}
 	}
-	upTo, _ := strconv.ParseInt(fields[0], 10, 64)
-	return func(ticket int64) bool {
-		return ticket <= upTo && !slices.Contains(fields[1:], strconv.FormatInt(ticket, 10))
-	}
+	return h
+}
+
+// running reports whether the job was with a worker.
+func (h HandedOut) running(ticket int64) bool {
+	return ticket <= h.UpTo && !slices.Contains(h.Held, ticket)
 }

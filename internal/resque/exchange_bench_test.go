@@ -33,7 +33,7 @@ const shortPayload = `{"class":"Hello","args":["world",12,true]}  `
 // it returns runs it once.
 func cannedExchange(n int) func() error {
 	x := &Exchange{Process: "worker-host:4711:0a1b2c3d", Epoch: 1, Last: 100_000, Want: n, Asks: []Ask{{Queue: "default", Quota: n}}}
-	x.Handed = Handed(x.Last, nil)
+	x.Handed = HandedOut{UpTo: x.Last}.String()
 	var answer bytes.Buffer
 	fmt.Fprintf(&answer, "*7\r\n$2\r\nok\r\n$0\r\n\r\n:0\r\n*1\r\n*%d\r\n:1\r\n", n+1)
 	for i := range n {

@@ -85,7 +85,7 @@ func TestReserveKeepsBytes(t *testing.T) {
 	read, _, err := w.s.ReadReserved(w.c, "p", tickets(jobs...))
 	w.must(err)
 	w.same("read back", jobs, read)
-	m.turn(Exchange{Back: jobs})
+	m.turn(Exchange{Ended: back(jobs...)})
 	w.same("given back", payloads, w.queue("4:x é"))
 }
 
@@ -157,7 +157,7 @@ func TestReserveNeedsLease(t *testing.T) {
 			m := w.enter("p")
 			jobs := m.reserve(4, "a")
 			lose(w, m)
-			out := m.turn(Exchange{Want: 1, Asks: asks("a"), Done: tickets(jobs[0]), Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:3]})
+			out := m.turn(Exchange{Want: 1, Asks: asks("a"), Done: tickets(jobs[0]), Ended: append(failed(jobs[1]), back(jobs[2])...)})
 			if !out.Fenced || out.Missing != 0 || len(out.Jobs) != 0 {
 				t.Errorf("got %+v, want fenced and nothing else", out)
 			}
@@ -195,7 +195,7 @@ func TestExchangeWithoutRecord(t *testing.T) {
 			tt.upset(w)
 			w.unchanged("the exchange", func() {
 				_, err := m.try(Exchange{Want: 1, Asks: asks("a"), Handed: "9", List: true, Done: tickets(jobs[0]),
-					Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:], Forgive: []string{"d"}})
+					Ended: append(failed(jobs[1]), back(jobs[2:]...)...)})
 				if !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
@@ -213,7 +213,7 @@ func TestExchangeSaysMore(t *testing.T) {
 
 	out := m.turn(Exchange{List: true})
 	w.same("queues", []string{"a", "b"}, sorted(out.Queues))
-	if out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: Handed(7, []int64{3, 5})}); out.Suspects || len(out.Queues) > 0 {
+	if out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: handed(7, 3, 5)}); out.Suspects || len(out.Queues) > 0 {
 		t.Errorf("nobody died and no list was asked for: %+v", out)
 	}
 	w.same("handed", "7 3 5", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
@@ -225,9 +225,9 @@ func TestExchangeSaysMore(t *testing.T) {
 	if out := m.turn(Exchange{Want: 1, Asks: asks("empty")}); out.Suspects {
 		t.Error("no job was taken; the answer says one may be a suspect")
 	}
-	m.turn(Exchange{Forgive: []string{"some digest", "another"}})
+	w.do("DEL", w.s.recovered())
 	if out := m.turn(Exchange{Want: 1, Asks: asks("a")}); out.Suspects {
-		t.Error("the deaths were forgiven; the answer still warns")
+		t.Error("the deaths are forgotten; the answer still warns")
 	}
 	w.same("handed stays", "7 3 5", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
 }
@@ -235,7 +235,7 @@ func TestExchangeSaysMore(t *testing.T) {
 func TestExchangeEmpty(t *testing.T) {
 	t.Parallel()
 	for i, x := range []Exchange{
-		{Want: 1}, {Handed: "1"}, {List: true}, {Done: []int64{1}}, {Failed: []FailedJob{{}}}, {Back: []Reserved{{}}}, {Forgive: []string{"d"}},
+		{Want: 1}, {Handed: "1"}, {List: true}, {Done: []int64{1}}, {Ended: []Ended{{}}},
 	} {
 		if x.Empty() {
 			t.Errorf("%d: %+v counts as empty", i, x)
@@ -275,14 +275,14 @@ func TestOutOfMemory(t *testing.T) {
 	}
 
 	m.reserve(1, "a")
-	out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: "9", Done: tickets(jobs[0]), Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:3]})
+	out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: "9", Done: tickets(jobs[0]), Ended: append(failed(jobs[1]), back(jobs[2])...)})
 	if len(out.Broken) > 0 || len(out.Jobs) != 1 || string(out.Jobs[0].Payload) != "a3" {
 		t.Errorf("out of memory: %+v", out)
 	}
 	w.same("stats", [2]int{2, 1}, w.stats())
-	_, err := w.s.Renew(w.c, "p", lease)
+	_, err := w.s.Renew(w.c, "p", lease, gap)
 	w.must(err)
-	_, _, err = w.s.Resync(w.c, "p")
+	_, _, _, err = w.s.Resync(w.c, "p")
 	w.must(err)
 	other.die()
 	w.same("recovered", Recovered{Requeued: 1}, other.recover(3))
@@ -297,17 +297,17 @@ func TestHanded(t *testing.T) {
 		running []int64 // of the tickets 1 to 5
 	}{
 		{"", nil},
-		{Handed(0, nil), nil},
-		{Handed(3, nil), []int64{1, 2, 3}},
-		{Handed(9, []int64{1, 4}), []int64{2, 3, 5}},
-		{Handed(3, []int64{5}), []int64{1, 2, 3}},
+		{handed(0), nil},
+		{handed(3), []int64{1, 2, 3}},
+		{handed(9, 1, 4), []int64{2, 3, 5}},
+		{handed(3, 5), []int64{1, 2, 3}},
 		{"no number", nil},
 	}
 	for _, tt := range tests {
 		var got []int64
-		running := parseHanded(tt.text)
+		h := parseHanded(tt.text)
 		for ticket := int64(1); ticket <= 5; ticket++ {
-			if running(ticket) {
+			if h.running(ticket) {
 				got = append(got, ticket)
 			}
 		}

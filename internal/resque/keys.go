@@ -58,6 +58,7 @@ func (s Store) list(name string) string { return s.ns + name }
 func (s Store) processes() string        { return s.ns + "go:processes" }
 func (s Store) process(p string) string  { return s.ns + "go:process:" + p }
 func (s Store) inflight(p string) string { return s.ns + "go:inflight:" + p }
+func (s Store) pulse() string            { return s.ns + "go:pulse" }
 func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }

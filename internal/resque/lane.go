@@ -162,6 +162,23 @@ func (s Store) limitKey(l Limit, process string) string {
 	return s.tokens(text)
 }
 
+// laneOf is the lane whose jobs lie under a key.
+func (s Store) laneOf(key string) (l Lane, ok bool) {
+	text, ok := strings.CutPrefix(key, s.ns+"go:lane:")
+	if !ok {
+		return l, false
+	}
+	rest := []byte(text)
+	if l.Queue, rest, ok = parseRecord(rest); !ok {
+		return l, false
+	}
+	if l.Shared, rest, ok = parseRecord(rest); !ok {
+		return l, false
+	}
+	l.Own = string(rest)
+	return l, true
+}
+
 func laneText(l Lane) string { return recordPrefix(l.Queue) + recordPrefix(l.Shared) + l.Own }
 
 // holder is who holds a slot.
@@ -201,14 +218,19 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	return j, true
 }
 
-// Free gives back the slots that a job holds. It does nothing twice.
-func (s Store) Free(process string, j Reserved) (effects []Effect) {
-	if j.Lane == nil {
-		return nil
-	}
+// leaveLane gives back the slots that a job from a lane holds and, if its handler was not
+// called, the starts that rates counted for it.
+func (s Store) leaveLane(process string, j Reserved, started bool) (effects []Effect) {
 	for _, l := range j.Lane.Limits() {
-		if l.running() {
-			effects = append(effects, effect("SREM", s.limitKey(l, process), holder(process, j.Ticket)))
+		switch {
+		case l.running():
+			effects = append(effects, effect("SREM", setKey(s.limitKey(l, process)), holder(process, j.Ticket)))
+		case !started:
+			keys, args := []typedKey{hashKey(s.limits()), textKey(s.limitKey(l, process))}, []any{l.Spec()}
+			if l.putsOff() {
+				keys, args = append(keys, zsetKey(s.turns(j.Lane.Lanes()))), append(args, j.Lane.Own)
+			}
+			effects = append(effects, Effect{"~refund", keys, args})
 		}
 	}
 	return effects
@@ -241,14 +263,15 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 	return freed, nil
 }
 
-// BackToLane puts a job in front of all others of its lane, and the lane in front of the
-// others. The last of these effects is not one that can be repeated.
-func (s Store) BackToLane(process string, j Reserved) []Effect {
-	lanes := j.Lane.Lanes()
-	return append(s.Free(process, j),
-		effect("SADD", s.lanes(), lanes.member()),
-		effect("ZADD", s.turns(lanes), "NX", 0, j.Lane.Own),
-		effect("LPUSH", s.lane(*j.Lane), j.Payload))
+// ToLane puts a job in front of all others of a lane of its queue, byte for byte, and the lane
+// in front of the others.
+func (s Store) ToLane(j Reserved, lane Lane) []Effect {
+	lanes := lane.Lanes()
+	return []Effect{
+		effect("head", listKey(s.lane(lane)), len(j.prefix())),
+		effect("SADD", setKey(s.lanes()), lanes.member()),
+		effect("ZADD", zsetKey(s.turns(lanes)), "NX", 0, lane.Own),
+	}
 }
 
 // What ReceiveChanges tells about lanes.
@@ -289,6 +312,9 @@ func AboutLanes(name string) (kind, what string) {
 type Policy struct {
 	Paused []string // queues from which nobody takes
 	Lanes  []Lanes  // the queues whose jobs are sorted, and into what
+
+	NoLanes bool // Redis refused to say what is in Lanes
+	Untold  bool // Redis refused the numbers of a limit
 }
 
 // sendPolicy asks for the policy, and tells the numbers of this process's limits.
@@ -329,6 +355,7 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 	for range x.Limits {
 		receive(s.limits())
 	}
+	untold := len(broken) > 0
 	var sets [2][]string
 	for i, key := range []string{s.paused(), s.lanes()} {
 		if x.Tell {
@@ -336,7 +363,9 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 		}
 		sets[i], _ = redis.Strings(receive(key), nil)
 	}
-	return &Policy{Paused: sets[0], Lanes: parseLanes(sets[1])}, broken, err
+	p = &Policy{Paused: sets[0], Lanes: parseLanes(sets[1]), Untold: untold}
+	p.NoLanes = slices.ContainsFunc(broken, func(e KeyError) bool { return e.Key == s.lanes() })
+	return p, broken, err
 }
 
 // lanesOf are the sets of lanes of a queue.

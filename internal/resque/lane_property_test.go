@@ -105,7 +105,7 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 // take is a turn of a process: some of its jobs end, and it asks some lanes for more. The
 // answer may be lost; then it reads back, and the request is heard late.
 func (l *laneRun) take(t *rapid.T) {
-	l.w.do("SCRIPT", "LOAD", settleText)
+	l.w.do("SCRIPT", "LOAD", commitText)
 	p := l.draw(t)
 	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Take: &Take{Want: rapid.IntRange(0, 4).Draw(t, "want"),
 		Look: []Look{{l.lane("a:").Lanes(), 9}}, Queues: []string{"low"}, Arm: false}}
@@ -116,12 +116,13 @@ func (l *laneRun) take(t *rapid.T) {
 		case "runs on":
 			keep = append(keep, j)
 		case "back":
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: l.w.s.BackToLane(p.id, j), Unrun: j.Lane})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: append(l.w.s.ToLane(j, *j.Lane), l.w.s.GiveBack(p.id, j, End{})...)})
 		case "failed":
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(l.w.s.Free(p.id, j), l.w.s.FileFailure("low", j.Payload, false)...)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsFailed,
+				Effects: append(l.w.s.GiveBack(p.id, j, End{Fate: Over, Started: true}), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
 		default:
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.Free(p.id, j)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.GiveBack(p.id, j, End{Fate: Done, Started: true})})
 			ends[string(j.Payload)] = "done"
 		}
 	}
@@ -144,7 +145,7 @@ func (l *laneRun) take(t *rapid.T) {
 	if lost == "" {
 		return
 	}
-	epoch, tickets, err := l.w.s.Resync(l.w.c, p.id)
+	epoch, tickets, _, err := l.w.s.Resync(l.w.c, p.id)
 	l.must(err)
 	p.epoch = epoch
 	p.held, _, err = l.w.s.ReadReserved(l.w.c, p.id, tickets)

@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	enterScript  = script("enter")
-	renewScript  = script("renew")
-	resyncScript = script("resync")
-	leaveScript  = script("leave")
+	enterScript   = script("enter")
+	restoreScript = script("restore")
+	renewScript   = script("renew")
+	resyncScript  = script("resync")
+	leaveScript   = script("leave")
 )
 
 // mostWorkers is how many worker ids another process's record is believed to stand
@@ -103,26 +104,48 @@ func (s Store) Enter(c redis.Conn, p Process, lease time.Duration, now time.Time
 	return s.enter(c, p, 1, lease, p.WorkerID(0), HeartbeatAt(now))
 }
 
-// Restore puts a process back that Redis forgot, under a new epoch, together
-// with the jobs it still holds and what it has handed to workers.
-func (s Store) Restore(c redis.Conn, p Process, epoch int64, lease time.Duration, jobs []Reserved, handed string) error {
-	if err := s.enter(c, p, epoch, lease, "", ""); err != nil {
-		return err
+// Reenter puts a process back that Redis forgot, under a new epoch. Restore must follow.
+func (s Store) Reenter(c redis.Conn, p Process, epoch int64, lease time.Duration) error {
+	return s.enter(c, p, epoch, lease, "", "")
+}
+
+// Restore writes into a process's in-flight record the jobs that the process holds and the
+// record has lost, and what the process has handed to workers. Its last step is the mark. With
+// an epoch that is not the record's it changes nothing and returns ErrStale or ErrGone.
+func (s Store) Restore(c redis.Conn, process string, epoch int64, jobs []Reserved, handed string) error {
+	write := func(last bool, fields ...any) error {
+		var a call
+		a.key(s.inflight(process))
+		a.key(s.process(process))
+		a.arg(epoch, last, handed)
+		a.arg(fields...)
+		status, err := redis.String(a.do(c, restoreScript))
+		if err != nil {
+			return fmt.Errorf("restoring the in-flight record of process %s: %w", process, err)
+		}
+		return statusError(status)
 	}
 	for chunk := range slices.Chunk(jobs, MaxExchangeJobs) {
-		args := redis.Args{}.Add(s.inflight(p.ID))
+		var fields []any
 		for _, j := range chunk {
-			args = args.Add(j.Ticket, j.prefix()+string(j.Payload))
+			fields = append(fields, j.Ticket, j.prefix()+string(j.Payload))
 		}
-		if _, err := c.Do("HSET", args...); err != nil {
-			return fmt.Errorf("restoring the in-flight record of process %s: %w", p.ID, err)
+		if err := write(false, fields...); err != nil {
+			return err
 		}
 	}
-	if _, err := c.Do("HSET", s.process(p.ID), "handed", handed); err != nil {
-		return fmt.Errorf("restoring the record of process %s: %w", p.ID, err)
-	}
-	return nil
+	return write(true, markField, mark)
 }
+
+// The mark is a field of an in-flight record that only entering and restoring write. Where it
+// stands, a ticket that is gone was committed. Where it does not, the record was removed.
+//
+// Its value is longer than hash-max-listpack-value, so that Redis keeps the record as a hash
+// table from the start. In a list of fields each command would go through all of them.
+const (
+	markField = "entered"
+	mark      = "goworker wrote this when the process entered; do not remove the record"
+)
 
 func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, claim, heartbeat string) error {
 	var a call
@@ -130,7 +153,12 @@ func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, 
 	a.key(s.process(p.ID))
 	a.key(s.heartbeats())
 	a.key(s.reaped(p.ID))
-	a.arg(p.ID, lease.Milliseconds(), claim, heartbeat)
+	a.key(s.inflight(p.ID))
+	entered := ""
+	if claim != "" {
+		entered = mark
+	}
+	a.arg(p.ID, lease.Milliseconds(), entered, claim, heartbeat)
 	a.arg(p.fields(epoch)...)
 	status, err := redis.String(a.do(c, enterScript))
 	if err != nil {
@@ -145,24 +173,61 @@ func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, 
 // Lease is what one process holds: a value that changes with every renewal.
 type Lease struct {
 	Process string
-	Value   string // opaque; "-1" is a process that was declared dead
+	Value   string // when it runs out or, negative, since when the process counts as dead; in ms, by Redis's clock
 }
+
+// at is the time that the lease says, in ms. It is negative for a process that counts as dead.
+func (l Lease) at() int64 {
+	at, _ := strconv.ParseFloat(l.Value, 64)
+	return int64(at)
+}
+
+// Fenced reports whether a reaper has declared the process dead.
+func (l Lease) Fenced() bool { return l.at() < 0 }
 
 // Renewed is what a process learns when it renews its lease.
 type Renewed struct {
 	Leases []Lease // everybody's: the first two thousand, those to run out first in front
 	Due    Due
+
+	now, since, period int64 // in ms; see Dead
+}
+
+// fencedGrace is for how long after a reaper has fenced a process it is left alone with it.
+const fencedGrace = 2 * time.Second
+
+// Dead returns the leases of processes that are dead. All of the fleet's renewals must have
+// come without a gap for a whole lease period, and none of these may have come in it. So
+// nobody is found dead because Redis stood still or the clock jumped: either leaves a gap. The
+// renewals of all processes count, so that a new reaper need not observe for a period first.
+//
+// A process that was fenced a while ago is among them: its reaper may have died.
+func (r Renewed) Dead() (dead []Lease) {
+	for _, l := range r.Leases {
+		renewed := l.at() - r.period
+		switch {
+		case l.Fenced():
+			if r.now+l.at() >= fencedGrace.Milliseconds() || r.now+l.at() < 0 {
+				dead = append(dead, l)
+			}
+		case r.now-r.since >= r.period && (renewed <= r.now-r.period || renewed > r.now):
+			dead = append(dead, l)
+		}
+	}
+	return dead
 }
 
 // Renew renews a process's lease. It returns ErrReaped or ErrGone when there is
-// nothing to renew.
-func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (Renewed, error) {
+// nothing to renew. Gap is how long the whole fleet may be silent before Dead says that it
+// cannot tell.
+func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Renewed, error) {
 	var a call
 	a.key(s.processes())
 	a.key(s.process(process))
 	a.key(s.reaped(process))
+	a.key(s.pulse())
 	s.dueKeys(&a)
-	a.arg(process, lease.Milliseconds())
+	a.arg(process, lease.Milliseconds(), gap.Milliseconds())
 	r, err := redis.Strings(a.do(c, renewScript))
 	if err != nil {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
@@ -170,40 +235,44 @@ func (s Store) Renew(c redis.Conn, process string, lease time.Duration) (Renewed
 	if err := firstStatus(r); err != nil {
 		return Renewed{}, err
 	}
-	if len(r) < 3+dueKeys || (len(r)-dueKeys)%2 == 0 {
+	if len(r) < 4+dueKeys || (len(r)-dueKeys)%2 != 0 {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, errAnswer)
 	}
-	due := parseDue(r[1:])
-	leases := make([]Lease, 0, len(r)/2)
-	for pair := range slices.Chunk(r[3+dueKeys:], 2) {
-		leases = append(leases, Lease{Process: pair[0], Value: pair[1]})
+	out := Renewed{period: lease.Milliseconds()}
+	out.since, _ = strconv.ParseInt(r[3], 10, 64)
+	out.Due = parseDue(slices.Concat(r[1:3], r[4:]))
+	out.now = out.Due.Now.UnixMilli()
+	out.Leases = make([]Lease, 0, len(r)/2)
+	for pair := range slices.Chunk(r[4+dueKeys:], 2) {
+		out.Leases = append(out.Leases, Lease{Process: pair[0], Value: pair[1]})
 	}
-	return Renewed{leases, due}, nil
+	return out, nil
 }
 
 // Resync reads back what a process holds after the answer to an exchange was
-// lost, and raises its epoch so that the lost request cannot be heard later.
-func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int64, err error) {
+// lost, and raises its epoch so that the lost request cannot be heard later. Whole reports
+// whether the record has its mark: a ticket that is not in a whole record was committed.
+func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int64, whole bool, err error) {
 	var a call
 	a.key(s.inflight(process))
 	a.key(s.process(process))
 	a.key(s.reaped(process))
 	r, err := redis.Strings(a.do(c, resyncScript))
 	if err != nil {
-		return 0, nil, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
+		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
 	}
 	if err := firstStatus(r); err != nil {
-		return 0, nil, err
+		return 0, nil, false, err
 	}
 	if len(r) < 2 {
-		return 0, nil, fmt.Errorf("reading back the in-flight record of process %s: %w", process, errAnswer)
+		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, errAnswer)
 	}
 	epoch, _ = strconv.ParseInt(r[1], 10, 64)
-	return epoch, parseTickets(r[2:]), nil
+	return epoch, parseTickets(r[2:]), slices.Contains(r[2:], markField), nil
 }
 
 // parseTickets returns them sorted: in the order in which they were reserved.
-// A field that is no ticket was not written by us and is passed over.
+// It passes over the mark, and over fields that are no tickets.
 func parseTickets(fields []string) []int64 {
 	tickets := make([]int64, 0, len(fields))
 	for _, f := range fields {
@@ -250,6 +319,7 @@ func (s Store) Leave(c redis.Conn, process string) (left int, err error) {
 	a.key(s.processes())
 	a.key(s.process(process))
 	a.key(s.inflight(process))
+	a.key(s.pulse())
 	a.arg(process)
 	left, err = redis.Int(a.do(c, leaveScript))
 	if err != nil {

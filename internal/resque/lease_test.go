@@ -28,6 +28,7 @@ func TestEnter(t *testing.T) {
 			"epoch": "1", "host": "web-1", "pid": "42", "version": "1.0.0", "queues": "high,low", "concurrency": "2",
 			"started": "2026-11-21 12:00:00 +0000", "id_head": "p.go:42-", "id_queues": "high,low",
 		},
+		"resque:go:inflight:p":     map[string]string{"entered": mark},
 		"resque:workers:heartbeat": map[string]string{"p.go:42-0:high,low": "2026-11-21T12:00:00+00:00"},
 	}, w.server.Dump(t, ""))
 
@@ -70,14 +71,14 @@ func TestRenew(t *testing.T) {
 	dead := w.enter("dead")
 	dead.die()
 	before := m.lease()
-	renewed, err := w.s.Renew(w.c, "p", 2*lease)
+	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap)
 	w.must(err)
 	now, leases := renewed.Due.Now, renewed.Leases
 	if m.lease() <= before {
 		t.Errorf("the lease went from %s to %s", before, m.lease())
 	}
 	w.same("leases, the first to run out in front",
-		[]Lease{{"dead", "-1"}, {"other", other.lease()}, {"p", m.lease()}}, leases)
+		[]Lease{{"dead", dead.lease()}, {"other", other.lease()}, {"p", m.lease()}}, leases)
 	if redisNow, _ := w.s.Now(w.c); now.After(redisNow) || redisNow.Sub(now) > time.Minute {
 		t.Errorf("renewed at %v, now it is %v", now, redisNow)
 	}
@@ -112,7 +113,7 @@ func TestRenewNothing(t *testing.T) {
 			m := w.enter("p")
 			tt.upset(w, m)
 			w.unchanged("the renewal", func() {
-				if _, err := w.s.Renew(w.c, "p", lease); !errors.Is(err, tt.want) {
+				if _, err := w.s.Renew(w.c, "p", lease, gap); !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 			})
@@ -127,11 +128,12 @@ func TestResyncMakesRequestsLate(t *testing.T) {
 	w.push("low", names("l", 15)...)
 	m := w.enter("p")
 	jobs := m.reserve(12, "low")
-	late := Exchange{Want: 3, Asks: asks("low"), Handed: "12", Done: tickets(jobs[0]), Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:3]}
+	late := Exchange{Want: 3, Asks: asks("low"), Handed: "12", Done: tickets(jobs[0]), Ended: append(failed(jobs[1]), back(jobs[2])...)}
 
-	epoch, held, err := w.s.Resync(w.c, "p")
+	epoch, held, whole, err := w.s.Resync(w.c, "p")
 	w.must(err)
 	w.same("epoch", int64(2), epoch)
+	w.same("whole", true, whole)
 	w.same("tickets, by number", tickets(jobs...), held)
 	w.unchanged("the late request", func() {
 		if _, err := m.try(late); !errors.Is(err, ErrStale) {
@@ -149,14 +151,14 @@ func TestResyncNothing(t *testing.T) {
 	w := newWire(t)
 	m := w.enter("p")
 	m.die()
-	if epoch, _, err := w.s.Resync(w.c, "p"); err != nil || epoch != 2 {
+	if epoch, _, _, err := w.s.Resync(w.c, "p"); err != nil || epoch != 2 {
 		t.Errorf("a process that is being reaped may still commit, so it reads back: epoch %d, %v", epoch, err)
 	}
 	_, err := w.s.Leave(w.c, "p")
 	w.must(err)
 	for process, want := range map[string]error{"p": ErrReaped, "nobody": ErrGone} {
 		w.unchanged("the resync", func() {
-			if _, _, err := w.s.Resync(w.c, process); !errors.Is(err, want) {
+			if _, _, _, err := w.s.Resync(w.c, process); !errors.Is(err, want) {
 				t.Errorf("%s: got %v, want %v", process, err, want)
 			}
 		})
@@ -178,7 +180,8 @@ func TestRestore(t *testing.T) {
 	if _, err := m.try(Exchange{Done: []int64{1}}); !errors.Is(err, ErrGone) {
 		t.Fatalf("got %v, want ErrGone", err)
 	}
-	w.must(w.s.Restore(w.c, m.Process, 7, lease, jobs, Handed(9, nil)))
+	w.must(w.s.Reenter(w.c, m.Process, 7, lease))
+	w.must(w.s.Restore(w.c, "p", 7, jobs, handed(9)))
 	w.same("record", want, w.record("p"))
 	w.same("handed", "9", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
 
@@ -192,8 +195,8 @@ func TestRestore(t *testing.T) {
 	w.same("stats", [2]int{MaxExchangeJobs, 0}, w.stats())
 
 	m.die()
-	w.unchanged("restoring after a fence", func() {
-		if err := w.s.Restore(w.c, m.Process, 8, lease, jobs, ""); !errors.Is(err, ErrReaped) {
+	w.unchanged("entering again after a fence", func() {
+		if err := w.s.Reenter(w.c, m.Process, 8, lease); !errors.Is(err, ErrReaped) {
 			t.Errorf("got %v, want ErrReaped", err)
 		}
 	})

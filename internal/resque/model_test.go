@@ -26,8 +26,8 @@ type model struct {
 }
 
 type modelDeaths struct {
-	count int
-	last  string
+	count, charged, level int
+	last                  string
 }
 
 // modelProc is a process both as Redis knows it and as it knows itself.
@@ -64,24 +64,32 @@ func (m *model) putBack(j Reserved) {
 	m.queues[j.Queue] = append([]string{string(j.Payload)}, m.queues[j.Queue]...)
 }
 
-// exchange is what exchange.lua does; it returns the answer it should give.
-func (m *model) exchange(p *modelProc, x *Exchange) (jobs []Reserved, missing int) {
+// exchange is what commit.lua and exchange.lua do; it returns the answer they should give. How
+// says how the jobs of x.Ended ended, by ticket.
+func (m *model) exchange(p *modelProc, x *Exchange, how map[int64]string) (jobs []Reserved, missing int) {
 	counted := 0
-	for _, f := range x.Settled { // to the tail of its queue, or failed
-		j, ok := p.record[f.Ticket]
-		switch {
-		case !ok:
+	for _, e := range x.Ended {
+		j, ok := p.record[e.Ticket]
+		if !ok {
 			missing++
 			continue
-		case f.Counts == CountsFailed:
+		}
+		switch how[e.Ticket] {
+		case "failed":
 			m.failed = append(m.failed, string(j.Payload))
 			m.stats[1]++
 			counted++
-		default:
+		case "done and forgiven":
+			m.done[string(j.Payload)]++
+			delete(m.deaths, string(j.Payload))
+			counted++
+		case "to the tail":
 			m.names[j.Queue] = true
 			m.queues[j.Queue] = append(m.queues[j.Queue], string(j.Payload))
+		default:
+			m.putBack(j)
 		}
-		delete(p.record, f.Ticket)
+		delete(p.record, e.Ticket)
 	}
 	for _, ticket := range x.Done {
 		if j, ok := p.record[ticket]; ok {
@@ -92,27 +100,7 @@ func (m *model) exchange(p *modelProc, x *Exchange) (jobs []Reserved, missing in
 			missing++
 		}
 	}
-	for _, f := range x.Failed {
-		if j, ok := p.record[f.Ticket]; ok {
-			m.failed = append(m.failed, string(j.Payload))
-			m.stats[1]++
-			counted++
-			delete(p.record, f.Ticket)
-		} else {
-			missing++
-		}
-	}
-	back := slices.SortedFunc(slices.Values(x.Back), func(a, b Reserved) int { return int(b.Ticket - a.Ticket) })
-	for _, b := range back {
-		if j, ok := p.record[b.Ticket]; ok {
-			m.putBack(j)
-			delete(p.record, b.Ticket)
-		}
-	}
 	m.stats[0] += counted // only what a tombstone explains is ever missing here
-	maps.DeleteFunc(m.deaths, func(payload string, _ modelDeaths) bool {
-		return slices.Contains(x.Forgive, Digest([]byte(payload)))
-	})
 	if x.Handed != "" {
 		p.handed = x.Handed
 	}
@@ -150,7 +138,15 @@ func (m *model) reserve(p *modelProc, x *Exchange) (jobs []Reserved) {
 // recover is what becomes of the given tickets, highest first; a whole recovery forgets in
 // the end what it has filed.
 func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
-	running, over := parseHanded(p.handed), map[string]bool{}
+	h, over := parseHanded(p.handed), map[string]bool{}
+	trial, onTrial := p.record[h.Trial]
+	long := h.Trial == 0 || onTrial && m.deaths[string(trial.Payload)].level >= longTrials
+	past := map[string]bool{}
+	for _, ticket := range h.Past {
+		if j, ok := p.record[ticket]; ok {
+			past[string(j.Payload)] = true
+		}
+	}
 	for _, ticket := range tickets {
 		j, ok := p.record[ticket]
 		if !ok {
@@ -158,7 +154,7 @@ func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
 		}
 		delete(p.record, ticket)
 		payload := string(j.Payload)
-		if !running(ticket) {
+		if !h.running(ticket) {
 			m.putBack(j)
 			continue
 		}
@@ -166,9 +162,14 @@ func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
 		if d.last != p.id {
 			d.count++
 			d.last = p.id
+			if onTrial && payload == string(trial.Payload) {
+				d.charged++
+			} else if past[payload] && long {
+				d.level++
+			}
 		}
 		m.deaths[payload] = d
-		if d.count > modelLimit {
+		if d.count > modelLimit && d.charged >= 2 && 3*d.charged >= d.count {
 			m.failed = append(m.failed, payload)
 			over[payload] = true
 		} else {
@@ -221,7 +222,7 @@ func (m *model) keys(s Store) map[string]any {
 	}
 	deaths := map[string]string{}
 	for payload, d := range m.deaths {
-		deaths[Digest([]byte(payload))] = fmt.Sprintf("%d %d %s", d.count, noon.UnixMilli(), d.last)
+		deaths[Digest([]byte(payload))] = fmt.Sprintf("%d %d %s %d %d", d.count, noon.UnixMilli(), d.last, d.charged, d.level)
 	}
 	if len(deaths) > 0 {
 		keys[s.recovered()] = deaths
@@ -236,13 +237,11 @@ func (m *model) keys(s Store) map[string]any {
 		}
 		leases[p.id] = map[bool]float64{true: -1, false: 1}[p.fenced]
 		keys[s.process(p.id)] = map[string]string{"epoch": strconv.FormatInt(p.epoch, 10), "handed": p.handed}
-		record := map[string]string{}
+		record := map[string]string{markField: mark}
 		for ticket, j := range p.record {
 			record[strconv.FormatInt(ticket, 10)] = recordPrefix(j.Queue) + string(j.Payload)
 		}
-		if len(record) > 0 {
-			keys[s.inflight(p.id)] = record
-		}
+		keys[s.inflight(p.id)] = record
 	}
 	if len(leases) > 0 {
 		keys[s.processes()] = leases
@@ -258,7 +257,7 @@ func actual(rt *rapid.T, s Store, dump map[string]any) map[string]any {
 		switch v := v.(type) {
 		case map[string]float64:
 			for p, score := range v {
-				v[p] = min(score, 1)
+				v[p] = max(-1, min(score, 1))
 			}
 		case map[string]string:
 			if strings.HasPrefix(key, s.process("")) {
@@ -293,9 +292,11 @@ func whereabouts(s Store, dump map[string]any) map[string]int {
 			}
 		case map[string]string:
 			if strings.HasPrefix(key, s.inflight("")) {
-				for _, value := range v {
-					_, payload, _ := parseRecord([]byte(value))
-					at[string(payload)]++
+				for field, value := range v {
+					if field != markField {
+						_, payload, _ := parseRecord([]byte(value))
+						at[string(payload)]++
+					}
 				}
 			}
 		case string:

@@ -29,6 +29,7 @@ func TestNothingIsEverLost(t *testing.T) {
 			"reap":     r.reap,
 			"prune":    r.prune,
 			"pause":    r.pause,
+			"remove":   r.remove,
 			"forget":   func(*rapid.T) { w.do("SCRIPT", "FLUSH") },
 			"":         func(*rapid.T) { r.check() },
 		})
@@ -124,8 +125,8 @@ func (r *run) draw(t *rapid.T, which func(*modelProc) bool) *modelProc {
 // request or its answer may be lost; then it reads back, and the request is heard late.
 func (r *run) exchange(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed })
-	x := r.compose(t, p)
-	r.w.do("SCRIPT", "LOAD", settleText) // if Redis does not know it, it comes second
+	x, how := r.compose(t, p)
+	r.w.do("SCRIPT", "LOAD", commitText) // if Redis does not know it, it comes second
 	if p.left {
 		if _, err := r.send(x); !errors.Is(err, ErrReaped) {
 			r.Fatalf("a process that was reaped got %v, want ErrReaped", err)
@@ -140,7 +141,7 @@ func (r *run) exchange(t *rapid.T) {
 	}
 	out, err := r.send(x)
 	r.must(err)
-	jobs, missing := r.m.exchange(p, x)
+	jobs, missing := r.m.exchange(p, x, how)
 	if way == "answer lost" {
 		r.readBack(p, x)
 		return
@@ -148,7 +149,10 @@ func (r *run) exchange(t *rapid.T) {
 	if diff := cmp.Diff(texts(jobs), texts(out.Jobs)); diff != "" || missing != out.Missing || p.fenced != out.Fenced || r.m.paused != out.Paused {
 		r.Fatalf("answer %+v, want %d missing, fenced %v, paused %v; jobs (-want +got):\n%s", out, missing, p.fenced, r.m.paused, diff)
 	}
-	handedIn := append(slices.Concat(x.Done, tickets(x.Back...)), failedTickets(x)...)
+	handedIn := slices.Clone(x.Done)
+	for _, e := range x.Ended {
+		handedIn = append(handedIn, e.Ticket)
+	}
 	p.held = slices.DeleteFunc(p.held, func(j Reserved) bool { return slices.Contains(handedIn, j.Ticket) })
 	p.held = append(p.held, out.Jobs...)
 	for _, j := range out.Jobs {
@@ -156,55 +160,84 @@ func (r *run) exchange(t *rapid.T) {
 	}
 }
 
-func failedTickets(x *Exchange) (list []int64) {
-	for _, f := range x.Failed {
-		list = append(list, f.Ticket)
-	}
-	for _, f := range x.Settled {
-		list = append(list, f.Ticket)
-	}
-	return list
-}
-
 func (r *run) send(x *Exchange) (Exchanged, error) {
 	r.must(r.w.s.Send(r.w.c, x))
 	return r.w.s.Receive(r.w.c, x)
 }
 
-// compose hands in some of what the process holds and asks for more.
-func (r *run) compose(t *rapid.T, p *modelProc) *Exchange {
-	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Want: rapid.IntRange(0, 6).Draw(t, "want")}
+// compose hands in some of what the process holds and asks for more. How says how the jobs of
+// x.Ended end.
+func (r *run) compose(t *rapid.T, p *modelProc) (x *Exchange, how map[int64]string) {
+	how = map[int64]string{}
+	var returned []Reserved
+	x = &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Want: rapid.IntRange(0, 6).Draw(t, "want")}
 	for _, j := range p.held {
-		switch rapid.SampledFrom([]string{"runs on", "runs on", "done", "failed", "back", "to the tail", "filed"}).Draw(t, "outcome") {
+		end := rapid.SampledFrom([]string{"runs on", "runs on", "done", "done and forgiven", "failed", "back", "to the tail"}).Draw(t, "outcome")
+		how[j.Ticket] = end
+		switch end {
 		case "done":
 			x.Done = append(x.Done, j.Ticket)
-			x.Forgive = append(x.Forgive, Digest(j.Payload))
+		case "done and forgiven":
+			effects := r.w.s.GiveBack(p.id, j, End{Fate: Done, Started: true, Found: true})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: effects})
 		case "failed":
-			x.Failed = append(x.Failed, failedJob(j))
+			x.Ended = append(x.Ended, failed(j)...)
 		case "back":
-			x.Back = append(x.Back, j)
+			returned = append(returned, j)
 		case "to the tail":
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Effects: r.w.s.PushTail(j.Queue, j.Payload)})
-		case "filed":
-			x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsFailed, Effects: r.w.s.FileFailure(j.Queue, failedJob(j).Record, false)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: r.w.s.Tail(j)})
 		}
 	}
+	x.Ended = append(x.Ended, back(returned...)...)
 	for _, queue := range rapid.Permutation(modelQueues).Draw(t, "order") {
 		x.Asks = append(x.Asks, Ask{queue, rapid.IntRange(0, 3).Draw(t, "quota")})
 	}
 	if rapid.Bool().Draw(t, "tell what was handed over") {
-		x.Handed = Handed(p.last+rapid.Int64Range(0, 3).Draw(t, "more"), tickets(p.held[:len(p.held)/3]...))
+		x.Handed = r.handed(t, p)
 	}
-	return x
+	return x, how
+}
+
+// handed is what a process says of its jobs: some wait for their trials, one may be on trial,
+// and some ran past theirs.
+func (r *run) handed(t *rapid.T, p *modelProc) string {
+	h := HandedOut{UpTo: p.last + rapid.Int64Range(0, 3).Draw(t, "more")}
+	for _, ticket := range tickets(p.held...) {
+		switch role := rapid.SampledFrom([]string{"ordinary", "held", "trial", "past"}).Draw(t, "role"); {
+		case role == "held":
+			h.Held = append(h.Held, ticket)
+		case role == "trial" && h.Trial == 0:
+			h.Trial = ticket
+		case role == "past":
+			h.Past = append(h.Past, ticket)
+		}
+	}
+	return h.String()
+}
+
+// remove is somebody's DEL of a process's in-flight record. The next exchange says so, the
+// process reads back, and writes the record again.
+func (r *run) remove(t *rapid.T) {
+	p := r.draw(t, func(p *modelProc) bool { return !p.killed && !p.fenced })
+	r.w.do("DEL", r.w.s.inflight(p.id))
+	out, err := r.send(&Exchange{Process: p.id, Epoch: p.epoch, Last: p.last})
+	r.must(err)
+	epoch, held, whole, err := r.w.s.Resync(r.w.c, p.id)
+	r.must(err)
+	if !out.Removed || whole || len(held) > 0 {
+		r.Fatalf("the record was removed: %+v, whole %v, %v", out, whole, held)
+	}
+	p.epoch = epoch
+	r.must(r.w.s.Restore(r.w.c, p.id, p.epoch, p.held, p.handed))
 }
 
 // readBack is what a process does when it does not know whether its exchange was heard.
 func (r *run) readBack(p *modelProc, x *Exchange) {
-	epoch, held, err := r.w.s.Resync(r.w.c, p.id)
+	epoch, held, whole, err := r.w.s.Resync(r.w.c, p.id)
 	r.must(err)
 	p.epoch++
-	if ours := p.tickets(); epoch != p.epoch || !slices.Equal(held, slices.Sorted(slices.Values(ours))) {
-		r.Fatalf("read back epoch %d and tickets %v, want %d and %v", epoch, held, p.epoch, ours)
+	if ours := p.tickets(); !whole || epoch != p.epoch || !slices.Equal(held, slices.Sorted(slices.Values(ours))) {
+		r.Fatalf("read back epoch %d and tickets %v, whole %v; want %d and %v", epoch, held, whole, p.epoch, ours)
 	}
 	p.held, _, err = r.w.s.ReadReserved(r.w.c, p.id, held)
 	r.must(err)
@@ -230,7 +263,8 @@ func (r *run) reap(t *rapid.T) {
 	r.fence(p)
 	piece := p.tickets()
 	piece = piece[:rapid.IntRange(0, len(piece)).Draw(t, "piece")]
-	rec := recovery{Store: r.w.s, dead: someProcess(p.id), limit: modelLimit, now: noon, running: parseHanded(p.handed), over: map[string]bool{}}
+	rec, err := r.w.s.recovery(r.w.c, someProcess(p.id), modelLimit, noon, parseHanded(p.handed))
+	r.must(err)
 	var total Recovered
 	r.must(rec.move(r.w.c, piece, &total))
 	if total.Requeued+total.Failed != len(piece) || len(total.Refused) > 0 {

@@ -1,29 +1,22 @@
 package resque
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-var (
-	fenceScript   = script("fence")
-	recoverScript = script("recover")
-)
+var fenceScript = script("fence")
 
 const (
 	// tombstoneSeconds is how long a process that was found dead can still learn of it.
 	tombstoneSeconds = 24 * 60 * 60
-	// deathsAge is how long a job is remembered to have been found in a dead process.
-	deathsAge = 24 * time.Hour
-	// recoverChunk keeps one call of the recovery short: 7 values a job.
+	// recoverChunk keeps one call of the recovery short: about 25 values a job.
 	recoverChunk = 200
 )
 
@@ -49,10 +42,10 @@ type Recovered struct {
 	Refused  []error // queues that would not take their jobs back, values that are no jobs
 }
 
-// Recover moves all jobs of a fenced process back to the heads of their queues,
-// in their old order. A job that was running, and has been so in more than limit
-// dead processes, is filed as failed instead; limit 0 never does. It works in
-// pieces and may be repeated: what it has moved is out of the record.
+// Recover moves all jobs of a fenced process back to the heads of their queues and lanes, in
+// their old order. A job that was with a worker in more than limit dead processes, and was on
+// trial in some of them, is filed as failed instead; limit 0 never does. It works in pieces and
+// may be repeated: what it has moved is out of the record.
 func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, multiQueue bool) (Recovered, error) {
 	var total Recovered
 	keys, err := redis.Strings(c.Do("HKEYS", s.inflight(dead.ID)))
@@ -63,8 +56,10 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 	if err != nil && err != redis.ErrNil {
 		return total, fmt.Errorf("reading the record of process %s: %w", dead.ID, err)
 	}
-	r := recovery{Store: s, dead: dead, limit: limit, now: now, multiQueue: multiQueue, running: parseHanded(handed),
-		over: make(map[string]bool)}
+	r, err := s.recovery(c, dead, limit, now, parseHanded(handed))
+	if r.multiQueue = multiQueue; err != nil {
+		return total, err
+	}
 	tickets := parseTickets(keys)
 	slices.Reverse(tickets)
 	for chunk := range slices.Chunk(tickets, recoverChunk) {
@@ -72,114 +67,213 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 			return total, err
 		}
 	}
-	if len(r.over) == 0 || len(total.Refused) > 0 {
+	for _, digest := range r.filing { // a job that could not be filed yet
+		delete(r.over, digest)
+	}
+	if len(r.over) == 0 {
 		return total, nil
 	}
 	_, err = c.Do("HDEL", redis.Args{}.Add(s.recovered()).AddFlat(slices.Collect(maps.Keys(r.over)))...)
 	return total, err
 }
 
+// recovery is one recovery of one dead process.
 type recovery struct {
 	Store
 	dead       Process
 	limit      int
 	now        time.Time
 	multiQueue bool
-	running    func(ticket int64) bool
-	over       map[string]bool // digests that passed the limit: forgotten once all jobs are filed
+	handed     HandedOut
+	trial      Deaths           // of the job that was on trial, while it is in the record
+	past       map[string]bool  // the digests of suspects that ran past their trials
+	filing     map[int64]string // digests of jobs that are to be filed, by ticket
+	over       map[string]bool  // digests of jobs that were filed: forgotten at the end
 }
 
-// move moves a piece, highest ticket first, so that each LPUSH puts a job in
-// front of those reserved after it. A job whose count somebody else changed
-// between the reading and the script stays; it is tried again at once. Jobs of the
-// same bytes share a count, and one death of their process raises it by one.
-func (r recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
-	for attempt := range 3 {
-		jobs, unreadable, err := r.ReadReserved(c, r.dead.ID, tickets)
-		if attempt == 0 {
-			total.Refused = append(total.Refused, unreadable...)
+// recovery reads which suspects ran in the process. Jobs of the same bytes share their
+// counts, so a job counts as on trial if one of its twins was.
+func (s Store) recovery(c redis.Conn, dead Process, limit int, now time.Time, handed HandedOut) (recovery, error) {
+	r := recovery{Store: s, dead: dead, limit: limit, now: now, handed: handed,
+		past: make(map[string]bool), filing: make(map[int64]string), over: make(map[string]bool)}
+	tickets := append([]int64{handed.Trial}, handed.Past...) // no job has the ticket 0
+	jobs, _, err := s.ReadReserved(c, dead.ID, tickets)
+	if err != nil {
+		return r, err
+	}
+	deaths, err := s.DeathsOf(c, jobs, now)
+	for i, d := range deaths {
+		if jobs[i].Ticket == handed.Trial {
+			r.trial = d
+		} else {
+			r.past[d.digest] = true
 		}
+	}
+	return r, err
+}
+
+// move moves a piece, highest ticket first, so that each push puts a job in front of those
+// reserved after it. A job whose count changed between the reading and the script is left, and
+// tried again at once. Another reaper changes counts, and so does the refusal of a job whose
+// twin comes next: jobs of the same bytes share a count, and one death raises it by one.
+func (r *recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
+	closed := make(map[string]bool) // keys that Redis refused
+	for attempt := 0; attempt < 3; {
+		jobs, unreadable, err := r.ReadReserved(c, r.dead.ID, tickets)
+		total.Refused = append(total.Refused, unreadable...)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		deaths, err := r.Deaths(c, digests(jobs), r.now)
+		ended, err := r.ends(c, jobs, closed)
 		if err != nil {
 			return err
 		}
-		var a call
-		a.key(r.inflight(r.dead.ID))
-		a.key(r.processes())
-		a.key(r.recovered())
-		a.key(r.queues())
-		a.arg(r.dead.ID)
-		latest := make(map[string]Deaths, len(jobs))
-		var settled []Settled
-		for i, j := range jobs {
-			d, ok := latest[deaths[i].digest]
-			if !ok {
-				d = deaths[i]
-			}
-			was, running, fails := d.raw, r.running(j.Ticket), false
-			if running {
-				d, fails = r.count(j, d)
-			}
-			latest[d.digest] = d
-			switch {
-			case fails:
-				settled = append(settled, r.fail(j, d))
-			case j.Lane != nil:
-				settled = append(settled, r.backToLane(j, d, running))
-			case running:
-				a.arg(j.Ticket, a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), d.digest, was, d.raw)
-			default:
-				a.arg(j.Ticket, a.key(r.queue(j.Queue)), j.Queue, len(recordPrefix(j.Queue)), "", "", "")
-			}
-		}
-		if err := r.regain(c, settled, total); err != nil {
-			return err
-		}
-		if len(settled) == len(jobs) {
-			return nil
-		}
-		reply, err := redis.Values(a.do(c, recoverScript))
-		if err == nil && len(reply) == 0 {
-			err = errAnswer
-		}
+		out, err := r.commit(c, ended)
 		if err != nil {
 			return fmt.Errorf("recovering the jobs of process %s: %w", r.dead.ID, err)
 		}
-		moved, err := redis.Int(reply[0], nil)
-		if err != nil {
-			return err
+		known := len(closed)
+		for _, refused := range out.refused {
+			total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %w", r.dead.ID, refused.KeyError))
+			if refused.Ticket != 0 {
+				closed[refused.Key] = true
+			}
 		}
-		r.refused(reply[1:], total)
-		total.Requeued += moved
-		if moved+len(reply)-1 == len(jobs)-len(settled) {
+		r.count(ended, out, total)
+		if len(out.left) == 0 {
 			return nil
+		}
+		tickets = out.left
+		if len(closed) == known {
+			attempt++
 		}
 	}
 	return nil
 }
 
-func (r recovery) refused(texts []any, total *Recovered) {
-	for _, t := range texts {
-		text, _ := redis.String(t, nil)
-		total.Refused = append(total.Refused, fmt.Errorf("taking a job of process %s back: %s", r.dead.ID, text))
+// ends decides how jobs end. It passes over those that need a closed key.
+func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) ([]Ended, error) {
+	deaths, err := r.DeathsOf(c, jobs, r.now)
+	if err != nil {
+		return nil, err
 	}
+	latest := make(map[string]Deaths, len(jobs))
+	ended := make([]Ended, 0, len(jobs))
+	for i, j := range jobs {
+		d, ok := latest[deaths[i].digest]
+		if !ok {
+			d = deaths[i]
+		}
+		e := Ended{Ticket: j.Ticket}
+		was, running := d.raw, r.handed.running(j.Ticket)
+		if running {
+			d = r.found(d)
+			e.Effects = append(e.Effects, unless("HGET", hashKey(r.recovered()), was, d.digest),
+				effect("HSET", hashKey(r.recovered()), d.digest, d.raw))
+		}
+		// What no failure record can hold goes back: the process that takes it keeps it elsewhere.
+		if running && d.guilty(r.limit) && recordable(j.Payload) {
+			r.filing[j.Ticket] = d.digest
+			e.Effects = append(e.Effects, r.file(j, d)...)
+		} else {
+			delete(r.filing, j.Ticket)
+			e.Effects = append(e.Effects, r.putBack(j, running)...)
+		}
+		if !e.needs(closed) {
+			latest[d.digest] = d
+			ended = append(ended, e)
+		}
+	}
+	return ended, nil
 }
 
-// count raises a job's count, and reports whether it is to be filed as failed. What no
-// record can hold goes back: whoever takes it keeps it elsewhere.
-func (r recovery) count(j Reserved, d Deaths) (raised Deaths, fails bool) {
-	if d.last != r.dead.ID {
-		d.Count++
-		d.last = r.dead.ID
-		d.raw = fmt.Sprintf("%d %d %s", d.Count, r.now.UnixMilli(), d.last)
-	}
-	return d, r.limit > 0 && d.Count > r.limit && recordable(j.Payload)
+// needs reports whether the end writes, other than softly, under one of the keys.
+func (e Ended) needs(keys map[string]bool) bool {
+	return slices.ContainsFunc(e.Effects, func(row Effect) bool { return row.verb[0] != '~' && keys[row.keys[0].name] })
 }
 
-func (r recovery) failure(j Reserved, found int) Failure {
+// count adds to the total what became of jobs.
+func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
+	if out.missing == len(ended) { // the process is not fenced, or another reaper was faster
+		return
+	}
+	stays := make(map[int64]bool)
+	for _, ticket := range out.left {
+		stays[ticket] = true
+	}
+	for _, refused := range out.refused {
+		stays[refused.Ticket] = true
+	}
+	delete(stays, 0)
+	filed := 0
+	for _, e := range ended {
+		if digest, ok := r.filing[e.Ticket]; ok && !stays[e.Ticket] {
+			delete(r.filing, e.Ticket)
+			r.over[digest] = true
+			filed++
+		}
+	}
+	total.Failed += filed
+	total.Requeued += max(0, len(ended)-out.missing-len(stays)-filed)
+}
+
+// commit ends jobs in the name of the dead process.
+func (r *recovery) commit(c redis.Conn, ended []Ended) (committed, error) {
+	args := func(script string) []any { return r.commitArgs(script, "dead", r.dead.ID, r.dead.ID, ended) }
+	reply, err := c.Do("EVALSHA", args(commitScript.Hash())...)
+	if isNoScript(err) {
+		reply, err = c.Do("EVAL", args(commitText)...)
+	}
+	if err != nil {
+		return committed{}, err
+	}
+	out, err := r.committed(reply)
+	if errors.Is(err, ErrStale) { // the process is not fenced: its jobs are its own
+		return committed{missing: len(ended)}, nil
+	}
+	return out, err
+}
+
+// putBack lists what returns a job to where it was taken from.
+func (r *recovery) putBack(j Reserved, running bool) []Effect {
+	back := r.Head(j)
+	if j.Lane != nil {
+		back = r.ToLane(j, *j.Lane)
+	}
+	return append(back, r.GiveBack(r.dead.ID, j, End{Started: running})...)
+}
+
+// file lists what files a job as failed. As with any other end of it, it gives back what it
+// holds, although nobody here may know its class: resque-retry's keys in both spellings.
+func (r *recovery) file(j Reserved, d Deaths) []Effect {
+	end := End{Fate: Over, Started: true}
+	if p, err := ParsePayload(j.Payload); err == nil {
+		_, end.Lock, _ = ParseLock(p.Unique)
+		end.ID = p.ID
+		end.Retries = []RetryKey{NewRetryKey(p.Class, p.Args, false), NewRetryKey(p.Class, p.Args, true)}
+		end.Retries = slices.Compact(end.Retries)
+	}
+	return append(r.GiveBack(r.dead.ID, j, end), r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)
+}
+
+// found raises the counts of a job that was with a worker when its process died.
+func (r *recovery) found(d Deaths) Deaths {
+	if d.last == r.dead.ID {
+		return d
+	}
+	d.Count++
+	d.last = r.dead.ID
+	switch {
+	case d.digest == r.trial.digest:
+		d.Charged++
+	case r.past[d.digest] && (r.handed.Trial == 0 || r.trial.Level >= longTrials):
+		d.Level++
+	}
+	d.raw = fmt.Sprintf("%d %d %s %d %d", d.Count, r.now.UnixMilli(), d.last, d.Charged, d.Level)
+	return d
+}
+
+func (r *recovery) failure(j Reserved, found int) Failure {
 	return Failure{
 		FailedAt:  FailedAt(r.now),
 		Payload:   safePayload(j.Payload),
@@ -199,103 +293,39 @@ func safePayload(raw []byte) []byte {
 	return raw
 }
 
-// Digest names a payload in the memory of jobs found in dead processes.
-func Digest(payload []byte) string {
-	sum := sha256.Sum256(payload)
-	return hex.EncodeToString(sum[:16])
+// Strays is what one page of the keys holds that another key should name.
+type Strays struct {
+	Processes []string         // that have records, in-flight ones and others
+	Lanes     map[Lanes][]Lane // that have jobs
 }
 
-func digests(jobs []Reserved) []string {
-	d := make([]string, len(jobs))
-	for i, j := range jobs {
-		d[i] = Digest(j.Payload)
-	}
-	return d
-}
-
-// Deaths is how often a payload was found running in a dead process lately.
-type Deaths struct {
-	Count int
-
-	last        string // the process it was found in last
-	digest, raw string
-}
-
-// Deaths reads the counts of the given digests, in their order. A count that
-// has not risen for a day is none.
-func (s Store) Deaths(c redis.Conn, digests []string, now time.Time) ([]Deaths, error) {
-	if len(digests) == 0 {
-		return nil, nil
-	}
-	raw, err := redis.Strings(c.Do("HMGET", redis.Args{}.Add(s.recovered()).AddFlat(digests)...))
-	if err == nil && len(raw) != len(digests) {
-		err = errAnswer
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading which jobs were found in dead processes: %w", err)
-	}
-	deaths := make([]Deaths, len(digests))
-	for i, d := range digests {
-		deaths[i] = parseDeaths(raw[i], now)
-		deaths[i].digest = d
-	}
-	return deaths, nil
-}
-
-// parseDeaths reads "count milliseconds process".
-func parseDeaths(raw string, now time.Time) Deaths {
-	count, rest, _ := strings.Cut(raw, " ")
-	at, last, _ := strings.Cut(rest, " ")
-	n, err := strconv.Atoi(count)
-	ms, err2 := strconv.ParseInt(at, 10, 64)
-	if err != nil || err2 != nil || now.Sub(time.UnixMilli(ms)) > deathsAge {
-		return Deaths{raw: raw}
-	}
-	return Deaths{Count: n, last: last, raw: raw}
-}
-
-// ForgetDeaths removes the counts that are older than a day.
-func (s Store) ForgetDeaths(c redis.Conn, now time.Time) error {
-	all, err := redis.StringMap(c.Do("HGETALL", s.recovered()))
-	if err != nil {
-		return fmt.Errorf("reading which jobs were found in dead processes: %w", err)
-	}
-	old := redis.Args{}.Add(s.recovered())
-	for digest, raw := range all {
-		if parseDeaths(raw, now).Count == 0 {
-			old = old.Add(digest)
-		}
-	}
-	if len(old) == 1 {
-		return nil
-	}
-	_, err = c.Do("HDEL", old...)
-	return err
-}
-
-// Orphans looks at one page of the keys for records of processes, in-flight ones and
-// others, and returns whose they are, together with the cursor of the next page (0:
-// from the start). Which of them have no lease the caller knows from Renew.
-func (s Store) Orphans(c redis.Conn, cursor uint64) (processes []string, next uint64, err error) {
+// Strays looks at one page of the keys, and returns it together with the cursor of the next page
+// (0: from the start). Which of the processes have no lease the caller knows from Renew, and
+// which of the lanes nothing names Relane finds out.
+func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
 	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
 		err = errAnswer
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("looking for records without a lease: %w", err)
+		return found, 0, fmt.Errorf("looking for records without a lease: %w", err)
 	}
 	if next, err = redis.Uint64(r[0], nil); err != nil {
-		return nil, 0, err
+		return found, 0, err
 	}
 	keys, err := redis.Strings(r[1], nil)
+	found.Lanes = make(map[Lanes][]Lane)
 	for _, k := range keys {
 		for _, prefix := range []string{s.inflight(""), s.process("")} {
 			if p, ok := strings.CutPrefix(k, prefix); ok {
-				processes = append(processes, p)
+				found.Processes = append(found.Processes, p)
 			}
 		}
+		if l, ok := s.laneOf(k); ok {
+			found.Lanes[l.Lanes()] = append(found.Lanes[l.Lanes()], l)
+		}
 	}
-	return processes, next, err
+	return found, next, err
 }
 
 // escapeGlob makes a literal of a namespace that holds pattern characters.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A process is fenced only by who saw the lease that stands.
@@ -13,7 +14,7 @@ func TestFenceCompares(t *testing.T) {
 	w := newWire(t)
 	m := w.enter("p")
 	observed := m.lease()
-	if _, err := w.s.Renew(w.c, "p", 2*lease); err != nil {
+	if _, err := w.s.Renew(w.c, "p", 2*lease, gap); err != nil {
 		t.Fatal(err)
 	}
 	for _, value := range []string{observed, "", "-1", "0"} {
@@ -24,7 +25,11 @@ func TestFenceCompares(t *testing.T) {
 		})
 	}
 	m.die()
-	w.same("lease", "-1", m.lease())
+	now, err := w.s.Now(w.c)
+	w.must(err)
+	if since := -(Lease{Value: m.lease()}).at(); since > now.UnixMilli() || since < now.Add(-time.Minute).UnixMilli() {
+		t.Errorf("the lease %s does not say since when the process counts as dead; now it is %d", m.lease(), now.UnixMilli())
+	}
 	if ttl := w.server.Int(t, "TTL", w.s.reaped("p")); ttl < 86000 || ttl > 86400 {
 		t.Errorf("the tombstone stands for %d s, want a day", ttl)
 	}
@@ -39,8 +44,9 @@ func TestRecoverNeedsFence(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.push("low", "l1")
+	w.do("HSET", w.s.recovered(), Digest([]byte("l1")), fmt.Sprintf("3 %d q 2 0", noon.UnixMilli()))
 	m := w.enter("p")
-	m.reserve(1, "low")
+	m.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "1 *1"})
 	for _, lose := range []func(){func() {}, func() { w.do("ZREM", w.s.processes(), "p") }} {
 		lose()
 		w.unchanged("recovering without a fence", func() {
@@ -80,7 +86,8 @@ func TestRecoverKilledBetweenPieces(t *testing.T) {
 	m := w.enter("p")
 	m.turn(Exchange{Want: 8, Asks: []Ask{{"low", 4}, {"high", 2}}, Handed: "8"})
 	m.die()
-	r := recovery{Store: w.s, dead: m.Process, limit: 3, now: noon, running: parseHanded("8"), over: map[string]bool{}}
+	r, err := w.s.recovery(w.c, m.Process, 3, noon, parseHanded("8"))
+	w.must(err)
 	var total Recovered
 	w.must(r.move(w.c, []int64{8, 7, 6}, &total))
 	w.same("first piece", Recovered{Requeued: 3}, total)
@@ -111,10 +118,11 @@ func TestCommitDuringRecovery(t *testing.T) {
 	m := w.enter("p")
 	jobs := m.reserve(4, "low")
 	m.die()
-	r := recovery{Store: w.s, dead: m.Process, now: noon, running: parseHanded("")}
+	r, err := w.s.recovery(w.c, m.Process, 0, noon, HandedOut{})
+	w.must(err)
 	var total Recovered
 	w.must(r.move(w.c, []int64{4, 3}, &total))
-	out := m.turn(Exchange{Done: tickets(jobs[0], jobs[2]), Failed: []FailedJob{failedJob(jobs[1]), failedJob(jobs[3])}})
+	out := m.turn(Exchange{Done: tickets(jobs[0], jobs[2]), Ended: failed(jobs[1], jobs[3])})
 	w.same("missing", 2, out.Missing)
 	w.same("recovered", Recovered{}, m.recover(3))
 	w.same("queue", []string{"l3", "l4"}, w.queue("low"))
@@ -134,8 +142,10 @@ func TestRecoverWrongType(t *testing.T) {
 	w.spoil(w.s.queues())
 	m.die()
 	got := m.recover(3)
-	if got.Requeued != 2 || len(got.Refused) != 2 || !strings.Contains(got.Refused[0].Error(), "resque:queue:low: WRONGTYPE") {
-		t.Errorf("recovered %+v", got)
+	w.same("requeued", 2, got.Requeued)
+	for key, want := range map[string]int{"resque:queue:low: WRONGTYPE": 2, "resque:queues: WRONGTYPE": 2} {
+		said := slices.DeleteFunc(slices.Clone(got.Refused), func(err error) bool { return !strings.Contains(err.Error(), key) })
+		w.same(key, want, len(said))
 	}
 	w.same("high", []string{"h1", "h2"}, w.queue("high"))
 	w.same("record", []string{"1 low l1", "2 low l2"}, w.record("p"))
@@ -155,7 +165,7 @@ func TestRecoverWrongTypeFailures(t *testing.T) {
 	w.push("low", "l1", "l2")
 	m := w.enter("p")
 	m.turn(Exchange{Want: 2, Asks: asks("low"), Handed: "2"})
-	w.do("HSET", w.s.recovered(), Digest([]byte("l2")), fmt.Sprintf("3 %d", noon.UnixMilli()))
+	w.do("HSET", w.s.recovered(), Digest([]byte("l2")), fmt.Sprintf("3 %d q 2 0", noon.UnixMilli()))
 	w.spoil(w.s.failed())
 	m.die()
 	got := m.recover(3)
@@ -163,7 +173,7 @@ func TestRecoverWrongTypeFailures(t *testing.T) {
 	w.same("record", []string{"2 low l2"}, w.record("p"))
 }
 
-func TestOrphans(t *testing.T) {
+func TestStrays(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.s = New("a[b]*?\\c:")
@@ -180,9 +190,9 @@ func TestOrphans(t *testing.T) {
 	want = append(want, "idle")
 	var got []string
 	for cursor, pages := uint64(0), 0; pages == 0 || cursor != 0; pages++ {
-		processes, next, err := w.s.Orphans(w.c, cursor)
+		found, next, err := w.s.Strays(w.c, cursor)
 		w.must(err)
-		got, cursor = append(got, processes...), next
+		got, cursor = append(got, found.Processes...), next
 	}
 	w.same("orphans", sorted(want), slices.Compact(sorted(got)))
 

@@ -86,9 +86,9 @@ func isRefusal(err error) bool {
 // long after the wait; with 0 it keeps the expiry that it has, as with Ruby's INCR.
 func (s Store) SetCount(k RetryKey, retries int, wait, expires time.Duration) Effect {
 	if expires == 0 {
-		return effect("SET", s.retryCount(k), retries, "KEEPTTL")
+		return effect("SET", anyKey(s.retryCount(k)), retries, "KEEPTTL")
 	}
-	return effect("SET", s.retryCount(k), retries, "EX", wholeSeconds(max(0, wait))+wholeSeconds(expires))
+	return effect("SET", anyKey(s.retryCount(k)), retries, "EX", wholeSeconds(max(0, wait))+wholeSeconds(expires))
 }
 
 // wholeSeconds rounds up.
@@ -100,17 +100,11 @@ func wholeSeconds(d time.Duration) int64 {
 	return seconds
 }
 
-// DropCount removes the count of a job that has come to its end.
-func (s Store) DropCount(k RetryKey) Effect { return effect("DEL", s.retryCount(k)) }
-
 // HoldFailure keeps the record of a failure while its job waits to be retried, for
 // twice that time, as Ruby's MultipleWithRetrySuppression does.
 func (s Store) HoldFailure(k RetryKey, record []byte, wait time.Duration) Effect {
-	return effect("SET", s.retryFailure(k), record, "EX", max(1, 2*int64(wait/time.Second)))
+	return effect("SET", anyKey(s.retryFailure(k)), record, "EX", max(1, 2*int64(wait/time.Second)))
 }
-
-// DropFailure removes what HoldFailure kept.
-func (s Store) DropFailure(k RetryKey) Effect { return effect("DEL", s.retryFailure(k)) }
 
 // FailedAtWithoutZone writes a failure's time as MultipleWithRetrySuppression has it: Resque's
 // form without the zone.
@@ -128,8 +122,8 @@ func (s Store) DelayPlain(second int64, queue string, payload []byte) ([]Effect,
 	item = append(appendString(item, queue, Plain, replacement), '}')
 	at := strconv.FormatInt(second, 10)
 	return []Effect{
-		effect("ZADD", s.delayed(), at, at),
-		effect("SADD", s.timestamps(string(item)), "delayed:"+at),
-		effect("RPUSH", s.bucket(at), item),
+		effect("ZADD", zsetKey(s.delayed()), at, at),
+		effect("SADD", setKey(s.timestamps(string(item))), "delayed:"+at),
+		effect("RPUSH", listKey(s.bucket(at)), item),
 	}, true
 }

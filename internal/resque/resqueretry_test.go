@@ -79,8 +79,8 @@ func TestRetryLikeRuby(t *testing.T) {
 		t.Fatal("a plain job is refused")
 	}
 	effects := append([]Effect{w.s.SetCount(key, 0, 30*time.Second, 0), w.s.HoldFailure(key, []byte("record"), 30*time.Second)}, bucket...)
-	out := m.turn(Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsFailed, Effects: effects}}})
-	w.same("broken", []KeyError(nil), out.Broken)
+	out := m.turn(Exchange{Ended: []Ended{{Ticket: job.Ticket, Counts: CountsFailed, Effects: effects}}})
+	w.same("refused", []Refusal(nil), out.Refused)
 	w.same("count", "0", w.server.Text(t, "GET", "resque:"+string(key)))
 	w.same("failure", "record", w.server.Text(t, "GET", "resque:failure-"+string(key)))
 	if ttl := w.server.Int(t, "TTL", "resque:failure-"+string(key)); ttl < 50 || ttl > 60 {
@@ -99,8 +99,7 @@ func TestRetryLikeRuby(t *testing.T) {
 	}
 }
 
-// A key of the wrong type keeps the job in the record, and what was done of its effects
-// is done again without harm.
+// A key of the wrong type keeps the job in the record, and nothing is written of its effects.
 func TestRetryLikeRubyWrongType(t *testing.T) {
 	t.Parallel()
 	item := `{"class":"RJ","args":[],"queue":"low"}`
@@ -113,10 +112,10 @@ func TestRetryLikeRubyWrongType(t *testing.T) {
 			job := m.reserve(1, "low")[0]
 			w.do("SET", key, "spoiled")
 			bucket, _ := w.s.DelayPlain(2_000_000_000, "low", job.Payload)
-			x := Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsDone, Effects: bucket}}}
+			x := Exchange{Ended: []Ended{{Ticket: job.Ticket, Counts: CountsDone, Effects: bucket}}}
 			for range 2 {
-				if out := m.turn(x); len(out.Broken) != 1 || out.Broken[0].Key != key {
-					t.Errorf("broken: %v", out.Broken)
+				if out := m.turn(x); len(out.Refused) != 1 || out.Refused[0].Key != key {
+					t.Errorf("refused: %v", out.Refused)
 				}
 			}
 			w.same("it stays in the record", 1, len(w.record("p")))

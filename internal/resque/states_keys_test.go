@@ -7,11 +7,14 @@ import (
 	"strings"
 )
 
-// keys is "keys": all that stands in Redis but what Ruby's tools read about workers.
+// keys is "keys": all that stands in Redis but what Ruby's tools read about workers, and the pulse.
 func (s *story) keys([]string) (lines []string) {
 	s.t.Helper()
 	for _, k := range s.server.Snapshot(s.t, s.s.ns) {
 		name := strings.TrimPrefix(k.Key, s.s.ns)
+		if k.Key == s.s.pulse() {
+			continue // times
+		}
 		var value string
 		switch v := k.Value.(type) {
 		case string:
@@ -54,6 +57,11 @@ func (s *story) fields(name string, hash map[string]string) string {
 			queue, payload, _ := parseRecord([]byte(hash[fmt.Sprint(ticket)]))
 			list = append(list, fmt.Sprintf("%d:%s/%s", ticket, queue, s.short(string(payload))))
 		}
+		if hash[markField] == "" {
+			list = append(list, "no mark")
+		} else if len(list) == 0 {
+			list = append(list, "empty")
+		}
 	case strings.HasPrefix(name, "go:process:"):
 		list = append(list, "epoch "+hash["epoch"])
 		if hash["handed"] != "" {
@@ -61,9 +69,15 @@ func (s *story) fields(name string, hash map[string]string) string {
 		}
 	case name == "go:recovered":
 		for digest, value := range hash {
-			count, rest, _ := strings.Cut(value, " ")
-			_, last, _ := strings.Cut(rest, " ")
-			list = append(list, fmt.Sprintf("%s %s (last in %s)", s.names[digest], count, last))
+			d := parseDeaths(value, noon)
+			text := fmt.Sprintf("%s %d (last in %s", s.names[digest], d.Count, d.last)
+			if d.Charged > 0 {
+				text += fmt.Sprint(", charged ", d.Charged)
+			}
+			if d.Level > 0 {
+				text += fmt.Sprint(", level ", d.Level)
+			}
+			list = append(list, text+")")
 		}
 		slices.Sort(list)
 	}

@@ -66,7 +66,7 @@ func newStory(t *testing.T) *story {
 // tell returns the text with the results as they are now.
 func (s *story) tell(text string) string {
 	commands := map[string]func(args []string) []string{
-		"push": s.pushJobs, "enter": s.enters, "turn": s.turns, "late": s.late, "resync": s.resync, "restore": s.restore,
+		"push": s.pushJobs, "enter": s.enters, "turn": s.turns, "late": s.late, "resync": s.resync, "reenter": s.reenters, "restore": s.restore,
 		"leave": s.leave, "kill": s.falls, "stall": s.falls, "wake": s.wakes, "tick": s.tick, "reap": s.reap,
 		"redis": s.redis, "keys": s.keys,
 	}
@@ -127,11 +127,9 @@ func (s *story) turns(args []string) []string {
 		case "done":
 			x.Done = parseTickets(strings.Split(value, ","))
 		case "failed":
-			for _, j := range s.jobs(m, value) {
-				x.Failed = append(x.Failed, failedJob(j))
-			}
+			x.Ended = append(x.Ended, failed(s.jobs(m, value)...)...)
 		case "back":
-			x.Back = s.jobs(m, value)
+			x.Ended = append(x.Ended, back(s.jobs(m, value)...)...)
 		case "lost":
 			lost = true
 		default:
@@ -180,6 +178,9 @@ func (s *story) show(out Exchanged, err error) (lines []string) {
 	if out.Fenced {
 		lines = append(lines, "fenced")
 	}
+	if out.Removed {
+		lines = append(lines, "the record was removed")
+	}
 	if out.Missing > 0 {
 		lines = append(lines, fmt.Sprint("missing ", out.Missing))
 	}
@@ -196,7 +197,7 @@ func (s *story) late(args []string) []string {
 // resync is "resync PROCESS": it reads back what Redis holds for it.
 func (s *story) resync(args []string) []string {
 	m := s.procs[args[0]]
-	epoch, held, err := s.s.Resync(s.c, m.ID)
+	epoch, held, whole, err := s.s.Resync(s.c, m.ID)
 	if err != nil {
 		return []string{"refused: " + err.Error()}
 	}
@@ -207,17 +208,31 @@ func (s *story) resync(args []string) []string {
 	for _, ticket := range held {
 		m.last = max(m.last, ticket)
 	}
-	return append([]string{fmt.Sprint("epoch ", epoch)}, s.shortAll(texts(jobs))...)
+	lines := []string{fmt.Sprint("epoch ", epoch)}
+	if !whole {
+		lines = append(lines, "the record was removed")
+	}
+	return append(lines, s.shortAll(texts(jobs))...)
 }
 
-// restore is "restore PROCESS 1,2": it writes its record anew, with the jobs it runs.
-func (s *story) restore(args []string) []string {
+// reenters is "reenter PROCESS": it puts itself back into the fleet.
+func (s *story) reenters(args []string) []string {
 	m := s.procs[args[0]]
 	m.epoch++
-	if err := s.s.Restore(s.c, m.Process, m.epoch, lease, s.jobs(m, args[1]), Handed(m.last, nil)); err != nil {
+	return s.refusal(s.s.Reenter(s.c, m.Process, m.epoch, lease))
+}
+
+func (s *story) refusal(err error) []string {
+	if err != nil {
 		return []string{"refused: " + err.Error()}
 	}
 	return nil
+}
+
+// restore is "restore PROCESS 1,2": it writes its in-flight record again, with the jobs it runs.
+func (s *story) restore(args []string) []string {
+	m := s.procs[args[0]]
+	return s.refusal(s.s.Restore(s.c, m.ID, m.epoch, s.jobs(m, args[1]), handed(m.last)))
 }
 
 // leave is "leave PROCESS".
@@ -244,7 +259,7 @@ func (s *story) wakes(args []string) []string {
 }
 
 func (s *story) renew(id string) []string {
-	if _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second); err != nil {
+	if _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second, gap); err != nil {
 		return []string{id + " was refused: " + err.Error()}
 	}
 	return nil
@@ -280,13 +295,14 @@ func (s *story) reap(args []string) []string {
 	if !fenced {
 		return []string{"not fenced: its lease has changed"}
 	}
-	s.dead[m.ID] = "-1"
+	s.dead[m.ID] = m.lease()
 	if len(args) > 1 {
 		n, _ := strconv.Atoi(strings.TrimPrefix(args[1], "piece="))
 		held := parseTickets(s.server.List(s.t, "HKEYS", s.s.inflight(m.ID)))
 		slices.Reverse(held)
 		handed := s.server.Text(s.t, "HGET", s.s.process(m.ID), "handed")
-		r := recovery{Store: s.s, dead: m.Process, limit: 3, now: noon, running: parseHanded(handed), over: map[string]bool{}}
+		r, err := s.s.recovery(s.c, m.Process, 3, noon, parseHanded(handed))
+		s.must(err)
 		var total Recovered
 		s.must(r.move(s.c, held[:n], &total))
 		return []string{fmt.Sprintf("requeued %d, failed %d, then was killed", total.Requeued, total.Failed)}

@@ -12,6 +12,7 @@ import (
 var (
 	takeScript, takeText = script("take"), scriptText("take")
 	sortScript           = script("sort")
+	relaneScript         = script("relane")
 )
 
 // Take asks for jobs from lanes, and which lanes to ask next.
@@ -22,6 +23,10 @@ type Take struct {
 	Look   []Look   // show those of these whose turn it is
 	Queues []string // tell how many jobs of these are not sorted yet
 	Arm    bool     // ask Redis to tell when any of this changes; there are no Lanes then
+
+	// Numbers are those this process registered, by Limit.Spec. They hold where Redis has
+	// lost a limit's numbers, and are put back there.
+	Numbers map[string]string
 }
 
 // Look asks to show at most that many of some lanes.
@@ -76,7 +81,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		case l.putsOff():
 			kind = "wait"
 		}
-		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec())
+		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
 		place[l.String()] = i + 1
 	}
 	turns := make(map[Lanes]int)
@@ -259,4 +264,26 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, explain(err))
 	}
 	return moved, nil
+}
+
+// Relane puts lanes back among those that jobs are taken from, if they have jobs, and sets of
+// lanes, if they have lanes: somebody removed the keys that name them. It returns how many.
+func (s Store) Relane(c redis.Conn, lanes map[Lanes][]Lane) (int, error) {
+	if len(lanes) == 0 {
+		return 0, nil
+	}
+	var a call
+	a.key(s.lanes())
+	a.key(s.clock())
+	for set, of := range lanes {
+		a.arg(a.key(s.turns(set)), set.member(), len(of))
+		for _, l := range of {
+			a.arg(a.key(s.lane(l)), l.Own)
+		}
+	}
+	n, err := redis.Int(a.do(c, relaneScript))
+	if err != nil {
+		return 0, fmt.Errorf("putting back lanes that Redis has lost the names of: %w", explain(err))
+	}
+	return n, nil
 }

@@ -54,9 +54,9 @@ func payloads(jobs []Reserved) (list []string) {
 	return list
 }
 
-func (w *wire) takeLanes(p string, last int64, want int, settled []Settled, lanes ...Lane) Exchanged {
+func (w *wire) takeLanes(p string, last int64, want int, ended []Ended, lanes ...Lane) Exchanged {
 	w.t.Helper()
-	return w.turn(&Exchange{Process: p, Epoch: 1, Last: last, Settled: settled, Take: &Take{Want: want, Lanes: lanes, Look: []Look{{lanes[0].Lanes(), 10}}, Queues: []string{"low"}}})
+	return w.turn(&Exchange{Process: p, Epoch: 1, Last: last, Ended: ended, Take: &Take{Want: want, Lanes: lanes, Look: []Look{{lanes[0].Lanes(), 10}}, Queues: []string{"low"}}})
 }
 
 func TestTakeTurns(t *testing.T) {
@@ -89,9 +89,8 @@ func TestTakeKeepsLimits(t *testing.T) {
 	w.same("no more than three run", []string{"a:1", "b:1", "a:2"}, payloads(out.Jobs))
 	w.same("what is used up", map[string]int64{"c:All": 0, "c:Mail=a": 0}, out.Taken.Full)
 
-	w.do("SCRIPT", "LOAD", settleText) // else it runs behind the others
 	// a:1 ends, and a has one running, b too.
-	done := []Settled{{Ticket: 1, Counts: CountsDone, Effects: w.s.Free("p", out.Jobs[0])}}
+	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.GiveBack("p", out.Jobs[0], End{Fate: Done, Started: true})}}
 	out = w.takeLanes("p", 3, 9, done, b, a)
 	w.same("one more runs", []string{"b:2"}, payloads(out.Jobs))
 	w.same("its record says where it is from", []string{"b:1", "a:2", "b:2"}, func() (list []string) {
@@ -123,11 +122,12 @@ func TestPoisonFromALane(t *testing.T) {
 	w := newWire(t)
 	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
 	one := NewLane("low", Limit{Kind: LimitRunning, Name: "One"})
+	w.do("HSET", w.s.limits(), "c:One", 2)
 	w.push("low", `{"class":"C","args":[1]}`, `{"class":"C","args":[2]}`)
 	w.sort("low", func(string) Lane { return one })
 	w.same("both are taken", 2, len(w.takeLanes("p", 0, 2, nil, one).Jobs))
 	w.turn(&Exchange{Process: "p", Epoch: 1, Last: 2, Handed: "2"})
-	w.do("HSET", w.s.recovered(), Digest([]byte(`{"class":"C","args":[1]}`)), fmt.Sprintf("3 %d q", noon.UnixMilli()))
+	w.do("HSET", w.s.recovered(), Digest([]byte(`{"class":"C","args":[1]}`)), fmt.Sprintf("3 %d q 2 0", noon.UnixMilli()))
 	fenced, err := w.s.Fence(w.c, "p", w.server.Text(t, "ZSCORE", w.s.processes(), "p"))
 	w.must(err)
 	w.same("fenced", true, fenced)
@@ -167,7 +167,6 @@ func TestStartsGivenBack(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
-	w.do("SCRIPT", "LOAD", settleText) // else it runs behind the others
 	each := Limit{Kind: LimitStarts, Name: "Mail", Keyed: true}
 	w.do("HSET", w.s.limits(), each.Spec(), "60000000 2") // one a minute, two at once
 	for i := range 5 {
@@ -175,13 +174,15 @@ func TestStartsGivenBack(t *testing.T) {
 	}
 	w.sort("low", byTenant(each))
 	a := byTenant(each)("a:")
-	w.same("two", []string{"a:0", "a:1"}, payloads(w.takeLanes("p", 0, 9, nil, a).Jobs))
+	out := w.takeLanes("p", 0, 9, nil, a)
+	w.same("two", []string{"a:0", "a:1"}, payloads(out.Jobs))
+	given := w.s.GiveBack("p", out.Jobs[0], End{})
 
 	w.do("SET", w.s.queue("bad"), "no list")
-	refused := []Settled{{Ticket: 1, Effects: w.s.PushTail("bad", []byte("a:0")), Unrun: &a}}
+	refused := []Ended{{Ticket: 1, Effects: append(w.s.PushTail("bad", []byte("a:0")), given...)}}
 	w.same("none while the ticket stays", 0, len(w.takeLanes("p", 2, 9, refused, a).Jobs))
-	unrun := []Settled{{Ticket: 1, Unrun: &a}}
-	out := w.takeLanes("p", 2, 0, unrun, a)
+	unrun := []Ended{{Ticket: 1, Effects: given}}
+	out = w.takeLanes("p", 2, 0, unrun, a)
 	w.same("its turn has come", 1, len(out.Taken.Shown[0].Ready))
 	w.same("one more", []string{"a:2"}, payloads(w.takeLanes("p", 2, 9, unrun, a).Jobs))
 	w.same("but once", 0, len(w.takeLanes("p", 3, 9, unrun, a).Jobs))
@@ -299,7 +300,7 @@ func TestLockOfAJobInALane(t *testing.T) {
 	w.same("it is taken", 1, len(out.Jobs))
 	w.age("a", ProvenFor)
 	w.refused("a1", uniqueJob("a", 3, "low"))
-	w.takeLanes("p", 1, 0, []Settled{{Ticket: 1, Effects: w.s.Free("p", out.Jobs[0])}}, lane)
+	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.GiveBack("p", out.Jobs[0], End{Fate: Done, Started: true})}}, lane)
 	w.age("a", ProvenFor)
 	w.taken(uniqueJob("a", 4, "low"))
 }
@@ -406,6 +407,6 @@ func TestForgetLanes(t *testing.T) {
 	out := w.takeLanes("p", 0, 1, nil, lane)
 	w.must(w.s.ForgetLanes(w.c, lane.Lanes()))
 	w.same("lanes", []string{}, w.server.List(t, "SMEMBERS", w.s.lanes()))
-	w.takeLanes("p", 1, 0, []Settled{{Ticket: 1, Effects: w.s.BackToLane("p", out.Jobs[0])}}, lane)
+	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.ToLane(out.Jobs[0], lane)}}, lane)
 	w.same("lanes", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
 }

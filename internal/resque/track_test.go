@@ -109,7 +109,7 @@ func TestTrackingOnlyWhereArmed(t *testing.T) {
 
 	jobs := k.reserve(1, "low")
 	k.arm("low")
-	names, _ = k.heard(func() { k.turn(Exchange{Back: jobs}) })
+	names, _ = k.heard(func() { k.turn(Exchange{Ended: back(jobs...)}) })
 	k.same("heard of our own change", 0, len(names))
 }
 

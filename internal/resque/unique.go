@@ -226,9 +226,6 @@ func (s Store) pushError(j UniqueJob, err error) error {
 	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, explain(err))
 }
 
-// Unlocked gives up a job's lock with a commit, if it has it.
-func (s Store) Unlocked(lock, id string) Effect { return effect("HDEL", s.lock(lock), id) }
-
 // LockMoved tells a lock with a commit that its job goes on as another payload, in its
 // queue or, until a time, in the schedule. now is Redis's. From then on the lock may stay
 // for most; one that had run out is there again, but for one that another job has by now:
@@ -236,5 +233,5 @@ func (s Store) Unlocked(lock, id string) Effect { return effect("HDEL", s.lock(l
 func (s Store) LockMoved(lock, id string, now, at time.Time, most time.Duration, queue string, payload []byte) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
 	said := string(HoldDone) + " " + ms + " " + ms + "  " + recordPrefix(queue) + string(payload)
-	return effect("lock", s.lock(lock), id, said, withWait(most, at.Sub(now)).Milliseconds())
+	return effect("hold", hashKey(s.lock(lock)), id, said, withWait(most, at.Sub(now)).Milliseconds())
 }

@@ -160,17 +160,17 @@ func (r *uniqueRun) end(t *rapid.T) {
 	i := rapid.IntRange(0, len(r.held)-1).Draw(t, "job")
 	j := r.held[i]
 	r.held = slices.Delete(r.held, i, i+1)
-	s, unlocked := r.w.s, []Effect{r.w.s.Unlocked(j.lock, j.id)}
+	s, unlocked := r.w.s, r.w.s.GiveBack(j.ID, j.Reserved, End{Fate: Done, Started: true, Lock: j.lock, ID: j.id})
 	x := Exchange{}
 	switch how := rapid.SampledFrom([]string{"done", "failed", "retried", "back", "without a word"}).Draw(t, "how"); how {
 	case "done":
-		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsDone, Effects: unlocked}}
+		x.Ended = []Ended{{Ticket: j.Ticket, Counts: CountsDone, Effects: unlocked}}
 	case "failed":
-		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(unlocked, s.FileFailure(j.Queue, failureOf(j.Payload), false)...)}}
+		x.Ended = []Ended{{Ticket: j.Ticket, Counts: CountsFailed, Effects: append(unlocked, s.FileFailure(j.Queue, failureOf(j.Payload), false)...)}}
 	case "without a word":
 		x.Done = tickets(j.Reserved)
 	case "back":
-		x.Back = []Reserved{j.Reserved}
+		x.Ended = back(j.Reserved)
 		j.proc.turn(x)
 		return
 	case "retried":
@@ -179,7 +179,7 @@ func (r *uniqueRun) end(t *rapid.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		x.Settled = []Settled{{Ticket: j.Ticket, Counts: CountsNothing, Effects: []Effect{
+		x.Ended = []Ended{{Ticket: j.Ticket, Counts: CountsNothing, Effects: []Effect{
 			s.LockMoved(j.lock, j.id, time.Now(), time.Now(), time.Hour, j.Queue, again), s.ScheduleAt(99, j.Queue, again),
 		}}}
 		j.proc.turn(x)

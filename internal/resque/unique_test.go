@@ -170,7 +170,7 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 			m := w.enter("p")
 			jobs := m.reserve(1, "low")
 			again := []byte(strings.Replace(string(first.Payload), "}", `,"attempt":2}`, 1))
-			m.turn(Exchange{Settled: []Settled{{Ticket: jobs[0].Ticket, Effects: []Effect{
+			m.turn(Exchange{Ended: []Ended{{Ticket: jobs[0].Ticket, Effects: []Effect{
 				w.s.LockMoved("a", "a1", time.Now(), time.Now(), time.Hour, "low", again),
 				w.s.ScheduleAt(99, "low", again),
 			}}}})
@@ -368,7 +368,9 @@ func TestUniqueIsAllOrNothing(t *testing.T) {
 func TestUniqueCommitOfWrongType(t *testing.T) {
 	t.Parallel()
 	for name, effect := range map[string]func(s Store, lock string) Effect{
-		"given up": func(s Store, lock string) Effect { return s.Unlocked(lock, lock+"1") },
+		"given up": func(s Store, lock string) Effect {
+			return s.GiveBack("p", Reserved{}, End{Fate: Done, Lock: lock, ID: lock + "1"})[0]
+		},
 		"moved": func(s Store, lock string) Effect {
 			return s.LockMoved(lock, lock+"1", time.Now(), time.Now(), time.Hour, "low", []byte("{}"))
 		},
@@ -382,15 +384,15 @@ func TestUniqueCommitOfWrongType(t *testing.T) {
 			var x Exchange
 			for i, j := range m.reserve(2, "low") {
 				lock := []string{"a", "b"}[i]
-				x.Settled = append(x.Settled, Settled{Ticket: j.Ticket, Counts: CountsDone, Effects: []Effect{effect(w.s, lock)}})
+				x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: []Effect{effect(w.s, lock)}})
 			}
 			w.spoil(w.s.lock("a"))
 			out := m.turn(x)
-			if len(out.Broken) != 1 || out.Broken[0].Key != w.s.lock("a") || len(w.record("p")) != 1 {
-				t.Errorf("broken: %v, record %v", out.Broken, w.record("p"))
+			if len(out.Refused) != 1 || out.Refused[0].Key != w.s.lock("a") || len(w.record("p")) != 1 {
+				t.Errorf("refused: %v, record %v", out.Refused, w.record("p"))
 			}
 			w.do("DEL", w.s.lock("a"))
-			x.Settled = x.Settled[:1]
+			x.Ended = x.Ended[:1]
 			m.turn(x)
 			w.same("stats", [2]int{2, 0}, w.stats())
 		})
@@ -421,9 +423,9 @@ func TestUniqueMoves(t *testing.T) {
 			w.do("CONFIG", "SET", "maxmemory", 1)
 			at := time.Now().Add(2 * time.Hour)
 			moved := w.s.LockMoved("a", "a1", time.Now(), at, time.Hour, "low", first.Payload)
-			out := m.turn(Exchange{Settled: []Settled{{Ticket: job.Ticket, Counts: CountsDone, Effects: []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
-			if len(out.Broken) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.schedule()) != 1 {
-				t.Errorf("broken: %v, record: %v", out.Broken, w.record("p"))
+			out := m.turn(Exchange{Ended: []Ended{{Ticket: job.Ticket, Counts: CountsDone, Effects: []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
+			if len(out.Refused) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.schedule()) != 1 {
+				t.Errorf("refused: %v, record: %v", out.Refused, w.record("p"))
 			}
 			if locks := w.locks("a"); len(locks) != 1 || locks[test.holder] == "" {
 				t.Errorf("the lock is %v", locks)

@@ -16,7 +16,10 @@ import (
 // noon is the time the tests of this package tell Redis where it does not tell them.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-const lease = 10 * time.Second
+const (
+	lease = 10 * time.Second
+	gap   = 4 * time.Second
+)
 
 // wire is a server of its own, a connection to it and the Store of the default namespace.
 type wire struct {
@@ -29,7 +32,9 @@ type wire struct {
 func newWire(t testing.TB, args ...string) *wire {
 	t.Helper()
 	server := redistest.Start(t, args...)
-	return &wire{t: t, server: server, c: server.Dial(t), s: New("")}
+	w := &wire{t: t, server: server, c: server.Dial(t), s: New("")}
+	w.do("SCRIPT", "LOAD", commitText) // a script that Redis does not know runs behind the others
+	return w
 }
 
 func (w *wire) must(err error) {
@@ -200,9 +205,27 @@ func (m *proc) recover(limit int) Recovered {
 	return r
 }
 
-func failedJob(j Reserved) FailedJob {
-	return FailedJob{Ticket: j.Ticket, Queue: j.Queue, Record: failureOf(j.Payload)}
+// failed are the ends of jobs that are filed as failed.
+func failed(jobs ...Reserved) []Ended {
+	ended := make([]Ended, len(jobs))
+	for i, j := range jobs {
+		ended[i] = Ended{Ticket: j.Ticket, Counts: CountsFailed, Effects: New("").FileFailure(j.Queue, failureOf(j.Payload), false)}
+	}
+	return ended
 }
+
+// back are the ends of jobs that return to the heads of their queues: the last reserved first.
+func back(jobs ...Reserved) []Ended {
+	ended := make([]Ended, len(jobs))
+	for i, j := range jobs {
+		ended[i] = Ended{Ticket: j.Ticket, Effects: New("").Head(j)}
+	}
+	slices.SortFunc(ended, func(a, b Ended) int { return int(b.Ticket - a.Ticket) })
+	return ended
+}
+
+// handed is what a record says of jobs up to a ticket that were with workers, but for some.
+func handed(upTo int64, held ...int64) string { return HandedOut{UpTo: upTo, Held: held}.String() }
 
 // failureOf is a failure record that holds the payload even where it is no JSON.
 func failureOf(payload []byte) []byte {

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,15 +16,16 @@ func TestExchangeWrongType(t *testing.T) {
 	t.Parallel()
 	s := New("")
 	tests := []struct {
-		key    string
-		breaks bool // the whole exchange is refused, and changes nothing
-		multi  bool
-		kept   string // jobs that stay in the record: l1 is done, l2 failed, l3 goes back
-		silent bool   // Redis does not care which type it has
+		key     string
+		breaks  bool // the whole exchange is refused, and changes nothing
+		commits bool // but for what ended with effects, which a script of its own commits
+		multi   bool
+		kept    string // jobs that stay in the record: l1 is done, l2 failed, l3 goes back
+		silent  bool   // Redis does not care which type it has
 	}{
 		{key: s.inflight("p"), breaks: true},
 		{key: s.process("p"), breaks: true},
-		{key: s.processes(), breaks: true},
+		{key: s.processes(), breaks: true, commits: true},
 		{key: s.reaped("p"), silent: true},
 		{key: s.stat("processed")},
 		{key: s.stat("failed")},
@@ -46,23 +48,37 @@ func TestExchangeWrongType(t *testing.T) {
 			m := w.enter("p")
 			jobs := m.reserve(3, "low")
 			x := Exchange{
-				Done: tickets(jobs[0]), Failed: []FailedJob{failedJob(jobs[1])}, Back: jobs[2:], Forgive: []string{"digest"},
-				Want: 9, Asks: asks("first", "last"), Handed: "9", List: true, MultiQueue: tt.multi,
+				Done: tickets(jobs[0]), Ended: []Ended{
+					{Ticket: 2, Counts: CountsFailed, Effects: s.FileFailure("low", failureOf(jobs[1].Payload), tt.multi)},
+					{Ticket: 3, Effects: append(s.Head(jobs[2]), s.GiveBack("p", jobs[2], End{Found: true})...)},
+				},
+				Want: 9, Asks: asks("first", "last"), Handed: "9", List: true,
 			}
 			saved := w.do("DUMP", tt.key)
 			w.spoil(tt.key)
 			if tt.breaks {
-				w.unchanged("a refused exchange", func() {
-					if out, err := m.try(x); err == nil {
-						t.Errorf("no error, but %+v", out)
-					}
-				})
+				before := w.server.Dump(t, "")
+				if out, err := m.try(x); err == nil {
+					t.Errorf("no error, but %+v", out)
+				}
+				if tt.commits {
+					x.Ended = nil
+				} else {
+					w.same("a refused exchange changed keys", before, w.server.Dump(t, ""))
+				}
 				w.do("RESTORE", tt.key, 0, saved, "REPLACE")
+				w.c = w.server.Dial(t) // the poller gives up a connection after such an error
 				m.turn(x)
 				w.accountFor("", tt.multi)
 				return
 			}
 			out := m.turn(x)
+			for _, r := range out.Refused {
+				out.Broken = append(out.Broken, r.KeyError)
+				if held := r.Ticket != 0; held != (tt.kept != "") {
+					t.Errorf("refused: %v", r)
+				}
+			}
 			said := slices.ContainsFunc(out.Broken, func(e KeyError) bool { return e.Key == tt.key && strings.Contains(e.Reason, "WRONGTYPE") })
 			if said == tt.silent {
 				t.Errorf("broken: %v, want %s among them: %v", out.Broken, tt.key, !tt.silent)
@@ -75,8 +91,7 @@ func TestExchangeWrongType(t *testing.T) {
 			// Repaired by somebody, the same exchange hands in what was kept.
 			w.do("DEL", tt.key)
 			x.Done, x.Want, x.Asks = nil, 0, nil
-			x.Failed = slices.DeleteFunc(x.Failed, func(FailedJob) bool { return tt.kept != "l2" })
-			x.Back = slices.DeleteFunc(x.Back, func(Reserved) bool { return tt.kept != "l3" })
+			x.Ended = slices.DeleteFunc(x.Ended, func(e Ended) bool { return fmt.Sprint("l", e.Ticket) != tt.kept })
 			m.turn(x)
 			w.accountFor("", tt.multi)
 		})
@@ -118,11 +133,11 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			return s.Enter(w.c, someProcess("new"), lease, noon)
 		}},
 		"renew": {[]string{s.processes(), s.process("p"), s.reaped("p")}, func(w *wire) error {
-			_, err := s.Renew(w.c, "p", lease)
+			_, err := s.Renew(w.c, "p", lease, gap)
 			return err
 		}},
 		"resync": {[]string{s.inflight("p"), s.process("p"), s.reaped("p")}, func(w *wire) error {
-			_, _, err := s.Resync(w.c, "p")
+			_, _, _, err := s.Resync(w.c, "p")
 			return err
 		}},
 		"fence": {[]string{s.processes(), s.reaped("p"), s.process("p")}, func(w *wire) error {

@@ -43,7 +43,10 @@ func (a *arena) finish() result {
 const waiting = `local n = 0
 for _, queue in ipairs({'work', 'lanes'}) do n = n + redis.call('LLEN', 'resque:queue:' .. queue) end
 for _, schedule in ipairs({'go:schedule', 'delayed_queue_schedule'}) do n = n + redis.call('ZCARD', 'resque:' .. schedule) end
-for _, list in ipairs({'go:lane:*', 'go:inflight:*'}) do n = n + #redis.call('KEYS', 'resque:' .. list) end
+n = n + #redis.call('KEYS', 'resque:go:lane:*')
+for _, record in ipairs(redis.call('KEYS', 'resque:go:inflight:*')) do
+  n = n + redis.call('HLEN', record) - redis.call('HEXISTS', record, 'entered')
+end
 return n`
 
 // drain waits until nothing is queued or reserved, and nobody dead has anything left: a

@@ -318,7 +318,7 @@ func (f *fleet) left(alive ...*process) (keys []string) {
 			continue
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered":
 			continue // what others must remember of the dead
-		case len(alive) > 0 && (name == "workers" || name == "workers:heartbeat" || name == "go:processes"):
+		case len(alive) > 0 && (name == "workers" || name == "workers:heartbeat" || name == "go:processes" || name == "go:pulse"):
 			continue
 		}
 		owned := false

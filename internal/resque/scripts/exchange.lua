@@ -1,23 +1,20 @@
--- One turn of a poller, atomically: commit what finished, give back what no
--- worker took, reserve what free workers can take.
+-- One turn of a poller, atomically: commit jobs that are done, reserve what free workers
+-- can take. commit.lua commits what has effects.
 --
--- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
---       5 stat:processed   6 stat:failed   7 pause-all-workers   8 recovered
---       9 queues   10 failed_queues   then queues and failure lists in any order
+-- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone   5 stat:processed
+--       6 pause-all-workers   7 recovered   8 queues   then queues
 -- ARGV  process, epoch, last ticket, wanted, byte limit, handed or '', arm, list queues,
---       then five groups, each led by its count:
---       success: ticket   |   failure: ticket, list key, list name or '', record,
---         key of a list that gets the payload or 0, prefix length
---       back: ticket, queue key, queue name, prefix length (highest ticket first)
---       forgive: digest   |   ask: queue key, prefix, first quota
+--       then two groups, each led by its count:
+--       done: ticket   |   ask: queue key, prefix, first quota
 -- Returns {'ok', flags, committed tickets that were not in the record, {{ask, payload…}…},
 --       {ask found empty…}, {key, error…}, queues} or {'stale'|'gone'|'reaped'}.
---       flags: p paused, f fenced, s some payload may have been in a dead process.
+--       flags: p paused, f fenced, r the record was removed since the process entered,
+--       s some payload may have been in a dead process.
 --
 -- Nothing is written before the record, the lease and the epoch are proven. The first
 -- write is an HDEL, which Redis allows when out of memory, and with it all that follow.
 local record, process = KEYS[1], KEYS[2]
-redis.call('HLEN', record)
+local removed = redis.call('HEXISTS', record, 'entered') == 0
 local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
 local epoch = redis.call('HGET', process, 'epoch')
 local reaped = redis.call('EXISTS', KEYS[4]) == 1
@@ -34,31 +31,10 @@ end
 
 local acks = number()
 local done = redis.call('HDEL', record, '', unpack(ARGV, at + 1, at + acks))
-local missing, failed = acks - done, 0
+local missing = acks - done
+local counted = reaped and done or acks
 at = at + acks
-for _ = 1, number() do
-  local ticket, key, name, text, keep, skip = arg(), number(), arg(), arg(), number(), arg()
-  local held = redis.call('HEXISTS', record, ticket)
-  if held == 0 and reaped then missing = missing + 1
-  elseif (keep == 0 or select(2, try(keep, 'LLEN'))) and select(2, try(key, 'RPUSH', text)) then
-    if keep > 0 and held == 1 then redis.call('RPUSH', KEYS[keep], string.sub(redis.call('HGET', record, ticket), skip + 1)) end
-    if name ~= '' then try(10, 'SADD', name) end
-    redis.call('HDEL', record, ticket)
-    done, missing, failed = done + held, missing + 1 - held, failed + 1
-  end
-end
-for _ = 1, number() do
-  local ticket, key, name, skip = arg(), number(), arg(), arg()
-  local value = redis.call('HGET', record, ticket)
-  if value and try(key, 'LPUSH', string.sub(value, skip + 1)) then
-    try(9, 'SADD', name)
-    redis.call('HDEL', record, ticket)
-  end
-end
-for _ = 1, number() do try(8, 'HDEL', arg()) end
-local counted = reaped and done or done + missing
 if counted > 0 then try(5, 'INCRBY', counted) end
-if failed > 0 then try(6, 'INCRBY', failed) end
 
 local asks, jobs, fields, count, empty = {}, {}, {}, 0, {}
 local ticket, room, left, chunk, largest = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), 1, 1
@@ -76,7 +52,7 @@ local function take(ask, limit)
   end
 end
 for i = 1, number() do asks[i] = {key = number(), prefix = arg(), quota = number(), jobs = {i}} end
-local paused = try(7, 'GET')
+local paused = try(6, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if not paused and not fenced then
   for _, ask in ipairs(asks) do take(ask, ask.quota) end
@@ -93,6 +69,6 @@ if not paused and not fenced then
 end
 if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end
 if ARGV[7] == '1' then for _, i in ipairs(empty) do redis.call('EXISTS', KEYS[asks[i].key]) end end
-local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
-if #jobs > 0 and redis.call('EXISTS', KEYS[8]) == 1 then flags = flags .. 's' end
-return {'ok', flags, missing, jobs, empty, errors, ARGV[8] == '1' and try(9, 'SMEMBERS') or {}}
+local flags = (paused and 'p' or '') .. (fenced and 'f' or '') .. (removed and 'r' or '')
+if #jobs > 0 and redis.call('EXISTS', KEYS[7]) == 1 then flags = flags .. 's' end
+return {'ok', flags, missing, jobs, empty, errors, ARGV[8] == '1' and try(8, 'SMEMBERS') or {}}

@@ -1,6 +1,6 @@
 -- Declares a process dead, provided its lease is still the one that was observed.
 -- From here on it can neither renew nor reserve; what it commits meanwhile counts
--- as long as the ticket is in its record.
+-- as long as the ticket is in its record. Its lease then says since when, as a negative number.
 --
 -- KEYS  1 processes   2 tombstone   3 process record
 -- ARGV  process, lease observed or '', seconds the tombstone stays
@@ -9,5 +9,6 @@ local lease = redis.call('ZSCORE', KEYS[1], ARGV[1]) or ''
 if lease ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[3], '')
 redis.call('SET', KEYS[2], '1', 'EX', ARGV[3])
-redis.call('ZADD', KEYS[1], -1, ARGV[1])
+local time = redis.call('TIME')
+redis.call('ZADD', KEYS[1], string.format('%.0f', -(time[1] * 1000 + math.floor(time[2] / 1000))), ARGV[1])
 return 1

@@ -1,11 +1,12 @@
--- Takes a process out of the fleet, if nothing is left in its in-flight record.
+-- Takes a process out of the fleet, if nothing is left in its in-flight record but the mark.
 --
--- KEYS  1 processes   2 process record   3 in-flight record
+-- KEYS  1 processes   2 process record   3 in-flight record   4 pulse
 -- ARGV  process
 -- Returns how many jobs are left; 0 means that it is out.
-local left = redis.call('HLEN', KEYS[3])
+local left = redis.call('HLEN', KEYS[3]) - redis.call('HEXISTS', KEYS[3], 'entered')
 if left == 0 then
   redis.call('ZREM', KEYS[1], ARGV[1])
-  redis.call('DEL', KEYS[2])
+  redis.call('DEL', KEYS[2], KEYS[3])
+  if redis.call('ZCARD', KEYS[1]) == 0 then redis.call('DEL', KEYS[4]) end
 end
 return left

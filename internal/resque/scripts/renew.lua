@@ -1,9 +1,12 @@
 -- Renews a process's lease and shows it everybody's.
 --
--- KEYS  1 processes   2 process record   3 tombstone   then the schedules of delayed jobs
--- ARGV  process, lease in ms
--- Returns {'ok', seconds, microseconds, score of the first member of each schedule or ''…,
---       process, lease, process, lease, …} or {'reaped'|'gone'}.
+-- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of delayed jobs
+-- ARGV  process, lease in ms, longest gap between two renewals in ms
+-- Returns {'ok', seconds, microseconds, since when in ms, score of the first member of each
+--       schedule or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
+--
+-- The pulse says since when the fleet's renewals have come without a gap, and when the last
+-- one came. A gap, or a clock that jumped, starts it again.
 --
 -- XX: a lease that somebody removed is not put back by its renewal. The HDEL is a first
 -- write that Redis allows when out of memory, so that leases live on there.
@@ -13,8 +16,15 @@ if redis.call('HEXISTS', KEYS[2], 'epoch') == 0 or not redis.call('ZSCORE', KEYS
 end
 redis.call('HDEL', KEYS[2], '')
 local time = redis.call('TIME')
-redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]), ARGV[1])
-local reply = {'ok', time[1], time[2]}
-for key = 4, #KEYS do reply[key] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', now + ARGV[2]), ARGV[1])
+local pulse = redis.pcall('GET', KEYS[4])
+local since, last = string.match(type(pulse) == 'string' and pulse or '', '^(%d+) (%d+)$')
+since, last = tonumber(since or now), tonumber(last or now)
+if now < last or last < since or now - last > tonumber(ARGV[3]) then since = now end
+since = string.format('%.0f', since)
+redis.call('SET', KEYS[4], string.format('%s %.0f', since, now), 'PX', ARGV[3])
+local reply = {'ok', time[1], time[2], since}
+for key = 5, #KEYS do reply[key] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
 for _, lease in ipairs(redis.call('ZRANGE', KEYS[1], 0, 1999, 'WITHSCORES')) do reply[#reply + 1] = lease end
 return reply

@@ -5,7 +5,7 @@
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
 --       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
 -- ARGV  process, epoch, last ticket, wanted, byte limit, then four groups, each led by its count:
---       limit: 'slots', 'rate' or 'wait', key, its name among the limits
+--       limit: 'slots', 'rate' or 'wait', key, its name among the limits, its number here or ''
 --       lane: list, key of the turns, its name there, prefix, how many limits, which
 --       turns: key, how many lanes to show   |   queue: key
 -- Returns {'ok', flags as an exchange's, now, {{lane, ticket, payload, ticket, payload…}…},
@@ -18,7 +18,8 @@
 -- A start may be 5 ms early, which makes up for late ones, and those who wait come in the
 -- middle of that or of a burst, not once for each token.
 --
--- A number that is none is not taken for no limit but for 1: one at a time, one a second.
+-- A limit whose number Redis has lost holds at the process's, which is put back. Without one, as
+-- with a number that is none, it holds at 1: one at a time, one a second.
 --
 -- Time is Redis's but does not go back: the clock says how much is to be added, and what time
 -- it was a second ago or less.
@@ -48,23 +49,27 @@ ahead, last = tonumber(ahead or 0), tonumber(last or 0)
 local now = time[1] * 1000000 + time[2] + ahead
 if now < last then ahead, now = ahead + last - now, last end
 
-local early = 5000
-local function readNumbers(name, slots)
+local early, lost = 5000, {}
+local function readNumbers(name, slots, own)
   local said = try(7, 'HGET', name)
+  if not said and own ~= '' then
+    said = own
+    lost[#lost + 1], lost[#lost + 2] = name, own
+  end
   local n, burst = string.match(said or '', '^([%d.]+) ?(%d*)$')
-  if not said or tonumber(n) then return tonumber(n), tonumber(burst) end
-  errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
-    .. (slots and 'one job runs at a time' or 'one job is started each second') .. ' until it is one'
+  if tonumber(n) then return tonumber(n), tonumber(burst) end
+  if said then errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
+    .. (slots and 'one job runs at a time' or 'one job is started each second') .. ' until it is one' end
   return slots and 1 or 1000000
 end
 local function readLimit()
   local l = {kind = arg(), key = number(), holders = {}}
-  local n, burst = readNumbers(arg(), l.kind == 'slots')
+  local n, burst = readNumbers(arg(), l.kind == 'slots', arg())
   local used, ok = try(l.key, l.kind == 'slots' and 'SCARD' or 'GET')
   if l.kind == 'slots' then
-    l.room = ok and (n or math.huge) - used or 0
+    l.room = ok and n - used or 0
   else
-    l.every = n or 0
+    l.every = n
     l.slack = ok and math.max(l.every * ((burst or 1) - 1), math.min(l.every, early)) or -1
     local due, most = tonumber(used or '') or 0, now + l.slack + l.every
     l.next, l.moved = math.max(math.min(due, most), now), due > most -- it was slower before
@@ -108,6 +113,7 @@ local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if paused or fenced then lanes = {} end
 redis.call('HDEL', record, '')
+for i = 1, #lost, 2 do redis.pcall('HSETNX', KEYS[7], lost[i], lost[i + 1]) end
 if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
 local live = lanes
 while #live > 0 do

@@ -1,0 +1,122 @@
+package goworker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// suspects are the jobs of this process that were found in dead processes. One of them may kill
+// this process too. So they start one at a time: each is on trial for a while, and the fleet's
+// record says which one is, before a worker gets it. See internal/resque/deaths.go for the rules.
+//
+// It belongs to the poller's goroutine.
+type suspects struct {
+	waiting  []*task   // reserved, for their trials: the shortest first
+	launch   *task     // goes on trial once the record says so
+	trial    *task     // on trial
+	until    time.Time // when that trial is over
+	past     []*task   // run on after their trials
+	recorded string    // what the record says of them
+}
+
+func (s *suspects) add(t *task) {
+	s.waiting = append(s.waiting, t)
+	slices.SortStableFunc(s.waiting, func(a, b *task) int { return cmp.Compare(a.deaths.Level, b.deaths.Level) })
+}
+
+// idle reports whether no suspect waits or is on trial.
+func (s *suspects) idle() bool { return len(s.waiting) == 0 && s.launch == nil && s.trial == nil }
+
+// next reports whether a suspect waits for nothing but a worker.
+func (s *suspects) next() bool { return s.launch != nil || s.trial == nil && len(s.waiting) > 0 }
+
+// advance ends a trial whose time is over, and chooses the next suspect if a worker is free.
+func (s *suspects) advance(now time.Time, free bool) {
+	if s.trial != nil && !now.Before(s.until) {
+		s.past = append(s.past, s.trial)
+		s.trial = nil
+	}
+	if s.trial == nil && s.launch == nil && free && len(s.waiting) > 0 {
+		s.launch, s.waiting = s.waiting[0], s.waiting[1:]
+	}
+}
+
+// begin starts the trial of the suspect that was chosen, now that the record says so. It
+// returns nil if none was.
+func (s *suspects) begin(now time.Time) *task {
+	t := s.launch
+	if t == nil {
+		return nil
+	}
+	s.launch, s.trial = nil, t
+	s.until = now.Add(t.deaths.Trial(len(s.waiting)))
+	return t
+}
+
+// ended forgets a job that ended or goes back to its queue.
+func (s *suspects) ended(t *task) {
+	if s.trial == t {
+		s.trial = nil
+	}
+	s.past = slices.DeleteFunc(s.past, func(p *task) bool { return p == t })
+}
+
+// waits reports whether the job waits for its trial.
+func (s *suspects) waits(t *task) bool { return s.launch == t || slices.Contains(s.waiting, t) }
+
+// giveUp returns the suspects that no worker has, and forgets them.
+func (s *suspects) giveUp() []*task {
+	back := s.waiting
+	if s.launch != nil {
+		back = append(back, s.launch)
+	}
+	s.waiting, s.launch = nil, nil
+	return back
+}
+
+// handedOut says which jobs up to a ticket are with workers.
+func (s *suspects) handedOut(upTo int64) resque.HandedOut {
+	h := resque.HandedOut{UpTo: upTo, Held: ticketsOf(s.waiting), Past: ticketsOf(s.past)}
+	for _, t := range []*task{s.trial, s.launch} {
+		if t != nil {
+			h.Trial = t.Ticket
+		}
+	}
+	return h
+}
+
+// record returns what the record is to say of the jobs up to a ticket. It returns "" if no job
+// up to it may be handed out that was not before, and the suspects are as they were recorded.
+func (s *suspects) record(upTo int64, more bool) string {
+	h, now := s.handedOut(upTo), ""
+	if len(h.Held)+len(h.Past) > 0 || h.Trial != 0 {
+		now = s.handedOut(0).String()
+	}
+	if !more && s.launch == nil && now == s.recorded {
+		return ""
+	}
+	s.recorded = now
+	return h.String()
+}
+
+// forget makes the next exchange record the suspects again: what the record says is not known.
+func (s *suspects) forget() { s.recorded = "?" }
+
+// wakeAt is when the trial is over; zero if none is under way.
+func (s *suspects) wakeAt() time.Time {
+	if s.trial == nil {
+		return time.Time{}
+	}
+	return s.until
+}
+
+func ticketsOf(tasks []*task) []int64 {
+	tickets := make([]int64, len(tasks))
+	for i, t := range tasks {
+		tickets[i] = t.Ticket
+	}
+	return tickets
+}
