@@ -20,7 +20,7 @@ func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err er
 	wish, after := wished(err)
 	if wish.kind == wishDiscard {
 		w.d.hooks.discarded(ctx, d, err)
-		return &ending{outcome: w.ended(t, d, resque.Over), level: slog.LevelWarn, message: "job discarded"}, err
+		return &ending{outcome: w.ended(t, d, resque.Dropped), level: slog.LevelWarn, message: "job discarded"}, err
 	}
 	wait, retry, err := d.retry.decide(d.Attempt, wish, after, err)
 	if !retry {

@@ -86,7 +86,7 @@ func (w *workers) expired(t *task, d *Delivery) *ending {
 		return nil
 	}
 	w.d.hooks.expired(t.session.ctx, d)
-	o := w.ended(t, d, resque.Over)
+	o := w.ended(t, d, resque.Dropped)
 	o.Counts = resque.CountsNothing // it was not run
 	o.Effects = append(o.Effects, w.d.store.ExpiredCount())
 	return &ending{

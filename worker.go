@@ -201,7 +201,7 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 		e.outcome = returned(w.d.store, t, d != nil && d.called)
 		e.level, e.message = slog.LevelInfo, "job interrupted; it goes back to its queue"
 	default:
-		e.outcome = w.ended(t, d, resque.Over)
+		e.outcome = w.ended(t, d, resque.Failed)
 		f, keep := w.failure(n, t, err)
 		e.Counts = resque.CountsFailed
 		e.Effects = append(e.Effects, w.d.store.FileFailure(t.Queue, f.Encode(), w.d.config.multiQueueFailures)...)

@@ -162,9 +162,10 @@ func ExpiresAt(ms int64) Field { return NumberField("expires_at", ms) }
 type Fate int
 
 const (
-	GoesOn Fate = iota // it is retried, or returns to its queue or lane
-	Done               // its handler returned without an error
-	Over               // it failed for good, was discarded, or expired
+	GoesOn  Fate = iota // it is retried, or returns to its queue or lane
+	Done                // its handler returned without an error
+	Failed              // it failed for good
+	Dropped             // it was discarded, or expired
 )
 
 // End is what decides what a job gives back with its commit.
@@ -196,7 +197,7 @@ func (s Store) GiveBack(process string, j Reserved, e End) (effects []Effect) {
 	}
 	for _, key := range e.Retries {
 		effects = append(effects, effect("DEL", anyKey(s.retryCount(key))))
-		if e.Fate == Over { // Ruby's plugin leaves the record to its time to live where the job got through
+		if e.Fate != Done { // Ruby's plugin leaves the record to its time to live where the job got through
 			effects = append(effects, effect("DEL", anyKey(s.retryFailure(key))))
 		}
 	}

@@ -246,7 +246,7 @@ func (r *recovery) putBack(j Reserved, running bool) []Effect {
 // file lists what files a job as failed. As with any other end of it, it gives back what it
 // holds, although nobody here may know its class: resque-retry's keys in both spellings.
 func (r *recovery) file(j Reserved, d Deaths) []Effect {
-	end := End{Fate: Over, Started: true}
+	end := End{Fate: Failed, Started: true}
 	if p, err := ParsePayload(j.Payload); err == nil {
 		_, end.Lock, _ = ParseLock(p.Unique)
 		end.ID = p.ID
