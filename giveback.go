@@ -75,6 +75,9 @@ func returned(s resque.Store, t *task, started bool) outcome {
 
 // giveBack adds to the outcome what the job gives back with it.
 func (o *outcome) giveBack(s resque.Store, e resque.End) {
+	if php := o.task.php.Load(); php != nil {
+		e.PHP, e.Now = php, o.task.session.redisTime(time.Now())
+	}
 	o.Effects = append(o.Effects, s.GiveBack(o.task.session.process.ID, o.task.Reserved, e)...)
 }
 

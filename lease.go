@@ -223,7 +223,7 @@ func (l *lease) enter(ctx context.Context) error {
 		if unsent = l.d.store.Register(c, p.WorkerIDs(), p.Started, now); unsent != nil && classify(unsent) != kindWait {
 			return errors.Join(unsent, l.withdraw(c, p)) // or its ids would stay taken
 		}
-		session = newSession(l.d.base, p) // if out of memory: work it off, and register as soon as there is room
+		session = newSession(l.d.base, p, l.redisTime) // if out of memory: work it off, and register as soon as there is room
 		return nil
 	})
 	if err != nil {

@@ -23,6 +23,9 @@ type task struct {
 	// looked is set once a worker knows whether the job is to wait in a lane.
 	looked atomic.Bool
 
+	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
+	php atomic.Pointer[resque.PHPJob]
+
 	abandoned bool // it went back to its queue although its handler still runs
 }
 

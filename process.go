@@ -163,7 +163,10 @@ func (r *records) changes(session *session, now time.Time, countsDue bool) (upda
 		case t != nil && t != r.told[n] && now.Sub(t.started) >= recordAfter:
 			s.told.Store(true)
 			r.told[n] = t
-			u.Work = &resque.Work{Worker: session.process.WorkerName(n), Queue: t.Queue, RunAt: t.started, Payload: t.Payload}
+			u.Work = &resque.Work{
+				Worker: session.process.WorkerName(n), Queue: t.Queue, RunAt: t.started, Payload: t.Payload,
+				Process: session.process.ID, Ticket: t.Ticket, Now: session.redisTime(now),
+			}
 		case t != r.told[n] && r.told[n] != nil:
 			r.told[n] = nil
 			s.told.Store(false)

@@ -23,6 +23,8 @@ type session struct {
 	ctx     context.Context
 	end     context.CancelCauseFunc
 
+	redisTime func(time.Time) time.Time // the lease's
+
 	// jobs is what the running jobs' contexts derive from. Cancelling the running
 	// jobs replaces it, so that the ones to come are not touched.
 	jobs      atomic.Pointer[generation]
@@ -34,8 +36,8 @@ type generation struct {
 	cancel context.CancelCauseFunc
 }
 
-func newSession(parent context.Context, process resque.Process) *session {
-	s := &session{process: process, workers: process.WorkerIDs()}
+func newSession(parent context.Context, process resque.Process, redisTime func(time.Time) time.Time) *session {
+	s := &session{process: process, workers: process.WorkerIDs(), redisTime: redisTime}
 	s.ctx, s.end = context.WithCancelCause(parent)
 	s.renew()
 	return s

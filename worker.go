@@ -158,6 +158,9 @@ func (w *workers) open(n int, t *task) (d *Delivery, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if payload.PHP != nil {
+		t.php.Store(payload.PHP)
+	}
 	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
 	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths.Count, t.reserved
 	d.workers = w

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -176,18 +177,23 @@ type End struct {
 	Lock    string     // of a unique job that gives up its lock; "": none
 	ID      string     // under which it has that lock
 	Retries []RetryKey // under which resque-retry counts its runs
+	PHP     *PHPJob    // whose status it writes; nil: php-resque did not enqueue it
+	Now     time.Time  // by Redis's clock; needed with PHP
 }
 
 // GiveBack lists what the end of a job's run gives back: the slots it holds, the starts it took
 // from rates if its handler was not called, its lock, resque-retry's keys, and what is
-// remembered of it being found in dead processes. Each end of a job uses it, whoever ends it,
-// so that none forgets a part.
+// remembered of it being found in dead processes. It also writes php-resque's status of the job.
+// Each end of a job uses it, in the process that ran it or in a reaper, so that none forgets a part.
 func (s Store) GiveBack(process string, j Reserved, e End) (effects []Effect) {
 	if j.Lane != nil {
 		effects = s.leaveLane(process, j, e.Started)
 	}
 	if e.Found {
 		effects = append(effects, effect("HDEL", hashKey(s.recovered()), Digest(j.Payload)).soft())
+	}
+	if e.PHP != nil {
+		effects = append(effects, s.phpEnded(e.PHP, e.Fate, e.Now))
 	}
 	if e.Fate == GoesOn {
 		return effects

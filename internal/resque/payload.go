@@ -29,6 +29,9 @@ type Payload struct {
 	// ExpiresAt is when the job is not to be run any more, in ms: the top-level
 	// "expires_at". 0 is never.
 	ExpiresAt int64
+	// PHP is set for a job that php-resque enqueued, by the top-level "id", "prefix" and
+	// "queue_time".
+	PHP *PHPJob
 }
 
 // PayloadError says why bytes from a queue are not a job.
@@ -100,7 +103,7 @@ func ParsePayload(raw []byte) (Payload, error) {
 		return Payload{}, s.refusal()
 	}
 	var (
-		class, args, id, attempt, unique, expires []byte
+		class, args, id, attempt, unique, expires, prefix, queueTime []byte
 
 		few  [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
 		list = few[:0]
@@ -140,12 +143,17 @@ func ParsePayload(raw []byte) (Payload, error) {
 			unique = value
 		case "expires_at":
 			expires = value
+		case "prefix":
+			prefix = value
+		case "queue_time":
+			queueTime = value
 		}
 	}
 	if s.space(); s.pos != len(raw) {
 		return Payload{}, s.refusal()
 	}
 	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
+	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
 		return Payload{}, &PayloadError{"the payload has no class"}
 	}

@@ -240,16 +240,22 @@ func (r *recovery) putBack(j Reserved, running bool) []Effect {
 	if j.Lane != nil {
 		back = r.ToLane(j, *j.Lane)
 	}
-	return append(back, r.GiveBack(r.dead.ID, j, End{Started: running})...)
+	end := End{Started: running, Now: r.now}
+	if running {
+		if p, err := ParsePayload(j.Payload); err == nil {
+			end.PHP = p.PHP
+		}
+	}
+	return append(back, r.GiveBack(r.dead.ID, j, end)...)
 }
 
 // file lists what files a job as failed. As with any other end of it, it gives back what it
 // holds, although nobody here may know its class: resque-retry's keys in both spellings.
 func (r *recovery) file(j Reserved, d Deaths) []Effect {
-	end := End{Fate: Failed, Started: true}
+	end := End{Fate: Failed, Started: true, Now: r.now}
 	if p, err := ParsePayload(j.Payload); err == nil {
 		_, end.Lock, _ = ParseLock(p.Unique)
-		end.ID = p.ID
+		end.ID, end.PHP = p.ID, p.PHP
 		end.Retries = []RetryKey{NewRetryKey(p.Class, p.Args, false), NewRetryKey(p.Class, p.Args, true)}
 		end.Retries = slices.Compact(end.Retries)
 	}

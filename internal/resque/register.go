@@ -103,6 +103,11 @@ type Work struct {
 	Queue   string
 	RunAt   time.Time
 	Payload []byte
+
+	// The status of a job that php-resque tracks needs these as well.
+	Process string // in whose in-flight record the job is
+	Ticket  int64
+	Now     time.Time // by Redis's clock
 }
 
 // Encode returns the value of worker:<id>. Ruby's three fields come first and in
@@ -117,13 +122,17 @@ func (w Work) Encode() []byte {
 	return append(out, '}')
 }
 
-// UpdateWorkers writes what changed, in one round trip.
+// UpdateWorkers writes what changed, in one round trip. For a job in hand that php-resque tracks it
+// writes the status too.
 func (s Store) UpdateWorkers(c redis.Conn, updates []WorkerUpdate) error {
 	b := batch{c: c}
 	for _, u := range updates {
 		switch {
 		case u.Work != nil:
 			b.send("SET", s.worker(u.ID), u.Work.Encode())
+			if p, err := ParsePayload(u.Work.Payload); err == nil && p.PHP != nil {
+				b.eval(phpRunningScript, s.phpBegun(*u.Work, p.PHP))
+			}
 		case u.Idle:
 			b.send("DEL", s.worker(u.ID))
 		}
