@@ -20,7 +20,8 @@ type task struct {
 	reserved time.Time
 	started  time.Time // set by the worker before any other goroutine looks
 
-	// looked is set once a worker knows whether the job is to wait in a lane.
+	// looked is set by a worker that knows that the job need not wait in a lane, and by the
+	// poller once it has the outcome of one that must.
 	looked atomic.Bool
 
 	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
@@ -312,6 +313,7 @@ func (p *poller) settle(o outcome) {
 	}
 	if o.misplaced {
 		p.sortFrom(*o.lane)
+		t.looked.Store(true) // only now: until it is here, others of its queue wait for it
 		p.misplaced = append(p.misplaced, o)
 		return
 	}

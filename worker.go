@@ -170,7 +170,6 @@ func (w *workers) open(n int, t *task) (d *Delivery, err error) {
 // look sends a job into its lane that lay in its queue although it has limits: this is how a
 // process learns that the queue holds such jobs. It returns nil for any other.
 func (w *workers) look(t *task, d *Delivery, err error) *ending {
-	defer t.looked.Store(true)
 	if w.d.registry.limited.Load() && t.unsorted() {
 		if lane, held := w.d.registry.laneFor(t.Queue, d, err); held && (t.Lane == nil || lane != *t.Lane) {
 			o := outcome{task: t, back: true, misplaced: true, lane: &lane,
@@ -179,6 +178,7 @@ func (w *workers) look(t *task, d *Delivery, err error) *ending {
 			return &ending{outcome: o, level: slog.LevelDebug, message: "job waits for its limits"}
 		}
 	}
+	t.looked.Store(true)
 	return nil
 }
 

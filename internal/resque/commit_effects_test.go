@@ -25,7 +25,7 @@ func everyEffect(t *testing.T, s Store) (all []Effect) {
 		s.FileFailure("low", []byte("record"), false), s.FileFailure("low", []byte("record"), true),
 		{s.SetCount("retry:A", 1, 0, 0), s.HoldFailure("retry:A", []byte("record"), time.Minute)},
 		{s.LockMoved("moved", "id", at, at, time.Hour, "low", endJob.Payload)},
-		s.GiveBack("p", endJob, End{Fate: Over, Found: true, Lock: "lock", ID: "id", Retries: []RetryKey{"retry:B"}}),
+		s.GiveBack("p", endJob, End{Fate: Failed, Found: true, Lock: "lock", ID: "id", Retries: []RetryKey{"retry:B"}}),
 	} {
 		all = append(all, effects...)
 	}

@@ -119,7 +119,7 @@ func (l *laneRun) take(t *rapid.T) {
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: append(l.w.s.ToLane(j, *j.Lane), l.w.s.GiveBack(p.id, j, End{})...)})
 		case "failed":
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsFailed,
-				Effects: append(l.w.s.GiveBack(p.id, j, End{Fate: Over, Started: true}), l.w.s.FileFailure("low", j.Payload, false)...)})
+				Effects: append(l.w.s.GiveBack(p.id, j, End{Fate: Failed, Started: true}), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
 		default:
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.GiveBack(p.id, j, End{Fate: Done, Started: true})})
