@@ -77,13 +77,19 @@ func (s *suspects) giveUp() []*task {
 	return back
 }
 
-// handedOut says which jobs up to a ticket are with workers.
+// handedOut says which jobs up to a ticket are with workers, and what a death would say of the
+// suspects among them.
 func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	h := resque.HandedOut{UpTo: upTo, Held: ticketsOf(s.waiting), Past: ticketsOf(s.past)}
-	for _, t := range []*task{s.trial, s.launch} {
-		if t != nil {
-			h.Trial = t.Ticket
-		}
+	trial := cmp.Or(s.trial, s.launch)
+	switch {
+	case trial == nil:
+	case len(s.past) > 0 && trial.deaths.Level == 0:
+		h.Past = append(h.Past, trial.Ticket) // too short to tell it from the others
+	case trial.deaths.Charged > 0:
+		h.Trial, h.Past = trial.Ticket, nil // charged again: the others are above suspicion
+	default:
+		h.Trial = trial.Ticket
 	}
 	return h
 }

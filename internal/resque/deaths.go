@@ -17,8 +17,11 @@ import (
 //  1. After a death all jobs that were with a worker are suspects. None is charged.
 //  2. A process starts one suspect at a time, beside ordinary jobs. For some time after its
 //     start, or until its end, that suspect is on trial; then the next one starts.
-//  3. A death is charged to the suspect on trial. If none was, those that ran past their trials
-//     have longer ones the next time: a poison may need a minute to kill.
+//  3. A death is charged to the suspect on trial. Suspects that run on past their trials have
+//     longer ones the next time, for a poison may need a minute to kill. Two exceptions are
+//     the process's to make, in HandedOut. While others run on, a first trial is too short to
+//     tell: nobody is charged, and all have longer ones. While the suspect on trial was charged
+//     before, the others need none.
 //  4. A job is filed as failed that was in more deaths than the limit says and was charged with
 //     two of them, and with a third of all. A job that ends in any way is no suspect any more.
 
@@ -31,17 +34,13 @@ const (
 
 	chargesNeeded = 2 // one may be a coincidence
 	chargesShare  = 3 // and so may many be if there are many more deaths without one
-
-	// longTrials is the level from which trials are so long that another suspect, which ran past
-	// its trial, may well have ended the process meanwhile.
-	longTrials = 2
 )
 
 // Deaths is what is remembered of a payload that was found in dead processes.
 type Deaths struct {
 	Count   int // in how many of them it was with a worker
 	Charged int // how many of them it is charged with
-	Level   int // how often its trial was too short
+	Level   int // how often its trial was too short to tell
 
 	last        string // the process it was found in last
 	digest, raw string
@@ -55,7 +54,7 @@ func (d Deaths) Trial(waiting int) time.Duration {
 	case 0:
 		return min(250*time.Millisecond, 2*time.Second/share)
 	case 1:
-		return 4 * time.Second / share
+		return min(4*time.Second, 40*time.Second/share)
 	case 2:
 		return 90 * time.Second
 	case 3:

@@ -418,8 +418,8 @@ func parseRecord(value []byte) (name string, rest []byte, ok bool) {
 type HandedOut struct {
 	UpTo  int64   // all jobs up to this ticket, …
 	Held  []int64 // … but for suspects that wait for their trials
-	Trial int64   // the suspect on trial: a death is charged to it; 0: none
-	Past  []int64 // suspects that run on after their trials
+	Trial int64   // the suspect that a death is charged to; 0: none
+	Past  []int64 // the suspects whose trials are longer after a death
 }
 
 // String is the form in the record: "9 4 5 *6 +3".

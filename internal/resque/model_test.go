@@ -140,7 +140,6 @@ func (m *model) reserve(p *modelProc, x *Exchange) (jobs []Reserved) {
 func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
 	h, over := parseHanded(p.handed), map[string]bool{}
 	trial, onTrial := p.record[h.Trial]
-	long := h.Trial == 0 || onTrial && m.deaths[string(trial.Payload)].level >= longTrials
 	past := map[string]bool{}
 	for _, ticket := range h.Past {
 		if j, ok := p.record[ticket]; ok {
@@ -164,7 +163,7 @@ func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
 			d.last = p.id
 			if onTrial && payload == string(trial.Payload) {
 				d.charged++
-			} else if past[payload] && long {
+			} else if past[payload] {
 				d.level++
 			}
 		}

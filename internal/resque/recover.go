@@ -85,7 +85,7 @@ type recovery struct {
 	now        time.Time
 	multiQueue bool
 	handed     HandedOut
-	trial      Deaths           // of the job that was on trial, while it is in the record
+	trial      string           // the digest of the job on trial; "": none was
 	past       map[string]bool  // the digests of suspects that ran past their trials
 	filing     map[int64]string // digests of jobs that are to be filed, by ticket
 	over       map[string]bool  // digests of jobs that were filed: forgotten at the end
@@ -98,15 +98,11 @@ func (s Store) recovery(c redis.Conn, dead Process, limit int, now time.Time, ha
 		past: make(map[string]bool), filing: make(map[int64]string), over: make(map[string]bool)}
 	tickets := append([]int64{handed.Trial}, handed.Past...) // no job has the ticket 0
 	jobs, _, err := s.ReadReserved(c, dead.ID, tickets)
-	if err != nil {
-		return r, err
-	}
-	deaths, err := s.DeathsOf(c, jobs, now)
-	for i, d := range deaths {
-		if jobs[i].Ticket == handed.Trial {
-			r.trial = d
+	for _, j := range jobs {
+		if j.Ticket == handed.Trial {
+			r.trial = Digest(j.Payload)
 		} else {
-			r.past[d.digest] = true
+			r.past[Digest(j.Payload)] = true
 		}
 	}
 	return r, err
@@ -270,9 +266,9 @@ func (r *recovery) found(d Deaths) Deaths {
 	d.Count++
 	d.last = r.dead.ID
 	switch {
-	case d.digest == r.trial.digest:
+	case d.digest == r.trial:
 		d.Charged++
-	case r.past[d.digest] && (r.handed.Trial == 0 || r.trial.Level >= longTrials):
+	case r.past[d.digest]:
 		d.Level++
 	}
 	d.raw = fmt.Sprintf("%d %d %s %d %d", d.Count, r.now.UnixMilli(), d.last, d.Charged, d.Level)
