@@ -21,6 +21,7 @@ import (
 
 const (
 	leasePeriod = 8 * time.Second  // the product's; silences longer than it may cost a lease
+	lookEvery   = 2 * time.Second  // the product's; how often a process looks at the others' leases
 	soon        = 60 * time.Second // what is awaited happens within this or is a finding
 )
 
@@ -55,10 +56,11 @@ type arena struct {
 	goroutines, heap int // the most of a survivor
 	problems         []string
 	notes            []string
-	loose            bool // totals cannot be checked: Redis lost them
-	harsh            bool // a process may find no Redis when it stops, and say so by its status
-	strange          int  // bad payloads pushed: expected among the failures
-	pruned           int  // of these, filed by pruning a Ruby worker, which counts in no total
+	loose            bool                     // totals cannot be checked: Redis lost them
+	harsh            bool                     // a process may find no Redis when it stops, and say so by its status
+	strange          int                      // bad payloads pushed: expected among the failures
+	pruned           int                      // of these, filed by pruning a Ruby worker, which counts in no total
+	checks           []func(ledgers, *result) // what a fault checks besides, when all is counted
 }
 
 // guard stands in for testing.TB where a program uses the tests' Redis. A failure ends
@@ -84,7 +86,8 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	_, _ = sum.Write([]byte(name))
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
-		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{}, orders: map[string]order{}, killed: map[int]bool{}}
+		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{},
+		orders: map[string]order{}, killed: map[int]bool{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

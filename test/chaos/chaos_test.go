@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 // Every fault once, briefly.
 func TestChaos(t *testing.T) {
-	opts := options{seed: *seed, kills: 12, jobs: 4000, workers: 4, duration: 20 * time.Second}
+	opts := options{seed: *seed, kills: 12, jobs: 4000, workers: 4, duration: 20 * time.Second, short: true}
 	cleanup, err := opts.prepare()
 	if err != nil {
 		t.Fatal(err)

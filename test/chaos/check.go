@@ -259,6 +259,9 @@ func (a *arena) join() result {
 	if a.tickEvery > 0 {
 		a.checkTicks(&r)
 	}
+	for _, check := range a.checks {
+		check(l, &r)
+	}
 	slices.Sort(r.lost)
 	r.problems, r.notes = a.problems, a.notes
 	return r

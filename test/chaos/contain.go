@@ -16,6 +16,7 @@ type options struct {
 	workers  int           // processes of "kill" and "mixed"
 	duration time.Duration // of "mixed"
 	keep     bool          // keep the ledgers of good runs too
+	short    bool          // one short case of each fault that takes minutes
 	dir      string        // of all that is written
 	worker   string        // the program under attack
 }

@@ -43,6 +43,7 @@ func attack() error {
 	flag.IntVar(&opts.workers, "workers", 5, "how many processes work in kill and mixed")
 	flag.DurationVar(&opts.duration, "duration", 0, "how long to go on with many faults at once when each was tried")
 	flag.BoolVar(&opts.keep, "keep", false, "keep the ledgers of good runs too")
+	flag.BoolVar(&opts.short, "short", false, "try one short case of the faults that take minutes, as make test does")
 	flag.Parse()
 	if *list {
 		for _, f := range faults {

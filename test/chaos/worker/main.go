@@ -4,7 +4,8 @@
 //	Nap id ms    takes its time, whatever its context says
 //	Wait id ms   takes its time, but for its context's end, which it returns
 //	Fail id ms   fails; Panic and Goexit do what they are called
-//	Die id       ends the process
+//	Noop id      does nothing
+//	Die id ms    takes its time and ends the process
 //
 // Those with policies are in policy.go. With CHAOS_TICKS=n in its environment it has
 // recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
@@ -65,6 +66,16 @@ type ledger struct{ file *os.File }
 // note appends one line with one write, so that a kill never leaves half of one.
 func (l ledger) note(event byte, id string) { l.write(event, id, "") }
 
+// noteWhole notes the start and the end of a run that takes no time.
+func (l ledger) noteWhole(id string) {
+	line := make([]byte, 0, 96)
+	for _, event := range []byte("se") {
+		line = append(append(append(line, event, '\t'), id...), '\t')
+		line = append(strconv.AppendInt(line, time.Now().UnixNano(), 10), '\n')
+	}
+	l.append(line)
+}
+
 // begin notes the start of a run, which attempt it is and in which process.
 func (l ledger) begin(id string, attempt int) {
 	l.write('s', id, fmt.Sprintf("\t%d,%d", attempt, os.Getpid()))
@@ -74,6 +85,10 @@ func (l ledger) write(event byte, id, more string) {
 	line := make([]byte, 0, 64)
 	line = append(append(append(line, event, '\t'), id...), '\t')
 	line = append(append(strconv.AppendInt(line, time.Now().UnixNano(), 10), more...), '\n')
+	l.append(line)
+}
+
+func (l ledger) append(line []byte) {
 	if _, err := l.file.Write(line); err != nil {
 		panic(err)
 	}
@@ -109,8 +124,11 @@ func (l ledger) register() {
 	failing("Fail", func() error { return errAsked })
 	failing("Panic", func() error { panic("asked to panic") })
 	failing("Goexit", func() error { runtime.Goexit(); return nil })
-	goworker.Register("Die", func(id string, _ int) {
+	goworker.Register("Noop", func(id string, _ int) { l.noteWhole(id) })
+	goworker.Register("Die", func(id string, ms int) {
 		l.note('s', id)
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+		l.note('d', id) // the ledger's time tells when the process died
 		os.Exit(7)
 	})
 }

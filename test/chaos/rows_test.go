@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// empty is an arena without processes, whose checks a test calls by themselves.
+func empty(t *testing.T) *arena {
+	t.Helper()
+	a := newArena(options{dir: t.TempDir()}, "checker", "", nil)
+	t.Cleanup(a.close)
+	return a
+}
+
+func wantProblems(t *testing.T, a *arena, want ...string) {
+	t.Helper()
+	if len(a.problems) != len(want) {
+		t.Fatalf("problems %q, want %d", a.problems, len(want))
+	}
+	for i, p := range want {
+		if !strings.Contains(a.problems[i], p) {
+			t.Errorf("problem %q, want %q", a.problems[i], p)
+		}
+	}
+}
+
+// The checker of poison streams counts deaths and finds innocent jobs that were filed.
+func TestStreamChecker(t *testing.T) {
+	a := empty(t)
+	now := time.Now()
+	l := newLedgers()
+	l.jobs["poison-0"] = &story{runs: make([]run, mostDeaths+1)}
+	l.jobs["poison-1"] = &story{runs: make([]run, mostDeaths)}
+	l.jobs["fill-1"] = &story{runs: []run{{start: now.Add(time.Second).UnixNano()}, {start: now.Add(40 * time.Second).UnixNano()}}}
+	for _, id := range []string{"poison-0", "fill-2"} {
+		a.must("RPUSH", "resque:failed", fmt.Sprintf(`{"payload":{"class":"Noop","args":[%q,0]},"exception":"Resque::DirtyExit","error":"The job was running in 4 processes"}`, id))
+	}
+	a.checkStream(stream{poisons: 2}, l, now, now.Add(time.Minute))
+	wantProblems(t, a, "poison-0 ran in 6 processes", `1 innocent jobs were filed with the poison: ["fill-2"]`, "for 39.0 s no other job began")
+}
