@@ -11,6 +11,7 @@ var faults = []fault{
 	{"boundaries", "F24: kill -9 at every boundary of every script", killAtBoundaries, false},
 	{"replies", "connections cut at the same boundaries: replies lost after the script ran", cutAtBoundaries, false},
 	{"kill", "F1: kill -9 of workers at random instants, under load", kill, false},
+	{"storm", "F1: kill -9 so often that few processes live for as long as a lease", storm, false},
 	{"rolling", "F2: rolling restarts with TERM", rolling, false},
 	{"deadline", "F3: the shutdown deadline, and a second TERM", deadline, false},
 	{"redis-kill", "F4: kill -9 of Redis under pipelines of pushes, appendfsync always", redisKill, false},

@@ -16,10 +16,11 @@ import (
 
 // load says what is pushed.
 type load struct {
-	total   int // by the Go producers; 0: until stopped
-	rate    int // jobs a second
-	longest int // ms a job takes, but for one in 400, which takes ten times as long
-	failing int // of a thousand
+	total   int  // by the Go producers; 0: until stopped
+	rate    int  // jobs a second
+	longest int  // ms a job takes, but for one in 400, which takes ten times as long
+	failing int  // of a thousand
+	even    bool // no job takes ten times as long
 	classes []string
 	node    bool // one more producer is node-resque's
 	orders  bool // one more enqueues jobs with policies
@@ -179,7 +180,7 @@ func (p *producer) pick(l load) job {
 	case n%4 == 0:
 		j.class = "Wait"
 	}
-	if p.a.intn(400) == 0 {
+	if p.a.intn(400) == 0 && !l.even {
 		j.ms = 10 * l.longest
 	}
 	if len(l.classes) > 0 {

@@ -41,3 +41,20 @@ func TestStreamChecker(t *testing.T) {
 	a.checkStream(stream{poisons: 2}, l, now, now.Add(time.Minute))
 	wantProblems(t, a, "poison-0 ran in 6 processes", `1 innocent jobs were filed with the poison: ["fill-2"]`, "for 39.0 s no other job began")
 }
+
+// The checker of storms counts from the last kill that concerned a job.
+func TestStormChecker(t *testing.T) {
+	a := empty(t)
+	at := func(seconds int) int64 { return time.Unix(1000+int64(seconds), 0).UnixNano() }
+	l := newLedgers()
+	l.jobs["late"] = &story{runs: []run{{start: at(0)}, {start: at(18)}}}
+	l.jobs["twice"] = &story{runs: []run{{start: at(0)}, {start: at(20)}}}
+	l.jobs["done"] = &story{runs: []run{{start: at(0), end: at(1)}}}
+	c := concern{a: a, kills: map[string][]int64{"late": {at(1)}, "twice": {at(9), at(1)}, "done": {at(2)}}}
+	r := newResult()
+	c.check(l, &r)
+	if got := r.recovered("/"); got != "17.0/17.0/17.0" {
+		t.Errorf("recovered within %s", got)
+	}
+	wantProblems(t, a, "1 interrupted jobs waited for more than 15s: late for 17.0 s")
+}
