@@ -112,6 +112,39 @@ func zombie(opts options) result {
 	})
 }
 
+// suspend stops all workers for longer than their leases, as a host that is suspended does, and
+// has them go on one after the other. None of them is dead.
+func suspend(opts options) result {
+	return without(contain(opts, "suspend", nil, func(a *arena) {
+		for range 4 {
+			a.start("-concurrency=8")
+			time.Sleep(a.between(0, 500*time.Millisecond)) // their renewals fall at different times
+		}
+		for i := range 20 {
+			a.pushJobs(job{fmt.Sprint("across-", i), "Wait", 15_000})
+		}
+		a.produce(load{rate: 200, longest: 60})
+		time.Sleep(a.between(3*time.Second, 4*time.Second))
+		fleet := a.processes()
+		for _, p := range fleet {
+			p.signal(syscall.SIGSTOP)
+		}
+		time.Sleep(leasePeriod * 3 / 2)
+		// The first that goes on was the last to look: it knows all leases as they still stand.
+		for _, id := range a.list("ZREVRANGE", "resque:go:processes", 0, -1) {
+			for _, p := range fleet {
+				if p.pid == pidOf(id) {
+					p.signal(syscall.SIGCONT)
+				}
+			}
+			time.Sleep(a.between(500*time.Millisecond, time.Second))
+		}
+		a.inject()
+		a.healed()
+		a.nobodyReaped()
+	}))
+}
+
 // stall stops workers for less than their lease.
 func stall(opts options) result {
 	return without(contain(opts, "stall", nil, func(a *arena) {

@@ -92,18 +92,36 @@ func clientPause(opts options) result {
 	})
 }
 
-// standstill has Redis serve nobody for one and a half leases, while jobs run.
+// standstill has Redis serve nobody for one and a half leases, while jobs run. Some processes
+// are cut off a little before that and until a little after it: Redis hears nothing that they
+// sent meanwhile, and the process that is back first sees leases that are long out of date.
 func standstill(opts options, name string, still func(a *arena, span time.Duration)) result {
 	return without(contain(opts, name, []string{"--enable-debug-command", "yes"}, func(a *arena) {
 		for range 3 {
 			a.start("-concurrency=12")
 		}
-		for i := range 20 {
+		lines := []*line{a.line(), a.line()}
+		for _, l := range lines {
+			a.start("-concurrency=6", l.uri())
+			time.Sleep(a.between(0, time.Second)) // their renewals fall at different times
+		}
+		for i := range 40 {
 			a.pushJobs(job{fmt.Sprint("across-", i), "Wait", 15_000})
 		}
 		a.produce(load{rate: 200, longest: 100})
 		time.Sleep(a.between(500*time.Millisecond, 2*time.Second))
-		a.outage(func() { still(a, leasePeriod*3/2) })
+		var heal []func()
+		for _, l := range lines {
+			heal = append(heal, l.halfOpen())
+		}
+		time.Sleep(lookEvery + a.between(300*time.Millisecond, time.Second)) // the others see that these leases stand
+		a.outage(func() {
+			still(a, leasePeriod*3/2)
+			for _, h := range heal {
+				time.Sleep(a.between(700*time.Millisecond, time.Second))
+				h()
+			}
+		})
 		a.nobodyReaped()
 	}))
 }

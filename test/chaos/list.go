@@ -24,6 +24,7 @@ var faults = []fault{
 	{"redis-sleep", "F9: DEBUG SLEEP for 12 s", redisSleeps, false},
 	{"client-pause", "F9: CLIENT PAUSE for 12 s", clientPause, false},
 	{"zombie", "F10: SIGSTOP of workers past their leases, then SIGCONT", zombie, false},
+	{"suspend", "F10: SIGSTOP of all workers past their leases, then SIGCONT of one after the other", suspend, false},
 	{"stall", "F10: SIGSTOP of a worker within its lease", stall, false},
 	{"oom", "F11: maxmemory reached, noeviction", memoryFull, false},
 	{"eviction", "F12: maxmemory-policy allkeys-lru: the worker", eviction, false},
