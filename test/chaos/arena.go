@@ -51,6 +51,7 @@ type arena struct {
 	killed           map[int]bool        // children of workers, by their numbers
 	unnoted          bool                // one of them was killed before it noted anything
 	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
+	found            map[int]time.Time   // when processes were found dead whose tombstones tell of a later time
 	heals            []time.Time         // a fault was over, without anybody's death
 	injected         int
 	goroutines, heap int // the most of a survivor
@@ -87,7 +88,7 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
 		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{},
-		orders: map[string]order{}, killed: map[int]bool{}}
+		orders: map[string]order{}, killed: map[int]bool{}, found: map[int]time.Time{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

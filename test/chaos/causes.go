@@ -40,6 +40,9 @@ func (a *arena) newCauses() causes {
 		pid := pidOf(strings.TrimPrefix(key, "resque:go:reaped:"))
 		c.reaped[pid] = append(c.reaped[pid], time.UnixMilli(ends).Add(-24*time.Hour))
 	}
+	for pid, at := range a.found {
+		c.reaped[pid] = append(c.reaped[pid], at)
+	}
 	return c
 }
 

@@ -10,6 +10,7 @@ type fault struct {
 var faults = []fault{
 	{"boundaries", "F24: kill -9 at every boundary of every script", killAtBoundaries, false},
 	{"replies", "connections cut at the same boundaries: replies lost after the script ran", cutAtBoundaries, false},
+	{"late", "calls that Redis hears when their process goes on without them, or was found dead", lateCalls, false},
 	{"kill", "F1: kill -9 of workers at random instants, under load", kill, false},
 	{"storm", "F1: kill -9 so often that few processes live for as long as a lease", storm, false},
 	{"rolling", "F2: rolling restarts with TERM", rolling, false},

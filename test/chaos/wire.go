@@ -23,6 +23,7 @@ const (
 	beforeReply                // it ran, and nothing of the reply is delivered
 	midReply                   // half of the reply is
 	afterReply                 // all of it is
+	late                       // Redis hears of it when deliver is called, and the process never of the reply
 )
 
 var phases = []string{"before the request", "before the reply", "in the middle of the reply", "after the reply"}
@@ -35,6 +36,35 @@ type trap struct {
 	at     phase
 	spring func()
 	sprung chan struct{}
+
+	request []byte // of a late call, and what was sent with it; valid after sprung
+}
+
+// deliver has Redis hear a late call, and returns what it answered first.
+func (t *trap) deliver(a *arena) string {
+	c, err := net.Dial("tcp", a.redis.Addr)
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	defer c.Close()
+	// What Redis has not read when the connection ends is lost: the PING's answer shows that it has.
+	if _, err := c.Write(append(bytes.Clone(t.request), "PING end-of-late-call\r\n"...)); err != nil {
+		a.Fatalf("%v", err)
+	}
+	r := bufio.NewReader(c)
+	var first string
+	for {
+		raw, err := readValue(r, nil)
+		if err != nil {
+			a.Fatalf("a late call was not answered: %v", err)
+		}
+		if first == "" {
+			first = strings.Join(strings.Fields(string(raw[:min(len(raw), 40)])), " ")
+		}
+		if bytes.Contains(raw, []byte("end-of-late-call")) {
+			return first
+		}
+	}
 }
 
 func (t *trap) fire() {
@@ -52,6 +82,7 @@ type wire struct {
 	mu    sync.Mutex
 	calls map[string]int
 	traps []*trap
+	open  map[net.Conn]bool // nil while the process is cut off
 }
 
 // wire starts a proxy in front of the arena's Redis.
@@ -60,7 +91,7 @@ func (a *arena) wire() *wire {
 	if err != nil {
 		a.Fatalf("%v", err)
 	}
-	w := &wire{listener: l, upstream: a.redis.Addr, names: a.loadScripts(), calls: map[string]int{}}
+	w := &wire{listener: l, upstream: a.redis.Addr, names: a.loadScripts(), calls: map[string]int{}, open: map[net.Conn]bool{}}
 	a.proxies = append(a.proxies, func() { _ = l.Close() })
 	go func() {
 		for {
@@ -129,8 +160,51 @@ func (w *wire) caught(script string) *trap {
 	return nil
 }
 
+// called is how often a script was called.
+func (w *wire) called(script string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[script]
+}
+
+// cut closes all connections of the process, and each new one until mend is called.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.open {
+		_ = c.Close()
+	}
+	w.open = nil
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = map[net.Conn]bool{}
+}
+
+// enter notes a connection, or reports that none is to be had.
+func (w *wire) enter(c net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open != nil {
+		w.open[c] = true
+	}
+	return w.open != nil
+}
+
+func (w *wire) left(c net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, c)
+}
+
 func (w *wire) serve(client net.Conn) {
 	defer client.Close()
+	if !w.enter(client) {
+		return
+	}
+	defer w.left(client)
 	server, err := net.Dial("tcp", w.upstream)
 	if err != nil {
 		return
@@ -151,6 +225,14 @@ func (w *wire) serve(client net.Conn) {
 		c := call{script: w.script(raw)}
 		if c.script != "" {
 			c.trap = w.caught(c.script)
+		}
+		if c.trap != nil && c.trap.at == late {
+			for err == nil && r.Buffered() > 0 {
+				raw, err = readValue(r, raw)
+			}
+			c.trap.request = raw
+			c.trap.fire()
+			return
 		}
 		if c.trap != nil && c.trap.at == beforeRequest {
 			c.trap.fire()
