@@ -49,6 +49,7 @@ type arena struct {
 	losses           []time.Time         // Redis lost data
 	orders           map[string]order    // jobs with policies, by id
 	killed           map[int]bool        // children of workers, by their numbers
+	removed          removals            // keys that an operator removed, with all in them
 	unnoted          bool                // one of them was killed before it noted anything
 	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
 	found            map[int]time.Time   // when processes were found dead whose tombstones tell of a later time
@@ -88,7 +89,7 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
 		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{},
-		orders: map[string]order{}, killed: map[int]bool{}, found: map[int]time.Time{}}
+		orders: map[string]order{}, killed: map[int]bool{}, removed: newRemovals(), found: map[int]time.Time{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

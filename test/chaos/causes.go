@@ -16,6 +16,7 @@ const (
 	causeSilent = "silent past its lease"
 	causeForced = "forced at the shutdown deadline"
 	causeLost   = "commit lost by Redis"
+	causeGone   = "an operator removed its record, and the reply to its commit was lost"
 )
 
 // causes finds out why a job ran again.
@@ -93,6 +94,9 @@ func (c causes) judge(r *result, id string, first, again run) {
 		r.overlapped++
 	}
 	cause := c.of(p, first, again)
+	if cause == "" && c.a.removed.doubtful[id] {
+		cause = causeGone
+	}
 	if cause == "" && (c.stale(first) || c.stale(again)) {
 		cause = causeSilent
 	}

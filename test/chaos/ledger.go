@@ -21,9 +21,10 @@ type run struct {
 
 // story is all that the ledgers tell of one job.
 type story struct {
-	push  byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
-	drops []run // that did not begin, since it had expired or another had taken its place
-	runs  []run
+	push   byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	pushed int64 // when it was acknowledged
+	drops  []run // that did not begin, since it had expired or another had taken its place
+	runs   []run
 }
 
 // gauge is what a process used at one moment.
@@ -86,6 +87,9 @@ func (l ledgers) add(process string, text []byte) {
 		case 't', 'a', 'u', 'r':
 			if s.push != 'a' {
 				s.push = event
+			}
+			if event == 'a' {
+				s.pushed = at
 			}
 		case 's', 'x':
 			r := run{process: process, start: at, attempt: 1}

@@ -41,6 +41,8 @@ var faults = []fault{
 	{"bad", "F19: payloads that are no jobs", badPayloads, false},
 	{"fleet", "F20: node-resque's worker on the same queue", mixedFleet, false},
 	{"operators", "operators remove our keys and change their types", operators, false},
+	{"keys", "operators remove each of our keys and change its type, under limits, retries, locks and schedules", keys, false},
+	{"limit-lost", "the numbers of a limit are removed when no live process has registered it", limitLost, false},
 	{"leader", "F21: the process that fires recurring schedules killed, frozen and replaced at their ticks", leader, false},
 	{"pump-kill", "kill -9 of Redis and of the leader while delayed jobs are due", pumpKill, false},
 	{"schedulers", "a Ruby scheduler beside ours, which takes over, stops and is killed", schedulers, false},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goworker/goworker"
@@ -276,7 +277,11 @@ func (c causes) checkLimits(l ledgers) {
 			if running[e.id] += e.more; running[e.id] == 0 {
 				delete(running, e.id)
 			}
-			if len(running) > max(most, limit) {
+			rule, _, _ := strings.Cut(name, " ")
+			if rule != "lock" {
+				rule = "slots"
+			}
+			if len(running) > max(most, limit) && !c.a.removed.within(rule, e.at) {
 				most, when = len(running), e.at
 			}
 		}
@@ -301,7 +306,7 @@ func (c causes) checkPace(l ledgers) {
 	slices.Sort(starts)
 	for i := range starts {
 		first, _ := slices.BinarySearch(starts, starts[i]-int64(span*time.Second))
-		if n := i - first + 1; n > span*pace+slack {
+		if n := i - first + 1; n > span*pace+slack && !c.a.removed.within("rate", starts[i]) {
 			c.a.problem("%d jobs of class Paced were started in %d s before %s, where %d may be", n, span, clock(starts[i]), span*pace)
 			return
 		}

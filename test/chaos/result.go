@@ -17,6 +17,7 @@ type result struct {
 	done, failed     int
 	dirty            int // of the failed: given up after too many dead processes
 	dropped          int // expired, or another took their place
+	removed          int // with the key in which they stood
 	retried          int // runs that were followed by a retry
 	lost             []string
 	twice            map[string]int // repeated runs by cause
@@ -49,6 +50,7 @@ func (r *result) add(o result) {
 	r.failed += o.failed
 	r.dirty += o.dirty
 	r.dropped += o.dropped
+	r.removed += o.removed
 	r.retried += o.retried
 	r.goroutines, r.heap = max(r.goroutines, o.goroutines), max(r.heap, o.heap)
 	r.overlapped += o.overlapped
@@ -85,6 +87,9 @@ func (r *result) extra() string {
 	}
 	if r.dropped > 0 {
 		parts = append(parts, fmt.Sprintf("%d expired or replaced", r.dropped))
+	}
+	if r.removed > 0 {
+		parts = append(parts, fmt.Sprintf("%d removed with their key", r.removed))
 	}
 	return strings.Join(parts, ", ")
 }

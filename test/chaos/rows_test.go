@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,22 @@ func TestStormChecker(t *testing.T) {
 		t.Errorf("recovered within %s", got)
 	}
 	wantProblems(t, a, "1 interrupted jobs waited for more than 15s: late for 17.0 s")
+}
+
+// The checker excuses only jobs that stood in a key that was removed.
+func TestRemovalsExcuse(t *testing.T) {
+	a := empty(t)
+	a.must("RPUSH", "resque:go:lane:x", `{"class":"Nap","args":["gone",1]}`)
+	a.must("SET", "resque:stat:processed", 1)
+	a.removeKey("resque:go:lane:x", 0, "")
+	a.acknowledged(job{id: "gone"}, job{id: "elsewhere"}, job{id: "done"})
+	p := &process{a: a, name: "w0", exited: make(chan struct{}), died: time.Now().Add(time.Hour)}
+	close(p.exited)
+	a.fleet = []*process{p}
+	if err := os.WriteFile(a.ledger("w0"), []byte("s\tdone\t1\t1,1\ne\tdone\t2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := a.join(); len(r.lost) != 1 || r.lost[0] != "elsewhere" || r.removed != 1 || r.done != 1 {
+		t.Errorf("lost %q, removed %d, done %d", r.lost, r.removed, r.done)
+	}
 }

@@ -9,7 +9,8 @@
 //
 // Those with policies are in policy.go. With CHAOS_TICKS=n in its environment it has
 // recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
-// n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does.
+// n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does. With
+// CHAOS_LIMITLESS the class Few has no limit.
 package main
 
 import (

@@ -46,7 +46,11 @@ func (l ledger) registerPolicies() {
 		goworker.Register(class, handler, append(opts, again)...)
 	}
 	register("Again", perform)
-	register("Few", perform, goworker.Concurrency(fewAtOnce))
+	if os.Getenv("CHAOS_LIMITLESS") != "" { // as a version of the program that knows of no limit
+		register("Few", perform)
+	} else {
+		register("Few", perform, goworker.Concurrency(fewAtOnce))
+	}
 	register("Turn", perform, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(3))))
 	register("Paced", perform, goworker.RateLimit(pace, time.Second))
 	register("Drop", func(ctx context.Context, id string, ms, fails int, key string) error {

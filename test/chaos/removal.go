@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// removals are the keys that an operator removed, with what each removal excuses.
+type removals struct {
+	gone     map[string]bool     // jobs that stood there and nowhere else
+	doubtful map[string]bool     // jobs of a record that went while its process lost its connections
+	unheard  map[string]bool     // of these, those of which the process may not have heard
+	windows  map[string][]window // in which "slots", "lock", "rate" or "ticks" may not hold
+	expired  int                 // jobs that were counted as expired
+	n        int                 // jobs in gone that had run before
+}
+
+// takeOut reads a key, removes it and leaves one of another type where asked, in one step.
+const takeOut = `local kind = redis.call('TYPE', KEYS[1]).ok
+local read = {string = {'GET'}, list = {'LRANGE', 0, -1}, set = {'SMEMBERS'}, hash = {'HGETALL'}, zset = {'ZRANGE', 0, -1}}
+local found = {}
+if read[kind] then
+  local command = table.remove(read[kind], 1)
+  found = redis.call(command, KEYS[1], unpack(read[kind]))
+  if kind == 'string' then found = {found} end
+end
+redis.call('DEL', KEYS[1])
+if ARGV[1] == '' then return found end
+if kind == 'string' then redis.call('HSET', KEYS[1], 'another', 'type') else redis.call('SET', KEYS[1], 'another type') end
+return found`
+
+// putOut removes the key of another type that takeOut left.
+const putOut = `local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'string' and redis.call('GET', KEYS[1]) == 'another type' or kind == 'hash' and redis.call('HEXISTS', KEYS[1], 'another') == 1 then
+  redis.call('DEL', KEYS[1])
+end`
+
+// removeKey removes a key. Where span is not 0, one of another type stands there for as long
+// first. Where user is not "", the connections of that user are closed in the same step, and
+// again and again for half a second after it: no outcome of that time is heard.
+func (a *arena) removeKey(key string, span time.Duration, user string) {
+	other := map[bool]string{true: "other"}[span > 0]
+	c, err := a.dial()
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	defer c.Close()
+	heard := map[string]bool{} // reserved a while ago, and the reply was written since
+	if user != "" {
+		for _, text := range a.list("HVALS", key) {
+			heard[idOf(text)] = true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	from := time.Now()
+	_ = c.Send("MULTI")
+	_ = c.Send("EVAL", takeOut, 1, key, other)
+	if user != "" {
+		_ = c.Send("CLIENT", "KILL", "USER", user)
+	}
+	reply, err := redis.Values(c.Do("EXEC"))
+	if err != nil {
+		a.Fatalf("removing %s: %v", key, err)
+	}
+	found, _ := redis.Strings(reply[0], nil)
+	a.excuse(key, found, heard, user != "", from)
+	if user != "" {
+		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			_, _ = c.Do("CLIENT", "KILL", "USER", user)
+		}
+	}
+	if span > 0 {
+		time.Sleep(time.Until(from.Add(span)))
+		if _, err := c.Do("EVAL", putOut, 1, key); err != nil {
+			a.Fatalf("removing %s: %v", key, err)
+		}
+	}
+	a.inject()
+}
+
+// windowOf says which rule may not hold after the removal of a key, since it stood only there
+// which jobs the rule holds.
+var windowOf = map[string]string{"slots": "slots", "unique": "lock", "rate": "rate", "ticks": "ticks"}
+
+// excuse notes what stood in a key that was removed.
+func (a *arena) excuse(key string, found []string, heard map[string]bool, broken bool, from time.Time) {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "resque:go:"), ":")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, text := range found {
+		id := idOf(text)
+		switch {
+		case kind == "stats" && i%2 == 1 && found[i-1] == "expired":
+			n := 0
+			_, _ = fmt.Sscan(text, &n)
+			a.removed.expired += n
+		case id == "":
+		case kind == "lane", kind == "schedule":
+			a.removed.gone[id] = true
+		case kind == "inflight" && broken:
+			a.removed.doubtful[id] = true
+			a.removed.unheard[id] = a.removed.unheard[id] || !heard[id]
+		}
+	}
+	if name := windowOf[kind]; name != "" {
+		a.removed.windows[name] = append(a.removed.windows[name], window{from, from.Add(10 * time.Second)})
+	}
+}
+
+// within tells whether a rule may not hold at a time, since an operator removed what it needs.
+func (r *removals) within(name string, at int64) bool {
+	return slices.ContainsFunc(r.windows[name], func(w window) bool {
+		return w.from.UnixNano() <= at && at <= w.to.UnixNano()
+	})
+}
+
+// excused tells whether a job that has no outcome was removed by an operator.
+func (r *removals) excused(id string, s *story) bool {
+	if r.unheard[id] && len(s.runs) == 0 {
+		return true
+	}
+	if !r.gone[id] {
+		return false
+	}
+	if len(s.runs) > 0 {
+		r.n++ // its runs counted, and a retry of it was removed
+	}
+	return true
+}
+
+func newRemovals() removals {
+	return removals{gone: map[string]bool{}, doubtful: map[string]bool{}, unheard: map[string]bool{}, windows: map[string][]window{}}
+}
