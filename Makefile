@@ -17,10 +17,10 @@ MODULES = . test/chaos bench bench/contender/machinery
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
@@ -38,6 +38,9 @@ test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md
 chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS=1000 JOBS=1000000, CHAOS='-faults=F4'
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \
 		$(DURATION:%=-duration=%) $(CHAOS)
+
+chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
+	test/chaos/mutations.sh $(MUTATIONS)
 
 deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque
 	@$(call install,command -v $(REDIS_SERVER),redis-server)
