@@ -14,7 +14,7 @@ import (
 //
 // It belongs to the poller's goroutine.
 type suspects struct {
-	waiting  []*task   // reserved, for their trials: the shortest first
+	waiting  []*task   // reserved, for their trials: the shortest first, then the most suspicious
 	launch   *task     // goes on trial once the record says so
 	trial    *task     // on trial
 	until    time.Time // when that trial is over
@@ -24,7 +24,9 @@ type suspects struct {
 
 func (s *suspects) add(t *task) {
 	s.waiting = append(s.waiting, t)
-	slices.SortStableFunc(s.waiting, func(a, b *task) int { return cmp.Compare(a.deaths.Level, b.deaths.Level) })
+	slices.SortStableFunc(s.waiting, func(a, b *task) int {
+		return cmp.Or(cmp.Compare(a.deaths.Level, b.deaths.Level), cmp.Compare(b.deaths.Charged, a.deaths.Charged))
+	})
 }
 
 // idle reports whether no suspect waits or is on trial.
@@ -86,8 +88,8 @@ func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	case trial == nil:
 	case len(s.past) > 0 && trial.deaths.Level == 0:
 		h.Past = append(h.Past, trial.Ticket) // too short to tell it from the others
-	case trial.deaths.Charged > 0:
-		h.Trial, h.Past = trial.Ticket, nil // charged again: the others are above suspicion
+	case trial.deaths.Level == 1 || trial.deaths.Charged > 0:
+		h.Trial, h.Past = trial.Ticket, nil // the others would have ended the process just then by chance
 	default:
 		h.Trial = trial.Ticket
 	}

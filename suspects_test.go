@@ -24,8 +24,9 @@ func TestSuspectsHandedOut(t *testing.T) {
 		{"one alone", suspect(1, 0, 0), nil, "9 *1"},
 		{"past their trials", nil, []*task{suspect(1, 0, 0), suspect(2, 3, 1)}, "9 +1 +2"},
 		{"a first trial beside another", suspect(2, 0, 0), []*task{suspect(1, 0, 0)}, "9 +1 +2"},
-		{"a longer trial beside another", suspect(2, 1, 0), []*task{suspect(1, 0, 0)}, "9 *2 +1"},
-		{"a longer trial of one that was charged before", suspect(2, 1, 1), []*task{suspect(1, 0, 0)}, "9 *2"},
+		{"a second trial beside another", suspect(2, 1, 0), []*task{suspect(1, 0, 0)}, "9 *2"},
+		{"a long trial beside another", suspect(2, 2, 0), []*task{suspect(1, 0, 0)}, "9 *2 +1"},
+		{"a long trial of one that was charged before", suspect(2, 2, 1), []*task{suspect(1, 0, 0)}, "9 *2"},
 	} {
 		var s suspects
 		s.past = test.past

@@ -18,10 +18,11 @@ import (
 //  2. A process starts one suspect at a time, beside ordinary jobs. For some time after its
 //     start, or until its end, that suspect is on trial; then the next one starts.
 //  3. A death is charged to the suspect on trial. Suspects that run on past their trials have
-//     longer ones the next time, for a poison may need a minute to kill. Two exceptions are
-//     the process's to make, in HandedOut. While others run on, a first trial is too short to
-//     tell: nobody is charged, and all have longer ones. While the suspect on trial was charged
-//     before, the others need none.
+//     longer ones the next time, for a poison may need a minute to kill. The process makes two
+//     exceptions, in what it says in HandedOut. While others run on, a first trial is too short
+//     to tell: nobody is charged, and all have longer ones. A second trial is short too, so it
+//     would be a chance if one of the others ended the process just then, and so it would be if
+//     the suspect on trial was charged before: the others need no longer ones.
 //  4. A job is filed as failed that was in more deaths than the limit says and was charged with
 //     two of them, and with a third of all. A job that ends in any way is no suspect any more.
 
@@ -54,7 +55,7 @@ func (d Deaths) Trial(waiting int) time.Duration {
 	case 0:
 		return min(250*time.Millisecond, 2*time.Second/share)
 	case 1:
-		return min(4*time.Second, 40*time.Second/share)
+		return min(3*time.Second, 30*time.Second/share)
 	case 2:
 		return 90 * time.Second
 	case 3:

@@ -191,7 +191,7 @@ func TestTrial(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[int][3]time.Duration{ // alone, with 9 others, with 999
 		0: {250 * time.Millisecond, 200 * time.Millisecond, 2 * time.Millisecond},
-		1: {4 * time.Second, 4 * time.Second, 40 * time.Millisecond},
+		1: {3 * time.Second, 3 * time.Second, 30 * time.Millisecond},
 		2: {90 * time.Second, 90 * time.Second, 90 * time.Second},
 		3: {15 * time.Minute, 15 * time.Minute, 15 * time.Minute},
 		9: {2 * time.Hour, 2 * time.Hour, 2 * time.Hour},
