@@ -21,19 +21,20 @@ var killed = []boundary{
 	{"prove", 1, plain}, {"change", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"resync", 2, cutOff},
 	{"exchange", 1, plain}, {"exchange", 2, plain}, {"exchange", 3, plain}, {"exchange", 4, plain}, {"exchange", 6, plain},
 	{"exchange", 1, stopping}, {"renew", 1, plain}, {"renew", 2, plain}, {"leave", 1, stopping},
-	{"fence", 1, reaping}, {"recover", 1, reaping}, {"leave", 1, reaping},
+	{"fence", 1, reaping}, {"commit", 1, reaping}, {"leave", 1, reaping},
 	{"prune", 1, pruning}, {"unlock", 1, pruning}, {"trim", 1, trimming}, {"trim", 3, trimming},
 	{"push", 1, pushing}, {"push", 3, pushing},
-	{"settle", 1, retrying}, {"settle", 2, retrying}, {"settle", 5, retrying}, {"pump", 1, retrying},
-	{"settle", 1, ending}, {"settle", 2, ending}, {"settle", 3, ending},
+	{"commit", 1, retrying}, {"commit", 2, retrying}, {"commit", 5, retrying}, {"pump", 1, retrying},
+	{"commit", 1, ending}, {"commit", 2, ending}, {"commit", 3, ending},
 	{"due", 1, delayed}, {"pump", 1, delayed}, {"pump", 2, delayed}, {"bucket", 1, delayed}, {"undelay", 1, delayed},
 	{"masterlock", 1, delayed}, {"unlock", 1, delayed},
 	{"take", 1, limited}, {"take", 2, limited}, {"take", 4, limited}, {"sort", 1, limited}, {"sort", 2, limited},
-	{"settle", 1, limited}, {"settle", 2, limited}, {"regain", 1, regained},
+	{"commit", 1, limited}, {"commit", 2, limited}, {"commit", 1, regained},
 	{"tick", 1, ticking}, {"tick", 4, ticking}, {"tick", 5, ticking}, {"masterlock", 1, ticking},
 	{"delay", 1, delaying}, {"unique", 2, locking}, {"unique", 1, relocking}, {"holder", 1, relocking}, {"unique", 2, relocking},
 	{"unique", 1, replacing}, {"replace", 1, replacing}, {"replace", 3, replacing}, {"undelay", 1, hurrying}, {"unschedule", 1, hurrying},
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
+	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
@@ -42,10 +43,11 @@ var cut = []boundary{
 	{"change", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"renew", 1, plain},
 	{"exchange", 1, plain}, {"exchange", 2, plain}, {"exchange", 3, plain}, {"exchange", 4, plain}, {"exchange", 6, plain},
 	{"exchange", 1, stopping}, {"leave", 1, stopping},
-	{"fence", 1, reaping}, {"recover", 1, reaping}, {"leave", 1, reaping},
-	{"settle", 1, retrying}, {"settle", 2, retrying}, {"settle", 1, ending}, {"settle", 2, ending},
+	{"fence", 1, reaping}, {"commit", 1, reaping}, {"leave", 1, reaping},
+	{"commit", 1, retrying}, {"commit", 2, retrying}, {"commit", 1, ending}, {"commit", 2, ending},
 	{"pump", 1, delayed}, {"bucket", 1, delayed}, {"undelay", 1, delayed}, {"masterlock", 1, delayed}, {"unlock", 1, delayed},
-	{"take", 1, limited}, {"take", 2, limited}, {"sort", 1, limited}, {"settle", 1, limited}, {"regain", 1, regained},
+	{"take", 1, limited}, {"take", 2, limited}, {"sort", 1, limited}, {"commit", 1, limited}, {"commit", 1, regained},
+	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"tick", 1, ticking}, {"tick", 4, ticking},
 }
 
@@ -92,6 +94,10 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			a.leaveCorpse("lanes")
 		case pruning:
 			a.leaveRubyWorker()
+		case unnamed:
+			a.must("RENAME", "resque:queue:work", "resque:go:lane:4:work6:c:Lost")
+		case tracked:
+			a.pushTracked()
 		case trimming:
 			a.leaveFailures()
 			flags = append(flags, fmt.Sprint("-failed-max-size=", failuresKept))
@@ -126,6 +132,11 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			a.eventually("it works", func() bool { return a.number("GET", "resque:stat:processed") > 3 })
 			t = w.set(b.script, b.nth, at, spring)
 			p.term()
+		}
+		if b.scene == robbed {
+			a.eventually("all is done", func() bool { return a.number("GET", "resque:stat:processed") == 24 })
+			a.remove("resque:go:inflight:*")
+			a.pushJobs(job{"robbed-0", "Nap", 300}, job{"robbed-1", "Nap", 300})
 		}
 		select {
 		case <-t.sprung:

@@ -19,7 +19,7 @@ func lateCalls(opts options) result {
 		total.add(r)
 	}
 	wg.Go(func() { add(without(superseded(opts))) })
-	for _, script := range []string{"exchange", "settle"} {
+	for _, script := range []string{"exchange", "commit"} {
 		for _, left := range []bool{false, true} {
 			wg.Go(func() {
 				r := posthumous(opts, script, left)
@@ -51,7 +51,7 @@ func superseded(opts options) result {
 		for i := range calls {
 			w := wires[i%2]
 			was := 0
-			t := w.set([]string{"exchange", "settle", "take"}[i/2%3], 1+a.intn(4), late, func() { was = w.called("resync") })
+			t := w.set([]string{"exchange", "commit", "take"}[i/2%3], 1+a.intn(4), late, func() { was = w.called("resync") })
 			a.await(t, "a call is late")
 			a.eventually("the process goes on without it", func() bool { return w.called("resync") > was })
 			time.Sleep(time.Duration(a.intn(4)) * 20 * time.Millisecond)
@@ -84,7 +84,7 @@ func posthumous(opts options, script string, left bool) result {
 		for i := range 8 {
 			j := job{fmt.Sprint("late-", i), []string{"Nap", "Fail"}[i%2], 700}
 			jobs = append(jobs, j)
-			if script == "settle" {
+			if script == "commit" {
 				j.class = "Again"
 				a.order(order{job: j, fails: 1})
 			}

@@ -52,21 +52,21 @@ wanted() {
 only=$*
 
 scripts=internal/resque/scripts
-any_epoch='s/^if epoch ~= ARGV\[[12]\] then/if not epoch then/'
+any_epoch='s/^\( *\)if epoch ~= ARGV\[[12]\] then/\1if not epoch then/'
 zombie='s/^if epoch ~= \(ARGV\[[12]\]\) then \(.*\)$/if not reaped and epoch ~= \1 then \2\nreaped = false/'
-no_gap='s/ || now.Sub(o.last) > 2\*renewEvery//'
-no_forget='/^\t*if err != nil {$/{N;s/\n\t*l\.reaper\.forget().*/\n\t\t_ = err/;}'
+zombie_commit='s/^  if epoch ~= \(ARGV\[2\]\) then \(.*\)$/  if not strict and epoch ~= \1 then \2\n  strict = false/'
+no_gap="s/ or now - last > tonumber(ARGV\[3\])//; s/, 'PX', ARGV\[3\])/)/"
 
-# The reaper trusts what it saw before a gap.
-try gap-sigstop redis-sigstop reaper.go "$no_gap" lease.go "$no_forget"
-try gap-sleep redis-sleep reaper.go "$no_gap" lease.go "$no_forget"
-try gap-pause client-pause reaper.go "$no_gap" lease.go "$no_forget"
-try gap-suspend suspend reaper.go "$no_gap" lease.go "$no_forget"
+# Reapers trust the fleet's pulse across a gap.
+try gap-sigstop redis-sigstop $scripts/renew.lua "$no_gap"
+try gap-sleep redis-sleep $scripts/renew.lua "$no_gap"
+try gap-pause client-pause $scripts/renew.lua "$no_gap"
+try gap-suspend suspend $scripts/renew.lua "$no_gap"
 # A script accepts the calls of an epoch that is over.
 try epoch-exchange late $scripts/exchange.lua "$any_epoch"
-try epoch-settle late $scripts/settle.lua "$any_epoch"
+try epoch-commit late $scripts/commit.lua "$any_epoch"
 try epoch-take late $scripts/take.lua "$any_epoch"
 # A process that was found dead commits all the same.
 try zombie-exchange late $scripts/exchange.lua "$zombie"
-try zombie-settle late $scripts/settle.lua "$zombie"
+try zombie-commit late $scripts/commit.lua "$zombie_commit"
 exit $wrong

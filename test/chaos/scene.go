@@ -24,6 +24,9 @@ const (
 	limited  scene = "while limits hold"
 	regained scene = "after a death within limits"
 	ticking  scene = "at ticks"
+	robbed   scene = "while its record is restored"
+	unnamed  scene = "while lanes are named again"
+	tracked  scene = "while PHP jobs run"
 
 	// Producers.
 	delaying  scene = "while delaying"
@@ -188,6 +191,23 @@ func (a *arena) leaveFailures() {
 	a.must("EVAL", `for i = 1, 2500 do redis.call('RPUSH', KEYS[1], ARGV[1]) end`, 1, "resque:failed",
 		`{"failed_at":"2026/11/21 03:00:00 UTC","payload":{"class":"Ruby","args":[]},"exception":"E","error":"e","worker":"w","queue":"work"}`)
 	a.strange, a.pruned = failuresKept, failuresKept
+}
+
+// pushTracked pushes jobs that php-resque tracks, and that run for long enough to say so.
+func (a *arena) pushTracked() {
+	for i := range 3 {
+		j := job{fmt.Sprint("tracked-", i), "Nap", 500}
+		a.must("SET", "resque:job:"+j.id+":status", `{"status":1,"updated":1,"started":1,"result":null}`, "EX", 3600)
+		a.must("RPUSH", "resque:queue:work", fmt.Sprintf(`{"class":"Nap","args":[%q,%d],"id":%[1]q,"prefix":"","queue_time":1.5}`, j.id, j.ms))
+		a.acknowledged(j)
+	}
+	a.checks = append(a.checks, func(_ ledgers, r *result) {
+		for _, key := range a.list("KEYS", "resque:job:*") {
+			if said := a.list("MGET", key)[0]; !strings.HasPrefix(said, `{"status":4,`) {
+				r.problems = append(r.problems, fmt.Sprintf("%s says %s when all is done", key, said))
+			}
+		}
+	})
 }
 
 // leaveRubyWorker leaves what a Ruby worker leaves that was killed an hour ago.
