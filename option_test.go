@@ -31,7 +31,7 @@ func TestRegisterRefusesOptions(t *testing.T) {
 		{[]Option{Retry(3), Retry(3)}, "Retry(3) is given twice"},
 		{[]Option{Retry(3, Delays{1}, Delays{1})}, "Retry: Delays is given twice"},
 		{[]Option{Retry(3, Delays{1}, Exponential{})}, "Retry: Delays and Exponential both say how long to wait"},
-		{[]Option{Retry(3, Delays{1, -1})}, "Retry: Delays[1ns -1ns]: -1ns is negative; 0 does not wait"},
+		{[]Option{Retry(3, Delays{1, -1})}, "Retry: the wait -1ns in Delays[1ns -1ns] is negative; 0 does not wait"},
 		{[]Option{Retry(3, Exponential{Jitter: -0.5})}, "Retry: Exponential{Jitter: -0.5}: it must be at most 1 and not negative, or NoJitter"},
 		{[]Option{Retry(3, Fibonacci{Unit: time.Minute, Max: 1})}, "Retry: Fibonacci{Unit: 1m0s, Max: 1ns}: Max is shorter"},
 		{[]Option{Retry(3, ResqueRetry{}, ResqueRetry{})}, "Retry: ResqueRetry is given twice"},

@@ -108,7 +108,7 @@ func (d Delays) retry(p *retryPolicy) error {
 	d = slices.Clone(d)
 	for _, wait := range d {
 		if wait < 0 {
-			return fmt.Errorf("Delays%v: %s is negative; 0 does not wait", d, wait)
+			return fmt.Errorf("the wait %s in Delays%v is negative; 0 does not wait", wait, d)
 		}
 	}
 	return p.wait("Delays", func(attempt int, _ error) time.Duration { return d[min(attempt, len(d))-1] })

@@ -90,7 +90,7 @@ func (c *Cron) rubyZone() (string, error) {
 			return "", fmt.Errorf("its Location %q cannot be written for others: they would not find the time zone by this name; %s", name, insteadOf(c.zone))
 		}
 	case !rubyZoneName.MatchString(name) && !rubyOffset.MatchString(name):
-		return "", fmt.Errorf("Ruby has no time zone %q: write one as in Europe/Berlin, or an offset of less than 12 hours, in quarters of an hour, as in +05:30", name)
+		return "", fmt.Errorf("the time zone %q is none of Ruby's: write one as in Europe/Berlin, or an offset of less than 12 hours, in quarters of an hour, as in +05:30", name)
 	}
 	return name, nil
 }
