@@ -96,6 +96,9 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "exchange" {
 			return c.exchange(in)
 		}
+		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "commit" {
+			return c.commit(in, n-2)
+		}
 	}
 	switch name := string(first[0]); {
 	case name == "TIME":
@@ -105,7 +108,7 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "renew":
 		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "resync":
-		c.answer = append(c.answer, "*2\r\n$2\r\nok\r\n$1\r\n1\r\n"...)
+		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$1\r\n1\r\n$7\r\nentered\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "prove":
 		c.answer = append(c.answer, "*0\r\n"...)
 	case name == "SMEMBERS":
@@ -142,9 +145,7 @@ func (c *scriptedConn) exchange(in []byte) (rest []byte) {
 		}
 	}
 	skip(4)
-	skip(number())     // done
-	skip(4 * number()) // failed
-	s.left += number() // given back
+	skip(number()) // done
 	take := min(want, s.left)
 	s.left -= take
 	a := append(c.answer, "*7\r\n$2\r\nok\r\n$0\r\n\r\n:0\r\n"...)
@@ -158,13 +159,37 @@ func (c *scriptedConn) exchange(in []byte) (rest []byte) {
 			a = append(append(append(a, "\r\n"...), s.payload...), "\r\n"...)
 		}
 	}
-	if s.left == 0 && keys > 10 {
+	if s.left == 0 && keys > 8 {
 		a = append(a, "*1\r\n:1\r\n"...)
 	} else {
 		a = append(a, "*0\r\n"...)
 	}
 	c.answer = append(a, "*0\r\n*0\r\n"...)
 	return rest
+}
+
+// commit takes jobs that were given back: no others have ends with effects here.
+func (c *scriptedConn) commit(in []byte, args int) (rest []byte) {
+	number := func() int { // 0 for what is text
+		size, text := length(in)
+		in = text[size+2:]
+		args--
+		n, _ := strconv.Atoi(string(text[:size]))
+		return n
+	}
+	for range number() + 3 { // keys, and the guard, its value, the types of the keys
+		number()
+	}
+	for args > 0 {
+		number() // ticket
+		number() // counts
+		for range number() {
+			number()
+		}
+		c.server.left++
+	}
+	c.answer = append(c.answer, "*4\r\n$2\r\nok\r\n:0\r\n:0\r\n:0\r\n"...)
+	return in
 }
 
 // length reads the head of an array or a string, "*12\r\n" or "$12\r\n".
