@@ -32,7 +32,7 @@ type reaper struct {
 	leads    atomic.Bool
 	fleet    atomic.Pointer[[]resque.Lease]
 	trimming trimming
-	sweeps   atomic.Bool // a key of ours was removed: all keys are looked at without a rest
+	sweeps   atomic.Bool // a go: key was removed: all keys are looked at without a rest
 }
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// onlyLasting fails the test if keys of ours are left other than tombstones, which last
+// onlyLasting fails the test if go: keys are left other than tombstones, which last
 // a day, and what the start tries the permissions on.
 func (b *bundle) onlyLasting() {
 	b.t.Helper()

@@ -267,7 +267,7 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 }
 
 // Relane puts lanes back among those that jobs are taken from, if they have jobs, and sets of
-// lanes, if they have lanes: somebody removed the keys that name them. It returns how many.
+// lanes, if they have lanes: the keys that name them were removed. It returns how many.
 func (s Store) Relane(c redis.Conn, lanes map[Lanes][]Lane) (int, error) {
 	if len(lanes) == 0 {
 		return 0, nil
