@@ -197,6 +197,12 @@ func (a *arena) intn(n int) int {
 	return a.rand.IntN(n)
 }
 
+func (a *arena) shuffle(n int, swap func(i, j int)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rand.Shuffle(n, swap)
+}
+
 func (a *arena) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(a.intn(int(most-least)+1))
 }

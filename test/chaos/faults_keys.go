@@ -61,7 +61,7 @@ func keys(opts options) result {
 		if !opts.short { // the dead one is to leave its tombstone
 			a.eventually("it is found dead", func() bool { return len(a.list("KEYS", "resque:go:reaped:*")) > 0 })
 		}
-		a.rand.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
+		a.shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
 		for _, act := range acts {
 			k.prepare(act.pattern)
 			k.do(act)

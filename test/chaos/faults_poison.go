@@ -51,11 +51,11 @@ func poisonSlow(opts options) result {
 
 // poisonLong has jobs beside the poison that run for long. They must not wait for each other.
 func poisonLong(opts options) result {
-	each := 20 * time.Second
+	s := stream{name: "long", poisons: 1, after: time.Second, far: true, long: 40, each: 20 * time.Second}
 	if opts.short {
-		each = 6 * time.Second
+		s.long, s.each = 24, 4*time.Second
 	}
-	return tryStreams(opts, stream{name: "long", poisons: 1, after: time.Second, far: true, long: 40, each: each})
+	return tryStreams(opts, s)
 }
 
 func tryStreams(opts options, tries ...stream) result {
@@ -103,7 +103,7 @@ func (s stream) try(opts options) result {
 		for i := range s.long {
 			jobs = append(jobs, job{fmt.Sprint("long-", i), "Wait", int(s.each.Milliseconds())})
 		}
-		a.rand.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+		a.shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
 		began := time.Now()
 		for _, j := range jobs {
 			a.pushJobs(j)
@@ -119,8 +119,9 @@ func (s stream) try(opts options) result {
 				time.Sleep(200 * time.Millisecond)
 				return a.ended("long-") == s.long
 			})
-			// Half of what a full row of them would take, once the poison is found.
-			took, most := time.Since(began), mostDeaths*(s.after+leasePeriod+2*lookEvery)+time.Duration(s.long)*s.each/time.Duration(2*processes)
+			// Three quarters of what a full row of them takes, once the poison is found.
+			row := time.Duration(s.long) * s.each / time.Duration(processes)
+			took, most := time.Since(began), mostDeaths*(s.after+leasePeriod+2*lookEvery)+row*3/4
 			a.note("%d long jobs, of %v each, were done after %.0f s", s.long, s.each, took.Seconds())
 			if took > most {
 				a.problem("the long jobs stood in a row: they took %.0f s, more than %v", took.Seconds(), most)

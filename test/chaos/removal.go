@@ -68,6 +68,9 @@ func (a *arena) removeKey(key string, span time.Duration, user string) {
 	}
 	found, _ := redis.Strings(reply[0], nil)
 	a.excuse(key, found, heard, user != "", from)
+	if strings.HasPrefix(key, "resque:go:inflight:") && user != "" {
+		a.excuseAnswers(key, from)
+	}
 	if user != "" {
 		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			_, _ = c.Do("CLIENT", "KILL", "USER", user)
@@ -108,6 +111,31 @@ func (a *arena) excuse(key string, found []string, heard map[string]bool, broken
 	}
 	if name := windowOf[kind]; name != "" {
 		a.removed.windows[name] = append(a.removed.windows[name], window{from, from.Add(10 * time.Second)})
+	}
+}
+
+// excuseAnswers notes the jobs that ended in a process just before its record was removed: the
+// answer to their commit may have been lost with the connection.
+func (a *arena) excuseAnswers(key string, removed time.Time) {
+	l, err := readLedgers(a.dir)
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name := ""
+	for _, p := range a.fleet {
+		if strings.Contains(key, fmt.Sprintf(":%d:", p.pid)) {
+			name = p.name
+		}
+	}
+	for id, s := range l.jobs {
+		for _, r := range s.runs {
+			ended := time.Unix(0, r.end)
+			if r.end > 0 && r.process == name && removed.Sub(ended).Abs() < time.Second {
+				a.removed.doubtful[id] = true
+			}
+		}
 	}
 }
 
