@@ -27,11 +27,13 @@ type reaper struct {
 	cursor   uint64
 	sweeping bool // this look at all keys is a sweep
 	pruned   time.Time
-	scanned  time.Time
+	scanned  time.Time // when all keys had been looked at
+	looked   time.Time // when orphans were last looked at
 	warned   map[string]bool
 	leads    atomic.Bool
 	fleet    atomic.Pointer[[]resque.Lease]
 	trimming trimming
+	tracks   atomic.Bool // there are orphans, which must be looked at each tick
 	sweeps   atomic.Bool // a go: key was removed: all keys are looked at without a rest
 }
 
@@ -58,7 +60,7 @@ func newReaper(d *Daemon, l *lease) *reaper {
 func (r *reaper) observe(self string, renewed resque.Renewed) {
 	r.fleet.Store(&renewed.Leases)
 	r.leads.Store(leader(renewed.Leases) == self)
-	if dead := renewed.Dead(); len(dead) > 0 || r.leads.Load() || r.sweeps.Load() {
+	if dead := renewed.Dead(); len(dead) > 0 || r.scans() {
 		select {
 		case r.dead <- dead:
 		default: // it is still busy; the next renewal finds the same processes dead
@@ -111,10 +113,10 @@ func (r *reaper) run() {
 				r.report("pruning", r.line.do(ctx, r.prune))
 				r.report("removing old failures", r.line.do(ctx, r.trim))
 			}
-			if r.leads.Load() || r.sweeps.Load() {
+			if r.scans() {
 				r.report("scanning", r.line.do(ctx, r.scan))
 			}
-			if len(dead) == 0 && !r.leads.Load() && !r.sweeps.Load() {
+			if len(dead) == 0 && !r.scans() {
 				r.line.close()
 			}
 		}
@@ -202,6 +204,11 @@ func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) 
 // are dead.
 func (r *reaper) scan(c redis.Conn) error {
 	now := time.Now()
+	if now.Sub(r.looked) > renewalGap { // what was an orphan then may have had a lease since
+		clear(r.orphans)
+	}
+	r.looked = now
+	defer func() { r.tracks.Store(len(r.orphans) > 0) }()
 	leased := make(map[string]bool)
 	for _, l := range *r.fleet.Load() {
 		leased[l.Process] = true
@@ -262,6 +269,9 @@ func (r *reaper) page(c redis.Conn, leased map[string]bool, now time.Time) (next
 	}
 	return next, err
 }
+
+// scans reports whether this process looks at keys now.
+func (r *reaper) scans() bool { return r.leads.Load() || r.sweeps.Load() || r.tracks.Load() }
 
 // sweep has all keys looked at as soon as possible.
 func (r *reaper) sweep() { r.sweeps.Store(true) }

@@ -150,7 +150,7 @@ func (s Store) stats() string { return s.ns + "go:stats" }
 
 // ExpiredCount counts a job that was dropped because its time was over.
 func (s Store) ExpiredCount() Effect {
-	return effect("HINCRBY", hashKey(s.stats()), expiredField, 1).soft()
+	return effect("HINCRBY", hashKey(s.stats()), expiredField, 1)
 }
 
 // expiredField of the hash of our own counts.
@@ -287,7 +287,7 @@ func (e Effect) order() int {
 	switch {
 	case e.verb[0] == '?':
 		return 0
-	case e.verb == "head" || e.verb == "tail":
+	case e.verb == "head" || e.verb == "tail" || e.verb == "HINCRBY": // what adds to a number is its own proof
 		return 1
 	case e.verb[0] == '~':
 		return 3
@@ -296,7 +296,7 @@ func (e Effect) order() int {
 }
 
 func (c *commitCall) row(e Effect, bytes []byte) {
-	if bytes != nil && e.order() == 1 {
+	if bytes != nil && (e.verb == "head" || e.verb == "tail") {
 		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
 	}
 	if e.verb == "~refund" {

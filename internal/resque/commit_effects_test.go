@@ -77,7 +77,7 @@ func TestCommitWrongType(t *testing.T) {
 		w.s.turns(endLane.Lanes()):  held, // of ToLane; the refund of a rate is soft
 		w.s.queues():                soft,
 		w.s.failedQueues():          soft,
-		w.s.stats():                 soft,
+		w.s.stats():                 held,
 		w.s.recovered():             soft,
 		w.s.limits():                soft,
 		w.s.tokens("r:Mail=k"):      soft,
