@@ -200,7 +200,7 @@ func TestPHPStatusOfRunning(t *testing.T) {
 		b.becomes(id, want)
 		b.expires(id, false)
 	}
-	b.eventually("the other one is told of too", func() bool { return b.workersTold() == 4 })
+	b.eventually("Resque's tools see the other one too", func() bool { return b.workersTold() == 4 })
 	if b.redis.Int(t, "EXISTS", phpKey("untracked")) == 1 {
 		t.Error("a job that is not tracked has a status")
 	}

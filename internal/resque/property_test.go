@@ -215,7 +215,7 @@ func (r *run) handed(t *rapid.T, p *modelProc) string {
 	return h.String()
 }
 
-// remove is somebody's DEL of a process's in-flight record. The next exchange says so, the
+// remove has an operator DEL a process's in-flight record. The next exchange says so, the
 // process reads back, and writes the record again.
 func (r *run) remove(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed && !p.fenced })

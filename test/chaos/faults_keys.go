@@ -13,7 +13,7 @@ var ours = []string{
 	"unique:*", "unique-rest", "lanes", "lanes:*", "lane:*", "limits", "slots:*", "rate:*", "clock", "paused", "stats",
 }
 
-// ofOtherType is how long a key of another type stands in the place of one of ours.
+// ofOtherType is how long a key of another type stands in the place of a go: key.
 const ofOtherType = 2 * time.Second
 
 // removal is one act of an operator.
@@ -34,7 +34,7 @@ func (r removal) String() string {
 	return text
 }
 
-// keys has each key of ours removed, and replaced by one of another type, under load.
+// keys removes each go: key, and replaces it by one of another type, under load.
 func keys(opts options) result {
 	acts := []removal{
 		{"lanes", false, false}, {"inflight:*", false, true}, {"lanes:*", true, false}, {"limits", true, false},
