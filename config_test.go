@@ -181,3 +181,15 @@ func TestConfigErrors(t *testing.T) {
 		t.Errorf("three mistakes: %v", err)
 	}
 }
+
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]slog.Level{"": slog.LevelInfo, "debug": slog.LevelDebug, "WARN": slog.LevelWarn, "error": slog.LevelError} {
+		if got, err := logLevel(name); got != want || err != nil {
+			t.Errorf("level %q is %v: %v", name, got, err)
+		}
+	}
+	if _, err := logLevel("loud"); err == nil || !strings.Contains(err.Error(), `LogLevel is "loud"`) {
+		t.Errorf("an unknown level: %v", err)
+	}
+}

@@ -186,7 +186,7 @@ func (p *poller) answer(ctx context.Context, r reply) {
 		}
 		return
 	}
-	p.d.outages.ok("poller")
+	p.d.outages.OK("poller")
 	p.retry.reset()
 	now := time.Now()
 	p.pace.trip(now.Sub(p.sentAt))

@@ -150,7 +150,7 @@ func (s *sorter) run() {
 			}
 		}
 		if err := s.line.Do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) }); err != nil && ctx.Err() == nil {
-			s.p.d.outages.fail("sorter", err)
+			s.p.d.outages.Fail("sorter", err)
 			select {
 			case <-s.stopCh:
 				return
@@ -160,7 +160,7 @@ func (s *sorter) run() {
 			continue
 		}
 		s.retry.reset()
-		s.p.d.outages.ok("sorter")
+		s.p.d.outages.OK("sorter")
 	}
 }
 

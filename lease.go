@@ -109,7 +109,7 @@ func (l *lease) start(ctx context.Context) error {
 			l.line.Close()
 			return err
 		}
-		l.d.outages.fail("lease", err)
+		l.d.outages.Fail("lease", err)
 		select {
 		case <-ctx.Done():
 			l.line.Close()
@@ -117,7 +117,7 @@ func (l *lease) start(ctx context.Context) error {
 		case <-time.After(l.retry.next()):
 		}
 	}
-	l.d.outages.ok("lease")
+	l.d.outages.OK("lease")
 	_ = l.line.Do(ctx, func(c redis.Conn) error {
 		if policy := l.d.store.Evicts(c); policy != "" {
 			l.d.log.Warn("Redis deletes keys when its memory is full, and with them jobs; set its maxmemory-policy to noeviction", "policy", policy)
@@ -245,10 +245,10 @@ func (l *lease) run() {
 	for {
 		wait := renewEvery
 		if err := l.beat(); err != nil {
-			l.d.outages.fail("lease", err)
+			l.d.outages.Fail("lease", err)
 			wait = l.retry.next()
 		} else {
-			l.d.outages.ok("lease")
+			l.d.outages.OK("lease")
 			l.retry.reset()
 		}
 		select {

@@ -165,11 +165,11 @@ func (p *pump) run() {
 func (p *pump) turnOrRetry() (wait time.Duration) {
 	wait, err := p.turn()
 	if err != nil {
-		p.d.outages.fail("schedule", err)
+		p.d.outages.Fail("schedule", err)
 		p.shut()
 		return p.retry.next()
 	}
-	p.d.outages.ok("schedule")
+	p.d.outages.OK("schedule")
 	p.retry.reset()
 	if p.link.wake == nil {
 		wait = min(wait, p.d.config.interval)

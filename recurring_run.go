@@ -147,10 +147,10 @@ func (t *ticker) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			t.d.outages.fail("schedules", err)
+			t.d.outages.Fail("schedules", err)
 			wait = t.retry.next()
 		default:
-			t.d.outages.ok("schedules")
+			t.d.outages.OK("schedules")
 			t.retry.reset()
 			wait = t.nap(t.now())
 		}

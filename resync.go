@@ -40,7 +40,7 @@ func (p *poller) relink(ctx context.Context) {
 func (p *poller) linkMade(ctx context.Context, l linked) {
 	p.linking = false
 	if l.err != nil {
-		p.d.outages.fail("poller", l.err)
+		p.d.outages.Fail("poller", l.err)
 		return
 	}
 	p.link = l.link
@@ -85,7 +85,7 @@ func (p *poller) sayTracking(err error) {
 
 // lose closes a link that broke. An exchange under way comes back as an error.
 func (p *poller) lose(err error) {
-	p.d.outages.fail("poller", err)
+	p.d.outages.Fail("poller", err)
 	l := p.link
 	p.link = nil
 	l.shut()

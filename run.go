@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -98,7 +100,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		d.config.tracking = false
 		d.config.interval = min(d.config.interval, every)
 	}
-	d.outages = &outages{log: c.log}
+	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)

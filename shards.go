@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"log/slog"
 	"os"
 	"slices"
@@ -138,7 +139,7 @@ func (s *Shards) init(again bool) error {
 	}
 	log, flush := config.logger, func() {}
 	if log == nil {
-		log, flush = newLogger(config.logLevel, config.logFormat, os.Stdout)
+		log, flush = logging.New(config.logLevel, config.logFormat, os.Stdout)
 	}
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)

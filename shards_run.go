@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"os"
 	"slices"
 	"sync"
@@ -118,7 +120,7 @@ func (r *shardsRun) start(ctx context.Context, ended chan<- struct{}) {
 func (r *shardsRun) keep(ctx context.Context, i int) error {
 	s := r.shards
 	start := &s.starts[i]
-	start.trouble.log = s.log.With("shard", s.name(i))
+	start.trouble = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	var retry backoff
 	for {
 		start.done.Store(false)
@@ -133,7 +135,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 			r.once.Do(func() { close(r.failed) })
 			return fmt.Errorf("shard %s: %w", s.name(i), err)
 		}
-		start.trouble.fail("start", err)
+		start.trouble.Fail("start", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -145,7 +147,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 // start is how far a shard's daemon has come.
 type start struct {
 	done    atomic.Bool // its Redis has let it in
-	trouble outages
+	trouble *logging.Outages
 }
 
 // startPart is how a daemon tells that its Redis has let it in. It has not taken a
@@ -153,7 +155,7 @@ type start struct {
 func (s *Shards) startPart(i int) Part {
 	return Part{Name: "shard", Requires: []string{"lease"}, Start: func(context.Context) error {
 		s.starts[i].done.Store(true)
-		s.starts[i].trouble.ok("start")
+		s.starts[i].trouble.OK("start")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.paused {

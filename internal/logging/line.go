@@ -1,4 +1,4 @@
-package goworker
+package logging
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 // queue names and errors may be as long as their writers like, and hold what moves
 // a terminal's cursor.
 
-// maxLogText is how many bytes of one such text are logged.
-const maxLogText = 4 << 10
+// MaxText is how many bytes of one such text are logged.
+const MaxText = 4 << 10
 
-// shorten returns text, or as much of its beginning as most bytes hold and how
+// Shorten returns text, or as much of its beginning as most bytes hold and how
 // long it was.
-func shorten(text string, most int) string {
+func Shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -30,19 +30,19 @@ func shorten(text string, most int) string {
 }
 
 // logAttr is how each attribute is logged: times in one form, no text too long.
-func logAttr(groups []string, a slog.Attr) slog.Attr {
+func attr(groups []string, a slog.Attr) slog.Attr {
 	switch v := a.Value; v.Kind() {
 	case slog.KindTime:
 		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, v.Time().UTC().Format(logTime))
+			return slog.String(slog.TimeKey, v.Time().UTC().Format(timeForm))
 		}
 	case slog.KindString:
-		if text := v.String(); len(text) > maxLogText {
-			return slog.String(a.Key, shorten(text, maxLogText))
+		if text := v.String(); len(text) > MaxText {
+			return slog.String(a.Key, Shorten(text, MaxText))
 		}
 	case slog.KindAny:
 		if err, ok := v.Any().(error); ok {
-			return slog.String(a.Key, shorten(fmt.Sprint(err), maxLogText)) // fmt survives a nil *T
+			return slog.String(a.Key, Shorten(fmt.Sprint(err), MaxText)) // fmt survives a nil *T
 		}
 	}
 	return a

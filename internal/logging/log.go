@@ -1,4 +1,4 @@
-package goworker
+package logging
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 )
 
 // logTime is RFC 3339 in UTC with milliseconds, which sorts as text.
-const logTime = "2006-01-02T15:04:05.000Z"
+const timeForm = "2006-01-02T15:04:05.000Z"
 
-// newLogger returns a logger that formats records as lines, "text" or "json",
+// New returns a logger that formats records as lines, "text" or "json",
 // and writes those of at least the given level to w through seelog. Flush
 // returns when all lines logged before have been written; it may be called at
 // any time and more than once.
-func newLogger(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush func()) {
+func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush func()) {
 	// The lines are complete and filtered when seelog gets them.
 	sink, err := seelog.LoggerFromWriterWithMinLevelAndFormat(w, seelog.TraceLvl, "%Msg%n")
 	if err != nil {
 		// Level and format are constants that seelog accepts.
 		panic("goworker: seelog refused its configuration: " + err.Error())
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: attr}
 	lines := func(write func(line string)) slog.Handler {
 		if format == "json" {
 			return slog.NewJSONHandler(lineWriter(write), options)

@@ -1,4 +1,4 @@
-package goworker
+package logging
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ import (
 func FuzzLogLine(f *testing.F) {
 	for _, seed := range []string{
 		"SendEmail", "a\nlevel=ERROR msg=\"all is lost\"", "\x1b[2J\x1b]0;title\x07", "\u009b31m\u202e\u2028\x7f", "\r", "%n%Msg", `\u001b`,
-		`","level":"INFO","x":"`, "\xff\xfe", "\U000e0001\ufeff", "=", "", " ", strings.Repeat("é", maxLogText),
+		`","level":"INFO","x":"`, "\xff\xfe", "\U000e0001\ufeff", "=", "", " ", strings.Repeat("é", MaxText),
 	} {
 		f.Add(seed, seed)
 	}
 	var out bytes.Buffer
 	line := func(t *testing.T, format, class, problem string) string {
 		out.Reset()
-		log, flush := newLogger(slog.LevelDebug, format, &out)
+		log, flush := New(slog.LevelDebug, format, &out)
 		log.Error("job failed", "class", class, "error", errors.New(problem), "queue", class)
 		flush()
 		text := out.String()
@@ -34,7 +34,7 @@ func FuzzLogLine(f *testing.F) {
 		if line, ended := strings.CutSuffix(text, "\n"); !ended || strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			t.Errorf("%s: %q is not one line of printable text", format, text)
 		}
-		if len(text) > 3*6*maxLogText+200 {
+		if len(text) > 3*6*MaxText+200 {
 			t.Errorf("%s: a line of %d bytes", format, len(text))
 		}
 		return text
@@ -48,7 +48,7 @@ func FuzzLogLine(f *testing.F) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Level != "ERROR" || got.Msg != "job failed" {
 			t.Fatalf("%q: %v, %+v", text, err, got)
 		}
-		if utf8.ValidString(class) && len(class) <= maxLogText && (got.Class != class || got.Queue != class) {
+		if utf8.ValidString(class) && len(class) <= MaxText && (got.Class != class || got.Queue != class) {
 			t.Errorf("class %q is logged as %q", class, got.Class)
 		}
 	})
@@ -59,7 +59,7 @@ func TestShorten(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", ""}, {"abcde", "abcde"}, {"abcdef", "abcde… (6 bytes)"}, {"abcdé", "abcd… (6 bytes)"}, {"\x80\x80\x80\x80\x80\x80\x80", "\x80… (7 bytes)"},
 	} {
-		if got := shorten(test.text, 5); got != test.want {
+		if got := Shorten(test.text, 5); got != test.want {
 			t.Errorf("%q is shortened to %q, want %q", test.text, got, test.want)
 		}
 	}
