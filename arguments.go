@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // parse reads the command line unless the program already has, and may be

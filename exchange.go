@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -187,7 +188,7 @@ func (p *poller) answer(ctx context.Context, r reply) {
 		return
 	}
 	p.d.outages.OK("poller")
-	p.retry.reset()
+	p.retry.Reset()
 	now := time.Now()
 	p.pace.trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
@@ -267,7 +268,7 @@ func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time
 			o.Bytes = o.task.Payload
 			p.pending = append(p.pending, o)
 		default:
-			p.refused, p.retryAt = append(p.refused, o), now.Add(backoffMost)
+			p.refused, p.retryAt = append(p.refused, o), now.Add(part.BackoffMost)
 		}
 	}
 	return taken

@@ -9,8 +9,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // Whatever the settings and the environment hold: they come to a configuration in

@@ -3,9 +3,10 @@ package goworker
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/goworker/goworker/internal/logging"
 	"reflect"
 	"time"
+
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // This file carries a handler's error from the child to the daemon.

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -40,7 +41,7 @@ type sorter struct {
 	// of the goroutine
 	sizes map[string]int    // how many jobs of a queue to read at once
 	said  map[string]string // what was already said about a queue
-	retry backoff
+	retry part.Backoff
 }
 
 const (
@@ -154,12 +155,12 @@ func (s *sorter) run() {
 			select {
 			case <-s.stopCh:
 				return
-			case <-time.After(s.retry.next()):
+			case <-time.After(s.retry.Next()):
 				s.hurry()
 			}
 			continue
 		}
-		s.retry.reset()
+		s.retry.Reset()
 		s.p.d.outages.OK("sorter")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -52,7 +53,7 @@ type lease struct {
 	// of the goroutine
 	entered time.Time // when the lease was first asked for
 	beaten  time.Time // the last heartbeat; zero: the workers are to be registered
-	retry   backoff
+	retry   part.Backoff
 	former  []string // identities of this process that may still be in the fleet; stop reads it, too
 }
 
@@ -114,7 +115,7 @@ func (l *lease) start(ctx context.Context) error {
 		case <-ctx.Done():
 			l.line.Close()
 			return context.Cause(ctx)
-		case <-time.After(l.retry.next()):
+		case <-time.After(l.retry.Next()):
 		}
 	}
 	l.d.outages.OK("lease")
@@ -246,10 +247,10 @@ func (l *lease) run() {
 		wait := renewEvery
 		if err := l.beat(); err != nil {
 			l.d.outages.Fail("lease", err)
-			wait = l.retry.next()
+			wait = l.retry.Next()
 		} else {
 			l.d.outages.OK("lease")
-			l.retry.reset()
+			l.retry.Reset()
 		}
 		select {
 		case <-time.After(wait):

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -79,7 +80,7 @@ type poller struct {
 	collected []outcome // the other of two buffers that take turns as finished
 	link      *link
 	linking   bool
-	retry     backoff
+	retry     part.Backoff
 	session   *session
 	epoch     int64
 	last      int64           // highest ticket reserved

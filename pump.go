@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -33,7 +34,7 @@ type pump struct {
 	ended  chan struct{}
 	cancel context.CancelFunc
 	ctx    context.Context // ends what waits for Redis, when stopping takes too long
-	retry  backoff
+	retry  part.Backoff
 	warned map[string]bool
 	behind string // who has the lock while jobs are late, as was said
 
@@ -167,10 +168,10 @@ func (p *pump) turnOrRetry() (wait time.Duration) {
 	if err != nil {
 		p.d.outages.Fail("schedule", err)
 		p.shut()
-		return p.retry.next()
+		return p.retry.Next()
 	}
 	p.d.outages.OK("schedule")
-	p.retry.reset()
+	p.retry.Reset()
 	if p.link.wake == nil {
 		wait = min(wait, p.d.config.interval)
 	}

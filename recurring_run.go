@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -62,7 +63,7 @@ type ticker struct {
 	warned  map[warning]string
 	foreign time.Time // until when a Ruby scheduler is believed to hold the lock
 	locked  time.Time // when to give it back if it is ours; zero: it is not
-	retry   backoff
+	retry   part.Backoff
 }
 
 // warning is what may be logged about a schedule.
@@ -148,10 +149,10 @@ func (t *ticker) run(ctx context.Context) {
 			return
 		case err != nil:
 			t.d.outages.Fail("schedules", err)
-			wait = t.retry.next()
+			wait = t.retry.Next()
 		default:
 			t.d.outages.OK("schedules")
-			t.retry.reset()
+			t.retry.Reset()
 			wait = t.nap(t.now())
 		}
 		select {

@@ -19,12 +19,7 @@ func (p *poller) relink(ctx context.Context) {
 		return
 	}
 	p.linking = true
-	wait := time.Duration(0)
-	if p.retry.failures > 0 {
-		wait = p.retry.next()
-	} else {
-		p.retry.failures = 1
-	}
+	wait := p.retry.Attempt()
 	go func() {
 		select {
 		case <-time.After(wait):

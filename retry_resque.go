@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -121,7 +122,7 @@ func newRetryCounter(d *Daemon) retryCounter {
 
 // read waits for an answer as long as the context lets it.
 func (c *retryCounter) read(ctx context.Context, r *resque.RetryCount) error {
-	var retry backoff
+	var retry part.Backoff
 	for {
 		err := c.try(ctx, r)
 		if err == nil {
@@ -135,7 +136,7 @@ func (c *retryCounter) read(ctx context.Context, r *resque.RetryCount) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }

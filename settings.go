@@ -1,9 +1,10 @@
 package goworker
 
 import (
-	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
 	"time"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // What a setting is when nobody sets it.

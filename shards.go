@@ -3,12 +3,13 @@ package goworker
 import (
 	"errors"
 	"fmt"
-	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/logging"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // Shard is one Redis of several and the queues that lie there.

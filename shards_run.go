@@ -5,14 +5,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"github.com/goworker/goworker/internal/clock"
-	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/logging"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // shardsRun is one call of Run.
@@ -121,7 +123,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 	s := r.shards
 	start := &s.starts[i]
 	start.trouble = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
-	var retry backoff
+	var retry part.Backoff
 	for {
 		start.done.Store(false)
 		err := s.daemons[i].Run(ctx)
@@ -139,7 +141,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }
