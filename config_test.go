@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -24,7 +25,7 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
 		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
@@ -56,10 +57,10 @@ func TestConfigOfSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.queues.label(); got != "high,low" {
+	if got := c.queues.Label(); got != "high,low" {
 		t.Errorf("queues are %s", got)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
 		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,

@@ -40,7 +40,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.maxPayload < 1 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
-			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.label() == "" {
+			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.Label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
 		if _, err := conn.NewDialer(t.Context(), c.client().dial, nil); told(err) {

@@ -77,8 +77,8 @@ func (p *poller) sortQueues() {
 	var names []string
 	if len(l.queues) > 0 && l.sorts() {
 		for _, q := range p.watch.queues {
-			if s := l.queues[q.name]; s != nil && s.sorted && !waits(q.name) {
-				names = append(names, q.name)
+			if s := l.queues[q.Name]; s != nil && s.sorted && !waits(q.Name) {
+				names = append(names, q.Name)
 			}
 		}
 	}

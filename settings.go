@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // What a setting is when nobody sets it.
@@ -39,13 +40,13 @@ const (
 const (
 	// OrderStrict looks at the first queue first for every job, as Ruby Resque
 	// does: a later queue is served only while the earlier ones are empty.
-	OrderStrict = "strict"
+	OrderStrict = queues.Strict
 	// OrderWeighted draws a queue for every job, each with the probability
 	// weight / sum of all weights, so that no queue starves.
-	OrderWeighted = "weighted"
+	OrderWeighted = queues.Weighted
 	// OrderRoundRobin takes from each queue in turn, one job at a time, and
 	// continues where it stopped. Weights are ignored.
-	OrderRoundRobin = "round-robin"
+	OrderRoundRobin = queues.RoundRobin
 )
 
 // The values of WorkerSettings.FailureBackend and of the flag

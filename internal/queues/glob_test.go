@@ -1,4 +1,4 @@
-package goworker
+package queues
 
 import (
 	"regexp"
@@ -63,7 +63,7 @@ func TestMatchGlob(t *testing.T) {
 		{"?", "\xff", true},
 		{"\xff*", "\xffa", true},
 	} {
-		if got := matchGlob(tt.pattern, tt.name); got != tt.want {
+		if got := MatchGlob(tt.pattern, tt.name); got != tt.want {
 			t.Errorf("matchGlob(%q, %q) = %v", tt.pattern, tt.name, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestMatchGlobAgreesWithRegexp(t *testing.T) {
 		pattern := rapid.StringMatching(`([abä/]|\*|\?|\[[ab]\]|\[\^a\])*`).Draw(t, "pattern")
 		name := rapid.StringMatching(`[abä/]*`).Draw(t, "name")
 		re := regexp.MustCompile("^(?s:" + strings.NewReplacer("*", ".*", "?", ".").Replace(pattern) + ")$")
-		if got, want := matchGlob(pattern, name), re.MatchString(name); got != want {
+		if got, want := MatchGlob(pattern, name), re.MatchString(name); got != want {
 			t.Fatalf("matchGlob(%q, %q) = %v", pattern, name, got)
 		}
 	})

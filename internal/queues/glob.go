@@ -1,17 +1,17 @@
-package goworker
+package queues
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// matchGlob tells whether a queue's name matches a pattern as Ruby's
+// MatchGlob tells whether a queue's name matches a pattern as Ruby's
 // File.fnmatch? decides it without flags: * stands for any characters, the
 // slash too, ? for one character, [a-z] for one of a set, [^a-z] or [!a-z] for
 // one outside of it, and \ takes the meaning from the next character. None of
 // them matches a dot at the beginning of the name. An unfinished or empty set
 // matches nothing, and braces stand for themselves.
-func matchGlob(pattern, name string) bool {
+func MatchGlob(pattern, name string) bool {
 	if strings.HasPrefix(name, ".") && !strings.HasPrefix(strings.TrimPrefix(pattern, `\`), ".") {
 		return false
 	}

@@ -1,4 +1,4 @@
-package goworker
+package queues
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 
 func TestPlanStrict(t *testing.T) {
 	t.Parallel()
-	a := newAsker(OrderStrict)
-	got := a.plan([]weightedQueue{{"b", 1}, {"a", 9}}, 3, false)
-	if diff := cmp.Diff([]ask{{"b", 3}, {"a", 3}}, got, cmp.AllowUnexported(ask{})); diff != "" {
+	a := NewAsker(Strict)
+	got := a.Plan([]Queue{{"b", 1}, {"a", 9}}, 3, false)
+	if diff := cmp.Diff([]Ask{{"b", 3}, {"a", 3}}, got, cmp.AllowUnexported(Ask{})); diff != "" {
 		t.Error(diff)
 	}
-	if a.plan(nil, 3, false) != nil || a.plan([]weightedQueue{{"a", 1}}, 0, false) != nil {
+	if a.Plan(nil, 3, false) != nil || a.Plan([]Queue{{"a", 1}}, 0, false) != nil {
 		t.Error("a plan for nothing is not empty")
 	}
 }
@@ -27,26 +27,26 @@ func TestPlanStrict(t *testing.T) {
 func TestPlanIsComplete(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAsker(rapid.SampledFrom([]string{OrderStrict, OrderWeighted, OrderRoundRobin}).Draw(t, "order"))
+		a := NewAsker(rapid.SampledFrom([]string{Strict, Weighted, RoundRobin}).Draw(t, "order"))
 		for range rapid.IntRange(1, 4).Draw(t, "plans") {
-			var queues []weightedQueue
+			var queues []Queue
 			for i := range rapid.IntRange(1, 12).Draw(t, "queues") {
-				queues = append(queues, weightedQueue{fmt.Sprint("q", i), rapid.IntRange(1, maxWeight).Draw(t, "weight")})
+				queues = append(queues, Queue{fmt.Sprint("q", i), rapid.IntRange(1, maxWeight).Draw(t, "weight")})
 			}
 			n := rapid.IntRange(1, 40).Draw(t, "slots")
-			asks, sum := a.plan(queues, n, false), 0
+			asks, sum := a.Plan(queues, n, false), 0
 			seen := map[string]bool{}
 			for _, ask := range asks {
-				if seen[ask.queue] || ask.quota < 0 || ask.quota > n {
+				if seen[ask.Queue] || ask.Quota < 0 || ask.Quota > n {
 					t.Fatalf("bad plan %v", asks)
 				}
-				seen[ask.queue] = true
-				sum += ask.quota
+				seen[ask.Queue] = true
+				sum += ask.Quota
 				if rapid.Bool().Draw(t, "took") {
-					a.took(ask.queue, ask.quota)
+					a.Took(ask.Queue, ask.Quota)
 				}
 			}
-			if len(seen) != len(queues) || a.order != OrderStrict && sum != n {
+			if len(seen) != len(queues) || a.order != Strict && sum != n {
 				t.Fatalf("plan %v for %d slots and %v", asks, n, queues)
 			}
 		}
@@ -57,23 +57,23 @@ func TestPlanIsComplete(t *testing.T) {
 // follow the weights within five standard deviations.
 func TestWeightsHold(t *testing.T) {
 	t.Parallel()
-	queues := []weightedQueue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
+	queues := []Queue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
 	for _, n := range []int{1, 7, 100} {
-		a := newAsker(OrderWeighted)
+		a := NewAsker(Weighted)
 		a.rng = rand.New(rand.NewPCG(1, uint64(n)))
 		quotas, firsts := map[string]int{}, map[string]int{}
 		const plans = 20000
 		for range plans {
-			asks := a.plan(queues, n, false)
-			firsts[asks[0].queue]++
+			asks := a.Plan(queues, n, false)
+			firsts[asks[0].Queue]++
 			for _, ask := range asks {
-				quotas[ask.queue] += ask.quota
+				quotas[ask.Queue] += ask.Quota
 			}
 		}
 		for _, q := range queues {
 			p := float64(q.weight) / 10
-			near(t, fmt.Sprintf("slots of %s, %d at a time", q.name, n), quotas[q.name], plans*n, p)
-			near(t, fmt.Sprintf("first places of %s, %d at a time", q.name, n), firsts[q.name], plans, p)
+			near(t, fmt.Sprintf("slots of %s, %d at a time", q.Name, n), quotas[q.Name], plans*n, p)
+			near(t, fmt.Sprintf("first places of %s, %d at a time", q.Name, n), firsts[q.Name], plans, p)
 		}
 	}
 }
@@ -81,18 +81,18 @@ func TestWeightsHold(t *testing.T) {
 // Few draws for many slots give each queue its share as well.
 func TestWeightsHoldForFew(t *testing.T) {
 	t.Parallel()
-	queues := []weightedQueue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
+	queues := []Queue{{"a", 5}, {"b", 3}, {"c", 1}, {"d", 1}}
 	for _, n := range []int{1, 7, 50, 104} {
-		a := newAsker(OrderWeighted)
+		a := NewAsker(Weighted)
 		a.rng = rand.New(rand.NewPCG(1, uint64(n)))
 		firsts := map[string]int{}
 		const plans = 20000
 		for range plans {
 			sum := 0
-			asks := a.plan(queues, n, true)
-			firsts[asks[0].queue]++
+			asks := a.Plan(queues, n, true)
+			firsts[asks[0].Queue]++
 			for _, ask := range asks {
-				if sum += ask.quota; ask.quota < 1 {
+				if sum += ask.Quota; ask.Quota < 1 {
 					t.Fatalf("%d slots: %+v", n, asks)
 				}
 			}
@@ -101,7 +101,7 @@ func TestWeightsHoldForFew(t *testing.T) {
 			}
 		}
 		for _, q := range queues {
-			near(t, fmt.Sprintf("first places of %s, %d at a time", q.name, n), firsts[q.name], plans, float64(q.weight)/10)
+			near(t, fmt.Sprintf("first places of %s, %d at a time", q.Name, n), firsts[q.Name], plans, float64(q.weight)/10)
 		}
 	}
 }
@@ -110,15 +110,15 @@ func TestWeightsHoldForFew(t *testing.T) {
 // second place goes by weight among those left.
 func TestRestIsWeighted(t *testing.T) {
 	t.Parallel()
-	queues := []weightedQueue{{"a", 1}, {"b", 1}, {"c", 8}}
-	a := newAsker(OrderWeighted)
+	queues := []Queue{{"a", 1}, {"b", 1}, {"c", 8}}
+	a := NewAsker(Weighted)
 	a.rng = rand.New(rand.NewPCG(2, 3))
 	afterA, cSecond := 0, 0
 	for range 30000 {
-		asks := a.plan(queues, 1, false)
-		if asks[0].queue == "a" {
+		asks := a.Plan(queues, 1, false)
+		if asks[0].Queue == "a" {
 			afterA++
-			if asks[1].queue == "c" {
+			if asks[1].Queue == "c" {
 				cSecond++
 			}
 		}
@@ -135,21 +135,21 @@ func near(t *testing.T, what string, got, of int, p float64) {
 }
 
 // serve plays the caller: a pass by quota, a pass to fill up.
-func serve(a *asker, queues []weightedQueue, n int, jobs map[string]int) (served []string) {
-	asks := a.plan(queues, n, false)
+func serve(a *Asker, queues []Queue, n int, jobs map[string]int) (served []string) {
+	asks := a.Plan(queues, n, false)
 	for _, pass := range []bool{true, false} {
 		for _, ask := range asks {
-			take := min(n-len(served), jobs[ask.queue])
+			take := min(n-len(served), jobs[ask.Queue])
 			if pass {
-				take = min(take, ask.quota)
+				take = min(take, ask.Quota)
 			}
 			if take == 0 {
 				continue
 			}
-			jobs[ask.queue] -= take
-			a.took(ask.queue, take)
+			jobs[ask.Queue] -= take
+			a.Took(ask.Queue, take)
 			for range take {
-				served = append(served, ask.queue)
+				served = append(served, ask.Queue)
 			}
 		}
 	}
@@ -158,10 +158,10 @@ func serve(a *asker, queues []weightedQueue, n int, jobs map[string]int) (served
 
 func TestRoundRobin(t *testing.T) {
 	t.Parallel()
-	abc := []weightedQueue{{"a", 1}, {"b", 5}, {"c", 1}}
+	abc := []Queue{{"a", 1}, {"b", 5}, {"c", 1}}
 	full := func() map[string]int { return map[string]int{"a": 99, "b": 99, "c": 99} }
 	type turn struct {
-		queues []weightedQueue
+		queues []Queue
 		n      int
 		want   string
 	}
@@ -174,16 +174,16 @@ func TestRoundRobin(t *testing.T) {
 		"an empty queue has no turn":  {map[string]int{"b": 9, "c": 9}, []turn{{abc, 1, "b"}, {abc, 1, "c"}, {abc, 1, "b"}, {abc, 1, "c"}}},
 		"nothing found, nothing lost": {map[string]int{}, []turn{{abc, 2, ""}, {abc, 2, ""}}},
 		"a queue is left out": {full(), []turn{
-			{abc, 1, "a"}, {[]weightedQueue{{"a", 1}, {"c", 1}}, 1, "c"}, {abc, 1, "a"}, {abc[2:], 1, "c"}, {abc, 1, "a"},
+			{abc, 1, "a"}, {[]Queue{{"a", 1}, {"c", 1}}, 1, "c"}, {abc, 1, "a"}, {abc[2:], 1, "c"}, {abc, 1, "a"},
 		}},
 		"a queue is new": {map[string]int{"a": 9, "aa": 9, "b": 9}, []turn{
-			{abc, 1, "a"}, {[]weightedQueue{{"a", 1}, {"aa", 1}, {"b", 1}}, 2, "aab"}, {abc, 1, "a"},
+			{abc, 1, "a"}, {[]Queue{{"a", 1}, {"aa", 1}, {"b", 1}}, 2, "aab"}, {abc, 1, "a"},
 		}},
-		"other queues altogether": {map[string]int{"a": 9, "x": 9}, []turn{{abc, 1, "a"}, {[]weightedQueue{{"x", 1}}, 1, "x"}}},
+		"other queues altogether": {map[string]int{"a": 9, "x": 9}, []turn{{abc, 1, "a"}, {[]Queue{{"x", 1}}, 1, "x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAsker(OrderRoundRobin)
+			a := NewAsker(RoundRobin)
 			for i, turn := range tt.turns {
 				got := ""
 				for _, q := range serve(a, turn.queues, turn.n, tt.jobs) {
@@ -202,12 +202,12 @@ func TestRoundRobin(t *testing.T) {
 func TestRoundRobinIsFair(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		a := newAsker(OrderRoundRobin)
-		var queues []weightedQueue
+		a := NewAsker(RoundRobin)
+		var queues []Queue
 		jobs := map[string]int{}
 		for i := range rapid.IntRange(2, 6).Draw(t, "queues") {
-			queues = append(queues, weightedQueue{string(rune('a' + i)), 1})
-			jobs[queues[i].name] = 1 << 20
+			queues = append(queues, Queue{string(rune('a' + i)), 1})
+			jobs[queues[i].Name] = 1 << 20
 		}
 		served := map[string]int{}
 		for range 50 {
@@ -216,7 +216,7 @@ func TestRoundRobinIsFair(t *testing.T) {
 			}
 			low, high := math.MaxInt, 0
 			for _, q := range queues {
-				low, high = min(low, served[q.name]), max(high, served[q.name])
+				low, high = min(low, served[q.Name]), max(high, served[q.Name])
 			}
 			if high-low > 1 {
 				t.Fatalf("served %v", served)
@@ -226,17 +226,17 @@ func TestRoundRobinIsFair(t *testing.T) {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	for _, order := range []string{OrderStrict, OrderWeighted, OrderRoundRobin} {
+	for _, order := range []string{Strict, Weighted, RoundRobin} {
 		for _, count := range []int{1, 5, 200} {
-			var queues []weightedQueue
+			var queues []Queue
 			for i := range count {
-				queues = append(queues, weightedQueue{fmt.Sprint("queue", i), 1 + i%7})
+				queues = append(queues, Queue{fmt.Sprint("queue", i), 1 + i%7})
 			}
 			b.Run(fmt.Sprintf("%s/%d", order, count), func(b *testing.B) {
-				a := newAsker(order)
+				a := NewAsker(order)
 				b.ReportAllocs()
 				for b.Loop() {
-					a.took(a.plan(queues, 25, false)[0].queue, 1)
+					a.Took(a.Plan(queues, 25, false)[0].Queue, 1)
 				}
 			})
 		}

@@ -1,4 +1,4 @@
-package goworker
+package queues
 
 import (
 	"cmp"
@@ -7,21 +7,21 @@ import (
 	"sort"
 )
 
-// ask says how many jobs to take from a queue in a first pass over the
+// Ask says how many jobs to take from a queue in a first pass over the
 // queues. A quota of zero keeps the queue's place for the second pass, which
 // fills the slots still free in the same order and without quotas.
-type ask struct {
-	queue string
-	quota int
+type Ask struct {
+	Queue string
+	Quota int
 }
 
-// asker decides in what order the queues are asked and for how many jobs each.
+// Asker decides in what order the queues are asked and for how many jobs each.
 // Only the poller uses it: it is not safe for concurrent use, and a plan is
 // valid until the next one.
-type asker struct {
+type Asker struct {
 	order string
 	rng   *rand.Rand
-	asks  []ask
+	asks  []Ask
 
 	// Scratch space of the weighted order, by the queue's place in the list.
 	sums  []int // weights added up to and including this queue
@@ -40,34 +40,41 @@ type lot struct {
 	arrival float64
 }
 
-// fewQueues is how many queues are asked while they have enough jobs. Naming 200 in
+// Few is how many queues are asked while they have enough jobs. Naming 200 in
 // each exchange costs Redis four times as much as the jobs.
-const fewQueues = 8
+const Few = 8
 
-// newAsker returns an asker for OrderStrict, OrderWeighted or OrderRoundRobin.
-func newAsker(order string) *asker {
-	return &asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
+// The orders in which queues are asked.
+const (
+	Strict     = "strict"
+	Weighted   = "weighted"
+	RoundRobin = "round-robin"
+)
+
+// NewAsker returns an asker for one of the orders.
+func NewAsker(order string) *Asker {
+	return &Asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
-// plan says how to fill n slots from the queues: all of them or, where many have
+// Plan says how to fill n slots from the queues: all of them or, where many have
 // enough jobs, from few. The cost is one step a queue if the order is strict or
 // round-robin; if it is weighted, one draw a slot and a sort besides.
-func (a *asker) plan(queues []weightedQueue, n int, few bool) []ask {
+func (a *Asker) Plan(queues []Queue, n int, few bool) []Ask {
 	if len(queues) == 0 || n <= 0 {
 		return nil
 	}
 	switch a.order {
-	case OrderWeighted:
+	case Weighted:
 		a.planWeighted(queues, n, few)
-	case OrderRoundRobin:
+	case RoundRobin:
 		a.planRoundRobin(queues, n, few)
 	default:
 		a.asks = a.asks[:0]
 		if few {
-			queues = queues[:min(fewQueues, len(queues))]
+			queues = queues[:min(Few, len(queues))]
 		}
 		for _, q := range queues {
-			a.asks = append(a.asks, ask{q.name, n})
+			a.asks = append(a.asks, Ask{q.Name, n})
 		}
 	}
 	return a.asks
@@ -76,7 +83,7 @@ func (a *asker) plan(queues []weightedQueue, n int, few bool) []ask {
 // planWeighted draws a queue for every slot, or for an eighth of them at a time where
 // few are to be asked. Over many jobs each queue is served by its weight, however
 // many slots a plan has.
-func (a *asker) planWeighted(queues []weightedQueue, n int, few bool) {
+func (a *Asker) planWeighted(queues []Queue, n int, few bool) {
 	sum := 0
 	a.asks, a.sums, a.drawn, a.rest = a.asks[:0], a.sums[:0], a.drawn[:0], a.rest[:0]
 	for _, q := range queues {
@@ -86,33 +93,33 @@ func (a *asker) planWeighted(queues []weightedQueue, n int, few bool) {
 	}
 	draws := n
 	if few {
-		draws = min(n, fewQueues)
+		draws = min(n, Few)
 	}
 	for draw := range draws {
 		i := sort.SearchInts(a.sums, a.rng.IntN(sum)+1)
 		if a.drawn[i] < 0 {
 			a.drawn[i] = len(a.asks)
-			a.asks = append(a.asks, ask{queue: queues[i].name})
+			a.asks = append(a.asks, Ask{Queue: queues[i].Name})
 		}
-		a.asks[a.drawn[i]].quota += (n + draw) / draws // n in all
+		a.asks[a.drawn[i]].Quota += (n + draw) / draws // n in all
 	}
 	if few || len(a.asks) == len(queues) {
 		return
 	}
 	for i, q := range queues {
 		if a.drawn[i] < 0 {
-			a.rest = append(a.rest, lot{q.name, a.rng.ExpFloat64() / float64(q.weight)})
+			a.rest = append(a.rest, lot{q.Name, a.rng.ExpFloat64() / float64(q.weight)})
 		}
 	}
 	slices.SortFunc(a.rest, func(x, y lot) int { return cmp.Compare(x.arrival, y.arrival) })
 	for _, l := range a.rest {
-		a.asks = append(a.asks, ask{queue: l.queue})
+		a.asks = append(a.asks, Ask{Queue: l.queue})
 	}
 }
 
 // planRoundRobin deals the slots to the queues like cards, beginning behind
 // the queue that was served last.
-func (a *asker) planRoundRobin(queues []weightedQueue, n int, few bool) {
+func (a *Asker) planRoundRobin(queues []Queue, n int, few bool) {
 	start := a.next(queues)
 	a.asks, a.taken, a.latest = a.asks[:0], a.taken[:0], 0
 	each, more := n/len(queues), n%len(queues)
@@ -121,10 +128,10 @@ func (a *asker) planRoundRobin(queues []weightedQueue, n int, few bool) {
 		if i < more {
 			quota++
 		}
-		if few && quota == 0 && i >= fewQueues {
+		if few && quota == 0 && i >= Few {
 			break
 		}
-		a.asks = append(a.asks, ask{queues[(start+i)%len(queues)].name, quota})
+		a.asks = append(a.asks, Ask{queues[(start+i)%len(queues)].Name, quota})
 		a.taken = append(a.taken, 0)
 	}
 }
@@ -134,9 +141,9 @@ func (a *asker) planRoundRobin(queues []weightedQueue, n int, few bool) {
 // several such from the last; it is its successor's turn. If that queue is no
 // longer listed (it was deleted, or is known to be empty), the plan it was
 // served by tells who came next.
-func (a *asker) next(queues []weightedQueue) int {
+func (a *Asker) next(queues []Queue) int {
 	place := func(name string) int {
-		return slices.IndexFunc(queues, func(q weightedQueue) bool { return q.name == name })
+		return slices.IndexFunc(queues, func(q Queue) bool { return q.Name == name })
 	}
 	last := -1
 	for i, n := range a.taken {
@@ -145,28 +152,28 @@ func (a *asker) next(queues []weightedQueue) int {
 		}
 	}
 	if last >= 0 {
-		if at := place(a.asks[last].queue); at >= 0 {
+		if at := place(a.asks[last].Queue); at >= 0 {
 			return (at + 1) % len(queues)
 		}
 	}
 	for i := range a.asks {
-		if at := place(a.asks[(last+1+i)%len(a.asks)].queue); at >= 0 {
+		if at := place(a.asks[(last+1+i)%len(a.asks)].Queue); at >= 0 {
 			return at
 		}
 	}
 	return 0
 }
 
-// took reports that a queue of the current plan gave that many jobs. It may be
+// Took reports that a queue of the current plan gave that many jobs. It may be
 // called several times for a queue; going through the plan in order is
 // cheapest. Only the round-robin order needs to know.
-func (a *asker) took(queue string, jobs int) {
-	if a.order != OrderRoundRobin {
+func (a *Asker) Took(queue string, jobs int) {
+	if a.order != RoundRobin {
 		return
 	}
 	for i := range a.asks {
 		at := (a.latest + i) % len(a.asks)
-		if a.asks[at].queue == queue {
+		if a.asks[at].Queue == queue {
 			a.taken[at] += jobs
 			a.latest = at
 			return
