@@ -17,7 +17,7 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 	if !l.unread && l.read {
 		return false
 	}
-	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
+	x.Policy, x.Tell, x.Again = true, p.link.Wake != nil, l.told
 	if l.sorts() {
 		var err error
 		if l.numbers, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start

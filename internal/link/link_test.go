@@ -1,4 +1,4 @@
-package goworker
+package link
 
 import (
 	"context"
@@ -13,11 +13,15 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
+type dialerFunc func(ctx context.Context) (redis.Conn, error)
+
+func (f dialerFunc) Dial(ctx context.Context) (redis.Conn, error) { return f(ctx) }
+
 // linkTo makes a link whose dials go to the servers in turn.
-func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
+func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 	t.Helper()
 	n := 0
-	d := DialerFunc(func(ctx context.Context) (redis.Conn, error) {
+	d := dialerFunc(func(ctx context.Context) (redis.Conn, error) {
 		to, err := conn.NewDialer(ctx, conn.Config{URI: servers[n%len(servers)].URI()}, nil)
 		if err != nil {
 			return nil, err
@@ -25,9 +29,9 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := dialLink(t.Context(), d, resque.New(""), true, time.Second, make(chan struct{}, 1), make(chan reply, 1))
+	l, err := Dial(t.Context(), d, resque.New(""), true, time.Second, make(chan struct{}, 1), make(chan Reply, 1))
 	if err == nil {
-		t.Cleanup(l.shut)
+		t.Cleanup(l.Shut)
 	}
 	return l, err
 }
@@ -43,13 +47,13 @@ func TestLinkToTwoServers(t *testing.T) {
 		a.Dial(t)
 		b.Dial(t)
 	}
-	redistest.Eventually(t, soon, "a link to one server is told of changes", func() bool {
+	redistest.Eventually(t, time.Minute, "a link to one server is told of changes", func() bool {
 		l, err := linkTo(t, a)
-		return err == nil && l.wake != nil
+		return err == nil && l.Wake != nil
 	})
 	l, err := linkTo(t, a, b)
-	if err != nil || l.wake != nil || l.untold == nil {
-		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.untold, err)
+	if err != nil || l.Wake != nil || l.Untracked == nil {
+		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.Untracked, err)
 	}
 }
 
@@ -57,14 +61,14 @@ func TestLinkToTwoServers(t *testing.T) {
 func TestLinkIsProven(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	var l *link
-	redistest.Eventually(t, soon, "there is a link that is told of changes", func() (ok bool) {
+	var l *Link
+	redistest.Eventually(t, time.Minute, "there is a link that is told of changes", func() (ok bool) {
 		var err error
 		l, err = linkTo(t, s)
-		return err == nil && l.wake != nil
+		return err == nil && l.Wake != nil
 	})
 	for range 2 {
-		redistest.Eventually(t, soon, "it is to be proven", l.prove)
+		redistest.Eventually(t, time.Minute, "it is to be proven", l.Prove)
 	}
 }
 
