@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 func noEnvironment(string) string { return "" }
@@ -27,7 +27,7 @@ func TestConfigDefaults(t *testing.T) {
 	c.queues = queueSpec{}
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
-		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
+		uri: "redis://localhost:6379/", namespace: "resque:", style: payload.Plain,
 		recoverLimit: 3, maxPayload: 64 << 20, shutdownTimeout: 25 * time.Second,
 		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
 		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
@@ -62,7 +62,7 @@ func TestConfigOfSettings(t *testing.T) {
 	c.queues = queueSpec{}
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
-		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
+		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: payload.Rails,
 		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveDelayed: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Whatever a daemon starts has ended when its Run has returned: after all tests
@@ -196,11 +196,11 @@ func (b *bundle) queue(name string) []string {
 	return b.redis.List(b.t, "LRANGE", "resque:queue:"+name, 0, -1)
 }
 
-func (b *bundle) failures() []resque.Failure {
+func (b *bundle) failures() []payload.Failure {
 	b.t.Helper()
-	var all []resque.Failure
+	var all []payload.Failure
 	for _, raw := range b.redis.List(b.t, "LRANGE", "resque:failed", 0, -1) {
-		f, err := resque.ParseFailure([]byte(raw))
+		f, err := payload.ParseFailure([]byte(raw))
 		if err != nil {
 			b.t.Fatalf("failure record %s: %v", raw, err)
 		}

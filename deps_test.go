@@ -15,8 +15,7 @@ func TestImportGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowed := []string{
-		"github.com/goworker/goworker/internal/resque",
-		"github.com/goworker/goworker/internal/cron",
+		"github.com/goworker/goworker/internal/",
 		"github.com/gomodule/redigo/",
 		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -16,7 +17,7 @@ type jobLock struct {
 }
 
 // newJobLock is nil where the field is not one of ours.
-func newJobLock(p resque.Payload) *jobLock {
+func newJobLock(p payload.Payload) *jobLock {
 	hold, name, most := resque.ParseLock(p.Unique)
 	if name == "" {
 		return nil

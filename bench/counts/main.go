@@ -34,7 +34,7 @@ const (
 
 // counted are the benchmarks: a folder, seen from the module's root, and a name.
 var counted = []struct{ dir, name string }{
-	{"internal/resque", "ParsePayload/44B"},
+	{"internal/payload", "ParsePayload/44B"},
 	{"internal/resque", "Exchange/1"},
 	{"internal/resque", "Exchange/100"},
 	{".", "Perform/context_string_int"},
