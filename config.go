@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -27,7 +28,7 @@ type config struct {
 	namespace          string // ends in a colon
 	exitOnComplete     bool
 	useNumber          bool
-	style              resque.Style
+	style              payload.Style
 	multiQueueFailures bool
 	leaveDelayed       bool
 	leaveUnknown       bool
@@ -109,7 +110,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	c.leaveDelayed = s.LeaveDelayed
 	c.leaveUnknown = s.LeaveUnknown
 	if s.RailsJSON {
-		c.style = resque.Rails
+		c.style = payload.Rails
 	}
 	var backend string
 	var errs [19]error
@@ -131,8 +132,8 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs[10] = fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
 	}
 	c.maxPayload, errs[11] = positive("MaxPayload", s.MaxPayload, DefaultMaxPayload)
-	if c.maxPayload > resque.MaxMaxPayload {
-		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, resque.MaxMaxPayload)
+	if c.maxPayload > payload.MaxSize {
+		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, payload.MaxSize)
 	}
 	c.shutdownTimeout, errs[12] = limit("ShutdownTimeout", s.ShutdownTimeout, DefaultShutdownTimeout, "NoTimeout")
 	c.connectTimeout, errs[13] = limit("ConnectTimeout", s.ConnectTimeout, DefaultConnectTimeout, "NoTimeout")

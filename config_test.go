@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 func noEnvironment(string) string { return "" }
@@ -28,7 +28,7 @@ func TestConfigDefaults(t *testing.T) {
 	c.queues = queues.Spec{}
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
-		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
+		uri: "redis://localhost:6379/", namespace: "resque:", style: payload.Plain,
 		recoverLimit: 3, maxPayload: 64 << 20, shutdownTimeout: 25 * time.Second,
 		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
 		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
@@ -63,7 +63,7 @@ func TestConfigOfSettings(t *testing.T) {
 	c.queues = queues.Spec{}
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
-		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
+		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: payload.Rails,
 		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveDelayed: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,

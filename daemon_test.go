@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // soon is how long a test waits for what should happen at once.
@@ -181,11 +181,11 @@ func (b *bundle) queue(name string) []string {
 	return b.redis.List(b.t, "LRANGE", "resque:queue:"+name, 0, -1)
 }
 
-func (b *bundle) failures() []resque.Failure {
+func (b *bundle) failures() []payload.Failure {
 	b.t.Helper()
-	var all []resque.Failure
+	var all []payload.Failure
 	for _, raw := range b.redis.List(b.t, "LRANGE", "resque:failed", 0, -1) {
-		f, err := resque.ParseFailure([]byte(raw))
+		f, err := payload.ParseFailure([]byte(raw))
 		if err != nil {
 			b.t.Fatalf("failure record %s: %v", raw, err)
 		}

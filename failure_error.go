@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/goworker/goworker/internal/logging"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // UnknownClassError is the failure of a job whose class no handler is registered
@@ -157,7 +157,7 @@ func exceptionName(err error) (name string) {
 			name = "ArgumentError"
 		case *cancelledError, *wish:
 			return false
-		case *resque.PayloadError, *resque.SizeError:
+		case *payload.Error, *payload.SizeError:
 			name = "Resque::Helpers::DecodeException"
 		default:
 			own := typeName(e)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -27,7 +28,7 @@ type task struct {
 	looked atomic.Bool
 
 	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
-	php atomic.Pointer[resque.PHPJob]
+	php atomic.Pointer[payload.PHPJob]
 
 	abandoned bool // it went back to its queue although its handler still runs
 }

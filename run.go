@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // run is one call of Run.
@@ -277,7 +277,7 @@ func (p *poller) leftovers() error {
 	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
 	for _, t := range p.abandoned {
 		class := "an invalid payload"
-		if payload, err := resque.ParsePayload(t.Payload); err == nil {
+		if payload, err := payload.Parse(t.Payload); err == nil {
 			class = payload.Class
 		}
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))

@@ -40,7 +40,7 @@ var counted = []struct {
 	row, dir, benchmark string
 	more                int
 }{
-	{"parse a payload", "internal/resque", "ParsePayload/44B", 20_000},
+	{"parse a payload", "internal/payload", "ParsePayload/44B", 20_000},
 	{"exchange 1 job", "internal/resque", "Exchange/1", 5_000},
 	{"exchange 100 jobs", "internal/resque", "Exchange/100", 2_000},
 	{"call a handler", ".", "Perform/context_string_int", 10_000},

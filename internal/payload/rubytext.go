@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ type rubyPair struct {
 	value any
 }
 
-// rubyJoin is what Ruby's args.join("-") returns.
-func rubyJoin(args []json.RawMessage, spaced bool) string {
+// RubyJoin is what Ruby's args.join("-") returns.
+func RubyJoin(args []json.RawMessage, spaced bool) string {
 	t := rubyText{spaced: spaced}
 	for i, raw := range args {
 		if i > 0 {

@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ const (
 // is an error and not a stack overflow.
 const maxLevels = 1000
 
-// Encode writes v as one JSON value, without blanks or a final newline, in the
+// EncodeValue writes v as one JSON value, without blanks or a final newline, in the
 // bytes Ruby would write where Go can know them:
 //
 //   - json.Number and json.RawMessage keep their literal; a RawMessage only
@@ -43,7 +43,7 @@ const maxLevels = 1000
 //
 // Everything else is as encoding/json does it. What has no JSON form (NaN,
 // infinities, channels, functions, a value that contains itself) is an error.
-func Encode(v any, style Style) ([]byte, error) {
+func EncodeValue(v any, style Style) ([]byte, error) {
 	e := encoder{style: style}
 	if err := e.value(v, 0); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ type encoder struct {
 	style Style
 }
 
-// value has short ways for what jobs mostly carry; reflected does the rest.
+// Status has short ways for what jobs mostly carry; reflected does the rest.
 func (e *encoder) value(v any, level int) error {
 	switch v := v.(type) {
 	case nil:

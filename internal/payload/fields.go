@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -32,12 +32,12 @@ func NewID() string { return rand.Text()[:16] }
 // SetFields returns the payload with the given fields set. A field that is there is
 // changed where it stands, the last of equal ones, since that is the one that counts;
 // others go in behind the last field there is. All other bytes are kept. The error is
-// a *PayloadError; raw must be an object.
+// a *Error; raw must be an object.
 func SetFields(raw []byte, fields ...Field) ([]byte, error) {
 	s := scanner{src: raw, room: MaxDepth}
 	s.space()
 	if s.peek() != '{' {
-		return nil, &PayloadError{"the payload is no object"}
+		return nil, &Error{"the payload is no object"}
 	}
 	type span struct{ start, end int }
 	found := make([]span, len(fields))

@@ -1,4 +1,7 @@
-package resque
+// Package payload reads and writes the texts that Resque keeps in Redis: jobs, as they
+// stand in queues and in resque-scheduler's lists, and failure records. It works on bytes
+// only and knows no Redis. Bytes that it does not have to change stay as they are.
+package payload
 
 import (
 	"bytes"
@@ -34,25 +37,25 @@ type Payload struct {
 	PHP *PHPJob
 }
 
-// PayloadError says why bytes from a queue are not a job.
-type PayloadError struct {
+// Error says why bytes from a queue are not a job.
+type Error struct {
 	Reason string // "the payload …"
 }
 
-func (e *PayloadError) Error() string {
+func (e *Error) Error() string {
 	return e.Reason + `; a job is {"class":"Name","args":[…]} in UTF-8`
 }
 
-// EncodePayload writes the payload of a plain job, {"class":"…","args":[…]},
+// Encode writes the payload of a plain job, {"class":"…","args":[…]},
 // with the bytes Ruby Resque would push. No arguments are [], never null. The
 // error names the argument that cannot be encoded, counted from 0. What it
-// returns, ParsePayload accepts.
-func EncodePayload(class string, args []any, style Style) ([]byte, error) {
-	return appendPayload(make([]byte, 0, 64), class, args, style)
+// returns, Parse accepts.
+func Encode(class string, args []any, style Style) ([]byte, error) {
+	return Append(make([]byte, 0, 64), class, args, style)
 }
 
-// appendPayload is EncodePayload behind what dst holds.
-func appendPayload(dst []byte, class string, args []any, style Style) ([]byte, error) {
+// Append is Encode behind what dst holds.
+func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 	if class == "" {
 		return nil, errors.New("a job needs a class, and the one given is empty")
 	}
@@ -84,21 +87,21 @@ func appendPayload(dst []byte, class string, args []any, style Style) ([]byte, e
 	return append(e.buf, "]}"...), nil
 }
 
-// ParsePayload reads a job as Ruby's workers do: keys count by case, the last
+// Parse reads a job as Ruby's workers do: keys count by case, the last
 // of equal keys wins, missing or null args are none. An object or scalar in
 // place of the list is taken as the one argument. Fields it does not know are
-// passed over. The error is a *PayloadError.
+// passed over. The error is a *Error.
 //
 // Arguments are proven to be JSON but not decoded; they alias raw.
-func ParsePayload(raw []byte) (Payload, error) {
+func Parse(raw []byte) (Payload, error) {
 	if !utf8.Valid(raw) {
-		return Payload{}, &PayloadError{"the payload is not UTF-8"}
+		return Payload{}, &Error{"the payload is not UTF-8"}
 	}
 	s := scanner{src: raw, room: MaxDepth}
 	s.space()
 	if s.peek() != '{' {
 		if s.whole() {
-			return Payload{}, &PayloadError{"the payload is JSON but not an object"}
+			return Payload{}, &Error{"the payload is JSON but not an object"}
 		}
 		return Payload{}, s.refusal()
 	}
@@ -155,10 +158,10 @@ func ParsePayload(raw []byte) (Payload, error) {
 	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
 	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
-		return Payload{}, &PayloadError{"the payload has no class"}
+		return Payload{}, &Error{"the payload has no class"}
 	}
 	if class[0] != '"' || len(class) == len(`""`) {
-		return Payload{}, &PayloadError{"the payload's class is not a name"}
+		return Payload{}, &Error{"the payload's class is not a name"}
 	}
 	p.Class = unquote(class)
 	switch {
@@ -191,17 +194,17 @@ func (s *scanner) elements(list []json.RawMessage) ([]json.RawMessage, bool) {
 }
 
 // refusal turns the place where the scanner failed into an error.
-func (s *scanner) refusal() *PayloadError {
+func (s *scanner) refusal() *Error {
 	switch {
 	case s.tooDeep:
-		return &PayloadError{fmt.Sprintf("the payload is nested deeper than %d levels", MaxDepth)}
+		return &Error{fmt.Sprintf("the payload is nested deeper than %d levels", MaxDepth)}
 	case len(s.src) == 0:
-		return &PayloadError{"the payload is empty"}
+		return &Error{"the payload is empty"}
 	case s.pos >= len(s.src):
-		return &PayloadError{"the payload is not JSON: it ends in the middle of a value"}
+		return &Error{"the payload is not JSON: it ends in the middle of a value"}
 	}
 	c, _ := utf8.DecodeRune(s.src[s.pos:])
-	return &PayloadError{fmt.Sprintf("the payload is not JSON: %q at byte %d does not belong there", c, s.pos)}
+	return &Error{fmt.Sprintf("the payload is not JSON: %q at byte %d does not belong there", c, s.pos)}
 }
 
 // unquoteKey returns the name between the quotes; only one with escapes costs
@@ -239,8 +242,8 @@ func idText(raw []byte) string {
 	return ""
 }
 
-// MaxRuns is more often than any job runs. Numbers beyond it, which somebody else wrote,
-// could not be counted on.
+// MaxRuns is more often than any job runs. A larger number in a payload was
+// not written by goworker and is ignored.
 const MaxRuns = 1 << 30
 
 func attemptNumber(raw []byte) int {
@@ -263,14 +266,14 @@ func millis(raw []byte) int64 {
 	return max(0, ms)
 }
 
-// InvalidPayload wraps bytes that are not a job in a job that every Resque tool
-// can show and retry: its class is InvalidPayload and its one argument the text,
+// Invalid wraps bytes that are not a job in a job that every Resque tool
+// can show and retry: its class is Invalid and its one argument the text,
 // or "base64:" and the bytes in base64 if they are not UTF-8. A failure record
 // with anything else in the payload's place breaks Ruby's "retry all".
 //
 // Of more than MaxInvalid bytes it holds only the first, as Excerpt does: written as
 // JSON they may be six times as many.
-func InvalidPayload(raw []byte) []byte {
+func Invalid(raw []byte) []byte {
 	if len(raw) > MaxInvalid {
 		return Excerpt(raw)
 	}
@@ -289,13 +292,13 @@ const MaxInvalid = 1 << 20
 // excerptSize is how many bytes show what a payload was.
 const excerptSize = 1 << 10
 
-// Excerpt is an InvalidPayload with the beginning and the size of raw.
+// Excerpt is Invalid with only the beginning of raw, and its size.
 func Excerpt(raw []byte) []byte {
 	if len(raw) <= excerptSize {
-		return InvalidPayload(raw)
+		return Invalid(raw)
 	}
 	start := strings.ToValidUTF8(string(raw[:excerptSize]), "?")
-	return InvalidPayload(fmt.Appendf(nil, "%s… (%d bytes)", start, len(raw)))
+	return Invalid(fmt.Appendf(nil, "%s… (%d bytes)", start, len(raw)))
 }
 
 // SizeError says that a payload is longer than this program allows.
@@ -305,23 +308,36 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("the payload has %d bytes, and MaxPayload (flag -max-payload) allows %d; pass what is large by reference, or raise the limit", e.Size, e.Most)
 }
 
-// KeptHint tells where the payload of a FailedJob with Keep is, and how it gets
-// back into its queue.
-func (s Store) KeptHint(queue string) string {
-	return fmt.Sprintf("only its beginning is shown here, all of it is the last element of the list %s; LMOVE %[1]s %s RIGHT RIGHT puts it back",
-		s.kept(queue), s.queue(queue))
-}
-
-// recordable reports whether a failure record can hold the payload: Redis takes no
+// Recordable reports whether a failure record can hold the payload: Redis takes no
 // more than 512 MiB at once, and a record is a little more than its payload.
-func recordable(raw []byte) bool {
-	return len(raw) <= MaxInvalid || len(raw) <= MaxMaxPayload && isJob(raw)
+func Recordable(raw []byte) bool {
+	return len(raw) <= MaxInvalid || len(raw) <= MaxSize && isJob(raw)
 }
 
-// MaxMaxPayload is the highest limit of a payload's size that can be kept.
-const MaxMaxPayload = 511 << 20
+// MaxSize is the highest limit of a payload's size that can be kept.
+const MaxSize = 511 << 20
 
 func isJob(raw []byte) bool {
-	_, err := ParsePayload(raw)
+	_, err := Parse(raw)
 	return err == nil
+}
+
+// Safe is the payload as a failure record may hold it.
+func Safe(raw []byte) []byte {
+	if !isJob(raw) {
+		return Invalid(raw)
+	}
+	return raw
+}
+
+// Short is as much of a text as fits into an error message.
+func Short(text []byte) string {
+	const most = 60
+	switch {
+	case len(text) == 0:
+		return "missing"
+	case len(text) > most:
+		return fmt.Sprintf("%.*s…", most, bytes.ToValidUTF8(text[:most], nil))
+	}
+	return string(bytes.ToValidUTF8(text, nil))
 }

@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"encoding/json"
@@ -24,18 +24,18 @@ type Failure struct {
 // FailedAt writes a time as Resque's failure records have it, in t's own zone.
 func FailedAt(t time.Time) string { return t.Format("2006/01/02 15:04:05 MST") }
 
-// Encode writes the record in the order of fields Ruby has, always as JSON that
+// EncodeValue writes the record in the order of fields Ruby has, always as JSON that
 // Ruby's and Node's tools can show:
 //
 //   - The payload keeps its bytes. One that is not JSON, not UTF-8, or nested
-//     deeper than MaxDepth is wrapped by InvalidPayload.
+//     deeper than MaxDepth is wrapped by Invalid.
 //   - Bytes of a text that are not UTF-8 become question marks, as in Ruby.
 //   - Characters of markup in Exception become underscores, because
 //     Resque's page prints that field without escaping it.
 func (f Failure) Encode() []byte {
 	payload := []byte(f.Payload)
 	if !utf8.Valid(payload) || !wellFormed(payload, MaxDepth) {
-		payload = InvalidPayload(payload)
+		payload = Invalid(payload)
 	}
 	const names = len(`{"failed_at":"","payload":,"exception":"","error":"","backtrace":[],"worker":"","queue":"","retried_at":""}`)
 	size := names + len(f.FailedAt) + len(payload) + len(f.Exception) + len(f.Error) + len(f.Worker) + len(f.Queue) + len(f.RetriedAt)
@@ -43,27 +43,27 @@ func (f Failure) Encode() []byte {
 		size += len(frame) + len(`"",`)
 	}
 	b := append(make([]byte, 0, size), `{"failed_at":`...)
-	b = appendText(b, f.FailedAt)
+	b = AppendText(b, f.FailedAt)
 	b = append(b, `,"payload":`...)
 	b = append(b, payload...)
 	b = append(b, `,"exception":`...)
-	b = appendText(b, withoutMarkup.Replace(f.Exception))
+	b = AppendText(b, withoutMarkup.Replace(f.Exception))
 	b = append(b, `,"error":`...)
-	b = appendText(b, f.Error)
+	b = AppendText(b, f.Error)
 	b = append(b, `,"backtrace":[`...)
 	for i, frame := range f.Backtrace {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendText(b, frame)
+		b = AppendText(b, frame)
 	}
 	b = append(b, `],"worker":`...)
-	b = appendText(b, f.Worker)
+	b = AppendText(b, f.Worker)
 	b = append(b, `,"queue":`...)
-	b = appendText(b, f.Queue)
+	b = AppendText(b, f.Queue)
 	if f.RetriedAt != "" {
 		b = append(b, `,"retried_at":`...)
-		b = appendText(b, f.RetriedAt)
+		b = AppendText(b, f.RetriedAt)
 	}
 	return append(b, '}')
 }
@@ -73,7 +73,7 @@ var withoutMarkup = strings.NewReplacer("<", "_", ">", "_", "&", "_", `"`, "_", 
 
 // Failure records are never compared byte by byte with what a Rails process
 // would write, so one style does for all.
-func appendText(dst []byte, s string) []byte { return appendString(dst, s, Plain, "?") }
+func AppendText(dst []byte, s string) []byte { return appendString(dst, s, Plain, "?") }
 
 // ParseFailure reads a record by Ruby, Node, PHP, or an older goworker: fields
 // in any order, missing or null ones empty, times in any form. Where a text is
@@ -86,8 +86,8 @@ func ParseFailure(raw []byte) (Failure, error) {
 	if len(raw) == 0 {
 		return Failure{}, errors.New("the failure record is empty; somebody is removing it")
 	}
-	var f recordFields
-	if !f.scan(raw) {
+	var f FailureFields
+	if !f.Scan(raw) {
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &fields); err != nil {
 			return Failure{}, fmt.Errorf("the failure record is not a JSON object: %w", err)
@@ -95,29 +95,29 @@ func ParseFailure(raw []byte) (Failure, error) {
 		return Failure{}, errors.New("the failure record is null, not a JSON object")
 	}
 	return Failure{
-		FailedAt:  textOf(f.failedAt),
-		Payload:   f.payload,
-		Exception: textOf(f.exception),
-		Error:     textOf(f.err),
+		FailedAt:  Text(f.FailedAt),
+		Payload:   f.Payload,
+		Exception: Text(f.Exception),
+		Error:     Text(f.Error),
 		Backtrace: linesOf(f.backtrace),
-		Worker:    textOf(f.worker),
-		Queue:     textOf(f.queue),
-		RetriedAt: textOf(f.retriedAt),
+		Worker:    Text(f.Worker),
+		Queue:     Text(f.Queue),
+		RetriedAt: Text(f.RetriedAt),
 	}, nil
 }
 
-// recordFields are the values of a failure record's members, each as JSON.
-type recordFields struct {
-	failedAt, payload, exception, err, backtrace, worker, queue, retriedAt json.RawMessage
+// FailureFields are the values of a failure record's members, each as JSON.
+type FailureFields struct {
+	FailedAt, Payload, Exception, Error, backtrace, Worker, Queue, RetriedAt json.RawMessage
 }
 
 // recordDepth is how deep a record that is read may be nested, as in encoding/json.
 const recordDepth = 10000
 
-// scan finds the members in one pass, since millions of records may have to be looked
+// Scan finds the members in one pass, since millions of records may have to be looked
 // through. Of several members of a name the last counts. It is false where raw is no
 // JSON object.
-func (f *recordFields) scan(raw []byte) bool {
+func (f *FailureFields) Scan(raw []byte) bool {
 	s := scanner{src: raw, room: recordDepth}
 	s.space()
 	if s.peek() != '{' || !s.enter() {
@@ -140,30 +140,30 @@ func (f *recordFields) scan(raw []byte) bool {
 	}
 }
 
-func (f *recordFields) named(name []byte) *json.RawMessage {
+func (f *FailureFields) named(name []byte) *json.RawMessage {
 	switch string(name) {
 	case "failed_at":
-		return &f.failedAt
+		return &f.FailedAt
 	case "payload":
-		return &f.payload
+		return &f.Payload
 	case "exception":
-		return &f.exception
+		return &f.Exception
 	case "error":
-		return &f.err
+		return &f.Error
 	case "backtrace":
 		return &f.backtrace
 	case "worker":
-		return &f.worker
+		return &f.Worker
 	case "queue":
-		return &f.queue
+		return &f.Queue
 	case "retried_at":
-		return &f.retriedAt
+		return &f.RetriedAt
 	}
 	return nil
 }
 
-// textOf is a string's value, "" for null or nothing, else the JSON itself.
-func textOf(raw json.RawMessage) string {
+// Text is a string's value, "" for null or nothing, else the JSON itself.
+func Text(raw json.RawMessage) string {
 	switch {
 	case len(raw) == 0 || raw[0] == 'n':
 		return ""
@@ -178,11 +178,11 @@ func linesOf(raw json.RawMessage) []string {
 	if json.Unmarshal(raw, &frames) == nil {
 		var lines []string
 		for _, f := range frames {
-			lines = append(lines, textOf(f))
+			lines = append(lines, Text(f))
 		}
 		return lines
 	}
-	text := strings.TrimRight(textOf(raw), "\n")
+	text := strings.TrimRight(Text(raw), "\n")
 	if text == "" {
 		return nil
 	}

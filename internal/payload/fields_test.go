@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func FuzzSetFields(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		before, err := ParsePayload(raw)
+		before, err := Parse(raw)
 		if err != nil {
 			return
 		}
@@ -53,7 +53,7 @@ func FuzzSetFields(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a job is refused: %v", err)
 		}
-		after, err := ParsePayload(once)
+		after, err := Parse(once)
 		if err != nil || after.ID != "x" || after.Attempt != 5 || after.Class != before.Class || len(after.Args) != len(before.Args) {
 			t.Fatalf("%s became %s: %+v, %v", raw, once, after, err)
 		}

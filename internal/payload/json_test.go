@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -113,7 +113,7 @@ func TestEncode(t *testing.T) {
 				rails = c.plain
 			}
 			for style, want := range map[Style]string{Plain: c.plain, Rails: rails} {
-				got, err := Encode(c.value, style)
+				got, err := EncodeValue(c.value, style)
 				if err != nil || string(got) != want {
 					t.Errorf("style %d: %s, %v; want %s", style, got, err, want)
 				}
@@ -152,12 +152,12 @@ func TestEncodeErrors(t *testing.T) {
 		{badUTF8{}, "not UTF-8"},
 		{failing{}, errFailing.Error()},
 	} {
-		out, err := Encode(c.value, Plain)
+		out, err := EncodeValue(c.value, Plain)
 		if err == nil || out != nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%T: %s, %v; want an error with %q", c.value, out, err, c.says)
 		}
 	}
-	if _, err := Encode(failing{}, Plain); !errors.Is(err, errFailing) {
+	if _, err := EncodeValue(failing{}, Plain); !errors.Is(err, errFailing) {
 		t.Errorf("%v does not wrap the method's error", err)
 	}
 }
@@ -179,7 +179,7 @@ func FuzzEncode(f *testing.F) {
 		if dec.Decode(&v) == nil {
 			checkStyles(t, v)
 		}
-		raw, err := Encode(json.RawMessage(text), Plain)
+		raw, err := EncodeValue(json.RawMessage(text), Plain)
 		if valid := json.Valid(text) && utf8.Valid(text); valid != (err == nil) {
 			t.Fatalf("raw %q: %v, but valid is %v", text, err, valid)
 		}
@@ -192,8 +192,8 @@ func FuzzEncode(f *testing.F) {
 
 func checkStyles(t *testing.T, v any) {
 	t.Helper()
-	plain, err1 := Encode(v, Plain)
-	rails, err2 := Encode(v, Rails)
+	plain, err1 := EncodeValue(v, Plain)
+	rails, err2 := EncodeValue(v, Rails)
 	std, err3 := json.Marshal(v)
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatalf("%v, %v, %v", err1, err2, err3)
@@ -216,7 +216,7 @@ func checkStyles(t *testing.T, v any) {
 		t.Fatalf("rails %q restyled is %q, not %q", rails, again, plain)
 	}
 	for style, want := range map[Style][]byte{Plain: plain, Rails: rails} {
-		got, err := Encode(struct{ V any }{v}, style)
+		got, err := EncodeValue(struct{ V any }{v}, style)
 		if s, isString := v.(string); err != nil || isString && !utf8.ValidString(s) {
 			continue
 		}

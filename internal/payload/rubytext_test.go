@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"encoding/json"
@@ -37,7 +37,7 @@ func TestRubyJoin(t *testing.T) {
 		if err := json.Unmarshal([]byte(tt.args), &args); err != nil {
 			t.Fatal(err)
 		}
-		if got := rubyJoin(args, false); got != tt.want {
+		if got := RubyJoin(args, false); got != tt.want {
 			t.Errorf("%s: got  %s\nwant %s", tt.args, got, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import "unicode/utf8"
 
@@ -73,7 +73,7 @@ func appendEscape(dst []byte, c rune) []byte {
 
 // appendRestyled copies JSON text and brings the characters that the styles
 // write differently to style. Outside of strings JSON has none of them, nor a
-// backslash, so strings need not be told apart.
+// backslash, so the function need not find them.
 func appendRestyled(dst, text []byte, style Style) []byte {
 	for i := 0; i < len(text); {
 		if text[i] == '\\' {

@@ -1,4 +1,4 @@
-package resque
+package payload
 
 // scanner walks over JSON text and proves it well formed on the way: one pass,
 // no allocation, more than twice as fast as encoding/json's check. That the

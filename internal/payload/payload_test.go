@@ -1,4 +1,4 @@
-package resque
+package payload
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func TestEncodePayload(t *testing.T) {
 		{"numbers", []any{json.Number("1.0"), json.RawMessage("1.0"), json.Number("12345678901234567890")}, Plain, `{"class":"J","args":[1.0,1.0,12345678901234567890]}`},
 		{"ordered", []any{ordered{{"b", 1}, {"a", 2}}}, Plain, `{"class":"J","args":[{"b":1,"a":2}]}`},
 	} {
-		got, err := EncodePayload("J", c.args, c.style)
+		got, err := Encode("J", c.args, c.style)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
 		}
@@ -55,16 +55,16 @@ func TestEncodePayloadErrors(t *testing.T) {
 		{"", nil, "needs a class"},
 		{"J\xff", nil, "not UTF-8"},
 	} {
-		got, err := EncodePayload(c.class, c.args, Plain)
+		got, err := Encode(c.class, c.args, Plain)
 		if err == nil || got != nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q %v: %s, %v; want an error with %q", c.class, c.args, got, err, c.says)
 		}
 	}
-	deepest, err := EncodePayload("J", []any{json.RawMessage(nested(MaxDepth-2, ""))}, Plain)
+	deepest, err := Encode("J", []any{json.RawMessage(nested(MaxDepth-2, ""))}, Plain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParsePayload(deepest); err != nil {
+	if _, err := Parse(deepest); err != nil {
 		t.Errorf("the deepest payload that may be written cannot be read: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestEncodeEqualsRuby(t *testing.T) {
 		t.Fatalf("%d pushes were recorded, %d are written here", len(pushed), len(jobs))
 	}
 	for i, j := range jobs {
-		if got, err := EncodePayload(j.class, j.args, Plain); err != nil || string(got) != pushed[i] {
+		if got, err := Encode(j.class, j.args, Plain); err != nil || string(got) != pushed[i] {
 			t.Errorf("%s, %v; Ruby: %s", got, err, pushed[i])
 		}
 	}
@@ -104,7 +104,7 @@ func TestRubyPayloadsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range []string{"dequeue", "enqueue", "failed_retry", "pause", "work_failure", "work_running", "work_success"} {
 		for _, text := range pushes(redistest.Golden(t, scenario), "resque:queue:") {
-			p, err := ParsePayload([]byte(text))
+			p, err := Parse([]byte(text))
 			if err != nil {
 				t.Fatalf("%s: %s: %v", scenario, text, err)
 			}
@@ -120,7 +120,7 @@ func TestRubyPayloadsRoundTrip(t *testing.T) {
 				decoded, raw = append(decoded, v), append(raw, a)
 			}
 			for _, args := range [][]any{decoded, raw} {
-				if got, err := EncodePayload(p.Class, args, Plain); err != nil || string(got) != text {
+				if got, err := Encode(p.Class, args, Plain); err != nil || string(got) != text {
 					t.Errorf("%s: %s, %v; Ruby: %s", scenario, got, err, text)
 				}
 			}
@@ -177,7 +177,7 @@ func TestParsePayload(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := ParsePayload([]byte(c.raw))
+			p, err := Parse([]byte(c.raw))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,8 +225,8 @@ func TestParsePayloadErrors(t *testing.T) {
 		{`{"class":"J","args":` + nested(MaxDepth, "") + `}`, "deeper than 98"},
 		{strings.Repeat("[", 1<<20), "deeper than 98"},
 	} {
-		p, err := ParsePayload([]byte(c.raw))
-		var bad *PayloadError
+		p, err := Parse([]byte(c.raw))
+		var bad *Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.60q: %v, %v; want a PayloadError with %q", c.raw, p, err, c.says)
 		}
@@ -241,7 +241,7 @@ func TestInvalidPayload(t *testing.T) {
 		"a\xff":          `{"class":"InvalidPayload","args":["base64:Yf8="]}`,
 		"null":           `{"class":"InvalidPayload","args":["null"]}`,
 	} {
-		if got := string(InvalidPayload([]byte(raw))); got != want {
+		if got := string(Invalid([]byte(raw))); got != want {
 			t.Errorf("%q: %s, want %s", raw, got, want)
 		}
 	}
@@ -256,7 +256,7 @@ func FuzzParsePayload(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := ParsePayload(raw)
+		p, err := Parse(raw)
 		if valid := json.Valid(raw) && depth(raw) <= MaxDepth; valid != wellFormed(raw, MaxDepth) {
 			t.Fatalf("%q: encoding/json finds it valid: %v", raw, valid)
 		}
@@ -267,8 +267,8 @@ func FuzzParsePayload(f *testing.F) {
 		if ok && (p.Class != want.Class || p.ID != want.ID || p.Attempt != want.Attempt || !slices.EqualFunc(p.Args, want.Args, sameBytes)) {
 			t.Fatalf("%q: %q, by encoding/json %q", raw, p, want)
 		}
-		wrapped := InvalidPayload(raw)
-		if w, err := ParsePayload(wrapped); err != nil || w.Class != "InvalidPayload" || len(w.Args) != 1 || !json.Valid(wrapped) {
+		wrapped := Invalid(raw)
+		if w, err := Parse(wrapped); err != nil || w.Class != "InvalidPayload" || len(w.Args) != 1 || !json.Valid(wrapped) {
 			t.Fatalf("%q wrapped: %q, %v", raw, wrapped, err)
 		}
 	})
@@ -334,7 +334,7 @@ func BenchmarkParsePayload(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := ParsePayload(raw); err != nil {
+				if _, err := Parse(raw); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -346,10 +346,40 @@ func BenchmarkEncodePayload(b *testing.B) {
 	args := []any{"world", 12, true}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := EncodePayload("Hello", args, Plain); err != nil {
+		if _, err := Encode("Hello", args, Plain); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func sameBytes(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
+
+// A failure record is never much longer than the payload, and never longer than
+// Redis takes.
+func TestRecordsDoNotGrow(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 2*MaxInvalid)
+	for _, test := range []struct {
+		name, payload string
+		recordable    bool
+		most          int // bytes of the record's payload
+	}{
+		{"a job", `{"class":"C","args":["` + long + `"]}`, true, len(long) + 100},
+		{"junk", long, false, 7 * excerptSize},
+		{"control characters", strings.Repeat("\x00", MaxInvalid+1), false, 7 * excerptSize},
+		{"no UTF-8", strings.Repeat("\xff", MaxInvalid+1), false, 7 * excerptSize},
+		{"short junk", strings.Repeat("\x00", MaxInvalid), true, 6*MaxInvalid + 100},
+		{"two-byte characters", "x" + strings.Repeat("é", MaxInvalid), false, 7 * excerptSize},
+	} {
+		raw := []byte(test.payload)
+		if got := Recordable(raw); got != test.recordable {
+			t.Errorf("%s is recordable: %v", test.name, got)
+		}
+		if n := len(Safe(raw)); n > test.most {
+			t.Errorf("%s of %d bytes has %d in a record", test.name, len(raw), n)
+		}
+		if p, err := Parse(Excerpt(raw)); err != nil || p.Class != "InvalidPayload" {
+			t.Errorf("the excerpt of %s: %+v, %v", test.name, p, err)
+		}
+	}
+}
