@@ -17,6 +17,11 @@ func TestImportGraph(t *testing.T) {
 	allowed := []string{
 		"github.com/goworker/goworker/internal/resque",
 		"github.com/goworker/goworker/internal/cron",
+		"github.com/goworker/goworker/internal/args",
+		"github.com/goworker/goworker/internal/failure",
+		"github.com/goworker/goworker/internal/isolate",
+		"github.com/goworker/goworker/internal/log",
+		"github.com/goworker/goworker/internal/stuck",
 		"github.com/gomodule/redigo/",
 		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",

@@ -1,4 +1,4 @@
-package goworker
+package args
 
 import "encoding/json"
 

@@ -1,0 +1,284 @@
+package goworker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/stuck"
+)
+
+// DefaultKillGrace is how long an isolated job has from the end of its context until
+// its processes are killed.
+const DefaultKillGrace = 4 * time.Second
+
+// HardTimeoutMargin is how long after its Timeout an isolated job is killed where its
+// class has no HardTimeout.
+const HardTimeoutMargin = 10 * time.Second
+
+// Isolated runs each job of the class in a child process of its own: this program is
+// started again, its main runs as always, and where it calls Work or Run the child
+// runs that one job instead. Whatever the job does to its process — a crash, an
+// endless loop, os.Exit, memory that runs out — is that job's failure and nothing
+// else.
+//
+// The child is the leader of a process group. When the job is over, and when it is
+// killed, all processes of that group are, so nothing that the handler started stays
+// behind. When the daemon's process dies, so does the group.
+//
+// What holds for the child:
+//   - everything main does before Work happens in it too; see IsolatedChild;
+//   - the handler and all middleware run in it, hooks in the daemon;
+//   - of the parts only those with Part.Isolated run in it;
+//   - standard input is empty, output goes where the daemon's goes;
+//   - a result of up to 16 MiB reaches hooks as Delivery.Result in the form of a
+//     json.RawMessage;
+//   - an error reaches them with its text, its failure record and what errors.Is and
+//     errors.As find in its exported fields.
+//
+// A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
+// elsewhere each job of the class fails.
+func Isolated(opts ...IsolatedOption) Option {
+	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: cancelGrace / 2}}
+	for _, opt := range opts {
+		if opt == nil {
+			i.wrong("a nil IsolatedOption was given; leave it out")
+		} else {
+			opt(&i)
+		}
+	}
+	return option(func(o *options) {
+		o.once("how jobs are isolated", "Isolated")
+		o.take("Isolated", i.mistakes)
+		own := i // one value of Isolated may serve several classes
+		o.isolation = &own
+	})
+}
+
+// IsolatedOption is a setting of Isolated. Mistakes are reported by Register; see Option.
+type IsolatedOption func(*isolation)
+
+// isolation is how the jobs of a class are isolated.
+type isolation struct {
+	mistakes
+	isolate.Limits
+}
+
+// HardTimeout ends the job's processes this long after they were started: its context
+// is cancelled, all of them get SIGTERM, and after the KillGrace SIGKILL. The job is a
+// failure with a *TimeLimitError. Without it an isolated job has its Timeout and
+// HardTimeoutMargin more; with neither, all the time it takes.
+//
+// It must not be less than the class's Timeout, which ends the context only. 0 is as
+// without it; it must not be negative.
+func HardTimeout(d time.Duration) IsolatedOption {
+	return func(i *isolation) {
+		i.Hard = d
+		i.number(d < 0, "when the job is ended", fmt.Sprintf("HardTimeout(%s)", d))
+	}
+}
+
+// number adds the mistakes of an option that says a number, which must not be negative.
+func (i *isolation) number(negative bool, what, option string) {
+	i.once(what, option)
+	if negative {
+		i.wrong("%s: it cannot be negative; leave it out for the default", option)
+	}
+}
+
+// KillGrace is how long the job has, once its context was cancelled, before its
+// processes are killed. At a shutdown it is at most a second. The default
+// is DefaultKillGrace; 0 kills at once. It must not be negative.
+func KillGrace(d time.Duration) IsolatedOption {
+	return func(i *isolation) {
+		i.Grace = d
+		i.number(d < 0, "when the job is killed", fmt.Sprintf("KillGrace(%s)", d))
+	}
+}
+
+// MaxMemory kills the job's processes when together they hold more than so many bytes
+// of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
+// times a second, so a fast allocation may go beyond it for a moment. Go's collector
+// is told of the limit. On Linux the memory is that of the child and its descendants;
+// elsewhere it is what the Go runtime of the child counts, without C and without
+// other processes. 0, the default, is no limit; it must not be negative.
+func MaxMemory(bytes int64) IsolatedOption {
+	return func(i *isolation) {
+		i.Memory = bytes
+		i.number(bytes < 0, "how much memory the job may hold", fmt.Sprintf("MaxMemory(%d)", bytes))
+	}
+}
+
+// ChildEnv adds variables to the child's environment, each as "NAME=value". It has
+// all of the daemon's besides. Given more than once, all of them count, but each name may
+// be there once.
+func ChildEnv(vars ...string) IsolatedOption {
+	return func(i *isolation) {
+		for _, v := range vars {
+			name, _, ok := strings.Cut(v, "=")
+			if !ok || name == "" {
+				i.wrong("%q is not NAME=value, which ChildEnv takes", v)
+			}
+			i.once("the variable "+name, fmt.Sprintf("ChildEnv(%s)", name))
+		}
+		i.Env = append(i.Env, vars...)
+	}
+}
+
+// IsolatedChild tells whether this process was started to run one job of a class that
+// is Isolated. A main asks it to leave out what only the daemon needs, such as
+// listening on a port; it must register the classes and call Work or Run in any case.
+func IsolatedChild() bool { return isolate.Child() }
+
+// checkLimits returns what is wrong with the limits of a class. Without a HardTimeout
+// it sets that which follows from the Timeout.
+func (o *options) checkLimits() error {
+	i := o.isolation
+	switch {
+	case i == nil:
+		return nil
+	case i.Hard > 0 && o.timeout > i.Hard:
+		return fmt.Errorf("its Timeout of %s is longer than its HardTimeout of %s, so its context would never end by it; give the Timeout less",
+			o.timeout, i.Hard)
+	case i.Hard == 0 && o.timeout > 0:
+		i.Hard = o.timeout + HardTimeoutMargin
+	}
+	return nil
+}
+
+// Perform runs the job in a child process.
+func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
+	r := isolate.Request{
+		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
+		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber,
+	}
+	if d.workers != nil {
+		r.Daemon = d.workers.d.config.identity()
+	}
+	result, err := i.Run(ctx, d.Class, r)
+	if result != nil {
+		d.Result = result
+	}
+	return i.failure(d.Class, err)
+}
+
+// isolated makes the Delivery of a job in its child process.
+func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+	payload, err := resque.ParsePayload(job.Payload)
+	if err != nil {
+		return nil, err
+	}
+	d, e, err := r.open(job.Queue, job.Payload, payload)
+	if err != nil {
+		return nil, err
+	}
+	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
+	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
+	d.handler, d.timeout = e.wrapped, e.options.timeout
+	return d, nil
+}
+
+// program is a daemon as the child process of one of its jobs needs it.
+type program struct {
+	*client
+	registry *registry
+	parts    []Part
+}
+
+// serveChild runs the one job this process was started for, whichever of the daemons
+// it belongs to, and ends the process. In a process that is no child it does nothing.
+func serveChild(ctx context.Context, parts []Part, daemons ...*Daemon) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	programs := make([]isolate.Program, len(daemons))
+	for i, d := range daemons {
+		d.mu.Lock()
+		programs[i] = program{d.client, d.registry, parts}
+		d.mu.Unlock()
+	}
+	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
+}
+
+func (p program) Identity() string { return p.config.identity() }
+
+func (p program) Flush() { p.flush() }
+
+// Perform runs the job.
+func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
+	d, err := p.registry.isolated(r)
+	if err == nil {
+		err = d.perform(ctx)
+	}
+	if err != nil || d.Result == nil {
+		return nil, err
+	}
+	return isolate.Result(d.Class, d.Result), nil
+}
+
+// Parts starts those parts that belong in a child.
+func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
+	parts, err := childParts(p.parts)
+	if err != nil {
+		return nil, err
+	}
+	started, err := startParts(ctx, parts)
+	return func(ctx context.Context) error { return stopParts(ctx, started) }, err
+}
+
+// identity tells the daemons of one program apart, in the same way in its children.
+func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.label() }
+
+// StuckAfter is how long after the time limit of its class a job still runs until it
+// counts as stuck.
+const StuckAfter = 10 * time.Second
+
+// StuckJob is a job that runs although the time limit of its class has passed. Its
+// worker takes no other job until the handler returns: nothing ends a goroutine from
+// outside.
+type StuckJob struct {
+	Queue  string
+	Class  string
+	ID     string // as Delivery.ID
+	Worker string // as Delivery.Worker
+
+	Started time.Time
+	Limit   time.Duration // the Timeout of its class, or the HardTimeout of an isolated one
+}
+
+// Stuck returns the jobs that run in this process past their time limit by more than
+// StuckAfter, the oldest first. Each is logged once, with the place where its handler
+// is; a job that ends after all leaves the list, and its outcome counts as it is.
+func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
+
+// Stuck returns the jobs of all shards that run past their time limit; see
+// Daemon.Stuck.
+func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
+
+// Stuck is Daemon.Stuck of the default daemon.
+func Stuck() []StuckJob { return std().Stuck() }
+
+// stuckJobs lists the jobs that run past their time limit.
+func (r *registry) stuckJobs() []StuckJob {
+	var jobs []StuckJob
+	for _, j := range r.stuck.List() {
+		jobs = append(jobs, StuckJob(j))
+	}
+	return jobs
+}
+
+// watch lists the job as stuck once it has run for too long. Its worker calls done at
+// the end of the run.
+func (d *Delivery) watch() (done func()) {
+	var logger *slog.Logger
+	if d.workers != nil {
+		logger = d.workers.logger
+	}
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
+	return d.stuck.Watch(j, StuckAfter, logger)
+}
