@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -114,7 +115,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 		}
 	}()
 	if d.limit > 0 {
-		defer d.watch()()
+		defer d.watchStuck()()
 	}
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
@@ -130,6 +131,17 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 	}
 	d.self = deliveryContext{Context: ctx, delivery: d}
 	return d.handler.Perform(&d.self, d)
+}
+
+// watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
+// the end of the run.
+func (d *Delivery) watchStuck() (done func()) {
+	var logger *slog.Logger
+	if d.workers != nil {
+		logger = d.workers.logger
+	}
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
+	return d.stuck.Watch(j, StuckAfter, logger)
 }
 
 // FromContext returns the run that ctx belongs to: the context a handler got, or

@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
-	"github.com/goworker/goworker/internal/resque"
-	"github.com/goworker/goworker/internal/stuck"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
@@ -167,22 +164,6 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	return i.failure(d.Class, err)
 }
 
-// isolated makes the Delivery of a job in its child process.
-func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
-	payload, err := resque.ParsePayload(job.Payload)
-	if err != nil {
-		return nil, err
-	}
-	d, e, err := r.open(job.Queue, job.Payload, payload)
-	if err != nil {
-		return nil, err
-	}
-	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
-	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
-	d.handler, d.timeout = e.wrapped, e.options.timeout
-	return d, nil
-}
-
 // program is a daemon as the child process of one of its jobs needs it.
 type program struct {
 	*client
@@ -231,9 +212,6 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	return func(ctx context.Context) error { return stopParts(ctx, started) }, err
 }
 
-// identity tells the daemons of one program apart, in the same way in its children.
-func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.label() }
-
 // StuckAfter is how long after the time limit of its class a job still runs until it
 // counts as stuck.
 const StuckAfter = 10 * time.Second
@@ -260,9 +238,6 @@ func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
 // Daemon.Stuck.
 func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
 
-// Stuck is Daemon.Stuck of the default daemon.
-func Stuck() []StuckJob { return std().Stuck() }
-
 // stuckJobs lists the jobs that run past their time limit.
 func (r *registry) stuckJobs() []StuckJob {
 	var jobs []StuckJob
@@ -270,15 +245,4 @@ func (r *registry) stuckJobs() []StuckJob {
 		jobs = append(jobs, StuckJob(j))
 	}
 	return jobs
-}
-
-// watch lists the job as stuck once it has run for too long. Its worker calls done at
-// the end of the run.
-func (d *Delivery) watch() (done func()) {
-	var logger *slog.Logger
-	if d.workers != nil {
-		logger = d.workers.logger
-	}
-	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
-	return d.stuck.Watch(j, StuckAfter, logger)
 }

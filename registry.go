@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
 )
@@ -167,6 +168,22 @@ func (r *registry) open(queue string, raw []byte, p resque.Payload) (*Delivery, 
 		return d, nil, &UnknownClassError{Class: d.Class}
 	}
 	return d, e, nil
+}
+
+// isolated makes the Delivery of a job in its child process.
+func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+	payload, err := resque.ParsePayload(job.Payload)
+	if err != nil {
+		return nil, err
+	}
+	d, e, err := r.open(job.Queue, job.Payload, payload)
+	if err != nil {
+		return nil, err
+	}
+	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
+	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
+	d.handler, d.timeout = e.wrapped, e.options.timeout
+	return d, nil
 }
 
 // openActiveJob turns the delivery of Rails' wrapper into that of the job inside.
