@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -39,7 +41,7 @@ func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 			return s.DequeueClass(c, job.Queue, job.Payload.Class)
 		})
 	}
-	payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, config.style)
+	payload, err := payload.Encode(job.Payload.Class, job.Payload.Args, config.style)
 	if err != nil {
 		return 0, fmt.Errorf("goworker: dequeueing %s: %w", job.Payload.Class, err)
 	}
@@ -141,7 +143,7 @@ func (d *Daemon) Info() (FleetInfo, error) {
 	return FleetInfo{
 		Pending: i.Pending, Processed: i.Processed, Failed: i.Failed, Expired: i.Expired,
 		Queues: len(i.Queues), Workers: i.Workers, Working: i.Working,
-		Servers:     []string{redactURI(config.uri)},
+		Servers:     []string{conn.RedactURI(config.uri)},
 		Environment: cmp.Or(os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development"),
 		QueueSizes:  sizes,
 	}, nil

@@ -9,13 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // config is what the parts of a daemon read: WorkerSettings and environment,
 // validated once and with every default filled in.
 type config struct {
-	queues             queueSpec
+	queues             queues.Spec
 	order              string
 	interval           time.Duration
 	concurrency        int
@@ -25,7 +28,7 @@ type config struct {
 	namespace          string // ends in a colon
 	exitOnComplete     bool
 	useNumber          bool
-	style              resque.Style
+	style              payload.Style
 	multiQueueFailures bool
 	leaveDelayed       bool
 	leaveUnknown       bool
@@ -57,7 +60,7 @@ type config struct {
 // clientConfig is what the client of a daemon depends on. Two that are equal can
 // share one.
 type clientConfig struct {
-	dial        dialConfig
+	dial        conn.Config
 	connections int
 	replicas    int
 	logLevel    slog.Level
@@ -67,9 +70,9 @@ type clientConfig struct {
 
 func (c config) client() clientConfig {
 	return clientConfig{
-		dial: dialConfig{
-			uri: c.uri, namespace: c.namespace, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
-			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
+		dial: conn.Config{
+			URI: c.uri, Namespace: c.namespace, CAPath: c.caPath, CertPath: c.certPath, KeyPath: c.keyPath, SkipVerify: c.skipVerify,
+			ConnectTimeout: c.connectTimeout, ReadTimeout: c.readTimeout, WriteTimeout: c.writeTimeout,
 		},
 		connections: c.connections, replicas: c.waitReplicas,
 		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,
@@ -107,12 +110,12 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	c.leaveDelayed = s.LeaveDelayed
 	c.leaveUnknown = s.LeaveUnknown
 	if s.RailsJSON {
-		c.style = resque.Rails
+		c.style = payload.Rails
 	}
 	var backend string
 	var errs [19]error
 	c.queues, errs[0] = s.queues(needQueues)
-	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
+	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.Order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
 	c.concurrency, errs[3] = positive("Concurrency", s.Concurrency, DefaultConcurrency)
 	c.connections, errs[4] = positive("Connections", s.Connections, DefaultConnections)
@@ -129,8 +132,8 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs[10] = fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
 	}
 	c.maxPayload, errs[11] = positive("MaxPayload", s.MaxPayload, DefaultMaxPayload)
-	if c.maxPayload > resque.MaxMaxPayload {
-		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, resque.MaxMaxPayload)
+	if c.maxPayload > payload.MaxSize {
+		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, payload.MaxSize)
 	}
 	c.shutdownTimeout, errs[12] = limit("ShutdownTimeout", s.ShutdownTimeout, DefaultShutdownTimeout, "NoTimeout")
 	c.connectTimeout, errs[13] = limit("ConnectTimeout", s.ConnectTimeout, DefaultConnectTimeout, "NoTimeout")
@@ -156,12 +159,12 @@ func environmentURI(getenv func(string) string) string {
 	return getenv("REDIS_URL")
 }
 
-func (s WorkerSettings) queues(needed bool) (queueSpec, error) {
+func (s WorkerSettings) queues(needed bool) (queues.Spec, error) {
 	parts := append(append([]string(nil), s.Queues...), s.QueuesString)
 	if !needed && strings.Trim(strings.Join(parts, ","), ", \t\n") == "" {
-		return queueSpec{}, nil
+		return queues.Spec{}, nil
 	}
-	return parseQueues(parts)
+	return queues.Parse(parts)
 }
 
 func (s WorkerSettings) interval() (time.Duration, error) {
@@ -235,4 +238,4 @@ func hostname(name string) (string, error) {
 }
 
 // identity tells the daemons of one program apart, in the same way in its children.
-func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.label() }
+func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.Label() }

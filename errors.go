@@ -258,8 +258,6 @@ func exceptionOf(err error) string {
 		return "NameError"
 	case *ArgumentError:
 		return "ArgumentError"
-	case *resque.PayloadError, *resque.SizeError:
-		return "Resque::Helpers::DecodeException"
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/goworker/goworker/internal/failure"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 type hostileFailure struct{}
@@ -18,11 +18,17 @@ func (hostileFailure) Error() string       { panic("no text") }
 func (hostileFailure) Backtrace() []string { panic("no trace") }
 func (hostileFailure) Unwrap() error       { panic("nothing inside") }
 
+// ownWordFailure has a method that looks like that of an internal error.
+type ownWordFailure struct{}
+
+func (ownWordFailure) Error() string     { return "own word" }
+func (ownWordFailure) Exception() string { return "<b>" }
+
 func TestExceptionOf(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
-		&resque.PayloadError{Reason: "bad"}:               "Resque::Helpers::DecodeException",
-		&resque.SizeError{}:                               "Resque::Helpers::DecodeException",
+		&payload.Error{Reason: "bad"}:                     "Resque::Helpers::DecodeException",
+		&payload.SizeError{}:                              "Resque::Helpers::DecodeException",
 		&ArgumentError{Class: "C", Want: "1", Found: "2"}: "ArgumentError",
 		&UnknownClassError{Class: "C"}:                    "NameError",
 		&CrashError{}:                                     "Resque::DirtyExit",
@@ -32,6 +38,7 @@ func TestExceptionOf(t *testing.T) {
 		ErrGoexit:                                         "Error",
 		ErrShutdown:                                       "Error",
 		RetryIn(0, nil):                                   "Error",
+		ownWordFailure{}:                                  "goworker.ownWordFailure",
 		Fail(&ArgumentError{}):                            "ArgumentError",
 		errors.Join(errors.New("x"), &UnknownClassError{}): "NameError",
 	} {

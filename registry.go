@@ -8,7 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/isolate"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -133,7 +133,7 @@ func (r *registry) lookup(class string) *entry {
 // is an *UnknownClassError or, for a wrapper that makes no sense, an
 // *ArgumentError. The caller adds Worker, Recovered and ReservedAt, and then calls
 // perform. raw is kept and must not change any more.
-func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Delivery, error) {
+func (r *registry) prepare(queue string, raw []byte, p payload.Payload) (*Delivery, error) {
 	d, e, err := r.open(queue, raw, p)
 	if err != nil {
 		return d, err
@@ -152,7 +152,7 @@ func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Deliver
 }
 
 // open makes the Delivery of a payload and finds the entry of its class.
-func (r *registry) open(queue string, raw []byte, p resque.Payload) (*Delivery, *entry, error) {
+func (r *registry) open(queue string, raw []byte, p payload.Payload) (*Delivery, *entry, error) {
 	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw, expires: p.ExpiresAt}
 	if p.Unique != "" {
 		d.lock = newJobLock(p)
@@ -172,7 +172,7 @@ func (r *registry) open(queue string, raw []byte, p resque.Payload) (*Delivery, 
 
 // isolated makes the Delivery of a job in its child process.
 func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
-	payload, err := resque.ParsePayload(job.Payload)
+	payload, err := payload.Parse(job.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (d *Delivery) openActiveJob() error {
 		if job.ID != "" {
 			d.ID = job.ID
 		}
-		if job.Executions > 0 && job.Executions <= resque.MaxRuns {
+		if job.Executions > 0 && job.Executions <= payload.MaxRuns {
 			d.Attempt += job.Executions
 		}
 	}

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // run is one call of Run.
@@ -95,11 +98,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
 	d.registry.useNumber.Store(c.config.useNumber)
-	if every, ok := pollInterval(c.dialer); ok {
+	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.tracking = false
 		d.config.interval = min(d.config.interval, every)
 	}
-	d.outages = &outages{log: c.log}
+	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
@@ -276,7 +279,7 @@ func (p *poller) leftovers() error {
 	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
 	for _, t := range p.abandoned {
 		class := "an invalid payload"
-		if payload, err := resque.ParsePayload(t.Payload); err == nil {
+		if payload, err := payload.Parse(t.Payload); err == nil {
 			class = payload.Class
 		}
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))

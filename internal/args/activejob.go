@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // ActiveJobWrapper is the class Rails enqueues every ActiveJob under. The job is
@@ -31,16 +33,16 @@ func OpenActiveJob(args []json.RawMessage) (job ActiveJob, err *Error) {
 	}
 
 	var arguments []byte
-	for _, m := range jsonMembers(wrapper) {
-		switch string(m.key) {
+	for _, m := range payload.Members(wrapper) {
+		switch string(m.Key) {
 		case `"job_class"`:
-			job.Class = jsonString(m.value)
+			job.Class = payload.StringValue(m.Value)
 		case `"job_id"`:
-			job.ID = jsonString(m.value)
+			job.ID = payload.StringValue(m.Value)
 		case `"executions"`:
-			job.Executions, _ = strconv.Atoi(string(m.value)) // older Rails writes none
+			job.Executions, _ = strconv.Atoi(string(m.Value)) // older Rails writes none
 		case `"arguments"`:
-			arguments = m.value
+			arguments = m.Value
 		}
 	}
 	if job.Class == "" {
@@ -52,7 +54,7 @@ func OpenActiveJob(args []json.RawMessage) (job ActiveJob, err *Error) {
 	if kindOf(arguments) != "an array" {
 		return job, &Error{Index: 1, Want: "an ActiveJob object with an array of arguments", Found: "an object with " + kindOf(arguments)}
 	}
-	plain := jsonElements(arguments)
+	plain := payload.Elements(arguments)
 	for i, raw := range plain {
 		if plain[i], err = plainArgument(raw); err != nil {
 			err.Index = i + 1
@@ -96,9 +98,9 @@ func appendPlain(dst, raw []byte) ([]byte, *Error) {
 	}
 	switch raw[0] {
 	case '[':
-		return appendPlainArray(dst, jsonElements(raw))
+		return appendPlainArray(dst, payload.Elements(raw))
 	case '{':
-		return appendPlainObject(dst, jsonMembers(raw))
+		return appendPlainObject(dst, payload.Members(raw))
 	}
 	return append(dst, raw...), nil
 }
@@ -117,19 +119,19 @@ func appendPlainArray(dst []byte, elements []json.RawMessage) ([]byte, *Error) {
 	return append(dst, ']'), nil
 }
 
-func appendPlainObject(dst []byte, members []jsonMember) ([]byte, *Error) {
+func appendPlainObject(dst []byte, members []payload.Member) ([]byte, *Error) {
 	for _, m := range members {
-		switch string(m.key) {
+		switch string(m.Key) {
 		case markGlobalID:
-			if len(members) != 1 || kindOf(m.value) != "a string" {
+			if len(members) != 1 || kindOf(m.Value) != "a string" {
 				return nil, &Error{Want: "a GlobalID, a string alone under _aj_globalid", Found: "an object with something else"}
 			}
-			return append(dst, m.value...), nil
+			return append(dst, m.Value...), nil
 		case markSerialized:
-			if kindOf(m.value) != "a string" {
-				return nil, &Error{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + kindOf(m.value)}
+			if kindOf(m.Value) != "a string" {
+				return nil, &Error{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + kindOf(m.Value)}
 			}
-			name, ours := strings.CutPrefix(jsonString(m.value), "ActiveJob::Serializers::")
+			name, ours := strings.CutPrefix(payload.StringValue(m.Value), "ActiveJob::Serializers::")
 			if !ours {
 				continue // the program's own
 			}
@@ -142,20 +144,20 @@ func appendPlainObject(dst []byte, members []jsonMember) ([]byte, *Error) {
 	return appendPlainMembers(dst, members)
 }
 
-func appendPlainMembers(dst []byte, members []jsonMember) ([]byte, *Error) {
+func appendPlainMembers(dst []byte, members []payload.Member) ([]byte, *Error) {
 	var err *Error
 	dst = append(dst, '{')
 	sep := ""
 	for _, m := range members {
-		switch string(m.key) {
+		switch string(m.Key) {
 		case `"_aj_symbol_keys"`, `"_aj_ruby2_keywords"`, `"_aj_hash_with_indifferent_access"`, markSerialized:
 			continue
 		}
 		dst = append(dst, sep...)
 		sep = ","
-		dst = append(dst, m.key...)
+		dst = append(dst, m.Key...)
 		dst = append(dst, ':')
-		if dst, err = appendPlain(dst, m.value); err != nil {
+		if dst, err = appendPlain(dst, m.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -164,8 +166,8 @@ func appendPlainMembers(dst []byte, members []jsonMember) ([]byte, *Error) {
 
 // appendPlainValue writes the "value" of one of Rails' serializers. The members beside
 // it, a time's zone name or a duration's parts, repeat it.
-func appendPlainValue(dst []byte, serializer string, members []jsonMember) ([]byte, *Error) {
-	value := member(members, `"value"`)
+func appendPlainValue(dst []byte, serializer string, members []payload.Member) ([]byte, *Error) {
+	value := payload.LastMember(members, `"value"`)
 	kind := kindOf(value)
 	want := "a string"
 	if serializer == "DurationSerializer" {
@@ -185,18 +187,22 @@ func appendPlainValue(dst []byte, serializer string, members []jsonMember) ([]by
 	return appendPlain(dst, value)
 }
 
-func appendPlainRange(dst []byte, members []jsonMember) ([]byte, *Error) {
-	exclude := member(members, `"exclude_end"`)
+func appendPlainRange(dst []byte, members []payload.Member) ([]byte, *Error) {
+	exclude := payload.LastMember(members, `"exclude_end"`)
 	if exclude == nil {
 		exclude = []byte("false")
 	}
 	if kindOf(exclude) != "a bool" {
 		return nil, &Error{Want: "a bool as exclude_end of a RangeSerializer", Found: "an object with " + kindOf(exclude)}
 	}
-	plain := []jsonMember{{[]byte(`"begin"`), member(members, `"begin"`)}, {[]byte(`"end"`), member(members, `"end"`)}, {[]byte(`"exclude_end"`), exclude}}
+	plain := []payload.Member{
+		{Key: []byte(`"begin"`), Value: payload.LastMember(members, `"begin"`)},
+		{Key: []byte(`"end"`), Value: payload.LastMember(members, `"end"`)},
+		{Key: []byte(`"exclude_end"`), Value: exclude},
+	}
 	for i := range plain {
-		if plain[i].value == nil {
-			plain[i].value = []byte("null") // an open end
+		if plain[i].Value == nil {
+			plain[i].Value = []byte("null") // an open end
 		}
 	}
 	return appendPlainMembers(dst, plain)

@@ -28,7 +28,7 @@ func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %v", e.Cause, e.Err
 func (e *Cancelled) Unwrap() []error { return []error{e.Err, e.Cause} }
 
 // Exception has failure records look through it.
-func (e *Cancelled) Exception() Word { return "" }
+func (e *Cancelled) Exception() string { return "" }
 
 // Interrupted reports whether a handler was cut short by a stop, or by the loss of the
 // lease: its job goes back, unless a reaper has put it back before.

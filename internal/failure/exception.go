@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 )
@@ -9,18 +10,24 @@ import (
 // declares. It returns "" for any other error, and does not look at what err wraps.
 type Names func(err error) string
 
-// Named is an error of an internal package that knows its exception. No type of a
-// program is one by chance: Word is internal.
-type Named interface{ Exception() Word }
+// named is an error of an internal package that knows its exception. The record looks
+// through it if that is "", as if it only carried a text.
+type named interface{ Exception() string }
 
-// Word is an exception as a failure record has it. It consists of letters, digits and
-// _ . : only, since Resque's web page prints it without escaping. The record looks
-// through an error whose Word is "", as if it only carried a text.
-type Word string
+// exceptionOf returns the exception of a named error. A program's type may have a method
+// of that name by chance: it is not asked.
+func exceptionOf(err error) (exception string, known bool) {
+	n, ok := err.(named)
+	if !ok || !strings.HasPrefix(typeOf(err).PkgPath(), module+"/internal/") {
+		return "", false
+	}
+	return n.Exception(), true
+}
 
 // Exception returns the exception of a failure record: the name of an error's type,
-// "mypkg.NotFound", or the name that Ruby has for the same failure. It never holds a
-// user's text. Types that only carry a text or wrap another error are looked through.
+// "mypkg.NotFound", or the name that Ruby has for the same failure. Resque's web page
+// prints it without escaping, so it consists of letters, digits and _ . : only, and
+// never holds a user's text. Types that only carry a text or wrap another error are looked through.
 func Exception(err error, names Names) (name string) {
 	defer func() {
 		if recover() != nil {
@@ -29,11 +36,9 @@ func Exception(err error, names Names) (name string) {
 	}()
 	name = "Error"
 	Walk(err, func(e error) bool {
-		found := names(e)
-		if n, ok := e.(Named); ok {
-			found = string(n.Exception())
-		} else if found == "" {
-			found = typeName(e)
+		found, known := exceptionOf(e)
+		if !known {
+			found = cmp.Or(names(e), typeName(e))
 		}
 		if found != "" {
 			name = found
@@ -45,10 +50,7 @@ func Exception(err error, names Names) (name string) {
 
 // typeName is empty for the types that carry any error's text.
 func typeName(err error) string {
-	t := reflect.TypeOf(err)
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := typeOf(err)
 	switch t.PkgPath() {
 	case "errors", "fmt", "github.com/pkg/errors", "golang.org/x/xerrors":
 		return ""
@@ -68,4 +70,13 @@ func typeName(err error) string {
 		return "" // a name without one allowed letter
 	}
 	return name
+}
+
+// typeOf returns the type of an error, or that to which it points.
+func typeOf(err error) reflect.Type {
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
 }

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goworker/goworker/internal/log"
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // How much of an error a failure record keeps. Resque's pages show many records at
@@ -22,7 +22,7 @@ const (
 
 // Describe returns the exception, the error and the backtrace of a failure record.
 func Describe(err error, names Names) (exception, text string, trace []string) {
-	text = log.Shorten(fmt.Sprint(err), MaxText) // fmt recovers from Error
+	text = logging.Shorten(fmt.Sprint(err), MaxText) // fmt recovers from Error
 	return Exception(err, names), text, ShortTrace(backtrace(err))
 }
 

@@ -58,14 +58,8 @@ func above(err error) string {
 
 type internalFailure struct{}
 
-func (internalFailure) Error() string   { return "internal" }
-func (internalFailure) Exception() Word { return "Internal" }
-
-// ownWordFailure has a method that looks like that of an internal error.
-type ownWordFailure struct{}
-
-func (ownWordFailure) Error() string     { return "own word" }
-func (ownWordFailure) Exception() string { return "<b>" }
+func (internalFailure) Error() string     { return "internal" }
+func (internalFailure) Exception() string { return "Internal" }
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
@@ -90,7 +84,6 @@ func TestDescribe(t *testing.T) {
 		{"deadline", context.DeadlineExceeded, "context.deadlineExceededError", "context deadline exceeded", nil},
 		{"of the package above", fmt.Errorf("x: %w", aboveFailure{}), "Above", "x: above", nil},
 		{"of an internal package", fmt.Errorf("x: %w", internalFailure{}), "Internal", "x: internal", nil},
-		{"method of a program", ownWordFailure{}, "failure.ownWordFailure", "own word", nil},
 		{"cancelled", &Cancelled{ErrShutdown, plainFailure{}}, "failure.plainFailure", "goworker: shutting down: plain", nil},
 		{"wish", &Wish{Kind: WishFail, Err: plainFailure{}}, "failure.plainFailure", "plain", nil},
 		{"wish alone", &Wish{Kind: WishDiscard}, "Error", "the handler discarded the job", nil},

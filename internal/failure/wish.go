@@ -39,7 +39,7 @@ func (w *Wish) Error() string {
 func (w *Wish) Unwrap() error { return w.Err }
 
 // Exception has failure records look through it.
-func (w *Wish) Exception() Word { return "" }
+func (w *Wish) Exception() string { return "" }
 
 // Wished finds the outermost wish in an error, and the wait that the error, or one it
 // wraps, asks for by a method RetryAfter; zero if none does. A wish's wait is its own.

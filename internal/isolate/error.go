@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
-	"github.com/goworker/goworker/internal/log"
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // Errors is what the package above this one knows of its own errors.
@@ -25,9 +25,9 @@ type Errors struct {
 // errors.As find in it what they find in that, as far as exported fields tell.
 type Error struct {
 	Text  string
-	Name  failure.Word `json:"Exception"`
-	Trace []string     `json:"Backtrace"`
-	Chain []link       // the error and what it wraps
+	Name  string   `json:"Exception"`
+	Trace []string `json:"Backtrace"`
+	Chain []link   // the error and what it wraps
 
 	// What the handler asks for, if anything: see failure.Wished.
 	Wish  failure.WishKind
@@ -52,9 +52,9 @@ const (
 func NewError(err error, own Errors) *Error {
 	exception, text, trace := failure.Describe(err, own.Names)
 	wish, after := failure.Wished(err)
-	e := &Error{Text: text, Name: failure.Word(exception), Trace: trace, Wish: wish.Kind, Wait: wish.Wait, After: after}
+	e := &Error{Text: text, Name: exception, Trace: trace, Wish: wish.Kind, Wait: wish.Wait, After: after}
 	failure.Walk(err, func(err error) bool {
-		l := link{Type: typeID(reflect.TypeOf(err)), Text: log.Shorten(fmt.Sprint(err), failure.MaxText)}
+		l := link{Type: typeID(reflect.TypeOf(err)), Text: logging.Shorten(fmt.Sprint(err), failure.MaxText)}
 		if fields := fieldsOf(err, own); len(fields) <= maxFields {
 			l.Fields = fields
 		}
@@ -87,7 +87,7 @@ func typeID(t reflect.Type) string {
 func (e *Error) Error() string { return e.Text }
 
 // Exception returns the exception that the child found.
-func (e *Error) Exception() failure.Word { return e.Name }
+func (e *Error) Exception() string { return e.Name }
 
 // Backtrace returns the lines that the child found.
 func (e *Error) Backtrace() []string { return e.Trace }
@@ -107,7 +107,7 @@ func (e *Error) Unwrap() error {
 func (e *Error) Is(target error) bool {
 	id := typeID(reflect.TypeOf(target))
 	for _, l := range e.Chain {
-		if l.Type == id && l.Text == log.Shorten(target.Error(), failure.MaxText) {
+		if l.Type == id && l.Text == logging.Shorten(target.Error(), failure.MaxText) {
 			return true
 		}
 	}

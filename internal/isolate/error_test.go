@@ -127,7 +127,7 @@ func TestWishesCross(t *testing.T) {
 		if got.Kind != want.Kind || got.Wait != want.Wait || gotAfter != after {
 			t.Errorf("%v: %+v, %s; want %+v, %s", err, got, gotAfter, want, after)
 		}
-		if name := string(child.Name); strings.Contains(strings.ToLower(name), "wish") {
+		if name := child.Name; strings.Contains(strings.ToLower(name), "wish") {
 			t.Errorf("%v is a %s", err, name)
 		}
 	}

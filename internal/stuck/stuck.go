@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
-	"github.com/goworker/goworker/internal/log"
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // Job is a job whose class has a time limit.
@@ -79,11 +79,11 @@ func (s *Jobs) report(r *run, message string, more ...slog.Attr) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("queue", log.Shorten(r.Queue, log.MaxLogText)), slog.String("class", log.Shorten(r.Class, log.MaxLogText)), slog.String("worker", r.Worker),
+		slog.String("queue", logging.Shorten(r.Queue, logging.MaxText)), slog.String("class", logging.Shorten(r.Class, logging.MaxText)), slog.String("worker", r.Worker),
 		slog.Duration("limit", r.Limit), slog.Duration("running", time.Since(r.Started)), slog.Int("stuck", len(s.jobs)),
 	}
 	if r.ID != "" {
-		attrs = append(attrs, slog.String("id", log.Shorten(r.ID, log.MaxLogText)))
+		attrs = append(attrs, slog.String("id", logging.Shorten(r.ID, logging.MaxText)))
 	}
 	r.log.LogAttrs(context.Background(), slog.LevelWarn, message, append(attrs, more...)...)
 }
