@@ -108,6 +108,16 @@ func (s *Set) End(j *Job, state State, err error) Outcome {
 	return s.settle(context.Background(), s.policies(j), j, Outcome{State: state, Err: err})
 }
 
+// Bury returns the effects with which a job of a dead process ends. A poison job has failed; any other
+// goes back.
+func (s *Set) Bury(d resque.DeadJob) []resque.Effect {
+	j := &Job{Reserved: d.Reserved, Process: d.Process, Worker: d.Worker, Started: d.Started, Dead: true}
+	if d.Poison > 0 {
+		return s.End(j, Failed, &Poison{Found: d.Poison, Last: d.Process}).Effects
+	}
+	return s.End(j, Returned, nil).Effects
+}
+
 // Running is called when the job has run for 100 ms, by another goroutine than the job's.
 func (s *Set) Running(j *Job) {
 	if ps := j.running.Load(); ps != nil {
@@ -122,6 +132,15 @@ func (s *Set) Enqueue(p *Push) {
 	for _, f := range s.features {
 		if f.Enqueue != nil {
 			f.Enqueue(p)
+		}
+	}
+}
+
+// Close closes the features. No job runs any more.
+func (s *Set) Close() {
+	for _, f := range s.features {
+		if f.Close != nil {
+			f.Close()
 		}
 	}
 }
@@ -148,7 +167,7 @@ func (s *Set) read(j *Job) {
 		j.Class = s.classes.Class(j.Name)
 	}
 	if j.Class == nil {
-		j.Err = s.classes.Unknown(j.Name)
+		j.Err, j.UnknownClass = s.classes.Unknown(j.Name), true
 		return
 	}
 	j.Handler = j.Class.Handler
