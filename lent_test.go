@@ -132,3 +132,21 @@ func BenchmarkPool(b *testing.B) {
 		putBack(c)
 	}
 }
+
+// What was closed while it rested is not lent.
+func TestPoolDropsClosed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := New(WorkerSettings{URI: s.URI(), Connections: 1})
+	t.Cleanup(d.Close)
+	c, err := d.GetConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := c.Conn.(*lentConn).conn
+	d.PutConn(c)
+	_ = inner.Close()
+	if err := d.Enqueue(&Job{"q", Payload{"J", nil}}); err != nil {
+		t.Error(err)
+	}
+}
