@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // FailureFilter chooses failures. Fields that are zero choose all; a failure is chosen
@@ -60,8 +61,8 @@ type FailureGroup struct {
 // none longer than a few milliseconds at a time, unless it says otherwise.
 func (l *FailureList) Get(id string) (Failure, error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
-		left, err := s.FindFailures(c, lists, []string{id}, func(r resque.FailureRecord) (bool, error) {
-			found = failuresOf([]resque.FailureRecord{r})[0]
+		left, err := failures.New(s).Find(c, lists, []string{id}, func(r failures.Record) (bool, error) {
+			found = failuresOf([]failures.Record{r})[0]
 			return true, nil
 		})
 		if err == nil && len(left) > 0 {
@@ -88,7 +89,7 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
 	}
 	found, err = overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
-		records, after, err := s.SearchFailures(c, lists, resque.FailureFilter(filter), after, count)
+		records, after, err := failures.New(s).Search(c, lists, failures.Filter(filter), after, count)
 		next = after
 		return failuresOf(records), err
 	})
@@ -102,7 +103,7 @@ func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 		if err := filter.check(); err != nil {
 			return nil, err
 		}
-		groups, err := s.GroupFailures(c, lists, resque.FailureFilter(filter))
+		groups, err := failures.New(s).Groups(c, lists, failures.Filter(filter))
 		all := make([]FailureGroup, len(groups))
 		for i, g := range groups {
 			all[i] = FailureGroup(g)
@@ -120,7 +121,7 @@ func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 // among them, or that the record cannot be retried. The others are retried all the same.
 func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		return s.RetryByID(c, lists, ids, time.Now(), true)
+		return failures.New(s).RetryByID(c, lists, ids, time.Now(), true)
 	})
 }
 
@@ -139,7 +140,7 @@ func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, e
 		var errs []error
 		total := 0
 		for _, list := range lists {
-			n, err := s.RetryAll(c, list, resque.FailureFilter(filter), time.Now(), whole)
+			n, err := failures.New(s).RetryAll(c, list, failures.Filter(filter), time.Now(), whole)
 			total += n
 			errs = append(errs, err)
 			if c.Err() != nil {
@@ -155,7 +156,7 @@ func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, e
 // there; the others are removed all the same.
 func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		return s.RemoveByID(c, lists, ids)
+		return failures.New(s).RemoveByID(c, lists, ids)
 	})
 }
 
@@ -169,7 +170,7 @@ func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error)
 		}
 		total := 0
 		for _, list := range lists {
-			n, err := s.RemoveAll(c, list, resque.FailureFilter(filter))
+			n, err := failures.New(s).RemoveAll(c, list, failures.Filter(filter))
 			total += n
 			if err != nil {
 				return total, err

@@ -9,16 +9,17 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 var (
 	// ErrNoFailure is returned for a failure that is not in its list any more: somebody
 	// has retried, removed or cleared it since it was listed.
-	ErrNoFailure = resque.ErrNoFailure
+	ErrNoFailure = failures.ErrNoFailure
 	// ErrRetried is returned by RetryID for a failure that has been retried before, so
 	// that two who press the button make one job. To run the job once more, Get the
 	// failure and Retry that.
-	ErrRetried = resque.ErrRetried
+	ErrRetried = failures.ErrRetried
 )
 
 // Failure is a job that failed, as its record tells. What the record does not
@@ -47,7 +48,7 @@ type Failure struct {
 	Raw     []byte
 	Invalid error
 
-	record resque.FailureRecord
+	record failures.Record
 }
 
 // FailureList is a view of the failures that Resque's tools show and retry. It
@@ -83,7 +84,7 @@ func (l *FailureList) KeepPayload() *FailureList {
 // Count returns how many failures there are, retried ones included.
 func (l *FailureList) Count() (int64, error) {
 	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
-		return s.FailureCount(c, lists...)
+		return failures.New(s).Count(c, lists...)
 	})
 }
 
@@ -94,8 +95,8 @@ func (l *FailureList) Count() (int64, error) {
 // An element that Ruby left blank while removing it takes a position but is not
 // returned, so there may be fewer than count without the end being reached.
 func (l *FailureList) List(start, count int) ([]Failure, error) {
-	records, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]resque.FailureRecord, error) {
-		return s.Failures(c, lists, int64(start), int64(count))
+	records, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
+		return failures.New(s).Page(c, lists, int64(start), int64(count))
 	})
 	if err != nil {
 		return nil, err
@@ -103,12 +104,12 @@ func (l *FailureList) List(start, count int) ([]Failure, error) {
 	return failuresOf(records), nil
 }
 
-func failuresOf(records []resque.FailureRecord) []Failure {
-	failures := make([]Failure, len(records))
+func failuresOf(records []failures.Record) []Failure {
+	all := make([]Failure, len(records))
 	for i, r := range records {
 		f := r.Failure
-		failures[i] = Failure{
-			ID:       resque.FailureID(r.Raw),
+		all[i] = Failure{
+			ID:       failures.ID(r.Raw),
 			FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
 			Payload:   f.Payload,
 			Exception: f.Exception, Error: f.Error, Backtrace: f.Backtrace,
@@ -117,10 +118,10 @@ func failuresOf(records []resque.FailureRecord) []Failure {
 			record: r,
 		}
 		if p, err := payload.Parse(f.Payload); err == nil {
-			failures[i].Class = p.Class
+			all[i].Class = p.Class
 		}
 	}
-	return failures
+	return all
 }
 
 // Retry pushes the job of a listed failure to the tail of its queue again and
@@ -137,7 +138,7 @@ func (l *FailureList) Retry(f Failure) error {
 		return errUnlisted
 	}
 	return l.d.withConn(func(s resque.Store, c redis.Conn) error {
-		return s.Retry(c, f.record, time.Now(), l.whole)
+		return failures.New(s).Retry(c, f.record, time.Now(), l.whole)
 	})
 }
 
@@ -158,13 +159,13 @@ func (l *FailureList) Remove(f Failure) error {
 	if f.record.List == "" {
 		return errUnlisted
 	}
-	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return s.RemoveFailure(c, f.record) })
+	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return failures.New(s).Remove(c, f.record) })
 }
 
 // Clear removes all failures. Their jobs are gone for good.
 func (l *FailureList) Clear() error {
 	_, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
-		return struct{}{}, s.ClearFailures(c, lists...)
+		return struct{}{}, failures.New(s).Clear(c, lists...)
 	})
 	return err
 }
@@ -193,7 +194,7 @@ func overLists[T any](l *FailureList, ask func(s resque.Store, c redis.Conn, lis
 		if l.one {
 			lists = []string{resque.FailureListOf(l.queue)}
 		} else if config.multiQueueFailures {
-			if lists, err = s.FailureLists(c); err != nil {
+			if lists, err = failures.New(s).Lists(c); err != nil {
 				return answer, err
 			}
 		}

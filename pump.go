@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 // pump moves delayed jobs that are due to their queues. Any process may do it, and
@@ -23,7 +24,7 @@ import (
 // from then on moves these jobs.
 type pump struct {
 	d      *Daemon
-	steps  resque.Pump
+	steps  delayed.Pump
 	link   *link // nil while there is nothing to do
 	dialed time.Time
 	broken error         // of the link's subscription
@@ -75,7 +76,7 @@ const (
 func newPump(d *Daemon) *pump {
 	p := &pump{
 		d: d, told: make(chan struct{}, 1), pokes: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
-		steps: resque.Pump{Store: d.store, MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
+		steps: delayed.Pump{Store: delayed.New(d.store), MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
 	}
 	p.ctx, p.cancel = context.WithCancel(d.base)
 	return p
@@ -260,7 +261,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 			return wait, nil
 		}
 		if due.Own <= 0 {
-			err = p.move(func() (resque.Moved, error) { return p.steps.Own(c) })
+			err = p.move(func() (delayed.Moved, error) { return p.steps.Own(c) })
 		}
 		if err == nil && min(due.Plain, due.Hints) <= 0 {
 			err = p.shared(c, due)
@@ -291,9 +292,9 @@ func (p *pump) shared(c redis.Conn, due resque.Due) error {
 		p.refused = time.Now()
 		return p.steps.DropHints(c, due.Now)
 	}
-	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
+	err = p.move(func() (delayed.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
 	if err == nil {
-		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
+		err = p.move(func() (delayed.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
 	}
 	return err
 }
@@ -312,7 +313,7 @@ func (p *pump) sayWhoIsLate(by string, due resque.Due) {
 }
 
 // move repeats a step until nothing more is due.
-func (p *pump) move(step func() (resque.Moved, error)) error {
+func (p *pump) move(step func() (delayed.Moved, error)) error {
 	for {
 		m, err := step()
 		for _, failed := range m.Failed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 // DelayedJob is a job that waits for its time.
@@ -29,7 +30,7 @@ type DelayedJob struct {
 	Raw     []byte
 	Invalid error
 
-	delayed resque.Delayed
+	delayed delayed.Job
 }
 
 // DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
@@ -46,7 +47,7 @@ func (d *Daemon) Delayed() *DelayedList { return &DelayedList{d} }
 // Count returns how many jobs are delayed.
 func (l *DelayedList) Count() (int64, error) {
 	return query(l.d, func(s resque.Store, c redis.Conn) (int64, error) {
-		own, plain, err := s.DelayedCount(c)
+		own, plain, err := delayed.New(s).Count(c)
 		return own + plain, err
 	})
 }
@@ -57,8 +58,8 @@ func (l *DelayedList) Count() (int64, error) {
 // through many, start each page at the time of the last job that was listed, and skip
 // those of that time.
 func (l *DelayedList) List(from time.Time, skip, count int) ([]DelayedJob, error) {
-	return l.read(func(s resque.Store, c redis.Conn) ([]resque.Delayed, error) {
-		return s.DelayedPage(c, from, max(skip, 0), count)
+	return l.read(func(s resque.Store, c redis.Conn) ([]delayed.Job, error) {
+		return delayed.New(s).Page(c, from, max(skip, 0), count)
 	})
 }
 
@@ -73,16 +74,16 @@ func (l *DelayedList) Like(job *Job) ([]DelayedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.read(func(s resque.Store, c redis.Conn) ([]resque.Delayed, error) { return s.DelayedLike(c, bulk) })
+	return l.read(func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).Like(c, bulk) })
 }
 
 // Find returns the jobs with an id that EnqueueWith delayed. Given the time to which it
 // did, it looks there only; with the zero time it looks through all, as Like does.
 func (l *DelayedList) Find(id string, at time.Time) ([]DelayedJob, error) {
-	return l.read(func(s resque.Store, c redis.Conn) ([]resque.Delayed, error) { return s.DelayedByID(c, id, at) })
+	return l.read(func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).ByID(c, id, at) })
 }
 
-func (l *DelayedList) read(ask func(s resque.Store, c redis.Conn) ([]resque.Delayed, error)) ([]DelayedJob, error) {
+func (l *DelayedList) read(ask func(s resque.Store, c redis.Conn) ([]delayed.Job, error)) ([]DelayedJob, error) {
 	found, err := query(l.d, ask)
 	if err != nil {
 		return nil, err
@@ -105,33 +106,33 @@ func (l *DelayedList) read(ask func(s resque.Store, c redis.Conn) ([]resque.Dela
 
 // Remove cancels listed jobs and returns how many there still were.
 func (l *DelayedList) Remove(jobs ...DelayedJob) (removed int, err error) {
-	return l.change(jobs, resque.Store.RemoveDelayed)
+	return l.change(jobs, delayed.Store.Remove)
 }
 
 // Enqueue puts listed jobs into their queues now and returns how many there still were.
 // What is no job stays.
 func (l *DelayedList) Enqueue(jobs ...DelayedJob) (enqueued int, err error) {
-	return l.change(jobs, resque.Store.RunDelayed)
+	return l.change(jobs, delayed.Store.Run)
 }
 
 // Reschedule delays listed jobs to another time and returns how many there still were.
 func (l *DelayedList) Reschedule(t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
-	return l.change(jobs, func(s resque.Store, c redis.Conn, listed []resque.Delayed) (int, error) {
+	return l.change(jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
 		return s.Redelay(c, listed, t)
 	})
 }
 
-func (l *DelayedList) change(jobs []DelayedJob, to func(s resque.Store, c redis.Conn, listed []resque.Delayed) (int, error)) (int, error) {
-	listed := make([]resque.Delayed, 0, len(jobs))
+func (l *DelayedList) change(jobs []DelayedJob, to func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error)) (int, error) {
+	listed := make([]delayed.Job, 0, len(jobs))
 	for _, j := range jobs {
 		if j.delayed.Raw != nil { // else it was not listed
 			listed = append(listed, j.delayed)
 		}
 	}
-	return query(l.d, func(s resque.Store, c redis.Conn) (int, error) { return to(s, c, listed) })
+	return query(l.d, func(s resque.Store, c redis.Conn) (int, error) { return to(delayed.New(s), c, listed) })
 }
 
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
 func (l *DelayedList) Clear() error {
-	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return s.ClearDelayed(c) })
+	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
 }

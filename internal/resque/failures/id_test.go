@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ func TestFailureID(t *testing.T) {
 	t.Parallel()
 	const written = `{"failed_at":"2026/11/21 02:41:26 UTC","payload":{"class":"J","args":[1.0,100000.0,12345678901234567890,{"b":1,"a":"<\/"}],"id":"x"},` +
 		`"exception":"E","error":"it \"broke\": é","backtrace":["a"],"worker":"h:1:q","queue":"q"}`
-	id := FailureID([]byte(written))
+	id := ID([]byte(written))
 	if len(id) != idSize || strings.Trim(id, "0123456789abcdef") != "" {
 		t.Fatalf("the id is %q", id)
 	}
@@ -28,7 +28,7 @@ func TestFailureID(t *testing.T) {
 		"without its backtrace":     strings.Replace(written, `["a"]`, `null`, 1),
 		"with something of its own": strings.Replace(written, `"queue"`, `"more":{},"queue"`, 1),
 	} {
-		if got := FailureID([]byte(same)); got != id {
+		if got := ID([]byte(same)); got != id {
 			t.Errorf("%s: %s; want %s", name, got, id)
 		}
 		if !mayBe([]byte(same), map[string]bool{id[:idTimeDigits]: true}) {
@@ -37,16 +37,16 @@ func TestFailureID(t *testing.T) {
 	}
 	for _, change := range []string{"02:41:26", "[1.0", "12345678901234567890", `"x"`, `"E"`, "broke", "h:1:q", `"queue":"q"`, `"J"`} {
 		other := strings.Replace(written, change, strings.NewReplacer("6", "7", "1", "2", "x", "y", "E", "F", "r", "s", "h", "g", "q\"", "p\"", "J", "K").Replace(change), 1)
-		if other == written || FailureID([]byte(other)) == id {
+		if other == written || ID([]byte(other)) == id {
 			t.Errorf("another %s: the same id", change)
 		}
 	}
 	for _, odd := range []string{`null`, `5`, `not JSON`, `{"failed_at":"x"`, `{}`, `{"payload":[[`, "\xff"} {
-		if got := FailureID([]byte(odd)); len(got) != idSize || !mayBe([]byte(odd), map[string]bool{got[:idTimeDigits]: true}) {
+		if got := ID([]byte(odd)); len(got) != idSize || !mayBe([]byte(odd), map[string]bool{got[:idTimeDigits]: true}) {
 			t.Errorf("%q: %q", odd, got)
 		}
 	}
-	if FailureID(nil) != "" {
+	if ID(nil) != "" {
 		t.Error("a blank element has an id")
 	}
 }
@@ -85,14 +85,14 @@ func FuzzFailureID(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		id := FailureID(text)
+		id := ID(text)
 		if len(text) > 0 && len(id) != idSize {
 			t.Errorf("%q: id %q", text, id)
 		}
-		if marked, err := payload.MarkRetried(text, "now"); err == nil && FailureID(marked) != id {
+		if marked, err := payload.MarkRetried(text, "now"); err == nil && ID(marked) != id {
 			t.Errorf("%q: another id when it was retried", text)
 		}
-		_ = FailureFilter{Class: "J", Text: "x", Since: time.Unix(1, 0)}.matcher().fits(text)
+		_ = Filter{Class: "J", Text: "x", Since: time.Unix(1, 0)}.matcher().fits(text)
 		groups{}.add(text, time.UTC)
 	})
 }

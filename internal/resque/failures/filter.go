@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// FailureFilter chooses failures. A zero field chooses all; a failure must fit all
+// Filter chooses failures. A zero field chooses all; a failure must fit all
 // that are set.
-type FailureFilter struct {
+type Filter struct {
 	Class, Queue, Exception, Text string
 	Since, Until                  time.Time
 	Retried, Unretried            bool
@@ -40,14 +40,14 @@ func jobClass(raw []byte) string {
 
 // matcher is a filter made ready for many records.
 type matcher struct {
-	FailureFilter
+	Filter
 	needles [][]byte // a record that fits holds all of these
 	text    string   // in lower case
 	local   *time.Location
 }
 
-func (f FailureFilter) matcher() *matcher {
-	m := &matcher{FailureFilter: f, text: strings.ToLower(f.Text), local: time.Local}
+func (f Filter) matcher() *matcher {
+	m := &matcher{Filter: f, text: strings.ToLower(f.Text), local: time.Local}
 	for _, text := range []string{f.Class, f.Queue, f.Exception} {
 		if text != "" && unescaped(text) {
 			m.needles = append(m.needles, []byte(text))
@@ -70,7 +70,7 @@ func unescaped(text string) bool {
 // fits reports whether a record is chosen. What is no record fits only the filter
 // that chooses all.
 func (m *matcher) fits(raw []byte) bool {
-	if m.FailureFilter == (FailureFilter{}) {
+	if m.Filter == (Filter{}) {
 		return len(raw) > 0
 	}
 	for _, needle := range m.needles {
@@ -98,8 +98,8 @@ func (m *matcher) fits(raw []byte) bool {
 	return !at.IsZero() && !at.Before(m.Since) && (m.Until.IsZero() || at.Before(m.Until))
 }
 
-// FailureGroup counts failures of one kind.
-type FailureGroup struct {
+// Group counts failures of one kind.
+type Group struct {
 	Class, Exception string
 	Count            int64
 	First, Last      time.Time // when such a job failed; zero if no record of them tells readably
@@ -108,7 +108,7 @@ type FailureGroup struct {
 type failureKind struct{ class, exception string }
 
 // groups counts records by kind.
-type groups map[failureKind]*FailureGroup
+type groups map[failureKind]*Group
 
 func (g groups) add(raw []byte, local *time.Location) {
 	var f payload.FailureFields
@@ -116,7 +116,7 @@ func (g groups) add(raw []byte, local *time.Location) {
 	kind := failureKind{jobClass(f.Payload), payload.Text(f.Exception)}
 	group := g[kind]
 	if group == nil {
-		group = &FailureGroup{Class: kind.class, Exception: kind.exception}
+		group = &Group{Class: kind.class, Exception: kind.exception}
 		g[kind] = group
 	}
 	group.Count++

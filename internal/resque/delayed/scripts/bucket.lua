@@ -6,10 +6,10 @@
 -- ARGV  holder of the lock, second, later second, length of what stands before an item in
 --       its key, then for each job: timestamps key, list key, number of the key of a set,
 --       what to add to it or '', payload or failure record
--- Returns {jobs moved, 1 if the lock is somebody else's, {key, error…}}.
+-- Returns {jobs moved, 1 if another scheduler has the lock, {key, error…}}.
 --
 -- The items are compared with those that stand there now: at the first that differs,
--- since somebody removed one meanwhile, it stops. A job whose list is of the wrong type is
+-- since another program removed one meanwhile, it stops. A job whose list is of the wrong type is
 -- delayed to the later second, and so is a whole second whose bucket is. The LTRIM trims
 -- nothing: a first write that Redis allows when out of memory.
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then return {0, 1, {}} end

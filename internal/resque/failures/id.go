@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 )
 
 // A failure record has no id of its own, and nothing may be added to what Ruby
-// reads. So a record is told by what it says: when, where and how which job failed.
+// reads. So a record is known by what it says: when, where and how which job failed.
 // What changes during its life is left out: its place in the list, retried_at, and
-// how the bytes were encoded, since Ruby encodes the whole record anew when it
+// how the bytes were encoded, since Ruby encodes the whole record again when it
 // retries. Records that say the same have the same id: they are as good as each other.
 //
 // The first half of an id stands for failed_at alone, so that most records of a long
@@ -26,8 +26,8 @@ const (
 	idSize       = 28
 )
 
-// FailureID returns the id of a failure record; "" is that of a blank one.
-func FailureID(raw []byte) string {
+// ID returns the id of a failure record; "" is that of a blank one.
+func ID(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
 	}

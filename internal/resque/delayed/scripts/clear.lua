@@ -4,7 +4,7 @@
 -- ARGV  second, length of what stands before an item in its key
 -- Returns how many were taken out.
 --
--- At the first that is another by now, since somebody removed one meanwhile, it stops. An
+-- At the first that is another by now, since another program removed one meanwhile, it stops. An
 -- empty second goes. The LTRIM trims nothing: a first write that Redis allows when out of memory.
 redis.call('ZCARD', KEYS[1])
 redis.call('LTRIM', KEYS[2], 0, -1)

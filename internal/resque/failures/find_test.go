@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 func kind(n int, class, exception, queue, text, at string) string {
@@ -18,7 +19,7 @@ func kind(n int, class, exception, queue, text, at string) string {
 		Exception: exception, Error: text, Worker: "h:1:q", Queue: queue}.Encode())
 }
 
-func args(records []FailureRecord) string {
+func args(records []Record) string {
 	var all []string
 	for _, r := range records {
 		_, rest, _ := strings.Cut(string(r.Failure.Payload), `"args":[`)
@@ -40,28 +41,28 @@ func TestSearchFailures(t *testing.T) {
 	a.fail(t, "x_failed", kind(4, "Mail", "EOF", "x", "timeout", "yesterday"))
 	hour := func(h int) time.Time { return time.Date(2026, 11, 21, h, 0, 0, 0, time.UTC) }
 	for _, test := range []struct {
-		filter FailureFilter
+		filter Filter
 		want   string
 	}{
-		{FailureFilter{}, `{"job_class":"Mail","n":3} 2  1 0 4`},
-		{FailureFilter{Class: "Mail"}, `{"job_class":"Mail","n":3} 1 0 4`},
-		{FailureFilter{Class: "ail"}, ``},
-		{FailureFilter{Queue: "mail"}, `{"job_class":"Mail","n":3} 1 0`},
-		{FailureFilter{Exception: "EOF"}, `{"job_class":"Mail","n":3} 2 1 4`},
-		{FailureFilter{Text: "CONNECTION"}, `2 1`},
-		{FailureFilter{Text: "timeout", Exception: "EOF"}, `4`},
-		{FailureFilter{Retried: true}, `2`},
-		{FailureFilter{Unretried: true, Exception: "EOF"}, `{"job_class":"Mail","n":3} 1 4`},
-		{FailureFilter{Retried: true, Unretried: true}, ``},
-		{FailureFilter{Since: hour(2)}, `{"job_class":"Mail","n":3} 2 1`},
-		{FailureFilter{Until: hour(2)}, `0`},
-		{FailureFilter{Since: hour(2), Until: hour(3)}, `1`},
+		{Filter{}, `{"job_class":"Mail","n":3} 2  1 0 4`},
+		{Filter{Class: "Mail"}, `{"job_class":"Mail","n":3} 1 0 4`},
+		{Filter{Class: "ail"}, ``},
+		{Filter{Queue: "mail"}, `{"job_class":"Mail","n":3} 1 0`},
+		{Filter{Exception: "EOF"}, `{"job_class":"Mail","n":3} 2 1 4`},
+		{Filter{Text: "CONNECTION"}, `2 1`},
+		{Filter{Text: "timeout", Exception: "EOF"}, `4`},
+		{Filter{Retried: true}, `2`},
+		{Filter{Unretried: true, Exception: "EOF"}, `{"job_class":"Mail","n":3} 1 4`},
+		{Filter{Retried: true, Unretried: true}, ``},
+		{Filter{Since: hour(2)}, `{"job_class":"Mail","n":3} 2 1`},
+		{Filter{Until: hour(2)}, `0`},
+		{Filter{Since: hour(2), Until: hour(3)}, `1`},
 	} {
 		for count := 1; count < 8; count++ {
-			var found []FailureRecord
+			var found []Record
 			after := ""
 			for {
-				page, next, err := a.SearchFailures(a.c, []string{"failed", "x_failed"}, test.filter, after, count)
+				page, next, err := a.Search(a.c, []string{"failed", "x_failed"}, test.filter, after, count)
 				if err != nil || len(page) > count {
 					t.Fatalf("%+v: %d, %v", test.filter, len(page), err)
 				}
@@ -75,26 +76,26 @@ func TestSearchFailures(t *testing.T) {
 			}
 		}
 	}
-	_, _, err := a.SearchFailures(a.c, []string{"failed"}, FailureFilter{}, "nonsense", 1)
+	_, _, err := a.Search(a.c, []string{"failed"}, Filter{}, "nonsense", 1)
 	wantError(t, err, "not where a search")
 
-	groups, err := a.GroupFailures(a.c, []string{"failed", "x_failed"}, FailureFilter{Exception: "EOF"})
-	want := []FailureGroup{{"Mail", "EOF", 3, hour(2), hour(4)}, {"Sum", "EOF", 1, hour(3), hour(3)}}
-	if err != nil || !slices.EqualFunc(groups, want, func(g, w FailureGroup) bool {
+	groups, err := a.Groups(a.c, []string{"failed", "x_failed"}, Filter{Exception: "EOF"})
+	want := []Group{{"Mail", "EOF", 3, hour(2), hour(4)}, {"Sum", "EOF", 1, hour(3), hour(3)}}
+	if err != nil || !slices.EqualFunc(groups, want, func(g, w Group) bool {
 		return g.Class == w.Class && g.Exception == w.Exception && g.Count == w.Count && g.First.Equal(w.First) && g.Last.Equal(w.Last)
 	}) {
 		t.Errorf("groups %+v, %v; want %+v", groups, err, want)
 	}
 }
 
-// A record is found by its id after others moved it and Ruby retried it.
+// A record is found by its id after other programs moved it and Ruby retried it.
 func TestFailuresByID(t *testing.T) {
 	a := newAdmin(t)
-	lists := []string{FailedList, "x_failed"}
+	lists := []string{resque.FailedList, "x_failed"}
 	r := func(n int) string { return kind(n, "J", "E", "q", "broke", "2026/11/21 01:00:00 UTC") }
 	a.fail(t, "failed", r(0), r(1), r(2), r(3), r(3))
 	a.fail(t, "x_failed", r(4))
-	id := func(n int) string { return FailureID([]byte(r(n))) }
+	id := func(n int) string { return ID([]byte(r(n))) }
 	a.Do(t, "LPOP", "resque:failed")                                                                        // the cap
 	a.Do(t, "LSET", "resque:failed", 0, strings.Replace(marked(t, r(1)), `"args":[1]`, `"args": [1.0]`, 1)) // Ruby's retry
 	n, err := a.RetryByID(a.c, lists, []string{id(0), id(1), id(2), id(3), id(4), "short"}, retriedAt, true)
@@ -157,12 +158,12 @@ func TestFailuresMoveMeanwhile(t *testing.T) {
 			seen := make(map[string]int)
 			after := ""
 			for {
-				page, next, err := a.SearchFailures(a.c, []string{"failed"}, FailureFilter{Class: "Stay"}, after, 100)
+				page, next, err := a.Search(a.c, []string{"failed"}, Filter{Class: "Stay"}, after, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, r := range page {
-					seen[FailureID(r.Raw)]++
+					seen[ID(r.Raw)]++
 				}
 				if after = next; next == "" {
 					break
@@ -171,11 +172,11 @@ func TestFailuresMoveMeanwhile(t *testing.T) {
 			if len(seen) != n/2 {
 				t.Errorf("found %d; want %d", len(seen), n/2)
 			}
-			retried, err := a.RetryAll(a.c, "failed", FailureFilter{Class: "Stay"}, retriedAt, true)
+			retried, err := a.RetryAll(a.c, "failed", Filter{Class: "Stay"}, retriedAt, true)
 			if retried != n/2 || err != nil {
 				t.Errorf("retried %d, %v; want %d", retried, err, n/2)
 			}
-			removed, err := a.RemoveAll(a.c, "failed", FailureFilter{Class: "Stay", Retried: true})
+			removed, err := a.RemoveAll(a.c, "failed", Filter{Class: "Stay", Retried: true})
 			if removed != n/2 || err != nil {
 				t.Errorf("removed %d, %v; want %d", removed, err, n/2)
 			}
@@ -183,7 +184,7 @@ func TestFailuresMoveMeanwhile(t *testing.T) {
 			if jobs := a.List(t, "LRANGE", "resque:queue:q", 0, -1); len(jobs) != n/2 || len(slices.Compact(slices.Sorted(slices.Values(jobs)))) != n/2 {
 				t.Errorf("%d jobs; want %d, each once", len(jobs), n/2)
 			}
-			if left := a.failures(t, FailedList); slices.ContainsFunc(left, func(r FailureRecord) bool { return jobClass(r.Failure.Payload) != "New" }) {
+			if left := a.failures(t, resque.FailedList); slices.ContainsFunc(left, func(r Record) bool { return jobClass(r.Failure.Payload) != "New" }) {
 				t.Errorf("%d failures are left", len(left))
 			}
 		})

@@ -1,4 +1,4 @@
--- Removes failure records, each told by its bytes: where it was read something else
+-- Removes failure records, each known by its bytes: where it was read something else
 -- may stand by now. They are blanked first, as Ruby does, so that of equal records
 -- the right one goes.
 --

@@ -1,4 +1,4 @@
-package resque
+package delayed
 
 import (
 	"fmt"
@@ -11,10 +11,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 	"pgregory.net/rapid"
 )
 
-// However jobs are delayed, cancelled, delayed anew and moved, by us and by Ruby, on what
+// However jobs are delayed, cancelled, delayed again and moved, by us and by Ruby, on what
 // was read a while ago or just now: each is in one place, and what points to it is too.
 func TestNothingDelayedIsLost(t *testing.T) {
 	t.Parallel()
@@ -23,7 +24,7 @@ func TestNothingDelayedIsLost(t *testing.T) {
 		w.do("FLUSHALL")
 		r := &delays{T: rt, w: w, lock: w.lock(), want: map[string]int{}, past: time.Now().Unix() - 9}
 		for i := range r.pumps {
-			r.pumps[i].Store = w.s
+			r.pumps[i].Store = w.d
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"delay":    r.delay,
@@ -54,7 +55,7 @@ func TestNothingDelayedIsLost(t *testing.T) {
 type delays struct {
 	*rapid.T
 	w     *wire
-	lock  MasterLock
+	lock  resque.MasterLock
 	pumps [2]Pump
 	jobs  int
 	past  int64          // a second that was over a moment ago
@@ -95,7 +96,7 @@ func (r *delays) delay(t *rapid.T) {
 }
 
 func (r *delays) schedule(t *rapid.T) {
-	var b Bulk
+	var b resque.Bulk
 	r.must(b.Add("low", "Echo", []any{r.name(t)}, payload.TextField("id", payload.NewID())))
 	r.must(r.w.s.Schedule(r.w.c, &b, r.time(t)))
 }
@@ -108,33 +109,33 @@ func (r *delays) ruby(t *rapid.T) {
 		item = strings.Replace(item, `,"queue":"low"}`, "}", 1)
 	}
 	second := r.time(t).Unix()
-	r.w.do("RPUSH", r.w.s.bucket(fmt.Sprint(second)), item)
-	r.w.do("SADD", r.w.s.timestamps(item), fmt.Sprint("delayed:", second))
-	r.w.do("ZADD", r.w.s.delayed(), second, second)
+	r.w.do("RPUSH", r.w.k.Second(fmt.Sprint(second)), item)
+	r.w.do("SADD", r.w.k.SecondsOf(item), fmt.Sprint("delayed:", second))
+	r.w.do("ZADD", r.w.k.Seconds(), second, second)
 }
 
 // rubyPump takes the first job of a second, as node's and older Ruby schedulers do.
 func (r *delays) rubyPump(t *rapid.T) {
 	second := fmt.Sprint(r.time(t).Unix())
-	item, err := redis.String(r.w.c.Do("LPOP", r.w.s.bucket(second)))
+	item, err := redis.String(r.w.c.Do("LPOP", r.w.k.Second(second)))
 	if err == redis.ErrNil {
 		t.Skip("nothing there")
 	}
 	r.must(err)
-	if _, err := redis.Int(r.w.c.Do("LPOS", r.w.s.bucket(second), item)); err == redis.ErrNil {
-		r.w.do("SREM", r.w.s.timestamps(item), "delayed:"+second)
+	if _, err := redis.Int(r.w.c.Do("LPOS", r.w.k.Second(second), item)); err == redis.ErrNil {
+		r.w.do("SREM", r.w.k.SecondsOf(item), "delayed:"+second)
 	}
 	_, payload, err := payload.ReadItem([]byte(item))
 	r.must(err)
 	r.w.push("low", string(payload))
-	if r.w.server.Int(r.w.t, "EXISTS", r.w.s.bucket(second)) == 0 {
-		r.w.do("ZREM", r.w.s.delayed(), second)
+	if r.w.server.Int(r.w.t, "EXISTS", r.w.k.Second(second)) == 0 {
+		r.w.do("ZREM", r.w.k.Seconds(), second)
 	}
 }
 
 func (r *delays) read(t *rapid.T) {
 	second := fmt.Sprint(r.past + rapid.Int64Range(0, 2).Draw(t, "second"))
-	items, err := redis.ByteSlices(r.w.c.Do("LRANGE", r.w.s.bucket(second), 0, rapid.IntRange(0, 3).Draw(t, "last")))
+	items, err := redis.ByteSlices(r.w.c.Do("LRANGE", r.w.k.Second(second), 0, rapid.IntRange(0, 3).Draw(t, "last")))
 	r.must(err)
 	r.stale = append(r.stale, r.pumps[0].move(r.lock, time.Now(), second, items))
 }
@@ -143,7 +144,7 @@ func (r *delays) act(t *rapid.T) {
 	if len(r.stale) == 0 {
 		t.Skip("nothing was read")
 	}
-	_, err := r.stale[0].do(r.w.c, bucketScript)
+	_, err := r.stale[0].Do(r.w.c, bucketScript)
 	r.must(err)
 	r.stale = r.stale[1:]
 }
@@ -165,22 +166,22 @@ func (r *delays) hints(t *rapid.T) {
 	r.must(err)
 }
 
-// change cancels, enqueues or delays anew some of what was listed, once or twice.
+// change cancels, enqueues or delays again some of what was listed, once or twice.
 func (r *delays) change(t *rapid.T) {
-	jobs, err := r.w.s.DelayedPage(r.w.c, r.time(t), rapid.IntRange(0, 2).Draw(t, "skip"), rapid.IntRange(1, 3).Draw(t, "count"))
+	jobs, err := r.w.d.Page(r.w.c, r.time(t), rapid.IntRange(0, 2).Draw(t, "skip"), rapid.IntRange(1, 3).Draw(t, "count"))
 	r.must(err)
 	do := rapid.SampledFrom([]string{"remove", "run", "redelay"}).Draw(t, "do")
 	var n int
 	switch do {
 	case "remove":
-		n, err = r.w.s.RemoveDelayed(r.w.c, jobs)
+		n, err = r.w.d.Remove(r.w.c, jobs)
 		for _, j := range jobs {
 			r.want[argument(string(j.Payload))]--
 		}
 	case "run":
-		n, err = r.w.s.RunDelayed(r.w.c, jobs)
+		n, err = r.w.d.Run(r.w.c, jobs)
 	case "redelay":
-		n, err = r.w.s.Redelay(r.w.c, jobs, r.time(t))
+		n, err = r.w.d.Redelay(r.w.c, jobs, r.time(t))
 	}
 	r.must(err)
 	if n != len(jobs) {
@@ -199,16 +200,16 @@ func (r *delays) check() {
 	dump := r.w.server.Dump(r.w.t, "")
 	found, seconds := map[string]int{}, map[string]bool{}
 	for key, v := range dump {
-		if second, ok := strings.CutPrefix(key, r.w.s.bucket("")); ok {
+		if second, ok := strings.CutPrefix(key, r.w.k.Second("")); ok {
 			seconds[second] = true
 		}
 		switch list, _ := v.([]string); {
-		case strings.HasPrefix(key, r.w.s.bucket("")), key == r.w.s.queue("low"):
+		case strings.HasPrefix(key, r.w.k.Second("")), key == r.w.k.Queue("low"):
 			for _, job := range list {
 				found[argument(job)]++
 			}
-		case strings.HasPrefix(key, r.w.s.timestamps("")):
-			item := strings.TrimPrefix(key, r.w.s.timestamps(""))
+		case strings.HasPrefix(key, r.w.k.SecondsOf("")):
+			item := strings.TrimPrefix(key, r.w.k.SecondsOf(""))
 			for _, bucket := range list {
 				if there, _ := dump[r.w.s.Namespace()+bucket].([]string); !slices.Contains(there, item) {
 					r.Fatalf("%s points to %s, where it is not", key, bucket)
@@ -216,7 +217,7 @@ func (r *delays) check() {
 			}
 		}
 	}
-	own, _ := dump[r.w.s.schedule()].(map[string]float64)
+	own, _ := dump[r.w.k.Own()].(map[string]float64)
 	for member := range own {
 		found[argument(member)]++
 	}
@@ -224,7 +225,7 @@ func (r *delays) check() {
 	if diff := cmp.Diff(r.want, found); diff != "" {
 		r.Fatalf("jobs are lost or doubled (-want +found):\n%s", diff)
 	}
-	known, _ := dump[r.w.s.delayed()].(map[string]float64)
+	known, _ := dump[r.w.k.Seconds()].(map[string]float64)
 	for second := range seconds {
 		score, ok := known[second]
 		if !ok {
@@ -233,8 +234,8 @@ func (r *delays) check() {
 		if score < float64(far.Unix()) {
 			continue // while it is being moved, twins of what has gone cannot be found, as in Ruby
 		}
-		for _, item := range dump[r.w.s.bucket(second)].([]string) {
-			if stamps, _ := dump[r.w.s.timestamps(item)].([]string); !slices.Contains(stamps, "delayed:"+second) {
+		for _, item := range dump[r.w.k.Second(second)].([]string) {
+			if stamps, _ := dump[r.w.k.SecondsOf(item)].([]string); !slices.Contains(stamps, "delayed:"+second) {
 				r.Fatalf("nobody can cancel %s in second %s", item, second)
 			}
 		}

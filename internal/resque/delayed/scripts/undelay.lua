@@ -1,4 +1,4 @@
--- Takes jobs out of the seconds that resque-scheduler knows, each told by its item, and
+-- Takes jobs out of the seconds that resque-scheduler knows, each known by its item, and
 -- puts them elsewhere, or nowhere.
 --
 -- KEYS  1 delayed_queue_schedule   2 precise   3 queues   4 the schedulers' lock
@@ -7,7 +7,7 @@
 --       longest item and the longest list that get a hint, then for each job: bucket key,
 --       second, timestamps key, hint or '', list key or 0, name of that queue or '',
 --       payload, or second of that bucket, millisecond within the second before it or ''
--- Returns {jobs found, or -1 if the lock is somebody else's, {key, error…}}.
+-- Returns {jobs found, or -1 if another scheduler has the lock, {key, error…}}.
 --
 -- An empty second goes, and with an item all hints to it; with a hint only this one.
 -- A job that cannot be put elsewhere stays where it is, and so does one found by a hint

@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// SearchFailures returns at most count failures that fit, the newest of each list first,
+// Search returns at most count failures that fit, the newest of each list first,
 // and list after list. after is where to go on, "" to begin and else what was returned;
-// "" is returned when there is no more. What others remove meanwhile makes it miss
+// "" is returned when there is no more. What other programs remove meanwhile makes it miss
 // nothing; more than a page of it may make it return a failure twice.
-func (s Store) SearchFailures(c redis.Conn, lists []string, filter FailureFilter, after string, count int) (found []FailureRecord, next string, err error) {
+func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string, count int) (found []Record, next string, err error) {
 	from, err := parseCursor(after)
 	if err != nil {
 		return nil, "", err
@@ -28,7 +28,7 @@ func (s Store) SearchFailures(c redis.Conn, lists []string, filter FailureFilter
 		}
 		end, last := from.index, from.id
 		if list != from.list || after == "" {
-			if end, err = s.FailureCount(c, list); err != nil {
+			if end, err = s.Count(c, list); err != nil {
 				return nil, "", err
 			}
 			last = ""
@@ -57,8 +57,8 @@ type cursor struct {
 	id, list string
 }
 
-func cursorAfter(r FailureRecord) string {
-	return fmt.Sprintf("%d:%s:%s", r.Index, FailureID(r.Raw), r.List)
+func cursorAfter(r Record) string {
+	return fmt.Sprintf("%d:%s:%s", r.Index, ID(r.Raw), r.List)
 }
 
 func parseCursor(text string) (cursor, error) {
@@ -74,11 +74,11 @@ func parseCursor(text string) (cursor, error) {
 	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on; give what the page before returned", text)
 }
 
-// GroupFailures counts the failures that fit by class and exception, most first.
-func (s Store) GroupFailures(c redis.Conn, lists []string, filter FailureFilter) ([]FailureGroup, error) {
+// Groups counts the failures that fit by class and exception, most first.
+func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, error) {
 	m, all := filter.matcher(), make(groups)
 	for _, list := range lists {
-		end, err := s.FailureCount(c, list)
+		end, err := s.Count(c, list)
 		if err != nil {
 			return nil, err
 		}
@@ -94,20 +94,20 @@ func (s Store) GroupFailures(c redis.Conn, lists []string, filter FailureFilter)
 			return nil, err
 		}
 	}
-	list := make([]FailureGroup, 0, len(all))
+	list := make([]Group, 0, len(all))
 	for _, g := range all {
 		list = append(list, *g)
 	}
-	slices.SortFunc(list, func(a, b FailureGroup) int {
+	slices.SortFunc(list, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Exception, b.Exception))
 	})
 	return list, nil
 }
 
-// FindFailures visits the newest failures with the given ids, until all have been
+// Find visits the newest failures with the given ids, until all have been
 // visited. visit returns false to be given another failure of this id, an older one,
 // if there is one. It returns the ids that are left.
-func (s Store) FindFailures(c redis.Conn, lists []string, ids []string, visit func(FailureRecord) (bool, error)) ([]string, error) {
+func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Record) (bool, error)) ([]string, error) {
 	wanted, times := make(map[string]bool), make(map[string]bool)
 	for _, id := range ids {
 		if len(id) == idSize {
@@ -118,15 +118,15 @@ func (s Store) FindFailures(c redis.Conn, lists []string, ids []string, visit fu
 		if len(wanted) == 0 {
 			break
 		}
-		end, err := s.FailureCount(c, list)
+		end, err := s.Count(c, list)
 		if err != nil {
 			return nil, err
 		}
 		w := s.walk(c, list)
 		err = w.backward(end, "", func(p page) (bool, error) {
-			records := w.choose(p, func(raw []byte) bool { return mayBe(raw, times) && wanted[FailureID(raw)] })
+			records := w.choose(p, func(raw []byte) bool { return mayBe(raw, times) && wanted[ID(raw)] })
 			for _, r := range slices.Backward(records) {
-				id := FailureID(r.Raw)
+				id := ID(r.Raw)
 				if !wanted[id] {
 					continue // a twin
 				}
@@ -154,9 +154,9 @@ func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole 
 	retried := 0
 	before := make(map[string]bool)
 	var errs []error
-	left, err := s.FindFailures(c, lists, ids, func(r FailureRecord) (bool, error) {
+	left, err := s.Find(c, lists, ids, func(r Record) (bool, error) {
 		if r.Failure.RetriedAt != "" {
-			before[FailureID(r.Raw)] = true
+			before[ID(r.Raw)] = true
 			return false, nil
 		}
 		switch err := s.Retry(c, r, at, whole); {
@@ -164,7 +164,7 @@ func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole 
 			retried++
 		case c.Err() != nil:
 			return false, err
-		case errors.Is(err, ErrNoFailure): // others were faster
+		case errors.Is(err, ErrNoFailure): // another program was faster
 			return false, nil
 		default:
 			errs = append(errs, err)
@@ -185,8 +185,8 @@ func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole 
 // For others the error is ErrNoFailure.
 func (s Store) RemoveByID(c redis.Conn, lists, ids []string) (int, error) {
 	removed := 0
-	left, err := s.FindFailures(c, lists, ids, func(r FailureRecord) (bool, error) {
-		switch err := s.RemoveFailure(c, r); {
+	left, err := s.Find(c, lists, ids, func(r Record) (bool, error) {
+		switch err := s.Remove(c, r); {
 		case err == nil:
 			removed++
 			return true, nil

@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"fmt"
@@ -6,10 +6,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
-// A walk reads a failure list in pages while others change it. Failures are added at
-// the end; whoever removes one moves all behind it forwards.
+// A walk reads a failure list in pages while other programs change it. Failures are added
+// at the end; a removal moves all behind it forwards.
 //
 // Towards the front (backward) nothing can be missed by that, but something seen twice.
 // Towards the end a page begins behind an element of the one before; where it is not
@@ -38,9 +39,9 @@ func (s Store) walk(c redis.Conn, list string) *walk {
 
 // read returns the elements from start up to end.
 func (w *walk) read(start, end int64) ([][]byte, error) {
-	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.Store.list(w.list), start, end-1))
+	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.keys.FailureList(w.list), start, end-1))
 	if err != nil {
-		return nil, fmt.Errorf("reading failure list %s: %w", w.list, explain(err))
+		return nil, fmt.Errorf("reading failure list %s: %w", w.list, resque.Explain(err))
 	}
 	total := 1
 	for _, raw := range raws {
@@ -59,11 +60,11 @@ type page struct {
 }
 
 // choose returns the records of a page that fit, the first first.
-func (w *walk) choose(p page, fits func(raw []byte) bool) []FailureRecord {
-	var records []FailureRecord
+func (w *walk) choose(p page, fits func(raw []byte) bool) []Record {
+	var records []Record
 	for i, raw := range p.raws {
 		if len(raw) > 0 && fits(raw) {
-			r := FailureRecord{List: w.list, Index: p.start + int64(i), Raw: raw}
+			r := Record{List: w.list, Index: p.start + int64(i), Raw: raw}
 			r.Failure, r.Err = payload.ParseFailure(raw)
 			records = append(records, r)
 		}
@@ -85,20 +86,20 @@ func (w *walk) backward(end int64, last string, visit func(page) (bool, error)) 
 			return err
 		}
 		if last != "" {
-			if i := lastIndex(raws, func(raw []byte) bool { return FailureID(raw) == last }); i >= 0 {
+			if i := lastIndex(raws, func(raw []byte) bool { return ID(raw) == last }); i >= 0 {
 				raws = raws[:i]
 			}
 		}
 		end = start
 		if len(raws) == 0 { // the list has become shorter
-			n, err := w.FailureCount(w.c, w.list)
+			n, err := w.Count(w.c, w.list)
 			if err != nil {
 				return err
 			}
 			end = min(end, n)
 			continue
 		}
-		last = FailureID(raws[0])
+		last = ID(raws[0])
 		if more, err := visit(page{start, raws}); !more || err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (w *walk) forward(end int64, visit func(page) (bool, error)) error {
 		}
 		if next {
 			for _, raw := range raws[max(0, len(raws)-anchors):] {
-				seen = append(seen, FailureID(raw))
+				seen = append(seen, ID(raw))
 			}
 			seen = seen[max(0, len(seen)-anchors):]
 			done += int64(len(raws))
@@ -174,5 +175,5 @@ func (w *walk) lost(done int64, seen []string) (int64, error) {
 
 // lastSeen is where the last of the elements stands that were seen; -1: nowhere.
 func lastSeen(raws [][]byte, seen []string) int {
-	return lastIndex(raws, func(raw []byte) bool { return slices.Contains(seen, FailureID(raw)) })
+	return lastIndex(raws, func(raw []byte) bool { return slices.Contains(seen, ID(raw)) })
 }

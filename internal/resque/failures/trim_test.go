@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"fmt"
@@ -21,13 +21,13 @@ func TestTrimFailures(t *testing.T) {
 		{trimTogether + 10, 0, all}, {trimTogether + 7, 3, all[3:]}, {2, trimTogether, all[len(all)-7:]},
 		{2, 5, all[len(all)-2:]}, {2, 0, all[len(all)-2:]}, {0, 2, nil}, {0, 0, nil},
 	} {
-		if n, err := a.TrimFailures(a.c, "failed", step.most); n != step.removed || err != nil {
+		if n, err := a.Trim(a.c, "failed", step.most); n != step.removed || err != nil {
 			t.Errorf("to %d: removed %d, %v; want %d", step.most, n, err, step.removed)
 		}
 		a.wantList(t, "failed", step.left...)
 	}
 	a.Do(t, "SET", "resque:failed", "x")
-	_, err := a.TrimFailures(a.c, "failed", 1)
+	_, err := a.Trim(a.c, "failed", 1)
 	wantError(t, err, "list failed", "WRONGTYPE")
 }
 
@@ -47,7 +47,7 @@ func TestExpireFailures(t *testing.T) {
 		failed("2026/11/20 09:00:00"), failed("2026/11/20 09:59:59 XST"), undated[3],
 		marked(t, failed("Sat Nov 21 2026 11:00:00 GMT+0000 (Coordinated Universal Time)")),
 		zoned, failed("2026/11/21 11:00:00 UTC"), young, hidden)
-	removed, next, err := a.ExpireFailures(a.c, "failed", at, 0)
+	removed, next, err := a.Expire(a.c, "failed", at, 0)
 	if removed != 5 || next != -1 || err != nil {
 		t.Errorf("removed %d, %d, %v; want 5 and the end", removed, next, err)
 	}
@@ -69,7 +69,7 @@ func TestExpireFailures(t *testing.T) {
 	total, pieces := 0, 0
 	for next = 0; next >= 0; pieces++ {
 		var n int
-		if n, next, err = a.ExpireFailures(a.c, "failed", at, next); err != nil {
+		if n, next, err = a.Expire(a.c, "failed", at, next); err != nil {
 			t.Fatal(err)
 		}
 		total += n

@@ -1,8 +1,10 @@
-package resque
+package failures
 
 import (
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // failedLayouts are the forms of failed_at beside those of other times.
@@ -21,7 +23,7 @@ var failedLayouts = []string{
 const zoneDoubt = 26 * time.Hour
 
 // failureTime reads when a job failed. Where the text does not say in which zone, or
-// says it by an abbreviation that is not one of ours, it is taken for local time and
+// says it by an abbreviation that this machine does not know, it is taken for local time and
 // sure is false. An unreadable one is zero.
 func failureTime(text string, local *time.Location) (at time.Time, sure bool) {
 	text, _, _ = strings.Cut(text, " (")  // JavaScript's name of the zone
@@ -44,5 +46,5 @@ func failureTime(text string, local *time.Location) (at time.Time, sure bool) {
 	if !strings.ContainsAny(text, "-:") { // a number is none of the forms
 		return time.Time{}, true
 	}
-	return parseTime(text), true
+	return resque.ParseTime(text), true
 }

@@ -1,5 +1,5 @@
 -- Puts the job of one failure record back into its queue and marks the record as
--- retried, as one. The record is told by its bytes: where it was read something else
+-- retried, as one. The record is known by its bytes: where it was read something else
 -- may stand by now. Like a push it is refused, whole, when out of memory.
 --
 -- KEYS  1 failure list   2 queues   3 queue

@@ -1,4 +1,4 @@
-package resque
+package failures
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var retriedAt = time.Date(2026, 11, 21, 2, 41, 26, 0, time.UTC)
@@ -30,9 +31,9 @@ func (a admin) fail(t *testing.T, list string, records ...string) {
 	}
 }
 
-func (a admin) failures(t *testing.T, lists ...string) []FailureRecord {
+func (a admin) failures(t *testing.T, lists ...string) []Record {
 	t.Helper()
-	records, err := a.Failures(a.c, lists, 0, -1)
+	records, err := a.Page(a.c, lists, 0, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,27 +73,27 @@ func TestRetryAsRuby(t *testing.T) {
 	snapshot := func(name string) map[string]any { return redistest.Values(golden.Snapshots[name]) }
 	a.wantKeys(t, snapshot("three_failed"))
 
-	if err := a.Retry(a.c, a.failures(t, FailedList)[0], retriedAt, false); err != nil {
+	if err := a.Retry(a.c, a.failures(t, resque.FailedList)[0], retriedAt, false); err != nil {
 		t.Fatal(err)
 	}
 	a.wantKeys(t, snapshot("requeued_0"))
 
-	if err := a.RemoveFailure(a.c, a.failures(t, FailedList)[0]); err != nil {
+	if err := a.Remove(a.c, a.failures(t, resque.FailedList)[0]); err != nil {
 		t.Fatal(err)
 	}
 	a.wantKeys(t, snapshot("removed_0"))
 
-	if n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); n != 2 || err != nil {
+	if n, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false); n != 2 || err != nil {
 		t.Fatalf("retried %d, %v; want 2", n, err)
 	}
 	a.wantKeys(t, snapshot("requeued_all"))
-	if n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); n != 0 || err != nil {
+	if n, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false); n != 0 || err != nil {
 		t.Fatalf("again: retried %d, %v; want 0", n, err)
 	}
 	a.wantKeys(t, snapshot("requeued_all"))
 
 	monitor := a.Monitor(t)
-	if err := a.ClearFailures(a.c, FailedList); err != nil {
+	if err := a.Clear(a.c, resque.FailedList); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(golden.Commands[len(golden.Commands)-1:], monitor.Commands()); diff != "" {
@@ -107,11 +108,11 @@ func TestFailuresPages(t *testing.T) {
 	a.fail(t, "x_failed", "C", "D")
 	a.Do(t, "SADD", "resque:failed_queues", "x_failed", "gone_failed")
 
-	lists, err := a.FailureLists(a.c)
+	lists, err := a.Lists(a.c)
 	if want := []string{"failed", "gone_failed", "x_failed"}; err != nil || !slices.Equal(lists, want) {
 		t.Fatalf("lists %q, %v; want %q", lists, err, want)
 	}
-	if n, err := a.FailureCount(a.c, lists...); n != 5 || err != nil {
+	if n, err := a.Count(a.c, lists...); n != 5 || err != nil {
 		t.Errorf("count %d, %v; want 5, the blank one included as Ruby does", n, err)
 	}
 	for _, test := range []struct {
@@ -121,7 +122,7 @@ func TestFailuresPages(t *testing.T) {
 		{0, -1, "A0 B2 C0 D1"}, {0, 2, "A0"}, {2, 2, "B2 C0"}, {3, 1, "C0"}, {4, 9, "D1"}, {5, 1, ""}, {99, -1, ""},
 		{-1, 1, "D1"}, {-3, 2, "B2 C0"}, {-99, 1, "A0"}, {0, 0, ""},
 	} {
-		records, err := a.Failures(a.c, lists, test.start, test.count)
+		records, err := a.Page(a.c, lists, test.start, test.count)
 		var got []string
 		for _, r := range records {
 			got = append(got, fmt.Sprintf("%s%d", r.Raw, r.Index))
@@ -134,9 +135,9 @@ func TestFailuresPages(t *testing.T) {
 		}
 	}
 	a.Do(t, "SET", "resque:odd_failed", "x")
-	_, err = a.Failures(a.c, []string{"failed", "odd_failed"}, 0, 1)
+	_, err = a.Page(a.c, []string{"failed", "odd_failed"}, 0, 1)
 	wantError(t, err, "list odd_failed", "WRONGTYPE")
-	if err := a.ClearFailures(a.c); err != nil {
+	if err := a.Clear(a.c); err != nil {
 		t.Errorf("clearing no list: %v", err)
 	}
 }
@@ -145,10 +146,10 @@ func TestRetryKeepsBytes(t *testing.T) {
 	a := newAdmin(t)
 	foreign := ` {"worker":"h:1","queue":"q","payload":{"queue":"q","args":[1.0,"\u003c"],"class":"J","id":7},"failed_at":"Sat"} `
 	a.fail(t, "failed", foreign)
-	if err := a.Retry(a.c, a.failures(t, FailedList)[0], retriedAt, false); err != nil {
+	if err := a.Retry(a.c, a.failures(t, resque.FailedList)[0], retriedAt, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Retry(a.c, a.failures(t, FailedList)[0], retriedAt.Add(time.Second), true); err != nil {
+	if err := a.Retry(a.c, a.failures(t, resque.FailedList)[0], retriedAt.Add(time.Second), true); err != nil {
 		t.Fatal(err)
 	}
 	a.wantList(t, "queue:q", `{"class":"J","args":[1.0,"\u003c"]}`, `{"queue":"q","args":[1.0,"\u003c"],"class":"J","id":7}`)
@@ -177,7 +178,7 @@ func TestMovedRecords(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAdmin(t)
 			a.fail(t, "failed", r(0), r(1), r(2))
-			it := a.failures(t, FailedList)[1]
+			it := a.failures(t, resque.FailedList)[1]
 			test.change(a, t)
 
 			err := a.Retry(a.c, it, retriedAt, false)
@@ -195,7 +196,7 @@ func TestMovedRecords(t *testing.T) {
 				i := a.Int(t, "LPOS", "resque:failed", marked(t, r(1)))
 				a.Do(t, "LSET", "resque:failed", i, r(1))
 			}
-			if err := a.RemoveFailure(a.c, it); errors.Is(err, ErrNoFailure) != test.gone || !test.gone && err != nil {
+			if err := a.Remove(a.c, it); errors.Is(err, ErrNoFailure) != test.gone || !test.gone && err != nil {
 				t.Errorf("remove: %v", err)
 			}
 			if test.name != "an equal one before" {
@@ -210,12 +211,12 @@ func TestEqualRecords(t *testing.T) {
 	a := newAdmin(t)
 	x, y := record(0, "q"), record(1, "q")
 	a.fail(t, "failed", x, y, x)
-	if err := a.RemoveFailure(a.c, a.failures(t, FailedList)[2]); err != nil {
+	if err := a.Remove(a.c, a.failures(t, resque.FailedList)[2]); err != nil {
 		t.Fatal(err)
 	}
 	a.wantList(t, "failed", x, y)
 	a.fail(t, "failed", x)
-	if err := a.Retry(a.c, a.failures(t, FailedList)[2], retriedAt, false); err != nil {
+	if err := a.Retry(a.c, a.failures(t, resque.FailedList)[2], retriedAt, false); err != nil {
 		t.Fatal(err)
 	}
 	a.wantList(t, "failed", x, y, marked(t, x))
@@ -242,22 +243,22 @@ func TestPoisonRecords(t *testing.T) {
 	}
 	a.fail(t, "failed", "", `{"queue":"q","payload":{"class":"InvalidPayload","args":["null"]}}`)
 
-	records := a.failures(t, FailedList)
+	records := a.failures(t, resque.FailedList)
 	for i, p := range poison {
 		wantError(t, a.Retry(a.c, records[i+1], retriedAt, false), "retrying a failure of list failed", p.says)
 	}
-	n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
+	n, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false)
 	if n != 2 {
 		t.Errorf("retried %d; want 2", n)
 	}
 	wantError(t, err, fmt.Sprintf("%d failures of list failed", len(poison)), "cannot be read")
 	a.wantList(t, "queue:q", `{"class":"J","args":[0.0]}`, `{"class":"InvalidPayload","args":["null"]}`)
 
-	if n, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); n != 2 || err != nil {
+	if n, err := a.RemoveAll(a.c, resque.FailedList, Filter{Retried: true}); n != 2 || err != nil {
 		t.Errorf("cleared %d, %v; want 2", n, err)
 	}
 	for i, p := range poison {
-		if err := a.RemoveFailure(a.c, records[i+1]); err != nil {
+		if err := a.Remove(a.c, records[i+1]); err != nil {
 			t.Errorf("removing %s: %v", p.record, err)
 		}
 	}
@@ -278,15 +279,15 @@ func TestManyFailures(t *testing.T) {
 		}
 		a.fail(t, "failed", r)
 	}
-	if removed, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); removed != n-len(left) || err != nil {
+	if removed, err := a.RemoveAll(a.c, resque.FailedList, Filter{Retried: true}); removed != n-len(left) || err != nil {
 		t.Errorf("cleared %d, %v; want %d", removed, err, n-len(left))
 	}
 	a.wantList(t, "failed", left...)
-	if retried, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false); retried != len(left) || err != nil {
+	if retried, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false); retried != len(left) || err != nil {
 		t.Errorf("retried %d, %v; want %d", retried, err, len(left))
 	}
 	a.wantList(t, "queue:q", want...)
-	if removed, err := a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true}); removed != len(left) || err != nil {
+	if removed, err := a.RemoveAll(a.c, resque.FailedList, Filter{Retried: true}); removed != len(left) || err != nil {
 		t.Errorf("cleared %d, %v; want %d", removed, err, len(left))
 	}
 	a.wantList(t, "failed")
@@ -308,18 +309,18 @@ func TestFailuresRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAdmin(t)
 			a.fail(t, "failed", record(0, "q"), record(1, "q"))
-			records := a.failures(t, FailedList)
+			records := a.failures(t, resque.FailedList)
 			a.Do(t, test.command[0].(string), test.command[1:]...)
-			before := a.Dump(t, DefaultNamespace)
+			before := a.Dump(t, resque.DefaultNamespace)
 			wantError(t, a.Retry(a.c, records[0], retriedAt, false), test.says)
-			n, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
+			n, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false)
 			wantError(t, err, test.says)
 			if n != 0 {
 				t.Errorf("retried %d", n)
 			}
 			a.wantKeys(t, before)
 
-			err = a.RemoveFailure(a.c, records[0])
+			err = a.Remove(a.c, records[0])
 			if test.says == "READONLY" {
 				wantError(t, err, "READONLY")
 				a.wantKeys(t, before)
@@ -331,17 +332,17 @@ func TestFailuresRefused(t *testing.T) {
 	t.Run("list of another type", func(t *testing.T) {
 		a := newAdmin(t)
 		a.fail(t, "failed", record(0, "q"))
-		it := a.failures(t, FailedList)[0]
+		it := a.failures(t, resque.FailedList)[0]
 		a.Do(t, "SET", "resque:failed", "x")
-		before := a.Dump(t, DefaultNamespace)
+		before := a.Dump(t, resque.DefaultNamespace)
 		wantError(t, a.Retry(a.c, it, retriedAt, false), "WRONGTYPE")
-		wantError(t, a.RemoveFailure(a.c, it), "WRONGTYPE")
-		_, err := a.RetryAll(a.c, FailedList, FailureFilter{}, retriedAt, false)
+		wantError(t, a.Remove(a.c, it), "WRONGTYPE")
+		_, err := a.RetryAll(a.c, resque.FailedList, Filter{}, retriedAt, false)
 		wantError(t, err, "list failed", "WRONGTYPE")
-		_, err = a.RemoveAll(a.c, FailedList, FailureFilter{Retried: true})
+		_, err = a.RemoveAll(a.c, resque.FailedList, Filter{Retried: true})
 		wantError(t, err, "list failed", "WRONGTYPE")
 		a.Do(t, "SET", "resque:failed_queues", "x")
-		_, err = a.FailureLists(a.c)
+		_, err = a.Lists(a.c)
 		wantError(t, err, "WRONGTYPE")
 		a.Do(t, "DEL", "resque:failed_queues")
 		a.wantKeys(t, before)
@@ -352,7 +353,7 @@ func TestFailuresRefused(t *testing.T) {
 func TestRetryTwiceAtOnce(t *testing.T) {
 	a := newAdmin(t)
 	a.fail(t, "failed", record(0, "q"))
-	it := a.failures(t, FailedList)[0]
+	it := a.failures(t, resque.FailedList)[0]
 	errs := make(chan error)
 	for range 8 {
 		c := a.Dial(t)
@@ -371,20 +372,19 @@ func TestRetryTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// A list that others clear before it is read has nothing to be removed any more.
+// A list that is cleared before it is read has nothing to be removed any more.
 func TestRemoveAllOfAClearedList(t *testing.T) {
-	t.Parallel()
-	w := newWire(t)
-	w.do("RPUSH", w.s.list(FailedList), "a", "b", "c")
-	cleared := &meddler{Conn: w.c, before: 1, meddle: func() { w.must(w.s.ClearFailures(w.c, FailedList)) }}
+	a := newAdmin(t)
+	a.Do(t, "RPUSH", a.keys.FailureList(resque.FailedList), "a", "b", "c")
+	cleared := &meddler{Conn: a.c, before: 1, meddle: func() { must(t, a.Clear(a.c, resque.FailedList)) }}
 	done := make(chan int)
 	go func() {
-		n, _ := w.s.RemoveAll(cleared, FailedList, FailureFilter{})
+		n, _ := a.RemoveAll(cleared, resque.FailedList, Filter{})
 		done <- n
 	}()
 	select {
 	case n := <-done:
-		w.same("removed", 0, n)
+		same(t, "removed", 0, n)
 	case <-time.After(20 * time.Second):
 		t.Fatal("it never ends")
 	}
@@ -393,17 +393,16 @@ func TestRemoveAllOfAClearedList(t *testing.T) {
 // Pieces are as large as they may be, however many of a page are removed: each costs a
 // look through the list.
 func TestRemoveAllInFullPieces(t *testing.T) {
-	t.Parallel()
-	w := newWire(t)
-	args := []any{w.s.list(FailedList)}
+	a := newAdmin(t)
+	args := []any{a.keys.FailureList(resque.FailedList)}
 	for i := range 10_000 {
 		args = append(args, fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"C%d","args":[%d]}}`, i%7, i))
 	}
-	w.do("RPUSH", args...)
-	monitor := w.server.Monitor(t)
-	n, err := w.s.RemoveAll(w.c, FailedList, FailureFilter{Class: "C1"})
-	w.must(err)
-	w.same("removed", 1429, n)
+	a.Do(t, "RPUSH", args...)
+	monitor := a.Monitor(t)
+	n, err := a.RemoveAll(a.c, resque.FailedList, Filter{Class: "C1"})
+	must(t, err)
+	same(t, "removed", 1429, n)
 	scripts := 0
 	for _, command := range monitor.Commands() {
 		if strings.HasPrefix(strings.ToUpper(command[0]), "EVAL") {
@@ -413,5 +412,13 @@ func TestRemoveAllInFullPieces(t *testing.T) {
 	if most := 1429/removeTogether + 2; scripts > most { // one may be sent twice, once with its text
 		t.Errorf("%d scripts, want at most %d", scripts, most)
 	}
-	w.same("left", int64(8571), int64(w.server.Int(t, "LLEN", w.s.list(FailedList))))
+	same(t, "left", int64(8571), int64(a.Int(t, "LLEN", a.keys.FailureList(resque.FailedList))))
+}
+
+func TestBrokenConnection(t *testing.T) {
+	a := newAdmin(t)
+	a.Kill()
+	if _, err := a.Count(a.c, resque.FailedList); err == nil {
+		t.Error("Count: no error")
+	}
 }
