@@ -285,13 +285,13 @@ func (d *Daemon) PutConn(conn *RedisConn) {
 	putBack(conn)
 }
 
-// withConn runs f on a connection of the pool.
-func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
+// withConn runs f on a connection of the pool. The context bounds the wait for it.
+func (d *Daemon) withConn(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
 	client, err := d.init(false)
 	if err != nil {
 		return err
 	}
-	conn, err := client.pool.get(context.Background())
+	conn, err := client.pool.get(ctx)
 	if err != nil {
 		return err
 	}

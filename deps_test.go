@@ -16,6 +16,7 @@ func TestImportGraph(t *testing.T) {
 	}
 	allowed := []string{
 		"github.com/goworker/goworker/internal/",
+		"github.com/goworker/goworker/inspect",
 		"github.com/gomodule/redigo/",
 		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",

@@ -35,9 +35,6 @@ func (d *Daemon) Stuck() []StuckJob { return d.registry.stuck.list() }
 // Daemon.Stuck.
 func (s *Shards) Stuck() []StuckJob { return s.handlers.stuck.list() }
 
-// Stuck is Daemon.Stuck of the default daemon.
-func Stuck() []StuckJob { return std().Stuck() }
-
 // stuckJobs are the stuck jobs of a daemon. The zero value is ready; it is safe for
 // concurrent use.
 type stuckJobs struct {

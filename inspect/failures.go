@@ -1,6 +1,7 @@
-package goworker
+package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -13,11 +14,11 @@ import (
 )
 
 var (
-	// ErrNoFailure is returned for a failure that is not in its list any more: somebody
-	// has retried, removed or cleared it since it was listed.
+	// ErrNoFailure is returned for a failure that is not in its list any more: it was
+	// retried, removed or cleared since it was listed.
 	ErrNoFailure = failures.ErrNoFailure
 	// ErrRetried is returned by RetryID for a failure that has been retried before, so
-	// that two who press the button make one job. To run the job once more, Get the
+	// that two operators who press the button make one job. To run the job once more, Get the
 	// failure and Retry that.
 	ErrRetried = failures.ErrRetried
 )
@@ -58,32 +59,32 @@ type Failure struct {
 // own; then the view is of all lists, each as if it continued the one before, and
 // In narrows it to one.
 type FailureList struct {
-	d     *Daemon
+	in    *Inspector
 	queue string // whose list, if one
 	one   bool   // else all there are
 	whole bool
 }
 
 // Failures returns the failures.
-func (d *Daemon) Failures() *FailureList { return &FailureList{d: d} }
+func (i *Inspector) Failures() *FailureList { return &FailureList{in: i} }
 
 // In returns the view of one queue's own failure list, whichever backend the
 // daemon is set to use. If the queue has no name, what is asked of its list is refused
 // with an error.
 func (l *FailureList) In(queue string) *FailureList {
-	return &FailureList{d: l.d, queue: queue, one: true, whole: l.whole}
+	return &FailureList{in: l.in, queue: queue, one: true, whole: l.whole}
 }
 
 // KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
 // or whatever its writer put beside class and args, but for the number of its attempt.
 // Resque's own retry drops all of these.
 func (l *FailureList) KeepPayload() *FailureList {
-	return &FailureList{d: l.d, queue: l.queue, one: l.one, whole: true}
+	return &FailureList{in: l.in, queue: l.queue, one: l.one, whole: true}
 }
 
 // Count returns how many failures there are, retried ones included.
-func (l *FailureList) Count() (int64, error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
+func (l *FailureList) Count(ctx context.Context) (int64, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
 		return failures.New(s).Count(c, lists...)
 	})
 }
@@ -94,8 +95,8 @@ func (l *FailureList) Count() (int64, error) {
 //
 // An element that Ruby left blank while removing it takes a position but is not
 // returned, so there may be fewer than count without the end being reached.
-func (l *FailureList) List(start, count int) ([]Failure, error) {
-	records, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
+func (l *FailureList) List(ctx context.Context, start, count int) ([]Failure, error) {
+	records, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
 		return failures.New(s).Page(c, lists, int64(start), int64(count))
 	})
 	if err != nil {
@@ -127,17 +128,17 @@ func failuresOf(records []failures.Record) []Failure {
 // Retry pushes the job of a listed failure to the tail of its queue again and
 // marks the record as retried, as one. The record stays in the list.
 //
-// It acts on exactly this record, wherever others have moved it. Two that retry it
+// It acts on exactly this record, wherever it has moved. Two that retry it
 // at a time make one job: the later gets ErrNoFailure, and lists the failure again
 // if the job is to run once more.
-func (l *FailureList) Retry(f Failure) error {
-	if err := l.d.usable(); err != nil {
+func (l *FailureList) Retry(ctx context.Context, f Failure) error {
+	if err := l.in.redis.Usable(); err != nil {
 		return err
 	}
 	if f.record.List == "" {
 		return errUnlisted
 	}
-	return l.d.withConn(func(s resque.Store, c redis.Conn) error {
+	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error {
 		return failures.New(s).Retry(c, f.record, time.Now(), l.whole)
 	})
 }
@@ -146,25 +147,25 @@ func (l *FailureList) Retry(f Failure) error {
 // and returns how many these were. A job that fails again meanwhile is not retried
 // again. Records that cannot be retried, because they hold no job or name no queue,
 // are passed over; the error says how many, and why the first.
-func (l *FailureList) RetryAll() (retried int, err error) {
-	return l.retryAll(FailureFilter{}, l.whole)
+func (l *FailureList) RetryAll(ctx context.Context) (retried int, err error) {
+	return l.retryAll(ctx, FailureFilter{}, l.whole)
 }
 
-// Remove removes a listed failure: exactly this record, wherever others have
-// moved it. It returns ErrNoFailure where the record is not there any more.
-func (l *FailureList) Remove(f Failure) error {
-	if err := l.d.usable(); err != nil {
+// Remove removes a listed failure: exactly this record, wherever it has
+// moved. It returns ErrNoFailure where the record is not there any more.
+func (l *FailureList) Remove(ctx context.Context, f Failure) error {
+	if err := l.in.redis.Usable(); err != nil {
 		return err
 	}
 	if f.record.List == "" {
 		return errUnlisted
 	}
-	return l.d.withConn(func(s resque.Store, c redis.Conn) error { return failures.New(s).Remove(c, f.record) })
+	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error { return failures.New(s).Remove(c, f.record) })
 }
 
 // Clear removes all failures. Their jobs are gone for good.
-func (l *FailureList) Clear() error {
-	_, err := overLists(l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
+func (l *FailureList) Clear(ctx context.Context) error {
+	_, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
 		return struct{}{}, failures.New(s).Clear(c, lists...)
 	})
 	return err
@@ -172,8 +173,8 @@ func (l *FailureList) Clear() error {
 
 // ClearRetried removes the failures that have been retried and returns how many
 // these were.
-func (l *FailureList) ClearRetried() (removed int, err error) {
-	return l.RemoveWhere(FailureFilter{Retried: true})
+func (l *FailureList) ClearRetried(ctx context.Context) (removed int, err error) {
+	return l.RemoveWhere(ctx, FailureFilter{Retried: true})
 }
 
 var errUnlisted = errors.New("goworker: this failure does not come from List; only a listed one can be found again")
@@ -181,19 +182,19 @@ var errUnlisted = errors.New("goworker: this failure does not come from List; on
 var errNoQueueOfFailures = errors.New("goworker: the queue whose failures are meant has no name; give it one, or leave In out for all there are")
 
 // overLists asks something about the lists in view.
-func overLists[T any](l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
-	config, err := l.d.clientConfig()
+func overLists[T any](ctx context.Context, l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
+	settings, err := l.in.redis.Settings()
 	if err != nil {
 		return answer, err
 	}
 	if l.one && l.queue == "" {
 		return answer, errNoQueueOfFailures
 	}
-	return query(l.d, func(s resque.Store, c redis.Conn) (answer T, err error) {
+	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (answer T, err error) {
 		lists := []string{resque.FailedList}
 		if l.one {
 			lists = []string{resque.FailureListOf(l.queue)}
-		} else if config.multiQueueFailures {
+		} else if settings.MultiQueue {
 			if lists, err = failures.New(s).Lists(c); err != nil {
 				return answer, err
 			}

@@ -1,6 +1,7 @@
-package goworker
+package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -22,7 +23,7 @@ type FailureFilter struct {
 
 	// Since and Until bound when the job failed: at Since or later, and before Until. A
 	// record tells whole seconds in the local time of its writer. Where the zone is not
-	// told, or is an abbreviation that is not one of ours, such as EST in Berlin, it is
+	// told, or is an abbreviation that this machine does not know, such as EST in Berlin, it is
 	// taken for our own. Failures that do not tell readably when they failed fit
 	// neither.
 	Since, Until time.Time
@@ -59,8 +60,8 @@ type FailureGroup struct {
 // This and all that follows reads the lists in pages of at most 1 MiB or a thousand
 // failures, from the newest to the oldest. A million failures take seconds, Redis
 // none longer than a few milliseconds at a time, unless it says otherwise.
-func (l *FailureList) Get(id string) (Failure, error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
+func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
 		left, err := failures.New(s).Find(c, lists, []string{id}, func(r failures.Record) (bool, error) {
 			found = failuresOf([]failures.Record{r})[0]
 			return true, nil
@@ -78,8 +79,8 @@ func (l *FailureList) Get(id string) (Failure, error) {
 //
 // What is added, removed or retried meanwhile makes it miss no other failure. If a
 // thousand or more are removed between two pages it may return one twice.
-func (l *FailureList) Search(filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
-	if err := l.d.usable(); err != nil {
+func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
+	if err := l.in.redis.Usable(); err != nil {
 		return nil, "", err
 	}
 	if err := filter.check(); err != nil {
@@ -88,7 +89,7 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 	if count < 1 {
 		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
 	}
-	found, err = overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
+	found, err = overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
 		records, after, err := failures.New(s).Search(c, lists, failures.Filter(filter), after, count)
 		next = after
 		return failuresOf(records), err
@@ -97,9 +98,9 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 }
 
 // Groups counts the failures that fit by class and exception, the most frequent first.
-// One that others move meanwhile may be counted twice.
-func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
+// A failure that moves meanwhile may be counted twice.
+func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]FailureGroup, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
 		if err := filter.check(); err != nil {
 			return nil, err
 		}
@@ -119,8 +120,8 @@ func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 //
 // The error joins one for each ID that was not retried: ErrNoFailure or ErrRetried
 // among them, or that the record cannot be retried. The others are retried all the same.
-func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+func (l *FailureList) RetryID(ctx context.Context, ids ...string) (retried int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		return failures.New(s).RetryByID(c, lists, ids, time.Now(), true)
 	})
 }
@@ -128,12 +129,12 @@ func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
 // RetryWhere is RetryID for all failures that fit and have not been retried before, or,
 // with filter.Retried, for those that have: the oldest first. Records that cannot be
 // retried are passed over; the error says how many, and why the first.
-func (l *FailureList) RetryWhere(filter FailureFilter) (retried int, err error) {
-	return l.retryAll(filter, true)
+func (l *FailureList) RetryWhere(ctx context.Context, filter FailureFilter) (retried int, err error) {
+	return l.retryAll(ctx, filter, true)
 }
 
-func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole bool) (retried int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		if err := filter.check(); err != nil {
 			return 0, err
 		}
@@ -154,8 +155,8 @@ func (l *FailureList) retryAll(filter FailureFilter, whole bool) (retried int, e
 // RemoveID removes failures by their IDs, one for each, and returns how many it did.
 // Their jobs are gone for good. The error joins ErrNoFailure for each ID that is not
 // there; the others are removed all the same.
-func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+func (l *FailureList) RemoveID(ctx context.Context, ids ...string) (removed int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		return failures.New(s).RemoveByID(c, lists, ids)
 	})
 }
@@ -163,8 +164,8 @@ func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
 // RemoveWhere removes all failures that fit and returns how many these were. Their jobs
 // are gone for good. Out of the middle of a list of a million it takes at most 250 at a
 // time, each time of which costs Redis some 30 ms.
-func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error) {
-	return overLists(l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (removed int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		if err := filter.check(); err != nil {
 			return 0, err
 		}
