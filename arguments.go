@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // parse reads the command line unless the program already has, and may be
@@ -184,7 +186,7 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	}
 	name, shown, why := invalid.GetFlag().Name, "", cause(err)
 	if f := ours.Lookup(name); f != nil {
-		shown = fmt.Sprintf(" as %q", redactURI(invalid.GetValue()))
+		shown = fmt.Sprintf(" as %q", conn.RedactURI(invalid.GetValue()))
 	}
 	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
 }

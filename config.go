@@ -9,14 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // config is what the parts of a daemon read: WorkerSettings and environment,
 // validated once and with every default filled in.
 type config struct {
-	queues             queueSpec
+	queues             queues.Spec
 	order              string
 	interval           time.Duration
 	concurrency        int
@@ -58,7 +60,7 @@ type config struct {
 // clientConfig is what the client of a daemon depends on. Two that are equal can
 // share one.
 type clientConfig struct {
-	dial        dialConfig
+	dial        conn.Config
 	connections int
 	replicas    int
 	logLevel    slog.Level
@@ -68,9 +70,9 @@ type clientConfig struct {
 
 func (c config) client() clientConfig {
 	return clientConfig{
-		dial: dialConfig{
-			uri: c.uri, namespace: c.namespace, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
-			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
+		dial: conn.Config{
+			URI: c.uri, Namespace: c.namespace, CAPath: c.caPath, CertPath: c.certPath, KeyPath: c.keyPath, SkipVerify: c.skipVerify,
+			ConnectTimeout: c.connectTimeout, ReadTimeout: c.readTimeout, WriteTimeout: c.writeTimeout,
 		},
 		connections: c.connections, replicas: c.waitReplicas,
 		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,
@@ -113,7 +115,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	var backend string
 	var errs [19]error
 	c.queues, errs[0] = s.queues(needQueues)
-	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
+	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.Order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
 	c.concurrency, errs[3] = positive("Concurrency", s.Concurrency, DefaultConcurrency)
 	c.connections, errs[4] = positive("Connections", s.Connections, DefaultConnections)
@@ -157,12 +159,12 @@ func environmentURI(getenv func(string) string) string {
 	return getenv("REDIS_URL")
 }
 
-func (s WorkerSettings) queues(needed bool) (queueSpec, error) {
+func (s WorkerSettings) queues(needed bool) (queues.Spec, error) {
 	parts := append(append([]string(nil), s.Queues...), s.QueuesString)
 	if !needed && strings.Trim(strings.Join(parts, ","), ", \t\n") == "" {
-		return queueSpec{}, nil
+		return queues.Spec{}, nil
 	}
-	return parseQueues(parts)
+	return queues.Parse(parts)
 }
 
 func (s WorkerSettings) interval() (time.Duration, error) {

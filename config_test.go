@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 func noEnvironment(string) string { return "" }
@@ -24,7 +25,7 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
 		uri: "redis://localhost:6379/", namespace: "resque:", style: payload.Plain,
@@ -56,10 +57,10 @@ func TestConfigOfSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.queues.label(); got != "high,low" {
+	if got := c.queues.Label(); got != "high,low" {
 		t.Errorf("queues are %s", got)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
 		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: payload.Rails,
@@ -179,5 +180,17 @@ func TestConfigErrors(t *testing.T) {
 	_, err = WorkerSettings{Concurrency: -1, Order: "x"}.configFrom(true, noEnvironment)
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)
+	}
+}
+
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]slog.Level{"": slog.LevelInfo, "debug": slog.LevelDebug, "WARN": slog.LevelWarn, "error": slog.LevelError} {
+		if got, err := logLevel(name); got != want || err != nil {
+			t.Errorf("level %q is %v: %v", name, got, err)
+		}
+	}
+	if _, err := logLevel("loud"); err == nil || !strings.Contains(err.Error(), `LogLevel is "loud"`) {
+		t.Errorf("an unknown level: %v", err)
 	}
 }

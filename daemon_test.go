@@ -3,7 +3,6 @@ package goworker
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,23 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
-
-// Whatever a daemon starts has ended when its Run has returned: after all tests
-// no goroutine is left but the two that seelog starts when it is imported.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	// These tests wait far more than they compute.
-	_ = flag.Set("test.parallel", "8")
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/cihub/seelog.(*asyncLoopLogger).processQueue"),
-		goleak.IgnoreAnyFunction("github.com/cihub/seelog.(*asyncAdaptiveLogger).processQueue"),
-	)
-}
 
 // soon is how long a test waits for what should happen at once.
 const soon = time.Minute

@@ -7,7 +7,7 @@ import (
 )
 
 // TestImportGraph keeps what a program links that imports this package: the five
-// libraries it is built on, what they need, and the standard library.
+// libraries it is built on, what they need, and the standard library. TestLayers looks after our own packages.
 func TestImportGraph(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()

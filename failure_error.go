@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -108,7 +109,7 @@ const maxUnwrap = 100
 // describe says what a failure record tells of err. It calls methods of the
 // program's errors and survives their panics, as with a nil *T in an error.
 func describe(err error) (exception, text string, trace []string) {
-	text = shorten(fmt.Sprint(err), maxErrorText) // fmt recovers from Error
+	text = logging.Shorten(fmt.Sprint(err), maxErrorText) // fmt recovers from Error
 	return exceptionName(err), text, shortTrace(backtrace(err))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -59,12 +60,21 @@ func (l lender) Settings() (access.Settings, error) {
 	}
 	c := client.config
 	return access.Settings{
-		Style: c.style, MaxPayload: c.maxPayload, MultiQueue: c.multiQueueFailures, Server: redactURI(c.uri),
+		Style: c.style, MaxPayload: c.maxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.uri),
 	}, nil
 }
 
 func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
-	return l.d.withConn(ctx, f)
+	client, err := l.d.init(false)
+	if err != nil {
+		return err
+	}
+	lent, err := client.pool.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.PutBack(lent)
+	return f(client.store, lent)
 }
 
 func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }
@@ -94,8 +104,7 @@ func (d *Daemon) RemoveQueue(queue string) error {
 // empty, until it is removed.
 func (d *Daemon) Queues() ([]string, error) { return d.inspect().Queues(context.Background()) }
 
-// QueueSize returns how many jobs wait in a queue. A queue that does not exist
-// has none.
+// QueueSize returns how many jobs wait in a queue: none if it does not exist.
 func (d *Daemon) QueueSize(queue string) (int64, error) {
 	return d.inspect().QueueSize(context.Background(), queue)
 }
@@ -130,8 +139,7 @@ func (d *Daemon) Workers() ([]WorkerInfo, error) { return d.inspect().Workers(co
 // Info counts queues, jobs, workers and failures.
 func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Info(context.Background()) }
 
-// StatsText returns what resque-web serves as /stats.txt, for monitoring that already
-// reads it; see inspect.Inspector.StatsText.
+// StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
 func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
 
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in their
@@ -152,8 +160,7 @@ func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err erro
 	return d.inspect().RemoveDelayedFrom(context.Background(), t, wanted(job))
 }
 
-// EnqueueDelayed enqueues all delayed jobs equal to this one now, in place of at their
-// times, and returns how many there were.
+// EnqueueDelayed enqueues the delayed jobs equal to this one now and returns how many.
 func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
 	return d.inspect().EnqueueDelayed(context.Background(), wanted(job))
 }
@@ -189,8 +196,7 @@ func (l *FailureList) List(start, count int) ([]Failure, error) {
 	return l.l.List(context.Background(), start, count)
 }
 
-// Get returns the failure with this ID. Of several it is the newest. The error is
-// ErrNoFailure if there is none.
+// Get returns the failure with this ID, the newest of several, or ErrNoFailure.
 func (l *FailureList) Get(id string) (Failure, error) { return l.l.Get(context.Background(), id) }
 
 // Search returns at most count of the failures that fit, the newest first. after is "" to
@@ -199,7 +205,7 @@ func (l *FailureList) Search(filter FailureFilter, after string, count int) (fou
 	return l.l.Search(context.Background(), filter, after, count)
 }
 
-// Groups counts the failures that fit by class and exception, the most frequent first.
+// Groups counts the failures that fit by class and exception, most first.
 func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 	return l.l.Groups(context.Background(), filter)
 }
@@ -208,8 +214,7 @@ func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 // record as retried, as one. Of two that retry it at a time the later gets ErrNoFailure.
 func (l *FailureList) Retry(f Failure) error { return l.l.Retry(context.Background(), f) }
 
-// RetryAll retries, oldest first, all failures that have not been retried before, and
-// returns how many these were.
+// RetryAll retries, oldest first, the failures not retried before and returns how many.
 func (l *FailureList) RetryAll() (retried int, err error) { return l.l.RetryAll(context.Background()) }
 
 // RetryID retries failures by their IDs, with their whole payloads, and returns how many it
@@ -233,8 +238,7 @@ func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
 	return l.l.RemoveID(context.Background(), ids...)
 }
 
-// RemoveWhere removes all failures that fit and returns how many these were. Their jobs
-// are gone for good.
+// RemoveWhere removes, for good, the failures that fit and returns how many these were.
 func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error) {
 	return l.l.RemoveWhere(context.Background(), filter)
 }
@@ -242,8 +246,7 @@ func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error)
 // Clear removes all failures. Their jobs are gone for good.
 func (l *FailureList) Clear() error { return l.l.Clear(context.Background()) }
 
-// ClearRetried removes the failures that have been retried and returns how many
-// these were.
+// ClearRetried removes the failures that were retried and returns how many these were.
 func (l *FailureList) ClearRetried() (removed int, err error) {
 	return l.l.ClearRetried(context.Background())
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -63,7 +65,7 @@ type poller struct {
 	store   resque.Store
 	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
 	signal  chan struct{} // something was finished, changed or asked for; holds one
-	replies chan reply
+	replies chan link.Reply
 	links   chan linked
 	quit    chan struct{} // closed: reserve no more, end when all is committed
 	force   chan struct{} // closed: give back what is still running
@@ -78,9 +80,9 @@ type poller struct {
 	asked    []func() // run by the poller's goroutine
 
 	collected []outcome // the other of two buffers that take turns as finished
-	link      *link
+	link      *link.Link
 	linking   bool
-	retry     backoff
+	retry     part.Backoff
 	session   *session
 	epoch     int64
 	last      int64           // highest ticket reserved
@@ -125,7 +127,7 @@ type poller struct {
 }
 
 type linked struct {
-	link *link
+	link *link.Link
 	err  error
 }
 
@@ -134,7 +136,7 @@ func newPoller(d *Daemon) *poller {
 		d: d, log: d.log, store: d.store,
 		jobs:    make(chan *task),
 		signal:  make(chan struct{}, 1),
-		replies: make(chan reply, 1),
+		replies: make(chan link.Reply, 1),
 		links:   make(chan linked, 1),
 		quit:    make(chan struct{}),
 		force:   make(chan struct{}),
@@ -236,13 +238,13 @@ func (p *poller) unlink() {
 	if p.linking {
 		p.linking = false
 		if l := <-p.links; l.err == nil {
-			l.link.shut()
+			l.link.Shut()
 		}
 	}
 	if p.link != nil {
 		l := p.link
 		p.link = nil
-		l.shut()
+		l.Shut()
 	}
 }
 
@@ -277,8 +279,8 @@ func (p *poller) collect() {
 	for _, f := range asked {
 		f()
 	}
-	if p.link != nil && p.link.wake != nil {
-		changed, all, broken := p.link.take()
+	if p.link != nil && p.link.Wake != nil {
+		changed, all, broken := p.link.Take()
 		if broken != nil {
 			p.lose(broken)
 			return

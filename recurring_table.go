@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,7 +101,7 @@ func (d *Daemon) Schedule(name string, r Recurring) error {
 	if err != nil {
 		return err
 	}
-	err = d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error { return s.SaveSchedule(c, name, config) })
+	err = d.withConn(func(s resque.Store, c redis.Conn) error { return s.SaveSchedule(c, name, config) })
 	if err == nil {
 		d.recurring.set(name, nil) // it would count before the one in Redis
 	}
@@ -144,7 +143,7 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 	}
 	own := d.recurring.set(name, nil) != nil
 	var removed bool
-	err := d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error {
+	err := d.withConn(func(s resque.Store, c redis.Conn) error {
 		_, there, err := s.PersistentSchedule(c, name)
 		if there && err == nil {
 			removed, err = s.RemoveSchedule(c, name)
@@ -158,7 +157,7 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 // until ResumeSchedule. They are not made up for. It need not be a schedule of this
 // process. Ruby schedulers do not know of it.
 func (d *Daemon) PauseSchedule(name string) error {
-	return d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error {
+	return d.withConn(func(s resque.Store, c redis.Conn) error {
 		now, err := s.Now(c)
 		if err != nil {
 			return err
@@ -169,7 +168,7 @@ func (d *Daemon) PauseSchedule(name string) error {
 
 // ResumeSchedule ends PauseSchedule, from the next tick on.
 func (d *Daemon) ResumeSchedule(name string) error {
-	return d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
+	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
 }
 
 // ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
@@ -181,7 +180,7 @@ var ErrNoSchedule = errors.New("there is no such recurring schedule")
 func (d *Daemon) RunScheduleNow(name string) error {
 	own := d.recurring.get(name)
 	if own == nil {
-		err := d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error {
+		err := d.withConn(func(s resque.Store, c redis.Conn) error {
 			text, there, err := s.PersistentSchedule(c, name)
 			if err != nil {
 				return err
@@ -219,7 +218,7 @@ type ScheduleInfo struct {
 // for all, sorted by name. Where both have a name, it is this process's.
 func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 	var infos []ScheduleInfo
-	err := d.withConn(context.Background(), func(s resque.Store, c redis.Conn) error {
+	err := d.withConn(func(s resque.Store, c redis.Conn) error {
 		now, err := s.Now(c)
 		if err != nil {
 			return err

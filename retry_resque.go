@@ -8,6 +8,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -98,13 +101,13 @@ func (w *workers) retryAsRuby(o *outcome, n int, d *Delivery, now, at time.Time,
 // answer share the next round trip.
 type retryCounter struct {
 	store   resque.Store
-	outages *outages
+	outages *logging.Outages
 
 	mu      sync.Mutex
 	waiting []*counting
 
 	sending sync.Mutex
-	line    line // guarded by sending
+	line    conn.Line // guarded by sending
 }
 
 type counting struct {
@@ -114,26 +117,26 @@ type counting struct {
 }
 
 func newRetryCounter(d *Daemon) retryCounter {
-	return retryCounter{store: d.store, outages: d.outages, line: line{dialer: d.dialer, limit: renewWithin}}
+	return retryCounter{store: d.store, outages: d.outages, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}}
 }
 
 // read waits for an answer as long as the context lets it.
 func (c *retryCounter) read(ctx context.Context, r *resque.RetryCount) error {
-	var retry backoff
+	var retry part.Backoff
 	for {
 		err := c.try(ctx, r)
 		if err == nil {
-			c.outages.ok("retries")
+			c.outages.OK("retries")
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.outages.fail("retries", err)
+		c.outages.Fail("retries", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }
@@ -157,7 +160,7 @@ func (c *retryCounter) try(ctx context.Context, r *resque.RetryCount) error {
 	for i, one := range all {
 		counts[i] = one.count
 	}
-	err := c.line.do(ctx, func(conn redis.Conn) error { return c.store.ReadCounts(conn, counts) })
+	err := c.line.Do(ctx, func(conn redis.Conn) error { return c.store.ReadCounts(conn, counts) })
 	for _, one := range all {
 		one.done, one.err = true, err
 	}
@@ -167,5 +170,5 @@ func (c *retryCounter) try(ctx context.Context, r *resque.RetryCount) error {
 func (c *retryCounter) close() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	c.line.close()
+	c.line.Close()
 }

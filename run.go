@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -93,11 +96,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
 	d.registry.useNumber.Store(c.config.useNumber)
-	if every, ok := pollInterval(c.dialer); ok {
+	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.tracking = false
 		d.config.interval = min(d.config.interval, every)
 	}
-	d.outages = &outages{log: c.log}
+	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)

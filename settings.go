@@ -3,6 +3,9 @@ package goworker
 import (
 	"log/slog"
 	"time"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // What a setting is when nobody sets it.
@@ -15,9 +18,9 @@ const (
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultRecoverLimit    = 3
 	DefaultMaxPayload      = 64 << 20
-	DefaultConnectTimeout  = 5 * time.Second
-	DefaultReadTimeout     = 10 * time.Second
-	DefaultWriteTimeout    = 10 * time.Second
+	DefaultConnectTimeout  = conn.DefaultConnectTimeout
+	DefaultReadTimeout     = conn.DefaultReadTimeout
+	DefaultWriteTimeout    = conn.DefaultWriteTimeout
 	// ReplicaWait is how long Enqueue waits for WaitReplicas, or half the
 	// ReadTimeout if that is less.
 	ReplicaWait      = time.Second
@@ -37,13 +40,13 @@ const (
 const (
 	// OrderStrict looks at the first queue first for every job, as Ruby Resque
 	// does: a later queue is served only while the earlier ones are empty.
-	OrderStrict = "strict"
+	OrderStrict = queues.Strict
 	// OrderWeighted draws a queue for every job, each with the probability
 	// weight / sum of all weights, so that no queue starves.
-	OrderWeighted = "weighted"
+	OrderWeighted = queues.Weighted
 	// OrderRoundRobin takes from each queue in turn, one job at a time, and
 	// continues where it stopped. Weights are ignored.
-	OrderRoundRobin = "round-robin"
+	OrderRoundRobin = queues.RoundRobin
 )
 
 // The values of WorkerSettings.FailureBackend and of the flag

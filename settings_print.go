@@ -3,13 +3,15 @@ package goworker
 import (
 	"fmt"
 	"log/slog"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // Format prints the settings as fmt prints any struct, but for the password in
 // URI. Encoding them otherwise, as JSON for instance, does not hide it.
 func (s WorkerSettings) Format(state fmt.State, verb rune) {
 	type settings WorkerSettings // without this method
-	s.URI = redactURI(s.URI)
+	s.URI = conn.RedactURI(s.URI)
 	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), settings(s))
 }
 

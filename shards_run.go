@@ -10,6 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // shardsRun is one call of Run.
@@ -117,8 +122,8 @@ func (r *shardsRun) start(ctx context.Context, ended chan<- struct{}) {
 func (r *shardsRun) keep(ctx context.Context, i int) error {
 	s := r.shards
 	start := &s.starts[i]
-	start.trouble.log = s.log.With("shard", s.name(i))
-	var retry backoff
+	start.trouble = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
+	var retry part.Backoff
 	for {
 		start.done.Store(false)
 		err := s.daemons[i].Run(ctx)
@@ -132,11 +137,11 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 			r.once.Do(func() { close(r.failed) })
 			return fmt.Errorf("shard %s: %w", s.name(i), err)
 		}
-		start.trouble.fail("start", err)
+		start.trouble.Fail("start", err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }
@@ -144,7 +149,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 // start is how far a shard's daemon has come.
 type start struct {
 	done    atomic.Bool // its Redis has let it in
-	trouble outages
+	trouble *logging.Outages
 }
 
 // startPart is how a daemon tells that its Redis has let it in. It has not taken a
@@ -152,7 +157,7 @@ type start struct {
 func (s *Shards) startPart(i int) Part {
 	return Part{Name: "shard", Requires: []string{"lease"}, Start: func(context.Context) error {
 		s.starts[i].done.Store(true)
-		s.starts[i].trouble.ok("start")
+		s.starts[i].trouble.OK("start")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.paused {
@@ -165,8 +170,8 @@ func (s *Shards) startPart(i int) Part {
 // passes reports whether what kept a daemon from starting may pass by itself.
 func passes(err error) bool {
 	var untrusted *tls.CertificateVerificationError
-	kind := classify(err)
-	return (kind == kindConn || kind == kindWait) && !errors.As(err, &untrusted)
+	kind := conn.Classify(err)
+	return (kind == conn.KindConn || kind == conn.KindWait) && !errors.As(err, &untrusted)
 }
 
 // Work runs until a signal stops it, or all queues are empty where the settings ask

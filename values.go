@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"fmt"
+	"github.com/goworker/goworker/internal/queues"
 	"math"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ type queuesFlag []string
 // Set appends the queues of a comma-separated list. It returns an error, and
 // appends nothing, if the list names no queue or a weight is not a number.
 func (q *queuesFlag) Set(value string) error {
-	if _, err := parseQueues([]string{value}); err != nil {
+	if _, err := queues.Parse([]string{value}); err != nil {
 		return err
 	}
 	for part := range strings.SplitSeq(value, ",") {

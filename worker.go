@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -306,7 +307,7 @@ func (w *workers) log(t *task, d *Delivery, err error, e ending) {
 	if !w.logger.Enabled(ctx, e.level) {
 		return
 	}
-	name := func(key, text string) slog.Attr { return slog.String(key, shorten(text, maxLogText)) }
+	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
 	attrs := []slog.Attr{name("queue", t.Queue), slog.Duration("duration", e.ran)}
 	if d != nil {
 		attrs = append(attrs, name("class", d.Class), slog.String("worker", d.Worker))

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -79,7 +79,7 @@ func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
 	if queue == "" {
 		return errNoQueueToPause
 	}
-	if !plain(queue) {
+	if !queues.PlainName(queue) {
 		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, by which nothing can be paused; pause each queue by its name", queue)
 	}
 	return i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
@@ -95,18 +95,13 @@ func (i *Inspector) ResumeQueue(ctx context.Context, queue string) error {
 		return errNoQueueToPause
 	}
 	resumed, err := query(ctx, i, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
-	if err == nil && !resumed && !plain(queue) {
+	if err == nil && !resumed && !queues.PlainName(queue) {
 		err = fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, and nothing is paused by it; resume each queue by its name", queue)
 	}
 	return err
 }
 
 var errNoQueueToPause = errors.New("goworker: the queue to pause or resume has no name; give it one")
-
-// plain reports whether a name stands for itself in a list of queues.
-func plain(name string) bool {
-	return !strings.ContainsAny(name, "*?{}[]") && !strings.HasPrefix(name, "!")
-}
 
 // PausedQueues returns the names of the queues that are paused, sorted.
 func (i *Inspector) PausedQueues(ctx context.Context) ([]string, error) {

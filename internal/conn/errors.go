@@ -1,0 +1,150 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// errorKind is what an error of a Redis command means for whoever sent it.
+type Kind int
+
+const (
+	// KindOther: the command itself was refused; the same one will be refused again.
+	KindOther Kind = iota
+	// kindConn: the connection is gone, and whether the command ran is unknown.
+	KindConn
+	// kindWait: the server refuses now and may not refuse later; nothing was done.
+	KindWait
+	// kindNoScript: the server forgot a script; send its text.
+	kindNoScript
+	// kindNoPerm: the ACL of our user lacks a rule.
+	KindNoPerm
+	// kindWrongType: a key holds another type than Resque's.
+	KindWrongType
+	// kindAuth: the password is wrong or missing.
+	kindAuth
+)
+
+var replyKinds = map[string]Kind{
+	"LOADING":     KindWait, // reading its data set at start
+	"READONLY":    KindWait, // demoted to a replica
+	"MASTERDOWN":  KindWait, // a replica that lost its master
+	"NOREPLICAS":  KindWait, // min-replicas-to-write
+	"OOM":         KindWait, // maxmemory
+	"MISCONF":     KindWait, // cannot save to disk
+	"BUSY":        KindWait, // somebody's script runs for long
+	"CLUSTERDOWN": KindWait,
+	"MOVED":       KindWait, // our slot has another master now
+	"ASK":         KindWait, // our slot is moving, and this key has moved
+	"TRYAGAIN":    KindWait, // our slot is moving, and some keys have moved
+	"MAXCLIENTS":  KindWait,
+	"NOSCRIPT":    kindNoScript,
+	"NOPERM":      KindNoPerm,
+	"WRONGTYPE":   KindWrongType,
+	"NOAUTH":      kindAuth,
+	"WRONGPASS":   kindAuth,
+}
+
+// Classify tells what err means. It sees through wrapping; nil is kindOther.
+func Classify(err error) Kind {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return replyKinds[replyCode(reply)]
+	}
+	if isConnError(err) {
+		return KindConn
+	}
+	return KindOther
+}
+
+// replyCode returns the code an error reply begins with, or the one hidden in it:
+// Redis before 7 wraps what a script's command met in an ERR of its own, and no
+// version gives a code where the ACL refuses a command inside a script.
+func replyCode(reply redis.Error) string {
+	text := string(reply)
+	code, rest, _ := strings.Cut(text, " ")
+	if code != "ERR" {
+		return code
+	}
+	switch {
+	case strings.HasPrefix(rest, "The user executing the script can't"):
+		return "NOPERM"
+	case strings.HasPrefix(rest, "max number of clients"):
+		return "MAXCLIENTS" // it has no code of its own
+	case strings.HasPrefix(rest, "invalid password"):
+		return "WRONGPASS" // Redis before 6
+	case strings.HasPrefix(rest, "Error running script"), strings.HasPrefix(rest, "Error compiling script"): // the latter is miniredis'
+		for word := range strings.FieldsSeq(rest) {
+			if word = strings.TrimPrefix(word, "-"); replyKinds[word] != KindOther {
+				return word
+			}
+		}
+	}
+	return code
+}
+
+// isConnError reports whether err comes from a connection and not from a server's
+// reply. The connection is of no more use, and what was sent may have been done.
+// The end of a context counts: redigo closes a connection it interrupted.
+func isConnError(err error) bool {
+	if err == nil {
+		return false
+	}
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return false
+	}
+	var dial *dialError
+	var network net.Error
+	switch {
+	case errors.As(err, &dial), errors.As(err, &network):
+		return true
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return true
+	}
+	// redigo's own have no type: "redigo: closed", and a reply that is no Redis
+	// protocol, after which it closes the connection.
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if text := e.Error(); text == "redigo: closed" || strings.HasPrefix(text, "redigo: ") && strings.Contains(text, "possible server error") {
+			return true
+		}
+	}
+	return false
+}
+
+// MustRedial reports whether to drop the connection err came from: it is broken,
+// or it leads to a server that is no longer the master or no longer knows us. A
+// new one may find the right server behind the same name.
+func MustRedial(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return isConnError(err)
+	}
+	switch replyCode(reply) {
+	case "READONLY", "MASTERDOWN", "NOAUTH", "MOVED":
+		return true
+	}
+	return false
+}
+
+// Elsewhere reports whether err says that another server is, or is about to be, the
+// one for our keys: nothing was done, and the same command will be taken there.
+func Elsewhere(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	switch replyCode(reply) {
+	case "READONLY", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN":
+		return true
+	}
+	return false
+}

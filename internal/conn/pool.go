@@ -1,0 +1,234 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"vitess.io/vitess/go/pools"
+)
+
+const (
+	// poolWait is how long get waits for a connection that others hold.
+	poolWait = 10 * time.Second
+	// poolPingAfter is the rest after which a connection is tried before it is lent.
+	poolPingAfter = 30 * time.Second
+	// poolIdleTimeout is the rest after which a connection is closed.
+	poolIdleTimeout = 5 * time.Minute
+)
+
+var (
+	ErrReplaced = errors.New("redis: the settings were replaced while this call waited for a connection; nothing was done, so make the call again")
+	errReturned = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
+)
+
+// Pool lends at most a fixed number of connections, dialed when first needed.
+//
+// What vitess' pool holds are slots, which may be empty: it counts, queues those
+// who wait and closes what rests too long, and the connections are dialed, tried
+// and thrown away here, where there is a context. So a failed dial costs no
+// capacity, and the pool can close while connections are still out, for which
+// vitess' own Close would wait without end.
+type Pool struct {
+	dialer    Dialer
+	capacity  int
+	wait      time.Duration
+	pingAfter time.Duration
+
+	slots   *pools.ResourcePool
+	closing context.Context // ends when the pool closes, with the error get then returns: wakes and interrupts get
+	stop    context.CancelCauseFunc
+
+	mu     sync.Mutex
+	closed bool
+	lent   map[*borrowed]struct{} // taken and not given back; its slots are out of the pool
+}
+
+// slot is a place for a connection, owned by vitess' pool or by whoever took it.
+type slot struct {
+	conn redis.Conn // nil: empty
+	used time.Time  // when conn was last given back
+}
+
+// Close empties the slot. vitess calls it for slots at rest.
+func (s *slot) Close() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// NewPool returns a pool of up to capacity (≥ 1) connections. It does not dial.
+// It runs one goroutine, which ends with close.
+func NewPool(d Dialer, capacity int) *Pool {
+	p := &Pool{
+		dialer: d, capacity: capacity, wait: poolWait, pingAfter: poolPingAfter,
+		lent: make(map[*borrowed]struct{}),
+	}
+	p.closing, p.stop = context.WithCancelCause(context.Background())
+	empty := func() (pools.Resource, error) { return &slot{}, nil }
+	p.slots = pools.NewResourcePool(empty, capacity, capacity, poolIdleTimeout)
+	return p
+}
+
+// Get lends a connection: one at rest, or a new one. It waits no longer than ctx
+// and p.wait for others to give one back; dialing is bounded by ctx and the
+// dialer's own limit. Of a server that went away it costs each call at most one
+// PING and one dial.
+func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
+	s, err := p.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.fill(ctx, s); err != nil {
+		p.slots.Put(s)
+		return nil, err
+	}
+	l := &borrowed{conn: s.conn, pool: p}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.Close()
+		p.slots.Put(s) // close waits for it
+		return nil, context.Cause(p.closing)
+	}
+	p.lent[l] = struct{}{}
+	return l, nil
+}
+
+// take waits for a slot.
+func (p *Pool) take(ctx context.Context) (*slot, error) {
+	if p.closing.Err() != nil {
+		return nil, context.Cause(p.closing)
+	}
+	wctx, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	defer context.AfterFunc(p.closing, cancel)()
+	r, err := p.slots.Get(wctx)
+	switch {
+	case err == nil && p.closing.Err() == nil:
+		return r.(*slot), nil
+	case err == nil:
+		p.slots.Put(r) // close waits for it
+		return nil, context.Cause(p.closing)
+	case p.closing.Err() != nil:
+		return nil, context.Cause(p.closing)
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("redis: waiting for a connection was given up: %w", ctx.Err())
+	case p.capacity == 1:
+		err = errors.New("redis: the only connection is in use; raise -connections or return it with PutConn")
+	default:
+		err = fmt.Errorf("redis: all %d connections are in use; raise -connections or return them with PutConn", p.capacity)
+	}
+	if ctx.Err() != nil {
+		return nil, &busyError{err.Error(), ctx.Err()}
+	}
+	return nil, err
+}
+
+// busyError tells that no connection came free before the caller's deadline.
+type busyError struct {
+	text  string
+	cause error
+}
+
+func (e *busyError) Error() string { return e.text }
+func (e *busyError) Unwrap() error { return e.cause }
+
+// fill puts a living connection into s.
+func (p *Pool) fill(ctx context.Context, s *slot) error {
+	if s.conn != nil && s.conn.Err() != nil {
+		s.Close() // a dialer that follows a master closes what leads to the old one
+	}
+	if s.conn != nil && time.Since(s.used) < p.pingAfter {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.closing, cancel)()
+	if s.conn != nil {
+		if alive(ctx, s.conn) {
+			return nil
+		}
+		s.Close()
+	}
+	conn, err := p.dialer.Dial(ctx)
+	if err != nil {
+		if p.closing.Err() != nil {
+			return context.Cause(p.closing)
+		}
+		return err
+	}
+	s.conn = conn
+	return nil
+}
+
+// alive asks a connection that rested whether its server is still there. Firewalls
+// forget silent connections without telling either end, hence the limit.
+func alive(ctx context.Context, c redis.Conn) bool {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var err error
+	if cc, ok := c.(redis.ConnWithContext); ok {
+		_, err = cc.DoContext(ctx, "PING")
+	} else {
+		_, err = c.Do("PING")
+	}
+	return err == nil || Classify(err) == KindNoPerm
+}
+
+// PutBack takes back what a pool has lent. A second one of the same connection does nothing,
+// one that another pool lent goes back there, and one that no pool lent is closed.
+func PutBack(c redis.Conn) {
+	l, ok := c.(*borrowed)
+	if !ok {
+		if c != nil {
+			_ = c.Close()
+		}
+		return
+	}
+	if l.returned.CompareAndSwap(false, true) {
+		l.pool.takeBack(l)
+	}
+}
+
+func (p *Pool) takeBack(l *borrowed) {
+	s := &slot{}
+	if l.reusable() {
+		s.conn, s.used = l.conn, time.Now()
+	} else {
+		_ = l.conn.Close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.Close()
+		return
+	}
+	delete(p.lent, l)
+	p.slots.Put(s)
+}
+
+// Close closes the connections at rest and makes get fail with why, also where it waits.
+// Those that are lent stay usable and are closed when given back. It waits for
+// dials in progress, which it interrupts. A second close does nothing.
+func (p *Pool) Close(why error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	p.stop(why)
+	for range p.lent {
+		// Their slots go home without them, so that vitess need not wait.
+		p.slots.Put(&slot{})
+	}
+	p.lent = nil
+	p.mu.Unlock()
+	p.slots.Close()
+}

@@ -1,0 +1,62 @@
+package conn
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// tlsConfig makes the TLS settings of every connection. They compose: a CA file
+// adds to the system's authorities, a client certificate is sent whatever is
+// verified, and skipVerify drops the verification of the server and nothing else.
+// The caller sets ServerName.
+func tlsConfig(cfg Config) (*tls.Config, error) {
+	c := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: cfg.SkipVerify, // asked for by name
+	}
+	if cfg.CAPath != "" {
+		pem, err := readSetting("the CA certificate (TLSCertPath, -tls-cert)", cfg.CAPath)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
+			c.RootCAs = x509.NewCertPool() // a system without authorities has ours alone
+		}
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis: the CA certificate %s (TLSCertPath, -tls-cert) holds no certificate in PEM form", cfg.CAPath)
+		}
+	}
+	if cfg.CertPath == "" && cfg.KeyPath == "" {
+		return c, nil
+	}
+	if cfg.CertPath == "" || cfg.KeyPath == "" {
+		return nil, errors.New("redis: a client certificate needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath), and only one of them is set")
+	}
+	cert, err := readSetting("the client certificate (TLSClientCertPath, -tls-client-cert)", cfg.CertPath)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readSetting("the client key (TLSClientKeyPath, -tls-client-key)", cfg.KeyPath)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("redis: the client certificate %s and key %s cannot be used together: %w", cfg.CertPath, cfg.KeyPath, err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// readSetting reads a file a setting names. os.ReadFile's error has the path and
+// the reason in it.
+func readSetting(what, path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %s cannot be read: %w", what, err)
+	}
+	return data, nil
+}
