@@ -43,6 +43,9 @@ func Close() { std().Close() }
 // Work runs the default daemon until a signal stops it; see Daemon.Work.
 func Work() error { return std().Work() }
 
+// Stuck is Daemon.Stuck of the default daemon.
+func Stuck() []StuckJob { return std().Stuck() }
+
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }
 
@@ -114,9 +117,6 @@ func Info() (FleetInfo, error) { return std().Info() }
 
 // StatsText returns the counts as resque-web's /stats.txt; see Daemon.StatsText.
 func StatsText() (string, error) { return std().StatsText() }
-
-// Stuck returns the jobs that run on past the end of their context; see Daemon.Stuck.
-func Stuck() []StuckJob { return std().Stuck() }
 
 // Failures returns the failures; see Daemon.Failures.
 func Failures() *FailureList { return std().Failures() }

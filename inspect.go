@@ -142,9 +142,8 @@ func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Info(context.Bac
 // StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
 func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
 
-// ScheduledAt returns the times to which jobs equal to this one are delayed, in their
-// order, one for each: the same queue and class, and the same bytes of arguments. A job
-// that EnqueueAt delayed to within a second is shown at the next whole one.
+// ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
+// job that EnqueueAt delayed to within a second is shown at the next whole one.
 func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
 	return d.inspect().ScheduledAt(context.Background(), wanted(job))
 }
@@ -229,7 +228,7 @@ func (l *FailureList) RetryWhere(filter FailureFilter) (retried int, err error) 
 	return l.l.RetryWhere(context.Background(), filter)
 }
 
-// Remove removes a listed failure: exactly this record, wherever it has moved.
+// Remove removes a listed failure, wherever in its list it has moved.
 func (l *FailureList) Remove(f Failure) error { return l.l.Remove(context.Background(), f) }
 
 // RemoveID removes failures by their IDs, one for each, and returns how many it did. The
