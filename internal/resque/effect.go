@@ -154,11 +154,16 @@ func (c *rowCall) typed(k Key) int {
 }
 
 // rows appends how many values the rows of a job have, and the rows in their order. The bytes are
-// pushed in place of those in the record, unless they are nil.
-func (c *rowCall) rows(effects []Effect, bytes []byte) {
+// pushed in place of those in the record, unless they are nil. Some rows come last but for soft ones.
+func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
 	c.arg(0)
 	first := len(c.argv)
 	for order := range 4 {
+		if order == 3 {
+			for _, e := range last {
+				c.row(e, bytes)
+			}
+		}
 		for _, e := range effects {
 			if e.order() == order {
 				c.row(e, bytes)

@@ -304,12 +304,18 @@ func (s Store) ended(reply any, out *Exchanged) error {
 	}
 	out.Missing += c.missing
 	out.Refused = c.refusals()
-	for _, key := range c.filled {
+	out.Filled = s.queueNames(c.filled)
+	return nil
+}
+
+// queueNames are those of the lists that are queues.
+func (s Store) queueNames(lists []string) (names []string) {
+	for _, key := range lists {
 		if queue, ok := strings.CutPrefix(key, s.queue("")); ok {
-			out.Filled = append(out.Filled, queue)
+			names = append(names, queue)
 		}
 	}
-	return nil
+	return names
 }
 
 // exchangeArgs are the arguments of EVALSHA or EVAL, led by the script. It is the

@@ -160,6 +160,20 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"commitLeased": {[]string{s.leased(), s.leases()}, func(w *wire) error {
+			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.Leased("3:low1", "1900000000000")}})
+			if len(out.Refused) > 0 {
+				err = out.Refused[0].KeyError
+			}
+			return err
+		}},
+		"pushGuarded": {[]string{s.queue("low"), s.queues(), s.HashKey("lock:a").String()}, func(w *wire) error {
+			out, err := s.PushGuarded(w.c, []GuardedJob{lockedJob(s, "low", "l1", "a")})
+			if err == nil {
+				err = out.Jobs[0]
+			}
+			return err
+		}},
 		"unlock": {[]string{s.pruneLock()}, func(w *wire) error { return s.UnlockPruning(w.c, "me") }},
 	}
 	for name, tt := range calls {
@@ -179,6 +193,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				if _, err := s.LockPruning(w.c, "me"); err != nil {
 					t.Fatal(err)
 				}
+				w.leased("3:low1", "l1", 1900000000000)
 				w.spoil(key)
 				before := w.server.Dump(t, "")
 				if err := tt.call(w); err != nil {
