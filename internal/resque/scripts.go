@@ -38,7 +38,8 @@ func readScript(files embed.FS, name string) string {
 	return string(text)
 }
 
-// Scripts returns the scripts of this package by their names, as Redis gets them.
+// Scripts returns the scripts of this package by their names, as Redis gets them. The commit of jobs
+// that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
 	files, _ := scriptFiles.ReadDir("scripts")
 	texts := make(map[string]string, len(files))
@@ -47,6 +48,7 @@ func Scripts() map[string]string {
 			texts[name] = scriptText(name)
 		}
 	}
+	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
 	return texts
 }
 
