@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // Daemon is a background worker: it takes jobs from the queues its settings name
@@ -23,7 +24,7 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	command  *commandLine // of the default daemon only
-	budget   *budget      // of workers, together with other daemons; nil: all are its own
+	budget   *share.Pool  // of workers, in common with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
 	session  atomic.Pointer[session]

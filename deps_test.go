@@ -17,6 +17,9 @@ func TestImportGraph(t *testing.T) {
 	allowed := []string{
 		"github.com/goworker/goworker/internal/resque",
 		"github.com/goworker/goworker/internal/cron",
+		"github.com/goworker/goworker/internal/argv",
+		"github.com/goworker/goworker/internal/share",
+		"github.com/goworker/goworker/internal/sig",
 		"github.com/gomodule/redigo/",
 		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",

@@ -80,7 +80,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		p.turnToLanes(x)
 		if len(x.Asks) > 0 {
 			x.Want = want
-			p.promised = idle
+			p.share.Reserve(idle)
 		}
 		if len(x.Asks) > 0 || x.List {
 			x.Arm = p.link.wake != nil && p.watch.arm()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goworker/goworker/internal/share"
 )
 
 // shardsRun is one call of Run.
@@ -47,7 +49,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	extra, config := slices.Clone(s.parts), s.config
-	workers := newBudget(config.concurrency)
+	workers := share.NewPool(config.concurrency)
 	for _, d := range s.daemons {
 		d.budget = workers
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // shardFleet is several Redises and the shards on them. Shard i has the queue "work<i>"
@@ -471,5 +473,20 @@ func TestShardsParts(t *testing.T) {
 	}
 	if want := []string{"database up", "front up", "shutdown", "front down", "database down"}; !slices.Equal(calls, want) {
 		t.Errorf("calls %q, want %q", calls, want)
+	}
+}
+
+// A poller gives workers that it does not use to others too when an exchange that asks for
+// no jobs gets no answer.
+func TestPollerWakesWhileItHoldsSpareWorkers(t *testing.T) {
+	t.Parallel()
+	p := &poller{share: share.NewPool(4).Join(4, func() {}), sent: new(resque.Exchange), sentAt: time.Now(), busy: 1}
+	p.share.Acquire(2, 2)
+	if at := p.wakeAt(); !at.Equal(p.overdue()) {
+		t.Errorf("wakes at %v, want %v", at, p.overdue())
+	}
+	p.share.Acquire(1, 1)
+	if at := p.wakeAt(); !at.IsZero() {
+		t.Errorf("wakes at %v with nothing to give", at)
 	}
 }
