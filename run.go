@@ -160,8 +160,10 @@ func (d *Daemon) Parts() ([]string, error) {
 	return names, err
 }
 
-// stopNow makes a Run that is stopping wait no longer for its jobs.
-func (d *Daemon) stopNow() {
+// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does:
+// their contexts are cancelled now, not at the shutdown timeout. Called before the stop
+// begins it has its effect then; without a run it does nothing.
+func (d *Daemon) StopNow() {
 	d.mu.Lock()
 	r := d.running
 	d.mu.Unlock()

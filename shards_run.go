@@ -218,8 +218,9 @@ func (s *Shards) CancelJobs() {
 	}
 }
 
-func (s *Shards) stopNow() {
+// StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
+func (s *Shards) StopNow() {
 	for _, d := range s.daemons {
-		d.stopNow()
+		d.StopNow()
 	}
 }

@@ -192,6 +192,27 @@ func TestStopWaitsForJobs(t *testing.T) {
 	b.onlyTotals()
 }
 
+// StopNow ends a stop that waits for a job, which then goes back to its queue.
+func TestStopNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *WorkerSettings) { s.ShutdownTimeout = NoTimeout })
+	b.start()
+	b.push(job("Hold", "h"))
+	b.eventually("it runs", func() bool { return b.runs.starts("h") == 1 })
+	b.cancel()
+	b.daemon.StopNow()
+	if err := b.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if cause := b.runs.cause("h"); !errors.Is(cause, ErrShutdown) {
+		t.Errorf("the job was cancelled with %v, want ErrShutdown", cause)
+	}
+	if q := b.queue("work"); !slices.Equal(q, []string{job("Hold", "h")}) {
+		t.Errorf("the queue holds %q", q)
+	}
+	b.daemon.StopNow() // without a run it does nothing
+}
+
 // A stop ends although Redis is away, and says what could not be delivered. That
 // is in the in-flight record still, and others find it.
 func TestStopWithoutRedis(t *testing.T) {
