@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -141,7 +142,7 @@ func (d *Daemon) Info() (FleetInfo, error) {
 	return FleetInfo{
 		Pending: i.Pending, Processed: i.Processed, Failed: i.Failed, Expired: i.Expired,
 		Queues: len(i.Queues), Workers: i.Workers, Working: i.Working,
-		Servers:     []string{redactURI(config.uri)},
+		Servers:     []string{conn.RedactURI(config.uri)},
 		Environment: cmp.Or(os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development"),
 		QueueSizes:  sizes,
 	}, nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/spf13/pflag"
 )
 
@@ -184,7 +185,7 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	}
 	name, shown, why := invalid.GetFlag().Name, "", cause(err)
 	if f := ours.Lookup(name); f != nil {
-		shown = fmt.Sprintf(" as %q", redactURI(invalid.GetValue()))
+		shown = fmt.Sprintf(" as %q", conn.RedactURI(invalid.GetValue()))
 	}
 	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -57,7 +58,7 @@ type config struct {
 // clientConfig is what the client of a daemon depends on. Two that are equal can
 // share one.
 type clientConfig struct {
-	dial        dialConfig
+	dial        conn.Config
 	connections int
 	replicas    int
 	logLevel    slog.Level
@@ -67,9 +68,9 @@ type clientConfig struct {
 
 func (c config) client() clientConfig {
 	return clientConfig{
-		dial: dialConfig{
-			uri: c.uri, namespace: c.namespace, caPath: c.caPath, certPath: c.certPath, keyPath: c.keyPath, skipVerify: c.skipVerify,
-			connectTimeout: c.connectTimeout, readTimeout: c.readTimeout, writeTimeout: c.writeTimeout,
+		dial: conn.Config{
+			URI: c.uri, Namespace: c.namespace, CAPath: c.caPath, CertPath: c.certPath, KeyPath: c.keyPath, SkipVerify: c.skipVerify,
+			ConnectTimeout: c.connectTimeout, ReadTimeout: c.readTimeout, WriteTimeout: c.writeTimeout,
 		},
 		connections: c.connections, replicas: c.waitReplicas,
 		logLevel: c.logLevel, logFormat: c.logFormat, logger: c.logger,

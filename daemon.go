@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -34,7 +31,7 @@ type Daemon struct {
 	mu         sync.Mutex
 	settings   WorkerSettings
 	configured bool // SetSettings was called
-	openers    map[string]Opener
+	openers    map[string]conn.Opener
 	parts      []Part
 	client     *client // what talks to Redis; nil before Init and after Close
 	closed     bool    // Close was called, and Init, Run and Work were not since
@@ -44,7 +41,7 @@ type Daemon struct {
 	config  config
 	log     *slog.Logger
 	store   resque.Store
-	dialer  Dialer
+	dialer  conn.Dialer
 	outages *outages
 	base    context.Context
 	poller  *poller
@@ -62,8 +59,8 @@ type client struct {
 	log    *slog.Logger
 	flush  func()
 	store  resque.Store
-	dialer Dialer
-	pool   *pool
+	dialer conn.Dialer
+	pool   *conn.Pool
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -140,21 +137,6 @@ func (d *Daemon) AddPart(p Part) {
 	d.parts = append(d.parts, p)
 }
 
-// RegisterDialer makes the daemon reach URIs of a scheme by way of another package,
-// or of one of the program's own:
-//
-//	d.RegisterDialer("embedded", embedded.Open)
-func (d *Daemon) RegisterDialer(scheme string, open Opener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	openers := maps.Clone(d.openers)
-	if openers == nil {
-		openers = make(map[string]Opener)
-	}
-	openers[strings.ToLower(scheme)] = open
-	d.openers = openers
-}
-
 // Init checks the settings, and that no limit has two numbers, and makes ready what
 // talks to Redis, without dialing it. Work and Run call it; a program calls it itself to
 // use GetConn before, or to learn of a mistake early. Called again it does nothing but
@@ -197,9 +179,9 @@ func (d *Daemon) init(work bool) (*client, error) {
 		return d.client, nil
 	} else if old != nil { // the settings were replaced since
 		d.client = nil
-		old.close(errReplaced)
+		old.close(conn.ErrReplaced)
 	}
-	dialer, err := newDialer(context.Background(), c.client().dial, d.openers)
+	dialer, err := conn.NewDialer(context.Background(), c.client().dial, d.openers)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +191,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: newPool(dialer, c.connections),
+		dialer: dialer, pool: conn.NewPool(dialer, c.connections),
 	}
 	d.closed = false
 	return d.client, nil
@@ -247,8 +229,8 @@ func (d *Daemon) usable() error {
 
 // close ends the client. Calls that wait for one of its connections return why.
 func (c *client) close(why error) {
-	c.pool.close(why)
-	if err := closeDialer(c.dialer); err != nil {
+	c.pool.Close(why)
+	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the way to Redis", "error", err)
 	}
 	c.flush()
@@ -266,38 +248,6 @@ func (d *Daemon) Namespace() string {
 		settings = d.command.apply(settings)
 	}
 	return resque.New(settings.Namespace).Namespace()
-}
-
-// GetConn borrows a connection for the program's own use; give it back with
-// PutConn. Connections (by default 2) are shared by all borrowers and Enqueue, but
-// not by the daemon's own work. With all of them lent out it waits a while and
-// then returns an error.
-func (d *Daemon) GetConn() (*RedisConn, error) {
-	c, err := d.init(false)
-	if err != nil {
-		return nil, err
-	}
-	return c.pool.get(context.Background())
-}
-
-// PutConn gives a connection back. A broken one is thrown away; giving one back
-// twice does nothing.
-func (d *Daemon) PutConn(conn *RedisConn) {
-	putBack(conn)
-}
-
-// withConn runs f on a connection of the pool.
-func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
-	client, err := d.init(false)
-	if err != nil {
-		return err
-	}
-	conn, err := client.pool.get(context.Background())
-	if err != nil {
-		return err
-	}
-	defer putBack(conn)
-	return f(client.store, conn.Conn)
 }
 
 func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {

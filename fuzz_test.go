@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/spf13/pflag"
 )
 
@@ -41,7 +42,7 @@ func FuzzSettings(f *testing.F) {
 			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
-		if _, err := newDialer(t.Context(), c.client().dial, nil); told(err) {
+		if _, err := conn.NewDialer(t.Context(), c.client().dial, nil); told(err) {
 			t.Errorf("the error is no sentence or tells the password: %v", err)
 		}
 		s.URI = env["CACHE_URL"]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -20,7 +21,7 @@ import (
 // own, and runs from when the process first knows of such a queue.
 type sorter struct {
 	p      *poller
-	line   line
+	line   conn.Line
 	now    chan struct{}
 	stopCh chan struct{}
 	ended  chan struct{} // nil: it does not run
@@ -55,7 +56,7 @@ const (
 )
 
 func newSorter(p *poller) *sorter {
-	return &sorter{p: p, line: line{dialer: p.d.dialer}, now: make(chan struct{}, 1), stopCh: make(chan struct{}), sizes: make(map[string]int), said: make(map[string]string)}
+	return &sorter{p: p, line: conn.Line{Dialer: p.d.dialer}, now: make(chan struct{}, 1), stopCh: make(chan struct{}), sizes: make(map[string]int), said: make(map[string]string)}
 }
 
 // sort has these queues sorted from now on. Only the poller's goroutine calls it.
@@ -129,7 +130,7 @@ func (s *sorter) stop() {
 
 func (s *sorter) run() {
 	defer close(s.ended)
-	defer s.line.close()
+	defer s.line.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -148,7 +149,7 @@ func (s *sorter) run() {
 				continue
 			}
 		}
-		if err := s.line.do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) }); err != nil && ctx.Err() == nil {
+		if err := s.line.Do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) }); err != nil && ctx.Err() == nil {
 			s.p.d.outages.fail("sorter", err)
 			select {
 			case <-s.stopCh:
@@ -190,7 +191,7 @@ func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 		var more []string
 		for _, q := range queues {
 			left, err := s.step(c, q)
-			if refused := redis.Error(""); errors.As(err, &refused) && !mustRedial(err) {
+			if refused := redis.Error(""); errors.As(err, &refused) && !conn.MustRedial(err) {
 				if s.said[q] != err.Error() { // a key is broken; the others go on
 					s.said[q] = err.Error()
 					s.p.log.Error("the jobs of a queue cannot be sorted by their limits", "queue", q, "error", err)
@@ -224,7 +225,7 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 	s.mu.Lock()
 	s.addLost(lost)
 	s.mu.Unlock()
-	if refused := redis.Error(""); !errors.As(err, &refused) || mustRedial(err) {
+	if refused := redis.Error(""); !errors.As(err, &refused) || conn.MustRedial(err) {
 		return err
 	}
 	if about := "lost lanes"; s.said[about] != err.Error() {

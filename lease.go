@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -39,7 +40,7 @@ const (
 // tools read. It outlives the workers.
 type lease struct {
 	d      *Daemon
-	line   line
+	line   conn.Line
 	reaper *reaper
 	now    chan struct{}
 	stopCh chan struct{}
@@ -57,7 +58,7 @@ type lease struct {
 
 func newLease(d *Daemon) *lease {
 	l := &lease{
-		d: d, line: line{dialer: d.dialer},
+		d: d, line: conn.Line{Dialer: d.dialer},
 		now: make(chan struct{}, 1), stopCh: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.reaper = newReaper(d, l)
@@ -95,7 +96,7 @@ func (l *lease) sawTime(t time.Time) { l.offset.Store(int64(time.Until(t))) }
 // once; one that is loading its data is waited for.
 func (l *lease) start(ctx context.Context) error {
 	for {
-		err := l.line.do(ctx, func(c redis.Conn) error {
+		err := l.line.Do(ctx, func(c redis.Conn) error {
 			return l.d.store.Check(c, newProcess(l.d.config, true).ID)
 		})
 		if err == nil {
@@ -104,26 +105,26 @@ func (l *lease) start(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if classify(err) != kindWait {
-			l.line.close()
+		if conn.Classify(err) != conn.KindWait {
+			l.line.Close()
 			return err
 		}
 		l.d.outages.fail("lease", err)
 		select {
 		case <-ctx.Done():
-			l.line.close()
+			l.line.Close()
 			return context.Cause(ctx)
 		case <-time.After(l.retry.next()):
 		}
 	}
 	l.d.outages.ok("lease")
-	_ = l.line.do(ctx, func(c redis.Conn) error {
+	_ = l.line.Do(ctx, func(c redis.Conn) error {
 		if policy := l.d.store.Evicts(c); policy != "" {
 			l.d.log.Warn("Redis deletes keys when its memory is full, and with them jobs; set its maxmemory-policy to noeviction", "policy", policy)
 		}
 		return nil
 	})
-	l.line.limit = renewWithin
+	l.line.Limit = renewWithin
 	l.reaper.start()
 	go l.run()
 	return nil
@@ -153,8 +154,8 @@ func (l *lease) stop(ctx context.Context) error {
 	session := l.d.session.Load()
 	session.end(ErrShutdown) // before the reaper, which may be waiting for Redis
 	l.reaper.stop()
-	defer l.line.close()
-	return l.line.do(ctx, func(c redis.Conn) error {
+	defer l.line.Close()
+	return l.line.Do(ctx, func(c redis.Conn) error {
 		err := errors.Join(l.d.master.leave(c), l.leave(c, session.process))
 		for len(l.former) > 0 && err == nil {
 			if err = l.bury(c, l.former[0]); err == nil {
@@ -188,7 +189,7 @@ func (l *lease) bury(c redis.Conn, id string) error {
 // of another type, which refused them, holds none of them: so it may refuse to remove them.
 func (l *lease) withdraw(c redis.Conn, p resque.Process) error {
 	err := l.d.store.Unregister(c, p.WorkerIDs())
-	if err == nil || classify(err) == kindWrongType {
+	if err == nil || conn.Classify(err) == conn.KindWrongType {
 		_, err = l.d.store.Leave(c, p.ID)
 	}
 	if err != nil {
@@ -202,7 +203,7 @@ func (l *lease) enter(ctx context.Context) error {
 	var session *session
 	var unsent error
 	l.entered = time.Now()
-	err := l.line.do(ctx, func(c redis.Conn) error {
+	err := l.line.Do(ctx, func(c redis.Conn) error {
 		now, err := l.d.store.Now(c)
 		if err != nil {
 			return err
@@ -215,12 +216,12 @@ func (l *lease) enter(ctx context.Context) error {
 			err = l.d.store.Enter(c, p, leasePeriod, now)
 		}
 		if err != nil {
-			if classify(err) == kindConn { // Redis may have let it in all the same
+			if conn.Classify(err) == conn.KindConn { // Redis may have let it in all the same
 				l.former = append(l.former, p.ID)
 			}
 			return err
 		}
-		if unsent = l.d.store.Register(c, p.WorkerIDs(), p.Started, now); unsent != nil && classify(unsent) != kindWait {
+		if unsent = l.d.store.Register(c, p.WorkerIDs(), p.Started, now); unsent != nil && conn.Classify(unsent) != conn.KindWait {
 			return errors.Join(unsent, l.withdraw(c, p)) // or its ids would stay taken
 		}
 		session = newSession(l.d.base, p, l.redisTime) // if out of memory: work it off, and register as soon as there is room
@@ -266,7 +267,7 @@ func (l *lease) beat() error {
 	p := session.process
 	asked := time.Now()
 	var renewed resque.Renewed
-	err := l.line.do(ctx, func(c redis.Conn) (err error) {
+	err := l.line.Do(ctx, func(c redis.Conn) (err error) {
 		if renewed, err = l.d.store.Renew(c, p.ID, leasePeriod, renewalGap); err == nil {
 			l.sawTime(renewed.Due.Now)
 		}
@@ -287,13 +288,13 @@ func (l *lease) beat() error {
 	l.reaper.observe(p.ID, renewed)
 	l.d.pump.observe(l.reaper.leads.Load(), renewed.Due)
 	l.d.poller.leaseHeld(session)
-	if l.lapsed.Swap(false) || l.line.renewed() {
+	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}
 	}
 	if asked.Sub(l.beaten) < heartbeatEvery {
 		return nil
 	}
-	err = l.line.do(ctx, func(c redis.Conn) error {
+	err = l.line.Do(ctx, func(c redis.Conn) error {
 		if !l.beaten.IsZero() {
 			if removed, err := l.d.store.Heartbeat(c, session.workers, renewed.Due.Now); removed == 0 {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -49,17 +50,17 @@ type reply struct {
 // dialLink connects, proves that the server can do what we need and, if asked,
 // sets up the tracking, with a PING to its connection this often. The signal channel
 // gets a value, if it has room, whenever there is something to take.
-func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan reply) (*link, error) {
-	conn, err := d.Dial(ctx)
+func dialLink(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan reply) (*link, error) {
+	c, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{store: store, conn: conn, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	l := &link{store: store, conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
-		stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
 		defer stop()
 		l.untold = l.subscribe(ctx, d)
-		if l.untold != nil && (conn.Err() != nil || elsewhere(l.untold)) {
+		if l.untold != nil && (c.Err() != nil || conn.Elsewhere(l.untold)) {
 			l.shut()
 			return nil, l.untold
 		}
@@ -71,7 +72,7 @@ func dialLink(ctx context.Context, d Dialer, store resque.Store, track bool, pin
 
 // subscribe opens the second connection and proves that a message comes through:
 // behind some proxies all commands succeed and nothing ever arrives.
-func (l *link) subscribe(ctx context.Context, d Dialer) error {
+func (l *link) subscribe(ctx context.Context, d conn.Dialer) error {
 	wake, err := d.Dial(ctx)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -17,7 +18,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*link, error) {
 	t.Helper()
 	n := 0
 	d := DialerFunc(func(ctx context.Context) (redis.Conn, error) {
-		to, err := newDialer(ctx, dialConfig{uri: servers[n%len(servers)].URI()}, nil)
+		to, err := conn.NewDialer(ctx, conn.Config{URI: servers[n%len(servers)].URI()}, nil)
 		if err != nil {
 			return nil, err
 		}

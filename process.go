@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -25,7 +26,7 @@ const (
 // so that what is written about a worker is never older than what stands there.
 type records struct {
 	d      *Daemon
-	line   line
+	line   conn.Line
 	wake   chan struct{}
 	asleep atomic.Bool
 	redo   atomic.Bool // Redis forgot what was written
@@ -48,7 +49,7 @@ var unknown = new(task)
 
 func newRecords(d *Daemon) *records {
 	return &records{
-		d: d, line: line{dialer: d.dialer, limit: renewWithin},
+		d: d, line: conn.Line{Dialer: d.dialer, Limit: renewWithin},
 		wake: make(chan struct{}, 1), stopCh: make(chan struct{}), ended: make(chan struct{}),
 		told: make([]*task, d.config.concurrency), counted: make([]counts, d.config.concurrency),
 	}
@@ -88,7 +89,7 @@ func (r *records) again() {
 
 func (r *records) run() {
 	defer close(r.ended)
-	defer r.line.close()
+	defer r.line.Close()
 	tick := time.NewTicker(recordAfter)
 	defer tick.Stop()
 	for {
@@ -129,7 +130,7 @@ func (r *records) turn() (idle bool) {
 	due := now.Sub(r.flushed) >= statsEvery
 	updates, busy, stale := r.changes(session, now, due)
 	if len(updates) > 0 {
-		if err := r.line.do(session.ctx, func(c redis.Conn) error { return r.d.store.UpdateWorkers(c, updates) }); err != nil {
+		if err := r.line.Do(session.ctx, func(c redis.Conn) error { return r.d.store.UpdateWorkers(c, updates) }); err != nil {
 			r.d.outages.fail("records", err)
 			for _, n := range r.updated {
 				r.told[n], r.counted[n] = unknown, counts{-1, -1}

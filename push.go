@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -19,11 +20,11 @@ func (c *client) push(bulk *resque.Bulk) error {
 
 // send is push for whatever Redis does as a whole or not at all.
 func (c *client) send(do func(redis.Conn) error) error {
-	giveUp := time.Now().Add(c.config.client().dial.options().ConnectTimeout)
+	giveUp := time.Now().Add(c.config.client().dial.Options().ConnectTimeout)
 	var retry backoff
 	for {
 		err := c.sendOnce(do)
-		if err == nil || !elsewhere(err) {
+		if err == nil || !conn.Elsewhere(err) {
 			return err
 		}
 		wait := retry.next()
@@ -35,17 +36,17 @@ func (c *client) send(do func(redis.Conn) error) error {
 }
 
 func (c *client) sendOnce(do func(redis.Conn) error) error {
-	conn, err := c.pool.get(context.Background())
+	lent, err := c.pool.Get(context.Background())
 	if err != nil {
 		return err
 	}
-	defer putBack(conn)
-	return do(conn.Conn)
+	defer conn.PutBack(lent)
+	return do(lent)
 }
 
 // store is what writes and reads the keys. Its pushes wait for replicas as long as
 // the connection may wait for an answer, at most.
 func (c config) store() resque.Store {
-	within := min(ReplicaWait, c.client().dial.options().ReadTimeout/2)
+	within := min(ReplicaWait, c.client().dial.Options().ReadTimeout/2)
 	return resque.New(c.namespace).Replicated(c.waitReplicas, within)
 }

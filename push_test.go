@@ -74,20 +74,3 @@ func TestPushWaitsForAnotherMaster(t *testing.T) {
 		t.Errorf("without a master: %v", err)
 	}
 }
-
-// What was closed while it rested is not lent.
-func TestPoolDropsClosed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	d := pushing(t, WorkerSettings{URI: s.URI(), Connections: 1})
-	c, err := d.GetConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner := c.Conn.(*lentConn).conn
-	d.PutConn(c)
-	_ = inner.Close()
-	if err := d.Enqueue(&Job{"q", Payload{"J", nil}}); err != nil {
-		t.Error(err)
-	}
-}

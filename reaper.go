@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -17,7 +18,7 @@ import (
 type reaper struct {
 	d     *Daemon
 	lease *lease
-	line  line
+	line  conn.Line
 	dead  chan []resque.Lease
 	stopC chan struct{}
 	ended chan struct{}
@@ -49,7 +50,7 @@ const (
 
 func newReaper(d *Daemon, l *lease) *reaper {
 	return &reaper{
-		d: d, lease: l, line: line{dialer: d.dialer, limit: renewWithin},
+		d: d, lease: l, line: conn.Line{Dialer: d.dialer, Limit: renewWithin},
 		dead: make(chan []resque.Lease, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
 		orphans: make(map[string]time.Time), warned: make(map[string]bool),
 	}
@@ -96,7 +97,7 @@ func (r *reaper) stop() {
 
 func (r *reaper) run() {
 	defer close(r.ended)
-	defer r.line.close()
+	defer r.line.Close()
 	for {
 		select {
 		case <-r.stopC:
@@ -107,17 +108,17 @@ func (r *reaper) run() {
 			// next, so that they share the work instead of waiting for each other.
 			rand.Shuffle(len(dead), func(i, j int) { dead[i], dead[j] = dead[j], dead[i] })
 			for _, l := range dead {
-				r.report("reaping", r.line.do(ctx, func(c redis.Conn) error { return r.reap(c, l) }))
+				r.report("reaping", r.line.Do(ctx, func(c redis.Conn) error { return r.reap(c, l) }))
 			}
 			if r.leads.Load() {
-				r.report("pruning", r.line.do(ctx, r.prune))
-				r.report("removing old failures", r.line.do(ctx, r.trim))
+				r.report("pruning", r.line.Do(ctx, r.prune))
+				r.report("removing old failures", r.line.Do(ctx, r.trim))
 			}
 			if r.scans() {
-				r.report("scanning", r.line.do(ctx, r.scan))
+				r.report("scanning", r.line.Do(ctx, r.scan))
 			}
 			if len(dead) == 0 && !r.scans() {
-				r.line.close()
+				r.line.Close()
 			}
 		}
 	}
@@ -260,7 +261,7 @@ func (r *reaper) page(c redis.Conn, leased map[string]bool, now time.Time) (next
 		}
 	}
 	n, err := r.d.store.Relane(c, found.Lanes)
-	if refused := redis.Error(""); err == nil || errors.As(err, &refused) && !mustRedial(err) {
+	if refused := redis.Error(""); err == nil || errors.As(err, &refused) && !conn.MustRedial(err) {
 		r.report("putting back lanes", err) // where a key is broken the others go on
 		err = nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -122,8 +123,8 @@ const tickRefused = "a tick of a recurring schedule is refused; it is tried agai
 // isRefusal reports whether err is about one schedule, not the connection's or that of a
 // server that serves nobody now.
 func isRefusal(err error) bool {
-	kind := classify(err)
-	return err != nil && (kind == kindOther || kind == kindWrongType || kind == kindNoPerm)
+	kind := conn.Classify(err)
+	return err != nil && (kind == conn.KindOther || kind == conn.KindWrongType || kind == conn.KindNoPerm)
 }
 
 // commit hands a tick in. What Redis refuses of this one schedule is tried again some

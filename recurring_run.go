@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -46,7 +47,7 @@ var dynamicWords = map[string]bool{"1": true, "t": true, "T": true, "true": true
 // that fires it; who is the owner saves only commands.
 type ticker struct {
 	d       *Daemon
-	line    line
+	line    conn.Line
 	slack   time.Duration
 	changed <-chan struct{}
 	cancel  context.CancelFunc
@@ -91,7 +92,7 @@ func (e *scheduled) saw(ticks resque.Ticks, now time.Time) {
 
 func newTicker(d *Daemon) *ticker {
 	return &ticker{
-		d: d, line: line{dialer: d.dialer, limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
+		d: d, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
 		ended: make(chan struct{}), entries: make(map[string]*scheduled),
 		refused: make(map[string]string), warned: make(map[warning]string),
 	}
@@ -109,14 +110,14 @@ func (t *ticker) start(context.Context) error {
 func (t *ticker) stop(ctx context.Context) error {
 	t.cancel()
 	<-t.ended
-	defer t.line.close()
+	defer t.line.Close()
 	if len(t.entries)+len(t.gone) == 0 && t.locked.IsZero() {
 		return nil
 	}
 	for _, e := range t.entries {
 		t.gone = append(t.gone, e)
 	}
-	return t.line.do(ctx, func(c redis.Conn) error {
+	return t.line.Do(ctx, func(c redis.Conn) error {
 		return errors.Join(t.disown(c), t.d.master.release(c, lockUser))
 	})
 }
@@ -204,7 +205,7 @@ func (t *ticker) turn(ctx context.Context) error {
 	if len(due)+len(t.gone) == 0 && !look && !unlock {
 		return nil
 	}
-	return t.line.do(ctx, func(c redis.Conn) error {
+	return t.line.Do(ctx, func(c redis.Conn) error {
 		if look {
 			all, err := t.d.store.PersistentSchedules(c)
 			if err != nil {

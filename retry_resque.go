@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -104,7 +105,7 @@ type retryCounter struct {
 	waiting []*counting
 
 	sending sync.Mutex
-	line    line // guarded by sending
+	line    conn.Line // guarded by sending
 }
 
 type counting struct {
@@ -114,7 +115,7 @@ type counting struct {
 }
 
 func newRetryCounter(d *Daemon) retryCounter {
-	return retryCounter{store: d.store, outages: d.outages, line: line{dialer: d.dialer, limit: renewWithin}}
+	return retryCounter{store: d.store, outages: d.outages, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}}
 }
 
 // read waits for an answer as long as the context lets it.
@@ -157,7 +158,7 @@ func (c *retryCounter) try(ctx context.Context, r *resque.RetryCount) error {
 	for i, one := range all {
 		counts[i] = one.count
 	}
-	err := c.line.do(ctx, func(conn redis.Conn) error { return c.store.ReadCounts(conn, counts) })
+	err := c.line.Do(ctx, func(conn redis.Conn) error { return c.store.ReadCounts(conn, counts) })
 	for _, one := range all {
 		one.done, one.err = true, err
 	}
@@ -167,5 +168,5 @@ func (c *retryCounter) try(ctx context.Context, r *resque.RetryCount) error {
 func (c *retryCounter) close() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	c.line.close()
+	c.line.Close()
 }

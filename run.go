@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -93,7 +94,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
 	d.registry.useNumber.Store(c.config.useNumber)
-	if every, ok := pollInterval(c.dialer); ok {
+	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.tracking = false
 		d.config.interval = min(d.config.interval, every)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -91,7 +92,7 @@ func TestNoSecretInCommandLineErrors(t *testing.T) {
 			c, err := s.configFrom(true, func(name string) string { return env[name] })
 			noCanaryIn(t, strings.Join(args, " "), err)
 			if err == nil {
-				_, err = newDialer(t.Context(), c.client().dial, nil)
+				_, err = conn.NewDialer(t.Context(), c.client().dial, nil)
 				noCanaryIn(t, strings.Join(args, " "), err)
 			}
 		}

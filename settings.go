@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
 	"time"
 )
@@ -15,9 +16,9 @@ const (
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultRecoverLimit    = 3
 	DefaultMaxPayload      = 64 << 20
-	DefaultConnectTimeout  = 5 * time.Second
-	DefaultReadTimeout     = 10 * time.Second
-	DefaultWriteTimeout    = 10 * time.Second
+	DefaultConnectTimeout  = conn.DefaultConnectTimeout
+	DefaultReadTimeout     = conn.DefaultReadTimeout
+	DefaultWriteTimeout    = conn.DefaultWriteTimeout
 	// ReplicaWait is how long Enqueue waits for WaitReplicas, or half the
 	// ReadTimeout if that is less.
 	ReplicaWait      = time.Second

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"fmt"
+	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
 )
 
@@ -9,7 +10,7 @@ import (
 // URI. Encoding them otherwise, as JSON for instance, does not hide it.
 func (s WorkerSettings) Format(state fmt.State, verb rune) {
 	type settings WorkerSettings // without this method
-	s.URI = redactURI(s.URI)
+	s.URI = conn.RedactURI(s.URI)
 	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), settings(s))
 }
 

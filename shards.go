@@ -3,6 +3,7 @@ package goworker
 import (
 	"errors"
 	"fmt"
+	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
 	"os"
 	"slices"
@@ -74,7 +75,7 @@ func (s *Shards) settingsOf(i int) WorkerSettings {
 }
 
 // name is how errors and log lines call a shard.
-func (s *Shards) name(i int) string { return redactURI(s.shards[i].URI) }
+func (s *Shards) name(i int) string { return conn.RedactURI(s.shards[i].URI) }
 
 // Daemons returns the daemon of each shard, in the order in which they were given:
 // for failures, queues, workers and statistics, which each Redis has of its own.

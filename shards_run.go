@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"github.com/goworker/goworker/internal/conn"
 	"os"
 	"slices"
 	"sync"
@@ -167,8 +168,8 @@ func (s *Shards) startPart(i int) Part {
 // passes reports whether what kept a daemon from starting may pass by itself.
 func passes(err error) bool {
 	var untrusted *tls.CertificateVerificationError
-	kind := classify(err)
-	return (kind == kindConn || kind == kindWait) && !errors.As(err, &untrusted)
+	kind := conn.Classify(err)
+	return (kind == conn.KindConn || kind == conn.KindWait) && !errors.As(err, &untrusted)
 }
 
 // Work runs until a signal stops it, or all queues are empty where the settings ask

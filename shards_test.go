@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
@@ -322,7 +323,7 @@ func TestShardDeadAtStart(t *testing.T) {
 	err := f.shards.EnqueueAll(
 		&Job{"work0", Payload{"Mark", []any{"d0"}}}, &Job{"work1", Payload{"Mark", []any{"e0"}}}, &Job{"work1", Payload{"Mark", []any{"e1"}}})
 	var refused *ShardError
-	if !errors.As(err, &refused) || refused.URI != redactURI(f.servers[1].URI()) || len(refused.Jobs) != 2 || !strings.Contains(err.Error(), f.servers[1].Addr) {
+	if !errors.As(err, &refused) || refused.URI != conn.RedactURI(f.servers[1].URI()) || len(refused.Jobs) != 2 || !strings.Contains(err.Error(), f.servers[1].Addr) {
 		t.Fatalf("enqueueing on a dead shard: %v", err)
 	}
 	f.eventually("what was for another shard runs", func() bool { return f.ends("d", 1) })

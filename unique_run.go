@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -55,10 +56,10 @@ func (d *Daemon) unlock(l *jobLock) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
 	defer cancel()
-	conn, err := client.pool.get(ctx)
+	lent, err := client.pool.Get(ctx)
 	if err != nil {
 		return err
 	}
-	defer putBack(conn)
-	return client.store.Unlock(conn.Conn, l.name, l.id)
+	defer conn.PutBack(lent)
+	return client.store.Unlock(lent, l.name, l.id)
 }

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"crypto/tls"
@@ -26,12 +26,12 @@ func TestDialTLS(t *testing.T) {
 	strict, _ := ca.Start(t, "server", "yes")
 	_, port, _ := net.SplitHostPort(addr)
 
-	withCA := func(c *dialConfig) { c.caPath = ca.Crt("ca") }
-	otherCA := func(c *dialConfig) { c.caPath = other.Crt("ca") }
-	client := func(c *dialConfig) { c.certPath, c.keyPath = ca.Crt("worker"), ca.Key("worker") }
-	stranger := func(c *dialConfig) { c.certPath, c.keyPath = other.Crt("worker"), other.Key("worker") }
-	skip := func(c *dialConfig) { c.skipVerify = true }
-	type changes = []func(*dialConfig)
+	withCA := func(c *Config) { c.CAPath = ca.Crt("ca") }
+	otherCA := func(c *Config) { c.CAPath = other.Crt("ca") }
+	client := func(c *Config) { c.CertPath, c.KeyPath = ca.Crt("worker"), ca.Key("worker") }
+	stranger := func(c *Config) { c.CertPath, c.KeyPath = other.Crt("worker"), other.Key("worker") }
+	skip := func(c *Config) { c.SkipVerify = true }
+	type changes = []func(*Config)
 
 	for name, tc := range map[string]struct {
 		uri    string
@@ -45,7 +45,7 @@ func TestDialTLS(t *testing.T) {
 		"client certificate":              {"rediss://" + strict, changes{withCA, client}, ""},
 		"skip verify, client certificate": {"rediss://" + strict, changes{skip, client}, ""},
 		"all three":                       {"rediss://" + strict, changes{otherCA, skip, client}, ""},
-		"files of no use to plain redis":  {"redis://" + plain, changes{func(c *dialConfig) { c.caPath = "/nowhere" }}, ""},
+		"files of no use to plain redis":  {"redis://" + plain, changes{func(c *Config) { c.CAPath = "/nowhere" }}, ""},
 		"unknown authority": {"rediss://" + addr, nil,
 			"redis: the certificate of " + addr + " is signed by an authority unknown here; give its CA file with -tls-cert (TLSCertPath)"},
 		"wrong authority": {"rediss://" + addr, changes{otherCA}, "is signed by an authority unknown here"},
@@ -84,7 +84,7 @@ func TestDialTLSCertificates(t *testing.T) {
 		"nameless":  "is for no name at all, not for 127.0.0.1",
 	} {
 		addr, _ := ca.Start(t, name, "no")
-		_, err := dial(t, "rediss://"+addr, func(c *dialConfig) { c.caPath = ca.Crt("ca") })
+		_, err := dial(t, "rediss://"+addr, func(c *Config) { c.CAPath = ca.Crt("ca") })
 		wantSentence(t, err, want)
 	}
 }
@@ -112,17 +112,17 @@ func TestTLSConfig(t *testing.T) {
 	ca.Issue(t, "a", &x509.Certificate{})
 	ca.Issue(t, "b", &x509.Certificate{})
 	for name, tc := range map[string]struct {
-		cfg  dialConfig
+		cfg  Config
 		want []string
 	}{
-		"no ca":       {dialConfig{caPath: "/no/ca.crt"}, []string{"TLSCertPath, -tls-cert", "/no/ca.crt"}},
-		"not pem":     {dialConfig{caPath: text}, []string{text, "holds no certificate in PEM form"}},
-		"cert alone":  {dialConfig{certPath: ca.Crt("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
-		"key alone":   {dialConfig{keyPath: ca.Key("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
-		"no cert":     {dialConfig{certPath: "/no/c", keyPath: ca.Key("a")}, []string{"TLSClientCertPath", "/no/c"}},
-		"no key":      {dialConfig{certPath: ca.Crt("a"), keyPath: "/no/k"}, []string{"TLSClientKeyPath", "/no/k"}},
-		"not a pair":  {dialConfig{certPath: ca.Crt("a"), keyPath: ca.Key("b")}, []string{ca.Crt("a"), ca.Key("b"), "cannot be used together"}},
-		"not pem key": {dialConfig{certPath: ca.Crt("a"), keyPath: text}, []string{text, "cannot be used together"}},
+		"no ca":       {Config{CAPath: "/no/ca.crt"}, []string{"TLSCertPath, -tls-cert", "/no/ca.crt"}},
+		"not pem":     {Config{CAPath: text}, []string{text, "holds no certificate in PEM form"}},
+		"cert alone":  {Config{CertPath: ca.Crt("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
+		"key alone":   {Config{KeyPath: ca.Key("a")}, []string{"needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath)"}},
+		"no cert":     {Config{CertPath: "/no/c", KeyPath: ca.Key("a")}, []string{"TLSClientCertPath", "/no/c"}},
+		"no key":      {Config{CertPath: ca.Crt("a"), KeyPath: "/no/k"}, []string{"TLSClientKeyPath", "/no/k"}},
+		"not a pair":  {Config{CertPath: ca.Crt("a"), KeyPath: ca.Key("b")}, []string{ca.Crt("a"), ca.Key("b"), "cannot be used together"}},
+		"not pem key": {Config{CertPath: ca.Crt("a"), KeyPath: text}, []string{text, "cannot be used together"}},
 	} {
 		_, err := tlsConfig(tc.cfg)
 		for _, want := range tc.want {
@@ -130,12 +130,12 @@ func TestTLSConfig(t *testing.T) {
 				t.Errorf("%s: %v; want %q", name, err, want)
 			}
 		}
-		tc.cfg.uri = "rediss://cache"
-		if _, err := newDialer(t.Context(), tc.cfg, nil); err == nil {
+		tc.cfg.URI = "rediss://cache"
+		if _, err := NewDialer(t.Context(), tc.cfg, nil); err == nil {
 			t.Errorf("%s: newDialer takes it", name)
 		}
 	}
-	c, err := tlsConfig(dialConfig{caPath: ca.Crt("ca"), certPath: ca.Crt("a"), keyPath: ca.Key("a"), skipVerify: true})
+	c, err := tlsConfig(Config{CAPath: ca.Crt("ca"), CertPath: ca.Crt("a"), KeyPath: ca.Key("a"), SkipVerify: true})
 	if err != nil || c.MinVersion != tls.VersionTLS12 || !c.InsecureSkipVerify || c.RootCAs == nil || len(c.Certificates) != 1 {
 		t.Errorf("settings do not compose: %+v, %v", c, err)
 	}

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -19,36 +19,36 @@ func TestPoolReal(t *testing.T) {
 	redistest.OwnUser(t)
 	t.Parallel()
 	s := redistest.Start(t)
-	d, err := newDialer(t.Context(), dialConfig{uri: s.URI()}, nil)
+	d, err := NewDialer(t.Context(), Config{URI: s.URI()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPool(d, 1)
-	defer p.close(ErrClosed)
+	p := NewPool(d, 1)
+	defer p.Close(errClosed)
 
 	// Replies nobody read are not the next borrower's, and what was sent is done.
 	c := take(t, p)
 	_ = c.Send("RPUSH", "list", "a")
 	_ = c.Send("INCR", "list")
-	putBack(c)
+	PutBack(c)
 	c = take(t, p)
 	if n, err := redis.Int(c.Do("LLEN", "list")); n != 1 || err != nil {
 		t.Errorf("LLEN %d, %v", n, err)
 	}
 	// redigo's helpers and scripts work on it.
-	if _, err := redis.DoContext(c.Conn, t.Context(), "PING"); err != nil {
+	if _, err := redis.DoContext(c, t.Context(), "PING"); err != nil {
 		t.Error(err)
 	}
-	if _, err := redis.DoWithTimeout(c.Conn, time.Minute, "PING"); err != nil {
+	if _, err := redis.DoWithTimeout(c, time.Minute, "PING"); err != nil {
 		t.Error(err)
 	}
-	if n, err := redis.Int(redis.NewScript(0, "return 7").Do(c.Conn)); n != 7 || err != nil {
+	if n, err := redis.Int(redis.NewScript(0, "return 7").Do(c)); n != 7 || err != nil {
 		t.Error(n, err)
 	}
 	for _, receive := range []func() (any, error){
 		c.Receive,
-		func() (any, error) { return redis.ReceiveWithTimeout(c.Conn, time.Minute) },
-		func() (any, error) { return redis.ReceiveContext(c.Conn, t.Context()) },
+		func() (any, error) { return redis.ReceiveWithTimeout(c, time.Minute) },
+		func() (any, error) { return redis.ReceiveContext(c, t.Context()) },
 	} {
 		if err := c.Send("ECHO", "x"); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestPoolReal(t *testing.T) {
 			t.Error(text, err)
 		}
 	}
-	putBack(c)
+	PutBack(c)
 
 	s.Restart(t)
 	p.pingAfter = 0
@@ -72,11 +72,11 @@ func TestPoolReal(t *testing.T) {
 	if _, err := c.Do("PING"); !isConnError(err) {
 		t.Error(err)
 	}
-	putBack(c)
-	_, err = p.get(t.Context())
+	PutBack(c)
+	_, err = p.Get(t.Context())
 	wantSentence(t, err, "nothing listens at "+s.Addr)
 	s.Restart(t)
-	putBack(take(t, p))
+	PutBack(take(t, p))
 }
 
 // TestPoolCrowd lends to many goroutines that break, forget nothing and put twice,
@@ -84,14 +84,14 @@ func TestPoolReal(t *testing.T) {
 func TestPoolCrowd(t *testing.T) {
 	t.Parallel()
 	d := &fakeDialer{}
-	p := newPool(d, 3)
+	p := NewPool(d, 3)
 	var lent, done atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			for range 200 {
-				c, err := p.get(context.Background())
-				if errors.Is(err, ErrClosed) {
+				c, err := p.Get(context.Background())
+				if errors.Is(err, errClosed) {
 					done.Add(1)
 					return
 				}
@@ -106,29 +106,55 @@ func TestPoolCrowd(t *testing.T) {
 					c.Close()
 				}
 				if i == 0 && rand.IntN(150) == 0 {
-					wg.Go(func() { p.close(ErrClosed) }) // awaited: a second close does not wait for the first
+					wg.Go(func() { p.Close(errClosed) }) // awaited: a second close does not wait for the first
 				}
 				lent.Add(-1)
-				putBack(c)
-				putBack(c)
+				PutBack(c)
+				PutBack(c)
 			}
 		})
 	}
 	wg.Wait()
-	p.close(ErrClosed)
+	p.Close(errClosed)
 	if n := d.open.Load(); n != 0 {
 		t.Errorf("%d connections are open after the end (%d saw it close)", n, done.Load())
 	}
 }
 
 func BenchmarkPool(b *testing.B) {
-	p := newPool(&fakeDialer{}, 2)
-	defer p.close(ErrClosed)
+	p := NewPool(&fakeDialer{}, 2)
+	defer p.Close(errClosed)
 	for b.Loop() {
-		c, err := p.get(context.Background())
+		c, err := p.Get(context.Background())
 		if err != nil {
 			b.Fatal(err)
 		}
-		putBack(c)
+		PutBack(c)
 	}
+}
+
+// A connection that was closed while it rested in the pool is not lent again.
+func TestPoolDropsClosed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d, err := NewDialer(t.Context(), Config{URI: s.URI()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPool(d, 1)
+	defer p.Close(errClosed)
+	c, err := p.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := c.(*borrowed).conn
+	PutBack(c)
+	_ = inner.Close()
+	if c, err = p.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do("PING"); err != nil {
+		t.Error(err)
+	}
+	PutBack(c)
 }

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -21,32 +21,18 @@ const (
 )
 
 var (
-	errReplaced = errors.New("redis: the settings were replaced while this call waited for a connection; nothing was done, so make the call again")
+	ErrReplaced = errors.New("redis: the settings were replaced while this call waited for a connection; nothing was done, so make the call again")
 	errReturned = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
 )
 
-// RedisConn is a connection taken with GetConn. It is for one goroutine, and is
-// given back with PutConn.
-type RedisConn struct {
-	redis.Conn
-}
-
-// Close closes the connection. It must still be given back with PutConn, which
-// makes room for a new one.
-func (r *RedisConn) Close() {
-	if r.Conn != nil {
-		_ = r.Conn.Close()
-	}
-}
-
-// pool lends at most a fixed number of connections, dialed when first needed.
+// Pool lends at most a fixed number of connections, dialed when first needed.
 //
 // What vitess' pool holds are slots, which may be empty: it counts, queues those
 // who wait and closes what rests too long, and the connections are dialed, tried
 // and thrown away here, where there is a context. So a failed dial costs no
 // capacity, and the pool can close while connections are still out, for which
 // vitess' own Close would wait without end.
-type pool struct {
+type Pool struct {
 	dialer    Dialer
 	capacity  int
 	wait      time.Duration
@@ -58,7 +44,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	closed bool
-	lent   map[*lentConn]struct{} // taken and not given back; its slots are out of the pool
+	lent   map[*borrowed]struct{} // taken and not given back; its slots are out of the pool
 }
 
 // slot is a place for a connection, owned by vitess' pool or by whoever took it.
@@ -75,12 +61,12 @@ func (s *slot) Close() {
 	}
 }
 
-// newPool returns a pool of up to capacity (≥ 1) connections. It does not dial.
+// NewPool returns a pool of up to capacity (≥ 1) connections. It does not dial.
 // It runs one goroutine, which ends with close.
-func newPool(d Dialer, capacity int) *pool {
-	p := &pool{
+func NewPool(d Dialer, capacity int) *Pool {
+	p := &Pool{
 		dialer: d, capacity: capacity, wait: poolWait, pingAfter: poolPingAfter,
-		lent: make(map[*lentConn]struct{}),
+		lent: make(map[*borrowed]struct{}),
 	}
 	p.closing, p.stop = context.WithCancelCause(context.Background())
 	empty := func() (pools.Resource, error) { return &slot{}, nil }
@@ -88,11 +74,11 @@ func newPool(d Dialer, capacity int) *pool {
 	return p
 }
 
-// get lends a connection: one at rest, or a new one. It waits no longer than ctx
+// Get lends a connection: one at rest, or a new one. It waits no longer than ctx
 // and p.wait for others to give one back; dialing is bounded by ctx and the
 // dialer's own limit. Of a server that went away it costs each call at most one
 // PING and one dial.
-func (p *pool) get(ctx context.Context) (*RedisConn, error) {
+func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
 	s, err := p.take(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +87,7 @@ func (p *pool) get(ctx context.Context) (*RedisConn, error) {
 		p.slots.Put(s)
 		return nil, err
 	}
-	l := &lentConn{conn: s.conn, pool: p}
+	l := &borrowed{conn: s.conn, pool: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -110,11 +96,11 @@ func (p *pool) get(ctx context.Context) (*RedisConn, error) {
 		return nil, context.Cause(p.closing)
 	}
 	p.lent[l] = struct{}{}
-	return &RedisConn{l}, nil
+	return l, nil
 }
 
 // take waits for a slot.
-func (p *pool) take(ctx context.Context) (*slot, error) {
+func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {
 		return nil, context.Cause(p.closing)
 	}
@@ -153,7 +139,7 @@ func (e *busyError) Error() string { return e.text }
 func (e *busyError) Unwrap() error { return e.cause }
 
 // fill puts a living connection into s.
-func (p *pool) fill(ctx context.Context, s *slot) error {
+func (p *Pool) fill(ctx context.Context, s *slot) error {
 	if s.conn != nil && s.conn.Err() != nil {
 		s.Close() // a dialer that follows a master closes what leads to the old one
 	}
@@ -192,18 +178,17 @@ func alive(ctx context.Context, c redis.Conn) bool {
 	} else {
 		_, err = c.Do("PING")
 	}
-	return err == nil || classify(err) == kindNoPerm
+	return err == nil || Classify(err) == KindNoPerm
 }
 
-// putBack takes back what a pool has lent. A second one of the same connection does nothing,
+// PutBack takes back what a pool has lent. A second one of the same connection does nothing,
 // one that another pool lent goes back there, and one that no pool lent is closed.
-func putBack(c *RedisConn) {
-	if c == nil || c.Conn == nil {
-		return
-	}
-	l, ok := c.Conn.(*lentConn)
+func PutBack(c redis.Conn) {
+	l, ok := c.(*borrowed)
 	if !ok {
-		_ = c.Conn.Close()
+		if c != nil {
+			_ = c.Close()
+		}
 		return
 	}
 	if l.returned.CompareAndSwap(false, true) {
@@ -211,7 +196,7 @@ func putBack(c *RedisConn) {
 	}
 }
 
-func (p *pool) takeBack(l *lentConn) {
+func (p *Pool) takeBack(l *borrowed) {
 	s := &slot{}
 	if l.reusable() {
 		s.conn, s.used = l.conn, time.Now()
@@ -228,10 +213,10 @@ func (p *pool) takeBack(l *lentConn) {
 	p.slots.Put(s)
 }
 
-// close closes the connections at rest and makes get fail with why, also where it waits.
+// Close closes the connections at rest and makes get fail with why, also where it waits.
 // Those that are lent stay usable and are closed when given back. It waits for
 // dials in progress, which it interrupts. A second close does nothing.
-func (p *pool) close(why error) {
+func (p *Pool) Close(why error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 )
 
 // dial makes a dialer of uri and dials once, with short limits.
-func dial(t *testing.T, uri string, change ...func(*dialConfig)) (redis.Conn, error) {
+func dial(t *testing.T, uri string, change ...func(*Config)) (redis.Conn, error) {
 	t.Helper()
-	cfg := dialConfig{uri: uri, connectTimeout: 5 * time.Second}
+	cfg := Config{URI: uri, ConnectTimeout: 5 * time.Second}
 	for _, f := range change {
 		f(&cfg)
 	}
-	d, err := newDialer(t.Context(), cfg, nil)
+	d, err := NewDialer(t.Context(), cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +90,13 @@ func TestDialPasswordOnly(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "s3cret")
 	for _, uri := range []string{"redis://:s3cret@" + s.Addr, "redis://s3cret@" + s.Addr, "redis://default:s3cret@" + s.Addr} {
 		if _, err := dial(t, uri); err != nil {
-			t.Errorf("%s: %v", redactURI(uri), err)
+			t.Errorf("%s: %v", RedactURI(uri), err)
 		}
 	}
 	_, err := dial(t, s.URI())
 	wantSentence(t, err, "redis: "+s.Addr+" wants a password; set it in the URI or REDIS_URL, as in redis://user:password@host")
-	if classify(err) != kindAuth {
-		t.Errorf("kind of NOAUTH is %v", classify(err))
+	if Classify(err) != kindAuth {
+		t.Errorf("kind of NOAUTH is %v", Classify(err))
 	}
 	_, err = dial(t, "redis://:s3cretX@"+s.Addr)
 	wantSentence(t, err, "redis: wrong password at "+s.Addr+"; set it in the URI or REDIS_URL")
@@ -123,8 +123,8 @@ func TestDialRefused(t *testing.T) {
 	}
 	_, err = dial(t, muted.URI())
 	wantSentence(t, err, "redis: "+muted.Addr+" has no connection left; raise its maxclients setting")
-	if classify(err) != kindWait {
-		t.Errorf("kind of maxclients is %v", classify(err))
+	if Classify(err) != KindWait {
+		t.Errorf("kind of maxclients is %v", Classify(err))
 	}
 }
 
@@ -133,13 +133,13 @@ func TestDialUnreachable(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	_, err := dial(t, "redis://u:s3cret@"+addr)
 	wantSentence(t, err, "redis: nothing listens at "+addr+"; start Redis there or set another address in the URI or REDIS_URL")
-	if !errors.Is(err, syscall.ECONNREFUSED) || classify(err) != kindConn {
-		t.Errorf("cause and kind are lost: %v", classify(err))
+	if !errors.Is(err, syscall.ECONNREFUSED) || Classify(err) != KindConn {
+		t.Errorf("cause and kind are lost: %v", Classify(err))
 	}
 
 	_, err = dial(t, "redis://u:s3cret@no-such-host.invalid")
-	if classify(err) != kindConn {
-		t.Errorf("kind is %v", classify(err))
+	if Classify(err) != KindConn {
+		t.Errorf("kind is %v", Classify(err))
 	}
 	wantSentence(t, err, "no-such-host.invalid") // not found, or no resolver answers
 
@@ -155,12 +155,12 @@ func TestDialUnreachable(t *testing.T) {
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "s3cret")
-	var given DialOptions
-	open := func(ctx context.Context, uri string, opts DialOptions) (Dialer, error) {
+	var given Options
+	open := func(ctx context.Context, uri string, opts Options) (Dialer, error) {
 		given = opts
 		return opts.Server(strings.Replace(uri, "there", "redis", 1))
 	}
-	d, err := newDialer(t.Context(), dialConfig{uri: "there://:s3cret@" + s.Addr + "/3", namespace: "{a}:"}, map[string]Opener{"there": open})
+	d, err := NewDialer(t.Context(), Config{URI: "there://:s3cret@" + s.Addr + "/3", Namespace: "{a}:"}, map[string]Opener{"there": open})
 	if err != nil || given.Namespace != "{a}:" {
 		t.Fatal(given, err)
 	}
@@ -236,16 +236,16 @@ func TestDialHangs(t *testing.T) {
 	s := redistest.Start(t)
 	s.Pause()
 	t.Cleanup(s.Resume)
-	quick := func(c *dialConfig) { c.connectTimeout = 2 * time.Second }
+	quick := func(c *Config) { c.ConnectTimeout = 2 * time.Second }
 	_, err := dial(t, s.URI(), quick)
 	wantSentence(t, err, "redis: "+s.Addr+" accepts connections but does not answer within 2s")
-	if classify(err) != kindConn || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("kind is %v, cause %v", classify(err), errors.Unwrap(err))
+	if Classify(err) != KindConn || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("kind is %v, cause %v", Classify(err), errors.Unwrap(err))
 	}
 	_, err = dial(t, "rediss://"+s.Addr, quick)
 	wantSentence(t, err, "redis: no TLS answer from "+s.Addr+" within 2s; write redis:// instead of rediss:// if it speaks plain Redis")
 
-	d, err := newDialer(t.Context(), dialConfig{uri: s.URI()}, nil)
+	d, err := NewDialer(t.Context(), Config{URI: s.URI()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,17 +260,17 @@ func TestDialHangs(t *testing.T) {
 
 func TestDialerExtras(t *testing.T) {
 	t.Parallel()
-	if _, polls := pollInterval(&netDialer{}); polls {
+	if _, polls := PollInterval(&netDialer{}); polls {
 		t.Error("a real server is polled")
 	}
-	if err := closeDialer(&netDialer{}); err != nil {
+	if err := CloseDialer(&netDialer{}); err != nil {
 		t.Error(err)
 	}
 	x := &extraDialer{}
-	if d, polls := pollInterval(x); !polls || d != time.Second {
+	if d, polls := PollInterval(x); !polls || d != time.Second {
 		t.Error("PollInterval is not asked")
 	}
-	if err := closeDialer(x); err != io.EOF {
+	if err := CloseDialer(x); err != io.EOF {
 		t.Error("Close is not called")
 	}
 }

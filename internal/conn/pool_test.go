@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -69,23 +69,23 @@ func (c *fakeConn) Receive() (any, error)              { return "OK", nil }
 
 // inBubble runs f with a pool of two under a fake clock. The bubble fails if the
 // pool leaves a goroutine.
-func inBubble(t *testing.T, f func(t *testing.T, p *pool, d *fakeDialer)) {
+func inBubble(t *testing.T, f func(t *testing.T, p *Pool, d *fakeDialer)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeDialer{}
-		p := newPool(d, 2)
+		p := NewPool(d, 2)
 		f(t, p, d)
-		p.close(ErrClosed)
-		p.close(ErrClosed)
-		if _, err := p.get(t.Context()); !errors.Is(err, ErrClosed) {
+		p.Close(errClosed)
+		p.Close(errClosed)
+		if _, err := p.Get(t.Context()); !errors.Is(err, errClosed) {
 			t.Errorf("get after close: %v", err)
 		}
 	})
 }
 
-func take(t *testing.T, p *pool) *RedisConn {
+func take(t *testing.T, p *Pool) redis.Conn {
 	t.Helper()
-	c, err := p.get(t.Context())
+	c, err := p.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,27 +99,29 @@ func (d *fakeDialer) expect(t *testing.T, what string, dials, open int32) {
 	}
 }
 
+var errClosed = errors.New("the daemon is closed")
+
 func TestPoolIsLazy(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		d.expect(t, "made", 0, 0)
 		c := take(t, p)
 		d.expect(t, "one taken", 1, 1)
-		putBack(c)
+		PutBack(c)
 		for range 2 { // both slots
-			putBack(take(t, p))
+			PutBack(take(t, p))
 		}
 		a, b := take(t, p), take(t, p)
 		d.expect(t, "two taken", 2, 2)
-		putBack(a)
-		putBack(b)
+		PutBack(a)
+		PutBack(b)
 	})
 }
 
 func TestPoolWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, _ *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, _ *fakeDialer) {
 		a, b := take(t, p), take(t, p)
 		start := time.Now()
-		_, err := p.get(t.Context())
+		_, err := p.Get(t.Context())
 		if err == nil || err.Error() != "redis: all 2 connections are in use; raise -connections or return them with PutConn" {
 			t.Error(err)
 		}
@@ -128,57 +130,57 @@ func TestPoolWaits(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = p.get(ctx)
+		_, err = p.Get(ctx)
 		if err == nil || !strings.Contains(err.Error(), "all 2 connections are in use") || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		cancel()
-		if _, err = p.get(ctx); !errors.Is(err, context.Canceled) {
+		if _, err = p.Get(ctx); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		time.AfterFunc(time.Second, func() { putBack(a) })
-		putBack(take(t, p)) // gets what came back
-		putBack(b)
+		time.AfterFunc(time.Second, func() { PutBack(a) })
+		PutBack(take(t, p)) // gets what came back
+		PutBack(b)
 	})
 }
 
 func TestPoolPingsTheRested(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		c := take(t, p)
-		putBack(take(t, p)) // the other slot
-		putBack(c)
+		PutBack(take(t, p)) // the other slot
+		PutBack(c)
 		d.expect(t, "two open", 2, 2)
 
 		time.Sleep(poolPingAfter - time.Second)
 		c = take(t, p)
-		if sent := c.Conn.(*lentConn).conn.(*fakeConn).sent; len(sent) != 1 { // the Do("") of put
+		if sent := c.(*borrowed).conn.(*fakeConn).sent; len(sent) != 1 { // the Do("") of put
 			t.Errorf("sent %v to a connection that rested little", sent)
 		}
-		putBack(c)
+		PutBack(c)
 		time.Sleep(poolPingAfter)
 		for range 2 {
 			c = take(t, p)
-			if sent := c.Conn.(*lentConn).conn.(*fakeConn).sent; sent[len(sent)-1] != "PING" {
+			if sent := c.(*borrowed).conn.(*fakeConn).sent; sent[len(sent)-1] != "PING" {
 				t.Errorf("sent %v to a connection that rested long", sent)
 			}
-			defer putBack(c)
+			defer PutBack(c)
 		}
 		d.expect(t, "two living", 2, 2)
 	})
 }
 
 func TestPoolReplacesTheDead(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		a, b := take(t, p), take(t, p)
-		putBack(a)
-		putBack(b)
+		PutBack(a)
+		PutBack(b)
 		time.Sleep(poolPingAfter)
 		d.broken.Store(true)
 		d.down.Store(true)
 		for range 3 { // one dial a try, and no capacity is lost
 			before := d.dials.Load()
-			if _, err := p.get(t.Context()); !errors.Is(err, errDown) {
+			if _, err := p.Get(t.Context()); !errors.Is(err, errDown) {
 				t.Error(err)
 			}
 			if n := d.dials.Load() - before; n != 1 {
@@ -194,38 +196,38 @@ func TestPoolReplacesTheDead(t *testing.T) {
 		if n := d.open.Load(); n != 2 {
 			t.Errorf("%d connections are open", n)
 		}
-		putBack(a)
-		putBack(b)
+		PutBack(a)
+		PutBack(b)
 	})
 }
 
 func TestPoolClosesTheIdle(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		c := take(t, p)
-		putBack(take(t, p))
+		PutBack(take(t, p))
 		time.Sleep(2 * poolIdleTimeout)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("%d connections are open, want the one that is lent", n)
 		}
-		putBack(c)
+		PutBack(c)
 	})
 }
 
 func TestPoolDropsTheBroken(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
-		for i, spoil := range []func(c *RedisConn){
-			func(c *RedisConn) { c.Conn.(*lentConn).conn.(*fakeConn).err = io.EOF },
-			func(c *RedisConn) { c.Close(); _, _ = c.Do("PING") },
-			func(c *RedisConn) { _, _ = c.Do("select", 3) },
-			func(c *RedisConn) { _ = c.Send("SUBSCRIBE", "x") },
-			func(c *RedisConn) { _, _ = c.Do("MULTI") },
-			func(c *RedisConn) { _, _ = c.Do("WATCH", "x") },
-			func(c *RedisConn) { _, _ = c.Conn.(*lentConn).check(nil, redis.Error("READONLY You can't write")) },
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
+		for i, spoil := range []func(c redis.Conn){
+			func(c redis.Conn) { c.(*borrowed).conn.(*fakeConn).err = io.EOF },
+			func(c redis.Conn) { c.Close(); _, _ = c.Do("PING") },
+			func(c redis.Conn) { _, _ = c.Do("select", 3) },
+			func(c redis.Conn) { _ = c.Send("SUBSCRIBE", "x") },
+			func(c redis.Conn) { _, _ = c.Do("MULTI") },
+			func(c redis.Conn) { _, _ = c.Do("WATCH", "x") },
+			func(c redis.Conn) { _, _ = c.(*borrowed).check(nil, redis.Error("READONLY You can't write")) },
 		} {
 			c := take(t, p)
-			dead := c.Conn.(*lentConn).conn.(*fakeConn)
+			dead := c.(*borrowed).conn.(*fakeConn)
 			spoil(c)
-			putBack(c)
+			PutBack(c)
 			if !dead.closed.Load() {
 				t.Errorf("case %d: the connection is open", i)
 			}
@@ -234,7 +236,7 @@ func TestPoolDropsTheBroken(t *testing.T) {
 		for _, cmd := range []string{"MULTI", "EXEC", "WATCH", "UNWATCH", "MULTI", "DISCARD"} {
 			_, _ = c.Do(cmd)
 		}
-		putBack(c)
+		PutBack(c)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("a transaction that ended costs the connection: %d open", n)
 		}
@@ -242,22 +244,18 @@ func TestPoolDropsTheBroken(t *testing.T) {
 }
 
 func TestPoolPut(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
-		putBack(nil)
-		putBack(&RedisConn{})
-		(&RedisConn{}).Close()
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
+		PutBack(nil)
 		foreign := &fakeConn{d: d}
 		d.open.Add(1)
-		putBack(&RedisConn{foreign})
+		PutBack(foreign)
 		if !foreign.closed.Load() {
 			t.Error("a foreign connection stays open")
 		}
 
 		c := take(t, p)
-		copied := *c
-		putBack(c)
-		putBack(c)
-		putBack(&copied)
+		PutBack(c)
+		PutBack(c)
 		d.expect(t, "put three times", 1, 1)
 		if _, err := c.Do("PING"); !errors.Is(err, errReturned) {
 			t.Errorf("use after put: %v", err)
@@ -269,48 +267,48 @@ func TestPoolPut(t *testing.T) {
 		if _, err := c.Receive(); err != errReturned || d.open.Load() != 1 {
 			t.Error("a connection that was given back can be closed")
 		}
-		q := newPool(d, 1)
+		q := NewPool(d, 1)
 		c = take(t, q)
-		putBack(c)
-		putBack(take(t, q))
+		PutBack(c)
+		PutBack(take(t, q))
 		a, b := take(t, p), take(t, p)
-		putBack(a)
-		putBack(b)
-		q.close(ErrClosed)
+		PutBack(a)
+		PutBack(b)
+		q.Close(errClosed)
 		d.expect(t, "other pool closed", 3, 2)
 	})
 }
 
 func TestPoolCloseWithLent(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		a, b := take(t, p), take(t, p)
 		waiting := make(chan error)
-		go func() { _, err := p.get(context.Background()); waiting <- err }()
+		go func() { _, err := p.Get(context.Background()); waiting <- err }()
 		synctest.Wait()
-		p.close(ErrClosed) // returns although two are lent
-		if err := <-waiting; !errors.Is(err, ErrClosed) {
+		p.Close(errClosed) // returns although two are lent
+		if err := <-waiting; !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 		if _, err := a.Do("PING"); err != nil {
 			t.Errorf("a lent connection broke: %v", err)
 		}
-		putBack(a)
+		PutBack(a)
 		d.expect(t, "one back", 2, 1)
-		putBack(b)
-		putBack(b)
+		PutBack(b)
+		PutBack(b)
 		d.expect(t, "all back", 2, 0)
 	})
 }
 
 func TestPoolCloseInterruptsDial(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pool, d *fakeDialer) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
 		d.hang = make(chan struct{})
 		dialing := make(chan error)
-		go func() { _, err := p.get(context.Background()); dialing <- err }()
+		go func() { _, err := p.Get(context.Background()); dialing <- err }()
 		synctest.Wait()
 		closed := make(chan struct{})
-		go func() { p.close(ErrClosed); close(closed) }()
-		if err := <-dialing; !errors.Is(err, ErrClosed) {
+		go func() { p.Close(errClosed); close(closed) }()
+		if err := <-dialing; !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 		<-closed
@@ -319,12 +317,12 @@ func TestPoolCloseInterruptsDial(t *testing.T) {
 
 func TestPoolOfOne(t *testing.T) {
 	t.Parallel()
-	p := newPool(&fakeDialer{}, 1)
+	p := NewPool(&fakeDialer{}, 1)
 	c := take(t, p)
 	p.wait = time.Millisecond
-	if _, err := p.get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only connection is in use") {
+	if _, err := p.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only connection is in use") {
 		t.Error(err)
 	}
-	putBack(c)
-	p.close(ErrClosed)
+	PutBack(c)
+	p.Close(errClosed)
 }

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"errors"
@@ -57,10 +57,10 @@ func parseURI(uri string) (target, error) {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	scheme = strings.ToLower(scheme)
 	if !ok || (!strings.HasPrefix(rest, "//") && scheme != "unix" && scheme != "embedded") {
-		return target{}, fmt.Errorf("redis: the Redis URI %s does not begin with a scheme; write redis://host:6379, rediss://host:6379 or unix:///path", redactURI(uri))
+		return target{}, fmt.Errorf("redis: the Redis URI %s does not begin with a scheme; write redis://host:6379, rediss://host:6379 or unix:///path", RedactURI(uri))
 	}
 	if !isScheme(scheme) {
-		return target{}, fmt.Errorf("redis: the Redis URI %s does not begin with a scheme of letters, digits, '+', '-' and '.'", redactURI(uri))
+		return target{}, fmt.Errorf("redis: the Redis URI %s does not begin with a scheme of letters, digits, '+', '-' and '.'", RedactURI(uri))
 	}
 	t := target{network: "tcp"}
 	switch scheme {
@@ -74,10 +74,10 @@ func parseURI(uri string) (target, error) {
 	}
 	u, err := url.Parse(uri)
 	if err != nil {
-		return target{}, fmt.Errorf("redis: the Redis URI %s cannot be read: %s", redactURI(uri), explainParse(err))
+		return target{}, fmt.Errorf("redis: the Redis URI %s cannot be read: %s", RedactURI(uri), explainParse(err))
 	}
 	if strings.ContainsRune(u.RawQuery, '@') || strings.ContainsRune(uri, '#') || t.network == "tcp" && strings.ContainsRune(u.EscapedPath(), '@') {
-		return target{}, fmt.Errorf("redis: the Redis URI %s cannot be read: %s", redactURI(uri), encodeHint)
+		return target{}, fmt.Errorf("redis: the Redis URI %s cannot be read: %s", RedactURI(uri), encodeHint)
 	}
 	t.credentials(u.User)
 	if err := t.database(u, uri); err != nil {
@@ -135,7 +135,7 @@ func (t *target) credentials(info *url.Userinfo) {
 // dropped silently is a setting its writer believes in.
 func (t *target) database(u *url.URL, uri string) error {
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("redis: the database in %s %s; write a number from 0, as in redis://host:6379/2", redactURI(uri), fmt.Sprintf(format, args...))
+		return fmt.Errorf("redis: the database in %s %s; write a number from 0, as in redis://host:6379/2", RedactURI(uri), fmt.Sprintf(format, args...))
 	}
 	var texts []string
 	if path := strings.TrimPrefix(u.Path, "/"); t.network == "tcp" && path != "" {
@@ -143,14 +143,14 @@ func (t *target) database(u *url.URL, uri string) error {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return fmt.Errorf("redis: what follows the ? in %s cannot be read; only ?db=<number> may stand there", redactURI(uri))
+		return fmt.Errorf("redis: what follows the ? in %s cannot be read; only ?db=<number> may stand there", RedactURI(uri))
 	}
 	for name, values := range query {
 		if name != "db" {
 			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_-") != "" {
 				name = "***" // it may be the rest of a password that has a question mark
 			}
-			return fmt.Errorf("redis: the parameter %q in %s is unknown; only ?db=<number> may follow the ?, timeouts and TLS have settings of their own", name, redactURI(uri))
+			return fmt.Errorf("redis: the parameter %q in %s is unknown; only ?db=<number> may follow the ?, timeouts and TLS have settings of their own", name, RedactURI(uri))
 		}
 		texts = append(texts, values...)
 	}
@@ -171,7 +171,7 @@ func (t *target) database(u *url.URL, uri string) error {
 
 func (t *target) socket(u *url.URL, uri string) error {
 	if u.Host != "" || u.Opaque != "" || u.Path == "" || u.Path == "/" {
-		return fmt.Errorf("redis: %s does not name a socket by its whole path; write unix:///path/redis.sock, with three slashes", redactURI(uri))
+		return fmt.Errorf("redis: %s does not name a socket by its whole path; write unix:///path/redis.sock, with three slashes", RedactURI(uri))
 	}
 	t.addr = u.Path
 	return nil
@@ -187,18 +187,18 @@ func (t *target) hostPort(u *url.URL, uri string) error {
 		port = defaultPort
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return fmt.Errorf("redis: the port in %s is not a number from 1 to 65535", redactURI(uri))
+		return fmt.Errorf("redis: the port in %s is not a number from 1 to 65535", RedactURI(uri))
 	}
 	t.addr = net.JoinHostPort(t.host, port)
 	return nil
 }
 
-// redactURI returns uri for a log or an error: *** stands for the password, and
+// RedactURI returns uri for a log or an error: *** stands for the password, and
 // for whatever might be one where the URI is malformed. It works on the text, not
 // on a parsed URI, and errs towards hiding: all before the last '@' is user and
 // password, parameters other than db lose their values, a fragment and an
 // unreadable port are hidden.
-func redactURI(uri string) string {
+func RedactURI(uri string) string {
 	const stars = "***"
 	uri = strings.TrimSpace(uri)
 	scheme, rest, ok := strings.Cut(uri, "://")

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -111,7 +111,7 @@ func TestRedactURI(t *testing.T) {
 		"redis+sentinel://:secret@a:1,b": "redis+sentinel://:***@a:1,b",
 		"redis://w:secret@ca%20che":      "redis://w:***@***",
 	} {
-		if got := redactURI(uri); got != want {
+		if got := RedactURI(uri); got != want {
 			t.Errorf("redactURI(%q) = %q, want %q", uri, got, want)
 		}
 	}
@@ -121,15 +121,15 @@ func TestSchemes(t *testing.T) {
 	t.Parallel()
 	var opened string
 	openers := map[string]Opener{
-		"tunnel": func(_ context.Context, uri string, opts DialOptions) (Dialer, error) {
+		"tunnel": func(_ context.Context, uri string, opts Options) (Dialer, error) {
 			opened = uri
 			if opts.TLS == nil || opts.ConnectTimeout != DefaultConnectTimeout || opts.ReadTimeout != DefaultReadTimeout || opts.WriteTimeout != DefaultWriteTimeout {
 				t.Errorf("options are %+v", opts)
 			}
-			return DialerFunc(nil), nil
+			return &netDialer{}, nil
 		},
 	}
-	if _, err := newDialer(t.Context(), dialConfig{uri: "Tunnel:x"}, openers); err != nil || opened != "Tunnel:x" {
+	if _, err := NewDialer(t.Context(), Config{URI: "Tunnel:x"}, openers); err != nil || opened != "Tunnel:x" {
 		t.Errorf("opened %q: %v", opened, err)
 	}
 	for uri, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestSchemes(t *testing.T) {
 		"redis+sentinel://:secret@a,b/m": `redis: the way by Sentinels is not linked into this program; import "github.com/goworker/goworker/sentinel" and call goworker.RegisterDialer("redis+sentinel", sentinel.Open) before Work`,
 		"redis+cluster://:secret@a,b":    `redis: the way into a Redis Cluster is not linked into this program; import "github.com/goworker/goworker/cluster" and call goworker.RegisterDialer("redis+cluster", cluster.Open) before Work`,
 	} {
-		_, err := newDialer(t.Context(), dialConfig{uri: uri}, openers)
+		_, err := NewDialer(t.Context(), Config{URI: uri}, openers)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("newDialer(%q): %v; want %q", uri, err, want)
 		}
@@ -160,7 +160,7 @@ func FuzzParseURI(f *testing.F) {
 		for _, password := range []string{marker + part, part + marker, part + marker + part, url.QueryEscape(marker + part)} {
 			uri := scheme + "://user:" + password + "@" + place
 			t.Log(uri)
-			if got := redactURI(uri); strings.Contains(got, marker) {
+			if got := RedactURI(uri); strings.Contains(got, marker) {
 				t.Errorf("redactURI tells the password: %q", got)
 			}
 			if _, err := parseURI(uri); err != nil && strings.Contains(err.Error(), marker) {
@@ -177,7 +177,7 @@ func FuzzRedactURI(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
-		got := redactURI(uri)
+		got := RedactURI(uri)
 		if strings.ContainsAny(got, "\n\r\x00") {
 			t.Errorf("redactURI(%q) = %q breaks the line", uri, got)
 		}

@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -12,55 +12,55 @@ import (
 )
 
 // errorKind is what an error of a Redis command means for whoever sent it.
-type errorKind int
+type Kind int
 
 const (
-	// kindOther: the command itself was refused; the same one will be refused again.
-	kindOther errorKind = iota
+	// KindOther: the command itself was refused; the same one will be refused again.
+	KindOther Kind = iota
 	// kindConn: the connection is gone, and whether the command ran is unknown.
-	kindConn
+	KindConn
 	// kindWait: the server refuses now and may not refuse later; nothing was done.
-	kindWait
+	KindWait
 	// kindNoScript: the server forgot a script; send its text.
 	kindNoScript
 	// kindNoPerm: the ACL of our user lacks a rule.
-	kindNoPerm
+	KindNoPerm
 	// kindWrongType: a key holds another type than Resque's.
-	kindWrongType
+	KindWrongType
 	// kindAuth: the password is wrong or missing.
 	kindAuth
 )
 
-var replyKinds = map[string]errorKind{
-	"LOADING":     kindWait, // reading its data set at start
-	"READONLY":    kindWait, // demoted to a replica
-	"MASTERDOWN":  kindWait, // a replica that lost its master
-	"NOREPLICAS":  kindWait, // min-replicas-to-write
-	"OOM":         kindWait, // maxmemory
-	"MISCONF":     kindWait, // cannot save to disk
-	"BUSY":        kindWait, // somebody's script runs for long
-	"CLUSTERDOWN": kindWait,
-	"MOVED":       kindWait, // our slot has another master now
-	"ASK":         kindWait, // our slot is moving, and this key has moved
-	"TRYAGAIN":    kindWait, // our slot is moving, and some keys have moved
-	"MAXCLIENTS":  kindWait,
+var replyKinds = map[string]Kind{
+	"LOADING":     KindWait, // reading its data set at start
+	"READONLY":    KindWait, // demoted to a replica
+	"MASTERDOWN":  KindWait, // a replica that lost its master
+	"NOREPLICAS":  KindWait, // min-replicas-to-write
+	"OOM":         KindWait, // maxmemory
+	"MISCONF":     KindWait, // cannot save to disk
+	"BUSY":        KindWait, // somebody's script runs for long
+	"CLUSTERDOWN": KindWait,
+	"MOVED":       KindWait, // our slot has another master now
+	"ASK":         KindWait, // our slot is moving, and this key has moved
+	"TRYAGAIN":    KindWait, // our slot is moving, and some keys have moved
+	"MAXCLIENTS":  KindWait,
 	"NOSCRIPT":    kindNoScript,
-	"NOPERM":      kindNoPerm,
-	"WRONGTYPE":   kindWrongType,
+	"NOPERM":      KindNoPerm,
+	"WRONGTYPE":   KindWrongType,
 	"NOAUTH":      kindAuth,
 	"WRONGPASS":   kindAuth,
 }
 
-// classify tells what err means. It sees through wrapping; nil is kindOther.
-func classify(err error) errorKind {
+// Classify tells what err means. It sees through wrapping; nil is kindOther.
+func Classify(err error) Kind {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return replyKinds[replyCode(reply)]
 	}
 	if isConnError(err) {
-		return kindConn
+		return KindConn
 	}
-	return kindOther
+	return KindOther
 }
 
 // replyCode returns the code an error reply begins with, or the one hidden in it:
@@ -81,7 +81,7 @@ func replyCode(reply redis.Error) string {
 		return "WRONGPASS" // Redis before 6
 	case strings.HasPrefix(rest, "Error running script"), strings.HasPrefix(rest, "Error compiling script"): // the latter is miniredis'
 		for word := range strings.FieldsSeq(rest) {
-			if word = strings.TrimPrefix(word, "-"); replyKinds[word] != kindOther {
+			if word = strings.TrimPrefix(word, "-"); replyKinds[word] != KindOther {
 				return word
 			}
 		}
@@ -120,10 +120,10 @@ func isConnError(err error) bool {
 	return false
 }
 
-// mustRedial reports whether to drop the connection err came from: it is broken,
+// MustRedial reports whether to drop the connection err came from: it is broken,
 // or it leads to a server that is no longer the master or no longer knows us. A
 // new one may find the right server behind the same name.
-func mustRedial(err error) bool {
+func MustRedial(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return isConnError(err)
@@ -135,9 +135,9 @@ func mustRedial(err error) bool {
 	return false
 }
 
-// elsewhere reports whether err says that another server is, or is about to be, the
+// Elsewhere reports whether err says that another server is, or is about to be, the
 // one for our keys: nothing was done, and the same command will be taken there.
-func elsewhere(err error) bool {
+func Elsewhere(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return false

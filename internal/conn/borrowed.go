@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// lentConn is the connection inside a RedisConn while it is lent. It refuses
-// commands once given back, since somebody else may be using the connection by
-// then, and watches for commands that would surprise the next borrower. It is for
-// one goroutine, but for returned.
-type lentConn struct {
+// borrowed is a connection that a pool has lent. After it went back it refuses
+// commands, because the next borrower may be using the connection. It watches for
+// commands that would surprise that borrower. It is for one goroutine, except for
+// returned.
+type borrowed struct {
 	conn     redis.Conn
-	pool     *pool
+	pool     *Pool
 	returned atomic.Bool
 
 	inTx    bool // MULTI or WATCH, not ended
@@ -24,15 +24,15 @@ type lentConn struct {
 
 // It can all that redigo's connection can, so that redigo's helpers work with it.
 var (
-	_ redis.ConnWithTimeout = (*lentConn)(nil)
-	_ redis.ConnWithContext = (*lentConn)(nil)
+	_ redis.ConnWithTimeout = (*borrowed)(nil)
+	_ redis.ConnWithContext = (*borrowed)(nil)
 )
 
 // reusable makes the connection fit for the next borrower or reports that it
 // cannot be. Commands that were sent without their replies being read are sent off
 // and their replies thrown away: else the next borrower's Do would get them, or
 // their error instead of its own result.
-func (l *lentConn) reusable() bool {
+func (l *borrowed) reusable() bool {
 	if l.inTx || l.spoiled || l.conn.Err() != nil {
 		return false
 	}
@@ -40,8 +40,8 @@ func (l *lentConn) reusable() bool {
 	return l.conn.Err() == nil
 }
 
-// watch takes note of a command that is about to be sent.
-func (l *lentConn) watch(cmd string) {
+// watch notes a command that is about to be sent.
+func (l *borrowed) watch(cmd string) {
 	switch strings.ToUpper(cmd) {
 	case "MULTI", "WATCH":
 		l.inTx = true
@@ -53,15 +53,15 @@ func (l *lentConn) watch(cmd string) {
 	}
 }
 
-// check takes note of what came back.
-func (l *lentConn) check(reply any, err error) (any, error) {
-	if err != nil && mustRedial(err) {
+// check notes a reply that shows that the server has changed.
+func (l *borrowed) check(reply any, err error) (any, error) {
+	if err != nil && MustRedial(err) {
 		l.spoiled = true
 	}
 	return reply, err
 }
 
-func (l *lentConn) before(cmd string) error {
+func (l *borrowed) before(cmd string) error {
 	if l.returned.Load() {
 		return errReturned
 	}
@@ -69,70 +69,70 @@ func (l *lentConn) before(cmd string) error {
 	return nil
 }
 
-func (l *lentConn) Close() error {
+func (l *borrowed) Close() error {
 	if l.returned.Load() {
 		return errReturned
 	}
 	return l.conn.Close()
 }
 
-func (l *lentConn) Err() error {
+func (l *borrowed) Err() error {
 	if l.returned.Load() {
 		return errReturned
 	}
 	return l.conn.Err()
 }
 
-func (l *lentConn) Do(cmd string, args ...any) (any, error) {
+func (l *borrowed) Do(cmd string, args ...any) (any, error) {
 	if err := l.before(cmd); err != nil {
 		return nil, err
 	}
 	return l.check(l.conn.Do(cmd, args...))
 }
 
-func (l *lentConn) Send(cmd string, args ...any) error {
+func (l *borrowed) Send(cmd string, args ...any) error {
 	if err := l.before(cmd); err != nil {
 		return err
 	}
 	return l.conn.Send(cmd, args...)
 }
 
-func (l *lentConn) Flush() error {
+func (l *borrowed) Flush() error {
 	if err := l.before(""); err != nil {
 		return err
 	}
 	return l.conn.Flush()
 }
 
-func (l *lentConn) Receive() (any, error) {
+func (l *borrowed) Receive() (any, error) {
 	if err := l.before(""); err != nil {
 		return nil, err
 	}
 	return l.check(l.conn.Receive())
 }
 
-func (l *lentConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
+func (l *borrowed) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
 	if err := l.before(cmd); err != nil {
 		return nil, err
 	}
 	return l.check(redis.DoWithTimeout(l.conn, d, cmd, args...))
 }
 
-func (l *lentConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+func (l *borrowed) ReceiveWithTimeout(d time.Duration) (any, error) {
 	if err := l.before(""); err != nil {
 		return nil, err
 	}
 	return l.check(redis.ReceiveWithTimeout(l.conn, d))
 }
 
-func (l *lentConn) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
+func (l *borrowed) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
 	if err := l.before(cmd); err != nil {
 		return nil, err
 	}
 	return l.check(redis.DoContext(l.conn, ctx, cmd, args...))
 }
 
-func (l *lentConn) ReceiveContext(ctx context.Context) (any, error) {
+func (l *borrowed) ReceiveContext(ctx context.Context) (any, error) {
 	if err := l.before(""); err != nil {
 		return nil, err
 	}

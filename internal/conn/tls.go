@@ -1,4 +1,4 @@
-package goworker
+package conn
 
 import (
 	"crypto/tls"
@@ -12,13 +12,13 @@ import (
 // adds to the system's authorities, a client certificate is sent whatever is
 // verified, and skipVerify drops the verification of the server and nothing else.
 // The caller sets ServerName.
-func tlsConfig(cfg dialConfig) (*tls.Config, error) {
+func tlsConfig(cfg Config) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: cfg.skipVerify, // asked for by name
+		InsecureSkipVerify: cfg.SkipVerify, // asked for by name
 	}
-	if cfg.caPath != "" {
-		pem, err := readSetting("the CA certificate (TLSCertPath, -tls-cert)", cfg.caPath)
+	if cfg.CAPath != "" {
+		pem, err := readSetting("the CA certificate (TLSCertPath, -tls-cert)", cfg.CAPath)
 		if err != nil {
 			return nil, err
 		}
@@ -26,26 +26,26 @@ func tlsConfig(cfg dialConfig) (*tls.Config, error) {
 			c.RootCAs = x509.NewCertPool() // a system without authorities has ours alone
 		}
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("redis: the CA certificate %s (TLSCertPath, -tls-cert) holds no certificate in PEM form", cfg.caPath)
+			return nil, fmt.Errorf("redis: the CA certificate %s (TLSCertPath, -tls-cert) holds no certificate in PEM form", cfg.CAPath)
 		}
 	}
-	if cfg.certPath == "" && cfg.keyPath == "" {
+	if cfg.CertPath == "" && cfg.KeyPath == "" {
 		return c, nil
 	}
-	if cfg.certPath == "" || cfg.keyPath == "" {
+	if cfg.CertPath == "" || cfg.KeyPath == "" {
 		return nil, errors.New("redis: a client certificate needs both -tls-client-cert and -tls-client-key (TLSClientCertPath, TLSClientKeyPath), and only one of them is set")
 	}
-	cert, err := readSetting("the client certificate (TLSClientCertPath, -tls-client-cert)", cfg.certPath)
+	cert, err := readSetting("the client certificate (TLSClientCertPath, -tls-client-cert)", cfg.CertPath)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readSetting("the client key (TLSClientKeyPath, -tls-client-key)", cfg.keyPath)
+	key, err := readSetting("the client key (TLSClientKeyPath, -tls-client-key)", cfg.KeyPath)
 	if err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("redis: the client certificate %s and key %s cannot be used together: %w", cfg.certPath, cfg.keyPath, err)
+		return nil, fmt.Errorf("redis: the client certificate %s and key %s cannot be used together: %w", cfg.CertPath, cfg.KeyPath, err)
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, nil

@@ -1,0 +1,241 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// The limits of a connection whose settings name none.
+const (
+	DefaultConnectTimeout = 5 * time.Second
+	DefaultReadTimeout    = 10 * time.Second
+	DefaultWriteTimeout   = 10 * time.Second
+)
+
+// keepAlive is how often the kernel probes a silent connection. A peer that
+// vanished (a firewall that forgot us, a host that lost power) is noticed within
+// about ten probes, also on connections that wait without a read timeout.
+const keepAlive = 15 * time.Second
+
+// Dialer makes connections to one Redis. Dial is safe for concurrent use.
+type Dialer interface {
+	Dial(ctx context.Context) (redis.Conn, error)
+}
+
+// Opener makes the dialer of a URI whose scheme it was registered for.
+type Opener func(ctx context.Context, uri string, opts Options) (Dialer, error)
+
+// Options is what the settings say about every connection. All durations are above 0.
+type Options struct {
+	ConnectTimeout time.Duration // the whole of a Dial: name lookup, TCP, TLS and greeting
+	ReadTimeout    time.Duration // one reply
+	WriteTimeout   time.Duration // one command
+	TLS            *tls.Config   // nil where the scheme wants none
+	Namespace      string
+}
+
+// Server returns the dialer of one server. The URI is one of redis://, rediss:// or unix://.
+func (o Options) Server(uri string) (Dialer, error) {
+	t, err := parseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	return o.dialer(t), nil
+}
+
+func (o Options) dialer(t target) *netDialer {
+	d := &netDialer{target: t, opts: o}
+	d.opts.TLS = nil
+	if t.tls {
+		d.opts.TLS = o.TLS.Clone()
+		d.opts.TLS.ServerName = t.host
+	}
+	return d
+}
+
+// dialConfig is the part of the settings that says where Redis is and how to
+// talk to it. A timeout that is zero or negative means its default.
+type Config struct {
+	URI, Namespace                            string
+	CAPath, CertPath, KeyPath                 string
+	SkipVerify                                bool
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+}
+
+func (c Config) Options() Options {
+	or := func(d, fallback time.Duration) time.Duration {
+		if d <= 0 {
+			return fallback
+		}
+		return d
+	}
+	return Options{
+		ConnectTimeout: or(c.ConnectTimeout, DefaultConnectTimeout),
+		ReadTimeout:    or(c.ReadTimeout, DefaultReadTimeout),
+		WriteTimeout:   or(c.WriteTimeout, DefaultWriteTimeout),
+		Namespace:      c.Namespace,
+	}
+}
+
+// NewDialer returns the Dialer of cfg.uri. openers is asked first, by scheme in
+// lower case, so a program can also take over a scheme we know. The certificate
+// files are read only for schemes that can use them: one set of settings may
+// serve redis:// on a laptop and rediss:// in production.
+func NewDialer(ctx context.Context, cfg Config, openers map[string]Opener) (Dialer, error) {
+	scheme, _, _ := strings.Cut(strings.TrimSpace(cfg.URI), ":")
+	scheme = strings.ToLower(scheme)
+	open := openers[scheme]
+	if open == nil {
+		return newNetDialer(cfg, openers)
+	}
+	opts := cfg.Options()
+	var err error
+	if opts.TLS, err = tlsConfig(cfg); err != nil {
+		return nil, err
+	}
+	return open(ctx, cfg.URI, opts)
+}
+
+func newNetDialer(cfg Config, openers map[string]Opener) (Dialer, error) {
+	t, err := parseURI(cfg.URI)
+	var unknown *unknownSchemeError
+	if errors.As(err, &unknown) {
+		return nil, explainScheme(unknown.scheme, openers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	opts := cfg.Options()
+	if t.tls {
+		if opts.TLS, err = tlsConfig(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return opts.dialer(t), nil
+}
+
+// explainScheme says which schemes there are, and for those this module offers
+// elsewhere how to get them.
+func explainScheme(scheme string, openers map[string]Opener) error {
+	switch scheme {
+	case "embedded":
+		return notLinked("the embedded Redis", scheme, "embedded")
+	case "redis+sentinel", "rediss+sentinel", "redis-sentinel", "rediss-sentinel":
+		return notLinked("the way by Sentinels", scheme, "sentinel")
+	case "redis+cluster", "rediss+cluster", "redis-cluster", "rediss-cluster":
+		return notLinked("the way into a Redis Cluster", scheme, "cluster")
+	}
+	known := slices.Clone(knownSchemes)
+	for s := range openers {
+		if !slices.Contains(known, s) {
+			known = append(known, s)
+		}
+	}
+	slices.Sort(known)
+	return fmt.Errorf("redis: the scheme %q of the Redis URI is unknown; there are %s", scheme, strings.Join(known, ", "))
+}
+
+func notLinked(what, scheme, pkg string) error {
+	return fmt.Errorf(`redis: %s is not linked into this program; import "github.com/goworker/goworker/%s" `+
+		`and call goworker.RegisterDialer("%s", %s.Open) before Work`, what, pkg, scheme, pkg)
+}
+
+// PollInterval returns how often to look into the queues of a server that cannot
+// tell us of changes, and whether d's server is one.
+func PollInterval(d Dialer) (time.Duration, bool) {
+	p, ok := d.(interface{ PollInterval() time.Duration })
+	if !ok {
+		return 0, false
+	}
+	return p.PollInterval(), true
+}
+
+// CloseDialer closes a Dialer that can be closed.
+func CloseDialer(d Dialer) error {
+	if c, ok := d.(interface{ Close() error }); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// netDialer dials one server over TCP, TLS or a Unix socket.
+type netDialer struct {
+	target target
+	opts   Options // TLS is nil for a plain connection
+}
+
+// Dial connects, shakes hands, and in one round trip sends AUTH, SELECT and PING.
+// The PING makes a server that wants a password, is loading or refuses us say so
+// here, where it can be explained, and not at the first command.
+func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
+	dctx, cancel := context.WithTimeout(ctx, d.opts.ConnectTimeout)
+	defer cancel()
+	nc, err := (&net.Dialer{KeepAlive: keepAlive}).DialContext(dctx, d.target.network, d.target.addr)
+	if err != nil {
+		return nil, d.explainConnect(ctx, err)
+	}
+	if d.opts.TLS != nil {
+		tc := tls.Client(nc, d.opts.TLS)
+		if err := tc.HandshakeContext(dctx); err != nil {
+			_ = nc.Close()
+			return nil, d.explainTLS(ctx, err)
+		}
+		nc = tc
+	}
+	c := redis.NewConn(nc, d.opts.ReadTimeout, d.opts.WriteTimeout)
+	// redigo sets its own deadlines at each command, so an end of the context can
+	// only reach a pending read by closing what it reads from.
+	stop := context.AfterFunc(dctx, func() { _ = nc.Close() })
+	err = d.greet(c)
+	if !stop() && dctx.Err() != nil {
+		err = d.explainGreeting(ctx, dctx.Err())
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *netDialer) greet(c redis.Conn) error {
+	t := d.target
+	var sent []string
+	send := func(cmd string, args ...any) {
+		_ = c.Send(cmd, args...) // into a buffer; Flush reports what goes wrong
+		sent = append(sent, cmd)
+	}
+	switch {
+	case t.user != "":
+		send("AUTH", t.user, t.password)
+	case t.password != "":
+		send("AUTH", t.password)
+	}
+	if t.db != 0 {
+		send("SELECT", t.db)
+	}
+	send("PING")
+	if err := c.Flush(); err != nil {
+		return d.explainGreeting(context.Background(), err)
+	}
+	for _, cmd := range sent {
+		if _, err := c.Receive(); err != nil {
+			var reply redis.Error
+			if !errors.As(err, &reply) {
+				return d.explainGreeting(context.Background(), err)
+			}
+			if cmd == "PING" && Classify(err) == KindNoPerm {
+				continue // we are in; which commands this user needs is not asked here
+			}
+			return d.explainReply(cmd, reply)
+		}
+	}
+	return nil
+}

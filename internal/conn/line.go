@@ -1,0 +1,92 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Line is a connection of the daemon's own that is made when it is needed and
+// made anew after it broke. It is used by one goroutine at a time.
+type Line struct {
+	Dialer Dialer
+	conn   redis.Conn
+	fresh  bool // made since the last time the owner asked
+
+	// Limit is how long connecting may take, and each reply; 0 leaves it to the
+	// settings. A silent Redis must cost neither a lease nor a stop much time.
+	Limit time.Duration
+}
+
+// Do runs f on the connection. An error of the connection, or one that says that
+// this server will not take our commands (it became a replica), closes it. If that
+// came about while nobody used the connection, f runs again on a new one: what it
+// does must bear being done twice.
+func (l *Line) Do(ctx context.Context, f func(redis.Conn) error) error {
+	rested := l.conn != nil
+	err := l.try(ctx, f)
+	if rested && MustRedial(err) && !isTimeout(err) {
+		err = l.try(ctx, f)
+	}
+	return err
+}
+
+func (l *Line) try(ctx context.Context, f func(redis.Conn) error) error {
+	if l.conn == nil {
+		c, err := l.dial(ctx)
+		if err != nil {
+			return err
+		}
+		l.conn, l.fresh = c, true
+	}
+	conn, used := l.conn, l.conn
+	if l.Limit > 0 {
+		used = hastyConn{conn, l.Limit}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+	err := f(used)
+	if !stop() || l.conn.Err() != nil || MustRedial(err) {
+		l.Close()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", err, ctx.Err())
+	}
+	return err
+}
+
+func (l *Line) dial(ctx context.Context) (redis.Conn, error) {
+	if l.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.Limit)
+		defer cancel()
+	}
+	return l.Dialer.Dial(ctx)
+}
+
+// Renewed reports, once, that the connection was made anew.
+func (l *Line) Renewed() bool {
+	fresh := l.fresh
+	l.fresh = false
+	return fresh
+}
+
+func (l *Line) Close() {
+	if l.conn != nil {
+		_ = l.conn.Close() // it is of no more use either way
+		l.conn = nil
+	}
+}
+
+// hastyConn gives replies less time than usual.
+type hastyConn struct {
+	redis.Conn
+	limit time.Duration
+}
+
+func (h hastyConn) Do(command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(h.Conn, h.limit, command, args...)
+}
+
+func (h hastyConn) Receive() (any, error) { return redis.ReceiveWithTimeout(h.Conn, h.limit) }
