@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -172,7 +173,7 @@ func (s WorkerSettings) interval() (time.Duration, error) {
 	case s.PollInterval > 0:
 		return s.PollInterval, nil
 	case s.IntervalFloat != 0:
-		d, err := secondsToDuration(s.IntervalFloat)
+		d, err := argv.DurationOf(s.IntervalFloat)
 		if err != nil {
 			return 0, fmt.Errorf("settings: IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
 		}

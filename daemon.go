@@ -157,7 +157,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	settings := d.settings
 	if d.command != nil && (d.client == nil || work) {
-		if err := d.command.parse(os.Args[1:], d.configured || !work); err != nil {
+		if err := d.command.Parse(os.Args[1:], d.configured || !work); err != nil {
 			return nil, err
 		}
 		settings = d.command.apply(settings)

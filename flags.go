@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/argv"
 )
 
 // defaultCommandLine is the default daemon's. It is made when first needed, so
@@ -29,8 +31,8 @@ var defaultCommandLine = sync.OnceValue(newCommandLine)
 // SetSettings.
 func Flags() *pflag.FlagSet {
 	c := defaultCommandLine()
-	c.handOut()
-	return c.set
+	c.HandOut()
+	return c.Flags
 }
 
 // AddFlags defines the flags of the default daemon on a flag set of the
@@ -46,33 +48,20 @@ func Flags() *pflag.FlagSet {
 func AddFlags(set *flag.FlagSet) {
 	c := defaultCommandLine()
 	if set != flag.CommandLine {
-		c.handOut()
+		c.HandOut()
 	}
-	c.addTo(set)
+	c.AddTo(set)
 }
 
-// commandLine is the flags of one daemon and what was given for them. It stands
-// on no global flag set unless the program puts it there.
+// commandLine is the command line of one daemon.
 type commandLine struct {
-	set      *pflag.FlagSet
+	argv.Line
 	overlays []func(*WorkerSettings)
-
-	// The program's own flags; nil means the global sets as they are when the
-	// command line is parsed.
-	program  *flag.FlagSet
-	programP *pflag.FlagSet
-	exit     func(code int)
-
-	mu        sync.Mutex
-	handedOut bool   // somebody else parses
-	parsed    bool   // parse did its work; err and ignored say how it ended
-	err       error  // a flag had a bad value
-	ignored   string // the first unknown flag, if it was ignored
 }
 
 // overlay remembers how a flag changes the settings if it was given.
 func overlay[T any](c *commandLine, name string, value *T, put func(*WorkerSettings, T)) {
-	f := c.set.Lookup(name)
+	f := c.Flags.Lookup(name)
 	c.overlays = append(c.overlays, func(s *WorkerSettings) {
 		if f.Changed {
 			put(s, *value)
@@ -82,50 +71,50 @@ func overlay[T any](c *commandLine, name string, value *T, put func(*WorkerSetti
 
 // apply returns the settings with the flags that were given in place of theirs.
 func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, put := range c.overlays {
-		put(&s)
-	}
+	c.Read(func() {
+		for _, put := range c.overlays {
+			put(&s)
+		}
+	})
 	return s
 }
 
 func newCommandLine() *commandLine {
-	c := &commandLine{set: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}
+	c := &commandLine{Line: argv.Line{Flags: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}}
 	text := func(name, byDefault, usage string, put func(*WorkerSettings, string)) {
-		overlay(c, name, c.set.String(name, byDefault, usage), put)
+		overlay(c, name, c.Flags.String(name, byDefault, usage), put)
 	}
 	truth := func(name, usage string, put func(*WorkerSettings, bool)) {
-		overlay(c, name, c.set.Bool(name, false, usage), put)
+		overlay(c, name, c.Flags.Bool(name, false, usage), put)
 	}
-	number := func(name string, byDefault count, usage string, put func(*WorkerSettings, count)) {
+	number := func(name string, byDefault argv.Count, usage string, put func(*WorkerSettings, argv.Count)) {
 		value := byDefault
-		c.set.Var(&value, name, usage)
+		c.Flags.Var(&value, name, usage)
 		overlay(c, name, &value, put)
 	}
 	whole := func(name string, byDefault int, usage string, put func(*WorkerSettings, int)) {
-		value := amount(byDefault)
-		c.set.Var(&value, name, usage)
-		overlay(c, name, &value, func(s *WorkerSettings, v amount) { put(s, int(v)) })
+		value := argv.Amount(byDefault)
+		c.Flags.Var(&value, name, usage)
+		overlay(c, name, &value, func(s *WorkerSettings, v argv.Amount) { put(s, int(v)) })
 	}
-	span := func(name string, byDefault time.Duration, usage string, put func(*WorkerSettings, seconds)) {
-		value := seconds(byDefault)
-		c.set.Var(&value, name, usage)
+	span := func(name string, byDefault time.Duration, usage string, put func(*WorkerSettings, argv.Seconds)) {
+		value := argv.Seconds(byDefault)
+		c.Flags.Var(&value, name, usage)
 		overlay(c, name, &value, put)
 	}
 
 	text("queues", "", "a comma-separated list of Resque queues", func(s *WorkerSettings, v string) {
 		s.QueuesString, s.Queues = v, nil
 	})
-	span("interval", DefaultInterval, "sleep interval when no jobs are found", func(s *WorkerSettings, v seconds) {
+	span("interval", DefaultInterval, "sleep interval when no jobs are found", func(s *WorkerSettings, v argv.Seconds) {
 		s.PollInterval = time.Duration(v)
 		s.Interval, s.IntervalFloat = 0, 0
 		s.ExitOnComplete = s.ExitOnComplete || v == 0
 	})
-	number("concurrency", DefaultConcurrency, "the maximum number of concurrently executing jobs", func(s *WorkerSettings, v count) {
+	number("concurrency", DefaultConcurrency, "the maximum number of concurrently executing jobs", func(s *WorkerSettings, v argv.Count) {
 		s.Concurrency = int(v)
 	})
-	number("connections", DefaultConnections, "the maximum number of connections to the Redis database", func(s *WorkerSettings, v count) {
+	number("connections", DefaultConnections, "the maximum number of connections to the Redis database", func(s *WorkerSettings, v argv.Count) {
 		s.Connections = int(v)
 	})
 	// The default shown is not the environment's: that may hold a password.
@@ -140,13 +129,13 @@ func newCommandLine() *commandLine {
 	text("order", "", "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)", func(s *WorkerSettings, v string) {
 		s.Order = v
 	})
-	span("shutdown-timeout", DefaultShutdownTimeout, "how long running jobs may go on after a signal to stop; 0 = no limit", func(s *WorkerSettings, v seconds) {
+	span("shutdown-timeout", DefaultShutdownTimeout, "how long running jobs may go on after a signal to stop; 0 = no limit", func(s *WorkerSettings, v argv.Seconds) {
 		s.ShutdownTimeout = time.Duration(v)
 		if v == 0 {
 			s.ShutdownTimeout = NoTimeout
 		}
 	})
-	number("max-payload", DefaultMaxPayload, "how many bytes a job's payload may have", func(s *WorkerSettings, v count) {
+	number("max-payload", DefaultMaxPayload, "how many bytes a job's payload may have", func(s *WorkerSettings, v argv.Count) {
 		s.MaxPayload = int(v)
 	})
 	whole("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit", func(s *WorkerSettings, v int) {
@@ -161,7 +150,7 @@ func newCommandLine() *commandLine {
 	whole("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit", func(s *WorkerSettings, v int) {
 		s.FailedMaxSize = cmp.Or(v, NoLimit)
 	})
-	span("failed-max-age", 0, "how long ago a job may have failed before its failure is removed; 0 = no limit", func(s *WorkerSettings, v seconds) {
+	span("failed-max-age", 0, "how long ago a job may have failed before its failure is removed; 0 = no limit", func(s *WorkerSettings, v argv.Seconds) {
 		s.FailedMaxAge = cmp.Or(time.Duration(v), NoLimit)
 	})
 	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
@@ -173,44 +162,8 @@ func newCommandLine() *commandLine {
 	text("log-format", DefaultLogFormat, "how lines are logged: text or json", func(s *WorkerSettings, v string) { s.LogFormat = v })
 	// Last of those that decide when to exit, yet -exit-on-complete=false must
 	// not undo -interval=0.
-	overlay(c, "exit-on-complete", c.set.Bool("exit-on-complete", false, "exit when the queue is empty"), func(s *WorkerSettings, v bool) {
-		s.ExitOnComplete = v || c.set.Changed("interval") && s.PollInterval == 0
+	overlay(c, "exit-on-complete", c.Flags.Bool("exit-on-complete", false, "exit when the queue is empty"), func(s *WorkerSettings, v bool) {
+		s.ExitOnComplete = v || c.Flags.Changed("interval") && s.PollInterval == 0
 	})
 	return c
 }
-
-// addTo defines the flags on a set of the standard library, sharing the values.
-func (c *commandLine) addTo(set *flag.FlagSet) {
-	c.set.VisitAll(func(f *pflag.Flag) {
-		if set.Lookup(f.Name) == nil {
-			set.Var(stdValue{c.set, f}, f.Name, f.Usage)
-		}
-	})
-}
-
-func (c *commandLine) handOut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handedOut = true
-}
-
-// stdValue is one of our flags as the standard library sees it. The library
-// also prints a zero stdValue to find out what an empty default looks like.
-type stdValue struct {
-	set  *pflag.FlagSet
-	flag *pflag.Flag
-}
-
-func (v stdValue) String() string {
-	if v.flag == nil {
-		return ""
-	}
-	return v.flag.Value.String()
-}
-
-func (v stdValue) Set(value string) error { return cause(v.set.Set(v.flag.Name, value)) }
-
-func (v stdValue) Get() any { return v.flag.Value.String() }
-
-// IsBoolFlag lets the flag stand without a value.
-func (v stdValue) IsBoolFlag() bool { return v.flag.NoOptDefVal != "" }

@@ -14,7 +14,7 @@ import (
 // Every flag of benmanns/goworker, with its default and its help text.
 func TestFlagsOfGoworker(t *testing.T) {
 	t.Parallel()
-	set := newCommandLine().set
+	set := newCommandLine().Flags
 	for _, want := range [][3]string{
 		{"queues", "", "a comma-separated list of Resque queues"},
 		{"interval", "5", "sleep interval when no jobs are found"},
@@ -41,7 +41,7 @@ func TestFlagsOfGoworker(t *testing.T) {
 func TestNothingIsDefinedGlobally(t *testing.T) {
 	t.Parallel()
 	Flags()
-	newCommandLine().set.VisitAll(func(f *pflag.Flag) {
+	newCommandLine().Flags.VisitAll(func(f *pflag.Flag) {
 		if flag.Lookup(f.Name) != nil || pflag.Lookup(f.Name) != nil {
 			t.Errorf("the flag -%s is on a global set", f.Name)
 		}
@@ -64,7 +64,7 @@ func TestApply(t *testing.T) {
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1",
 		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true",
 		"--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
-	every.set.VisitAll(func(f *pflag.Flag) {
+	every.Flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			t.Errorf("-%s is not part of this test", f.Name)
 		}
@@ -113,10 +113,27 @@ func TestApplyTwice(t *testing.T) {
 func with(t *testing.T, args ...string) *commandLine {
 	t.Helper()
 	c := newCommandLine()
-	if err := c.set.Parse(args); err != nil {
+	if err := c.Flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// host is a program with flags of its own.
+type host struct {
+	*commandLine
+	out strings.Builder
+}
+
+func newHost() *host {
+	h := &host{commandLine: newCommandLine()}
+	h.Exit = func(int) {}
+	h.Program = flag.NewFlagSet("program", flag.ContinueOnError)
+	h.Program.SetOutput(&h.out)
+	h.ProgramP = pflag.NewFlagSet("program", pflag.ContinueOnError)
+	h.ProgramP.BoolP("debug", "d", false, "the program's debugging")
+	h.ProgramP.StringP("file", "f", "", "the program's file")
+	return h
 }
 
 // What package flags does, on a set that has a -uri of its own.
@@ -126,7 +143,7 @@ func TestAddToStandardSet(t *testing.T) {
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	uri := set.String("uri", "", "the program's own")
-	c.addTo(set)
+	c.AddTo(set)
 	if err := set.Parse([]string{"-use-number", "-exit-on-complete", "--queues", "a", "-interval=2.5", "-uri=mine", "rest"}); err != nil {
 		t.Fatal(err)
 	}

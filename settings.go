@@ -1,9 +1,12 @@
 package goworker
 
 import (
-	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/argv"
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // What a setting is when nobody sets it.
@@ -242,4 +245,61 @@ type WorkerSettings struct {
 	// of at most one job a worker is used only while jobs are shorter than a
 	// round trip to Redis.
 	DisableLookAhead bool
+}
+
+// queuesFlag is the type of WorkerSettings.Queues; any []string is assignable
+// to it.
+type queuesFlag []string
+
+// Set appends the queues of a comma-separated list. It returns an error, and
+// appends nothing, if the list names no queue or a weight is not a number.
+func (q *queuesFlag) Set(value string) error {
+	if _, err := parseQueues([]string{value}); err != nil {
+		return err
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			*q = append(*q, part)
+		}
+	}
+	return nil
+}
+
+// String returns the queues as Set takes them.
+func (q queuesFlag) String() string { return strings.Join(q, ",") }
+
+// intervalFlag is the type of WorkerSettings.Interval: a time.Duration that
+// untyped constants such as 5.0 are assignable to.
+type intervalFlag time.Duration
+
+// Set takes seconds ("2.5") or a duration ("2500ms"), not negative.
+func (i *intervalFlag) Set(value string) error {
+	d, err := argv.ParseSeconds(value)
+	if err != nil {
+		return err
+	}
+	*i = intervalFlag(d)
+	return nil
+}
+
+// SetFloat takes seconds, not negative.
+func (i *intervalFlag) SetFloat(value float64) error {
+	d, err := argv.DurationOf(value)
+	if err != nil {
+		return err
+	}
+	*i = intervalFlag(d)
+	return nil
+}
+
+// String returns the interval as in "2.5s".
+func (i intervalFlag) String() string { return i.duration().String() }
+
+// duration undoes the mistake the type invites: as a duration 5.0 is five
+// nanoseconds, and nobody sleeps for less than a microsecond.
+func (i intervalFlag) duration() time.Duration {
+	if i > 0 && time.Duration(i) < time.Microsecond {
+		return time.Duration(i) * time.Second
+	}
+	return time.Duration(i)
 }
