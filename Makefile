@@ -77,7 +77,7 @@ bench-huge: deps ## weigh and move among ten million delayed jobs, which need 2 
 bench-core: deps ## compare with benmanns/goworker; writes bench/results/core.json
 	cd bench && go run ./runner -core
 
-bench-check: ## count the instructions of the hot path: fails where one is 10 % above the recorded count
+bench-check: ## count the instructions of the hot path: fails where one is 3 % above the recorded count
 	@$(call install,command -v valgrind,valgrind)
 	cd bench && go run ./counts
 

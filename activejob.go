@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // activeJobWrapper is the class Rails enqueues every ActiveJob under. The job is
@@ -27,16 +27,16 @@ func (d *Delivery) openActiveJob() error {
 	var class, id string
 	var executions int
 	var arguments []byte
-	for _, m := range jsonMembers(wrapper) {
-		switch string(m.key) {
+	for _, m := range payload.Members(wrapper) {
+		switch string(m.Key) {
 		case `"job_class"`:
-			class = jsonString(m.value)
+			class = payload.StringValue(m.Value)
 		case `"job_id"`:
-			id = jsonString(m.value)
+			id = payload.StringValue(m.Value)
 		case `"executions"`:
-			executions, _ = strconv.Atoi(string(m.value)) // older Rails writes none
+			executions, _ = strconv.Atoi(string(m.Value)) // older Rails writes none
 		case `"arguments"`:
-			arguments = m.value
+			arguments = m.Value
 		}
 	}
 	if class == "" {
@@ -47,7 +47,7 @@ func (d *Delivery) openActiveJob() error {
 	if id != "" {
 		d.ID = id
 	}
-	if executions > 0 && executions <= resque.MaxRuns {
+	if executions > 0 && executions <= payload.MaxRuns {
 		d.Attempt += executions
 	}
 	if arguments == nil || string(arguments) == "null" {
@@ -56,7 +56,7 @@ func (d *Delivery) openActiveJob() error {
 	if jsonKind(arguments) != "an array" {
 		return &ArgumentError{Class: class, Index: 1, Want: "an ActiveJob object with an array of arguments", Found: "an object with " + jsonKind(arguments)}
 	}
-	args := jsonElements(arguments)
+	args := payload.Elements(arguments)
 	for i, raw := range args {
 		plain, err := plainArgument(raw)
 		if err != nil {
@@ -102,9 +102,9 @@ func appendPlain(dst, raw []byte) ([]byte, *ArgumentError) {
 	}
 	switch raw[0] {
 	case '[':
-		return appendPlainArray(dst, jsonElements(raw))
+		return appendPlainArray(dst, payload.Elements(raw))
 	case '{':
-		return appendPlainObject(dst, jsonMembers(raw))
+		return appendPlainObject(dst, payload.Members(raw))
 	}
 	return append(dst, raw...), nil
 }
@@ -123,19 +123,19 @@ func appendPlainArray(dst []byte, elements []json.RawMessage) ([]byte, *Argument
 	return append(dst, ']'), nil
 }
 
-func appendPlainObject(dst []byte, members []jsonMember) ([]byte, *ArgumentError) {
+func appendPlainObject(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
 	for _, m := range members {
-		switch string(m.key) {
+		switch string(m.Key) {
 		case markGlobalID:
-			if len(members) != 1 || jsonKind(m.value) != "a string" {
+			if len(members) != 1 || jsonKind(m.Value) != "a string" {
 				return nil, &ArgumentError{Want: "a GlobalID, a string alone under _aj_globalid", Found: "an object with something else"}
 			}
-			return append(dst, m.value...), nil
+			return append(dst, m.Value...), nil
 		case markSerialized:
-			if jsonKind(m.value) != "a string" {
-				return nil, &ArgumentError{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + jsonKind(m.value)}
+			if jsonKind(m.Value) != "a string" {
+				return nil, &ArgumentError{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + jsonKind(m.Value)}
 			}
-			name, ours := strings.CutPrefix(jsonString(m.value), "ActiveJob::Serializers::")
+			name, ours := strings.CutPrefix(payload.StringValue(m.Value), "ActiveJob::Serializers::")
 			if !ours {
 				continue // the program's own
 			}
@@ -148,20 +148,20 @@ func appendPlainObject(dst []byte, members []jsonMember) ([]byte, *ArgumentError
 	return appendPlainMembers(dst, members)
 }
 
-func appendPlainMembers(dst []byte, members []jsonMember) ([]byte, *ArgumentError) {
+func appendPlainMembers(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
 	var err *ArgumentError
 	dst = append(dst, '{')
 	sep := ""
 	for _, m := range members {
-		switch string(m.key) {
+		switch string(m.Key) {
 		case `"_aj_symbol_keys"`, `"_aj_ruby2_keywords"`, `"_aj_hash_with_indifferent_access"`, markSerialized:
 			continue
 		}
 		dst = append(dst, sep...)
 		sep = ","
-		dst = append(dst, m.key...)
+		dst = append(dst, m.Key...)
 		dst = append(dst, ':')
-		if dst, err = appendPlain(dst, m.value); err != nil {
+		if dst, err = appendPlain(dst, m.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -170,8 +170,8 @@ func appendPlainMembers(dst []byte, members []jsonMember) ([]byte, *ArgumentErro
 
 // appendPlainValue writes the "value" of one of Rails' serializers. What stands
 // beside it, a time's zone name or a duration's parts, says the same again.
-func appendPlainValue(dst []byte, serializer string, members []jsonMember) ([]byte, *ArgumentError) {
-	value := member(members, `"value"`)
+func appendPlainValue(dst []byte, serializer string, members []payload.Member) ([]byte, *ArgumentError) {
+	value := payload.LastMember(members, `"value"`)
 	kind := jsonKind(value)
 	want := "a string"
 	if serializer == "DurationSerializer" {
@@ -191,18 +191,22 @@ func appendPlainValue(dst []byte, serializer string, members []jsonMember) ([]by
 	return appendPlain(dst, value)
 }
 
-func appendPlainRange(dst []byte, members []jsonMember) ([]byte, *ArgumentError) {
-	exclude := member(members, `"exclude_end"`)
+func appendPlainRange(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
+	exclude := payload.LastMember(members, `"exclude_end"`)
 	if exclude == nil {
 		exclude = []byte("false")
 	}
 	if jsonKind(exclude) != "a bool" {
 		return nil, &ArgumentError{Want: "a bool as exclude_end of a RangeSerializer", Found: "an object with " + jsonKind(exclude)}
 	}
-	plain := []jsonMember{{[]byte(`"begin"`), member(members, `"begin"`)}, {[]byte(`"end"`), member(members, `"end"`)}, {[]byte(`"exclude_end"`), exclude}}
+	plain := []payload.Member{
+		{Key: []byte(`"begin"`), Value: payload.LastMember(members, `"begin"`)},
+		{Key: []byte(`"end"`), Value: payload.LastMember(members, `"end"`)},
+		{Key: []byte(`"exclude_end"`), Value: exclude},
+	}
 	for i := range plain {
-		if plain[i].value == nil {
-			plain[i].value = []byte("null") // an open end
+		if plain[i].Value == nil {
+			plain[i].Value = []byte("null") // an open end
 		}
 	}
 	return appendPlainMembers(dst, plain)

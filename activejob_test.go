@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // railsPayload is what Rails enqueues for a job with these arguments.
@@ -214,7 +214,7 @@ func FuzzActiveJob(f *testing.F) {
 		_, _ = plainArgument([]byte(arguments)) // must end, valid or not
 
 		raw := []byte(railsPayload(arguments))
-		p, err := resque.ParsePayload(raw)
+		p, err := payload.Parse(raw)
 		if err != nil {
 			return
 		}
@@ -262,7 +262,7 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		for class := range classes {
 			raw := []byte(`{"class":"` + class + `","args":` + args + `}`)
-			p, err := resque.ParsePayload(raw)
+			p, err := payload.Parse(raw)
 			if err != nil {
 				return
 			}

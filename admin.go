@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -40,7 +41,7 @@ func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 			return s.DequeueClass(c, job.Queue, job.Payload.Class)
 		})
 	}
-	payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, config.style)
+	payload, err := payload.Encode(job.Payload.Class, job.Payload.Args, config.style)
 	if err != nil {
 		return 0, fmt.Errorf("goworker: dequeueing %s: %w", job.Payload.Class, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -98,18 +99,18 @@ func millis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() 
 // one. An id does not suffice where its producer gave it: nothing keeps him from
 // pushing the same job twice.
 func nextAttempt(raw []byte) []byte {
-	p, err := resque.ParsePayload(raw)
+	p, err := payload.Parse(raw)
 	if err != nil {
 		return raw // it was parsed before it ran
 	}
-	fields := []resque.Field{resque.NumberField("attempt", int64(p.Attempt)+1)}
+	fields := []payload.Field{payload.NumberField("attempt", int64(p.Attempt)+1)}
 	switch {
 	case p.ID == "":
-		fields = append(fields, resque.TextField("id", resque.NewID()))
+		fields = append(fields, payload.TextField("id", payload.NewID()))
 	case p.Attempt == 1:
-		fields = append(fields, resque.TextField("retry_id", resque.NewID()))
+		fields = append(fields, payload.TextField("retry_id", payload.NewID()))
 	}
-	next, err := resque.SetFields(raw, fields...)
+	next, err := payload.SetFields(raw, fields...)
 	if err != nil {
 		return raw
 	}

@@ -11,13 +11,15 @@ import (
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // config is what the parts of a daemon read: WorkerSettings and environment,
 // validated once and with every default filled in.
 type config struct {
-	queues             queueSpec
+	queues             queues.Spec
 	order              string
 	interval           time.Duration
 	concurrency        int
@@ -27,7 +29,7 @@ type config struct {
 	namespace          string // ends in a colon
 	exitOnComplete     bool
 	useNumber          bool
-	style              resque.Style
+	style              payload.Style
 	multiQueueFailures bool
 	leaveDelayed       bool
 	leaveUnknown       bool
@@ -109,12 +111,12 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	c.leaveDelayed = s.LeaveDelayed
 	c.leaveUnknown = s.LeaveUnknown
 	if s.RailsJSON {
-		c.style = resque.Rails
+		c.style = payload.Rails
 	}
 	var backend string
 	var errs [19]error
 	c.queues, errs[0] = s.queues(needQueues)
-	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.order()), OrderStrict, OrderWeighted, OrderRoundRobin)
+	c.order, errs[1] = oneOf("Order", cmp.Or(s.Order, c.queues.Order()), OrderStrict, OrderWeighted, OrderRoundRobin)
 	c.interval, errs[2] = s.interval()
 	c.concurrency, errs[3] = positive("Concurrency", s.Concurrency, DefaultConcurrency)
 	c.connections, errs[4] = positive("Connections", s.Connections, DefaultConnections)
@@ -131,8 +133,8 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs[10] = fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
 	}
 	c.maxPayload, errs[11] = positive("MaxPayload", s.MaxPayload, DefaultMaxPayload)
-	if c.maxPayload > resque.MaxMaxPayload {
-		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, resque.MaxMaxPayload)
+	if c.maxPayload > payload.MaxSize {
+		errs[11] = fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, payload.MaxSize)
 	}
 	c.shutdownTimeout, errs[12] = limit("ShutdownTimeout", s.ShutdownTimeout, DefaultShutdownTimeout, "NoTimeout")
 	c.connectTimeout, errs[13] = limit("ConnectTimeout", s.ConnectTimeout, DefaultConnectTimeout, "NoTimeout")
@@ -158,12 +160,12 @@ func environmentURI(getenv func(string) string) string {
 	return getenv("REDIS_URL")
 }
 
-func (s WorkerSettings) queues(needed bool) (queueSpec, error) {
+func (s WorkerSettings) queues(needed bool) (queues.Spec, error) {
 	parts := append(append([]string(nil), s.Queues...), s.QueuesString)
 	if !needed && strings.Trim(strings.Join(parts, ","), ", \t\n") == "" {
-		return queueSpec{}, nil
+		return queues.Spec{}, nil
 	}
-	return parseQueues(parts)
+	return queues.Parse(parts)
 }
 
 func (s WorkerSettings) interval() (time.Duration, error) {

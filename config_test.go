@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 func noEnvironment(string) string { return "" }
@@ -24,10 +25,10 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
-		uri: "redis://localhost:6379/", namespace: "resque:", style: resque.Plain,
+		uri: "redis://localhost:6379/", namespace: "resque:", style: payload.Plain,
 		recoverLimit: 3, maxPayload: 64 << 20, shutdownTimeout: 25 * time.Second,
 		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
 		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
@@ -56,13 +57,13 @@ func TestConfigOfSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.queues.label(); got != "high,low" {
+	if got := c.queues.Label(); got != "high,low" {
 		t.Errorf("queues are %s", got)
 	}
-	c.queues = queueSpec{}
+	c.queues = queues.Spec{}
 	want := config{
 		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
-		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: resque.Rails,
+		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: payload.Rails,
 		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveDelayed: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
 		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
 		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
@@ -179,5 +180,17 @@ func TestConfigErrors(t *testing.T) {
 	_, err = WorkerSettings{Concurrency: -1, Order: "x"}.configFrom(true, noEnvironment)
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)
+	}
+}
+
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]slog.Level{"": slog.LevelInfo, "debug": slog.LevelDebug, "WARN": slog.LevelWarn, "error": slog.LevelError} {
+		if got, err := logLevel(name); got != want || err != nil {
+			t.Errorf("level %q is %v: %v", name, got, err)
+		}
+	}
+	if _, err := logLevel("loud"); err == nil || !strings.Contains(err.Error(), `LogLevel is "loud"`) {
+		t.Errorf("an unknown level: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -42,7 +43,7 @@ type Daemon struct {
 	log     *slog.Logger
 	store   resque.Store
 	dialer  conn.Dialer
-	outages *outages
+	outages *logging.Outages
 	base    context.Context
 	poller  *poller
 	workers *workers
@@ -187,7 +188,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	log, flush := c.logger, func() {}
 	if log == nil {
-		log, flush = newLogger(c.logLevel, c.logFormat, os.Stdout)
+		log, flush = logging.New(c.logLevel, c.logFormat, os.Stdout)
 	}
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),

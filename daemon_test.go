@@ -3,7 +3,6 @@ package goworker
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,23 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
-
-// Whatever a daemon starts has ended when its Run has returned: after all tests
-// no goroutine is left but the two that seelog starts when it is imported.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	// These tests wait far more than they compute.
-	_ = flag.Set("test.parallel", "8")
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/cihub/seelog.(*asyncLoopLogger).processQueue"),
-		goleak.IgnoreAnyFunction("github.com/cihub/seelog.(*asyncAdaptiveLogger).processQueue"),
-	)
-}
 
 // soon is how long a test waits for what should happen at once.
 const soon = time.Minute
@@ -196,11 +181,11 @@ func (b *bundle) queue(name string) []string {
 	return b.redis.List(b.t, "LRANGE", "resque:queue:"+name, 0, -1)
 }
 
-func (b *bundle) failures() []resque.Failure {
+func (b *bundle) failures() []payload.Failure {
 	b.t.Helper()
-	var all []resque.Failure
+	var all []payload.Failure
 	for _, raw := range b.redis.List(b.t, "LRANGE", "resque:failed", 0, -1) {
-		f, err := resque.ParseFailure([]byte(raw))
+		f, err := payload.ParseFailure([]byte(raw))
 		if err != nil {
 			b.t.Fatalf("failure record %s: %v", raw, err)
 		}

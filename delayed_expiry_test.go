@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // A job that is delayed to another time has as long from then as it had.
@@ -31,7 +31,7 @@ func TestRescheduleExpiring(t *testing.T) {
 		t.Fatalf("%d jobs are delayed: %v", len(again), err)
 	}
 	for _, j := range again {
-		p, err := resque.ParsePayload(j.Payload)
+		p, err := payload.Parse(j.Payload)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -79,7 +80,7 @@ var errNoJob = errors.New("a job to be enqueued needs a queue and a class")
 // bulk is what jobs are collected in, empty.
 func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.maxPayload} }
 
-func addJob(bulk *resque.Bulk, job *Job, fields ...resque.Field) error {
+func addJob(bulk *resque.Bulk, job *Job, fields ...payload.Field) error {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {
 		return errNoJob
 	}

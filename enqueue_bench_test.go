@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // benchJobs are n jobs with arguments of about a hundred bytes.
@@ -44,7 +44,7 @@ func BenchmarkEnqueueAll(b *testing.B) {
 		d := benchDaemon(b, server)
 		args := []any{"resque:queue:a"}
 		for _, j := range benchJobs(batch, "a") {
-			payload, err := resque.EncodePayload(j.Payload.Class, j.Payload.Args, resque.Plain)
+			payload, err := payload.Encode(j.Payload.Class, j.Payload.Args, payload.Plain)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	server := redistest.Start(b)
 	d := benchDaemon(b, server)
 	job := benchJobs(1, "a")[0]
-	payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, resque.Plain)
+	payload, err := payload.Encode(job.Payload.Class, job.Payload.Args, payload.Plain)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -15,14 +16,14 @@ type EnqueueOption interface{ enqueue(*enqueueOptions) }
 type enqueueOptions struct {
 	mistakes
 	id     string
-	at     time.Time      // zero: now
-	fields []resque.Field // what the payload gets beside class and args
-	unique *Uniqueness    // nil: it has no lock
+	at     time.Time       // zero: now
+	fields []payload.Field // what the payload gets beside class and args
+	unique *Uniqueness     // nil: it has no lock
 	expiry Expiry
 }
 
 // allFields are the fields together with those that depend on the time.
-func (o *enqueueOptions) allFields(d *Daemon) []resque.Field {
+func (o *enqueueOptions) allFields(d *Daemon) []payload.Field {
 	if o.expiry.none() {
 		return o.fields
 	}
@@ -86,14 +87,14 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		return Receipt{}, unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, o.first), 0, 1)
 	}
 	if o.id == "" {
-		o.id = resque.NewID()
+		o.id = payload.NewID()
 	}
 	o.fields = o.allFields(d)
 	if o.unique != nil {
 		return client.enqueueUnique(job, o)
 	}
 	bulk := client.config.bulk()
-	if err := addJob(&bulk, job, append(o.fields, resque.TextField("id", o.id))...); err != nil {
+	if err := addJob(&bulk, job, append(o.fields, payload.TextField("id", o.id))...); err != nil {
 		return Receipt{}, unsent(err, 0, 1)
 	}
 	return Receipt{ID: o.id}, client.put(&bulk, o.at)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -61,7 +63,7 @@ func (p *poller) turn(ctx context.Context) {
 		return
 	}
 	p.sent, p.sentAt = x, now
-	p.link.send(x)
+	p.link.Send(x)
 }
 
 // compose builds the next exchange, or returns nil if there is no need of one.
@@ -83,7 +85,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 			p.share.Reserve(idle)
 		}
 		if len(x.Asks) > 0 || x.List {
-			x.Arm = p.link.wake != nil && p.watch.arm()
+			x.Arm = p.link.Wake != nil && p.watch.arm()
 		}
 	}
 	p.handIn(x)
@@ -91,7 +93,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	p.suspects.advance(now, p.busy < p.slots())
 	// Whatever this exchange reserves may be with a worker before the next one says so.
 	x.Handed = p.suspects.record(p.last+int64(x.Want), x.Want > 0)
-	if x.Empty() && !p.link.prove() {
+	if x.Empty() && !p.link.Prove() {
 		return nil
 	}
 	return x
@@ -168,26 +170,26 @@ func (p *poller) handIn(x *resque.Exchange) {
 }
 
 // answer takes the reply to the exchange under way.
-func (p *poller) answer(ctx context.Context, r reply) {
+func (p *poller) answer(ctx context.Context, r link.Reply) {
 	x, out := p.sent, p.sentOut
 	p.sent, p.sentOut = nil, nil
 	if x.Process != p.session.process.ID { // sent in a life before this one
-		if r.link == p.link && r.err != nil && !aboutRecord(r.err) {
-			p.lose(r.err)
+		if r.Link == p.link && r.Err != nil && !aboutRecord(r.Err) {
+			p.lose(r.Err)
 		}
 		return
 	}
-	if r.link != p.link || r.err != nil {
+	if r.Link != p.link || r.Err != nil {
 		// The script may have run. Nothing of it is taken for granted: the record
 		// is read back before anything else is sent.
 		p.pending = append(out, p.pending...)
-		if r.link == p.link {
-			p.trouble(ctx, r.err)
+		if r.Link == p.link {
+			p.trouble(ctx, r.Err)
 		}
 		return
 	}
-	p.d.outages.ok("poller")
-	p.retry.reset()
+	p.d.outages.OK("poller")
+	p.retry.Reset()
 	now := time.Now()
 	p.pace.trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
@@ -267,7 +269,7 @@ func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time
 			o.Bytes = o.task.Payload
 			p.pending = append(p.pending, o)
 		default:
-			p.refused, p.retryAt = append(p.refused, o), now.Add(backoffMost)
+			p.refused, p.retryAt = append(p.refused, o), now.Add(part.BackoffMost)
 		}
 	}
 	return taken

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -52,7 +53,7 @@ func (e Expiry) enqueue(to *enqueueOptions) {
 func (e Expiry) none() bool { return e.after == 0 && e.at.IsZero() }
 
 // fields are what the payload of a job gets that may start at a time.
-func (e Expiry) fields(from time.Time) []resque.Field {
+func (e Expiry) fields(from time.Time) []payload.Field {
 	at := e.at
 	if e.after > 0 {
 		at = from.Add(e.after)
@@ -60,7 +61,7 @@ func (e Expiry) fields(from time.Time) []resque.Field {
 	if at.IsZero() {
 		return nil
 	}
-	return []resque.Field{resque.ExpiresAt(at.UnixMilli())}
+	return []payload.Field{resque.ExpiresAt(at.UnixMilli())}
 }
 
 // OnExpired has a function run, in place of the class's handler and without its

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // UnknownClassError is the failure of a job whose class no handler is registered
@@ -108,7 +109,7 @@ const maxUnwrap = 100
 // describe says what a failure record tells of err. It calls methods of the
 // program's errors and survives their panics, as with a nil *T in an error.
 func describe(err error) (exception, text string, trace []string) {
-	text = shorten(fmt.Sprint(err), maxErrorText) // fmt recovers from Error
+	text = logging.Shorten(fmt.Sprint(err), maxErrorText) // fmt recovers from Error
 	return exceptionName(err), text, shortTrace(backtrace(err))
 }
 
@@ -156,7 +157,7 @@ func exceptionName(err error) (name string) {
 			name = "ArgumentError"
 		case *cancelledError, *wish:
 			return false
-		case *resque.PayloadError, *resque.SizeError:
+		case *payload.Error, *payload.SizeError:
 			name = "Resque::Helpers::DecodeException"
 		default:
 			own := typeName(e)

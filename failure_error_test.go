@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 type plainFailure struct{}
@@ -66,7 +66,7 @@ func TestDescribe(t *testing.T) {
 		{"joined texts", errors.Join(errors.New("x"), errors.New("y")), "Error", "x\ny", nil},
 		{"library", &fs.PathError{Op: "open", Path: "p", Err: os.ErrNotExist}, "fs.PathError", "open p: file does not exist", nil},
 		{"deadline", context.DeadlineExceeded, "context.deadlineExceededError", "context deadline exceeded", nil},
-		{"payload", fmt.Errorf("x: %w", &resque.PayloadError{Reason: "bad"}), "Resque::Helpers::DecodeException", "", nil},
+		{"payload", fmt.Errorf("x: %w", &payload.Error{Reason: "bad"}), "Resque::Helpers::DecodeException", "", nil},
 		{"arguments", fmt.Errorf("x: %w", &ArgumentError{Class: "C", Want: "1", Found: "2"}), "ArgumentError", "", nil},
 		{"class", &UnknownClassError{Class: "C"}, "NameError", "", nil},
 		{"goexit", ErrGoexit, "Error", "", nil},

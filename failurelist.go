@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -115,7 +116,7 @@ func failuresOf(records []resque.FailureRecord) []Failure {
 			Raw: r.Raw, Invalid: r.Err,
 			record: r,
 		}
-		if p, err := resque.ParsePayload(f.Payload); err == nil {
+		if p, err := payload.Parse(f.Payload); err == nil {
 			failures[i].Class = p.Class
 		}
 	}

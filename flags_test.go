@@ -104,7 +104,7 @@ func TestApplyTwice(t *testing.T) {
 	s := with(t, "--concurrency=3", "--queues=a,b", "--recover-limit=7", "--recover-limit=5", "--queues=c", "--concurrency=4").
 		apply(WorkerSettings{RecoverLimit: -3, Queues: []string{"set"}})
 	c, err := s.configFrom(true, noEnvironment)
-	if err != nil || c.concurrency != 4 || c.recoverLimit != 5 || c.queues.label() != "c" {
+	if err != nil || c.concurrency != 4 || c.recoverLimit != 5 || c.queues.Label() != "c" {
 		t.Errorf("flags given twice give %+v, %v", c, err)
 	}
 }

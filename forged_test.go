@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestNamesDoNotForgeLogLines(t *testing.T) {
 	const forged = "x\n\r\x1b[2J\u009b1A\u202e\u2028time=2026-01-01T00:00:00.000Z level=INFO msg=\"all is well\"\x00\x7f\",\"level\":\"INFO"
 	for _, format := range []string{"text", "json"} {
 		var out safeBuffer
-		log, flush := newLogger(slog.LevelDebug, format, &out)
+		log, flush := logging.New(slog.LevelDebug, format, &out)
 		b := setup(t, func(s *WorkerSettings) { s.Logger, s.QueuesString = log, "*" })
 		quoted, err := json.Marshal(forged)
 		if err != nil {

@@ -9,8 +9,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // Whatever the settings and the environment hold: they come to a configuration in
@@ -39,7 +40,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.maxPayload < 1 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
-			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.label() == "" {
+			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.Label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
 		if _, err := conn.NewDialer(t.Context(), c.client().dial, nil); told(err) {

@@ -56,7 +56,7 @@ func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register fu
 }
 
 var (
-	clock  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+`)
+	logClock  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+`)
 	worker = regexp.MustCompile(`"worker":"vm(\.go)?:\d+(-\d+)?:`)
 	trace  = regexp.MustCompile(`"backtrace":\[[^]]*\]`)
 )
@@ -72,7 +72,7 @@ func alike(keys map[string]any) map[string]any {
 		if lines, ok := v.([]string); ok {
 			masked := make([]string, len(lines))
 			for i, line := range lines {
-				line = clock.ReplaceAllString(line, "TIME")
+				line = logClock.ReplaceAllString(line, "TIME")
 				line = worker.ReplaceAllString(line, `"worker":"vm:1:`)
 				masked[i] = trace.ReplaceAllString(line, `"backtrace":[]`)
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // BenchmarkPerform is one job from its parsed payload to the handler's return.
@@ -28,7 +28,7 @@ func BenchmarkPerform(b *testing.B) {
 			var r registry
 			r.register("Noop", tt.fn, nil)
 			raw := []byte(`{"class":"Noop","args":` + tt.args + `}`)
-			p, err := resque.ParsePayload(raw)
+			p, err := payload.Parse(raw)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"testing"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // prepared takes a payload the way a worker gets it.
-func prepared(t testing.TB, r *registry, payload string) (*Delivery, error) {
+func prepared(t testing.TB, r *registry, raw string) (*Delivery, error) {
 	t.Helper()
-	p, err := resque.ParsePayload([]byte(payload))
+	p, err := payload.Parse([]byte(raw))
 	if err != nil {
-		t.Fatalf("payload %s: %v", payload, err)
+		t.Fatalf("payload %s: %v", raw, err)
 	}
-	return r.prepare("mail", []byte(payload), p)
+	return r.prepare("mail", []byte(raw), p)
 }
 
 // runJob registers fn as class C and performs one job with these arguments.

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // This file is the child's side of an isolated job: where main calls Run, the job is
@@ -143,7 +143,7 @@ func childParts(parts []Part) ([]Part, error) {
 // performChild runs the handler in a goroutine of its own, whose name it gives to
 // handler.
 func (d *Daemon) performChild(ctx context.Context, r request, handler chan<- string) (json.RawMessage, error) {
-	payload, err := resque.ParsePayload(r.Payload)
+	payload, err := payload.Parse(r.Payload)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/goworker/goworker/internal/logging"
 )
 
 // This file carries a handler's error from the child to the daemon.
@@ -41,7 +43,7 @@ func newWireError(err error) *wireError {
 	asked, after := wished(err)
 	w.Wish, w.Wait, w.RetryAfter = asked.kind, asked.wait, after
 	walkErrors(err, func(e error) bool {
-		link := wireLink{Type: typeID(reflect.TypeOf(e)), Text: shorten(fmt.Sprint(e), maxErrorText)}
+		link := wireLink{Type: typeID(reflect.TypeOf(e)), Text: logging.Shorten(fmt.Sprint(e), maxErrorText)}
 		if fields := fieldsOf(e); len(fields) <= maxFields {
 			link.Fields = fields
 		}
@@ -102,7 +104,7 @@ func (e *childError) Unwrap() error {
 func (e *childError) Is(target error) bool {
 	id := typeID(reflect.TypeOf(target))
 	for _, link := range e.wire.Chain {
-		if link.Type == id && link.Text == shorten(target.Error(), maxErrorText) {
+		if link.Type == id && link.Text == logging.Shorten(target.Error(), maxErrorText) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -168,25 +169,29 @@ func (c *scriptedConn) exchange(in []byte) (rest []byte) {
 	return rest
 }
 
-// commit takes jobs that were given back: no others have ends with effects here.
+// commit takes failures, and jobs that were given back, which it offers again.
 func (c *scriptedConn) commit(in []byte, args int) (rest []byte) {
-	number := func() int { // 0 for what is text
-		size, text := length(in)
-		in = text[size+2:]
+	text := func() []byte {
+		size, left := length(in)
+		in = left[size+2:]
 		args--
-		n, _ := strconv.Atoi(string(text[:size]))
+		return left[:size]
+	}
+	number := func() int { // 0 for what is text
+		n, _ := strconv.Atoi(string(text()))
 		return n
 	}
 	for range number() + 3 { // keys, and the guard, its value, the types of the keys
-		number()
+		text()
 	}
 	for args > 0 {
-		number() // ticket
-		number() // counts
-		for range number() {
-			number()
+		text() // ticket
+		if counts := text(); len(counts) == 0 {
+			c.server.left++
 		}
-		c.server.left++
+		for range number() {
+			text()
+		}
 	}
 	c.answer = append(c.answer, "*4\r\n$2\r\nok\r\n:0\r\n:0\r\n:0\r\n"...)
 	return in
@@ -201,8 +206,9 @@ func length(in []byte) (int, []byte) {
 
 const benchPayload = `{"class":"Hello","args":["world",12,true]}  `
 
-// drain has a daemon work off a number of jobs, and tells how many exchanges it took.
-func drain(tb testing.TB, workers, jobs int, lookAhead bool) (exchanges int) {
+// drain runs a daemon until its queue is empty and returns how many exchanges it took. Every
+// job ends with the error given.
+func drain(tb testing.TB, workers, jobs int, lookAhead bool, failure error) (exchanges int) {
 	tb.Helper()
 	server := newScripted(tb, benchPayload, jobs)
 	d := New(WorkerSettings{
@@ -212,7 +218,7 @@ func drain(tb testing.TB, workers, jobs int, lookAhead bool) (exchanges int) {
 	defer d.Close()
 	d.RegisterDialer("scripted", func(context.Context, string, DialOptions) (Dialer, error) { return server, nil })
 	var ran atomic.Int64
-	d.Register("Hello", func(_ context.Context, name string, n int, yes bool) error { ran.Add(1); return nil })
+	d.Register("Hello", func(_ context.Context, name string, n int, yes bool) error { ran.Add(1); return failure })
 	if err := d.Run(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
@@ -223,13 +229,18 @@ func drain(tb testing.TB, workers, jobs int, lookAhead bool) (exchanges int) {
 }
 
 // BenchmarkDaemon is one job's whole way, reserved, run and committed, in a daemon on
-// a scripted Redis.
+// a scripted Redis. A failing job is committed with its failure record.
 func BenchmarkDaemon(b *testing.B) {
+	errFailing := errors.New("no customer 12 in the table of customers")
 	for _, workers := range []int{1, 25, 100} {
-		for _, way := range []string{"lockstep", "ahead"} {
-			b.Run(fmt.Sprintf("%s/%d", way, workers), func(b *testing.B) {
+		for _, way := range []struct {
+			name    string
+			ahead   bool
+			failure error
+		}{{"lockstep", false, nil}, {"ahead", true, nil}, {"failing", false, errFailing}} {
+			b.Run(fmt.Sprintf("%s/%d", way.name, workers), func(b *testing.B) {
 				b.ReportAllocs()
-				exchanges := drain(b, workers, b.N, way == "ahead")
+				exchanges := drain(b, workers, b.N, way.ahead, way.failure)
 				b.ReportMetric(float64(exchanges)/float64(b.N), "exchanges/op")
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -65,7 +66,7 @@ func (r *registry) lane(queue string, raw []byte) (lane resque.Lane, held bool) 
 	if len(r.limitsOfQueue(queue)) == 0 && r.free(plainClass(raw)) {
 		return resque.Lane{Queue: queue}, false
 	}
-	p, err := resque.ParsePayload(raw)
+	p, err := payload.Parse(raw)
 	if err != nil {
 		return r.laneFor(queue, nil, err)
 	}

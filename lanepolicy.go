@@ -3,6 +3,7 @@ package goworker
 import (
 	"slices"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -21,10 +22,10 @@ func (l *lanes) add(name string) *laneQueue {
 
 // work says which queues this process works on. What the fleet has sorted of others is
 // none of its business.
-func (l *lanes) work(queues []weightedQueue) {
+func (l *lanes) work(queues []queues.Queue) {
 	l.works = make(map[string]bool, len(queues))
 	for _, q := range queues {
-		l.works[q.name] = true
+		l.works[q.Name] = true
 	}
 	l.resolve()
 }

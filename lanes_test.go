@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-func testLanes(queues ...string) *lanes {
+func testLanes(names ...string) *lanes {
 	l := newLanes(new(registry))
-	var works []weightedQueue
-	for _, name := range queues {
-		works = append(works, weightedQueue{name: name})
+	var works []queues.Queue
+	for _, name := range names {
+		works = append(works, queues.Queue{Name: name})
 	}
 	l.work(works)
 	return &l
@@ -71,7 +72,7 @@ func TestLanesOfOtherQueuesAreNotLookedAt(t *testing.T) {
 	if take := l.take("work", 1); !slices.Equal(take.Queues, []string{"work"}) {
 		t.Errorf("it looks at %v", take.Queues)
 	}
-	l.work([]weightedQueue{{name: "tenant-7"}, {name: "work"}})
+	l.work([]queues.Queue{{Name: "tenant-7"}, {Name: "work"}})
 	if take := l.take("work", 1); !slices.Contains(take.Queues, "tenant-7") || len(take.Queues) != 2 {
 		t.Errorf("with another queue it looks at %v", take.Queues)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -40,7 +41,7 @@ type sorter struct {
 	// of the goroutine
 	sizes map[string]int    // how many jobs of a queue to read at once
 	said  map[string]string // what was already said about a queue
-	retry backoff
+	retry part.Backoff
 }
 
 const (
@@ -150,17 +151,17 @@ func (s *sorter) run() {
 			}
 		}
 		if err := s.line.Do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) }); err != nil && ctx.Err() == nil {
-			s.p.d.outages.fail("sorter", err)
+			s.p.d.outages.Fail("sorter", err)
 			select {
 			case <-s.stopCh:
 				return
-			case <-time.After(s.retry.next()):
+			case <-time.After(s.retry.Next()):
 				s.hurry()
 			}
 			continue
 		}
-		s.retry.reset()
-		s.p.d.outages.ok("sorter")
+		s.retry.Reset()
+		s.p.d.outages.OK("sorter")
 	}
 }
 

@@ -17,7 +17,7 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 	if !l.unread && l.read {
 		return false
 	}
-	x.Policy, x.Tell, x.Again = true, p.link.wake != nil, l.told
+	x.Policy, x.Tell, x.Again = true, p.link.Wake != nil, l.told
 	if l.sorts() {
 		var err error
 		if l.numbers, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start
@@ -77,8 +77,8 @@ func (p *poller) sortQueues() {
 	var names []string
 	if len(l.queues) > 0 && l.sorts() {
 		for _, q := range p.watch.queues {
-			if s := l.queues[q.name]; s != nil && s.sorted && !waits(q.name) {
-				names = append(names, q.name)
+			if s := l.queues[q.Name]; s != nil && s.sorted && !waits(q.Name) {
+				names = append(names, q.Name)
 			}
 		}
 	}

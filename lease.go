@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -52,7 +53,7 @@ type lease struct {
 	// of the goroutine
 	entered time.Time // when the lease was first asked for
 	beaten  time.Time // the last heartbeat; zero: the workers are to be registered
-	retry   backoff
+	retry   part.Backoff
 	former  []string // identities of this process that may still be in the fleet; stop reads it, too
 }
 
@@ -109,15 +110,15 @@ func (l *lease) start(ctx context.Context) error {
 			l.line.Close()
 			return err
 		}
-		l.d.outages.fail("lease", err)
+		l.d.outages.Fail("lease", err)
 		select {
 		case <-ctx.Done():
 			l.line.Close()
 			return context.Cause(ctx)
-		case <-time.After(l.retry.next()):
+		case <-time.After(l.retry.Next()):
 		}
 	}
-	l.d.outages.ok("lease")
+	l.d.outages.OK("lease")
 	_ = l.line.Do(ctx, func(c redis.Conn) error {
 		if policy := l.d.store.Evicts(c); policy != "" {
 			l.d.log.Warn("Redis deletes keys when its memory is full, and with them jobs; set its maxmemory-policy to noeviction", "policy", policy)
@@ -245,11 +246,11 @@ func (l *lease) run() {
 	for {
 		wait := renewEvery
 		if err := l.beat(); err != nil {
-			l.d.outages.fail("lease", err)
-			wait = l.retry.next()
+			l.d.outages.Fail("lease", err)
+			wait = l.retry.Next()
 		} else {
-			l.d.outages.ok("lease")
-			l.retry.reset()
+			l.d.outages.OK("lease")
+			l.retry.Reset()
 		}
 		select {
 		case <-time.After(wait):

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -206,7 +207,7 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	switch {
 	case queue == "":
 		panic("goworker: LimitQueue: the queue has no name; give it one")
-	case !plainName(queue):
+	case !queues.PlainName(queue):
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): this is not one queue but a pattern or an exclusion; name each queue, and share a limit by SharedAs", queue))
 	}
 	var wrong mistakes

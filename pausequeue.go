@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -21,7 +22,7 @@ func (d *Daemon) PauseQueue(queue string) error {
 	if queue == "" {
 		return errNoQueueToPause
 	}
-	if !plainName(queue) {
+	if !queues.PlainName(queue) {
 		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, by which nothing can be paused; pause each queue by its name", queue)
 	}
 	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
@@ -37,7 +38,7 @@ func (d *Daemon) ResumeQueue(queue string) error {
 		return errNoQueueToPause
 	}
 	resumed, err := query(d, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
-	if err == nil && !resumed && !plainName(queue) {
+	if err == nil && !resumed && !queues.PlainName(queue) {
 		err = fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, and nothing is paused by it; resume each queue by its name", queue)
 	}
 	return err

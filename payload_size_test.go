@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -34,7 +35,7 @@ func TestLargePayloads(t *testing.T) {
 	for _, backend := range []string{FailureRedis, FailureRedisMultiQueue} {
 		b := setup(t, func(s *WorkerSettings) { s.MaxPayload, s.FailureBackend = most, backend })
 		large := `{"class":"Mark","args":["` + strings.Repeat("é", most/2) + `"]}`
-		junk := strings.Repeat("\x00\xff", resque.MaxInvalid/2) + "\x01" // in JSON six times as long
+		junk := strings.Repeat("\x00\xff", payload.MaxInvalid/2) + "\x01" // in JSON six times as long
 		fits := job("Mark", "fits"+strings.Repeat("x", most/2))
 		b.push(large, job("Mark", "one"), junk, fits, job("Mark", "two"))
 		b.start()
@@ -51,11 +52,11 @@ func TestLargePayloads(t *testing.T) {
 			list = "resque:work_failed"
 		}
 		for _, raw := range b.redis.List(t, "LRANGE", list, "0", "-1") {
-			f, err := resque.ParseFailure([]byte(raw))
+			f, err := payload.ParseFailure([]byte(raw))
 			if err != nil || len(raw) > 12<<10 {
 				t.Fatalf("a record of %d bytes: %v", len(raw), err)
 			}
-			p, err := resque.ParsePayload(f.Payload)
+			p, err := payload.Parse(f.Payload)
 			if err != nil || p.Class != "InvalidPayload" || !strings.Contains(string(p.Args[0]), " bytes)") {
 				t.Errorf("payload %s: %v", f.Payload, err)
 			}

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -26,7 +29,7 @@ type task struct {
 	looked atomic.Bool
 
 	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
-	php atomic.Pointer[resque.PHPJob]
+	php atomic.Pointer[payload.PHPJob]
 
 	abandoned bool // it went back to its queue although its handler still runs
 }
@@ -63,7 +66,7 @@ type poller struct {
 	store   resque.Store
 	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
 	signal  chan struct{} // something was finished, changed or asked for; holds one
-	replies chan reply
+	replies chan link.Reply
 	links   chan linked
 	quit    chan struct{} // closed: reserve no more, end when all is committed
 	force   chan struct{} // closed: give back what is still running
@@ -78,9 +81,9 @@ type poller struct {
 	asked    []func() // run by the poller's goroutine
 
 	collected []outcome // the other of two buffers that take turns as finished
-	link      *link
+	link      *link.Link
 	linking   bool
-	retry     backoff
+	retry     part.Backoff
 	session   *session
 	epoch     int64
 	last      int64           // highest ticket reserved
@@ -123,7 +126,7 @@ type poller struct {
 }
 
 type linked struct {
-	link *link
+	link *link.Link
 	err  error
 }
 
@@ -132,7 +135,7 @@ func newPoller(d *Daemon) *poller {
 		d: d, log: d.log, store: d.store,
 		jobs:    make(chan *task),
 		signal:  make(chan struct{}, 1),
-		replies: make(chan reply, 1),
+		replies: make(chan link.Reply, 1),
 		links:   make(chan linked, 1),
 		quit:    make(chan struct{}),
 		force:   make(chan struct{}),
@@ -235,13 +238,13 @@ func (p *poller) unlink() {
 	if p.linking {
 		p.linking = false
 		if l := <-p.links; l.err == nil {
-			l.link.shut()
+			l.link.Shut()
 		}
 	}
 	if p.link != nil {
 		l := p.link
 		p.link = nil
-		l.shut()
+		l.Shut()
 	}
 }
 
@@ -276,8 +279,8 @@ func (p *poller) collect() {
 	for _, f := range asked {
 		f()
 	}
-	if p.link != nil && p.link.wake != nil {
-		changed, all, broken := p.link.take()
+	if p.link != nil && p.link.Wake != nil {
+		changed, all, broken := p.link.Take()
 		if broken != nil {
 			p.lose(broken)
 			return

@@ -131,14 +131,14 @@ func (r *records) turn() (idle bool) {
 	updates, busy, stale := r.changes(session, now, due)
 	if len(updates) > 0 {
 		if err := r.line.Do(session.ctx, func(c redis.Conn) error { return r.d.store.UpdateWorkers(c, updates) }); err != nil {
-			r.d.outages.fail("records", err)
+			r.d.outages.Fail("records", err)
 			for _, n := range r.updated {
 				r.told[n], r.counted[n] = unknown, counts{-1, -1}
 			}
 			r.rest = now.Add(statsEvery)
 			return false
 		}
-		r.d.outages.ok("records")
+		r.d.outages.OK("records")
 		if due {
 			r.flushed = now
 		}

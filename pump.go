@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -24,7 +26,7 @@ import (
 type pump struct {
 	d      *Daemon
 	steps  resque.Pump
-	link   *link // nil while there is nothing to do
+	link   *link.Link // nil while there is nothing to do
 	dialed time.Time
 	broken error         // of the link's subscription
 	told   chan struct{} // there is something to take from the link
@@ -33,7 +35,7 @@ type pump struct {
 	ended  chan struct{}
 	cancel context.CancelFunc
 	ctx    context.Context // ends what waits for Redis, when stopping takes too long
-	retry  backoff
+	retry  part.Backoff
 	warned map[string]bool
 	behind string // who has the lock while jobs are late, as was said
 
@@ -165,13 +167,13 @@ func (p *pump) run() {
 func (p *pump) turnOrRetry() (wait time.Duration) {
 	wait, err := p.turn()
 	if err != nil {
-		p.d.outages.fail("schedule", err)
+		p.d.outages.Fail("schedule", err)
 		p.shut()
-		return p.retry.next()
+		return p.retry.Next()
 	}
-	p.d.outages.ok("schedule")
-	p.retry.reset()
-	if p.link.wake == nil {
+	p.d.outages.OK("schedule")
+	p.retry.Reset()
+	if p.link.Wake == nil {
 		wait = min(wait, p.d.config.interval)
 	}
 	return wait
@@ -208,7 +210,7 @@ func (p *pump) changed() bool {
 	if p.link == nil {
 		return false
 	}
-	names, all, broken := p.link.take()
+	names, all, broken := p.link.Take()
 	p.broken = broken
 	return all || len(names) > 0 || broken != nil
 }
@@ -227,7 +229,7 @@ func (p *pump) shut() {
 	if p.link == nil {
 		return
 	}
-	p.link.shut()
+	p.link.Shut()
 	p.link, p.broken = nil, nil
 }
 
@@ -236,19 +238,19 @@ func (p *pump) turn() (wait time.Duration, err error) {
 	if err := p.connect(); err != nil {
 		return 0, err
 	}
-	stop := context.AfterFunc(p.ctx, func() { _ = p.link.conn.Close() }) // reaches a read that waits
+	stop := context.AfterFunc(p.ctx, func() { _ = p.link.Conn.Close() }) // reaches a read that waits
 	defer stop()
 	if err := p.broken; err != nil {
 		return 0, fmt.Errorf("being told of delayed jobs: %w", err)
 	}
-	c := p.link.conn
+	c := p.link.Conn
 	defer func() {
 		if lost := p.d.master.release(c, pumpUser); err == nil {
 			err = lost
 		}
 	}()
 	for {
-		due, err := p.d.store.Due(c, p.link.wake != nil)
+		due, err := p.d.store.Due(c, p.link.Wake != nil)
 		if err != nil {
 			return 0, err
 		}
@@ -336,14 +338,14 @@ func (p *pump) move(step func() (resque.Moved, error)) error {
 // connect makes the connections anew if they are not what is needed now.
 func (p *pump) connect() error {
 	track := p.d.config.tracking && p.prompt()
-	if p.link != nil && p.link.wake == nil && track && time.Since(p.dialed) > trackAgain {
+	if p.link != nil && p.link.Wake == nil && track && time.Since(p.dialed) > trackAgain {
 		p.shut() // the user may have got the permission
 	}
 	if p.link != nil {
 		return nil
 	}
 	p.dialed = time.Now()
-	l, err := dialLink(p.ctx, p.d.dialer, p.d.store, track, pumpPings, p.told, nil)
+	l, err := link.Dial(p.ctx, p.d.dialer, p.d.store, track, pumpPings, p.told, nil)
 	p.link = l
 	return err
 }

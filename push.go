@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -21,13 +22,13 @@ func (c *client) push(bulk *resque.Bulk) error {
 // send is push for whatever Redis does as a whole or not at all.
 func (c *client) send(do func(redis.Conn) error) error {
 	giveUp := time.Now().Add(c.config.client().dial.Options().ConnectTimeout)
-	var retry backoff
+	var retry part.Backoff
 	for {
 		err := c.sendOnce(do)
 		if err == nil || !conn.Elsewhere(err) {
 			return err
 		}
-		wait := retry.next()
+		wait := retry.Next()
 		if time.Now().Add(wait).After(giveUp) {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/cron"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -147,7 +148,7 @@ func newRecurring(name string, r Recurring) (*recurring, error) {
 	if d.timing, err = newTiming(d.Recurring); err != nil {
 		return nil, d.about(err)
 	}
-	if _, err := d.payload(resque.Plain, time.Time{}); err != nil {
+	if _, err := d.payload(payload.Plain, time.Time{}); err != nil {
 		return nil, d.about(err)
 	}
 	return d, nil
@@ -166,9 +167,9 @@ func (d *recurring) job(tick time.Time) *Job {
 	return &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: args}}
 }
 
-func (d *recurring) payload(style resque.Style, tick time.Time) ([]byte, error) {
+func (d *recurring) payload(style payload.Style, tick time.Time) ([]byte, error) {
 	job := d.job(tick)
-	return resque.EncodePayload(job.Payload.Class, job.Payload.Args, style)
+	return payload.Encode(job.Payload.Class, job.Payload.Args, style)
 }
 
 // timing is when a schedule's ticks are.

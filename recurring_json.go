@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/cron"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. What only
@@ -18,7 +18,7 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	var failed error
 	put := func(name string, value any) {
-		text, err := resque.Encode(value, resque.Plain)
+		text, err := payload.EncodeValue(value, payload.Plain)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 		}
@@ -35,7 +35,7 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 		switch {
 		case value == "":
 		case r.FirstIn > 0:
-			options, _ := resque.Encode(map[string]any{"first_in": period(r.FirstIn)}, resque.Plain)
+			options, _ := payload.EncodeValue(map[string]any{"first_in": period(r.FirstIn)}, payload.Plain)
 			put(name, []any{value, json.RawMessage(options)})
 		default:
 			put(name, value)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -62,7 +63,7 @@ type ticker struct {
 	warned  map[warning]string
 	foreign time.Time // until when a Ruby scheduler is believed to hold the lock
 	locked  time.Time // when to give it back if it is ours; zero: it is not
-	retry   backoff
+	retry   part.Backoff
 }
 
 // warning is what may be logged about a schedule.
@@ -147,11 +148,11 @@ func (t *ticker) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			t.d.outages.fail("schedules", err)
-			wait = t.retry.next()
+			t.d.outages.Fail("schedules", err)
+			wait = t.retry.Next()
 		default:
-			t.d.outages.ok("schedules")
-			t.retry.reset()
+			t.d.outages.OK("schedules")
+			t.retry.Reset()
 			wait = t.nap(t.now())
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -123,7 +124,7 @@ func (d *recurring) persistent() ([]byte, error) {
 		}
 		r.Location = nil // it is in the Cron
 	}
-	text, err := resque.Encode(r, resque.Plain)
+	text, err := payload.EncodeValue(r, payload.Plain)
 	if err != nil {
 		return nil, d.about(err)
 	}

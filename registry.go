@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // registry finds the handler of a class. The zero value is ready; it is safe for
@@ -130,7 +130,7 @@ func (r *registry) lookup(class string) *entry {
 // is an *UnknownClassError or, for a wrapper that makes no sense, an
 // *ArgumentError. The caller adds what only he knows (Worker, Recovered,
 // ReservedAt) and then calls perform. raw is kept and must not change any more.
-func (r *registry) prepare(queue string, raw []byte, p resque.Payload) (*Delivery, error) {
+func (r *registry) prepare(queue string, raw []byte, p payload.Payload) (*Delivery, error) {
 	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw, expires: p.ExpiresAt}
 	if p.Unique != "" {
 		d.lock = newJobLock(p)

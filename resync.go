@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -19,12 +20,7 @@ func (p *poller) relink(ctx context.Context) {
 		return
 	}
 	p.linking = true
-	wait := time.Duration(0)
-	if p.retry.failures > 0 {
-		wait = p.retry.next()
-	} else {
-		p.retry.failures = 1
-	}
+	wait := p.retry.Attempt()
 	go func() {
 		select {
 		case <-time.After(wait):
@@ -32,7 +28,7 @@ func (p *poller) relink(ctx context.Context) {
 			p.links <- linked{err: ctx.Err()}
 			return
 		}
-		l, err := dialLink(ctx, p.d.dialer, p.store, p.d.config.tracking, pingEvery, p.signal, p.replies)
+		l, err := link.Dial(ctx, p.d.dialer, p.store, p.d.config.tracking, link.PingEvery, p.signal, p.replies)
 		p.links <- linked{l, err}
 	}()
 }
@@ -40,13 +36,13 @@ func (p *poller) relink(ctx context.Context) {
 func (p *poller) linkMade(ctx context.Context, l linked) {
 	p.linking = false
 	if l.err != nil {
-		p.d.outages.fail("poller", l.err)
+		p.d.outages.Fail("poller", l.err)
 		return
 	}
 	p.link = l.link
-	p.watch.remade(l.link.wake != nil)
-	if l.link.untold != nil {
-		p.sayTracking(l.link.untold)
+	p.watch.remade(l.link.Wake != nil)
+	if l.link.Untracked != nil {
+		p.sayTracking(l.link.Untracked)
 		p.tellAgain = time.Now().Add(tellAfter << min(p.untold, tellDoublings))
 		p.untold++
 	} else {
@@ -69,14 +65,14 @@ func (p *poller) retell(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	p.tellAgain = time.Time{}
-	p.link.shut()
+	p.link.Shut()
 	p.link = nil
 	p.relink(ctx)
 	return true
 }
 
 func (p *poller) sayTracking(err error) {
-	text := tellsWhy(err, p.watch.interval)
+	text := link.WhyUntracked(err, p.watch.interval)
 	if p.logged["tracking"] != text {
 		p.logged["tracking"] = text
 		p.log.Warn(text)
@@ -85,10 +81,10 @@ func (p *poller) sayTracking(err error) {
 
 // lose closes a link that broke. An exchange under way comes back as an error.
 func (p *poller) lose(err error) {
-	p.d.outages.fail("poller", err)
+	p.d.outages.Fail("poller", err)
 	l := p.link
 	p.link = nil
-	l.shut()
+	l.Shut()
 }
 
 // trouble decides what an error of an exchange means.
@@ -115,7 +111,7 @@ func (p *poller) resync(ctx context.Context) {
 	if s := p.d.session.Load(); s != p.session {
 		p.begin(s)
 	}
-	c, process := p.link.conn, p.session.process.ID
+	c, process := p.link.Conn, p.session.process.ID
 	if p.lost {
 		if err := p.reenter(); err != nil {
 			p.unread(err)
@@ -236,7 +232,7 @@ func (r *recentEnds) add(e resque.Ended) {
 func (p *poller) reenter() error {
 	p.log.Warn("Redis lost the record of this process; writing it again", "process", p.session.process.ID)
 	p.epoch++
-	err := p.store.Reenter(p.link.conn, p.session.process, p.epoch, leasePeriod)
+	err := p.store.Reenter(p.link.Conn, p.session.process, p.epoch, leasePeriod)
 	if err == nil {
 		p.d.lease.registerAgain()
 		p.d.records.again()
@@ -254,7 +250,7 @@ func (p *poller) restore(inRecord map[int64]bool, epoch int64) error {
 		}
 	}
 	p.log.Warn("the in-flight record of this process was removed; writing it again", "process", p.session.process.ID, "jobs", len(jobs))
-	return p.store.Restore(p.link.conn, p.session.process.ID, epoch, jobs, p.suspects.handedOut(p.last).String())
+	return p.store.Restore(p.link.Conn, p.session.process.ID, epoch, jobs, p.suspects.handedOut(p.last).String())
 }
 
 // forgotten is how the lease reports that Redis no longer knows this process.
@@ -269,7 +265,7 @@ func (p *poller) forgotten(s *session) {
 // deaths asks how often jobs were found in dead processes. Where Redis does not
 // answer it is not known, and all of them are suspects.
 func (p *poller) deaths(jobs []resque.Reserved, now time.Time) (deaths []resque.Deaths, known bool) {
-	deaths, err := p.store.DeathsOf(p.link.conn, jobs, p.d.lease.redisTime(now))
+	deaths, err := p.store.DeathsOf(p.link.Conn, jobs, p.d.lease.redisTime(now))
 	if err != nil {
 		p.log.Warn("could not learn which jobs were found in dead processes; running them one at a time", "error", err)
 		return nil, false

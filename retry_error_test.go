@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // What the handler's error says goes before the class's policy.
@@ -108,7 +108,7 @@ func TestRetryByError(t *testing.T) {
 				t.Fatalf("failures: %q", records)
 			}
 			if tt.want == failed {
-				f, err := resque.ParseFailure([]byte(records[0]))
+				f, err := payload.ParseFailure([]byte(records[0]))
 				if want := max(tt.text, "no luck"); err != nil || f.Error != want && tt.err != any(nilPointer) || strings.Contains(f.Exception, "wish") {
 					t.Errorf("the failure is %s %q, want %q", f.Exception, f.Error, want)
 				}

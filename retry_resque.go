@@ -9,6 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -99,7 +101,7 @@ func (w *workers) retryAsRuby(o *outcome, n int, d *Delivery, now, at time.Time,
 // answer share the next round trip.
 type retryCounter struct {
 	store   resque.Store
-	outages *outages
+	outages *logging.Outages
 
 	mu      sync.Mutex
 	waiting []*counting
@@ -120,21 +122,21 @@ func newRetryCounter(d *Daemon) retryCounter {
 
 // read waits for an answer as long as the context lets it.
 func (c *retryCounter) read(ctx context.Context, r *resque.RetryCount) error {
-	var retry backoff
+	var retry part.Backoff
 	for {
 		err := c.try(ctx, r)
 		if err == nil {
-			c.outages.ok("retries")
+			c.outages.OK("retries")
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.outages.fail("retries", err)
+		c.outages.Fail("retries", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // run is one call of Run.
@@ -98,7 +100,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		d.config.tracking = false
 		d.config.interval = min(d.config.interval, every)
 	}
-	d.outages = &outages{log: c.log}
+	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
@@ -277,7 +279,7 @@ func (p *poller) leftovers() error {
 	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
 	for _, t := range p.abandoned {
 		class := "an invalid payload"
-		if payload, err := resque.ParsePayload(t.Payload); err == nil {
+		if payload, err := payload.Parse(t.Payload); err == nil {
 			class = payload.Class
 		}
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))

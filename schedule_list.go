@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -92,7 +93,7 @@ func (l *DelayedList) read(ask func(s resque.Store, c redis.Conn) ([]resque.Dela
 		if f.Err != nil {
 			continue
 		}
-		p, err := resque.ParsePayload(f.Payload)
+		p, err := payload.Parse(f.Payload)
 		if err != nil {
 			jobs[i].Invalid = err
 			continue

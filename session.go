@@ -83,11 +83,11 @@ func newProcess(c config, distinct bool) resque.Process {
 		Host:        c.hostname,
 		PID:         pid,
 		Version:     version(),
-		Queues:      c.queues.label(),
+		Queues:      c.queues.Label(),
 		Concurrency: c.concurrency,
 		Started:     time.Now(),
 		IDHead:      fmt.Sprintf("%s.go:%d-", c.hostname, pid),
-		IDQueues:    c.queues.label(),
+		IDQueues:    c.queues.Label(),
 	}
 	if distinct {
 		p.IDHead = fmt.Sprintf("%s.go:%d.%s-", c.hostname, pid, mark)

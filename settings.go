@@ -7,6 +7,7 @@ import (
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // What a setting is when nobody sets it.
@@ -41,13 +42,13 @@ const (
 const (
 	// OrderStrict looks at the first queue first for every job, as Ruby Resque
 	// does: a later queue is served only while the earlier ones are empty.
-	OrderStrict = "strict"
+	OrderStrict = queues.Strict
 	// OrderWeighted draws a queue for every job, each with the probability
 	// weight / sum of all weights, so that no queue starves.
-	OrderWeighted = "weighted"
+	OrderWeighted = queues.Weighted
 	// OrderRoundRobin takes from each queue in turn, one job at a time, and
 	// continues where it stopped. Weights are ignored.
-	OrderRoundRobin = "round-robin"
+	OrderRoundRobin = queues.RoundRobin
 )
 
 // The values of WorkerSettings.FailureBackend and of the flag
@@ -254,7 +255,7 @@ type queuesFlag []string
 // Set appends the queues of a comma-separated list. It returns an error, and
 // appends nothing, if the list names no queue or a weight is not a number.
 func (q *queuesFlag) Set(value string) error {
-	if _, err := parseQueues([]string{value}); err != nil {
+	if _, err := queues.Parse([]string{value}); err != nil {
 		return err
 	}
 	for part := range strings.SplitSeq(value, ",") {

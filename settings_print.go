@@ -2,8 +2,9 @@ package goworker
 
 import (
 	"fmt"
-	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
 // Format prints the settings as fmt prints any struct, but for the password in

@@ -3,11 +3,14 @@ package goworker
 import (
 	"errors"
 	"fmt"
-	"github.com/goworker/goworker/internal/conn"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // Shard is one Redis of several and the queues that lie there.
@@ -42,7 +45,7 @@ type Shards struct {
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
 	closed  bool // Close was called and Init was not
-	routes  []queueSpec
+	routes  []queues.Spec
 	config  config
 	log     *slog.Logger
 	flush   func()
@@ -138,7 +141,7 @@ func (s *Shards) init(again bool) error {
 	}
 	log, flush := config.logger, func() {}
 	if log == nil {
-		log, flush = newLogger(config.logLevel, config.logFormat, os.Stdout)
+		log, flush = logging.New(config.logLevel, config.logFormat, os.Stdout)
 	}
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)
@@ -156,14 +159,14 @@ func (s *Shards) init(again bool) error {
 }
 
 // check looks for mistakes in the settings.
-func (s *Shards) check() ([]queueSpec, config, error) {
+func (s *Shards) check() ([]queues.Spec, config, error) {
 	if len(s.shards) == 0 {
 		return nil, config{}, errors.New("goworker: there are no shards; give NewShards at least one")
 	}
 	if s.settings.URI != "" || s.settings.QueuesString != "" || len(s.settings.Queues) > 0 {
 		return nil, config{}, errors.New("goworker: the settings of shards hold a URI or queues; give them with each Shard")
 	}
-	var routes []queueSpec
+	var routes []queues.Spec
 	var first config
 	owner := make(map[string]int) // of each queue that is named
 	for i, shard := range s.shards {
@@ -174,15 +177,15 @@ func (s *Shards) check() ([]queueSpec, config, error) {
 		if err != nil {
 			return nil, config{}, s.about(i, err)
 		}
-		for _, p := range c.queues.patterns {
-			if isPattern(p.name) {
+		for _, p := range c.queues.Patterns {
+			if queues.IsPattern(p.Name) {
 				continue
 			}
-			if other, taken := owner[p.name]; taken {
+			if other, taken := owner[p.Name]; taken {
 				return nil, config{}, fmt.Errorf("goworker: queue %q is named by two shards, %s and %s; a queue lies on one, so name it once",
-					p.name, s.name(other), s.name(i))
+					p.Name, s.name(other), s.name(i))
 			}
-			owner[p.name] = i
+			owner[p.Name] = i
 		}
 		routes = append(routes, c.queues)
 		if i == 0 {

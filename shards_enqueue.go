@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -27,7 +28,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 }
 
 // table returns the queues of each shard, and what their jobs are collected in.
-func (s *Shards) table() ([]queueSpec, resque.Bulk, error) {
+func (s *Shards) table() ([]queues.Spec, resque.Bulk, error) {
 	if err := s.init(false); err != nil {
 		return nil, resque.Bulk{}, err
 	}
@@ -38,11 +39,11 @@ func (s *Shards) table() ([]queueSpec, resque.Bulk, error) {
 
 // route finds the shard of a queue. A name goes before a pattern, so that a shard
 // for all the rest may stand anywhere in the list.
-func (s *Shards) route(routes []queueSpec, queue string) (int, error) {
+func (s *Shards) route(routes []queues.Spec, queue string) (int, error) {
 	for _, pattern := range []bool{false, true} {
-		i := slices.IndexFunc(routes, func(q queueSpec) bool {
-			return !q.excludes(queue) && slices.ContainsFunc(q.patterns, func(p weightedQueue) bool {
-				return isPattern(p.name) == pattern && (p.name == queue || pattern && matchGlob(p.name, queue))
+		i := slices.IndexFunc(routes, func(q queues.Spec) bool {
+			return !q.Excludes(queue) && slices.ContainsFunc(q.Patterns, func(p queues.Queue) bool {
+				return queues.IsPattern(p.Name) == pattern && (p.Name == queue || pattern && queues.MatchGlob(p.Name, queue))
 			})
 		})
 		if i >= 0 {

@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"github.com/goworker/goworker/internal/conn"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -120,8 +123,8 @@ func (r *shardsRun) start(ctx context.Context, ended chan<- struct{}) {
 func (r *shardsRun) keep(ctx context.Context, i int) error {
 	s := r.shards
 	start := &s.starts[i]
-	start.trouble.log = s.log.With("shard", s.name(i))
-	var retry backoff
+	start.trouble = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
+	var retry part.Backoff
 	for {
 		start.done.Store(false)
 		err := s.daemons[i].Run(ctx)
@@ -135,11 +138,11 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 			r.once.Do(func() { close(r.failed) })
 			return fmt.Errorf("shard %s: %w", s.name(i), err)
 		}
-		start.trouble.fail("start", err)
+		start.trouble.Fail("start", err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 }
@@ -147,7 +150,7 @@ func (r *shardsRun) keep(ctx context.Context, i int) error {
 // start is how far a shard's daemon has come.
 type start struct {
 	done    atomic.Bool // its Redis has let it in
-	trouble outages
+	trouble *logging.Outages
 }
 
 // startPart is how a daemon tells that its Redis has let it in. It has not taken a
@@ -155,7 +158,7 @@ type start struct {
 func (s *Shards) startPart(i int) Part {
 	return Part{Name: "shard", Requires: []string{"lease"}, Start: func(context.Context) error {
 		s.starts[i].done.Store(true)
-		s.starts[i].trouble.ok("start")
+		s.starts[i].trouble.OK("start")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.paused {

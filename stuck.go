@@ -3,6 +3,7 @@ package goworker
 import (
 	"cmp"
 	"context"
+	"github.com/goworker/goworker/internal/logging"
 	"log/slog"
 	"slices"
 	"sync"
@@ -101,11 +102,11 @@ func (s *stuckJobs) tell(r *limitedRun, message string, more ...slog.Attr) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("queue", shorten(r.Queue, maxLogText)), slog.String("class", shorten(r.Class, maxLogText)), slog.String("worker", r.Worker),
+		slog.String("queue", logging.Shorten(r.Queue, logging.MaxText)), slog.String("class", logging.Shorten(r.Class, logging.MaxText)), slog.String("worker", r.Worker),
 		slog.Duration("limit", r.Limit), slog.Duration("running", time.Since(r.Started)), slog.Int("stuck", len(s.jobs)),
 	}
 	if r.ID != "" {
-		attrs = append(attrs, slog.String("id", shorten(r.ID, maxLogText)))
+		attrs = append(attrs, slog.String("id", logging.Shorten(r.ID, logging.MaxText)))
 	}
 	r.log.LogAttrs(context.Background(), slog.LevelWarn, message, append(attrs, more...)...)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -218,18 +219,18 @@ func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJo
 			return j, fmt.Errorf("the key by which a job of class %s is to be unique is empty", job.Payload.Class)
 		}
 	}
-	payload, err := resque.EncodePayload(job.Payload.Class, job.Payload.Args, c.style)
-	named := payload // producers that escape otherwise must name the lock alike
-	if err == nil && c.style != resque.Plain {
-		named, err = resque.EncodePayload(job.Payload.Class, job.Payload.Args, resque.Plain)
+	raw, err := payload.Encode(job.Payload.Class, job.Payload.Args, c.style)
+	named := raw // producers that escape otherwise must name the lock alike
+	if err == nil && c.style != payload.Plain {
+		named, err = payload.Encode(job.Payload.Class, job.Payload.Args, payload.Plain)
 	}
 	j = resque.UniqueJob{Lock: resque.LockName(named, key), ID: o.id, Hold: u.hold, Most: u.lasts(), Queue: job.Queue, At: o.at, Replace: u.replace}
 	fields := o.fields
 	if u.hold != resque.HoldTime {
-		fields = append(fields, resque.TextField("unique", resque.LockField(u.hold, j.Lock, u.told())))
+		fields = append(fields, payload.TextField("unique", resque.LockField(u.hold, j.Lock, u.told())))
 	}
 	if err == nil {
-		j.Payload, err = resque.SetFields(payload, append(fields, resque.TextField("id", o.id))...)
+		j.Payload, err = payload.SetFields(raw, append(fields, payload.TextField("id", o.id))...)
 	}
 	if err == nil {
 		err = checkSize(j.Payload, c.maxPayload)

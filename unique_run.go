@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -17,7 +18,7 @@ type jobLock struct {
 }
 
 // newJobLock is nil where the field is not one of ours.
-func newJobLock(p resque.Payload) *jobLock {
+func newJobLock(p payload.Payload) *jobLock {
 	hold, name, most := resque.ParseLock(p.Unique)
 	if name == "" {
 		return nil

@@ -98,7 +98,7 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 			p := b.daemon.poller
 			p.ask(func() {
 				if p.link != nil {
-					p.link.unprove()
+					p.link.Unprove()
 				}
 			})
 			b.eventually("another connection is made", func() bool {

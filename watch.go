@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -16,16 +17,16 @@ import (
 //
 // It belongs to the poller's goroutine.
 type watch struct {
-	spec     queueSpec
-	asker    *asker
+	spec     queues.Spec
+	asker    *queues.Asker
 	interval time.Duration
 	peers    func() int // how many processes there are
 
 	telling bool            // Redis tells
 	list    bool            // the set of queues must be read
 	listed  bool            // it has been read since the last forget
-	queues  []weightedQueue // what the list of queues comes to
-	some    []weightedQueue // scratch: those of them to ask
+	queues  []queues.Queue  // what the list of queues comes to
+	some    []queues.Queue  // scratch: those of them to ask
 	asks    []resque.Ask    // scratch
 	rounds  rounds          // queues that hold jobs for others
 	empty   map[string]bool // found empty; where Redis tells, it watches them
@@ -53,7 +54,7 @@ const (
 )
 
 func newWatch(c config, r *registry, peers func() int) watch {
-	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: newAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
+	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: queues.NewAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
 	w.forget()
 	return w
 }
@@ -67,9 +68,9 @@ func (w *watch) forget() {
 	w.hold = time.Time{}
 	w.vain = 0
 	w.lanes.forget(w.telling)
-	w.list, w.listed = w.spec.dynamic(), !w.spec.dynamic()
+	w.list, w.listed = w.spec.Dynamic(), !w.spec.Dynamic()
 	if !w.list {
-		w.queues = w.spec.resolve(nil)
+		w.queues = w.spec.Resolve(nil)
 	}
 	w.lanes.work(w.queues)
 }
@@ -98,7 +99,7 @@ func (w *watch) tick(now time.Time) {
 	}
 	w.full = true
 	w.repause = true
-	w.list = w.spec.dynamic()
+	w.list = w.spec.Dynamic()
 	w.lanes.tick()
 }
 
@@ -158,19 +159,19 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 	}
 	if committing && !w.telling {
 		clear(w.empty)
-		w.list = w.spec.dynamic()
+		w.list = w.spec.Dynamic()
 	}
 	queues, unwatched := w.queues, len(w.queues)
 	if len(w.empty)+len(w.rounds) > 0 || w.lanes.any() {
 		w.some, unwatched = w.some[:0], 0
 		for _, q := range w.queues {
-			if w.rounds.resting(q.name, now) {
+			if w.rounds.resting(q.Name, now) {
 				continue
 			}
-			switch open, raw := w.lanes.open(q.name); {
+			switch open, raw := w.lanes.open(q.Name); {
 			case open && !raw:
 				w.some = append(w.some, q)
-			case raw && !w.empty[q.name]:
+			case raw && !w.empty[q.Name]:
 				unwatched++
 				fallthrough
 			case raw && w.full:
@@ -192,8 +193,8 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		return nil, list
 	}
 	w.asks = w.asks[:0]
-	for _, a := range w.asker.plan(queues, n, w.few) {
-		w.asks = append(w.asks, resque.Ask{Queue: a.queue, Quota: a.quota})
+	for _, a := range w.asker.Plan(queues, n, w.few) {
+		w.asks = append(w.asks, resque.Ask{Queue: a.Queue, Quota: a.Quota})
 	}
 	return w.asks, list
 }
@@ -201,9 +202,9 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
 	return !now.Before(w.hold) && (w.list || w.lanes.unread || w.full && len(w.queues) > 0 || committing && !w.telling ||
-		slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
-			open, raw := w.lanes.open(q.name)
-			return open && (!raw || !w.empty[q.name]) && !w.rounds.resting(q.name, now)
+		slices.ContainsFunc(w.queues, func(q queues.Queue) bool {
+			open, raw := w.lanes.open(q.Name)
+			return open && (!raw || !w.empty[q.Name]) && !w.rounds.resting(q.Name, now)
 		}))
 }
 
@@ -215,12 +216,12 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	}
 	if r.Taken != nil {
 		w.lanes.answered(x.Take, r, time.Now())
-		w.asker.took(x.Take.Queues[0], len(r.Jobs))
+		w.asker.Took(x.Take.Queues[0], len(r.Jobs))
 		w.came(len(r.Jobs))
 	}
 	if x.List && !r.Unlisted {
 		w.listed = true
-		if queues := w.spec.resolve(r.Queues); !slices.Equal(queues, w.queues) {
+		if queues := w.spec.Resolve(r.Queues); !slices.Equal(queues, w.queues) {
 			w.queues = queues
 			w.lanes.work(queues)
 		}
@@ -244,7 +245,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		for i < len(r.Jobs) && r.Jobs[i].Queue == queue {
 			i++
 		}
-		w.asker.took(queue, i-from)
+		w.asker.Took(queue, i-from)
 		w.rounds.took(queue, i-from)
 		delete(w.empty, queue)
 	}
@@ -276,9 +277,9 @@ func (w *watch) returned(queue string) {
 // drained reports whether every queue there is was found empty, or with nothing but
 // jobs for others, and Redis has told of nothing since.
 func (w *watch) drained() bool {
-	return w.listed && !slices.ContainsFunc(w.queues, func(q weightedQueue) bool {
-		lanes := w.lanes.queues[q.name]
-		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !lanes.sorted) && !w.empty[q.name] && !w.rounds.seen(q.name)
+	return w.listed && !slices.ContainsFunc(w.queues, func(q queues.Queue) bool {
+		lanes := w.lanes.queues[q.Name]
+		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !lanes.sorted) && !w.empty[q.Name] && !w.rounds.seen(q.Name)
 	})
 }
 

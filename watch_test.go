@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-func testWatch(t *testing.T, queues string, telling bool) *watch {
+func testWatch(t *testing.T, names string, telling bool) *watch {
 	t.Helper()
-	spec, err := parseQueues([]string{queues})
+	spec, err := queues.Parse([]string{names})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +84,13 @@ func TestWatchIsHungryOnceAnInterval(t *testing.T) {
 
 func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 	t.Parallel()
-	const queues = 200
+	const many = 200
 	for _, order := range []string{OrderStrict, OrderWeighted, OrderRoundRobin} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			now := time.Now()
-			w := testWatch(t, numberedQueues(queues), true)
-			w.asker = newAsker(order)
+			w := testWatch(t, numberedQueues(many), true)
+			w.asker = queues.NewAsker(order)
 			w.tick(now)
 			ask := func(now time.Time, found int) []string {
 				asks, _ := w.plan(now, 5, false)
@@ -101,20 +102,20 @@ func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 				w.answered(x, resque.Exchanged{Jobs: make([]resque.Reserved, found)})
 				return names
 			}
-			if asked := ask(now, 5); len(asked) != queues {
-				t.Fatalf("the first look asked %d of %d queues", len(asked), queues)
+			if asked := ask(now, 5); len(asked) != many {
+				t.Fatalf("the first look asked %d of %d many", len(asked), many)
 			}
-			if asked := ask(now, 5); len(asked) > fewQueues || len(asked) == 0 {
-				t.Errorf("asked %d queues after those asked had enough, want %d at most", len(asked), fewQueues)
+			if asked := ask(now, 5); len(asked) > queues.Few || len(asked) == 0 {
+				t.Errorf("asked %d many after those asked had enough, want %d at most", len(asked), queues.Few)
 			}
-			if asked := ask(now, 3); len(asked) > fewQueues || order == OrderStrict && asked[0] != "q0" {
-				t.Errorf("asked %v, want the first %d", asked, fewQueues)
+			if asked := ask(now, 3); len(asked) > queues.Few || order == OrderStrict && asked[0] != "q0" {
+				t.Errorf("asked %v, want the first %d", asked, queues.Few)
 			}
-			if asked := ask(now, 5); len(asked) != queues {
-				t.Errorf("asked %d queues after the few had not enough, want all", len(asked))
+			if asked := ask(now, 5); len(asked) != many {
+				t.Errorf("asked %d many after the few had not enough, want all", len(asked))
 			}
 			w.tick(now.Add(2 * time.Minute))
-			if asked := ask(now, 5); len(asked) != queues {
+			if asked := ask(now, 5); len(asked) != many {
 				t.Errorf("asked %d queues after the interval, want all", len(asked))
 			}
 		})

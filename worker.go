@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -154,7 +156,7 @@ func (w *workers) open(n int, t *task) (d *Delivery, err error) {
 	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
 		return nil, err
 	}
-	payload, err := resque.ParsePayload(t.Payload)
+	payload, err := payload.Parse(t.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -266,10 +268,10 @@ func is(err, target error) (yes bool) {
 
 // failure is the record of a job that failed, and whether its payload is kept
 // elsewhere because the record holds but an excerpt.
-func (w *workers) failure(n int, t *task, err error) (f resque.Failure, keep bool) {
+func (w *workers) failure(n int, t *task, err error) (f payload.Failure, keep bool) {
 	exception, text, trace := describe(err)
-	f = resque.Failure{
-		FailedAt:  resque.FailedAt(time.Now()),
+	f = payload.Failure{
+		FailedAt:  payload.FailedAt(time.Now()),
 		Payload:   t.Payload,
 		Exception: exception,
 		Error:     text,
@@ -281,10 +283,10 @@ func (w *workers) failure(n int, t *task, err error) (f resque.Failure, keep boo
 		f.Exception = "Resque::DirtyExit" // as when Ruby's worker kills its child on USR1
 	}
 	switch err.(type) {
-	case *resque.SizeError:
-		f.Payload, keep = resque.Excerpt(t.Payload), true
-	case *resque.PayloadError:
-		f.Payload, keep = resque.InvalidPayload(t.Payload), len(t.Payload) > resque.MaxInvalid
+	case *payload.SizeError:
+		f.Payload, keep = payload.Excerpt(t.Payload), true
+	case *payload.Error:
+		f.Payload, keep = payload.Invalid(t.Payload), len(t.Payload) > payload.MaxInvalid
 	}
 	if keep {
 		f.Error += "; " + w.d.store.KeptHint(t.Queue)
@@ -293,9 +295,9 @@ func (w *workers) failure(n int, t *task, err error) (f resque.Failure, keep boo
 }
 
 // checkSize refuses payloads that are too long.
-func checkSize(payload []byte, most int) error {
-	if len(payload) > most {
-		return &resque.SizeError{Size: len(payload), Most: most}
+func checkSize(raw []byte, most int) error {
+	if len(raw) > most {
+		return &payload.SizeError{Size: len(raw), Most: most}
 	}
 	return nil
 }
@@ -305,7 +307,7 @@ func (w *workers) log(t *task, d *Delivery, err error, e ending) {
 	if !w.logger.Enabled(ctx, e.level) {
 		return
 	}
-	name := func(key, text string) slog.Attr { return slog.String(key, shorten(text, maxLogText)) }
+	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
 	attrs := []slog.Attr{name("queue", t.Queue), slog.Duration("duration", e.ran)}
 	if d != nil {
 		attrs = append(attrs, name("class", d.Class), slog.String("worker", d.Worker))

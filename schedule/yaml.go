@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // maxNodes bounds what aliases can blow up a file to.
@@ -144,7 +144,7 @@ func (r *reader) merged(value *yaml.Node) (all []pair, err error) {
 }
 
 func put(b *bytes.Buffer, value any) error {
-	text, err := resque.Encode(value, resque.Plain)
+	text, err := payload.EncodeValue(value, payload.Plain)
 	b.Write(text)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // told is a connection on which any command gets the next of the given replies,
@@ -226,6 +227,8 @@ func FuzzParseTime(f *testing.F) {
 	f.Add(int64(253402300799), int16(840), "99999999999999999999")
 	f.Fuzz(func(t *testing.T, seconds int64, offset int16, text string) {
 		_ = parseTime(text)
+		parseWorking([]byte(text))
+		parseWorkerID(text)
 		_, _, _ = New("").Expired(&told{[]any{[]any{[]byte("w"), []byte(text)}}}, time.Unix(0, 0))
 		const lastOf9999 = 253402300799
 		if seconds < 0 || seconds > lastOf9999-24*3600 || offset < -14*60 || offset > 14*60 {
@@ -300,11 +303,11 @@ func FuzzWorkerEntry(f *testing.F) {
 		if again == nil || !again.RunAt.Equal(work.RunAt) || strings.ToValidUTF8(queues, "?") == queues && again.Queue != queues {
 			t.Errorf("%q became %+v", work.Encode(), again)
 		}
-		if p, err := ParsePayload(value); err == nil && (again.Class != p.Class || !bytes.Equal(again.Payload, value)) {
+		if p, err := payload.Parse(value); err == nil && (again.Class != p.Class || !bytes.Equal(again.Payload, value)) {
 			t.Errorf("the job %q is shown as %+v", value, again)
 		}
 		if f := prunedFailure(id, value, time.Unix(0, 0)); f.Payload != nil {
-			if _, err := ParseFailure(f.Encode()); err != nil {
+			if _, err := payload.ParseFailure(f.Encode()); err != nil {
 				t.Errorf("pruned with %q: %v", value, err)
 			}
 		}

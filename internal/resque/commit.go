@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var commitScript, commitText = script("commit"), scriptText("commit")
@@ -157,7 +158,7 @@ func (s Store) ExpiredCount() Effect {
 const expiredField = "expired"
 
 // ExpiresAt is the field of a payload that says when the job is not to be run any more.
-func ExpiresAt(ms int64) Field { return NumberField("expires_at", ms) }
+func ExpiresAt(ms int64) payload.Field { return payload.NumberField("expires_at", ms) }
 
 // Fate is whether a job goes on after a run of it has ended.
 type Fate int
@@ -172,13 +173,13 @@ const (
 // End is what decides what a job gives back with its commit.
 type End struct {
 	Fate    Fate
-	Started bool       // its handler was called
-	Found   bool       // it was once found in a dead process
-	Lock    string     // of a unique job that gives up its lock; "": none
-	ID      string     // under which it has that lock
-	Retries []RetryKey // under which resque-retry counts its runs
-	PHP     *PHPJob    // whose status it writes; nil: php-resque did not enqueue it
-	Now     time.Time  // by Redis's clock; needed with PHP
+	Started bool            // its handler was called
+	Found   bool            // it was once found in a dead process
+	Lock    string          // of a unique job that gives up its lock; "": none
+	ID      string          // under which it has that lock
+	Retries []RetryKey      // under which resque-retry counts its runs
+	PHP     *payload.PHPJob // whose status it writes; nil: php-resque did not enqueue it
+	Now     time.Time       // by Redis's clock; needed with PHP
 }
 
 // GiveBack lists what the end of a job's run gives back: the slots it holds, the starts it took

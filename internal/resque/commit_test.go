@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // later is the end of a job that waits for its next run.
@@ -92,7 +94,7 @@ func (w *wire) failedPayloads(list string) []string {
 	w.t.Helper()
 	var texts []string
 	for _, record := range w.server.List(w.t, "LRANGE", list, 0, -1) {
-		f, err := ParseFailure([]byte(record))
+		f, err := payload.ParseFailure([]byte(record))
 		w.must(err)
 		text, ok := strings.CutPrefix(string(f.Payload), `{"class":"InvalidPayload","args":["`)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var trimScript = script("trim")
@@ -62,9 +63,9 @@ func (s Store) ExpireFailures(c redis.Conn, list string, before time.Time, start
 // latestFailure is the latest time at which a job can have failed by its record; zero if
 // the record does not tell.
 func latestFailure(raw []byte) time.Time {
-	var f recordFields
-	f.scan(raw)
-	at, sure := failureTime(textOf(f.failedAt), time.Local)
+	var f payload.FailureFields
+	f.Scan(raw)
+	at, sure := failureTime(payload.Text(f.FailedAt), time.Local)
 	if !sure {
 		at = at.Add(zoneDoubt)
 	}

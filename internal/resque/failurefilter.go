@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // FailureFilter chooses failures. A zero field chooses all; a failure must fit all
@@ -20,8 +22,8 @@ type FailureFilter struct {
 const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
 // jobClass is the class of a job, for an ActiveJob its own; "" of what is no job.
-func jobClass(payload []byte) string {
-	p, err := ParsePayload(payload)
+func jobClass(raw []byte) string {
+	p, err := payload.Parse(raw)
 	if err != nil {
 		return ""
 	}
@@ -76,23 +78,23 @@ func (m *matcher) fits(raw []byte) bool {
 			return false
 		}
 	}
-	var f recordFields
-	if !f.scan(raw) {
+	var f payload.FailureFields
+	if !f.Scan(raw) {
 		return false
 	}
-	retried := textOf(f.retriedAt) != ""
+	retried := payload.Text(f.RetriedAt) != ""
 	switch {
 	case m.Retried && !retried, m.Unretried && retried,
-		m.Queue != "" && textOf(f.queue) != m.Queue,
-		m.Exception != "" && textOf(f.exception) != m.Exception,
-		m.Class != "" && jobClass(f.payload) != m.Class,
-		m.text != "" && !strings.Contains(strings.ToLower(textOf(f.err)), m.text):
+		m.Queue != "" && payload.Text(f.Queue) != m.Queue,
+		m.Exception != "" && payload.Text(f.Exception) != m.Exception,
+		m.Class != "" && jobClass(f.Payload) != m.Class,
+		m.text != "" && !strings.Contains(strings.ToLower(payload.Text(f.Error)), m.text):
 		return false
 	}
 	if m.Since.IsZero() && m.Until.IsZero() {
 		return true
 	}
-	at, _ := failureTime(textOf(f.failedAt), m.local)
+	at, _ := failureTime(payload.Text(f.FailedAt), m.local)
 	return !at.IsZero() && !at.Before(m.Since) && (m.Until.IsZero() || at.Before(m.Until))
 }
 
@@ -109,16 +111,16 @@ type failureKind struct{ class, exception string }
 type groups map[failureKind]*FailureGroup
 
 func (g groups) add(raw []byte, local *time.Location) {
-	var f recordFields
-	f.scan(raw)
-	kind := failureKind{jobClass(f.payload), textOf(f.exception)}
+	var f payload.FailureFields
+	f.Scan(raw)
+	kind := failureKind{jobClass(f.Payload), payload.Text(f.Exception)}
 	group := g[kind]
 	if group == nil {
 		group = &FailureGroup{Class: kind.class, Exception: kind.exception}
 		g[kind] = group
 	}
 	group.Count++
-	at, _ := failureTime(textOf(f.failedAt), local)
+	at, _ := failureTime(payload.Text(f.FailedAt), local)
 	if at.IsZero() {
 		return
 	}

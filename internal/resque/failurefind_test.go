@@ -9,10 +9,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 func kind(n int, class, exception, queue, text, at string) string {
-	return string(Failure{FailedAt: at, Payload: fmt.Appendf(nil, `{"class":%q,"args":[%d],"id":"i%d"}`, class, n, n),
+	return string(payload.Failure{FailedAt: at, Payload: fmt.Appendf(nil, `{"class":%q,"args":[%d],"id":"i%d"}`, class, n, n),
 		Exception: exception, Error: text, Worker: "h:1:q", Queue: queue}.Encode())
 }
 

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // A failure record has no id of its own, and nothing may be added to what Ruby
@@ -29,36 +31,38 @@ func FailureID(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	var f recordFields
-	if !f.scan(raw) {
-		return f.timeID() + digest(raw)
+	var f payload.FailureFields
+	if !f.Scan(raw) {
+		return timeID(f) + digest(raw)
 	}
-	return f.timeID() + f.digest()
+	return timeID(f) + recordDigest(f)
 }
 
 // mayBe reports whether a record can have one of the ids whose first halves are given.
 func mayBe(raw []byte, times map[string]bool) bool {
 	const usual = `{"failed_at":"`
-	f := recordFields{}
+	f := payload.FailureFields{}
 	if text, ok := bytes.CutPrefix(raw, []byte(usual)); ok {
 		if end := bytes.IndexByte(text, '"'); end >= 0 && bytes.IndexByte(text[:end], '\\') < 0 &&
 			!bytes.Contains(text[end:], []byte(`"failed_at"`)) {
-			f.failedAt = raw[len(usual)-1 : len(usual)+end+1]
-			return times[f.timeID()]
+			f.FailedAt = raw[len(usual)-1 : len(usual)+end+1]
+			return times[timeID(f)]
 		}
 	}
-	f.scan(raw)
-	return times[f.timeID()]
+	f.Scan(raw)
+	return times[timeID(f)]
 }
 
-func (f *recordFields) timeID() string { return digest([]byte(textOf(f.failedAt)))[:idTimeDigits] }
+func timeID(f payload.FailureFields) string {
+	return digest([]byte(payload.Text(f.FailedAt)))[:idTimeDigits]
+}
 
-func (f *recordFields) digest() string {
+func recordDigest(f payload.FailureFields) string {
 	var b []byte
-	for _, text := range []string{textOf(f.worker), textOf(f.queue), textOf(f.exception), textOf(f.err)} {
+	for _, text := range []string{payload.Text(f.Worker), payload.Text(f.Queue), payload.Text(f.Exception), payload.Text(f.Error)} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
-	return digest(append(b, canonical(f.payload)...))
+	return digest(append(b, canonical(f.Payload)...))
 }
 
 func digest(b []byte) string {

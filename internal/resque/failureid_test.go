@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Whatever happens to a record during its life, it keeps its id, and no other has it.
@@ -87,7 +89,7 @@ func FuzzFailureID(f *testing.F) {
 		if len(text) > 0 && len(id) != idSize {
 			t.Errorf("%q: id %q", text, id)
 		}
-		if marked, err := markRetried(text, "now"); err == nil && FailureID(marked) != id {
+		if marked, err := payload.MarkRetried(text, "now"); err == nil && FailureID(marked) != id {
 			t.Errorf("%q: another id when it was retried", text)
 		}
 		_ = FailureFilter{Class: "J", Text: "x", Since: time.Unix(1, 0)}.matcher().fits(text)

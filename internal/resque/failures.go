@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var (
@@ -46,7 +47,7 @@ type FailureRecord struct {
 	Index int64
 	Raw   []byte
 
-	Failure Failure
+	Failure payload.Failure
 	Err     error // why Raw is not a failure record; Failure is zero then
 }
 
@@ -177,18 +178,18 @@ func (s Store) retry(r FailureRecord, at time.Time, whole bool) (a call, err err
 	if r.Failure.Queue == "" {
 		return a, errors.New("the record names no queue; push its job yourself")
 	}
-	payload, err := retryPayload(r.Failure.Payload, whole)
+	raw, err := payload.ForRetry(r.Failure.Payload, whole)
 	if err != nil {
 		return a, err
 	}
-	marked, err := markRetried(r.Raw, FailedAt(at))
+	marked, err := payload.MarkRetried(r.Raw, payload.FailedAt(at))
 	if err != nil {
 		return a, err
 	}
 	a.key(s.list(r.List))
 	a.key(s.queues())
 	a.key(s.queue(r.Failure.Queue))
-	a.arg(r.Index, r.Raw, marked, r.Failure.Queue, payload)
+	a.arg(r.Index, r.Raw, marked, r.Failure.Queue, raw)
 	return a, nil
 }
 
@@ -201,7 +202,7 @@ func (s Store) RetryAll(c redis.Conn, list string, filter FailureFilter, at time
 	if err != nil {
 		return 0, err
 	}
-	m, now := filter.matcher(), FailedAt(at)
+	m, now := filter.matcher(), payload.FailedAt(at)
 	retried, refused, attempts := 0, 0, 0
 	var first error
 	w := s.walk(c, list)

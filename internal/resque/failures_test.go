@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 var retriedAt = time.Date(2026, 11, 21, 2, 41, 26, 0, time.UTC)
 
 func record(n int, queue string) string {
-	f := Failure{FailedAt: "2026/11/21 02:41:26 UTC", Payload: fmt.Appendf(nil, `{"class":"J","args":[%d.0],"id":"x"}`, n),
+	f := payload.Failure{FailedAt: "2026/11/21 02:41:26 UTC", Payload: fmt.Appendf(nil, `{"class":"J","args":[%d.0],"id":"x"}`, n),
 		Exception: "E", Error: "it broke", Worker: "h:1:q", Queue: queue}
 	return string(f.Encode())
 }
@@ -48,7 +49,7 @@ func (a admin) wantList(t *testing.T, key string, want ...string) {
 
 func marked(t *testing.T, record string) string {
 	t.Helper()
-	b, err := markRetried([]byte(record), FailedAt(retriedAt))
+	b, err := payload.MarkRetried([]byte(record), payload.FailedAt(retriedAt))
 	if err != nil {
 		t.Fatal(err)
 	}

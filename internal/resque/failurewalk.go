@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // A walk reads a failure list in pages while others change it. Failures are added at
@@ -63,7 +64,7 @@ func (w *walk) choose(p page, fits func(raw []byte) bool) []FailureRecord {
 	for i, raw := range p.raws {
 		if len(raw) > 0 && fits(raw) {
 			r := FailureRecord{List: w.list, Index: p.start + int64(i), Raw: raw}
-			r.Failure, r.Err = ParseFailure(raw)
+			r.Failure, r.Err = payload.ParseFailure(raw)
 			records = append(records, r)
 		}
 	}

@@ -33,33 +33,3 @@ func TestShortAnswers(t *testing.T) {
 		}
 	}
 }
-
-// A failure record is never much longer than the payload, and never longer than
-// Redis takes.
-func TestRecordsDoNotGrow(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 2*MaxInvalid)
-	for _, test := range []struct {
-		name, payload string
-		recordable    bool
-		most          int // bytes of the record's payload
-	}{
-		{"a job", `{"class":"C","args":["` + long + `"]}`, true, len(long) + 100},
-		{"junk", long, false, 7 * excerptSize},
-		{"control characters", strings.Repeat("\x00", MaxInvalid+1), false, 7 * excerptSize},
-		{"no UTF-8", strings.Repeat("\xff", MaxInvalid+1), false, 7 * excerptSize},
-		{"short junk", strings.Repeat("\x00", MaxInvalid), true, 6*MaxInvalid + 100},
-		{"two-byte characters", "x" + strings.Repeat("é", MaxInvalid), false, 7 * excerptSize},
-	} {
-		raw := []byte(test.payload)
-		if got := recordable(raw); got != test.recordable {
-			t.Errorf("%s is recordable: %v", test.name, got)
-		}
-		if n := len(safePayload(raw)); n > test.most {
-			t.Errorf("%s of %d bytes has %d in a record", test.name, len(raw), n)
-		}
-		if p, err := ParsePayload(Excerpt(raw)); err != nil || p.Class != "InvalidPayload" {
-			t.Errorf("the excerpt of %s: %+v, %v", test.name, p, err)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goworker/goworker/internal/payload"
 	"pgregory.net/rapid"
 )
 
@@ -267,7 +268,7 @@ func actual(rt *rapid.T, s Store, dump map[string]any) map[string]any {
 				continue
 			}
 			for i, record := range v {
-				f, err := ParseFailure([]byte(record))
+				f, err := payload.ParseFailure([]byte(record))
 				if err != nil {
 					rt.Fatalf("failure %s: %v", record, err)
 				}

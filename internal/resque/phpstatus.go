@@ -1,32 +1,9 @@
 package resque
 
 import (
-	"fmt"
-	"math"
-	"strconv"
 	"time"
-)
 
-// PHPJob is a job that php-resque enqueued. Where PHP tracks the job, it created the key
-// job:<id>:status, in which PHP's programs read how far the job is. Every write of the key here
-// has the option XX. So a job that PHP does not track gets no key, and costs no question.
-//
-// resque/php-resque writes a "prefix" into each payload, even an empty one, and a start and a
-// result into each status. chrisboulton/php-resque and php-resque-ex write neither of them.
-type PHPJob struct {
-	name    string // the id, behind the prefix if there is one
-	started int64  // Unix seconds; PHP wrote the same ones into the status that it created
-	prefix  bool   // the payload has a prefix
-}
-
-// phpStatus is the number under which php-resque knows a state of a job.
-type phpStatus int
-
-const (
-	phpWaiting  phpStatus = 1
-	phpRunning  phpStatus = 2
-	phpFailed   phpStatus = 3
-	phpComplete phpStatus = 4
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // phpKeep is for how many seconds php-resque keeps the status of a job that has ended.
@@ -34,55 +11,20 @@ const phpKeep = 24 * 60 * 60
 
 var phpRunningScript = script("phprunning")
 
-// String names the key of the job's status, without the namespace.
-func (j *PHPJob) String() string { return "job:" + j.name + ":status" }
-
-func (s Store) phpStatus(j *PHPJob) string { return s.ns + j.String() }
-
-// newPHPJob returns nil for a job that php-resque did not enqueue. It takes a payload's id and the
-// JSON of two of its fields, nil for a field that the payload does not have.
-func newPHPJob(id string, prefix, queueTime []byte) *PHPJob {
-	if queueTime == nil || phpEmpty(id) {
-		return nil
-	}
-	at, err := strconv.ParseFloat(string(queueTime), 64)
-	if err != nil || math.Abs(at) >= 1<<53 {
-		return nil // PHP writes the number of microtime()
-	}
-	j := &PHPJob{name: id, started: int64(math.Floor(at)), prefix: prefix != nil}
-	if p := idText(prefix); !phpEmpty(p) {
-		j.name = p + "_" + id
-	}
-	return j
-}
-
-// phpEmpty is PHP's empty() for a text.
-func phpEmpty(text string) bool { return text == "" || text == "0" }
-
-// value returns the bytes that php-resque writes for a status.
-func (j *PHPJob) value(status phpStatus, now time.Time) []byte {
-	out := fmt.Appendf(nil, `{"status":%d,"updated":%d`, status, now.Unix())
-	if j.prefix || status == phpWaiting {
-		out = fmt.Appendf(out, `,"started":%d`, j.started)
-	}
-	if j.prefix {
-		out = append(out, `,"result":null`...)
-	}
-	return append(out, '}')
-}
+func (s Store) phpStatus(j *payload.PHPJob) string { return s.ns + j.String() }
 
 // phpEnded writes the status with the end of a job's run. A job that was discarded or has
 // expired is complete: php-resque writes the same for a job that its hooks keep from being
 // performed, and a failed status would point to a failure record that does not exist.
-func (s Store) phpEnded(j *PHPJob, fate Fate, now time.Time) Effect {
-	status := phpComplete
+func (s Store) phpEnded(j *payload.PHPJob, fate Fate, now time.Time) Effect {
+	status := payload.PHPComplete
 	switch fate {
 	case GoesOn:
-		status = phpWaiting
+		status = payload.PHPWaiting
 	case Failed:
-		status = phpFailed
+		status = payload.PHPFailed
 	}
-	args := []any{j.value(status, now), "XX"}
+	args := []any{j.Status(status, now), "XX"}
 	if fate != GoesOn {
 		args = append(args, "EX", phpKeep)
 	}
@@ -90,9 +32,9 @@ func (s Store) phpEnded(j *PHPJob, fate Fate, now time.Time) Effect {
 }
 
 // phpBegun are the arguments of phprunning.lua for a job that runs.
-func (s Store) phpBegun(w Work, j *PHPJob) (a call) {
+func (s Store) phpBegun(w Work, j *payload.PHPJob) (a call) {
 	a.key(s.inflight(w.Process))
 	a.key(s.phpStatus(j))
-	a.arg(w.Ticket, j.value(phpRunning, w.Now))
+	a.arg(w.Ticket, j.Status(payload.PHPRunning, w.Now))
 	return a
 }

@@ -82,7 +82,7 @@ func (r *run) check() {
 
 var modelQueues = []string{"high", "low"}
 
-// payload is a new job, or now and then one of a few twins.
+// Payload is a new job, or now and then one of a few twins.
 func (r *run) payload(t *rapid.T) string {
 	if rapid.IntRange(0, 4).Draw(t, "twin") == 0 {
 		return job("Twin")

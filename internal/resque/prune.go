@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var (
@@ -101,9 +102,9 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 
 // prunedFailure is Ruby's record of the job a dead worker had in hand; without a
 // payload there was none. Text that is not a job is kept as an invalid payload.
-func prunedFailure(worker string, value []byte, now time.Time) Failure {
-	f := Failure{
-		FailedAt:  FailedAt(now),
+func prunedFailure(worker string, value []byte, now time.Time) payload.Failure {
+	f := payload.Failure{
+		FailedAt:  payload.FailedAt(now),
 		Exception: "Resque::PruneDeadWorkerDirtyExit",
 		Worker:    worker,
 	}
@@ -113,14 +114,14 @@ func prunedFailure(worker string, value []byte, now time.Time) Failure {
 		Payload json.RawMessage `json:"payload"`
 	}
 	if err := json.Unmarshal(value, &work); err != nil {
-		f.Payload = InvalidPayload(value)
+		f.Payload = payload.Invalid(value)
 	} else if len(work.Payload) > 0 && string(work.Payload) != "null" {
 		f.Queue = work.Queue
 		f.Payload = work.Payload
-		if p, err := ParsePayload(work.Payload); err == nil {
+		if p, err := payload.Parse(work.Payload); err == nil {
 			class = p.Class
 		} else {
-			f.Payload = InvalidPayload(work.Payload)
+			f.Payload = payload.Invalid(work.Payload)
 		}
 	}
 	f.Error = fmt.Sprintf("Worker %s did not gracefully exit while processing %s", worker, class)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -53,7 +54,7 @@ func TestPruneAsRuby(t *testing.T) {
 	r := redistest.Golden(t, "prune_expired")
 	w := newWire(t)
 	w.replay(r, 5)
-	f, err := ParseFailure([]byte(value[[]string](t, r.KeysAfter, "resque:failed")[0]))
+	f, err := payload.ParseFailure([]byte(value[[]string](t, r.KeysAfter, "resque:failed")[0]))
 	w.must(err)
 	now, err := time.Parse("2006/01/02 15:04:05 MST", f.FailedAt)
 	w.must(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments,
@@ -26,8 +27,8 @@ var errNoQueue = errors.New("the queue has no name; give it one")
 // one buffer, so that a job costs next to no allocation. The zero value is ready;
 // it is for one goroutine.
 type Bulk struct {
-	Style Style // how Add encodes
-	Most  int   // Add refuses payloads of more bytes; 0: MaxPushBytes
+	Style payload.Style // how Add encodes
+	Most  int           // Add refuses payloads of more bytes; 0: MaxPushBytes
 
 	buf    []byte
 	jobs   []bulkJob
@@ -56,23 +57,23 @@ func (b *Bulk) Grow(n int) {
 
 // Add encodes a job, with what it has beside class and args, and adds it behind those
 // there are. With an error it is not added.
-func (b *Bulk) Add(queue, class string, args []any, fields ...Field) error {
+func (b *Bulk) Add(queue, class string, args []any, fields ...payload.Field) error {
 	if queue == "" {
 		return errNoQueue
 	}
-	buf, err := appendPayload(b.buf, class, args, b.Style)
+	buf, err := payload.Append(b.buf, class, args, b.Style)
 	if err != nil {
 		return err
 	}
 	if len(fields) > 0 {
-		payload, err := SetFields(buf[len(b.buf):], fields...)
+		payload, err := payload.SetFields(buf[len(b.buf):], fields...)
 		if err != nil {
 			return err
 		}
 		buf = append(b.buf, payload...)
 	}
 	if n := len(buf) - len(b.buf); b.Most > 0 && n > b.Most {
-		return &SizeError{Size: n, Most: b.Most}
+		return &payload.SizeError{Size: n, Most: b.Most}
 	}
 	b.add(queue, buf)
 	return nil

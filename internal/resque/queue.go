@@ -1,7 +1,6 @@
 package resque
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Dequeue removes the jobs of a queue whose payload is exactly these bytes and
@@ -32,7 +32,7 @@ func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
 	b := batch{c: c}
 	seen := make(map[string]bool)
 	for _, raw := range raws {
-		if p, err := ParsePayload(raw); err == nil && p.Class == class && !seen[string(raw)] {
+		if p, err := payload.Parse(raw); err == nil && p.Class == class && !seen[string(raw)] {
 			seen[string(raw)] = true
 			b.send("LREM", s.queue(queue), 0, raw)
 		}
@@ -157,14 +157,9 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// excerpt is so much of a text as an error message can bear.
-func excerpt(text []byte) string {
-	const most = 60
-	switch {
-	case len(text) == 0:
-		return "missing"
-	case len(text) > most:
-		return fmt.Sprintf("%.*s…", most, bytes.ToValidUTF8(text[:most], nil))
-	}
-	return string(bytes.ToValidUTF8(text, nil))
+// KeptHint tells where the payload of a FailedJob with Keep is, and how it gets
+// back into its queue.
+func (s Store) KeptHint(queue string) string {
+	return fmt.Sprintf("only its beginning is shown here, all of it is the last element of the list %s; LMOVE %[1]s %s RIGHT RIGHT puts it back",
+		s.kept(queue), s.queue(queue))
 }

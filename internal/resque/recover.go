@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var fenceScript = script("fence")
@@ -168,7 +169,7 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 				effect("HSET", hashKey(r.recovered()), d.digest, d.raw))
 		}
 		// What no failure record can hold goes back: the process that takes it keeps it elsewhere.
-		if running && d.guilty(r.limit) && recordable(j.Payload) {
+		if running && d.guilty(r.limit) && payload.Recordable(j.Payload) {
 			r.filing[j.Ticket] = d.digest
 			e.Effects = append(e.Effects, r.file(j, d)...)
 		} else {
@@ -238,7 +239,7 @@ func (r *recovery) putBack(j Reserved, running bool) []Effect {
 	}
 	end := End{Started: running, Now: r.now}
 	if running {
-		if p, err := ParsePayload(j.Payload); err == nil {
+		if p, err := payload.Parse(j.Payload); err == nil {
 			end.PHP = p.PHP
 		}
 	}
@@ -249,7 +250,7 @@ func (r *recovery) putBack(j Reserved, running bool) []Effect {
 // holds, although nobody here may know its class: resque-retry's keys in both spellings.
 func (r *recovery) file(j Reserved, d Deaths) []Effect {
 	end := End{Fate: Failed, Started: true, Now: r.now}
-	if p, err := ParsePayload(j.Payload); err == nil {
+	if p, err := payload.Parse(j.Payload); err == nil {
 		_, end.Lock, _ = ParseLock(p.Unique)
 		end.ID, end.PHP = p.ID, p.PHP
 		end.Retries = []RetryKey{NewRetryKey(p.Class, p.Args, false), NewRetryKey(p.Class, p.Args, true)}
@@ -275,24 +276,16 @@ func (r *recovery) found(d Deaths) Deaths {
 	return d
 }
 
-func (r *recovery) failure(j Reserved, found int) Failure {
-	return Failure{
-		FailedAt:  FailedAt(r.now),
-		Payload:   safePayload(j.Payload),
+func (r *recovery) failure(j Reserved, found int) payload.Failure {
+	return payload.Failure{
+		FailedAt:  payload.FailedAt(r.now),
+		Payload:   payload.Safe(j.Payload),
 		Exception: "Resque::DirtyExit",
 		Error: fmt.Sprintf("The job was running in %d processes that died, the last of them %s; it is not run again by itself.",
 			found, r.dead.ID),
 		Worker: r.dead.WorkerID(0),
 		Queue:  j.Queue,
 	}
-}
-
-// safePayload is the payload as a failure record may hold it.
-func safePayload(raw []byte) []byte {
-	if !isJob(raw) {
-		return InvalidPayload(raw)
-	}
-	return raw
 }
 
 // Strays is what one page of the keys holds that another key should name.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Ruby's forms of a time. Heartbeats are ISO 8601 with a numeric offset, the
@@ -110,15 +111,15 @@ type Work struct {
 	Now     time.Time // by Redis's clock
 }
 
-// Encode returns the value of worker:<id>. Ruby's three fields come first and in
+// EncodeValue returns the value of worker:<id>. Ruby's three fields come first and in
 // its order; it ignores the fourth, without which node-resque throws.
 func (w Work) Encode() []byte {
-	out := appendText([]byte(`{"queue":`), w.Queue)
+	out := payload.AppendText([]byte(`{"queue":`), w.Queue)
 	out = append(out, `,"run_at":"`...)
 	out = w.RunAt.UTC().AppendFormat(out, runAtLayout)
 	out = append(out, `","payload":`...)
-	out = append(out, safePayload(w.Payload)...)
-	out = appendText(append(out, `,"worker":`...), w.Worker)
+	out = append(out, payload.Safe(w.Payload)...)
+	out = payload.AppendText(append(out, `,"worker":`...), w.Worker)
 	return append(out, '}')
 }
 
@@ -130,7 +131,7 @@ func (s Store) UpdateWorkers(c redis.Conn, updates []WorkerUpdate) error {
 		switch {
 		case u.Work != nil:
 			b.send("SET", s.worker(u.ID), u.Work.Encode())
-			if p, err := ParsePayload(u.Work.Payload); err == nil && p.PHP != nil {
+			if p, err := payload.Parse(u.Work.Payload); err == nil && p.PHP != nil {
 				b.eval(phpRunningScript, s.phpBegun(*u.Work, p.PHP))
 			}
 		case u.Idle:

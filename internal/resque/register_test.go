@@ -13,7 +13,7 @@ import (
 
 const rubyWorker = "vm:1428:low"
 
-// value is what a recording has under a key.
+// Status is what a recording has under a key.
 func value[T any](t *testing.T, keys []redistest.Key, key string) T {
 	t.Helper()
 	v, ok := redistest.Values(keys)[key].(T)

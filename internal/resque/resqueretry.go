@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // This file is how the Ruby plugin resque-retry counts the runs of a job: in a key
@@ -25,7 +26,7 @@ type RetryKey string
 // key differs.
 func NewRetryKey(class string, args []json.RawMessage, blanks bool) RetryKey {
 	name := "resque-retry:" + class
-	if text := rubyJoin(args, blanks); text != "" {
+	if text := payload.RubyJoin(args, blanks); text != "" {
 		sum := sha1.Sum([]byte(text))
 		name += ":" + hex.EncodeToString(sum[:])
 	}
@@ -64,7 +65,7 @@ func (s Store) ReadCounts(c redis.Conn, counts []*RetryCount) error {
 		last, refused := redis.Int(answer(replies[i]))
 		switch {
 		case refused == nil:
-			r.Retries = max(0, min(last, MaxRuns)+1)
+			r.Retries = max(0, min(last, payload.MaxRuns)+1)
 		case errors.Is(refused, redis.ErrNil):
 			r.Retries = 0
 		case isRefusal(refused) && !strings.HasPrefix(refused.Error(), "WRONGTYPE"):
@@ -113,13 +114,12 @@ func FailedAtWithoutZone(t time.Time) string { return t.Format("2006/01/02 15:04
 // DelayPlain delays a job to a second as resque-scheduler does. It reports false, and
 // nothing else, where the payload holds more than class and arguments: Ruby's scheduler
 // would drop that. The last of the effects is not one that can be repeated.
-func (s Store) DelayPlain(second int64, queue string, payload []byte) ([]Effect, bool) {
-	plain, err := retryPayload(payload, false)
-	if err != nil || !bytes.Equal(plain, payload) {
+func (s Store) DelayPlain(second int64, queue string, raw []byte) ([]Effect, bool) {
+	plain, err := payload.ForRetry(raw, false)
+	if err != nil || !bytes.Equal(plain, raw) {
 		return nil, false
 	}
-	item := append(plain[:len(plain)-1:len(plain)-1], `,"queue":`...)
-	item = append(appendString(item, queue, Plain, replacement), '}')
+	item := payload.Item(plain, queue, payload.Plain)
 	at := strconv.FormatInt(second, 10)
 	return []Effect{
 		effect("ZADD", zsetKey(s.delayed()), at, at),

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 func retryKeyOf(t *testing.T, class, args string, blanks bool) RetryKey {
@@ -52,7 +54,7 @@ func TestReadCounts(t *testing.T) {
 	w.do("SET", "resque:resque-retry:Word", "x")
 	counts := []*RetryCount{{Key: "resque-retry:New"}, {Key: "resque-retry:Ruby"}, {Key: "resque-retry:Waits"}, {Key: "resque-retry:Less"}, {Key: "resque-retry:Most"}, {Key: "resque-retry:List"}, {Key: "resque-retry:Word"}}
 	w.unchanged("reading", func() { w.must(w.s.ReadCounts(w.c, counts)) })
-	for i, want := range []int{0, 3, 0, 0, MaxRuns + 1} {
+	for i, want := range []int{0, 3, 0, 0, payload.MaxRuns + 1} {
 		if r := counts[i]; r.Err != nil || r.Retries != want {
 			t.Errorf("%s: %d, %v; want %d", r.Key, r.Retries, r.Err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // There are two schedules of delayed jobs. Plain ones wait as resque-scheduler has
@@ -62,8 +63,8 @@ func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
 	when := stampOf(at)
 	second := when.second()
 	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.delayed(), s.bucket(second), s.precise())
-	for queue, payload := range b.all() {
-		args = append(args, s.timestamps(string(b.item(queue, payload))))
+	for queue, raw := range b.all() {
+		args = append(args, s.timestamps(string(payload.Item(raw, queue, b.Style))))
 	}
 	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.hint(), hintItemBytes, hintListItems)
 	err := s.push(c, "EVALSHA", args, b)
@@ -96,13 +97,6 @@ func delayError(err error, b *Bulk) error {
 		return fmt.Errorf("delaying %s for %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
 	}
 	return err
-}
-
-// item is a job as resque-scheduler's lists have it: its queue comes last.
-func (b *Bulk) item(queue string, payload []byte) []byte {
-	item := append(make([]byte, 0, len(payload)+len(queue)+16), payload[:len(payload)-1]...)
-	item = append(item, `,"queue":`...)
-	return append(appendString(item, queue, b.Style, replacement), '}')
 }
 
 // Due is Redis's time, and how long it is until the first job of each schedule is due;

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var clearScript = script("clear")
@@ -62,12 +63,12 @@ type moved struct {
 // movedTo is what becomes of a job that is delayed to another time, or runs now if that is
 // past: if it expires, it does so as long after it is due as before.
 func (d Delayed) movedTo(at stamp) moved {
-	p, err := ParsePayload(d.Payload)
+	p, err := payload.Parse(d.Payload)
 	if err != nil || p.ExpiresAt <= 0 {
 		return moved{}
 	}
 	expires := min(p.ExpiresAt, lastSecond*1000) + max(at.ms, time.Now().UnixMilli()) - d.At.UnixMilli()
-	payload, err := SetFields(d.Payload, ExpiresAt(max(expires, 1)))
+	payload, err := payload.SetFields(d.Payload, ExpiresAt(max(expires, 1)))
 	if err != nil || expires == p.ExpiresAt {
 		return moved{}
 	}

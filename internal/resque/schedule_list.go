@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Delayed is a job that waits in one of the schedules.
@@ -126,7 +127,7 @@ func ownDelayed(member, score []byte) Delayed {
 func plainDelayed(second string, item []byte) Delayed {
 	seconds, _ := strconv.ParseInt(second, 10, 64)
 	d := Delayed{At: time.Unix(seconds, 0), Raw: item, second: second}
-	d.Queue, d.Payload, d.Err = readItem(item)
+	d.Queue, d.Payload, d.Err = payload.ReadItem(item)
 	return d
 }
 
@@ -167,15 +168,15 @@ func (s Store) DelayedCount(c redis.Conn) (own, plain int64, err error) {
 // through, all of it.
 func (s Store) DelayedLike(c redis.Conn, b *Bulk) ([]Delayed, error) {
 	var jobs []Delayed
-	for queue, payload := range b.all() {
-		for _, item := range [][]byte{b.item(queue, payload), b.nodeItem(queue, payload)} {
+	for queue, raw := range b.all() {
+		for _, item := range [][]byte{payload.Item(raw, queue, b.Style), payload.NodeItem(raw, queue, b.Style)} {
 			found, err := s.plainLike(c, item)
 			if err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, found...)
 		}
-		start := []byte(recordPrefix(queue) + string(payload[:len(payload)-1]))
+		start := []byte(recordPrefix(queue) + string(raw[:len(raw)-1]))
 		own, err := s.scanOwn(c, escapeGlob(string(start))+"*", func(member []byte) bool {
 			rest, ok := bytes.CutPrefix(member, start)
 			return ok && (rest[0] == ',' || rest[0] == '}')
@@ -187,18 +188,6 @@ func (s Store) DelayedLike(c redis.Conn, b *Bulk) ([]Delayed, error) {
 	}
 	slices.SortStableFunc(jobs, func(a, b Delayed) int { return a.At.Compare(b.At) })
 	return jobs, nil
-}
-
-// nodeItem is item as node-resque orders it: the queue before the args.
-func (b *Bulk) nodeItem(queue string, payload []byte) []byte {
-	all, err := members(payload)
-	if err != nil || len(all) < 2 {
-		return nil
-	}
-	class := all[0].end
-	item := append(make([]byte, 0, len(payload)+len(queue)+16), payload[:class]...)
-	item = append(item, `,"queue":`...)
-	return append(appendString(item, queue, b.Style, replacement), payload[class:]...)
 }
 
 // plainLike finds an item by the set of seconds it is delayed to.
@@ -225,8 +214,8 @@ func (s Store) plainLike(c redis.Conn, item []byte) ([]Delayed, error) {
 // it, or, if their time is known, at those of that time.
 func (s Store) DelayedByID(c redis.Conn, id string, at time.Time) ([]Delayed, error) {
 	has := func(member []byte) bool {
-		_, payload, ok := parseRecord(member)
-		p, err := ParsePayload(payload)
+		_, raw, ok := parseRecord(member)
+		p, err := payload.Parse(raw)
 		return ok && err == nil && p.ID == id
 	}
 	if at.IsZero() {

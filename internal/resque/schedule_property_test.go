@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
+	"github.com/goworker/goworker/internal/payload"
 	"pgregory.net/rapid"
 )
 
@@ -95,7 +96,7 @@ func (r *delays) delay(t *rapid.T) {
 
 func (r *delays) schedule(t *rapid.T) {
 	var b Bulk
-	r.must(b.Add("low", "Echo", []any{r.name(t)}, TextField("id", NewID())))
+	r.must(b.Add("low", "Echo", []any{r.name(t)}, payload.TextField("id", payload.NewID())))
 	r.must(r.w.s.Schedule(r.w.c, &b, r.time(t)))
 }
 
@@ -123,7 +124,7 @@ func (r *delays) rubyPump(t *rapid.T) {
 	if _, err := redis.Int(r.w.c.Do("LPOS", r.w.s.bucket(second), item)); err == redis.ErrNil {
 		r.w.do("SREM", r.w.s.timestamps(item), "delayed:"+second)
 	}
-	_, payload, err := readItem([]byte(item))
+	_, payload, err := payload.ReadItem([]byte(item))
 	r.must(err)
 	r.w.push("low", string(payload))
 	if r.w.server.Int(r.w.t, "EXISTS", r.w.s.bucket(second)) == 0 {

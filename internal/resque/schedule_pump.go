@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 var (
@@ -102,7 +103,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	if queue, _, ok := parseRecord(first[0]); ok && queue != "" {
 		return nil // another pump was here
 	}
-	why := fmt.Errorf("a delayed job names no queue: %s", excerpt(first[0]))
+	why := fmt.Errorf("a delayed job names no queue: %s", payload.Short(first[0]))
 	u := unscheduling{Store: p.Store}
 	u.start()
 	u.toFailures(first[0], failedWithoutQueue, p.failure(failedWithoutQueue, first[0], why), p.MultiQueue)
@@ -130,8 +131,8 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 const failedWithoutQueue = "delayed"
 
 func (p *Pump) failure(queue string, item []byte, why error) []byte {
-	return Failure{
-		FailedAt: FailedAt(time.Now()), Payload: InvalidPayload(item), Exception: "Resque::InvalidDelayedJob",
+	return payload.Failure{
+		FailedAt: payload.FailedAt(time.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
 		Error: why.Error(), Worker: p.By, Queue: queue,
 	}.Encode()
 }
@@ -240,15 +241,15 @@ func (p *Pump) move(lock MasterLock, now time.Time, second string, items [][]byt
 	for i, item := range items {
 		a.bytes += len(item)
 		stamps := a.key(p.timestamps(string(item)))
-		queue, payload, err := readItem(item)
+		queue, raw, err := payload.ReadItem(item)
 		if err == nil {
-			a.arg(stamps, key(p.queue(queue)), 4, queue, payload)
+			a.arg(stamps, key(p.queue(queue)), 4, queue, raw)
 			continue
 		}
 		if queue == "" {
 			queue = failedWithoutQueue
 		}
-		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, excerpt(item))
+		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, payload.Short(item))
 		list, name := p.failureList(queue, p.MultiQueue)
 		a.arg(stamps, key(list), 5, name, p.failure(queue, item, a.failed[i]))
 	}
@@ -266,7 +267,7 @@ func (p *Pump) Hints(c redis.Conn, lock MasterLock, now time.Time) (Moved, error
 	u.start(&lock)
 	for _, hint := range hints {
 		at, item, ok := parseHint(hint)
-		queue, payload, err := readItem([]byte(item))
+		queue, payload, err := payload.ReadItem([]byte(item))
 		if !ok || err != nil { // not written by us; the job is moved with its second
 			if _, err := c.Do("ZREM", p.precise(), hint); err != nil {
 				return Moved{}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -330,45 +331,10 @@ func TestPumpOwnSetsAside(t *testing.T) {
 		w.same("queue", []string{"a", "b"}, w.queue("low"))
 		failures, err := w.s.Failures(w.c, []string{FailedList}, 0, -1)
 		w.must(err)
-		if len(failures) != 1 || failures[0].Failure.Queue == "" || failures[0].Failure.Worker != "h:1:q" || string(failures[0].Failure.Payload) != string(InvalidPayload([]byte(member))) {
+		if len(failures) != 1 || failures[0].Failure.Queue == "" || failures[0].Failure.Worker != "h:1:q" || string(failures[0].Failure.Payload) != string(payload.Invalid([]byte(member))) {
 			t.Errorf("%q: failures %+v", member, failures)
 		}
 		w.same("schedule", 0, w.server.Int(t, "EXISTS", w.s.schedule()))
-	}
-}
-
-// Items of whoever wrote them: what is known of each, and what goes into its queue.
-func TestReadItem(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ item, queue, payload, err string }{
-		{`{"class":"J","args":[1,"x"],"queue":"q"}`, "q", `{"class":"J","args":[1,"x"]}`, ""},
-		{`{"class":"J","queue":"q","args":[1]}`, "q", `{"class":"J","args":[1]}`, ""}, // node-resque
-		{`{"args":[1],"class":"J","queue":"q"}`, "q", `{"class":"J","args":[1]}`, ""},
-		{` { "class" : "J" , "args" : [ 1.50 ] , "queue" : "q" } `, "q", `{"class":"J","args":[ 1.50 ]}`, ""},
-		{`{"class":"J","args":[1e2,"\u003c"],"queue":"q","id":7,"trace":{"a":[]}}`, "q", `{"class":"J","args":[1e2,"\u003c"],"id":7,"trace":{"a":[]}}`, ""},
-		{`{"custom_job_class":"X","class":"J","queue":"q"}`, "q", `{"class":"J","args":[],"custom_job_class":"X"}`, ""},
-		{`{"class":"J","args":{"a":1},"queue":"q"}`, "q", `{"class":"J","args":[{"a":1}]}`, ""},
-		{`{"class":"J","args":3,"queue":"q"}`, "q", `{"class":"J","args":[3]}`, ""},
-		{`{"class":"J","args":null,"queue":"q"}`, "q", `{"class":"J","args":[]}`, ""},
-		{`{"class":"J","args":[],"queue":"a","queue":"b"}`, "b", `{"class":"J","args":[]}`, ""},
-		{`{"class":"J","args":[],"queue":"\u0071"}`, "q", `{"class":"J","args":[]}`, ""},
-		{`{"class":"J","args":[]}`, "", "", "no queue"},
-		{`{"class":"J","args":[],"queue":""}`, "", "", "no queue"},
-		{`{"class":"J","args":[],"queue":7}`, "", "", "no queue"},
-		{`{"args":[],"queue":"q"}`, "q", "", "no class"},
-		{`{"class":null,"queue":"q"}`, "q", "", "no class"},
-		{`{"class":"","queue":"q"}`, "q", "", "no class"},
-		{`{}`, "", "", "no class"},
-		{`[]`, "", "", "not an object"},
-		{``, "", "", "empty"},
-		{`{"class":"J"`, "", "", "not JSON"},
-		{`{"class":"J","queue":"q"} x`, "", "", "not JSON"},
-		{"{\"class\":\"\xff\",\"queue\":\"q\"}", "", "", "not UTF-8"},
-	} {
-		queue, payload, err := readItem([]byte(tt.item))
-		if queue != tt.queue || string(payload) != tt.payload || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("%s: %q, %s, %v", tt.item, queue, payload, err)
-		}
 	}
 }
 
@@ -418,7 +384,7 @@ func TestPumpSeconds(t *testing.T) {
 			failures, err := w.s.Failures(w.c, []string{FailedList}, 0, -1)
 			w.must(err)
 			for i, item := range []string{`{"class":"Echo"`, `{"class":"Echo","args":[]}`, `{"args":[],"queue":"high"}`} {
-				w.same("failure", string(InvalidPayload([]byte(item))), string(failures[i].Failure.Payload))
+				w.same("failure", string(payload.Invalid([]byte(item))), string(failures[i].Failure.Payload))
 			}
 		}
 		slices.Sort(wanted)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // keys is "keys": all that stands in Redis but what Ruby's tools read about workers, and the pulse.
@@ -86,7 +88,7 @@ func (s *story) fields(name string, hash map[string]string) string {
 
 // short makes a class of a payload and a sentence of a failure record.
 func (s *story) short(text string) string {
-	if f, err := ParseFailure([]byte(text)); err == nil && f.Exception != "" {
+	if f, err := payload.ParseFailure([]byte(text)); err == nil && f.Exception != "" {
 		return fmt.Sprintf("%s(%s)", s.short(string(f.Payload)), f.Exception)
 	}
 	return strings.NewReplacer(`{"class":"`, "", `","args":[]}`, "").Replace(text)

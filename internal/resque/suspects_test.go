@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // end is one death of a process that had reserved all jobs of the queue. A job is named by its
@@ -26,7 +28,7 @@ func (w *wire) sufferDeaths(limit int, jobs string, ends []end) map[string]strin
 		out := m.turn(Exchange{Want: 99, Asks: asks("low")})
 		h := HandedOut{UpTo: 99}
 		for _, j := range out.Jobs {
-			p, err := ParsePayload(j.Payload)
+			p, err := payload.Parse(j.Payload)
 			w.must(err)
 			switch {
 			case p.Class == e.trial && h.Trial == 0:
@@ -45,9 +47,9 @@ func (w *wire) sufferDeaths(limit int, jobs string, ends []end) map[string]strin
 		_, err := w.s.Leave(w.c, m.ID)
 		w.must(err)
 		for _, record := range w.server.List(w.t, "LRANGE", w.s.failed(), before, -1) {
-			f, err := ParseFailure([]byte(record))
+			f, err := payload.ParseFailure([]byte(record))
 			w.must(err)
-			p, err := ParsePayload(f.Payload)
+			p, err := payload.Parse(f.Payload)
 			w.must(err)
 			fate[p.Class] = fmt.Sprint("filed ", i+1)
 		}

@@ -38,7 +38,7 @@ func (s Store) lock(name string) string { return s.ns + "go:unique:" + name }
 func (s Store) lockRest() string        { return s.ns + "go:unique-rest" }
 
 // LockName names a lock by what is to be unique: a job's class and arguments as
-// EncodePayload writes them in the Plain style, or a key of the program's.
+// Encode writes them in the Plain style, or a key of the program's.
 func LockName(payload []byte, key string) string {
 	if key != "" {
 		return Digest([]byte("=" + key)) // no payload begins like this

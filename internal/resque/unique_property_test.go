@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/goworker/goworker/internal/payload"
 	"pgregory.net/rapid"
 )
 
@@ -60,7 +61,7 @@ type uniqueRun struct {
 	w     *wire
 	jobs  int
 	born  int               // processes
-	live  map[string]string // payload by id, of all jobs that have not ended
+	live  map[string]string // Payload by id, of all jobs that have not ended
 	procs []*proc
 	held  []heldJob
 }
@@ -74,12 +75,12 @@ type heldJob struct {
 func (r *uniqueRun) check() {
 	r.Helper()
 	found := make(map[string]string)
-	note := func(payload string) {
-		p, err := ParsePayload([]byte(payload))
+	note := func(raw string) {
+		p, err := payload.Parse([]byte(raw))
 		if err != nil || found[p.ID] != "" {
-			r.Fatalf("%s is there twice, or no job: %v", payload, err)
+			r.Fatalf("%s is there twice, or no job: %v", raw, err)
 		}
-		found[p.ID] = payload
+		found[p.ID] = raw
 	}
 	for _, q := range modelQueues {
 		for _, payload := range r.w.queue(q) {
@@ -143,7 +144,7 @@ func (r *uniqueRun) reserve(t *rapid.T) {
 	p := rapid.SampledFrom(r.procs).Draw(t, "process")
 	out := p.turn(Exchange{Want: 1, Asks: asks(modelQueues...), Handed: "999"})
 	for _, j := range out.Jobs {
-		parsed, err := ParsePayload(j.Payload)
+		parsed, err := payload.Parse(j.Payload)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func (r *uniqueRun) end(t *rapid.T) {
 		return
 	case "retried":
 		r.jobs++
-		again, err := SetFields(j.Payload, NumberField("attempt", int64(r.jobs)))
+		again, err := payload.SetFields(j.Payload, payload.NumberField("attempt", int64(r.jobs)))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -219,7 +220,7 @@ func (r *uniqueRun) steal(t *rapid.T) {
 	if raw == nil {
 		t.Skip("nothing to steal")
 	}
-	parsed, err := ParsePayload(raw)
+	parsed, err := payload.Parse(raw)
 	if err != nil {
 		r.Fatal(err)
 	}

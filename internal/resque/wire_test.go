@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -228,8 +229,8 @@ func back(jobs ...Reserved) []Ended {
 func handed(upTo int64, held ...int64) string { return HandedOut{UpTo: upTo, Held: held}.String() }
 
 // failureOf is a failure record that holds the payload even where it is no JSON.
-func failureOf(payload []byte) []byte {
-	return Failure{FailedAt: FailedAt(noon), Payload: safePayload(payload), Exception: "Boom", Error: "boom",
+func failureOf(raw []byte) []byte {
+	return payload.Failure{FailedAt: payload.FailedAt(noon), Payload: payload.Safe(raw), Exception: "Boom", Error: "boom",
 		Worker: "web-1.go:42-0:low", Queue: "low"}.Encode()
 }
 

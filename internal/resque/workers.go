@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Worker is an entry of the set of workers, whoever wrote it. What is missing or
@@ -132,7 +133,7 @@ func parseWorking(value []byte) *Working {
 	_ = json.Unmarshal(fields["queue"], &w.Queue)
 	_ = json.Unmarshal(fields["run_at"], &at)
 	w.RunAt = parseTime(at)
-	if p, err := ParsePayload(w.Payload); err == nil {
+	if p, err := payload.Parse(w.Payload); err == nil {
 		w.Class = p.Class
 	}
 	return w

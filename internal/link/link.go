@@ -1,0 +1,203 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// PingEvery is how often the poller's idle subscription is asked whether it still lives; a
+// silence of three times as long is its end.
+const PingEvery = 10 * time.Second
+
+// Link is the poller's way to Redis: a connection for the exchanges and, where the
+// server can track keys, a second one on which it tells that a queue has filled.
+// When either breaks both are made anew, since a subscription that lost its other
+// half is silent.
+type Link struct {
+	store     resque.Store
+	Conn      redis.Conn
+	Wake      redis.Conn // nil: this server cannot tell, poll
+	Untracked error      // why not
+	pings     time.Duration
+	requests  chan *resque.Exchange
+	replies   chan Reply
+	signal    chan<- struct{}
+	wg        sync.WaitGroup
+	used      atomic.Bool // an exchange was sent since the last PING
+
+	mu       sync.Mutex
+	changed  []string // watched names that changed since the last take
+	all      bool     // anything may have changed
+	broken   error    // the subscription ended
+	unproven bool     // it is time to prove that the other connection lives
+}
+
+// Reply is the answer to an exchange that Send has started.
+type Reply struct {
+	Link *Link
+	resque.Exchanged
+	Err error
+}
+
+// Dial connects, proves that the server can do what we need and, if asked,
+// sets up the tracking, with a PING to its connection this often. The signal channel
+// gets a value, if it has room, whenever there is something to take.
+func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
+	c, err := d.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{store: store, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	if track {
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
+		defer stop()
+		l.Untracked = l.subscribe(ctx, d)
+		if l.Untracked != nil && (c.Err() != nil || conn.Elsewhere(l.Untracked)) {
+			l.Shut()
+			return nil, l.Untracked
+		}
+	}
+	l.wg.Add(1)
+	go l.exchange()
+	return l, nil
+}
+
+// subscribe opens the second connection and proves that a message comes through:
+// behind some proxies all commands succeed and nothing ever arrives.
+func (l *Link) subscribe(ctx context.Context, d conn.Dialer) error {
+	wake, err := d.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = wake.Close() })
+	defer stop()
+	if err := l.store.Track(l.Conn, wake); err != nil {
+		_ = wake.Close()
+		return err
+	}
+	l.Wake = wake
+	l.wg.Add(2)
+	done := make(chan struct{})
+	go l.listen(done)
+	go l.ping(done)
+	return nil
+}
+
+// Send starts an exchange; its reply comes on the channel of replies.
+func (l *Link) Send(x *resque.Exchange) {
+	l.used.Store(true)
+	l.requests <- x
+}
+
+func (l *Link) exchange() {
+	defer l.wg.Done()
+	for x := range l.requests {
+		err := l.store.Send(l.Conn, x)
+		var out resque.Exchanged
+		if err == nil {
+			out, err = l.store.Receive(l.Conn, x)
+		}
+		l.replies <- Reply{Link: l, Exchanged: out, Err: err}
+	}
+}
+
+func (l *Link) listen(done chan struct{}) {
+	defer l.wg.Done()
+	defer close(done)
+	for {
+		keys, all, err := l.store.ReceiveChanges(l.Wake, 3*l.pings)
+		l.mu.Lock()
+		l.changed = append(l.changed, keys...)
+		l.all = l.all || all
+		l.broken = err
+		l.mu.Unlock()
+		if err != nil || all || len(keys) > 0 {
+			select {
+			case l.signal <- struct{}{}:
+			default:
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *Link) ping(done <-chan struct{}) {
+	defer l.wg.Done()
+	tick := time.NewTicker(l.pings)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			// An error here shows in listen, which reads from the same connection.
+			_ = l.store.Ping(l.Wake)
+			if l.used.Swap(false) {
+				continue
+			}
+			l.Unprove()
+			select {
+			case l.signal <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Unprove has the next Prove report true.
+func (l *Link) Unprove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unproven = true
+}
+
+// Take returns what changed since it was last called.
+func (l *Link) Take() (changed []string, all bool, broken error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed, all = l.changed, l.all
+	l.changed, l.all = nil, false
+	return changed, all, l.broken
+}
+
+// Prove reports that an exchange is to be sent even if it has nothing to say, because
+// there was none between two PINGs: of a server that dropped the connection we would hear of no
+// change any more, and nothing of that on the other connection.
+func (l *Link) Prove() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := l.unproven
+	l.unproven = false
+	return due
+}
+
+// Shut closes both connections and waits for the goroutines. An exchange under way
+// ends with an error.
+func (l *Link) Shut() {
+	_ = l.Conn.Close()
+	if l.Wake != nil {
+		_ = l.Wake.Close()
+	}
+	close(l.requests)
+	l.wg.Wait()
+}
+
+// WhyUntracked is the sentence for the log when a server cannot track keys.
+func WhyUntracked(err error, interval time.Duration) string {
+	text := err.Error()
+	if strings.Contains(text, "NOPERM") {
+		text += "; add &__redis__:invalidate +subscribe +client to the user's rules (docs/redis.md)"
+	}
+	return fmt.Sprintf("Redis cannot tell when a queue fills, so queues are looked at every %s: %s", interval, text)
+}

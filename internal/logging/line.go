@@ -1,0 +1,71 @@
+package logging
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// What a log line tells of texts that come from Redis or from handlers: class and
+// queue names and errors may be as long as their writers like, and hold what moves
+// a terminal's cursor.
+
+// MaxText is how many bytes of one such text are logged.
+const MaxText = 4 << 10
+
+// Shorten returns text, or as much of its beginning as most bytes hold and how
+// long it was.
+func Shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", text[:end], len(text))
+}
+
+// logAttr is how each attribute is logged: times in one form, no text too long.
+func attr(groups []string, a slog.Attr) slog.Attr {
+	switch v := a.Value; v.Kind() {
+	case slog.KindTime:
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.String(slog.TimeKey, v.Time().UTC().Format(timeForm))
+		}
+	case slog.KindString:
+		if text := v.String(); len(text) > MaxText {
+			return slog.String(a.Key, Shorten(text, MaxText))
+		}
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			return slog.String(a.Key, Shorten(fmt.Sprint(err), MaxText)) // fmt survives a nil *T
+		}
+	}
+	return a
+}
+
+// visible escapes in a line what is no printable character: a terminal takes U+009B
+// for the beginning of a command, and U+202E turns the text around. slog's handlers
+// escape only some of them, each its own.
+func visible(line string) string {
+	hidden := func(c rune) bool { return c >= 0x7f && !unicode.IsPrint(c) }
+	if !strings.ContainsFunc(line, hidden) {
+		return line
+	}
+	var b strings.Builder
+	for _, c := range line {
+		switch high, low := utf16.EncodeRune(c); {
+		case !hidden(c):
+			b.WriteRune(c)
+		case high != utf8.RuneError:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,50 @@
+package logging
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+)
+
+// Outages logs each outage of Redis once: when the first part of the daemon meets it, and when the
+// last part has recovered. It is safe for concurrent use.
+type Outages struct {
+	log   *slog.Logger
+	clock clock.Clock
+
+	mu     sync.Mutex
+	failed map[string]bool // the parts that Redis does not serve
+	since  time.Time
+}
+
+// NewOutages returns an outages that writes to log and takes the time from c.
+func NewOutages(log *slog.Logger, c clock.Clock) *Outages { return &Outages{log: log, clock: c} }
+
+// Fail is called by a part whenever Redis did not serve it.
+func (o *Outages) Fail(part string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.failed) == 0 {
+		o.since = o.clock.Now()
+		o.failed = make(map[string]bool)
+		o.log.Warn("Redis does not serve us; trying again until it does", "part", part, "error", err)
+	} else {
+		o.log.Debug("still no Redis", "part", part, "error", err)
+	}
+	o.failed[part] = true
+}
+
+// OK is called by a part whenever Redis has served it.
+func (o *Outages) OK(part string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.failed[part] {
+		return
+	}
+	delete(o.failed, part)
+	if len(o.failed) == 0 {
+		o.log.Info("Redis serves us again", "after", clock.Since(o.clock, o.since).Round(time.Millisecond))
+	}
+}

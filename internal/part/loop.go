@@ -1,0 +1,151 @@
+package part
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
+)
+
+// Never is what a Turn returns when there is nothing to do until the next Wake.
+const Never time.Duration = 1<<63 - 1
+
+// Forever is the Grace of a Loop whose Turn ends by itself.
+const Forever = Never
+
+// Loop is a part that takes one turn after another in a goroutine of its own. Its fields are set
+// before Start. All methods are safe for concurrent use.
+//
+//   - Start returns when the goroutine runs.
+//   - Wake has the next turn taken at once, or right after the one under way.
+//   - Stop waits until the goroutine has ended. It may be called more than once, and before Start.
+//   - After an error the loop waits as Backoff says, and Outages logs one line an outage.
+type Loop struct {
+	// Name is what the log calls the part in an outage.
+	Name string
+
+	// Turn takes one turn and returns how long there is nothing to do. Its context ends when the
+	// loop stops, after Grace.
+	Turn func(ctx context.Context) (wait time.Duration, err error)
+
+	// End is called in the goroutine after the last turn; nil: there is nothing to clean up.
+	End func()
+
+	// Grace is how long a turn under way may go on after Stop was called.
+	Grace time.Duration
+
+	// Quiet is for how long after a turn Wake is put off, so that a flood of them costs a turn
+	// each Quiet and no more.
+	Quiet time.Duration
+
+	clock   clock.Clock
+	outages *logging.Outages
+
+	once   sync.Once
+	wake   chan struct{}
+	quit   chan struct{}
+	ended  chan struct{}
+	cancel context.CancelFunc // nil before Start
+}
+
+// NewLoop returns a loop of the given name that takes turns.
+func NewLoop(b Base, name string, turn func(context.Context) (time.Duration, error)) *Loop {
+	return &Loop{
+		Name: name, Turn: turn, clock: b.Clock, outages: b.Outages,
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// Start starts the goroutine. The turns' context has the values of ctx and does not end with it.
+func (l *Loop) Start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go l.run(ctx)
+}
+
+// Wake has a turn taken.
+func (l *Loop) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Woken is where Wake arrives, for a source of wake-ups that wants a channel. It holds one value.
+func (l *Loop) Woken() chan struct{} { return l.wake }
+
+// Stopping reports whether Stop was called.
+func (l *Loop) Stopping() bool {
+	select {
+	case <-l.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop stops the loop. It waits for the turn under way: until ctx ends or for Grace, whichever
+// comes first, and then until the turn returns because its context has ended.
+func (l *Loop) Stop(ctx context.Context) {
+	l.once.Do(func() { close(l.quit) })
+	if l.cancel == nil {
+		return
+	}
+	if l.Grace > 0 {
+		grace := l.clock.NewTimer(l.Grace)
+		defer grace.Stop()
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+		case <-grace.C():
+		}
+	}
+	l.cancel()
+	<-l.ended
+}
+
+func (l *Loop) run(ctx context.Context) {
+	defer close(l.ended)
+	defer l.cancel()
+	if l.End != nil {
+		defer l.End()
+	}
+	var retry Backoff
+	timer := l.clock.NewTimer(Never)
+	defer timer.Stop()
+	for !l.Stopping() {
+		wait, err := l.Turn(ctx)
+		switch {
+		case err == nil:
+			l.outages.OK(l.Name)
+			retry.Reset()
+		case l.Stopping():
+			return
+		default:
+			l.outages.Fail(l.Name, err)
+			wait = retry.Next()
+		}
+		if quiet := min(wait, l.Quiet); quiet > 0 {
+			if !l.sleep(timer, quiet, nil) {
+				return
+			}
+			wait -= quiet
+		}
+		if !l.sleep(timer, wait, l.wake) {
+			return
+		}
+	}
+}
+
+// sleep waits for a time, for wake, or for Stop: then it returns false.
+func (l *Loop) sleep(timer clock.Timer, d time.Duration, wake <-chan struct{}) bool {
+	timer.Reset(max(d, 0))
+	select {
+	case <-timer.C():
+	case <-wake:
+	case <-l.quit:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package part
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
+)
+
+func base() Base {
+	log := slog.New(slog.DiscardHandler)
+	return Base{Log: log, Outages: logging.NewOutages(log, clock.System), Clock: clock.System}
+}
+
+func TestLoopTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns, ends atomic.Int64
+		l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) {
+			turns.Add(1)
+			return time.Minute, nil
+		})
+		l.End = func() { ends.Add(1) }
+		l.Start(t.Context())
+		synctest.Wait()
+		if turns.Load() != 1 {
+			t.Errorf("%d turns at the start", turns.Load())
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		if turns.Load() != 4 {
+			t.Errorf("%d turns after 3 minutes", turns.Load())
+		}
+		l.Wake()
+		synctest.Wait()
+		if turns.Load() != 5 {
+			t.Errorf("%d turns after a wake", turns.Load())
+		}
+		l.Stop(t.Context())
+		l.Stop(t.Context())
+		if ends.Load() != 1 {
+			t.Errorf("ended %d times", ends.Load())
+		}
+	})
+}
+
+func TestLoopNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns atomic.Int64
+		l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) { turns.Add(1); return Never, nil })
+		l.Quiet = time.Second
+		l.Start(t.Context())
+		time.Sleep(1000 * time.Hour)
+		l.Wake()
+		synctest.Wait()
+		if turns.Load() != 2 {
+			t.Errorf("%d turns", turns.Load())
+		}
+		l.Wake() // within Quiet: put off
+		synctest.Wait()
+		if turns.Load() != 2 {
+			t.Errorf("%d turns at once", turns.Load())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if turns.Load() != 3 {
+			t.Errorf("%d turns after Quiet", turns.Load())
+		}
+		l.Stop(t.Context())
+	})
+}
+
+func TestLoopBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns atomic.Int64
+		l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) {
+			turns.Add(1)
+			return 0, errors.New("no Redis")
+		})
+		l.Start(t.Context())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := turns.Load(); n < 60 || n > 130 {
+			t.Errorf("%d turns in a minute of failures", n)
+		}
+		l.Stop(t.Context())
+	})
+}
+
+func TestLoopStop(t *testing.T) {
+	for name, tc := range map[string]struct {
+		grace, want time.Duration
+		limit       time.Duration // of the context of Stop
+	}{
+		"no grace":         {0, 0, time.Hour},
+		"grace":            {2 * time.Second, 2 * time.Second, time.Hour},
+		"context is first": {time.Minute, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLoop(base(), "x", func(ctx context.Context) (time.Duration, error) {
+					<-ctx.Done()
+					return 0, ctx.Err()
+				})
+				l.Grace = tc.grace
+				l.Start(t.Context())
+				synctest.Wait()
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
+				defer cancel()
+				l.Stop(ctx)
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("stopped after %v, want %v", took, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestLoopStopBeforeStart(t *testing.T) {
+	l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) { return 0, nil })
+	l.Stop(t.Context())
+}

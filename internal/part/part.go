@@ -1,0 +1,134 @@
+// Package part is how the daemon's parts are built and run: what every part is given, in which
+// order parts start and stop, and the loop that most of them are.
+package part
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Base is what every part is given. All that it holds is safe for concurrent use.
+type Base struct {
+	Log     *slog.Logger
+	Outages *logging.Outages
+	Store   resque.Store
+	Dialer  conn.Dialer
+	Clock   clock.Clock
+}
+
+// Line returns a connection of the part's own, which has not dialed yet. limit bounds connecting
+// and each reply; 0 leaves them to the settings.
+func (b Base) Line(limit time.Duration) conn.Line {
+	return conn.Line{Dialer: b.Dialer, Limit: limit}
+}
+
+// Part is something that starts before the daemon works and stops after it.
+type Part struct {
+	Name     string
+	Requires []string // the parts that run before this one starts and until it has stopped
+	Start    func(ctx context.Context) error
+	Stop     func(ctx context.Context) error
+}
+
+// Sort orders parts so that each comes after all it requires, and otherwise as they were given.
+func Sort(parts []Part) ([]Part, error) {
+	byName := make(map[string]Part, len(parts))
+	for _, p := range parts {
+		if p.Name == "" {
+			return nil, errors.New("a part has no name")
+		}
+		if _, twice := byName[p.Name]; twice {
+			return nil, fmt.Errorf("there are two parts named %q", p.Name)
+		}
+		byName[p.Name] = p
+	}
+	var sorted []Part
+	placed := make(map[string]bool, len(parts))
+	var place func(p Part, above []string) error
+	place = func(p Part, above []string) error {
+		if placed[p.Name] {
+			return nil
+		}
+		if slices.Contains(above, p.Name) {
+			return fmt.Errorf("part %q requires itself, by way of %q", p.Name, above[len(above)-1])
+		}
+		for _, name := range p.Requires {
+			required, ok := byName[name]
+			if !ok {
+				return fmt.Errorf("part %q requires %q, which is not there", p.Name, name)
+			}
+			if err := place(required, append(above, p.Name)); err != nil {
+				return err
+			}
+		}
+		placed[p.Name] = true
+		sorted = append(sorted, p)
+		return nil
+	}
+	for _, p := range parts {
+		if err := place(p, nil); err != nil {
+			return nil, err
+		}
+	}
+	return sorted, nil
+}
+
+// Outliving returns the names of the parts that depend on none of the given ones, directly or
+// through others.
+func Outliving(parts []Part, ones ...string) []string {
+	depends := make(map[string]bool)
+	for _, name := range ones {
+		depends[name] = true
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, p := range parts {
+			if !depends[p.Name] && slices.ContainsFunc(p.Requires, func(r string) bool { return depends[r] }) {
+				depends[p.Name], changed = true, true
+			}
+		}
+	}
+	var names []string
+	for _, p := range parts {
+		if !depends[p.Name] {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Start starts sorted parts until one fails, and returns those that run.
+func Start(ctx context.Context, parts []Part) (started []Part, err error) {
+	for i, p := range parts {
+		if p.Start == nil {
+			continue
+		}
+		if err := p.Start(ctx); err != nil {
+			return parts[:i], fmt.Errorf("starting %s: %w", p.Name, err)
+		}
+	}
+	return parts, nil
+}
+
+// Stop stops sorted parts in reverse order and joins their errors.
+func Stop(ctx context.Context, parts []Part) error {
+	var errs []error
+	for _, p := range slices.Backward(parts) {
+		if p.Stop == nil {
+			continue
+		}
+		if err := p.Stop(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", p.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

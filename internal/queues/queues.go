@@ -1,0 +1,142 @@
+package queues
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Queue is one queue and how often it is drawn relative to the others.
+type Queue struct {
+	Name   string
+	weight int
+}
+
+// maxWeight keeps the sum of any number of weights far from overflow.
+const maxWeight = 1_000_000
+
+// maxLabel is how long the queues' part of a worker id may grow. Every such id
+// is copied into several keys, and dashboards print it.
+const maxLabel = 1024
+
+// Spec is a parsed queue list. It never changes, so it may be shared.
+type Spec struct {
+	Patterns []Queue  // names and patterns in order, each once
+	excluded []string // patterns, without their exclamation mark
+	weighted bool     // a weight was given
+	wild     bool     // there is a pattern or an exclusion
+}
+
+// Parse reads lists of queues in goworker's and Resque's grammar, which
+// the documentation of WorkerSettings.QueuesString describes. Of a name that
+// occurs twice the first counts.
+func Parse(lists []string) (Spec, error) {
+	var q Spec
+	for _, list := range lists {
+		for part := range strings.SplitSeq(list, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			if err := q.add(part); err != nil {
+				return Spec{}, err
+			}
+		}
+	}
+	if len(q.Patterns) > 0 {
+		return q, nil
+	}
+	if len(q.excluded) > 0 {
+		return Spec{}, fmt.Errorf("you must specify at least one queue: %q only excludes; put * beside it to work all others", "!"+strings.Join(q.excluded, ",!"))
+	}
+	return Spec{}, fmt.Errorf("you must specify at least one queue: with the flag -queues, as in -queues=high,low or -queues='*', or in the settings' QueuesString or Queues")
+}
+
+func (q *Spec) add(part string) error {
+	if pattern, ok := strings.CutPrefix(part, "!"); ok {
+		if pattern = strings.TrimSpace(pattern); pattern == "" {
+			return fmt.Errorf("queue list: an exclamation mark stands alone; write the queue to exclude right behind it, as in !low")
+		}
+		q.excluded = append(q.excluded, pattern)
+		q.wild = true
+		return nil
+	}
+	queue := Queue{Name: part, weight: 1}
+	if i := strings.LastIndexByte(part, '='); i >= 0 {
+		queue.Name = strings.TrimSpace(part[:i])
+		weight, err := strconv.Atoi(strings.TrimSpace(part[i+1:]))
+		if err != nil || weight < 1 || weight > maxWeight {
+			return fmt.Errorf("queue list: %q: the weight must be a numeric value from 1 to %d; write name=weight, as in high=2", part, maxWeight)
+		}
+		if queue.Name == "" {
+			return fmt.Errorf("queue list: %q has a weight but no name; write name=weight, as in high=2", part)
+		}
+		queue.weight = weight
+		q.weighted = true
+	}
+	if IsPattern(queue.Name) {
+		q.wild = true
+	}
+	if !slices.ContainsFunc(q.Patterns, func(p Queue) bool { return p.Name == queue.Name }) {
+		q.Patterns = append(q.Patterns, queue)
+	}
+	return nil
+}
+
+func IsPattern(name string) bool { return strings.ContainsAny(name, "*?{}[]") }
+
+// PlainName reports whether a name stands for itself in a list of queues.
+func PlainName(name string) bool { return !IsPattern(name) && !strings.HasPrefix(name, "!") }
+
+// Dynamic tells whether the list depends on which queues Resque knows.
+func (q Spec) Dynamic() bool { return q.wild }
+
+// Order is the order the list itself asks for.
+func (q Spec) Order() string {
+	if q.weighted {
+		return Weighted
+	}
+	return Strict
+}
+
+// Resolve returns the queues to work, in order and each once. The known queues
+// count only if the list is dynamic. Callers must not change the result.
+func (q Spec) Resolve(known []string) []Queue {
+	if !q.wild {
+		return q.Patterns
+	}
+	known = slices.DeleteFunc(slices.Clone(known), q.Excludes)
+	slices.Sort(known)
+	var queues []Queue
+	taken := make(map[string]bool, len(known))
+	for _, p := range q.Patterns {
+		for _, name := range known {
+			if !taken[name] && MatchGlob(p.Name, name) {
+				taken[name] = true
+				queues = append(queues, Queue{name, p.weight})
+			}
+		}
+	}
+	return queues
+}
+
+func (q Spec) Excludes(name string) bool {
+	return slices.ContainsFunc(q.excluded, func(p string) bool { return MatchGlob(p, name) })
+}
+
+// Label is the queues' part of a worker id: what was configured, without
+// weights and exclusions. Ruby workers fail to start when they meet an id
+// without this part, so it is never empty; a long one ends at a comma.
+func (q Spec) Label() string {
+	var b strings.Builder
+	for i, p := range q.Patterns {
+		if i > 0 {
+			if b.Len()+1+len(p.Name) > maxLabel {
+				break
+			}
+			b.WriteByte(',')
+		}
+		b.WriteString(p.Name)
+	}
+	return b.String()
+}
