@@ -143,7 +143,7 @@ func (d *Daemon) Info() (FleetInfo, error) {
 	return FleetInfo{
 		Pending: i.Pending, Processed: i.Processed, Failed: i.Failed, Expired: i.Expired,
 		Queues: len(i.Queues), Workers: i.Workers, Working: i.Working,
-		Servers:     []string{conn.RedactURI(config.uri)},
+		Servers:     []string{conn.RedactURI(config.URI)},
 		Environment: cmp.Or(os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development"),
 		QueueSizes:  sizes,
 	}, nil

@@ -173,7 +173,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if _, err := d.registry.limitNumbers(); err != nil && work {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
-	if old := d.client; old != nil && old.config.client() == c.client() {
+	if old := d.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; others read the old one
 		again.config = c
 		d.client = &again
@@ -182,17 +182,17 @@ func (d *Daemon) init(work bool) (*client, error) {
 		d.client = nil
 		old.close(conn.ErrReplaced)
 	}
-	dialer, err := conn.NewDialer(context.Background(), c.client().dial, d.openers)
+	dialer, err := conn.NewDialer(context.Background(), c.dial(), d.openers)
 	if err != nil {
 		return nil, err
 	}
-	log, flush := c.logger, func() {}
+	log, flush := c.Logger, func() {}
 	if log == nil {
-		log, flush = logging.New(c.logLevel, c.logFormat, os.Stdout)
+		log, flush = logging.New(c.logLevel, c.LogFormat, os.Stdout)
 	}
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: conn.NewPool(dialer, c.connections),
+		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),
 	}
 	d.closed = false
 	return d.client, nil
@@ -242,7 +242,7 @@ func (d *Daemon) Namespace() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client != nil {
-		return d.client.config.namespace
+		return d.client.config.Namespace
 	}
 	settings := d.settings
 	if d.command != nil {

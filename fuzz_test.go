@@ -39,11 +39,11 @@ func FuzzSettings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.maxPayload < 1 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
-			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.Label() == "" {
+		if c.PollInterval <= 0 || c.Concurrency < 1 || c.Connections < 1 || c.RecoverLimit < 0 || c.MaxPayload < 1 || c.ShutdownTimeout < 0 || c.ReadTimeout < 0 ||
+			!strings.HasSuffix(c.Namespace, ":") || strings.ContainsAny(c.Hostname, ": \n") || c.Hostname == "" || c.queues.Label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
-		if _, err := conn.NewDialer(t.Context(), c.client().dial, nil); told(err) {
+		if _, err := conn.NewDialer(t.Context(), c.dial(), nil); told(err) {
 			t.Errorf("the error is no sentence or tells the password: %v", err)
 		}
 		s.URI = env["CACHE_URL"]

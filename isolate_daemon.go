@@ -131,7 +131,7 @@ func newRequest(d *Delivery, memory int64) request {
 }
 
 // identity tells the daemons of one program apart, in the same way in its children.
-func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.Label() }
+func (c config) identity() string { return c.URI + "\x00" + c.Namespace + "\x00" + c.queues.Label() }
 
 // write sends messages until there are no more. A child that does not read blocks it
 // until the pipe is closed.

@@ -148,8 +148,8 @@ func newPoller(d *Daemon) *poller {
 	}
 	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
 	p.sorter = newSorter(p)
-	p.pace.allowed = d.config.lookAhead
-	p.share = share.Alone(d.config.concurrency)
+	p.pace.allowed = !d.config.DisableLookAhead
+	p.share = share.Alone(d.config.Concurrency)
 	return p
 }
 
@@ -195,7 +195,7 @@ func (p *poller) run(ctx context.Context) {
 	defer cancel()
 	defer p.sorter.stop()
 	if b := p.d.budget; b != nil {
-		p.share = b.Join(p.d.config.concurrency, p.poke)
+		p.share = b.Join(p.d.config.Concurrency, p.poke)
 		defer p.share.Leave()
 	}
 	quit, force := p.quit, p.force
@@ -448,7 +448,7 @@ func (p *poller) claim() {
 		could++
 	}
 	if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {
-		could = p.d.config.concurrency
+		could = p.d.config.Concurrency
 	}
 	p.share.Acquire(p.busy, could)
 }

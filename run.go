@@ -95,10 +95,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 // for the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
-	d.registry.useNumber.Store(c.config.useNumber)
+	d.registry.useNumber.Store(c.config.UseNumber)
 	if every, ok := conn.PollInterval(c.dialer); ok {
-		d.config.tracking = false
-		d.config.interval = min(d.config.interval, every)
+		d.config.DisableTracking = true
+		d.config.PollInterval = min(d.config.PollInterval, every)
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
@@ -110,10 +110,10 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
 func (d *Daemon) stopContext() (context.Context, context.CancelFunc) {
-	if d.config.shutdownTimeout == 0 {
+	if d.config.ShutdownTimeout == 0 {
 		return context.WithCancel(d.base)
 	}
-	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
+	return context.WithTimeout(d.base, d.config.ShutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 }
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
@@ -126,7 +126,7 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 		{Name: "poller", Requires: []string{"workers"}, Start: func(ctx context.Context) error {
 			go d.poller.run(d.base)
 			return nil
-		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
+		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
 		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.start, Stop: d.pump.stop},
 		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.start, Stop: d.ticker.stop},
 	}

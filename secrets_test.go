@@ -92,7 +92,7 @@ func TestNoSecretInCommandLineErrors(t *testing.T) {
 			c, err := s.configFrom(true, func(name string) string { return env[name] })
 			noCanaryIn(t, strings.Join(args, " "), err)
 			if err == nil {
-				_, err = conn.NewDialer(t.Context(), c.client().dial, nil)
+				_, err = conn.NewDialer(t.Context(), c.dial(), nil)
 				noCanaryIn(t, strings.Join(args, " "), err)
 			}
 		}

@@ -1,12 +1,18 @@
 package goworker
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 )
 
@@ -303,4 +309,77 @@ func (i intervalFlag) duration() time.Duration {
 		return time.Duration(i) * time.Second
 	}
 	return time.Duration(i)
+}
+
+// Format prints the settings as fmt prints any struct, but for the password in
+// URI. Encoding them otherwise, as JSON for instance, does not hide it.
+func (s WorkerSettings) Format(state fmt.State, verb rune) {
+	type settings WorkerSettings // without this method
+	s.URI = conn.RedactURI(s.URI)
+	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), settings(s))
+}
+
+// LogValue is how slog logs the settings: printed, without the password in URI.
+func (s WorkerSettings) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("%+v", s))
+}
+
+// config is the settings of a daemon, checked: the environment and all defaults are filled
+// in. A zero means what it says, so no limit where NoTimeout or NoLimit may stand in the
+// settings. Of the fields for the interval only PollInterval counts, and instead of
+// QueuesString and Queues what was read from them. It is printed without the password.
+type config struct {
+	WorkerSettings
+
+	queues             queues.Spec
+	logLevel           slog.Level
+	style              payload.Style
+	multiQueueFailures bool
+	environment        string // RAILS_ENV
+}
+
+// config checks the settings, against the environment too. Without needQueues,
+// for a program that only enqueues, there may be none. The error joins all mistakes. Each
+// names the setting, its value and what is allowed.
+func (s WorkerSettings) config(needQueues bool) (config, error) {
+	return s.configFrom(needQueues, os.Getenv)
+}
+
+func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) (config, error) {
+	var c config
+	var errs []error
+	lists := append(slices.Clone(s.Queues), s.QueuesString)
+	if needQueues || strings.Trim(strings.Join(lists, ","), ", \t\n") != "" {
+		var err error
+		c.queues, err = queues.Parse(lists)
+		errs = append(errs, err)
+	}
+	s.Order = cmp.Or(s.Order, c.queues.Order())
+	for _, row := range settingRows {
+		errs = append(errs, row.Fill(&s, getenv))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return config{}, err
+	}
+	c.WorkerSettings = s
+	if s.RailsJSON {
+		c.style = payload.Rails
+	}
+	c.multiQueueFailures = s.FailureBackend == FailureRedisMultiQueue
+	c.environment = getenv("RAILS_ENV")
+	return c, c.logLevel.UnmarshalText([]byte(s.LogLevel))
+}
+
+// dial returns what the settings say about every connection.
+func (c config) dial() conn.Config {
+	return conn.Config{
+		URI: c.URI, Namespace: c.Namespace, CAPath: c.TLSCertPath, CertPath: c.TLSClientCertPath, KeyPath: c.TLSClientKeyPath, SkipVerify: c.SkipTLSVerify,
+		ConnectTimeout: c.ConnectTimeout, ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout,
+	}
+}
+
+// sameClient reports whether daemons with these settings and others can share a client.
+func (c config) sameClient(other config) bool {
+	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
+		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }

@@ -139,9 +139,9 @@ func (s *Shards) init(again bool) error {
 	if err != nil {
 		return err
 	}
-	log, flush := config.logger, func() {}
+	log, flush := config.Logger, func() {}
 	if log == nil {
-		log, flush = logging.New(config.logLevel, config.logFormat, os.Stdout)
+		log, flush = logging.New(config.logLevel, config.LogFormat, os.Stdout)
 	}
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)

@@ -53,7 +53,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	extra, config := slices.Clone(s.parts), s.config
-	workers := share.NewPool(config.concurrency)
+	workers := share.NewPool(config.Concurrency)
 	for _, d := range s.daemons {
 		d.budget = workers
 	}
@@ -84,10 +84,10 @@ func (s *Shards) run(ctx context.Context) []error {
 		return []error{fmt.Errorf("goworker: %w", err)}
 	}
 	stopContext := func() (context.Context, context.CancelFunc) {
-		if config.shutdownTimeout == 0 {
+		if config.ShutdownTimeout == 0 {
 			return context.WithCancel(base)
 		}
-		return context.WithTimeout(base, config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
+		return context.WithTimeout(base, config.ShutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 	}
 	if started, err := startParts(ctx, parts); err != nil {
 		stopCtx, cancel := stopContext()
@@ -183,7 +183,7 @@ func (s *Shards) Work() error {
 		return err
 	}
 	ctx := context.Background()
-	if s.config.signals {
+	if !s.config.DisableSignals {
 		var undo func()
 		ctx, undo = handleSignals(ctx, s)
 		defer undo()

@@ -84,7 +84,7 @@ func (d *Daemon) Work() (err error) {
 		}
 	}()
 	ctx := context.Background()
-	if c.config.signals {
+	if !c.config.DisableSignals {
 		var undo func()
 		ctx, undo = handleSignals(ctx, d)
 		defer undo()
