@@ -383,3 +383,6 @@ func (c config) sameClient(other config) bool {
 	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
+
+// identity tells the daemons of one program apart, in the same way in its children.
+func (c config) identity() string { return c.URI + "\x00" + c.Namespace + "\x00" + c.queues.Label() }

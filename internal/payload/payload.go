@@ -46,6 +46,9 @@ func (e *Error) Error() string {
 	return e.Reason + `; a job is {"class":"Name","args":[…]} in UTF-8`
 }
 
+// Exception is Resque's for a payload that it cannot decode.
+func (e *Error) Exception() string { return "Resque::Helpers::DecodeException" }
+
 // Encode writes the payload of a plain job, {"class":"…","args":[…]},
 // with the bytes Ruby Resque would push. No arguments are [], never null. The
 // error names the argument that cannot be encoded, counted from 0. What it
@@ -307,6 +310,9 @@ type SizeError struct{ Size, Most int }
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("the payload has %d bytes, and MaxPayload (flag -max-payload) allows %d; pass what is large by reference, or raise the limit", e.Size, e.Most)
 }
+
+// Exception is that of an Error.
+func (e *SizeError) Exception() string { return "Resque::Helpers::DecodeException" }
 
 // Recordable reports whether a failure record can hold the payload: Redis takes no
 // more than 512 MiB at once, and a record is a little more than its payload.
