@@ -186,10 +186,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, flush := c.Logger, func() {}
-	if log == nil {
-		log, flush = logging.New(c.logLevel, c.LogFormat, os.Stdout)
-	}
+	log, flush := c.log()
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),
 		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),

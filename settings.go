@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 )
@@ -382,6 +383,14 @@ func (c config) dial() conn.Config {
 func (c config) sameClient(other config) bool {
 	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
+}
+
+// log returns the logger, and what writes out the lines it holds back.
+func (c config) log() (log *slog.Logger, flush func()) {
+	if c.Logger != nil {
+		return c.Logger, func() {}
+	}
+	return logging.New(c.logLevel, c.LogFormat, os.Stdout)
 }
 
 // identity tells the daemons of one program apart, in the same way in its children.
