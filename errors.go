@@ -187,7 +187,7 @@ func (e *TimeLimitError) Error() string {
 }
 
 // Backtrace returns where the handler was at the limit, as lines of the failure
-// record; nothing if its process could not tell any more.
+// record; nothing if its process could no longer say.
 func (e *TimeLimitError) Backtrace() []string { return e.trace }
 
 // CrashError is the failure of an isolated job whose process ended without telling

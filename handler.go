@@ -110,11 +110,10 @@ func compileTyped(fn reflect.Value) (Handler, error) {
 type typedHandler struct{ *args.Function }
 
 func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
-	in, misfit := h.Arguments(ctx, d.Args, d.useNumber)
+	result, misfit, err := h.Call(ctx, d.Args, d.useNumber)
 	if misfit != nil {
 		return argumentError(d.Class, misfit)
 	}
-	result, err := h.Call(in)
 	if err == nil && h.HasResult() {
 		d.Result = result
 	}

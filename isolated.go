@@ -102,7 +102,7 @@ func KillGrace(d time.Duration) IsolatedOption {
 // MaxMemory kills the job's processes when together they hold more than so many bytes
 // of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
 // times a second, so a fast allocation may go beyond it for a moment. Go's collector
-// is told of the limit. On Linux the memory is that of the child and its descendants;
+// knows the limit. On Linux the memory is that of the child and its descendants;
 // elsewhere it is what the Go runtime of the child counts, without C and without
 // other processes. 0, the default, is no limit; it must not be negative.
 func MaxMemory(bytes int64) IsolatedOption {
@@ -128,7 +128,7 @@ func ChildEnv(vars ...string) IsolatedOption {
 	}
 }
 
-// IsolatedChild tells whether this process was started to run one job of a class that
+// IsolatedChild reports whether this process was started to run one job of a class that
 // is Isolated. A main asks it to leave out what only the daemon needs, such as
 // listening on a port; it must register the classes and call Work or Run in any case.
 func IsolatedChild() bool { return isolate.Child() }

@@ -25,8 +25,8 @@ type Error struct {
 	Err error
 }
 
-// misfit explains why the argument raw could not be decoded into type t.
-func misfit(index int, t reflect.Type, raw []byte, err error) *Error {
+// misfitOf explains why the argument raw could not be decoded into type t.
+func misfitOf(index int, t reflect.Type, raw []byte, err error) *Error {
 	e := &Error{Index: index, Want: t.String(), Found: kindOf(raw), Err: err}
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
@@ -79,7 +79,7 @@ func All(raws []json.RawMessage, useNumber bool) ([]any, *Error) {
 	for i, raw := range raws {
 		v, err := Any(raw, useNumber)
 		if err != nil {
-			return nil, misfit(i+1, anyType, raw, err)
+			return nil, misfitOf(i+1, anyType, raw, err)
 		}
 		values[i] = v
 	}

@@ -69,7 +69,7 @@ func TestFunction(t *testing.T) {
 		if err := json.Unmarshal([]byte(tt.args), &raws); err != nil {
 			t.Fatal(err)
 		}
-		in, misfit := f.Arguments(t.Context(), raws, false)
+		result, misfit, err := f.Call(t.Context(), raws, false)
 		if misfit != nil {
 			misfit.Err = nil
 			if *misfit != tt.misfit {
@@ -77,7 +77,6 @@ func TestFunction(t *testing.T) {
 			}
 			continue
 		}
-		result, err := f.Call(in)
 		if tt.misfit != (Error{}) || result != tt.result || err != tt.err {
 			t.Errorf("%s: %v, %v; want %v, %v", tt.args, result, err, tt.result, tt.err)
 		}
@@ -115,11 +114,7 @@ func FuzzArguments(f *testing.F) {
 				t.Fatalf("%s: %d values", list, len(values))
 			}
 			for _, function := range functions {
-				in, misfit := function.Arguments(t.Context(), raws, useNumber)
-				if misfit != nil {
-					continue
-				}
-				if _, err := function.Call(in); err != nil {
+				if _, misfit, err := function.Call(t.Context(), raws, useNumber); misfit == nil && err != nil {
 					t.Fatalf("%s: %v", list, err)
 				}
 			}

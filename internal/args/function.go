@@ -59,14 +59,15 @@ func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 	return f, nil
 }
 
-// Arguments decodes a job's arguments for Call, into fresh values: no call sees
-// another's.
-func (f *Function) Arguments(ctx context.Context, raws []json.RawMessage, useNumber bool) ([]reflect.Value, *Error) {
+// Call decodes a job's arguments, into fresh values, and calls the function. Without an
+// error it returns the function's result, nil if it has none. With a misfit it has not
+// called the function.
+func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber bool) (result any, misfit *Error, err error) {
 	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {
 		raws = nil // PHP clients write [null] for "no arguments"
 	}
 	if len(raws) < len(f.fixed) || len(raws) > len(f.fixed) && f.rest == nil {
-		return nil, &Error{Want: f.arity(), Found: strconv.Itoa(len(raws))}
+		return nil, &Error{Want: f.arity(), Found: strconv.Itoa(len(raws))}, nil
 	}
 
 	in := make([]reflect.Value, 0, len(raws)+1)
@@ -80,26 +81,22 @@ func (f *Function) Arguments(ctx context.Context, raws []json.RawMessage, useNum
 		}
 		v := reflect.New(p.typ).Elem()
 		if err := p.decode(raw, v, useNumber); err != nil {
-			return nil, misfit(i+1, p.typ, raw, err)
+			return nil, misfitOf(i+1, p.typ, raw, err), nil
 		}
 		in = append(in, v)
 	}
-	return in, nil
-}
 
-// Call calls the function. Without an error it returns its result, nil if it has none.
-func (f *Function) Call(in []reflect.Value) (result any, err error) {
 	out := f.fn.Call(in)
 	if f.results == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := out[f.results-1]; !err.IsNil() {
-		return nil, err.Interface().(error)
+		return nil, nil, err.Interface().(error)
 	}
 	if f.results == 2 {
 		result = out[0].Interface()
 	}
-	return result, nil
+	return result, nil, nil
 }
 
 // HasResult reports whether the function has a result beside its error.

@@ -76,7 +76,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	if n := len(t.kept) - maxStderr; n > 0 {
 		t.kept = append(t.kept[:0], t.kept[n:]...)
 	}
-	_, _ = os.Stderr.Write(p) // a closed standard error of ours must not stop the child
+	_, _ = os.Stderr.Write(p) // a closed standard error here must not stop the child
 	return len(p), nil
 }
 

@@ -225,7 +225,7 @@ func (c *childRun) killNow() {
 func (c *childRun) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
 
 // end leaves nothing of the child behind: no process, no number, no file and no
-// goroutine of ours. It returns how the child ended.
+// goroutine here. It returns how the child ended.
 func (c *childRun) end() syscall.WaitStatus {
 	c.signal(syscall.SIGKILL)
 	_ = c.cmd.Wait()

@@ -35,6 +35,15 @@ type Payload struct {
 	// PHP is set for a job that php-resque enqueued, by the top-level "id", "prefix" and
 	// "queue_time".
 	PHP *PHPJob
+	// Extra are the fields beside class and args, those above included, as they stand in what
+	// was parsed.
+	Extra []Extra
+}
+
+// Extra is a field of a payload.
+type Extra struct {
+	Name  []byte // without quotes and escapes
+	Value []byte // its JSON text
 }
 
 // Error says why bytes from a queue are not a job.
@@ -113,6 +122,8 @@ func Parse(raw []byte) (Payload, error) {
 
 		few  [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
 		list = few[:0]
+
+		extra []Extra
 	)
 	s.enter()
 	for first := true; ; first = false {
@@ -136,11 +147,14 @@ func Parse(raw []byte) (Payload, error) {
 		if !ok {
 			return Payload{}, s.refusal()
 		}
-		switch value := raw[start:s.pos:s.pos]; string(name) {
+		value := raw[start:s.pos:s.pos]
+		switch string(name) {
 		case "class":
 			class = value
+			continue
 		case "args":
 			args = value
+			continue
 		case "id":
 			id = value
 		case "attempt":
@@ -154,11 +168,12 @@ func Parse(raw []byte) (Payload, error) {
 		case "queue_time":
 			queueTime = value
 		}
+		extra = append(extra, Extra{name, value})
 	}
 	if s.space(); s.pos != len(raw) {
 		return Payload{}, s.refusal()
 	}
-	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
+	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires), Extra: extra}
 	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
 		return Payload{}, &Error{"the payload has no class"}
