@@ -27,10 +27,9 @@ var defaultCommandLine = sync.OnceValue(newCommandLine)
 //	pflag.CommandLine.AddFlagSet(goworker.Flags())
 //	pflag.Parse()
 //
-// Whoever asks for the flags parses them, before Init, Work or the first
-// Enqueue: goworker will not look at the command line itself any more. That
-// makes a call of Flags also the way to keep goworker away from a command line
-// that is none of its business.
+// A program that asks for the flags parses them, before Init, Work or the first
+// Enqueue: goworker will not look at the command line itself any more. So a call
+// of Flags also keeps goworker away from a command line that it shall not read.
 //
 // Add the program's own flags first: AddFlagSet skips names that are taken, so
 // that they stay the program's, and set goworker's counterpart with
@@ -49,8 +48,8 @@ func Flags() *pflag.FlagSet {
 //
 // Names that are taken are skipped and stay the program's: define its own flags
 // first. The package github.com/goworker/goworker/flags does the same by being
-// imported. On another set than flag.CommandLine, as after Flags, whoever has
-// added the flags parses them, before Init, Work or the first Enqueue.
+// imported. On another set than flag.CommandLine, as after Flags, the program
+// parses the flags, before Init, Work or the first Enqueue.
 func AddFlags(set *flag.FlagSet) {
 	c := defaultCommandLine()
 	if set != flag.CommandLine {

@@ -17,7 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/queues"
 )
 
-// What a setting is when nobody sets it.
+// The defaults of the settings.
 const (
 	DefaultConcurrency     = 25
 	DefaultConnections     = 2
@@ -165,8 +165,8 @@ type WorkerSettings struct {
 	// Heroku grant; NoTimeout waits as long as they take. [-shutdown-timeout
 	// in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
-	// RecoverLimit is in how many processes that died a job may have been with a worker before
-	// it is filed as failed, if it is to blame for it: see docs/guarantees.md.
+	// RecoverLimit is how many processes may die while a worker of theirs has a job, before
+	// the job is filed as failed. When a job is to blame for a death: see docs/guarantees.md.
 	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
 	// [-recover-limit; -recover-limit=0 is NoLimit]
 	RecoverLimit int
@@ -204,8 +204,8 @@ type WorkerSettings struct {
 	// by sharing its lock, which is not resque-scheduler's. [-node-scheduler]
 	NodeScheduler bool
 	// DynamicSchedule makes the daemon fire the recurring schedules that are in Redis for
-	// all schedulers, Ruby's included, and look each five seconds whether somebody has
-	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
+	// all schedulers, Ruby's included, and look every five seconds whether they have
+	// changed. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs: for applications whose hooks it is to call, or whose classes
@@ -219,15 +219,15 @@ type WorkerSettings struct {
 	// whose jobs were all looked at rests for a PollInterval. So the order of such a queue
 	// changes, and a job behind one that is left may wait that long. [-leave-unknown]
 	LeaveUnknown bool
-	// FailedMaxSize is how many failures a failure list may hold; the oldest of more are
-	// removed for good, within about a minute. One process of the fleet does it, by its
-	// own settings, so all should have the same. Zero, or NoLimit, is no limit.
+	// FailedMaxSize is how many failures a failure list may hold. The oldest of more are
+	// removed for good, within about a minute. One process of the fleet removes them, by its
+	// own settings, so all processes should have the same. Zero, or NoLimit, is no limit.
 	// [-failed-max-size]
 	FailedMaxSize int
 	// FailedMaxAge is how long ago a job may have failed before its failure is removed
-	// for good, likewise. It ends at the first failure of a list that is young enough;
-	// one that does not tell readably when it failed stays. Zero, or NoLimit, is
-	// no limit.
+	// for good, by the same process of the fleet. The removal ends at the first failure of
+	// a list that is young enough. A failure without a readable time stays. Zero, or
+	// NoLimit, is no limit.
 	// [-failed-max-age in seconds or as in 720h]
 	FailedMaxAge time.Duration
 	// Hostname is the name of this machine as other Resque tools shall see it;
@@ -304,7 +304,7 @@ func (i *intervalFlag) SetFloat(value float64) error {
 func (i intervalFlag) String() string { return i.duration().String() }
 
 // duration undoes the mistake the type invites: as a duration 5.0 is five
-// nanoseconds, and nobody sleeps for less than a microsecond.
+// nanoseconds, and no program means less than a microsecond.
 func (i intervalFlag) duration() time.Duration {
 	if i > 0 && time.Duration(i) < time.Microsecond {
 		return time.Duration(i) * time.Second

@@ -391,7 +391,7 @@ func (s *Shards) Enqueue(job *Job) error {
 	return s.EnqueueAll(job)
 }
 
-// EnqueueWith is Enqueue for a job that is told more, on the shard of its queue; see
+// EnqueueWith is Enqueue with options, on the shard of the job's queue; see
 // Daemon.EnqueueWith.
 func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	d, err := s.daemonFor(job)
