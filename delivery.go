@@ -58,13 +58,6 @@ type Delivery struct {
 	// or if it returns only an error. Middleware may read it after the handler.
 	Result any
 
-	lock    *jobLock // nil: it has none, or has given it up
-	expires int64    // when its time is over, in ms; 0: never
-	called  bool     // its handler, or what runs in place of it
-
-	retry *retryPolicy       // nil: the class has none
-	count *resque.RetryCount // of resque-retry; nil: the payload has the count
-
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration

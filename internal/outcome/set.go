@@ -145,36 +145,39 @@ func (s *Set) Close() {
 	}
 }
 
-// read reads the job's bytes and finds its class. What is wrong with them goes to Job.Err.
-func (s *Set) read(j *Job) {
+func (s *Set) read(j *Job) { Read(j, s.classes, s.settings.MaxPayload) }
+
+// Read reads the job's bytes, unless it was done, and finds its class. What is wrong with them, or with
+// their length, which may be most bytes, goes to Job.Err.
+func Read(j *Job, classes Classes, most int) {
 	if j.opened {
 		return
 	}
 	j.opened = true
-	if len(j.Payload) > s.settings.MaxPayload {
-		j.Err = &payload.SizeError{Size: len(j.Payload), Most: s.settings.MaxPayload}
+	if len(j.Payload) > most {
+		j.Err = &payload.SizeError{Size: len(j.Payload), Most: most}
 		return
 	}
 	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {
 		return
 	}
 	j.Name, j.ID, j.Attempt, j.Args = j.Parsed.Class, j.Parsed.ID, j.Parsed.Attempt, j.Parsed.Args
-	j.Class = s.classes.Class(j.Name)
+	j.Class = classes.Class(j.Name)
 	if j.Class == nil && j.Name == args.ActiveJobWrapper {
-		if j.Err = s.unwrap(j); j.Err != nil {
+		if j.Err = unwrap(j, classes); j.Err != nil {
 			return
 		}
-		j.Class = s.classes.Class(j.Name)
+		j.Class = classes.Class(j.Name)
 	}
 	if j.Class == nil {
-		j.Err, j.UnknownClass = s.classes.Unknown(j.Name), true
+		j.Err, j.UnknownClass = classes.Unknown(j.Name), true
 		return
 	}
 	j.Handler = j.Class.Handler
 }
 
 // unwrap makes of Rails' wrapper the job inside. On an error the name is the inner one if it was found.
-func (s *Set) unwrap(j *Job) error {
+func unwrap(j *Job, classes Classes) error {
 	inner, misfit := args.OpenActiveJob(j.Args)
 	if inner.Class != "" {
 		j.Name, j.Args = inner.Class, inner.Args
@@ -186,7 +189,7 @@ func (s *Set) unwrap(j *Job) error {
 		}
 	}
 	if misfit != nil {
-		return s.classes.Misfit(j.Name, misfit)
+		return classes.Misfit(j.Name, misfit)
 	}
 	return nil
 }
