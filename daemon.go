@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -24,7 +24,6 @@ type Daemon struct {
 	budget   *budget      // of workers, together with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
-	session  atomic.Pointer[session]
 
 	recurring recurringTable
 
@@ -46,8 +45,7 @@ type Daemon struct {
 	base    context.Context
 	poller  *poller
 	workers *workers
-	records *records
-	lease   *lease
+	lease   *fleet.Lease
 	master  *masterLock
 	pump    *pump
 	ticker  *ticker

@@ -205,7 +205,7 @@ func (b *bundle) eventually(what string, cond func() bool) {
 }
 
 // process is the id under which the daemon is in the fleet.
-func (b *bundle) process() string { return b.daemon.session.Load().process.ID }
+func (b *bundle) process() string { return b.daemon.session().Process.ID }
 
 // renewed waits until the lease was renewed n times from now on.
 func (b *bundle) renewed(n int) {

@@ -218,7 +218,7 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 	n, err := s.p.store.Relane(c, lost)
 	if n > 0 {
 		s.p.log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
-		s.p.d.lease.reaper.sweep() // there may be others that this process has not seen
+		s.p.d.lease.Sweep() // there may be others that this process has not seen
 	}
 	if err == nil {
 		return nil

@@ -91,7 +91,7 @@ func (p *poller) lanesTaken() {
 	p.sorter.watched.Store(watched)
 	if stuck := p.watch.lanes.stuck; len(stuck) > 0 {
 		p.watch.lanes.stuck = nil
-		p.sorter.check(p.session.process.ID, stuck)
+		p.sorter.check(p.session.Process.ID, stuck)
 	}
 	if gone := p.watch.lanes.gone; len(gone) > 0 {
 		p.watch.lanes.gone = nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
@@ -17,11 +18,9 @@ import (
 // task is a job on its way through this process: reserved, handed to a worker,
 // finished, committed.
 type task struct {
-	resque.Reserved
-	session  *session
+	fleet.Job
 	deaths   resque.Deaths // what is remembered of it being found in dead processes
 	reserved time.Time
-	started  time.Time // set by the worker before any other goroutine looks
 
 	// looked is set by a worker that knows that the job need not wait in a lane, and by the
 	// poller once it has the outcome of one that must.
@@ -83,7 +82,7 @@ type poller struct {
 	link      *link.Link
 	linking   bool
 	retry     part.Backoff
-	session   *session
+	session   *fleet.Session
 	epoch     int64
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
@@ -147,7 +146,7 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
+	p.watch = newWatch(d.config, d.registry, d.lease.Peers)
 	p.sorter = newSorter(p)
 	p.pace.allowed = d.config.lookAhead
 	return p
@@ -308,7 +307,7 @@ func (p *poller) linger() {
 func (p *poller) settle(o outcome) {
 	t := o.task
 	p.suspects.ended(t)
-	if t.abandoned || t.session != p.session {
+	if t.abandoned || t.Session != p.session {
 		return
 	}
 	if o.left {
@@ -327,7 +326,7 @@ func (p *poller) settle(o outcome) {
 // offer, if any. Where handlers are short more workers are about to wait, and
 // letting them costs less than being woken by each.
 func (p *poller) handOut() *task {
-	if len(p.ahead) == 0 || p.d.lease.silent(time.Now()) {
+	if len(p.ahead) == 0 || p.d.lease.Silent(time.Now()) {
 		return nil // what was reserved long ago may be somebody else's by now
 	}
 	for turns := 0; ; {
@@ -367,7 +366,7 @@ func (p *poller) handed(t *task) {
 
 // begin takes over a new session: at the start, or after the lease was lost. What
 // the old one held is somebody else's now.
-func (p *poller) begin(s *session) {
+func (p *poller) begin(s *fleet.Session) {
 	p.session, p.epoch, p.last = s, 1, 0
 	p.held, p.heldBytes, p.recent = make(map[int64]*task), 0, recentEnds{}
 	p.ahead, p.suspects = nil, suspects{}
@@ -411,8 +410,11 @@ func (p *poller) sleepUntil(at time.Time) {
 	p.timer.Reset(time.Until(at))
 }
 
-// leaseHeld is how the lease tells that it was renewed.
-func (p *poller) leaseHeld(s *session) {
+// LeaseLost is called by the lease when another session has begun.
+func (p *poller) LeaseLost(*fleet.Session) { p.poke() }
+
+// LeaseHeld is called by the lease after each renewal.
+func (p *poller) LeaseHeld(s *fleet.Session) {
 	p.ask(func() {
 		if p.session == s {
 			p.fenced = false

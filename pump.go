@@ -84,7 +84,7 @@ func newPump(d *Daemon) *pump {
 }
 
 func (p *pump) start(context.Context) error {
-	p.steps.By = p.d.session.Load().workers[0]
+	p.steps.By = p.d.lease.Session().Workers[0]
 	go p.run()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -60,7 +61,7 @@ func TestOrphansAreLookedForWhenLeasesAreRemoved(t *testing.T) {
 	b.renewed(1) // the first scan is over
 	dead := b.died(true)
 	b.redis.Do(t, "DEL", "resque:go:processes")
-	redistest.Eventually(t, scanEvery, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
+	redistest.Eventually(t, 20*time.Second, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
 }
 
 // died puts the records of a process there that died without jobs.
@@ -73,7 +74,7 @@ func (b *bundle) died(distinct bool) resque.Process {
 	dead := newProcess(config, distinct)
 	store, c := resque.New(""), b.redis.Dial(b.t)
 	now := time.Now()
-	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
+	if err := store.Enter(c, dead, fleet.LeasePeriod, now); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
@@ -104,7 +105,7 @@ func TestSameNameAsTheDead(t *testing.T) {
 	}
 	b.eventually("the dead is removed", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 4 })
 	b.eventually("its job runs", func() bool { return b.runs.ends("inherited") == 1 })
-	own := b.daemon.session.Load().workers
+	own := b.daemon.session().Workers
 	if ids := b.redis.List(t, "HKEYS", "resque:workers:heartbeat"); len(ids) != 4 || !slices.Contains(ids, own[0]) {
 		t.Errorf("heartbeats of %q, want those of %q", ids, own)
 	}

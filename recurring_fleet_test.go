@@ -118,7 +118,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	b.start()
 	b.atLeast(1, "s")
 	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 90 * time.Minute, 3 * time.Second} {
-		b.daemon.lease.sawTime(time.Now().Add(wrong))
+		b.daemon.lease.Saw(time.Now().Add(wrong))
 		b.daemon.recurring.tell() // look at the clock now
 		b.atLeast(len(b.queue("s"))+3, "s")
 	}

@@ -33,7 +33,7 @@ const (
 
 	// longestNap is how long the ticker trusts its clock: each renewal of the lease tells
 	// Redis's time anew.
-	longestNap = renewEvery
+	longestNap = 2 * time.Second
 )
 
 // lockUser is the ticker's name as a user of the master lock.
@@ -93,7 +93,7 @@ func (e *scheduled) saw(ticks resque.Ticks, now time.Time) {
 
 func newTicker(d *Daemon) *ticker {
 	return &ticker{
-		d: d, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
+		d: d, line: conn.Line{Dialer: d.dialer, Limit: part.ReplyWithin}, slack: tickSlack + rand.N(tickSlack/2),
 		ended: make(chan struct{}), entries: make(map[string]*scheduled),
 		refused: make(map[string]string), warned: make(map[warning]string),
 	}
@@ -123,20 +123,13 @@ func (t *ticker) stop(ctx context.Context) error {
 	})
 }
 
-func (t *ticker) now() time.Time { return t.d.lease.redisTime(time.Now()) }
+func (t *ticker) now() time.Time { return t.d.lease.Now() }
 
-func (t *ticker) self() string { return t.d.session.Load().process.ID }
+func (t *ticker) self() string { return t.d.lease.Self() }
 
 // owned reports whether a live process other than this one owns a schedule.
 func (t *ticker) owned(e *scheduled) bool {
-	if e.ticks.Owner == t.self() {
-		return false
-	}
-	fleet := t.d.lease.reaper.fleet.Load()
-	if fleet == nil {
-		return true // not known yet
-	}
-	return slices.ContainsFunc(*fleet, func(l resque.Lease) bool { return l.Process == e.ticks.Owner && !l.Fenced() })
+	return e.ticks.Owner != t.self() && t.d.lease.Alive(e.ticks.Owner)
 }
 
 func (t *ticker) run(ctx context.Context) {
@@ -183,7 +176,7 @@ func (t *ticker) nap(now time.Time) time.Duration {
 
 // lookEvery is how often this process looks at the schedules that are in Redis.
 func (t *ticker) lookEvery() time.Duration {
-	if t.d.lease.reaper.leads.Load() {
+	if t.d.lease.Leads() {
 		return dynamicEvery // what is new is the leader's to fire
 	}
 	for _, e := range t.entries {

@@ -103,7 +103,7 @@ func TestStartOutOfMemory(t *testing.T) {
 	}
 	b.redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	b.eventually("their start is told", func() bool {
-		return b.redis.Int(t, "EXISTS", "resque:worker:"+b.daemon.session.Load().workers[0]+":started") == 1
+		return b.redis.Int(t, "EXISTS", "resque:worker:"+b.daemon.session().Workers[0]+":started") == 1
 	})
 }
 
@@ -204,7 +204,7 @@ func TestKeysOfWrongType(t *testing.T) {
 			t.Parallel()
 			b := holding(t)
 			b.push(job("Fail", "f"))
-			key := "resque:" + strings.NewReplacer("%s", b.process(), "%[2]s", b.daemon.session.Load().workers[0]).Replace(key)
+			key := "resque:" + strings.NewReplacer("%s", b.process(), "%[2]s", b.daemon.session().Workers[0]).Replace(key)
 			c := b.redis.Dial(t)
 			atOnce := func(commands ...[]any) { // the daemon writes these keys too
 				t.Helper()
@@ -218,7 +218,7 @@ func TestKeysOfWrongType(t *testing.T) {
 			atOnce([]any{"RENAME", key, "saved"}, []any{"LPUSH", key, "wrong"})
 			b.open()
 			b.eventually("the jobs end", func() bool { return b.runs.finished() >= 4 })
-			b.daemon.lease.hurry()
+			b.daemon.lease.Wake()
 			b.eventually("the daemon saw it, or need not care", func() bool {
 				return b.log.count("WRONGTYPE")+b.log.count("lost the records") > 0 || b.runs.started() == 11
 			})

@@ -10,7 +10,9 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -102,10 +104,13 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
-	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, func() string { return d.session.Load().process.ID }, d.pumpToo)
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	d.lease = newLease(base, d.config)
+	d.poller = newPoller(d)
+	d.workers = newWorkers(d, d.poller)
+	d.master = newMasterLock(d.config, d.store, d.lease.Self, d.pumpToo)
 	d.pump, d.ticker = newPump(d), newTicker(d)
+	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, schedulers{d.pump, d.master}, schedulers{d.pump, d.master}
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -113,15 +118,15 @@ func (d *Daemon) stopContext() (context.Context, context.CancelFunc) {
 	if d.config.shutdownTimeout == 0 {
 		return context.WithCancel(d.base)
 	}
-	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
+	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
 }
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
 // which they start.
 func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 	own := []Part{
-		{Name: "lease", Start: d.lease.start, Stop: d.lease.stop},
-		{Name: "records", Requires: []string{"lease"}, Start: d.records.start, Stop: d.records.stop},
+		{Name: "lease", Start: d.lease.Start, Stop: d.lease.Stop},
+		{Name: "records", Requires: []string{"lease"}, Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
 		{Name: "workers", Requires: []string{"records"}, Start: d.workers.start, Stop: d.workers.stop},
 		{Name: "poller", Requires: []string{"workers"}, Start: func(ctx context.Context) error {
 			go d.poller.run(d.base)
@@ -154,7 +159,7 @@ func (d *Daemon) Parts() ([]string, error) {
 	extra := slices.Clone(d.parts)
 	d.mu.Unlock()
 	idle := &Daemon{}
-	idle.poller, idle.workers, idle.records, idle.lease = &poller{}, &workers{}, &records{}, &lease{}
+	idle.poller, idle.workers, idle.lease = &poller{}, &workers{}, &fleet.Lease{}
 	parts, err := idle.sortedParts(extra, &run{})
 	names := make([]string, len(parts))
 	for i, p := range parts {
@@ -196,9 +201,20 @@ func (d *Daemon) pause(paused bool) {
 // CancelJobs cancels the contexts of the jobs that run now, with the cause
 // ErrCancelled. What their handlers then return is filed as a failure.
 func (d *Daemon) CancelJobs() {
-	if s := d.session.Load(); s != nil && d.currentPoller() != nil {
-		s.cancelJobs(ErrCancelled)
+	if s := d.session(); s != nil && d.currentPoller() != nil {
+		s.CancelJobs(ErrCancelled)
 	}
+}
+
+// session is the present session of the current run, or the last one of the run before.
+func (d *Daemon) session() *fleet.Session {
+	d.mu.Lock()
+	lease := d.lease
+	d.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	return lease.Session()
 }
 
 // now is the time by Redis's clock while the daemon runs, and else by this machine's.
@@ -208,7 +224,7 @@ func (d *Daemon) now() time.Time {
 	if d.running == nil {
 		return time.Now()
 	}
-	return d.lease.redisTime(time.Now())
+	return d.lease.Now()
 }
 
 func (d *Daemon) currentPoller() *poller {
@@ -225,9 +241,6 @@ func (d *Daemon) currentPoller() *poller {
 const (
 	cancelGrace = 2 * time.Second
 	commitGrace = 3 * time.Second
-
-	// leaveGrace is what then is left to the parts below the workers.
-	leaveGrace = 3 * time.Second
 )
 
 // drain stops the poller: no more jobs are taken, those that run may finish until
@@ -245,7 +258,7 @@ func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	case <-hard:
 	}
 	p.log.Warn("cancelling the jobs that still run")
-	p.d.session.Load().stopJobs(ErrShutdown)
+	p.d.lease.Session().StopJobs(ErrShutdown)
 	if p.endsWithin(cancelGrace) {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 )
@@ -86,7 +87,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		if config.shutdownTimeout == 0 {
 			return context.WithCancel(base)
 		}
-		return context.WithTimeout(base, config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
+		return context.WithTimeout(base, config.shutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
 	}
 	if started, err := startParts(ctx, parts); err != nil {
 		stopCtx, cancel := stopContext()

@@ -348,9 +348,9 @@ func TestShardDeadAtStart(t *testing.T) {
 func (f *shardFleet) renewedOn(i int) {
 	f.t.Helper()
 	d := f.shards.Daemons()[i]
-	f.eventually("it is in the fleet", func() bool { return d.session.Load() != nil })
+	f.eventually("it is in the fleet", func() bool { return d.session() != nil })
 	score := func() string {
-		return f.servers[i].Text(f.t, "ZSCORE", "resque:go:processes", d.session.Load().process.ID)
+		return f.servers[i].Text(f.t, "ZSCORE", "resque:go:processes", d.session().Process.ID)
 	}
 	first := score()
 	f.eventually("the lease is renewed", func() bool { now := score(); return now != "" && now != first })

