@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 // pump moves delayed jobs that are due to their queues. Any process may do it, and
@@ -25,7 +26,7 @@ import (
 // from then on moves these jobs.
 type pump struct {
 	d      *Daemon
-	steps  resque.Pump
+	steps  delayed.Pump
 	link   *link.Link // nil while there is nothing to do
 	dialed time.Time
 	broken error         // of the link's subscription
@@ -77,7 +78,7 @@ const (
 func newPump(d *Daemon) *pump {
 	p := &pump{
 		d: d, told: make(chan struct{}, 1), pokes: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
-		steps: resque.Pump{Store: d.store, MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
+		steps: delayed.Pump{Store: delayed.New(d.store), MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
 	}
 	p.ctx, p.cancel = context.WithCancel(d.base)
 	return p
@@ -262,7 +263,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 			return wait, nil
 		}
 		if due.Own <= 0 {
-			err = p.move(func() (resque.Moved, error) { return p.steps.Own(c) })
+			err = p.move(func() (delayed.Moved, error) { return p.steps.Own(c) })
 		}
 		if err == nil && min(due.Plain, due.Hints) <= 0 {
 			err = p.shared(c, due)
@@ -293,9 +294,9 @@ func (p *pump) shared(c redis.Conn, due resque.Due) error {
 		p.refused = time.Now()
 		return p.steps.DropHints(c, due.Now)
 	}
-	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
+	err = p.move(func() (delayed.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
 	if err == nil {
-		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
+		err = p.move(func() (delayed.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
 	}
 	return err
 }
@@ -314,7 +315,7 @@ func (p *pump) sayWhoIsLate(by string, due resque.Due) {
 }
 
 // move repeats a step until nothing more is due.
-func (p *pump) move(step func() (resque.Moved, error)) error {
+func (p *pump) move(step func() (delayed.Moved, error)) error {
 	for {
 		m, err := step()
 		for _, failed := range m.Failed {

@@ -21,9 +21,9 @@ const (
 	// nothing about which of them is dead: Redis may have stood still.
 	renewalGap = 2 * renewEvery
 
-	// heartbeatEvery is how often the workers' heartbeats are sent, and their registration is
+	// HeartbeatEvery is how often the workers' heartbeats are sent, and their registration is
 	// restored if it was removed. Ruby sends a heartbeat each 60 s.
-	heartbeatEvery = 20 * time.Second
+	HeartbeatEvery = 20 * time.Second
 
 	// LeaveGrace is how long leaving the fleet may take.
 	LeaveGrace = 3 * time.Second

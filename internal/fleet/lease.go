@@ -112,7 +112,7 @@ func (l *Lease) beat(ctx context.Context) error {
 	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}
 	}
-	if asked.Sub(l.beaten) < heartbeatEvery {
+	if asked.Sub(l.beaten) < HeartbeatEvery {
 		return nil
 	}
 	if err = l.heartbeat(ctx, session, renewed.Due.Now); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // reaper takes the jobs of processes that died. Where this process leads it also removes workers
@@ -37,7 +38,7 @@ func newReaper(l *Lease) *reaper {
 	r.troubles = troubles{log: l.base.Log}
 	r.scanner = newScanner(r)
 	r.pruner = pruner{base: l.base, multiQueue: l.config.MultiQueue, members: l.members, troubles: &r.troubles}
-	r.trimmer = trimmer{base: l.base, most: l.config.FailedMaxSize, age: l.config.FailedMaxAge, multiQueue: l.config.MultiQueue}
+	r.trimmer = trimmer{base: l.base, failures: failures.New(l.base.Store), most: l.config.FailedMaxSize, age: l.config.FailedMaxAge, multiQueue: l.config.MultiQueue}
 	r.loop = part.NewLoop(l.base, "reaper", r.turn)
 	r.loop.End = r.line.Close
 	return r

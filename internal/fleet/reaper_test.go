@@ -81,7 +81,7 @@ func TestScan(t *testing.T) {
 	if b.called("died") || s.wanted() {
 		t.Error("an orphan was reaped after a gap")
 	}
-	step(scanEvery)
+	step(ScanEvery)
 	step(3 * time.Second)
 	step(3 * time.Second)
 	if b.called("died") {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// scanEvery is how long after a scan of all keys the next one begins.
-	scanEvery = 20 * time.Second
+	// ScanEvery is how long after a scan of all keys the next one begins.
+	ScanEvery = 20 * time.Second
 
 	// scanPages is how many pages of keys a scan reads after each renewal, and sweepPages how
 	// many a sweep reads, which is urgent. A page costs Redis about 0.3 ms.
@@ -73,7 +73,7 @@ func (s *scanner) scan(c redis.Conn) error {
 		if !s.sweeping { // begin again: what was removed may have been on pages that were read before
 			s.cursor, s.sweeping = 0, true
 		}
-	} else if s.cursor == 0 && now.Sub(s.scanned) < scanEvery {
+	} else if s.cursor == 0 && now.Sub(s.scanned) < ScanEvery {
 		return nil
 	}
 	for range pages {

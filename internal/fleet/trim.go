@@ -8,6 +8,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 // the reaper's goroutine.
 type trimmer struct {
 	base       part.Base
+	failures   failures.Store
 	most       int           // of a list; 0: no limit
 	age        time.Duration // of a failure; 0: no limit
 	multiQueue bool
@@ -51,7 +53,7 @@ func (t *trimmer) trim(c redis.Conn) error {
 		lists := []string{resque.FailedList}
 		if t.multiQueue {
 			var err error
-			if lists, err = t.base.Store.FailureLists(c); err != nil {
+			if lists, err = t.failures.Lists(c); err != nil {
 				return err
 			}
 		}
@@ -83,7 +85,7 @@ func (t *trimmer) piece(c redis.Conn, now time.Time) (done bool, err error) {
 	p := &t.pass
 	list := p.lists[0]
 	if t.most > 0 && p.start == 0 && p.tooOld == 0 {
-		n, err := t.base.Store.TrimFailures(c, list, int64(t.most))
+		n, err := t.failures.Trim(c, list, int64(t.most))
 		p.tooMany += n
 		if n > 0 || err != nil {
 			return false, err
@@ -92,7 +94,7 @@ func (t *trimmer) piece(c redis.Conn, now time.Time) (done bool, err error) {
 	if t.age == 0 {
 		return true, nil
 	}
-	n, next, err := t.base.Store.ExpireFailures(c, list, now.Add(-t.age), p.start)
+	n, next, err := t.failures.Expire(c, list, now.Add(-t.age), p.start)
 	p.tooOld += n
 	p.start = next
 	return next < 0, err
