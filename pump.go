@@ -175,7 +175,7 @@ func (p *pump) turnOrRetry() (wait time.Duration) {
 	p.d.outages.OK("schedule")
 	p.retry.Reset()
 	if p.link.Wake == nil {
-		wait = min(wait, p.d.config.interval)
+		wait = min(wait, p.d.config.PollInterval)
 	}
 	return wait
 }
@@ -276,7 +276,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 
 // ours is when that is due which is for this daemon to move.
 func (p *pump) ours(due resque.Due) resque.Due {
-	if p.d.config.leaveDelayed {
+	if p.d.config.LeaveDelayed {
 		due.Plain, due.Hints = resque.Never, resque.Never
 	}
 	return due
@@ -338,7 +338,7 @@ func (p *pump) move(step func() (delayed.Moved, error)) error {
 
 // connect makes the connections anew if they are not what is needed now.
 func (p *pump) connect() error {
-	track := p.d.config.tracking && p.prompt()
+	track := !p.d.config.DisableTracking && p.prompt()
 	if p.link != nil && p.link.Wake == nil && track && time.Since(p.dialed) > trackAgain {
 		p.shut() // the user may have got the permission
 	}

@@ -59,7 +59,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		}
 		f.Payloads = append(f.Payloads, payload)
 	}
-	if e.Shared && len(f.Payloads) > 0 && !t.d.config.leaveDelayed {
+	if e.Shared && len(f.Payloads) > 0 && !t.d.config.LeaveDelayed {
 		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
 		// own processes has it, that does as well: the script tells theirs from Ruby's.
 		//

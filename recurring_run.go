@@ -39,9 +39,6 @@ const (
 // lockUser is the ticker's name as a user of the master lock.
 const lockUser = "schedules"
 
-// dynamicWords are those that switch DYNAMIC_SCHEDULE on in Ruby.
-var dynamicWords = map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "on": true, "ON": true}
-
 // ticker fires the ticks of recurring schedules. All processes that have a schedule watch
 // its ticks: the one that fired the last one, its owner, fires the next on time, the
 // others some seconds later if it was not. That each is fired once is proven by the script
@@ -160,7 +157,7 @@ func (t *ticker) run(ctx context.Context) {
 // nap is how long there is nothing to do.
 func (t *ticker) nap(now time.Time) time.Duration {
 	wait := longestNap
-	if t.d.config.dynamicSchedule {
+	if t.d.config.DynamicSchedule {
 		wait = t.lookEvery() - time.Since(t.looked)
 	}
 	if !t.locked.IsZero() {
@@ -194,7 +191,7 @@ func (t *ticker) turn(ctx context.Context) error {
 	t.load(t.now())
 	due, _ := t.due(t.now())
 	// What is gone may be in Redis now.
-	look := t.d.config.dynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || len(t.gone) > 0 || t.mayBeStale())
+	look := t.d.config.DynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || len(t.gone) > 0 || t.mayBeStale())
 	unlock := !t.locked.IsZero() && !t.locked.After(t.now())
 	if len(due)+len(t.gone) == 0 && !look && !unlock {
 		return nil
