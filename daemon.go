@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // Daemon is a background worker: it takes jobs from the queues its settings name
@@ -26,7 +27,7 @@ type Daemon struct {
 	hooks    hookList
 	session  atomic.Pointer[session]
 
-	recurring recurringTable
+	recurring scheduler.Table
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -48,9 +49,9 @@ type Daemon struct {
 	workers *workers
 	records *records
 	lease   *lease
-	master  *masterLock
-	pump    *pump
-	ticker  *ticker
+	lock    *scheduler.Lock
+	pump    *scheduler.Pump
+	ticker  *scheduler.Ticker
 }
 
 // client is what Init makes and Close closes.

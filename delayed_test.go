@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 const masterKey = "resque:resque:resque_scheduler_master_lock"
@@ -175,7 +176,7 @@ func TestLateJobsOfADeadScheduler(t *testing.T) {
 	b.start()
 	const line = "delayed jobs are late"
 	b.eventually("the holder is named", func() bool { return b.log.count(line) == 1 && b.log.count("holder=ruby-7:1428 key="+masterKey) == 1 })
-	b.daemon.pump.poke()
+	b.daemon.pump.Poke()
 	b.redis.Do(t, "DEL", masterKey)
 	b.eventually("the job runs", func() bool { return b.runs.finished() == 1 })
 	if n := b.log.count(line); n != 1 {
@@ -211,8 +212,7 @@ func TestManyPumps(t *testing.T) {
 	for range 4 {
 		runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "none", Concurrency: 1}, func(d *Daemon) {
 			d.AddPart(Part{Name: "eager", Requires: []string{"schedule"}, Start: func(context.Context) error {
-				d.pump.leads.Store(true) // as if there was nobody else
-				d.pump.poke()
+				d.pump.Answered(true, resque.Due{}) // as if there was no other process
 				return nil
 			}})
 		})

@@ -157,7 +157,7 @@ func (l *lease) stop(ctx context.Context) error {
 	l.reaper.stop()
 	defer l.line.Close()
 	return l.line.Do(ctx, func(c redis.Conn) error {
-		err := errors.Join(l.d.master.leave(c), l.leave(c, session.process))
+		err := errors.Join(l.d.lock.Leaving(c), l.leave(c, session.process))
 		for len(l.former) > 0 && err == nil {
 			if err = l.bury(c, l.former[0]); err == nil {
 				l.former = l.former[1:]
@@ -183,7 +183,7 @@ func (l *lease) bury(c redis.Conn, id string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.d.master.inherit(c, id), l.leave(c, p))
+	return errors.Join(l.d.lock.Died(c, id), l.leave(c, p))
 }
 
 // withdraw takes an identity out of the fleet whose workers could not be registered. A key
@@ -287,7 +287,7 @@ func (l *lease) beat() error {
 	}
 	l.held.Store(asked.UnixNano())
 	l.reaper.observe(p.ID, renewed)
-	l.d.pump.observe(l.reaper.leads.Load(), renewed.Due)
+	l.d.pump.Answered(l.reaper.leads.Load(), renewed.Due)
 	l.d.poller.leaseHeld(session)
 	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}

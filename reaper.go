@@ -158,7 +158,7 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 	for _, refused := range recovered.Refused {
 		r.report("taking back "+l.Process, refused)
 	}
-	if err := r.d.master.inherit(c, dead.ID); err != nil {
+	if err := r.d.lock.Died(c, dead.ID); err != nil {
 		return err
 	}
 	shared, err := r.sharesWorkers(c, dead)

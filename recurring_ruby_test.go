@@ -74,14 +74,11 @@ func TestPeriodAfterRubys(t *testing.T) {
 	b := setup(t)
 	shared := everySecond("")
 	shared.Every, shared.Shared, shared.Location = 4*time.Second, true, time.Local
-	timing, err := newTiming(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timing := timingHash(t, shared)
 	now := time.Now().Truncate(time.Millisecond)
 	last := map[string]time.Time{"ruby": now.Add(-3500 * time.Millisecond), "late": now.Add(-5500 * time.Millisecond)}
 	for name, at := range last {
-		b.redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(at.UnixMilli(), " vm:1:dead ", timing.mark))
+		b.redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(at.UnixMilli(), " vm:1:dead ", timing))
 		shared.Queue = name
 		b.schedule(name, shared)
 	}
@@ -230,28 +227,6 @@ func TestPersistWritesWhatRubyReads(t *testing.T) {
 				t.Errorf("%s is written as %s the second time", text, again)
 			}
 		}
-	}
-}
-
-// The weeks are those of the version that an entry names, and programs that count
-// different weeks do not take each other's ticks for their own.
-func TestWeeksOfAnEntry(t *testing.T) {
-	t.Parallel()
-	next := func(fields string) (string, string) {
-		d, err := readRecurring("s", `{"cron":"0 9 * * sun%2 UTC","queue":"q"`+fields+`}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.timing.next(time.Time{}, time.Date(2026, 1, 15, 0, 0, 0, 0, time.UTC)).Format("01-02"), d.timing.mark
-	}
-	newest, mark := next("")
-	same, sameMark := next(`,"fugit":"1.12.3"`)
-	old, oldMark := next(`,"fugit":1.11`)
-	if newest != "01-25" || same != newest || old != "01-18" {
-		t.Errorf("the next Sunday is %s; that of 1.12.3 %s, that of 1.11 %s", newest, same, old)
-	}
-	if mark != sameMark || mark == oldMark {
-		t.Errorf("timings are marked %s, %s and %s", mark, sameMark, oldMark)
 	}
 }
 

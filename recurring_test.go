@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 const rubyLock = "resque:resque:resque_scheduler_master_lock"
@@ -39,6 +42,17 @@ func (b *bundle) steady(ticks []time.Time, period time.Duration) {
 			b.t.Errorf("tick %d of %d comes %v after the one before: %v", i, len(ticks), d, ticks)
 		}
 	}
+}
+
+// timingHash is what Redis holds of a schedule's timing.
+func timingHash(t *testing.T, r Recurring) string {
+	t.Helper()
+	r.Queue = "q"
+	s, err := scheduler.Check("s", r.internal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.TimingHash()
 }
 
 func (b *bundle) schedule(name string, r Recurring) {
@@ -92,6 +106,35 @@ func TestScheduleRuns(t *testing.T) {
 	}
 }
 
+// The scheduler's form of a Recurring has all its fields.
+func TestRecurringKeepsItsFields(t *testing.T) {
+	t.Parallel()
+	var r Recurring
+	v := reflect.ValueOf(&r).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(v.Type().Field(i).Name)
+		case reflect.Int64:
+			f.SetInt(int64(i + 1))
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), i, i))
+		case reflect.Pointer:
+			f.Set(reflect.ValueOf(time.FixedZone("x", i)))
+		default:
+			t.Fatalf("a field of kind %v", f.Kind())
+		}
+	}
+	if back := publicRecurring(r.internal()); !reflect.DeepEqual(back, r) {
+		t.Errorf("%+v became %+v", r, back)
+	}
+	if n := reflect.TypeFor[scheduler.Recurring]().NumField(); n != v.NumField() {
+		t.Errorf("%d fields became %d", v.NumField(), n)
+	}
+}
+
 func TestScheduleNamesMistakes(t *testing.T) {
 	t.Parallel()
 	d := New(WorkerSettings{})
@@ -122,63 +165,15 @@ func TestScheduleNamesMistakes(t *testing.T) {
 	}
 }
 
-func TestMissedTicks(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	hourly := Recurring{Cron: "0 * * * *", Location: time.UTC}
-	each := Recurring{Every: time.Second}
-	for _, tt := range []struct {
-		name    string
-		r       Recurring
-		missed  MissedPolicy
-		away    time.Duration // since the last tick
-		want    int
-		wantLst time.Duration // when the last one is, from at
-	}{
-		{"nothing is due", hourly, MissedOnce, 30 * time.Minute, 0, 0},
-		{"on time", hourly, MissedSkip, time.Hour, 1, time.Hour},
-		{"late, but not too late", hourly, MissedSkip, time.Hour + 50*time.Second, 1, time.Hour},
-		{"too late", hourly, MissedSkip, time.Hour + 2*time.Minute, 0, time.Hour},
-		{"too late", hourly, MissedOnce, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"too late", hourly, MissedAll, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"many", hourly, MissedSkip, 72*time.Hour + 2*time.Minute, 0, 72 * time.Hour},
-		{"many", hourly, MissedOnce, 72*time.Hour + 2*time.Minute, 1, 72 * time.Hour},
-		{"many", hourly, MissedAll, 72*time.Hour + 2*time.Minute, 72, 72 * time.Hour},
-		{"many and one on time", hourly, MissedOnce, 72 * time.Hour, 1, 72 * time.Hour},
-		{"a few within the grace", each, MissedSkip, 10 * time.Second, 10, 10 * time.Second},
-		{"the grace", each, MissedSkip, time.Hour, 60, time.Hour},
-		{"the grace", each, MissedOnce, time.Hour, 60, time.Hour},
-		{"the bound", each, MissedAll, 10 * 365 * 24 * time.Hour, MaxMissedTicks, 10 * 365 * 24 * time.Hour},
-		{"a year", Recurring{Cron: "* * * * * *", Location: time.UTC}, MissedAll, 365 * 24 * time.Hour, MaxMissedTicks, 365 * 24 * time.Hour},
-	} {
-		r := tt.r
-		r.Queue, r.Missed = "q", tt.missed
-		d, err := newRecurring("n", r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fire, last := d.due(at, at.Add(tt.away))
-		if len(fire) != tt.want {
-			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
-		}
-		if want := at.Add(tt.wantLst); tt.wantLst > 0 && !last.Equal(want) || tt.wantLst == 0 && !last.IsZero() {
-			t.Errorf("%s, %s: done with up to %v, want %v", tt.name, tt.missed, last, want)
-		}
-	}
-}
-
 // A period goes on where it was before all processes were replaced, and the first tick
 // comes when FirstIn says.
 func TestPeriodsOutliveProcesses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := time.Now().Truncate(time.Millisecond)
-	timing, err := newTiming(Recurring{Every: 24 * time.Hour, Location: time.Local})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timing := timingHash(t, Recurring{Every: 24 * time.Hour})
 	anchor := now.Add(1500*time.Millisecond - 24*time.Hour)
-	b.redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", timing.mark))
+	b.redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", timing))
 	b.schedule("daily", Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
 	b.schedule("first", Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
 	b.schedule("hourly", Recurring{Every: time.Hour, FirstIn: 3 * time.Hour, Queue: "q"})

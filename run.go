@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // run is one call of Run.
@@ -104,8 +108,37 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
 	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, func() string { return d.session.Load().process.ID }, d.pumpToo)
-	d.pump, d.ticker = newPump(d), newTicker(d)
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	fleet := fleetView{session: &d.session, lease: d.lease}
+	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.schedulerLockPrefix, Node: d.config.nodeScheduler}, fleet)
+	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
+		Tracking: d.config.tracking, Interval: d.config.interval,
+		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.leaveDelayed,
+	}, d.lock, fleet)
+	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
+		Dynamic: d.config.dynamicSchedule, Environment: d.config.environment,
+		Style: d.config.style, LeaveDelayed: d.config.leaveDelayed,
+	}, &d.recurring, d.lock, fleet, fleet)
+}
+
+// fleetView shows the lease and its reaper to the scheduler.
+type fleetView struct {
+	session *atomic.Pointer[session]
+	lease   *lease
+}
+
+func (f fleetView) Self() string      { return f.session.Load().process.ID }
+func (f fleetView) Worker() string    { return f.session.Load().workers[0] }
+func (f fleetView) Leads() bool       { return f.lease.reaper.leads.Load() }
+func (f fleetView) Now() time.Time    { return f.lease.redisTime(time.Now()) }
+func (f fleetView) Saw(now time.Time) { f.lease.sawTime(now) }
+
+func (f fleetView) Alive(process string) bool {
+	fleet := f.lease.reaper.fleet.Load()
+	if fleet == nil {
+		return true // not known yet
+	}
+	return slices.ContainsFunc(*fleet, func(l resque.Lease) bool { return l.Process == process && !l.Fenced() })
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -127,8 +160,8 @@ func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
 			go d.poller.run(d.base)
 			return nil
 		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
-		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.start, Stop: d.pump.stop},
-		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.start, Stop: d.ticker.stop},
+		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.Start, Stop: d.pump.Stop},
+		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.Start, Stop: d.ticker.Stop},
 	}
 	return arrangeParts(own, extra)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // DaemonOf returns the daemon of the shard on which a queue lies: the one that names
@@ -186,7 +187,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 	if err := s.init(false); err != nil {
 		return err
 	}
-	if _, err := newRecurring(name, r); err != nil {
+	if _, err := scheduler.Check(name, r.internal()); err != nil {
 		return err
 	}
 	d, err := s.DaemonOf(r.Queue)
