@@ -160,10 +160,6 @@ func (d *Daemon) ResumeSchedule(name string) error {
 	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
 }
 
-// ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
-// process nor in Redis.
-var ErrNoSchedule = scheduler.ErrNoSchedule
-
 // RunScheduleNow enqueues the job of a schedule once, beside its ticks, also while it is
 // paused. A TickArg is the time of the call.
 func (d *Daemon) RunScheduleNow(name string) error {
