@@ -19,9 +19,9 @@ type Recurring struct {
 	// @hourly, @daily, @weekly, @monthly and @yearly are crons too.
 	//
 	// On days when clocks are set, a cron that means every hour follows real time: it
-	// misses and doubles no hour. Any other comes once for each time of day it names: the
-	// first time, where clocks show it twice, and right after the gap, where they leave
-	// it out.
+	// misses and doubles no hour. Any other cron has one tick for each time of day it
+	// names. If clocks show that time twice, the tick is at the first. If they skip it,
+	// the tick is right after the gap.
 	Cron string
 
 	// Every is the time from one tick to the next, at least a second and in whole
@@ -29,8 +29,8 @@ type Recurring struct {
 	// deployed.
 	Every time.Duration
 
-	// FirstIn is how long after the fleet first hears of the schedule it begins. Zero
-	// means one period later, with Every, and at once, with Cron.
+	// FirstIn is how long after the fleet first has the schedule it begins. Zero means one
+	// period later, with Every, and at once, with Cron.
 	FirstIn time.Duration
 
 	// Location is the time zone of a Cron that names none. Nil means time.Local, as in
@@ -39,10 +39,10 @@ type Recurring struct {
 
 	// Fugit is the version of the gem fugit with which Ruby schedulers read the Cron, as
 	// in "1.11"; of several the oldest, and at least 1.5. It says two things. Before 1.12
-	// the weeks of sun%2 are other ones, and this schedule follows them. And with Persist,
-	// a Cron is written only if that version and all later ones read it: fri& is for 1.7
-	// and later. Empty means, of the weeks, those of the newest version; and with Persist,
-	// what every version since 1.5 reads, so that Crons with weeks are refused.
+	// the weeks of sun%2 are other ones, and this schedule follows them. With Persist, a
+	// Cron is written only if that version and all later ones read it: fri& is for 1.7 and
+	// later. Empty means the weeks of the newest version. With Persist it means that every
+	// version since 1.5 must read the Cron, so that Crons with weeks are refused.
 	//
 	// The weeks are counted by the gem et-orbi: with et-orbi 1.4 or later, an older fugit
 	// counts them as 1.12 does.
@@ -59,26 +59,27 @@ type Recurring struct {
 	// the moment for which the job was meant, however late it runs.
 	TickArg bool
 
-	// Missed says what becomes of ticks older than Grace that nobody fired, since no
+	// Missed says what becomes of ticks older than Grace that were not fired, because no
 	// daemon ran or Redis was away. Empty means MissedOnce.
 	Missed MissedPolicy
 
-	// Grace is how late a tick may be and still be fired for its own sake, whatever
-	// Missed says. Zero means DefaultTickGrace.
+	// Grace is how late a tick may be and still be fired, whatever Missed says. Zero means
+	// DefaultTickGrace.
 	Grace time.Duration
 
 	// Description is for people.
 	Description string
 
-	// Persist keeps the schedule in Redis, where all daemons with DynamicSchedule and
-	// Ruby schedulers in dynamic mode find it, in place of this process. Its Cron is
-	// written in words that they read: "@daily" with a time zone as five fields. One for
-	// which there are none is refused; see Fugit. A Location must have a name that others
+	// Persist keeps the schedule in Redis in place of this process. There all daemons with
+	// DynamicSchedule find it, and Ruby schedulers in dynamic mode. Its Cron is written in
+	// words that they read: "@daily" with a time zone as five fields. A Cron for which
+	// there are none is refused; see Fugit. A Location must have a name that other programs
 	// know, as those of time.LoadLocation have.
 	Persist bool
 
-	// Shared marks a schedule that Ruby schedulers have as well, from the same file: it
-	// is left to them while one of them holds their lock. Those with Persist are.
+	// Shared marks a schedule that Ruby schedulers have as well, from the same file. While
+	// one of them holds the schedulers' lock, only that one fires it. A schedule with
+	// Persist is shared.
 	Shared bool
 
 	// Environments are those in which a schedule of a file or of Redis counts:
@@ -91,8 +92,8 @@ type Recurring struct {
 type MissedPolicy string
 
 const (
-	// MissedOnce fires the last of the missed ticks, unless one that is not too late is
-	// fired at the same time anyway.
+	// MissedOnce fires the last of the missed ticks, unless a tick that is not too late is
+	// fired at the same time.
 	MissedOnce MissedPolicy = "once"
 	// MissedSkip fires none of them, as resque-scheduler does.
 	MissedSkip MissedPolicy = "skip"
@@ -112,19 +113,20 @@ const (
 // the name. It may be called before and while the daemon runs; only a daemon that runs
 // fires ticks. It returns an error that says what is wrong with the schedule.
 //
-// One with Persist is written to Redis at once and ends one that this process has under
-// that name; the daemons with DynamicSchedule fire it. What Ruby schedulers do not read is
-// refused: they would end at it, at each start. One without leaves what Redis has
-// under its name alone, and in this process counts before it.
+// A schedule with Persist is written to Redis at once, and ends one that this process has
+// under that name. The daemons with DynamicSchedule fire it. It is refused if Ruby
+// schedulers do not read it: they would end at it, at each start. A schedule without
+// Persist leaves the one of its name in Redis alone, and in this process counts before it.
 //
 // Every process of the fleet that has the schedule can fire it, and each tick is fired
-// once by one of them: by the one that fired the tick before, and, should that be late,
-// seconds later by another. While two have different timings under one name, that of the
-// process which fires counts until it ends; the others say so in their logs.
+// once. The process that fired the tick before fires the next one. If it is late, another
+// process fires it some seconds later. If two processes have different timings under one
+// name, the timing of the process that fires counts until that process ends. The others
+// say so in their logs.
 //
-// What the fleet knows of a schedule is in Redis, so that a new version of a program goes
-// on where the one before was. A schedule that the fleet never had, or that was removed,
-// begins now.
+// Redis holds what the fleet knows of a schedule, so that a new version of a program goes
+// on where the one before stopped. A schedule that the fleet never had, or that was
+// removed, begins now.
 func (d *Daemon) Schedule(name string, r Recurring) error {
 	if err := d.usable(); err != nil {
 		return err
@@ -175,7 +177,7 @@ type ScheduleInfo struct {
 	Name      string
 	Recurring Recurring
 
-	// Next is its next tick; zero if the fleet has not heard of it yet.
+	// Next is its next tick; zero if the fleet has not fired it yet.
 	Next time.Time
 	// LastEnqueued is when a scheduler last enqueued its job for a tick, in whole seconds;
 	// zero: never.
