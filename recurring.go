@@ -177,7 +177,7 @@ type ScheduleInfo struct {
 	Name      string
 	Recurring Recurring
 
-	// Next is its next tick; zero if the fleet has not fired it yet.
+	// Next is its next tick; zero while the fleet does not know the schedule yet.
 	Next time.Time
 	// LastEnqueued is when a scheduler last enqueued its job for a tick, in whole seconds;
 	// zero: never.

@@ -148,8 +148,8 @@ func (s *Schedule) payload(style payload.Style, at time.Time) ([]byte, error) {
 	return payload.Encode(s.Class, s.JobArgs(at), style)
 }
 
-// Next returns the next fire time of a schedule of which Redis knows this; zero if the fleet has
-// never fired it.
+// Next returns the next fire time, going by what Redis knows of the schedule; zero if Redis knows
+// nothing of it.
 func (s *Schedule) Next(known resque.Ticks, now time.Time) time.Time {
 	last := s.lastFired(known, now)
 	if last.IsZero() {
