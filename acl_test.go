@@ -1,38 +1,19 @@
-package goworker
+package goworker_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
-
-// safeBuffer is a log that a test reads while a daemon writes it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // TestMinimalACL runs everything the daemon does as the user that the page on Redis
 // names, and then without the right to be told of changes.
@@ -59,8 +40,8 @@ func TestMinimalACL(t *testing.T) {
 			s.Do(t, "HSET", "resque:workers:heartbeat", "ruby:1:q", "2020-01-01T00:00:00+00:00")
 			s.Do(t, "SET", "resque:worker:ruby:1:q", `{"queue":"q","run_at":"2020-01-01T00:00:00Z","payload":{"class":"R","args":[]}}`)
 
-			var log safeBuffer
-			d := New(WorkerSettings{
+			var log daemontest.SafeBuffer
+			d := goworker.New(goworker.WorkerSettings{
 				URI: "redis://worker:secret@" + s.Addr + "/0", QueuesString: "*", PollInterval: 100 * time.Millisecond, Concurrency: 2,
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
@@ -72,11 +53,11 @@ func TestMinimalACL(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- d.Run(ctx) }()
 			for _, class := range []string{"Good", "Slow", "Bad"} {
-				if err := d.Enqueue(&Job{"q", Payload{class, nil}}); err != nil {
+				if err := d.Enqueue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: class, Args: nil}}); err != nil {
 					t.Error(err)
 				}
 			}
-			redistest.Eventually(t, 2*soon, "all jobs done and the dead cleared away", func() bool {
+			redistest.Eventually(t, 2*daemontest.Soon, "all jobs done and the dead cleared away", func() bool {
 				return s.Text(t, "GET", "resque:stat:processed") == "4" &&
 					s.Int(t, "LLEN", "resque:failed") == 2 &&
 					s.Int(t, "EXISTS", "resque:go:inflight:h:1:dead") == 0
@@ -90,7 +71,7 @@ func TestMinimalACL(t *testing.T) {
 			if n, err := d.Failures().RetryAll(); n != 2 || err != nil {
 				t.Errorf("retried %d failures: %v", n, err)
 			}
-			if _, err := d.Dequeue(&Job{"q", Payload{"Nobody", nil}}); err != nil {
+			if _, err := d.Dequeue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Nobody", Args: nil}}); err != nil {
 				t.Error(err)
 			}
 			if err := d.RemoveQueue("gone"); err != nil {
@@ -113,23 +94,23 @@ func TestMinimalACL(t *testing.T) {
 }
 
 // delayedAs does all there is to do with delayed jobs.
-func delayedAs(t *testing.T, d *Daemon, s *redistest.Server) {
+func delayedAs(t *testing.T, d *goworker.Daemon, s *redistest.Server) {
 	t.Helper()
-	job := &Job{"q", Payload{"Good", []any{}}}
-	_, err := d.EnqueueWith(job, In(20*time.Millisecond), WithID("x"))
+	job := &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Good", Args: []any{}}}
+	_, err := d.EnqueueWith(job, goworker.In(20*time.Millisecond), goworker.WithID("x"))
 	for _, err := range []error{err, d.EnqueueIn(20*time.Millisecond, job), d.EnqueueAt(time.Now().Add(time.Second).Truncate(time.Second), job)} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	redistest.Eventually(t, soon, "the delayed jobs have run", func() bool {
+	redistest.Eventually(t, daemontest.Soon, "the delayed jobs have run", func() bool {
 		n, err := d.Delayed().Count()
 		return n == 0 && err == nil && s.Text(t, "GET", "resque:stat:processed") == "9"
 	})
 	list := d.Delayed()
 	for _, do := range []func() error{
 		func() error { return d.EnqueueIn(time.Hour, job) },
-		func() error { _, err := d.EnqueueWith(job, In(time.Hour)); return err },
+		func() error { _, err := d.EnqueueWith(job, goworker.In(time.Hour)); return err },
 		func() error {
 			jobs, err := list.Like(job)
 			if len(jobs) != 2 {

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"errors"
@@ -8,17 +8,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 // newAdminDaemon is a daemon that never runs: the administrative calls need no
 // queues and no handlers.
-func newAdminDaemon(t *testing.T, settings WorkerSettings) (*Daemon, *redistest.Server) {
+func newAdminDaemon(t *testing.T, settings goworker.WorkerSettings) (*goworker.Daemon, *redistest.Server) {
 	t.Helper()
 	server := redistest.Start(t)
 	settings.URI = server.URI()
-	d := New(settings)
+	d := goworker.New(settings)
 	t.Cleanup(d.Close)
 	return d, server
 }
@@ -35,8 +35,10 @@ func TestDequeue(t *testing.T) {
 		t.Fatalf("the recording has changed: %q", last)
 	}
 	for _, rails := range []bool{false, true} {
-		d, server := newAdminDaemon(t, WorkerSettings{RailsJSON: rails})
-		job := func(args ...any) *Job { return &Job{Queue: "low", Payload: Payload{Class: "Echo", Args: args}} }
+		d, server := newAdminDaemon(t, goworker.WorkerSettings{RailsJSON: rails})
+		job := func(args ...any) *goworker.Job {
+			return &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Echo", Args: args}}
+		}
 		for _, payload := range []string{
 			last[3], last[3], `{"class":"Echo","args":[1,"\u003cé\u0026\u003e",1.0]}`,
 			`{"class":"Echo","args":[]}`, `{"args":[],"class":"Echo"}`, `{"class":"Other","args":[]}`,
@@ -49,14 +51,14 @@ func TestDequeue(t *testing.T) {
 		}
 		for _, step := range []struct {
 			name string
-			job  *Job
+			job  *goworker.Job
 			want int
 		}{
 			{"other arguments", job(1, "x"), 0},
 			{"these arguments", job(1, "<é&>", literal("1.0")), want},
-			{"empty arguments", &Job{"low", Payload{"Echo", []any{}}}, 1},
-			{"the class", &Job{"low", Payload{"Echo", nil}}, 4 - want},
-			{"the class again", &Job{"low", Payload{"Echo", nil}}, 0},
+			{"empty arguments", &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Echo", Args: []any{}}}, 1},
+			{"the class", &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Echo", Args: nil}}, 4 - want},
+			{"the class again", &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Echo", Args: nil}}, 0},
 		} {
 			if n, err := d.Dequeue(step.job); n != step.want || err != nil {
 				t.Errorf("rails %v, %s: removed %d, %v; want %d", rails, step.name, n, err, step.want)
@@ -75,16 +77,16 @@ func (l literal) MarshalJSON() ([]byte, error) { return []byte(l), nil }
 
 func TestDequeueWithoutJob(t *testing.T) {
 	t.Parallel()
-	d := New(WorkerSettings{})
+	d := goworker.New(goworker.WorkerSettings{})
 	t.Cleanup(d.Close)
 	for _, test := range []struct {
-		job  *Job
+		job  *goworker.Job
 		says string
 	}{
 		{nil, "no job"},
-		{&Job{}, "no queue"},
-		{&Job{Queue: "q"}, "no class"},
-		{&Job{"q", Payload{"J", []any{make(chan int)}}}, "dequeueing J"},
+		{&goworker.Job{}, "no queue"},
+		{&goworker.Job{Queue: "q"}, "no class"},
+		{&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "J", Args: []any{make(chan int)}}}, "dequeueing J"},
 	} {
 		if _, err := d.Dequeue(test.job); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v: %v; want %q", test.job, err, test.says)
@@ -95,9 +97,9 @@ func TestDequeueWithoutJob(t *testing.T) {
 func TestQueuesAndInfo(t *testing.T) {
 	redistest.OwnUser(t)
 	t.Parallel()
-	d, server := newAdminDaemon(t, WorkerSettings{})
+	d, server := newAdminDaemon(t, goworker.WorkerSettings{})
 	for _, q := range []string{"mail", "mail", "low"} {
-		if err := d.Enqueue(&Job{q, Payload{"J", []any{1}}}); err != nil {
+		if err := d.Enqueue(&goworker.Job{Queue: q, Payload: goworker.Payload{Class: "J", Args: []any{1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +119,7 @@ func TestQueuesAndInfo(t *testing.T) {
 		t.Errorf("workers %+v, %v", workers, err)
 	}
 	info, err := d.Info()
-	want := FleetInfo{Pending: 3, Failed: 1, Queues: 2, Workers: 2, Working: 1, Servers: []string{server.URI()},
+	want := goworker.FleetInfo{Pending: 3, Failed: 1, Queues: 2, Workers: 2, Working: 1, Servers: []string{server.URI()},
 		Environment: info.Environment, QueueSizes: map[string]int64{"mail": 2, "low": 1}}
 	if diff := cmp.Diff(want, info); diff != "" || err != nil || info.Environment == "" {
 		t.Errorf("info: %v (-want +got):\n%s", err, diff)
@@ -146,7 +148,7 @@ func TestQueuesAndInfo(t *testing.T) {
 
 func TestFailureList(t *testing.T) {
 	t.Parallel()
-	d, server := newAdminDaemon(t, WorkerSettings{})
+	d, server := newAdminDaemon(t, goworker.WorkerSettings{})
 	for i := range 3 {
 		server.Do(t, "RPUSH", "resque:failed", failureText(i, "mail"))
 	}
@@ -169,7 +171,7 @@ func TestFailureList(t *testing.T) {
 	if err := all.Retry(f); err != nil {
 		t.Error(err)
 	}
-	if err := all.Retry(f); !errors.Is(err, ErrNoFailure) {
+	if err := all.Retry(f); !errors.Is(err, goworker.ErrNoFailure) {
 		t.Errorf("retried twice: %v", err)
 	}
 	if err := all.KeepPayload().Retry(list[1]); err != nil {
@@ -191,10 +193,10 @@ func TestFailureList(t *testing.T) {
 	if err := all.Remove(list[3]); err != nil {
 		t.Error(err)
 	}
-	if err := all.Remove(list[3]); !errors.Is(err, ErrNoFailure) {
+	if err := all.Remove(list[3]); !errors.Is(err, goworker.ErrNoFailure) {
 		t.Errorf("removed twice: %v", err)
 	}
-	for _, err := range []error{all.Retry(Failure{}), all.Remove(Failure{Raw: f.Raw})} {
+	for _, err := range []error{all.Retry(goworker.Failure{}), all.Remove(goworker.Failure{Raw: f.Raw})} {
 		if err == nil || !strings.Contains(err.Error(), "does not come from List") {
 			t.Errorf("not listed: %v", err)
 		}
@@ -207,9 +209,9 @@ func TestFailureList(t *testing.T) {
 // A variable that was forgotten does not make one queue's list all there are.
 func TestFailuresOfNoQueue(t *testing.T) {
 	t.Parallel()
-	d, server := newAdminDaemon(t, WorkerSettings{})
+	d, server := newAdminDaemon(t, goworker.WorkerSettings{})
 	server.Do(t, "RPUSH", "resque:failed", failureText(1, "a"))
-	for _, l := range []*FailureList{d.Failures().In(""), d.Failures().In("").KeepPayload(), d.Failures().KeepPayload().In("")} {
+	for _, l := range []*goworker.FailureList{d.Failures().In(""), d.Failures().In("").KeepPayload(), d.Failures().KeepPayload().In("")} {
 		for what, ask := range map[string]func() error{
 			"Clear":        l.Clear,
 			"Count":        func() error { _, err := l.Count(); return err },
@@ -217,12 +219,12 @@ func TestFailuresOfNoQueue(t *testing.T) {
 			"RetryAll":     func() error { _, err := l.RetryAll(); return err },
 			"ClearRetried": func() error { _, err := l.ClearRetried(); return err },
 			"Get":          func() error { _, err := l.Get("x"); return err },
-			"Search":       func() error { _, _, err := l.Search(FailureFilter{}, "", 1); return err },
-			"Groups":       func() error { _, err := l.Groups(FailureFilter{}); return err },
+			"Search":       func() error { _, _, err := l.Search(goworker.FailureFilter{}, "", 1); return err },
+			"Groups":       func() error { _, err := l.Groups(goworker.FailureFilter{}); return err },
 			"RetryID":      func() error { _, err := l.RetryID("x"); return err },
-			"RetryWhere":   func() error { _, err := l.RetryWhere(FailureFilter{}); return err },
+			"RetryWhere":   func() error { _, err := l.RetryWhere(goworker.FailureFilter{}); return err },
 			"RemoveID":     func() error { _, err := l.RemoveID("x"); return err },
-			"RemoveWhere":  func() error { _, err := l.RemoveWhere(FailureFilter{}); return err },
+			"RemoveWhere":  func() error { _, err := l.RemoveWhere(goworker.FailureFilter{}); return err },
 		} {
 			if err := ask(); err == nil || !strings.Contains(err.Error(), "has no name") {
 				t.Errorf("%s: %v", what, err)
@@ -236,7 +238,7 @@ func TestFailuresOfNoQueue(t *testing.T) {
 
 func TestFailureListOfEachQueue(t *testing.T) {
 	t.Parallel()
-	d, server := newAdminDaemon(t, WorkerSettings{FailureBackend: FailureRedisMultiQueue})
+	d, server := newAdminDaemon(t, goworker.WorkerSettings{FailureBackend: goworker.FailureRedisMultiQueue})
 	for i, list := range []string{"a_failed", "b_failed", "b_failed", "failed"} {
 		server.Do(t, "RPUSH", "resque:"+list, failureText(i, list[:1]))
 	}

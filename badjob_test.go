@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -32,21 +34,21 @@ func TestBadJobs(t *testing.T) {
 		{"Goexit", `{"class":"Goexit","args":[]}`, "Goexit", "", "Error"},
 		{"a panic with nil error", `{"class":"NilError","args":[]}`, "NilError", "", ""},
 	}
-	b := setup(t)
-	b.daemon.Register("Panic", func() { panic("aargh") })
-	b.daemon.Register("Goexit", func() { runtime.Goexit() })
-	b.daemon.Register("NilError", func() error { var e *strings.Builder; panic(e.Len()) })
+	b := daemontest.Setup(t)
+	b.Daemon.Register("Panic", func() { panic("aargh") })
+	b.Daemon.Register("Goexit", func() { runtime.Goexit() })
+	b.Daemon.Register("NilError", func() error { var e *strings.Builder; panic(e.Len()) })
 	for range 3 { // more bad jobs than workers, of each kind
 		for _, test := range tests {
-			b.push(test.payload)
+			b.Push(test.payload)
 		}
 	}
-	b.start()
+	b.Start()
 	want := 3 * len(tests)
-	b.eventually("all are failures", func() bool { return b.stat("failed") == want })
+	b.Eventually("all are failures", func() bool { return b.Stat("failed") == want })
 
 	found := make(map[string]int)
-	for _, f := range b.failures() {
+	for _, f := range b.Failures() {
 		var p struct {
 			Class string
 			Args  []any
@@ -78,11 +80,11 @@ func TestBadJobs(t *testing.T) {
 	}
 
 	// All four workers are there: four jobs that wait for each other's start.
-	b.push(jobs("Hold", 4)...)
-	b.eventually("all workers work", func() bool { return b.runs.started() == 4 })
-	b.open()
-	b.eventually("they are done", func() bool { return b.stat("processed") == want+4 })
-	if n := b.stat("failed"); n != want {
+	b.Push(daemontest.Jobs("Hold", 4)...)
+	b.Eventually("all workers work", func() bool { return b.Runs.Started() == 4 })
+	b.Open()
+	b.Eventually("they are done", func() bool { return b.Stat("processed") == want+4 })
+	if n := b.Stat("failed"); n != want {
 		t.Errorf("stat:failed is %d, want %d", n, want)
 	}
 }
@@ -90,16 +92,16 @@ func TestBadJobs(t *testing.T) {
 func TestTwoDaemonsSideBySide(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one := setupOn(t, server)
-	two := setupOn(t, server)
-	other := setupOn(t, server, func(s *WorkerSettings) { s.Namespace = "elsewhere" })
-	for _, b := range []*bundle{one, two, other} {
-		b.start()
+	one := daemontest.SetupOn(t, server)
+	two := daemontest.SetupOn(t, server)
+	other := daemontest.SetupOn(t, server, func(s *goworker.WorkerSettings) { s.Namespace = "elsewhere" })
+	for _, b := range []*daemontest.Bundle{one, two, other} {
+		b.Start()
 	}
-	one.push(jobs("Hold", 8)...)
-	server.Do(t, "RPUSH", "elsewhere:queue:work", job("Hold", "far"))
-	one.eventually("each works at its own", func() bool {
-		return one.runs.started() == 4 && two.runs.started() == 4 && other.runs.starts("far") == 1
+	one.Push(daemontest.Jobs("Hold", 8)...)
+	server.Do(t, "RPUSH", "elsewhere:queue:work", daemontest.Job("Hold", "far"))
+	one.Eventually("each works at its own", func() bool {
+		return one.Runs.Started() == 4 && two.Runs.Started() == 4 && other.Runs.Starts("far") == 1
 	})
 	ids := server.List(t, "SMEMBERS", "resque:workers")
 	if len(ids) != 8 {
@@ -113,28 +115,28 @@ func TestTwoDaemonsSideBySide(t *testing.T) {
 	}
 
 	// One stops: the other's records stay, and it works on.
-	one.open()
-	if err := one.stop(); err != nil {
+	one.Open()
+	if err := one.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if left := server.List(t, "SMEMBERS", "resque:workers"); len(left) != 4 {
 		t.Errorf("after one has stopped %q are registered", left)
 	}
-	two.open()
-	other.open()
-	two.push(job("Mark", "after"))
-	two.eventually("the other works on", func() bool { return two.runs.ends("after") == 1 })
-	if err := two.stop(); err != nil {
+	two.Open()
+	other.Open()
+	two.Push(daemontest.Job("Mark", "after"))
+	two.Eventually("the other works on", func() bool { return two.Runs.Ends("after") == 1 })
+	if err := two.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.stop(); err != nil {
+	if err := other.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if n := one.stat("processed"); n != 9 {
+	if n := one.Stat("processed"); n != 9 {
 		t.Errorf("stat:processed is %d, want 9", n)
 	}
 	if n := server.Int(t, "GET", "elsewhere:stat:processed"); n != 1 {
 		t.Errorf("the other namespace's stat:processed is %d, want 1", n)
 	}
-	one.onlyTotals()
+	one.OnlyTotals()
 }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -57,7 +58,7 @@ func wantClosed(t *testing.T, when string, views ...any) {
 			t.Errorf("%s: %T has only the methods %v", when, view, calls)
 		}
 		for name, err := range calls {
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, goworker.ErrClosed) {
 				t.Errorf("%s: %T.%s returns %v, want ErrClosed", when, view, name, err)
 			}
 		}
@@ -68,14 +69,14 @@ func wantClosed(t *testing.T, when string, views ...any) {
 // Init makes them work again.
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	d, mark := b.daemon, &Job{"work", Payload{"Mark", []any{"m"}}}
+	b := daemontest.Setup(t)
+	d, mark := b.Daemon, &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"m"}}}
 	failures, delayed := d.Failures(), d.Delayed()
 	views := []any{d, failures, failures.In("q"), failures.KeepPayload(), delayed}
 
 	d.Close()
 	wantClosed(t, "a daemon that was never used", views...)
-	d.SetSettings(WorkerSettings{URI: b.redis.URI(), Namespace: "app", QueuesString: "work", Logger: quiet, ExitOnComplete: true})
+	d.SetSettings(goworker.WorkerSettings{URI: b.Redis.URI(), Namespace: "app", QueuesString: "work", Logger: daemontest.Quiet, ExitOnComplete: true})
 	wantClosed(t, "a daemon with new settings", views...)
 	if got := d.Namespace(); got != "app:" {
 		t.Errorf("Namespace is %q after Close, want that of the settings", got)
@@ -83,16 +84,16 @@ func TestClosed(t *testing.T) {
 	if err := d.Init(); err != nil {
 		t.Fatal(err)
 	}
-	d.Register("Later", func() {}, Unique())
+	d.Register("Later", func() {}, goworker.Unique())
 	lent, err := d.GetConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.Enqueue(mark), d.Enqueue(&Job{"work", Payload{"Later", nil}})); err != nil {
+	if err := errors.Join(d.Enqueue(mark), d.Enqueue(&goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Later", Args: nil}})); err != nil {
 		t.Fatal(err)
 	}
 	connections := func() (n int) {
-		_, rest, _ := strings.Cut(b.redis.Text(t, "INFO", "stats"), "total_connections_received:")
+		_, rest, _ := strings.Cut(b.Redis.Text(t, "INFO", "stats"), "total_connections_received:")
 		if _, err := fmt.Sscan(rest, &n); err != nil {
 			t.Fatal(err)
 		}
@@ -104,15 +105,15 @@ func TestClosed(t *testing.T) {
 		wantClosed(t, "a daemon that was used", views...)
 		for what, err := range map[string]error{
 			"Enqueue":           d.Enqueue(mark),
-			"Enqueue, unique":   d.Enqueue(&Job{"work", Payload{"Later", nil}}),
+			"Enqueue, unique":   d.Enqueue(&goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Later", Args: nil}}),
 			"EnqueueAll":        d.EnqueueAll(mark, mark),
 			"EnqueueAt":         d.EnqueueAt(time.Now().Add(time.Hour), mark),
-			"EnqueueAt, unique": d.EnqueueAt(time.Now().Add(time.Hour), &Job{"work", Payload{"Later", nil}}),
+			"EnqueueAt, unique": d.EnqueueAt(time.Now().Add(time.Hour), &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Later", Args: nil}}),
 			"EnqueueAllAt":      d.EnqueueAllAt(time.Now().Add(time.Hour), mark),
 			"PauseQueue":        d.PauseQueue("work"),
-			"Schedule":          d.Schedule("tick", Recurring{Every: time.Hour, Queue: "work"}),
+			"Schedule":          d.Schedule("tick", goworker.Recurring{Every: time.Hour, Queue: "work"}),
 		} {
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, goworker.ErrClosed) {
 				t.Errorf("%s returns %v, want ErrClosed", what, err)
 			}
 		}
@@ -128,15 +129,15 @@ func TestClosed(t *testing.T) {
 
 	// Methods without an error go on, and a run opens the daemon.
 	d.Register("Later", func() {})
-	d.LimitQueue("work", Concurrency(2))
+	d.LimitQueue("work", goworker.Concurrency(2))
 	d.Pause()
 	d.Resume()
 	d.CancelJobs()
 	if jobs := d.Stuck(); len(jobs) > 0 {
 		t.Errorf("stuck: %v", jobs)
 	}
-	if err := d.Run(t.Context()); err != nil || b.runs.ends("m") != 1 {
-		t.Fatalf("Run after Close ran %d jobs: %v", b.runs.ends("m"), err)
+	if err := d.Run(t.Context()); err != nil || b.Runs.Ends("m") != 1 {
+		t.Fatalf("Run after Close ran %d jobs: %v", b.Runs.Ends("m"), err)
 	}
 	if _, err := d.Queues(); err != nil {
 		t.Errorf("after Run: %v", err)
@@ -145,7 +146,7 @@ func TestClosed(t *testing.T) {
 		t.Error(err)
 	}
 	wantClosed(t, "after Work", views...)
-	d.SetSettings(WorkerSettings{Concurrency: -1})
+	d.SetSettings(goworker.WorkerSettings{Concurrency: -1})
 	if err := d.Init(); err == nil {
 		t.Error("Init accepts a Concurrency of -1")
 	}
@@ -155,14 +156,14 @@ func TestClosed(t *testing.T) {
 func TestShardsClosed(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
-	s := NewShards(WorkerSettings{Logger: quiet, ExitOnComplete: true}, Shard{one.URI(), []string{"one"}}, Shard{two.URI(), []string{"two"}})
+	s := goworker.NewShards(goworker.WorkerSettings{Logger: daemontest.Quiet, ExitOnComplete: true}, goworker.Shard{URI: one.URI(), Queues: []string{"one"}}, goworker.Shard{URI: two.URI(), Queues: []string{"two"}})
 	ran := make(chan struct{}, 100)
 	s.Register("Mark", func() { ran <- struct{}{} })
-	all := []*Job{{"one", Payload{"Mark", nil}}, {"two", Payload{"Mark", nil}}}
+	all := []*goworker.Job{{Queue: "one", Payload: goworker.Payload{Class: "Mark", Args: nil}}, {Queue: "two", Payload: goworker.Payload{Class: "Mark", Args: nil}}}
 	closed := func(when string) {
 		t.Helper()
 		wantClosed(t, when, s, s.Daemons()[0], s.Daemons()[1])
-		if err := errors.Join(s.EnqueueAll(all...)); !errors.Is(err, ErrClosed) {
+		if err := errors.Join(s.EnqueueAll(all...)); !errors.Is(err, goworker.ErrClosed) {
 			t.Errorf("%s: EnqueueAll returns %v", when, err)
 		}
 	}
@@ -181,7 +182,7 @@ func TestShardsClosed(t *testing.T) {
 	}
 	closed("after Work")
 
-	broken := NewShards(WorkerSettings{Logger: quiet}, Shard{one.URI(), []string{"one"}}, Shard{"ftp://x", []string{"two"}})
+	broken := goworker.NewShards(goworker.WorkerSettings{Logger: daemontest.Quiet}, goworker.Shard{URI: one.URI(), Queues: []string{"one"}}, goworker.Shard{URI: "ftp://x", Queues: []string{"two"}})
 	broken.Close()
 	if err := broken.Init(); err == nil {
 		t.Error("Init accepts ftp")
@@ -193,12 +194,12 @@ func TestShardsClosed(t *testing.T) {
 // that is said to be enqueued is missing.
 func TestCloseMeanwhile(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.Connections = 2 })
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.Connections = 2 })
 	for range 5 {
-		if err := b.daemon.Init(); err != nil {
+		if err := b.Daemon.Init(); err != nil {
 			t.Fatal(err)
 		}
-		b.redis.Do(t, "DEL", "resque:queue:work")
+		b.Redis.Do(t, "DEL", "resque:queue:work")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		enqueued := 0
@@ -206,12 +207,12 @@ func TestCloseMeanwhile(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for i := range 10_000 {
-					err := b.daemon.Enqueue(&Job{"work", Payload{"Mark", []any{"x"}}})
+					err := b.Daemon.Enqueue(&goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"x"}}})
 					if i == 0 {
 						begun <- struct{}{}
 					}
 					if err != nil {
-						if !errors.Is(err, ErrClosed) {
+						if !errors.Is(err, goworker.ErrClosed) {
 							t.Errorf("Enqueue returned %v, want ErrClosed", err)
 						}
 						return
@@ -225,9 +226,9 @@ func TestCloseMeanwhile(t *testing.T) {
 		for range 8 {
 			<-begun
 		}
-		b.daemon.Close()
+		b.Daemon.Close()
 		wg.Wait()
-		if n := b.redis.Int(t, "LLEN", "resque:queue:work"); n != enqueued {
+		if n := b.Redis.Int(t, "LLEN", "resque:queue:work"); n != enqueued {
 			t.Errorf("%d jobs are in the queue, Enqueue returned nil for %d", n, enqueued)
 		}
 	}
@@ -247,29 +248,31 @@ func (d slowDialer) Dial(ctx context.Context) (redis.Conn, error) {
 func TestCallsThatWait(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		end    func(*Daemon) error
+		end    func(*goworker.Daemon) error
 		closed bool
 		says   string
 	}{
-		"Close": {func(d *Daemon) error { d.Close(); return nil }, true, "call Init to use it again"},
-		"other settings": {func(d *Daemon) error {
-			d.SetSettings(WorkerSettings{URI: "slow://other", QueuesString: "q", Logger: quiet})
+		"Close": {func(d *goworker.Daemon) error { d.Close(); return nil }, true, "call Init to use it again"},
+		"other settings": {func(d *goworker.Daemon) error {
+			d.SetSettings(goworker.WorkerSettings{URI: "slow://other", QueuesString: "q", Logger: daemontest.Quiet})
 			return d.Init()
 		}, false, "the settings were replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dialing := make(slowDialer)
-			d := New(WorkerSettings{URI: "slow://one", QueuesString: "q", Logger: quiet})
+			d := goworker.New(goworker.WorkerSettings{URI: "slow://one", QueuesString: "q", Logger: daemontest.Quiet})
 			defer d.Close()
-			d.RegisterDialer("slow", func(context.Context, string, DialOptions) (Dialer, error) { return dialing, nil })
+			d.RegisterDialer("slow", func(context.Context, string, goworker.DialOptions) (goworker.Dialer, error) { return dialing, nil })
 			enqueued := make(chan error, 1)
-			go func() { enqueued <- d.Enqueue(&Job{"q", Payload{"Mark", nil}}) }()
+			go func() {
+				enqueued <- d.Enqueue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Mark", Args: nil}})
+			}()
 			<-dialing
 			if err := tt.end(d); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-enqueued; err == nil || errors.Is(err, ErrClosed) != tt.closed || !strings.Contains(err.Error(), tt.says) {
+			if err := <-enqueued; err == nil || errors.Is(err, goworker.ErrClosed) != tt.closed || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Enqueue returned %v", err)
 			}
 		})
@@ -279,28 +282,28 @@ func TestCallsThatWait(t *testing.T) {
 // A handler may use the daemon as long as its run has not ended, at a stop too.
 func TestEnqueueWhileStopping(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := daemontest.Setup(t)
 	running, result := make(chan struct{}), make(chan error, 1)
-	b.daemon.Register("Chain", func(ctx context.Context) error {
+	b.Daemon.Register("Chain", func(ctx context.Context) error {
 		close(running)
-		<-b.gate
-		err := b.daemon.Enqueue(&Job{"next", Payload{"Mark", []any{"n"}}})
+		<-b.Gate
+		err := b.Daemon.Enqueue(&goworker.Job{Queue: "next", Payload: goworker.Payload{Class: "Mark", Args: []any{"n"}}})
 		result <- err
 		return err
 	})
-	b.start()
-	b.push(`{"class":"Chain","args":[]}`)
+	b.Start()
+	b.Push(`{"class":"Chain","args":[]}`)
 	<-running
-	b.cancel()
-	b.eventually("the daemon stops", func() bool { return b.log.count("stopping") == 1 })
-	b.open()
+	b.Cancel()
+	b.Eventually("the daemon stops", func() bool { return b.Log.Count("stopping") == 1 })
+	b.Open()
 	if err := <-result; err != nil {
 		t.Errorf("Enqueue at a stop: %v", err)
 	}
-	if err := b.wait(); err != nil {
+	if err := b.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.redis.Int(t, "LLEN", "resque:queue:next"); n != 1 {
+	if n := b.Redis.Int(t, "LLEN", "resque:queue:next"); n != 1 {
 		t.Errorf("%d jobs were enqueued at the stop, want 1", n)
 	}
 }

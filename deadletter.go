@@ -6,6 +6,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 const (
@@ -41,7 +42,7 @@ func (r *reaper) trim(c redis.Conn) error {
 		lists := []string{resque.FailedList}
 		if config.multiQueueFailures {
 			var err error
-			if lists, err = store.FailureLists(c); err != nil {
+			if lists, err = failures.New(store).Lists(c); err != nil {
 				return err
 			}
 		}
@@ -73,7 +74,7 @@ func (r *reaper) trimPiece(c redis.Conn, now time.Time) (done bool, err error) {
 	config, t := r.d.config, &r.trimming
 	list := t.lists[0]
 	if config.failedMaxSize > 0 && t.start == 0 && t.tooOld == 0 {
-		n, err := r.d.store.TrimFailures(c, list, int64(config.failedMaxSize))
+		n, err := failures.New(r.d.store).Trim(c, list, int64(config.failedMaxSize))
 		t.tooMany += n
 		if n > 0 || err != nil {
 			return false, err
@@ -82,7 +83,7 @@ func (r *reaper) trimPiece(c redis.Conn, now time.Time) (done bool, err error) {
 	if config.failedMaxAge == 0 {
 		return true, nil
 	}
-	n, next, err := r.d.store.ExpireFailures(c, list, now.Add(-config.failedMaxAge), t.start)
+	n, next, err := failures.New(r.d.store).Expire(c, list, now.Add(-config.failedMaxAge), t.start)
 	t.tooOld += n
 	t.start = next
 	return next < 0, err

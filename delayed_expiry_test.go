@@ -1,23 +1,25 @@
-package goworker
+package goworker_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/payload"
 )
 
 // A job that is delayed to another time has as long from then as it had.
 func TestRescheduleExpiring(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	list := b.daemon.Delayed()
+	b := daemontest.Setup(t)
+	list := b.Daemon.Delayed()
 	at, moved := time.UnixMilli(time.Now().Add(time.Hour).UnixMilli()), time.UnixMilli(time.Now().Add(2*time.Hour).UnixMilli())
-	unique := b.mustEnqueue("Mark", "unique", At(at), ExpireAfter(time.Minute), Unique())
-	b.mustEnqueue("Mark", "never", At(at))
-	now := b.mustEnqueue("Mark", "now", At(at), ExpiresAt(at.Add(time.Minute)))
-	soon := b.mustEnqueue("Mark", "soon", At(at), ExpireAfter(time.Minute))
+	unique := b.MustEnqueue("Mark", "unique", goworker.At(at), goworker.ExpireAfter(time.Minute), goworker.Unique())
+	b.MustEnqueue("Mark", "never", goworker.At(at))
+	now := b.MustEnqueue("Mark", "now", goworker.At(at), goworker.ExpiresAt(at.Add(time.Minute)))
+	soon := b.MustEnqueue("Mark", "soon", goworker.At(at), goworker.ExpireAfter(time.Minute))
 
 	found, err := list.List(time.Time{}, 0, 9)
 	if n, err2 := list.Reschedule(moved, found...); n != 4 || err != nil || err2 != nil {
@@ -39,12 +41,12 @@ func TestRescheduleExpiring(t *testing.T) {
 			t.Errorf("%s waits until %v", j.Payload, j.At)
 		}
 	}
-	last := b.mustEnqueue("Mark", "unique", At(moved), ExpireAfter(time.Minute), Unique(ReplaceWaiting()))
+	last := b.MustEnqueue("Mark", "unique", goworker.At(moved), goworker.ExpireAfter(time.Minute), goworker.Unique(goworker.ReplaceWaiting()))
 	if last.Replaced != unique.ID { // its lock knows where it is
 		t.Errorf("%q made room, want %q", last.Replaced, unique.ID)
 	}
 
-	run := func(id string, how func(jobs ...DelayedJob) (int, error)) {
+	run := func(id string, how func(jobs ...goworker.DelayedJob) (int, error)) {
 		t.Helper()
 		found, err := list.Find(id, moved)
 		if n, err2 := how(found...); n != 1 || err != nil || err2 != nil {
@@ -52,37 +54,37 @@ func TestRescheduleExpiring(t *testing.T) {
 		}
 	}
 	run(now.ID, list.Enqueue)
-	run(soon.ID, func(jobs ...DelayedJob) (int, error) { return list.Reschedule(time.Time{}, jobs...) })
-	run(last.ID, func(jobs ...DelayedJob) (int, error) { return list.Reschedule(time.Now(), jobs...) })
-	b.start()
-	b.eventually("they run", func() bool {
-		return b.runs.ends("now") == 1 && b.runs.ends("soon") == 1 && b.runs.ends("unique") == 1
+	run(soon.ID, func(jobs ...goworker.DelayedJob) (int, error) { return list.Reschedule(time.Time{}, jobs...) })
+	run(last.ID, func(jobs ...goworker.DelayedJob) (int, error) { return list.Reschedule(time.Now(), jobs...) })
+	b.Start()
+	b.Eventually("they run", func() bool {
+		return b.Runs.Ends("now") == 1 && b.Runs.Ends("soon") == 1 && b.Runs.Ends("unique") == 1
 	})
-	b.free()
+	b.Free()
 }
 
 // A failure that is retried by hand runs, however late.
 func TestRetryOfExpiredFailure(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.redis.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/01/01 00:00:00 UTC","payload":{"class":"Mark","args":["a"],"expires_at":1000,"id":"x"},"exception":"E","error":"e","worker":"w","queue":"work"}`)
-	if n, err := b.daemon.Failures().RetryWhere(FailureFilter{}); n != 1 || err != nil {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Redis.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/01/01 00:00:00 UTC","payload":{"class":"Mark","args":["a"],"expires_at":1000,"id":"x"},"exception":"E","error":"e","worker":"w","queue":"work"}`)
+	if n, err := b.Daemon.Failures().RetryWhere(goworker.FailureFilter{}); n != 1 || err != nil {
 		t.Fatalf("%d retried: %v", n, err)
 	}
-	b.eventually("it runs", func() bool { return b.runs.ends("a") == 1 })
+	b.Eventually("it runs", func() bool { return b.Runs.Ends("a") == 1 })
 }
 
 // Some say by the largest number there is that a job never expires.
 func TestRescheduleNeverExpiring(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := daemontest.Setup(t)
 	never := time.UnixMilli(math.MaxInt64)
-	job := &Job{Queue: "work", Payload: Payload{Class: "Mark", Args: []any{"kept"}}}
-	if _, err := b.daemon.EnqueueWith(job, In(time.Hour), ExpiresAt(never)); err != nil {
+	job := &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"kept"}}}
+	if _, err := b.Daemon.EnqueueWith(job, goworker.In(time.Hour), goworker.ExpiresAt(never)); err != nil {
 		t.Fatal(err)
 	}
-	list := b.daemon.Delayed()
+	list := b.Daemon.Delayed()
 	found, err := list.List(time.Time{}, 0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -90,9 +92,9 @@ func TestRescheduleNeverExpiring(t *testing.T) {
 	if n, err := list.Reschedule(time.Now().Add(2*time.Hour), found...); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if n, err := b.daemon.EnqueueDelayed(job); n != 1 || err != nil {
+	if n, err := b.Daemon.EnqueueDelayed(job); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	b.start()
-	b.eventually("it runs", func() bool { return b.runs.ends("kept") == 1 })
+	b.Start()
+	b.Eventually("it runs", func() bool { return b.Runs.Ends("kept") == 1 })
 }

@@ -1,26 +1,27 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 // benchJobs are n jobs with arguments of about a hundred bytes.
-func benchJobs(n int, queues ...string) []*Job {
-	all := make([]*Job, n)
+func benchJobs(n int, queues ...string) []*goworker.Job {
+	all := make([]*goworker.Job, n)
 	for i := range all {
-		all[i] = &Job{Queue: queues[i%len(queues)], Payload: Payload{Class: "SendEmail",
+		all[i] = &goworker.Job{Queue: queues[i%len(queues)], Payload: goworker.Payload{Class: "SendEmail",
 			Args: []any{fmt.Sprintf("user%06d@example.com", i), strings.Repeat("x", 70), i}}}
 	}
 	return all
 }
 
-func benchDaemon(b *testing.B, server *redistest.Server) *Daemon {
-	d := New(WorkerSettings{URI: "unix://" + server.Socket(), Connections: 8})
+func benchDaemon(b *testing.B, server *redistest.Server) *goworker.Daemon {
+	d := goworker.New(goworker.WorkerSettings{URI: "unix://" + server.Socket(), Connections: 8})
 	b.Cleanup(d.Close)
 	return d
 }

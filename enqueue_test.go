@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
@@ -7,17 +7,18 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 func TestEnqueueAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(WorkerSettings{URI: server.URI()})
+	d := goworker.New(goworker.WorkerSettings{URI: server.URI()})
 	defer d.Close()
-	var all []*Job
+	var all []*goworker.Job
 	for i := range 10 {
-		all = append(all, &Job{Queue: fmt.Sprint("q", i%3), Payload: Payload{Class: "J", Args: []any{i, "<é>"}}})
+		all = append(all, &goworker.Job{Queue: fmt.Sprint("q", i%3), Payload: goworker.Payload{Class: "J", Args: []any{i, "<é>"}}})
 	}
 	monitor := server.Monitor(t)
 	if err := d.EnqueueAll(all...); err != nil {
@@ -54,17 +55,17 @@ func TestEnqueueAll(t *testing.T) {
 func TestEnqueueAllRefuses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(WorkerSettings{URI: server.URI()})
+	d := goworker.New(goworker.WorkerSettings{URI: server.URI()})
 	defer d.Close()
-	good := &Job{Queue: "q", Payload: Payload{Class: "J"}}
+	good := &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "J"}}
 	tests := []struct {
-		bad  *Job
+		bad  *goworker.Job
 		want []string
 	}{
 		{nil, []string{"needs a queue and a class"}},
-		{&Job{Payload: Payload{Class: "J"}}, []string{"needs a queue and a class"}},
-		{&Job{Queue: "q"}, []string{"needs a queue and a class"}},
-		{&Job{Queue: "q", Payload: Payload{Class: "Odd", Args: []any{func() {}}}}, []string{"Odd", "args[0]"}},
+		{&goworker.Job{Payload: goworker.Payload{Class: "J"}}, []string{"needs a queue and a class"}},
+		{&goworker.Job{Queue: "q"}, []string{"needs a queue and a class"}},
+		{&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Odd", Args: []any{func() {}}}}, []string{"Odd", "args[0]"}},
 	}
 	for _, test := range tests {
 		err := d.EnqueueAll(good, good, test.bad, good)
@@ -90,15 +91,15 @@ func TestEnqueueAllRefuses(t *testing.T) {
 func TestEnqueueAllFromMany(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(WorkerSettings{URI: server.URI(), Connections: 3})
+	d := goworker.New(goworker.WorkerSettings{URI: server.URI(), Connections: 3})
 	defer d.Close()
 	var wg sync.WaitGroup
 	for g := range 6 {
 		wg.Go(func() {
 			for range 20 {
-				var all []*Job
+				var all []*goworker.Job
 				for i := range 7 {
-					all = append(all, &Job{Queue: "q", Payload: Payload{Class: "J", Args: []any{g, i}}})
+					all = append(all, &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "J", Args: []any{g, i}}})
 				}
 				if err := d.EnqueueAll(all...); err != nil {
 					t.Error(err)
@@ -122,10 +123,10 @@ func TestEnqueueAllFromMany(t *testing.T) {
 func TestEnqueueWith(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := New(WorkerSettings{URI: server.URI()})
+	d := goworker.New(goworker.WorkerSettings{URI: server.URI()})
 	defer d.Close()
-	job := &Job{Queue: "low", Payload: Payload{Class: "Echo", Args: []any{1}}}
-	given, err := d.EnqueueWith(job, WithID("mine"))
+	job := &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Echo", Args: []any{1}}}
+	given, err := d.EnqueueWith(job, goworker.WithID("mine"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestEnqueueWith(t *testing.T) {
 	if given.ID != "mine" || len(made.ID) != 16 {
 		t.Errorf("receipts %+v, %+v", given, made)
 	}
-	if _, err := d.EnqueueWith(job, WithID("x"), nil); err == nil || err.Error() != "goworker: option 2 of EnqueueWith is nil; leave it out; nothing was enqueued" {
+	if _, err := d.EnqueueWith(job, goworker.WithID("x"), nil); err == nil || err.Error() != "goworker: option 2 of EnqueueWith is nil; leave it out; nothing was enqueued" {
 		t.Errorf("a nil option: %v", err)
 	}
 	want := []string{`{"class":"Echo","args":[1],"id":"mine"}`, `{"class":"Echo","args":[1],"id":"` + made.ID + `"}`}

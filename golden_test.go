@@ -1,29 +1,23 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// These tests give a daemon the jobs of the recordings made of Ruby Resque and
-// compare the keys it leaves with those that Ruby left.
-
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-
 // playRecording pushes the jobs that the recording's producer pushed and runs a
 // daemon until all of them are counted.
-func playRecording(t *testing.T, s *redistest.Server, r redistest.Recording, queues string, register func(d *Daemon)) {
+func playRecording(t *testing.T, s *redistest.Server, r redistest.Recording, queues string, register func(d *goworker.Daemon)) {
 	t.Helper()
 	pushed := 0
 	for _, c := range r.Commands {
@@ -43,12 +37,12 @@ func playRecording(t *testing.T, s *redistest.Server, r redistest.Recording, que
 	}
 }
 
-func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register func(d *Daemon)) {
+func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register func(d *goworker.Daemon)) {
 	t.Helper()
-	d := New(WorkerSettings{URI: s.URI(), QueuesString: queues, Concurrency: 1, ExitOnComplete: true, Logger: quiet, Hostname: "vm"})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), QueuesString: queues, Concurrency: 1, ExitOnComplete: true, Logger: daemontest.Quiet, Hostname: "vm"})
 	defer d.Close()
 	register(d)
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Soon)
 	defer cancel()
 	if err := d.Run(ctx); err != nil || ctx.Err() != nil {
 		t.Fatalf("run: %v, %v", err, ctx.Err())
@@ -56,9 +50,9 @@ func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register fu
 }
 
 var (
-	logClock  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+`)
-	worker = regexp.MustCompile(`"worker":"vm(\.go)?:\d+(-\d+)?:`)
-	trace  = regexp.MustCompile(`"backtrace":\[[^]]*\]`)
+	logClock = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+`)
+	worker   = regexp.MustCompile(`"worker":"vm(\.go)?:\d+(-\d+)?:`)
+	trace    = regexp.MustCompile(`"backtrace":\[[^]]*\]`)
 )
 
 // alike takes out of the keys what cannot be the same: times, pids, the
@@ -90,14 +84,14 @@ func (oops) Error() string { return "it broke: <é&> \"quoted\"" }
 
 func TestGoldenKeysAfterWork(t *testing.T) {
 	t.Parallel()
-	echo := func(d *Daemon) {
+	echo := func(d *goworker.Daemon) {
 		d.Register("Echo", func(...any) {})
 		d.Register("Slow", func(float64) {})
 	}
-	boom := func(d *Daemon) { d.Register("Boom", func(...any) error { return oops{} }) }
+	boom := func(d *goworker.Daemon) { d.Register("Boom", func(...any) error { return oops{} }) }
 	for scenario, tc := range map[string]struct {
 		queues   string
-		register func(*Daemon)
+		register func(*goworker.Daemon)
 	}{
 		"work_success": {"high,low", echo},
 		"work_running": {"low", echo},
@@ -111,7 +105,7 @@ func TestGoldenKeysAfterWork(t *testing.T) {
 			want, got := alike(redistest.Values(r.KeysAfter)), alike(s.Dump(t, "resque:"))
 			if failed, ok := got["resque:failed"].([]string); ok {
 				for i := range failed {
-					failed[i] = strings.Replace(failed[i], "goworker.oops", "Boom::Oops", 1)
+					failed[i] = strings.Replace(failed[i], "goworker_test.oops", "Boom::Oops", 1)
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -124,7 +118,7 @@ func TestGoldenKeysAfterWork(t *testing.T) {
 func TestGoldenUnknownClass(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	playRecording(t, s, redistest.Golden(t, "unknown_class"), "low", func(*Daemon) {})
+	playRecording(t, s, redistest.Golden(t, "unknown_class"), "low", func(*goworker.Daemon) {})
 	var ruby, ours struct {
 		Payload                       json.RawMessage
 		Exception, Error, Queue, List string
@@ -155,7 +149,7 @@ func TestGoldenWildcards(t *testing.T) {
 		s.Do(t, "RPUSH", "resque:queue:"+q, `{"class":"Echo","args":[]}`)
 	}
 	var order []string
-	echo := func(d *Daemon) {
+	echo := func(d *goworker.Daemon) {
 		d.Register("Echo", func(queue string, args ...interface{}) error { order = append(order, queue); return nil })
 	}
 	runUntilEmpty(t, s, "!hskip,h*", echo)
@@ -174,7 +168,7 @@ func TestGoldenPause(t *testing.T) {
 	for _, c := range redistest.Golden(t, "pause").Commands[:3] {
 		s.Do(t, c[0], c[1], c[2])
 	}
-	d := New(WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, Logger: quiet, PollInterval: 20 * time.Millisecond})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, Logger: daemontest.Quiet, PollInterval: 20 * time.Millisecond})
 	defer d.Close()
 	d.Register("Echo", func(...any) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,12 +184,12 @@ func TestGoldenPause(t *testing.T) {
 		}
 		return n
 	}
-	redistest.Eventually(t, soon, "the pause key is looked at", func() bool { return looks() >= 3 })
+	redistest.Eventually(t, daemontest.Soon, "the pause key is looked at", func() bool { return looks() >= 3 })
 	if n := s.Int(t, "LLEN", "resque:queue:low"); n != 1 {
 		t.Fatalf("a paused fleet took a job: %d left", n)
 	}
 	s.Do(t, "DEL", "resque:pause-all-workers")
-	redistest.Eventually(t, soon, "the job runs", func() bool { return s.Text(t, "GET", "resque:stat:processed") == "1" })
+	redistest.Eventually(t, daemontest.Soon, "the job runs", func() bool { return s.Text(t, "GET", "resque:stat:processed") == "1" })
 	cancel()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)

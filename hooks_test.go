@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"bytes"
@@ -10,16 +10,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 // hookRun runs three jobs, one of each kind of end, with hooks that tell what they
 // see, and returns that and the log's lines.
-func hookRun(t *testing.T, more Hooks) (seen []string, lines []map[string]any) {
+func hookRun(t *testing.T, more goworker.Hooks) (seen []string, lines []map[string]any) {
 	t.Helper()
 	s := redistest.Start(t)
 	var log bytes.Buffer
-	d := New(WorkerSettings{
+	d := goworker.New(goworker.WorkerSettings{
 		URI: s.URI(), QueuesString: "q", Concurrency: 1, ExitOnComplete: true,
 		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -27,21 +28,21 @@ func hookRun(t *testing.T, more Hooks) (seen []string, lines []map[string]any) {
 	d.Register("Good", func(secret string) (int, error) { return 42, nil })
 	d.Register("Bad", func() error { return errors.New("no luck") })
 	d.AddHooks(more)
-	d.AddHooks(Hooks{
-		Start: func(ctx context.Context, d *Delivery) {
-			if FromContext(ctx) != d {
+	d.AddHooks(goworker.Hooks{
+		Start: func(ctx context.Context, d *goworker.Delivery) {
+			if goworker.FromContext(ctx) != d {
 				t.Error("the hook's context is not the job's")
 			}
 			seen = append(seen, "start "+d.Class)
 		},
-		Success: func(_ context.Context, d *Delivery) { seen = append(seen, "success "+d.Class); result(t, d) },
-		Failure: func(_ context.Context, d *Delivery, err error) {
+		Success: func(_ context.Context, d *goworker.Delivery) { seen = append(seen, "success "+d.Class); result(t, d) },
+		Failure: func(_ context.Context, d *goworker.Delivery, err error) {
 			seen = append(seen, "failure "+d.Class+": "+err.Error())
 		},
 		Shutdown: func() { seen = append(seen, "shutdown") },
 	})
-	for _, j := range []Payload{{"Good", []interface{}{"hunter2"}}, {"Bad", nil}, {"Nobody", nil}} {
-		if err := d.Enqueue(&Job{"q", j}); err != nil {
+	for _, j := range []goworker.Payload{{Class: "Good", Args: []interface{}{"hunter2"}}, {Class: "Bad", Args: nil}, {Class: "Nobody", Args: nil}} {
+		if err := d.Enqueue(&goworker.Job{Queue: "q", Payload: j}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +62,7 @@ func hookRun(t *testing.T, more Hooks) (seen []string, lines []map[string]any) {
 	return seen, lines
 }
 
-func result(t *testing.T, d *Delivery) {
+func result(t *testing.T, d *goworker.Delivery) {
 	t.Helper()
 	if d.Result != 42 {
 		t.Errorf("result %v, want 42", d.Result)
@@ -70,7 +71,7 @@ func result(t *testing.T, d *Delivery) {
 
 func TestHooksSeeEveryJobAndTheEnd(t *testing.T) {
 	t.Parallel()
-	seen, _ := hookRun(t, Hooks{})
+	seen, _ := hookRun(t, goworker.Hooks{})
 	want := []string{"start Good", "success Good", "start Bad", "failure Bad: no luck", "failure Nobody: ", "shutdown"}
 	if !slices.EqualFunc(seen, want, strings.HasPrefix) {
 		t.Errorf("seen %q, want %q", seen, want)
@@ -80,10 +81,10 @@ func TestHooksSeeEveryJobAndTheEnd(t *testing.T) {
 // A hook that panics is logged; the other hooks, and the jobs, go on.
 func TestPanickingHooksCostNothing(t *testing.T) {
 	t.Parallel()
-	seen, lines := hookRun(t, Hooks{
-		Start:    func(context.Context, *Delivery) { panic("start") },
-		Success:  func(context.Context, *Delivery) { panic("success") },
-		Failure:  func(context.Context, *Delivery, error) { panic("failure") },
+	seen, lines := hookRun(t, goworker.Hooks{
+		Start:    func(context.Context, *goworker.Delivery) { panic("start") },
+		Success:  func(context.Context, *goworker.Delivery) { panic("success") },
+		Failure:  func(context.Context, *goworker.Delivery, error) { panic("failure") },
 		Shutdown: func() { panic("shutdown") },
 	})
 	if len(seen) != 6 {
@@ -102,7 +103,7 @@ func TestPanickingHooksCostNothing(t *testing.T) {
 
 func TestJobLinesNameTheJob(t *testing.T) {
 	t.Parallel()
-	_, lines := hookRun(t, Hooks{})
+	_, lines := hookRun(t, goworker.Hooks{})
 	levels := map[string]string{}
 	for _, l := range lines {
 		if l["msg"] != "job done" && l["msg"] != "job failed" {

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 // starts keeps when the jobs of a class were started.
@@ -34,31 +37,31 @@ func expiredJob(class, tenant string, n int) string {
 // Jobs that are dropped because their time is over take no start from those that run.
 func TestExpiredJobsCostNoStart(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string][]Option{
-		"of the fleet":    {RateLimit(1, time.Hour)},
-		"of each process": {RateLimit(1, time.Hour, InProcess())},
-		"of each key":     {RateLimit(1, time.Hour, PerKey(Arg(0)))},
-		"two":             {RateLimit(1, time.Hour), RateLimit(1, time.Hour, PerKey(Arg(0))), Concurrency(1)},
+	for name, limits := range map[string][]goworker.Option{
+		"of the fleet":    {goworker.RateLimit(1, time.Hour)},
+		"of each process": {goworker.RateLimit(1, time.Hour, goworker.InProcess())},
+		"of each key":     {goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.Arg(0)))},
+		"two":             {goworker.RateLimit(1, time.Hour), goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.Arg(0))), goworker.Concurrency(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
+			b := daemontest.Setup(t)
 			ran := &starts{}
-			b.daemon.Register("Call", func(string, int) { ran.start() }, limits...)
+			b.Daemon.Register("Call", func(string, int) { ran.start() }, limits...)
 			for n := range 50 {
-				b.push(expiredJob("Call", "a", n))
+				b.Push(expiredJob("Call", "a", n))
 			}
-			b.push(tenantJob("Call", "a", 50), expiredJob("Call", "a", 51), tenantJob("Call", "a", 52))
-			b.start()
-			b.eventually("one has run", func() bool { return b.stat("processed") == 1 })
-			b.eventually("those before it are dropped", func() bool { return b.redis.Text(t, "HGET", "resque:go:stats", "expired") == "50" })
-			b.push(jobs("Mark", 20)...)
-			b.eventually("others run", func() bool { return b.runs.finished() == 20 })
+			b.Push(daemontest.TenantJob("Call", "a", 50), expiredJob("Call", "a", 51), daemontest.TenantJob("Call", "a", 52))
+			b.Start()
+			b.Eventually("one has run", func() bool { return b.Stat("processed") == 1 })
+			b.Eventually("those before it are dropped", func() bool { return b.Redis.Text(t, "HGET", "resque:go:stats", "expired") == "50" })
+			b.Push(daemontest.Jobs("Mark", 20)...)
+			b.Eventually("others run", func() bool { return b.Runs.Finished() == 20 })
 			if n := ran.count(); n != 1 {
 				t.Errorf("%d were started in the hour, want 1", n)
 			}
-			for _, key := range b.redis.Keys(t) {
-				if strings.Contains(key, "go:rate:") && b.redis.Int(t, "TTL", key) < 0 {
+			for _, key := range b.Redis.Keys(t) {
+				if strings.Contains(key, "go:rate:") && b.Redis.Int(t, "TTL", key) < 0 {
 					t.Errorf("%s never goes", key)
 				}
 			}
@@ -71,18 +74,18 @@ func TestExpiredJobsCostNoStart(t *testing.T) {
 func TestRateHoldsBetweenExpiredJobs(t *testing.T) {
 	t.Parallel()
 	const n, period = 20, time.Second
-	b := setup(t)
-	other := setupOn(t, b.redis)
+	b := daemontest.Setup(t)
+	other := daemontest.SetupOn(t, b.Redis)
 	ran := &starts{}
-	for _, of := range []*bundle{b, other} {
-		of.daemon.Register("Call", func(string, int) { ran.start() }, RateLimit(n, period, Burst(5)))
+	for _, of := range []*daemontest.Bundle{b, other} {
+		of.Daemon.Register("Call", func(string, int) { ran.start() }, goworker.RateLimit(n, period, goworker.Burst(5)))
 	}
 	for i := range 40 {
-		b.push(expiredJob("Call", "a", i), tenantJob("Call", "a", i), expiredJob("Call", "a", i), expiredJob("Call", "a", i))
+		b.Push(expiredJob("Call", "a", i), daemontest.TenantJob("Call", "a", i), expiredJob("Call", "a", i), expiredJob("Call", "a", i))
 	}
-	b.start()
-	other.start()
-	b.eventually("all run", func() bool { return b.stat("processed") == 40 })
+	b.Start()
+	other.Start()
+	b.Eventually("all run", func() bool { return b.Stat("processed") == 40 })
 	slices.SortFunc(ran.at, time.Time.Compare)
 	for first := range ran.at {
 		for last := first; last < len(ran.at); last++ {
@@ -95,7 +98,7 @@ func TestRateHoldsBetweenExpiredJobs(t *testing.T) {
 	if took := ran.at[len(ran.at)-1].Sub(ran.at[0]); took < 40*period/n/2 {
 		t.Errorf("40 jobs at %d in %v took %v", n, period, took)
 	}
-	b.eventually("all others are dropped", func() bool { return b.redis.Text(t, "HGET", "resque:go:stats", "expired") == "120" })
+	b.Eventually("all others are dropped", func() bool { return b.Redis.Text(t, "HGET", "resque:go:stats", "expired") == "120" })
 }
 
 // Neither do jobs that are left to others, nor those that fail because they are no jobs.
@@ -104,23 +107,23 @@ func TestJobsNotRunCostNoStart(t *testing.T) {
 	for _, leave := range []bool{true, false} {
 		t.Run(fmt.Sprint("left ", leave), func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(s *WorkerSettings) { s.LeaveUnknown = leave })
+			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.LeaveUnknown = leave })
 			ran := &starts{}
-			b.daemon.Register("Call", func(string, int) { ran.start() })
-			b.daemon.LimitQueue("work", RateLimit(1, time.Hour))
+			b.Daemon.Register("Call", func(string, int) { ran.start() })
+			b.Daemon.LimitQueue("work", goworker.RateLimit(1, time.Hour))
 			for i := range 6 {
-				b.push(tenantJob(fmt.Sprint("Unknown", i), "a", i))
+				b.Push(daemontest.TenantJob(fmt.Sprint("Unknown", i), "a", i))
 			}
 			if !leave {
-				b.push("no job")
+				b.Push("no job")
 			}
-			b.push(tenantJob("Call", "a", 1), tenantJob("Call", "a", 2))
-			b.start()
-			b.eventually("one has run", func() bool { return ran.count() == 1 })
+			b.Push(daemontest.TenantJob("Call", "a", 1), daemontest.TenantJob("Call", "a", 2))
+			b.Start()
+			b.Eventually("one has run", func() bool { return ran.count() == 1 })
 			if !leave {
-				b.eventually("the others failed", func() bool { return b.stat("failed") == 7 })
+				b.Eventually("the others failed", func() bool { return b.Stat("failed") == 7 })
 			}
-			if err := b.stop(); err != nil {
+			if err := b.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			if n := ran.count(); n != 1 {

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -23,7 +24,7 @@ type stoppedConn struct {
 
 func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any) (any, error) {
 	reply, err := c.ConnWithTimeout.DoWithTimeout(d, command, args...)
-	takes := slices.Contains(args, any(rubyLock)) && slices.Contains(args, any(int(resque.MasterLockTTL.Seconds())))
+	takes := slices.Contains(args, any(daemontest.RubyLock)) && slices.Contains(args, any(int(resque.MasterLockTTL.Seconds())))
 	if err != nil || !takes || !c.stops.CompareAndSwap(false, true) {
 		return reply, err
 	}
@@ -38,25 +39,25 @@ func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any)
 func TestStopAtATickGivesTheLockBack(t *testing.T) {
 	t.Parallel()
 	var stops atomic.Bool
-	b := setup(t, func(s *WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "stopped", 1) })
-	b.daemon.RegisterDialer("stopped", func(_ context.Context, uri string, _ DialOptions) (Dialer, error) {
-		return DialerFunc(func(context.Context) (redis.Conn, error) {
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "stopped", 1) })
+	b.Daemon.RegisterDialer("stopped", func(_ context.Context, uri string, _ goworker.DialOptions) (goworker.Dialer, error) {
+		return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
 			c, err := redis.DialURL(strings.Replace(uri, "stopped", "redis", 1))
 			if err != nil {
 				return nil, err
 			}
-			return stoppedConn{c.(redis.ConnWithTimeout), func() { b.cancel() }, &stops}, nil
+			return stoppedConn{c.(redis.ConnWithTimeout), func() { b.Cancel() }, &stops}, nil
 		}), nil
 	})
-	shared := everySecond("ticks")
+	shared := daemontest.EverySecond("ticks")
 	shared.Shared = true
-	b.schedule("shared", shared)
-	b.start()
-	b.eventually("it is stopped", stops.Load)
-	if err := b.wait(); err != nil {
+	b.Schedule("shared", shared)
+	b.Start()
+	b.Eventually("it is stopped", stops.Load)
+	if err := b.Wait(); err != nil {
 		t.Error(err)
 	}
-	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
+	if holder := b.Redis.Text(t, "GET", daemontest.RubyLock); holder != "" {
 		t.Errorf("%s has left and holds the lock", holder)
 	}
 }
@@ -65,31 +66,31 @@ func TestStopAtATickGivesTheLockBack(t *testing.T) {
 // daemon releases it when it leaves the fleet.
 func TestMasterLockEndsWithTheDaemon(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
-	if held, _, err := b.daemon.lock.Hold(b.redis.Dial(t), "a part"); !held || err != nil {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	if held, err := goworker.HoldMasterLock(b.Daemon, b.Redis.Dial(t), "a part"); !held || err != nil {
 		t.Fatal(held, err)
 	}
-	if err := b.stop(); err != nil {
+	if err := b.Stop(); err != nil {
 		t.Error(err)
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // A key of the wrong type in place of the lock does not keep a daemon in the fleet.
 func TestMasterLockOfWrongType(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
-	b.redis.Do(t, "RPUSH", masterKey, "not a string")
-	if _, _, err := b.daemon.lock.Hold(b.redis.Dial(t), "a part"); err == nil {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	b.Redis.Do(t, "RPUSH", daemontest.MasterKey, "not a string")
+	if _, err := goworker.HoldMasterLock(b.Daemon, b.Redis.Dial(t), "a part"); err == nil {
 		t.Error("it was taken")
 	}
-	if err := b.stop(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := b.Stop(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("the stop says %v", err)
 	}
-	b.redis.Do(t, "DEL", masterKey)
-	b.onlyTotals()
+	b.Redis.Do(t, "DEL", daemontest.MasterKey)
+	b.OnlyTotals()
 }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
@@ -6,73 +6,47 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
-
-// exactly checks that n jobs were started, each once, and counted once.
-func (b *bundle) exactly(n int) {
-	b.t.Helper()
-	b.eventually(fmt.Sprintf("%d jobs are counted", n), func() bool { return b.stat("processed") >= n })
-	if twice := b.runs.twice(); len(twice) > 0 {
-		b.t.Errorf("these jobs ran twice: %q", twice)
-	}
-	if got := b.runs.started(); got != n {
-		b.t.Errorf("%d jobs ran, want %d", got, n)
-	}
-	if got := b.stat("processed"); got != n {
-		b.t.Errorf("stat:processed is %d, want %d", got, n)
-	}
-}
-
-// holding starts a daemon and waits until all its workers hold a job.
-func holding(t *testing.T, args ...string) *bundle {
-	t.Helper()
-	b := setupOn(t, redistest.Start(t, args...))
-	b.start()
-	b.push(jobs("Hold", 4)...)
-	b.push(jobs("Mark", 6)...)
-	b.eventually("four jobs run", func() bool { return b.runs.started() == 4 })
-	return b
-}
-
-var persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // The outcomes of jobs that end while Redis is away are committed when it is back,
 // each once, and what was queued goes on.
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
-	b := holding(t, persistent...)
-	b.redis.Kill()
-	b.open()
-	b.eventually("the jobs end", func() bool { return b.runs.finished() == 4 })
-	b.eventually("the outage is noticed", func() bool { return b.log.count("Redis does not serve us") == 1 })
-	b.redis.Restart(t)
-	b.exactly(10)
-	b.renewed(1)
-	if err := b.stop(); err != nil {
+	b := daemontest.Holding(t, daemontest.Persistent...)
+	b.Redis.Kill()
+	b.Open()
+	b.Eventually("the jobs end", func() bool { return b.Runs.Finished() == 4 })
+	b.Eventually("the outage is noticed", func() bool { return b.Log.Count("Redis does not serve us") == 1 })
+	b.Redis.Restart(t)
+	b.Exactly(10)
+	b.Renewed(1)
+	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.log.count("Redis does not serve us"); n != 1 {
+	if n := b.Log.Count("Redis does not serve us"); n != 1 {
 		t.Errorf("the outage was logged %d times, want once", n)
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // A failure record is an outcome like any other.
 func TestFailureOutlivesRestart(t *testing.T) {
 	t.Parallel()
-	b := setupOn(t, redistest.Start(t, persistent...))
-	b.daemon.Register("HoldAndFail", func(id string) error { b.runs.start(id); <-b.gate; return fmt.Errorf("late <&> failure") })
-	b.start()
-	b.push(jobs("HoldAndFail", 3)...)
-	b.eventually("they run", func() bool { return b.runs.started() == 3 })
-	b.redis.Kill()
-	b.open()
-	b.eventually("they fail", func() bool { return b.log.count("job failed") == 3 })
-	b.redis.Restart(t)
-	b.exactly(3)
-	if f := b.failures(); len(f) != 3 || b.stat("failed") != 3 || f[0].Error != "late <&> failure" {
-		t.Errorf("stat:failed is %d, failures are %+v", b.stat("failed"), f)
+	b := daemontest.SetupOn(t, redistest.Start(t, daemontest.Persistent...))
+	b.Daemon.Register("HoldAndFail", func(id string) error { b.Runs.Start(id); <-b.Gate; return fmt.Errorf("late <&> failure") })
+	b.Start()
+	b.Push(daemontest.Jobs("HoldAndFail", 3)...)
+	b.Eventually("they run", func() bool { return b.Runs.Started() == 3 })
+	b.Redis.Kill()
+	b.Open()
+	b.Eventually("they fail", func() bool { return b.Log.Count("job failed") == 3 })
+	b.Redis.Restart(t)
+	b.Exactly(3)
+	if f := b.Failures(); len(f) != 3 || b.Stat("failed") != 3 || f[0].Error != "late <&> failure" {
+		t.Errorf("stat:failed is %d, failures are %+v", b.Stat("failed"), f)
 	}
 }
 
@@ -82,37 +56,37 @@ func TestRedisRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		lose func(*bundle)
+		lose func(*daemontest.Bundle)
 	}{
-		{"restart", func(b *bundle) { b.redis.Restart(b.t) }},
-		{"FLUSHALL", func(b *bundle) { b.redis.Do(b.t, "FLUSHALL") }},
+		{"restart", func(b *daemontest.Bundle) { b.Redis.Restart(b.T) }},
+		{"FLUSHALL", func(b *daemontest.Bundle) { b.Redis.Do(b.T, "FLUSHALL") }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := holding(t)
+			b := daemontest.Holding(t)
 			test.lose(b)
-			process := b.process()
-			b.eventually("the process is back in the fleet with its jobs", func() bool {
-				return b.redis.Int(t, "ZCARD", "resque:go:processes") == 1 &&
-					b.redis.Int(t, "HLEN", "resque:go:inflight:"+process) == 4+1 && // and the mark
-					b.redis.Int(t, "SCARD", "resque:workers") == 4 &&
-					b.redis.Int(t, "HLEN", "resque:workers:heartbeat") == 4
+			process := b.Process()
+			b.Eventually("the process is back in the fleet with its jobs", func() bool {
+				return b.Redis.Int(t, "ZCARD", "resque:go:processes") == 1 &&
+					b.Redis.Int(t, "HLEN", "resque:go:inflight:"+process) == 4+1 && // and the mark
+					b.Redis.Int(t, "SCARD", "resque:workers") == 4 &&
+					b.Redis.Int(t, "HLEN", "resque:workers:heartbeat") == 4
 			})
-			b.eventually("the workers say what they do", func() bool {
-				return len(b.redis.List(t, "KEYS", "resque:worker:*:work")) == 4
+			b.Eventually("the workers say what they do", func() bool {
+				return len(b.Redis.List(t, "KEYS", "resque:worker:*:work")) == 4
 			})
-			b.open()
-			b.exactly(4)
-			b.push(job("Fail", "after"))
-			b.eventually("a job that came later runs", func() bool { return b.stat("failed") == 1 })
-			if n := b.log.count("Redis lost the record"); n != 1 {
+			b.Open()
+			b.Exactly(4)
+			b.Push(daemontest.Job("Fail", "after"))
+			b.Eventually("a job that came later runs", func() bool { return b.Stat("failed") == 1 })
+			if n := b.Log.Count("Redis lost the record"); n != 1 {
 				t.Errorf("the loss was logged %d times, want once", n)
 			}
-			if err := b.stop(); err != nil {
+			if err := b.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			b.onlyTotals()
+			b.OnlyTotals()
 		})
 	}
 }
@@ -121,19 +95,19 @@ func TestRedisRestartsEmpty(t *testing.T) {
 // is back.
 func TestOutcomesOutliveTheirRecord(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.daemon.Register("HoldAndFail", func(id string) error { b.runs.start(id); <-b.gate; return fmt.Errorf("late") })
-	b.start()
-	b.push(jobs("Hold", 2)...)
-	b.push(job("HoldAndFail", "f"))
-	b.eventually("they run", func() bool { return b.runs.started() == 3 })
-	b.redis.Kill()
-	b.open()
-	b.eventually("they end", func() bool { return b.runs.finished() == 2 && b.log.count("job failed") == 1 })
-	b.redis.Restart(t)
-	b.exactly(3)
-	if f := b.failures(); len(f) != 1 || b.stat("failed") != 1 {
-		t.Errorf("stat:failed is %d, failures are %+v, want one", b.stat("failed"), f)
+	b := daemontest.Setup(t)
+	b.Daemon.Register("HoldAndFail", func(id string) error { b.Runs.Start(id); <-b.Gate; return fmt.Errorf("late") })
+	b.Start()
+	b.Push(daemontest.Jobs("Hold", 2)...)
+	b.Push(daemontest.Job("HoldAndFail", "f"))
+	b.Eventually("they run", func() bool { return b.Runs.Started() == 3 })
+	b.Redis.Kill()
+	b.Open()
+	b.Eventually("they end", func() bool { return b.Runs.Finished() == 2 && b.Log.Count("job failed") == 1 })
+	b.Redis.Restart(t)
+	b.Exactly(3)
+	if f := b.Failures(); len(f) != 1 || b.Stat("failed") != 1 {
+		t.Errorf("stat:failed is %d, failures are %+v, want one", b.Stat("failed"), f)
 	}
 }
 
@@ -142,17 +116,17 @@ func TestConnectionsAreCut(t *testing.T) {
 	t.Parallel()
 	const n = 3000
 	server := redistest.Start(t)
-	b := setupOn(t, server)
-	second := setupOn(t, server)
-	second.runs = b.runs // one book for both
-	for _, d := range []*bundle{b, second} {
-		d.start()
+	b := daemontest.SetupOn(t, server)
+	second := daemontest.SetupOn(t, server)
+	second.Runs = b.Runs // one book for both
+	for _, d := range []*daemontest.Bundle{b, second} {
+		d.Start()
 	}
-	b.push(naps(n, 10)...)
+	b.Push(daemontest.Naps(n, 10)...)
 	cutter := server.Dial(t)
 	cuts := 0
-	b.eventually("the work begins", func() bool { return b.runs.finished() > 0 })
-	for tick := time.NewTicker(50 * time.Millisecond); b.runs.finished() < n*9/10; cuts++ {
+	b.Eventually("the work begins", func() bool { return b.Runs.Finished() > 0 })
+	for tick := time.NewTicker(50 * time.Millisecond); b.Runs.Finished() < n*9/10; cuts++ {
 		<-tick.C
 		if _, err := cutter.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); err != nil {
 			t.Fatal(err)
@@ -163,18 +137,18 @@ func TestConnectionsAreCut(t *testing.T) {
 			}
 		}
 		// More than were running: connections that come about are of use.
-		next := min(b.runs.finished()+16, n*9/10)
-		b.eventually("the work goes on", func() bool { return b.runs.finished() >= next })
+		next := min(b.Runs.Finished()+16, n*9/10)
+		b.Eventually("the work goes on", func() bool { return b.Runs.Finished() >= next })
 	}
 	t.Logf("%d cuts", cuts)
-	b.eventually("all jobs end", func() bool { return b.runs.finished() == n })
-	b.exactly(n)
-	for _, d := range []*bundle{b, second} {
-		if err := d.stop(); err != nil {
+	b.Eventually("all jobs end", func() bool { return b.Runs.Finished() == n })
+	b.Exactly(n)
+	for _, d := range []*daemontest.Bundle{b, second} {
+		if err := d.Stop(); err != nil {
 			t.Error(err)
 		}
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // A Redis that is silent for longer than the read timeout hears requests when
@@ -183,27 +157,27 @@ func TestLateRequests(t *testing.T) {
 	t.Parallel()
 	const n = 1500
 	// Much shorter, and the start would fail on a busy machine, as it does without Redis.
-	b := setup(t, func(s *WorkerSettings) { s.ReadTimeout, s.ConnectTimeout = 3*time.Second, 3*time.Second })
-	b.start()
-	b.push(naps(n, 6)...)
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ReadTimeout, s.ConnectTimeout = 3*time.Second, 3*time.Second })
+	b.Start()
+	b.Push(daemontest.Naps(n, 6)...)
 	for i := range 3 {
-		b.eventually("some are done", func() bool { return b.runs.finished() > i*n/10 })
-		b.redis.Pause()
+		b.Eventually("some are done", func() bool { return b.Runs.Finished() > i*n/10 })
+		b.Redis.Pause()
 		time.Sleep(3300 * time.Millisecond) // the fault itself
-		b.redis.Resume()
+		b.Redis.Resume()
 	}
-	b.exactly(n)
-	if err := b.stop(); err != nil {
+	b.Exactly(n)
+	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // While Redis reads its data at a start it answers LOADING.
 func TestRedisLoads(t *testing.T) {
 	t.Parallel()
-	b := holding(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
-	c := b.redis.Dial(t)
+	b := daemontest.Holding(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+	c := b.Redis.Dial(t)
 	for i := range 3000 { // a second and a half of loading
 		if err := c.Send("SET", fmt.Sprint("filler:", i), "x"); err != nil {
 			t.Fatal(err)
@@ -212,18 +186,18 @@ func TestRedisLoads(t *testing.T) {
 	if _, err := c.Do("SAVE"); err != nil {
 		t.Fatal(err)
 	}
-	b.redis.Kill()
-	b.open()
-	b.eventually("the jobs end", func() bool { return b.runs.finished() == 4 })
-	b.redis.Restart(t)
-	b.exactly(10)
-	t.Logf("LOADING was logged %d times", b.log.count("LOADING"))
+	b.Redis.Kill()
+	b.Open()
+	b.Eventually("the jobs end", func() bool { return b.Runs.Finished() == 4 })
+	b.Redis.Restart(t)
+	b.Exactly(10)
+	t.Logf("LOADING was logged %d times", b.Log.Count("LOADING"))
 
-	late := setupOn(t, b.redis)
-	b.redis.Kill()
-	late.start() // fails at once: nothing listens
-	if err := late.wait(); err == nil || !strings.Contains(err.Error(), "nothing listens") {
+	late := daemontest.SetupOn(t, b.Redis)
+	b.Redis.Kill()
+	late.Start() // fails at once: nothing listens
+	if err := late.Wait(); err == nil || !strings.Contains(err.Error(), "nothing listens") {
 		t.Errorf("Run returned %v, want that nothing listens", err)
 	}
-	b.redis.Restart(t)
+	b.Redis.Restart(t)
 }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -37,22 +39,22 @@ func TestProducerACL(t *testing.T) {
 		args = append(args, rule)
 	}
 	s.Do(t, "ACL", args...)
-	d := New(WorkerSettings{URI: "redis://producer:pw@" + s.Addr, Logger: quiet})
+	d := goworker.New(goworker.WorkerSettings{URI: "redis://producer:pw@" + s.Addr, Logger: daemontest.Quiet})
 	defer d.Close()
-	if err := d.Enqueue(&Job{"q", Payload{"C", nil}}); err != nil {
+	if err := d.Enqueue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "C", Args: nil}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Do(t, "ACL", append([]any{"SETUSER", "locker", "on", ">pw"}, append(args[4:], anys(strings.Fields(string(more[1])))...)...)...)
-	locker := New(WorkerSettings{URI: "redis://locker:pw@" + s.Addr, Logger: quiet})
+	locker := goworker.New(goworker.WorkerSettings{URI: "redis://locker:pw@" + s.Addr, Logger: daemontest.Quiet})
 	defer locker.Close()
-	enqueue := func(opts ...EnqueueOption) (string, error) {
-		r, err := locker.EnqueueWith(&Job{"q", Payload{"C", nil}}, opts...)
+	enqueue := func(opts ...goworker.EnqueueOption) (string, error) {
+		r, err := locker.EnqueueWith(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "C", Args: nil}}, opts...)
 		return r.Replaced, err
 	}
-	duplicate := new(DuplicateError)
-	for i, opts := range [][]EnqueueOption{
-		{Unique()}, {Unique()}, // taken, refused
-		{Unique(ReplaceWaiting())}, {Unique(ReplaceWaiting()), At(time.Now().Add(time.Hour))}, {Unique(ReplaceWaiting())},
+	duplicate := new(goworker.DuplicateError)
+	for i, opts := range [][]goworker.EnqueueOption{
+		{goworker.Unique()}, {goworker.Unique()}, // taken, refused
+		{goworker.Unique(goworker.ReplaceWaiting())}, {goworker.Unique(goworker.ReplaceWaiting()), goworker.At(time.Now().Add(time.Hour))}, {goworker.Unique(goworker.ReplaceWaiting())},
 	} {
 		replaced, err := enqueue(opts...)
 		if i == 1 != errors.As(err, &duplicate) || i != 1 && err != nil || (i > 1) != (replaced != "") {
@@ -69,7 +71,7 @@ func TestProducerACL(t *testing.T) {
 	s.Do(t, "SADD", "resque:go:lanes", "1:q")
 	s.Do(t, "ZADD", "resque:go:lanes:1:q", 1, "f:C=k")
 	s.Do(t, "RPUSH", "resque:go:lane:1:q0:f:C=k", "{}")
-	if _, err := enqueue(Unique()); !errors.As(err, &duplicate) {
+	if _, err := enqueue(goworker.Unique()); !errors.As(err, &duplicate) {
 		t.Errorf("looking for the job: %v", err)
 	}
 	c, err := d.GetConn()

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 const (
@@ -26,7 +28,7 @@ type rubyScheduler struct {
 }
 
 func (r *rubyScheduler) script(text string) (second int64) {
-	second, _ = redis.Int64(r.c.Do("EVAL", text, 1, rubyLock, "ruby:1428"))
+	second, _ = redis.Int64(r.c.Do("EVAL", text, 1, daemontest.RubyLock, "ruby:1428"))
 	return second
 }
 
@@ -36,7 +38,7 @@ func (r *rubyScheduler) run(t *testing.T, tries int, until func() bool) {
 	ask := time.Now().Truncate(time.Second).Add(1500 * time.Millisecond)
 	for begun := time.Now(); !until(); {
 		now := time.Now()
-		if now.Sub(begun) > soon {
+		if now.Sub(begun) > daemontest.Soon {
 			t.Fatal("Ruby's scheduler did not get on")
 		}
 		if !now.Before(ask) {
@@ -63,7 +65,7 @@ func (r *rubyScheduler) run(t *testing.T, tries int, until func() bool) {
 }
 
 func (r *rubyScheduler) holder() string {
-	holder, _ := redis.String(r.c.Do("GET", rubyLock))
+	holder, _ := redis.String(r.c.Do("GET", daemontest.RubyLock))
 	return holder
 }
 
@@ -86,43 +88,43 @@ func (r *rubyScheduler) move(now time.Time) {
 // after it has the lock.
 func TestLeaveDelayedLeavesTheLock(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.LeaveDelayed = true })
-	cron := Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true, Shared: true}
-	b.schedule("cron", cron)
-	often := everySecond("often")
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.LeaveDelayed = true })
+	cron := goworker.Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true, Shared: true}
+	b.Schedule("cron", cron)
+	often := daemontest.EverySecond("often")
 	often.Shared = true
-	b.schedule("often", often)
-	b.start()
-	b.atLeast(2, "cron")
-	b.atLeast(2, "often")
-	if err := b.daemon.EnqueueAt(time.Now().Add(time.Second), &Job{Queue: "work", Payload: Payload{Class: "Mark", Args: []any{"delayed"}}}); err != nil {
+	b.Schedule("often", often)
+	b.Start()
+	b.AtLeast(2, "cron")
+	b.AtLeast(2, "often")
+	if err := b.Daemon.EnqueueAt(time.Now().Add(time.Second), &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"delayed"}}}); err != nil {
 		t.Fatal(err)
 	}
 
-	ruby := rubyScheduler{c: b.redis.Dial(t)}
+	ruby := rubyScheduler{c: b.Redis.Dial(t)}
 	ruby.run(t, 3, func() bool { return !ruby.next.IsZero() })
 	const fires = 4
 	fired := func() (n int) {
-		for _, text := range b.queue("cron") {
+		for _, text := range b.Queue("cron") {
 			if strings.Contains(text, `"by":"ruby"`) {
 				n++
 			}
 		}
 		return n
 	}
-	ruby.run(t, 0, func() bool { return fired() >= fires && b.runs.ends("delayed") == 1 })
+	ruby.run(t, 0, func() bool { return fired() >= fires && b.Runs.Ends("delayed") == 1 })
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(500 * time.Millisecond))) // between its ticks
-	b.redis.Do(t, "DEL", rubyLock)
+	b.Redis.Do(t, "DEL", daemontest.RubyLock)
 
-	last := len(b.queue("cron"))
-	b.atLeast(last+3, "cron")
-	b.atLeast(last, "often") // the ticks that Ruby's scheduler left out too
-	b.steady(b.ticksIn("cron"), time.Second)
-	b.steady(b.ticksIn("often"), time.Second)
+	last := len(b.Queue("cron"))
+	b.AtLeast(last+3, "cron")
+	b.AtLeast(last, "often") // the ticks that Ruby's scheduler left out too
+	b.Steady(b.TicksIn("cron"), time.Second)
+	b.Steady(b.TicksIn("often"), time.Second)
 	if holder := ruby.holder(); holder != "" {
 		t.Errorf("the lock is held by %s", holder)
 	}
-	if err := b.stop(); err != nil {
+	if err := b.Stop(); err != nil {
 		t.Error(err)
 	}
 }

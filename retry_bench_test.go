@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -6,35 +6,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 // BenchmarkRetry is one run of a job on a real Redis, by how it ends: done, filed as
 // failed, or retried.
 func BenchmarkRetry(b *testing.B) {
-	later := Delays{time.Hour}
+	later := goworker.Delays{time.Hour}
 	for _, bench := range []struct {
 		name  string
-		opts  []Option
+		opts  []goworker.Option
 		fails bool
 	}{
 		{"done", nil, false},
-		{"done/Retry", []Option{Retry(5, later)}, false},
-		{"done/ResqueRetry", []Option{Retry(5, later, ResqueRetry{})}, false},
+		{"done/Retry", []goworker.Option{goworker.Retry(5, later)}, false},
+		{"done/ResqueRetry", []goworker.Option{goworker.Retry(5, later, goworker.ResqueRetry{})}, false},
 		{"failed", nil, true},
-		{"retried/later", []Option{Retry(5, later)}, true},
-		{"retried/atOnce", []Option{Retry(1, Delays{0})}, true},
-		{"retried/ResqueRetry", []Option{Retry(5, later, ResqueRetry{})}, true},
+		{"retried/later", []goworker.Option{goworker.Retry(5, later)}, true},
+		{"retried/atOnce", []goworker.Option{goworker.Retry(1, goworker.Delays{0})}, true},
+		{"retried/ResqueRetry", []goworker.Option{goworker.Retry(5, later, goworker.ResqueRetry{})}, true},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			server := redistest.Start(b)
-			d := New(WorkerSettings{
-				URI: server.URI(), QueuesString: "work", Concurrency: 25, ExitOnComplete: true, Logger: quiet, DisableSignals: true,
+			d := goworker.New(goworker.WorkerSettings{
+				URI: server.URI(), QueuesString: "work", Concurrency: 25, ExitOnComplete: true, Logger: daemontest.Quiet, DisableSignals: true,
 			})
 			defer d.Close()
 			d.Register("Try", func(_ context.Context, n int) error {
 				if bench.fails {
-					return errNoLuck
+					return daemontest.ErrNoLuck
 				}
 				return nil
 			}, bench.opts...)

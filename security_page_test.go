@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"io/fs"

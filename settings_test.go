@@ -1,8 +1,10 @@
-package goworker
+package goworker_test
 
 import (
 	"testing"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -10,18 +12,18 @@ import (
 func TestSettingsReplacedBetweenEnqueueAndRun(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := New(WorkerSettings{URI: s.URI(), Namespace: "one", Logger: quiet})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), Namespace: "one", Logger: daemontest.Quiet})
 	defer d.Close()
 	ran := 0
 	d.Register("Count", func() { ran++ })
-	if err := d.Enqueue(&Job{"q", Payload{"Count", nil}}); err != nil {
+	if err := d.Enqueue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Count", Args: nil}}); err != nil {
 		t.Fatal(err)
 	}
-	d.SetSettings(WorkerSettings{URI: s.URI(), Namespace: "two", Logger: quiet, QueuesString: "q", Concurrency: 1, ExitOnComplete: true})
+	d.SetSettings(goworker.WorkerSettings{URI: s.URI(), Namespace: "two", Logger: daemontest.Quiet, QueuesString: "q", Concurrency: 1, ExitOnComplete: true})
 	if err := d.Run(t.Context()); err != nil || ran != 0 {
 		t.Fatalf("ran %d jobs of another namespace: %v", ran, err)
 	}
-	if err := d.Enqueue(&Job{"q", Payload{"Count", nil}}); err != nil {
+	if err := d.Enqueue(&goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Count", Args: nil}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Run(t.Context()); err != nil || ran != 1 {

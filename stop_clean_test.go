@@ -1,31 +1,13 @@
-package goworker
+package goworker_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/resque"
 )
-
-// onlyLasting fails the test if go: keys are left other than tombstones, which last
-// a day, and what the start tries the permissions on.
-func (b *bundle) onlyLasting() {
-	b.t.Helper()
-	for key, value := range b.redis.Dump(b.t, "resque:go:") {
-		if !strings.HasPrefix(key, "resque:go:reaped:") && !strings.HasPrefix(key, "resque:go:probe:") {
-			b.t.Errorf("the key %s is left: %v", key, value)
-		}
-	}
-	for _, key := range []string{"resque:workers", "resque:workers:heartbeat"} {
-		if b.redis.Int(b.t, "EXISTS", key) == 1 {
-			b.t.Errorf("the key %s is left: %v", key, b.redis.Dump(b.t, "")[key])
-		}
-	}
-	if b.t.Failed() {
-		b.t.Log(b.log.text())
-	}
-}
 
 // A clean stop leaves no key of the process behind, whatever was done to its keys while
 // it ran.
@@ -39,28 +21,28 @@ func TestCleanStopAfterDamage(t *testing.T) {
 		for _, wrong := range []time.Duration{0, 2 * time.Second} {
 			t.Run(key+" "+wrong.String(), func(t *testing.T) {
 				t.Parallel()
-				b := setup(t)
-				b.start()
-				b.idle()
-				b.push(jobs("Mark", 20)...)
-				b.eventually("they are counted", func() bool { return b.stat("processed") == 20 })
+				b := daemontest.Setup(t)
+				b.Start()
+				b.Idle()
+				b.Push(daemontest.Jobs("Mark", 20)...)
+				b.Eventually("they are counted", func() bool { return b.Stat("processed") == 20 })
 				if held {
-					b.push(job("Hold", "held"))
-					b.eventually("a job is held", func() bool { return b.runs.started() == 22 })
+					b.Push(daemontest.Job("Hold", "held"))
+					b.Eventually("a job is held", func() bool { return b.Runs.Started() == 22 })
 				}
-				key := "resque:" + strings.ReplaceAll(key, "<p>", b.process())
+				key := "resque:" + strings.ReplaceAll(key, "<p>", b.Process())
 				if wrong > 0 {
-					b.redis.Do(t, "SET", key, "wrong")
+					b.Redis.Do(t, "SET", key, "wrong")
 					time.Sleep(wrong)
 				}
-				b.redis.Do(t, "DEL", key)
-				b.push(jobs("Mark", 40)[20:]...)
-				b.open()
-				b.eventually("all jobs run", func() bool { return b.runs.ends("Mark039") == 1 && b.runs.finished() == b.runs.started() })
-				if err := b.stop(); err != nil {
+				b.Redis.Do(t, "DEL", key)
+				b.Push(daemontest.Jobs("Mark", 40)[20:]...)
+				b.Open()
+				b.Eventually("all jobs run", func() bool { return b.Runs.Ends("Mark039") == 1 && b.Runs.Finished() == b.Runs.Started() })
+				if err := b.Stop(); err != nil {
 					t.Error(err)
 				}
-				b.onlyLasting()
+				b.OnlyLasting()
 			})
 		}
 	}
@@ -73,30 +55,30 @@ func TestCleanStopAfterLostLease(t *testing.T) {
 	for _, key := range []string{"", "workers", "workers:heartbeat", "go:processes", "go:recovered", "queues"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			b.start()
-			b.idle()
-			old := b.process()
-			lease := b.redis.Text(t, "ZSCORE", "resque:go:processes", old)
-			if fenced, err := resque.New("").Fence(b.redis.Dial(t), old, lease); !fenced || err != nil {
+			b := daemontest.Setup(t)
+			b.Start()
+			b.Idle()
+			old := b.Process()
+			lease := b.Redis.Text(t, "ZSCORE", "resque:go:processes", old)
+			if fenced, err := resque.New("").Fence(b.Redis.Dial(t), old, lease); !fenced || err != nil {
 				t.Fatal(fenced, err)
 			}
 			if key != "" {
 				key := "resque:" + key
-				b.ensure(key)
-				b.redis.Do(t, "RENAME", key, "saved")
-				b.redis.Do(t, "SET", key, "wrong")
-				b.eventually("it tried to come back", func() bool { return b.log.count("taking a new lease")+b.log.count("in the fleet") >= 2 })
-				b.redis.Do(t, "RENAME", "saved", key)
+				b.Ensure(key)
+				b.Redis.Do(t, "RENAME", key, "saved")
+				b.Redis.Do(t, "SET", key, "wrong")
+				b.Eventually("it tried to come back", func() bool { return b.Log.Count("taking a new lease")+b.Log.Count("in the fleet") >= 2 })
+				b.Redis.Do(t, "RENAME", "saved", key)
 			}
-			b.eventually("it is back", func() bool { return b.process() != old })
-			b.push(jobs("Mark", 20)...)
-			b.eventually("all jobs run", func() bool { return b.runs.finished() == 21 })
-			if err := b.stop(); err != nil {
+			b.Eventually("it is back", func() bool { return b.Process() != old })
+			b.Push(daemontest.Jobs("Mark", 20)...)
+			b.Eventually("all jobs run", func() bool { return b.Runs.Finished() == 21 })
+			if err := b.Stop(); err != nil {
 				t.Error(err)
 			}
-			b.redis.Do(t, "HDEL", "resque:go:recovered", "none")
-			b.onlyLasting()
+			b.Redis.Do(t, "HDEL", "resque:go:recovered", "none")
+			b.OnlyLasting()
 		})
 	}
 }
@@ -107,14 +89,14 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 	for _, key := range []string{"resque:workers", "resque:workers:heartbeat"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			b.redis.Do(t, "SET", key, "wrong")
-			b.start()
-			if err := b.wait(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			b := daemontest.Setup(t)
+			b.Redis.Do(t, "SET", key, "wrong")
+			b.Start()
+			if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("the start says %v", err)
 			}
-			b.redis.Do(t, "DEL", key)
-			b.onlyLasting()
+			b.Redis.Do(t, "DEL", key)
+			b.OnlyLasting()
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -9,23 +9,25 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 func TestStopWhileIdle(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
 	began := time.Now()
-	if err := b.stop(); err != nil {
+	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("an idle stop took %v", time.Since(began))
-	b.onlyTotals()
-	<-b.ended
-	b.start()
-	b.push(job("Mark", "again"))
-	b.eventually("it works when it is run again", func() bool { return b.runs.ends("again") == 1 })
+	b.OnlyTotals()
+	<-b.Ended
+	b.Start()
+	b.Push(daemontest.Job("Mark", "again"))
+	b.Eventually("it works when it is run again", func() bool { return b.Runs.Ends("again") == 1 })
 }
 
 // slowConn takes 20 ms for an exchange, as a Redis far away does. A daemon with
@@ -53,22 +55,22 @@ func TestReservedGoesBack(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		cause func(*bundle)
+		cause func(*daemontest.Bundle)
 	}{
-		{"workers that turn out slow", func(*bundle) {}},
-		{"pause", func(b *bundle) { b.daemon.Pause() }},
-		{"pause of the fleet", func(b *bundle) { b.redis.Do(b.t, "SET", "resque:pause-all-workers", "true") }},
-		{"stop", func(b *bundle) { b.cancel() }},
+		{"workers that turn out slow", func(*daemontest.Bundle) {}},
+		{"pause", func(b *daemontest.Bundle) { b.Daemon.Pause() }},
+		{"pause of the fleet", func(b *daemontest.Bundle) { b.Redis.Do(b.T, "SET", "resque:pause-all-workers", "true") }},
+		{"stop", func(b *daemontest.Bundle) { b.Cancel() }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(s *WorkerSettings) {
+			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) {
 				s.Concurrency = 2
 				s.URI = strings.Replace(s.URI, "redis", "slow", 1)
 			})
-			b.daemon.RegisterDialer("slow", func(ctx context.Context, uri string, o DialOptions) (Dialer, error) {
-				return DialerFunc(func(context.Context) (redis.Conn, error) {
+			b.Daemon.RegisterDialer("slow", func(ctx context.Context, uri string, o goworker.DialOptions) (goworker.Dialer, error) {
+				return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
 					c, err := redis.DialURL(strings.Replace(uri, "slow", "redis", 1))
 					if err != nil {
 						return nil, err
@@ -76,32 +78,32 @@ func TestReservedGoesBack(t *testing.T) {
 					return slowConn{c.(redis.ConnWithTimeout)}, nil
 				}), nil
 			})
-			b.push(jobs("Mark", 40)...)
-			b.push(jobs("Hold", 2)...)
-			b.push(odd...)
-			m := b.redis.Monitor(t)
-			b.start()
+			b.Push(daemontest.Jobs("Mark", 40)...)
+			b.Push(daemontest.Jobs("Hold", 2)...)
+			b.Push(odd...)
+			m := b.Redis.Monitor(t)
+			b.Start()
 			givenBack := func() bool {
 				return slices.ContainsFunc(m.Inner(), func(c []string) bool { return c[0] == "LPUSH" && c[1] == "resque:queue:work" })
 			}
-			b.eventually("the workers hold a job each, and more is reserved", func() bool {
-				return b.runs.started() == 42 && (len(b.queue("work")) < len(odd) || givenBack())
+			b.Eventually("the workers hold a job each, and more is reserved", func() bool {
+				return b.Runs.Started() == 42 && (len(b.Queue("work")) < len(odd) || givenBack())
 			})
 			test.cause(b)
-			b.eventually("the queue is as it was", func() bool { return givenBack() && slices.Equal(b.queue("work"), odd) })
-			b.cancel()
-			b.open()
-			if err := b.wait(); err != nil {
+			b.Eventually("the queue is as it was", func() bool { return givenBack() && slices.Equal(b.Queue("work"), odd) })
+			b.Cancel()
+			b.Open()
+			if err := b.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			if q := b.queue("work"); !slices.Equal(q, odd) {
+			if q := b.Queue("work"); !slices.Equal(q, odd) {
 				t.Errorf("the queue holds %.200q", q)
 			}
-			if n := b.stat("processed"); n != 42 {
+			if n := b.Stat("processed"); n != 42 {
 				t.Errorf("stat:processed is %d, want 42", n)
 			}
-			b.redis.Do(t, "DEL", "resque:pause-all-workers")
-			b.onlyTotals()
+			b.Redis.Do(t, "DEL", "resque:pause-all-workers")
+			b.OnlyTotals()
 		})
 	}
 }
@@ -110,26 +112,26 @@ func TestReservedGoesBack(t *testing.T) {
 // their handlers make of it decides.
 func TestShutdownTimeout(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.Concurrency, s.ShutdownTimeout = 5, 50*time.Millisecond })
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.Concurrency, s.ShutdownTimeout = 5, 50*time.Millisecond })
 	untilCancelled := func(err error) func(context.Context, string) error {
 		return func(ctx context.Context, id string) error {
-			b.runs.start(id)
+			b.Runs.Start(id)
 			<-ctx.Done()
-			b.runs.cancelled(id, context.Cause(ctx))
+			b.Runs.Cancelled(id, context.Cause(ctx))
 			return err
 		}
 	}
-	b.daemon.Register("Finish", untilCancelled(nil))
-	b.daemon.Register("Complain", untilCancelled(errors.New("half done")))
-	b.start()
-	running := []string{job("Hold", "h"), job("Finish", "f"), job("Complain", "c"), job("Deaf", "d"), job("Deaf", "e")}
-	waiting := []string{job("Mark", "w"), job("Mark", "v")}
-	b.push(running...)
-	b.push(waiting...)
-	b.eventually("five run", func() bool { return b.runs.started() == 5 })
+	b.Daemon.Register("Finish", untilCancelled(nil))
+	b.Daemon.Register("Complain", untilCancelled(errors.New("half done")))
+	b.Start()
+	running := []string{daemontest.Job("Hold", "h"), daemontest.Job("Finish", "f"), daemontest.Job("Complain", "c"), daemontest.Job("Deaf", "d"), daemontest.Job("Deaf", "e")}
+	waiting := []string{daemontest.Job("Mark", "w"), daemontest.Job("Mark", "v")}
+	b.Push(running...)
+	b.Push(waiting...)
+	b.Eventually("five run", func() bool { return b.Runs.Started() == 5 })
 
-	err := b.stop()
-	var stuck *ShutdownError
+	err := b.Stop()
+	var stuck *goworker.ShutdownError
 	if !errors.As(err, &stuck) {
 		t.Fatalf("Run returned %v, want a *ShutdownError", err)
 	}
@@ -141,55 +143,55 @@ func TestShutdownTimeout(t *testing.T) {
 		t.Errorf("the error %q does not name the job", err)
 	}
 	for _, id := range []string{"h", "f", "c"} {
-		if cause := b.runs.cause(id); !errors.Is(cause, ErrShutdown) {
+		if cause := b.Runs.Cause(id); !errors.Is(cause, goworker.ErrShutdown) {
 			t.Errorf("job %s was cancelled with %v, want ErrShutdown", id, cause)
 		}
 	}
-	q := b.queue("work")
+	q := b.Queue("work")
 	head, tail := slices.Clone(q[:max(0, len(q)-2)]), q[max(0, len(q)-2):]
 	slices.Sort(head)
-	if !slices.Equal(head, []string{job("Deaf", "d"), job("Deaf", "e"), job("Hold", "h")}) || !slices.Equal(tail, waiting) {
+	if !slices.Equal(head, []string{daemontest.Job("Deaf", "d"), daemontest.Job("Deaf", "e"), daemontest.Job("Hold", "h")}) || !slices.Equal(tail, waiting) {
 		t.Errorf("the queue holds %q", q)
 	}
-	if b.stat("processed") != 2 || b.stat("failed") != 1 {
-		t.Errorf("%d processed and %d failed, want 2 and 1", b.stat("processed"), b.stat("failed"))
+	if b.Stat("processed") != 2 || b.Stat("failed") != 1 {
+		t.Errorf("%d processed and %d failed, want 2 and 1", b.Stat("processed"), b.Stat("failed"))
 	}
-	if f := b.failures(); len(f) != 1 || !strings.Contains(f[0].Error, "half done") {
+	if f := b.Failures(); len(f) != 1 || !strings.Contains(f[0].Error, "half done") {
 		t.Errorf("failures %+v", f)
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 
 	// The deaf ones end after all, which counts for nothing.
-	b.open()
-	b.eventually("the deaf ones end", func() bool { return b.runs.ends("d")+b.runs.ends("e") == 2 })
-	if n := b.stat("processed"); n != 2 || len(b.queue("work")) != 5 {
-		t.Errorf("%d processed, queue %q", n, b.queue("work"))
+	b.Open()
+	b.Eventually("the deaf ones end", func() bool { return b.Runs.Ends("d")+b.Runs.Ends("e") == 2 })
+	if n := b.Stat("processed"); n != 2 || len(b.Queue("work")) != 5 {
+		t.Errorf("%d processed, queue %q", n, b.Queue("work"))
 	}
 }
 
 // Without a limit a stop waits for the job, however long it takes.
 func TestStopWaitsForJobs(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.ShutdownTimeout = NoTimeout })
-	b.start()
-	b.push(job("Hold", "h"))
-	b.eventually("it runs", func() bool { return b.runs.starts("h") == 1 })
-	b.cancel()
-	b.renewed(1) // the lease outlives the workers
-	b.push(job("Mark", "late"))
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = goworker.NoTimeout })
+	b.Start()
+	b.Push(daemontest.Job("Hold", "h"))
+	b.Eventually("it runs", func() bool { return b.Runs.Starts("h") == 1 })
+	b.Cancel()
+	b.Renewed(1) // the lease outlives the workers
+	b.Push(daemontest.Job("Mark", "late"))
 	select {
-	case err := <-b.ended:
+	case err := <-b.Ended:
 		t.Fatalf("Run returned %v while a job ran", err)
 	default:
 	}
-	b.open()
-	if err := b.wait(); err != nil {
+	b.Open()
+	if err := b.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if b.stat("processed") != 1 || b.runs.starts("late") != 0 || len(b.queue("work")) != 1 {
-		t.Errorf("%d processed, queue %q", b.stat("processed"), b.queue("work"))
+	if b.Stat("processed") != 1 || b.Runs.Starts("late") != 0 || len(b.Queue("work")) != 1 {
+		t.Errorf("%d processed, queue %q", b.Stat("processed"), b.Queue("work"))
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // A stop ends although Redis is away, and says what could not be delivered. That
@@ -198,10 +200,10 @@ func TestStopWithoutRedis(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		away func(*bundle)
+		away func(*daemontest.Bundle)
 	}{
-		{"down", func(b *bundle) { b.redis.Kill() }},
-		{"silent", func(b *bundle) { b.redis.Pause() }},
+		{"down", func(b *daemontest.Bundle) { b.Redis.Kill() }},
+		{"silent", func(b *daemontest.Bundle) { b.Redis.Pause() }},
 	}
 	for _, test := range tests {
 		for _, work := range []bool{false, true} {
@@ -211,29 +213,29 @@ func TestStopWithoutRedis(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				b := setup(t, func(s *WorkerSettings) { s.ShutdownTimeout = 200 * time.Millisecond })
-				b.start()
-				b.idle()
+				b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 200 * time.Millisecond })
+				b.Start()
+				b.Idle()
 				if work {
-					b.push(jobs("Hold", 3)...)
-					b.push(job("Deaf", "d"))
-					b.eventually("they run", func() bool { return b.runs.started() == 5 })
+					b.Push(daemontest.Jobs("Hold", 3)...)
+					b.Push(daemontest.Job("Deaf", "d"))
+					b.Eventually("they run", func() bool { return b.Runs.Started() == 5 })
 				}
 				test.away(b)
 				began := time.Now()
-				err := b.stop()
+				err := b.Stop()
 				t.Logf("the stop took %v and returned: %v", time.Since(began), err)
 				if err == nil {
 					t.Error("no error tells that the workers are registered still")
 				}
-				var stuck *ShutdownError
+				var stuck *goworker.ShutdownError
 				if work != errors.As(err, &stuck) {
 					t.Fatalf("Run returned %v", err)
 				}
 				if work && (len(stuck.Unfinished) != 1 || stuck.Undelivered != 4) {
 					t.Errorf("unfinished %q, undelivered %d; want 1 and 4", stuck.Unfinished, stuck.Undelivered)
 				}
-				b.open() // lets the deaf one end
+				b.Open() // lets the deaf one end
 			})
 		}
 	}
@@ -242,22 +244,22 @@ func TestStopWithoutRedis(t *testing.T) {
 // CancelJobs makes failures of what runs now and leaves the rest alone.
 func TestCancelJobs(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.push(jobs("Hold", 4)...)
-	b.eventually("they run", func() bool { return b.runs.started() == 4 })
-	b.daemon.CancelJobs()
-	b.eventually("they are failures", func() bool { return b.stat("failed") == 4 })
-	for _, f := range b.failures() {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Push(daemontest.Jobs("Hold", 4)...)
+	b.Eventually("they run", func() bool { return b.Runs.Started() == 4 })
+	b.Daemon.CancelJobs()
+	b.Eventually("they are failures", func() bool { return b.Stat("failed") == 4 })
+	for _, f := range b.Failures() {
 		if f.Exception != "Resque::DirtyExit" {
 			t.Errorf("the exception is %s", f.Exception)
 		}
 	}
-	b.push(job("Hold", "next"))
-	b.eventually("the next one runs", func() bool { return b.runs.starts("next") == 1 })
-	b.open()
-	b.eventually("and ends", func() bool { return b.stat("processed") == 5 })
-	if n := b.stat("failed"); n != 4 {
+	b.Push(daemontest.Job("Hold", "next"))
+	b.Eventually("the next one runs", func() bool { return b.Runs.Starts("next") == 1 })
+	b.Open()
+	b.Eventually("and ends", func() bool { return b.Stat("processed") == 5 })
+	if n := b.Stat("failed"); n != 4 {
 		t.Errorf("stat:failed is %d, want 4", n)
 	}
 }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -19,24 +21,24 @@ func BenchmarkEnqueueUnique(b *testing.B) {
 	server := redistest.Start(b)
 	d := benchDaemon(b, server)
 	var next atomic.Int64
-	one := func() *Job {
-		return &Job{"a", Payload{"SendEmail", []any{fmt.Sprintf("user%012d@example.com", next.Add(1)), strings.Repeat("x", 70)}}}
+	one := func() *goworker.Job {
+		return &goworker.Job{Queue: "a", Payload: goworker.Payload{Class: "SendEmail", Args: []any{fmt.Sprintf("user%012d@example.com", next.Add(1)), strings.Repeat("x", 70)}}}
 	}
-	with := func(opts ...EnqueueOption) func() error {
+	with := func(opts ...goworker.EnqueueOption) func() error {
 		return func() error { _, err := d.EnqueueWith(one(), opts...); return err }
 	}
-	refused := new(DuplicateError)
-	taken := &Job{"a", Payload{"SendEmail", []any{"taken", strings.Repeat("x", 70)}}}
+	refused := new(goworker.DuplicateError)
+	taken := &goworker.Job{Queue: "a", Payload: goworker.Payload{Class: "SendEmail", Args: []any{"taken", strings.Repeat("x", 70)}}}
 	for _, bench := range []struct {
 		name string
 		once func() error
 	}{
 		{"plain", func() error { return d.Enqueue(one()) }},
 		{"id", with()},
-		{"unique", with(Unique())},
-		{"expiring", with(ExpireAfter(1 << 40))},
+		{"unique", with(goworker.Unique())},
+		{"expiring", with(goworker.ExpireAfter(1 << 40))},
 		{"refused", func() error {
-			if _, err := d.EnqueueWith(taken, Unique()); err != nil && !errors.As(err, &refused) {
+			if _, err := d.EnqueueWith(taken, goworker.Unique()); err != nil && !errors.As(err, &refused) {
 				return err
 			}
 			return nil
@@ -75,22 +77,22 @@ func usedMemory(b *testing.B, server *redistest.Server) int {
 func BenchmarkRunUnique(b *testing.B) {
 	for _, bench := range []struct {
 		name string
-		opts []EnqueueOption
+		opts []goworker.EnqueueOption
 	}{
 		{"id", nil},
-		{"done", []EnqueueOption{Unique()}},
-		{"start", []EnqueueOption{Unique(UntilStart())}},
-		{"expired", []EnqueueOption{past()}},
+		{"done", []goworker.EnqueueOption{goworker.Unique()}},
+		{"start", []goworker.EnqueueOption{goworker.Unique(goworker.UntilStart())}},
+		{"expired", []goworker.EnqueueOption{daemontest.Past()}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			server := redistest.Start(b)
-			d := New(WorkerSettings{
-				URI: server.URI(), QueuesString: "work", Concurrency: 25, Connections: 25, ExitOnComplete: true, Logger: quiet, DisableSignals: true,
+			d := goworker.New(goworker.WorkerSettings{
+				URI: server.URI(), QueuesString: "work", Concurrency: 25, Connections: 25, ExitOnComplete: true, Logger: daemontest.Quiet, DisableSignals: true,
 			})
 			defer d.Close()
 			d.Register("Try", func(_ context.Context, n int) error { return nil })
 			for i := range b.N {
-				job := &Job{"work", Payload{"Try", []any{i}}}
+				job := &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Try", Args: []any{i}}}
 				if _, err := d.EnqueueWith(job, bench.opts...); err != nil {
 					b.Fatal(err)
 				}

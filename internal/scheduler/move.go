@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 const (
@@ -55,7 +56,7 @@ func (p *Pump) moveDue(ctx context.Context) (wait time.Duration, err error) {
 			return wait, nil
 		}
 		if due.Own <= 0 {
-			err = p.repeat(func() (resque.Moved, error) { return p.steps.Own(c) })
+			err = p.repeat(func() (delayed.Moved, error) { return p.steps.Own(c) })
 		}
 		if err == nil && min(due.Plain, due.Hints) <= 0 {
 			err = p.shared(c, due)
@@ -78,9 +79,9 @@ func (p *Pump) shared(c redis.Conn, due resque.Due) error {
 		return p.steps.DropHints(c, due.Now)
 	}
 	own := p.lock.own()
-	err = p.repeat(func() (resque.Moved, error) { return p.steps.Hints(c, own, due.Now) })
+	err = p.repeat(func() (delayed.Moved, error) { return p.steps.Hints(c, own, due.Now) })
 	if err == nil {
-		err = p.repeat(func() (resque.Moved, error) { return p.steps.Seconds(c, own, due.Now) })
+		err = p.repeat(func() (delayed.Moved, error) { return p.steps.Seconds(c, own, due.Now) })
 	}
 	return err
 }
@@ -100,7 +101,7 @@ func (p *Pump) warnOfHolder(by string, due resque.Due) {
 }
 
 // repeat takes a step until nothing more is due.
-func (p *Pump) repeat(step func() (resque.Moved, error)) error {
+func (p *Pump) repeat(step func() (delayed.Moved, error)) error {
 	for {
 		m, err := step()
 		for _, failed := range m.Failed {

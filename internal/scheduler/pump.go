@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 // PumpConfig is what the pump needs of the settings.
@@ -42,7 +43,7 @@ type Pump struct {
 	planned atomic.Int64 // next in nanoseconds, for the lease: the pump writes it, the lease reads it
 
 	// of the goroutine
-	steps   resque.Pump
+	steps   delayed.Pump
 	next    time.Time  // when the next turn is due
 	link    *link.Link // nil while there is nothing to do
 	dialed  time.Time
@@ -79,7 +80,7 @@ const (
 func NewPump(b part.Base, c PumpConfig, lock *Lock, fleet Fleet) *Pump {
 	p := &Pump{
 		base: b, config: c, lock: lock, fleet: fleet,
-		steps: resque.Pump{Store: b.Store, MultiQueue: c.MultiQueue},
+		steps: delayed.Pump{Store: delayed.New(b.Store), MultiQueue: c.MultiQueue},
 	}
 	p.loop = part.NewLoop(b, "schedule", p.turn)
 	p.loop.End, p.loop.Grace, p.loop.Quiet = p.shut, pumpStop, quiet
