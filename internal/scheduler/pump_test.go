@@ -61,19 +61,23 @@ func TestPumpIdleSignals(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startPump(t, testBase(s), PumpConfig{Tracking: true, Interval: time.Hour})
-	before := p.planned.Load()
-	p.Answered(true, nothingDue)
-	redistest.Eventually(t, soon, "it has looked", func() bool { return p.planned.Load() > before+int64(time.Minute) })
 	monitor := s.Monitor(t)
+	sent := func() int { return len(monitor.Commands()) }
+	p.Answered(true, nothingDue)
+	redistest.Eventually(t, soon, "it looks", func() bool { return sent() > 0 })
+	for before := -1; before != sent(); time.Sleep(100 * time.Millisecond) {
+		before = sent()
+	}
+	before := sent()
 	for range 5 {
 		p.loop.Wake()
 		time.Sleep(2 * quiet)
 	}
-	if sent := monitor.Commands(); len(sent) > 0 {
-		t.Errorf("it sends %q", sent)
+	if n := sent() - before; n > 0 {
+		t.Errorf("it sends %q", monitor.Commands()[before:])
 	}
 	p.Poke()
-	redistest.Eventually(t, soon, "it looks when it is poked", func() bool { return len(monitor.Commands()) > 0 })
+	redistest.Eventually(t, soon, "it looks when it is poked", func() bool { return sent() > before })
 }
 
 // A turn that failed is taken again, also by a pump that does not lead.
