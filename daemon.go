@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // Daemon is a background worker: it takes jobs from the queues its settings name
@@ -22,7 +23,7 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	command  *commandLine // of the default daemon only
-	budget   *budget      // of workers, together with other daemons; nil: all are its own
+	budget   *share.Pool  // of workers, in common with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
 	session  atomic.Pointer[session]
@@ -158,7 +159,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	settings := d.settings
 	if d.command != nil && (d.client == nil || work) {
-		if err := d.command.parse(os.Args[1:], d.configured || !work); err != nil {
+		if err := d.command.Parse(os.Args[1:], d.configured || !work); err != nil {
 			return nil, err
 		}
 		settings = d.command.apply(settings)
@@ -173,7 +174,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if _, err := d.registry.limitNumbers(); err != nil && work {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
-	if old := d.client; old != nil && old.config.client() == c.client() {
+	if old := d.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; others read the old one
 		again.config = c
 		d.client = &again
@@ -182,17 +183,14 @@ func (d *Daemon) init(work bool) (*client, error) {
 		d.client = nil
 		old.close(conn.ErrReplaced)
 	}
-	dialer, err := conn.NewDialer(context.Background(), c.client().dial, d.openers)
+	dialer, err := conn.NewDialer(context.Background(), c.dial(), d.openers)
 	if err != nil {
 		return nil, err
 	}
-	log, flush := c.logger, func() {}
-	if log == nil {
-		log, flush = logging.New(c.logLevel, c.logFormat, os.Stdout)
-	}
+	log, flush := c.log()
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: conn.NewPool(dialer, c.connections),
+		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),
 	}
 	d.closed = false
 	return d.client, nil
@@ -242,7 +240,7 @@ func (d *Daemon) Namespace() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client != nil {
-		return d.client.config.namespace
+		return d.client.config.Namespace
 	}
 	settings := d.settings
 	if d.command != nil {

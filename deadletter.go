@@ -32,7 +32,7 @@ type trimming struct {
 // between.
 func (r *reaper) trim(c redis.Conn) error {
 	store, config, t := r.d.store, r.d.config, &r.trimming
-	if config.failedMaxSize == 0 && config.failedMaxAge == 0 {
+	if config.FailedMaxSize == 0 && config.FailedMaxAge == 0 {
 		return nil
 	}
 	if len(t.lists) == 0 {
@@ -73,17 +73,17 @@ func (r *reaper) trim(c redis.Conn) error {
 func (r *reaper) trimPiece(c redis.Conn, now time.Time) (done bool, err error) {
 	config, t := r.d.config, &r.trimming
 	list := t.lists[0]
-	if config.failedMaxSize > 0 && t.start == 0 && t.tooOld == 0 {
-		n, err := failures.New(r.d.store).Trim(c, list, int64(config.failedMaxSize))
+	if config.FailedMaxSize > 0 && t.start == 0 && t.tooOld == 0 {
+		n, err := failures.New(r.d.store).Trim(c, list, int64(config.FailedMaxSize))
 		t.tooMany += n
 		if n > 0 || err != nil {
 			return false, err
 		}
 	}
-	if config.failedMaxAge == 0 {
+	if config.FailedMaxAge == 0 {
 		return true, nil
 	}
-	n, next, err := failures.New(r.d.store).Expire(c, list, now.Add(-config.failedMaxAge), t.start)
+	n, next, err := failures.New(r.d.store).Expire(c, list, now.Add(-config.FailedMaxAge), t.start)
 	t.tooOld += n
 	t.start = next
 	return next < 0, err

@@ -82,7 +82,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		p.turnToLanes(x)
 		if len(x.Asks) > 0 {
 			x.Want = want
-			p.promised = idle
+			p.share.Reserve(idle)
 		}
 		if len(x.Asks) > 0 || x.List {
 			x.Arm = p.link.Wake != nil && p.watch.arm()
@@ -120,7 +120,7 @@ func (p *poller) wanted(idle int) int {
 	if p.paused || !p.mayReserve() {
 		return 0
 	}
-	if p.heldBytes >= heldPayloads*p.d.config.maxPayload {
+	if p.heldBytes >= heldPayloads*p.d.config.MaxPayload {
 		return 0
 	}
 	n := p.slots()
@@ -217,7 +217,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		p.lanesTaken()
 	}
 	p.lanesMissing()
-	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
+	if p.d.config.ExitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}
 	p.resyncs = p.resyncs || r.Removed && !r.Fenced

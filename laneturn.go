@@ -45,7 +45,7 @@ func (p *poller) turnToLanes(x *resque.Exchange) {
 	if sorted(x.Asks[0]) {
 		x.Take = l.take(x.Asks[0].Queue, l.want)
 		x.Asks = nil
-		p.promised = l.want
+		p.share.Reserve(l.want)
 	} else if at := slices.IndexFunc(x.Asks, sorted); at > 0 {
 		x.Asks = x.Asks[:at]
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // task is a job on its way through this process: reserved, handed to a worker,
@@ -114,9 +115,7 @@ type poller struct {
 	forced    bool
 	abandoned []*task
 
-	share    *share // of the workers, where several daemons have them together
-	granted  int    // how many of them are ours now
-	promised int    // of those: kept for jobs that were asked for and have not begun
+	share *share.Share // of the workers, which several daemons may have in common
 
 	watch  watch
 	sorter *sorter
@@ -149,7 +148,8 @@ func newPoller(d *Daemon) *poller {
 	}
 	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
 	p.sorter = newSorter(p)
-	p.pace.allowed = d.config.lookAhead
+	p.pace.allowed = !d.config.DisableLookAhead
+	p.share = share.Alone(d.config.Concurrency)
 	return p
 }
 
@@ -195,8 +195,8 @@ func (p *poller) run(ctx context.Context) {
 	defer cancel()
 	defer p.sorter.stop()
 	if b := p.d.budget; b != nil {
-		p.share = b.join(p.poke)
-		defer p.share.leave()
+		p.share = b.Join(p.d.config.Concurrency, p.poke)
+		defer p.share.Leave()
 	}
 	quit, force := p.quit, p.force
 	for {
@@ -362,7 +362,7 @@ func (p *poller) next() *task {
 func (p *poller) handed(t *task) {
 	p.ahead = p.ahead[1:]
 	p.busy++
-	p.promised = max(0, p.promised-1)
+	p.share.Begin()
 }
 
 // begin takes over a new session: at the start, or after the lease was lost. What
@@ -379,7 +379,7 @@ func (p *poller) begin(s *session) {
 // wakeAt is the next time at which the poller must act by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
-		if p.share != nil && p.sent != nil && p.granted > p.busy {
+		if p.sent != nil && p.share.Spare(p.busy) {
 			return p.overdue()
 		}
 		return time.Time{}
@@ -422,3 +422,37 @@ func (p *poller) leaseHeld(s *session) {
 
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
+
+// slots is how many jobs may run here now.
+func (p *poller) slots() int { return p.share.Slots() }
+
+// claim brings the poller's share of the workers up to date: it keeps tokens for the
+// jobs that run and for those it has asked for. While there may be jobs in Redis, it
+// wants all workers. It is called each turn.
+func (p *poller) claim() {
+	if !p.share.Shared() {
+		return
+	}
+	now := time.Now()
+	able := p.link != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
+	if !able {
+		p.share.Reserve(0) // others can use these workers meanwhile
+		p.share.Acquire(p.busy, 0)
+		return
+	}
+	if p.sent == nil {
+		p.share.KeepReserved(len(p.ahead))
+	}
+	could := p.busy + len(p.ahead)
+	if p.suspects.next() {
+		could++
+	}
+	if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {
+		could = p.d.config.Concurrency
+	}
+	p.share.Acquire(p.busy, could)
+}
+
+// overdue is when an exchange takes so long that Redis may stand still. Then the
+// workers that are reserved for its jobs go to others.
+func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.patience()) }

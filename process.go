@@ -51,7 +51,7 @@ func newRecords(d *Daemon) *records {
 	return &records{
 		d: d, line: conn.Line{Dialer: d.dialer, Limit: renewWithin},
 		wake: make(chan struct{}, 1), stopCh: make(chan struct{}), ended: make(chan struct{}),
-		told: make([]*task, d.config.concurrency), counted: make([]counts, d.config.concurrency),
+		told: make([]*task, d.config.Concurrency), counted: make([]counts, d.config.Concurrency),
 	}
 }
 

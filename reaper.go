@@ -151,7 +151,7 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 		return err
 	}
 	now := r.lease.redisTime(time.Now())
-	recovered, err := store.Recover(c, dead, r.d.config.recoverLimit, now, r.d.config.multiQueueFailures)
+	recovered, err := store.Recover(c, dead, r.d.config.RecoverLimit, now, r.d.config.multiQueueFailures)
 	if err != nil {
 		return err
 	}

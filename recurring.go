@@ -235,6 +235,3 @@ func publicRecurring(r scheduler.Recurring) Recurring {
 		Persist: r.Persist, Shared: r.Shared, Environments: r.Environments,
 	}
 }
-
-// dynamicWords are those that switch DYNAMIC_SCHEDULE on in Ruby.
-var dynamicWords = map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "on": true, "ON": true}

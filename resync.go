@@ -28,7 +28,7 @@ func (p *poller) relink(ctx context.Context) {
 			p.links <- linked{err: ctx.Err()}
 			return
 		}
-		l, err := link.Dial(ctx, p.d.dialer, p.store, p.d.config.tracking, link.PingEvery, p.signal, p.replies)
+		l, err := link.Dial(ctx, p.d.dialer, p.store, !p.d.config.DisableTracking, link.PingEvery, p.signal, p.replies)
 		p.links <- linked{l, err}
 	}()
 }

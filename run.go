@@ -43,9 +43,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	extra := slices.Clone(d.parts)
+	added := slices.Clone(d.parts)
 	d.mu.Unlock()
-	if err := serveChild(ctx, extra, d); err != nil {
+	if err := serveChild(ctx, added, d); err != nil {
 		return err
 	}
 	r := &run{hard: make(chan struct{})}
@@ -64,30 +64,27 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
-	parts, err := d.sortedParts(extra, r)
+	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return fmt.Errorf("goworker: %w", err)
 	}
-	if started, err := startParts(ctx, parts); err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			err = nil // told to stop before it began
+	startErr, err := part.Run(ctx, parts, c.config.stopContext(d.base), func() {
+		select {
+		case <-ctx.Done():
+		case <-d.poller.ended:
 		}
-		ctx, cancel := d.stopContext()
-		defer cancel()
-		if err = errors.Join(err, stopParts(ctx, started)); err != nil {
+		d.log.Info("stopping: taking no more jobs")
+		d.hooks.shutdown()
+	})
+	if startErr != nil {
+		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
+			startErr = nil // the stop came before the start was over
+		}
+		if err = errors.Join(startErr, err); err != nil {
 			err = fmt.Errorf("goworker: %w", err)
 		}
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-d.poller.ended:
-	}
-	d.log.Info("stopping: taking no more jobs")
-	d.hooks.shutdown()
-	stopCtx, cancel := d.stopContext()
-	defer cancel()
-	err = stopParts(stopCtx, parts)
 	if err != nil {
 		d.log.Error("stopped", "error", err)
 	} else {
@@ -101,10 +98,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 // for the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
-	d.registry.useNumber.Store(c.config.useNumber)
+	d.registry.useNumber.Store(c.config.UseNumber)
 	if every, ok := conn.PollInterval(c.dialer); ok {
-		d.config.tracking = false
-		d.config.interval = min(d.config.interval, every)
+		d.config.DisableTracking = true
+		d.config.PollInterval = min(d.config.PollInterval, every)
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
@@ -112,14 +109,14 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.workers = newWorkers(d, d.poller, d.records)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	fleet := fleetView{session: &d.session, lease: d.lease}
-	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.schedulerLockPrefix, Node: d.config.nodeScheduler}, fleet)
+	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, fleet)
 	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
-		Tracking: d.config.tracking, Interval: d.config.interval,
-		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.leaveDelayed,
+		Tracking: !d.config.DisableTracking, Interval: d.config.PollInterval,
+		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.LeaveDelayed,
 	}, d.lock, fleet)
 	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
-		Dynamic: d.config.dynamicSchedule, Environment: d.config.environment,
-		Style: d.config.style, LeaveDelayed: d.config.leaveDelayed,
+		Dynamic: d.config.DynamicSchedule, Environment: d.config.environment,
+		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
 	}, &d.recurring, d.lock, fleet, fleet)
 }
 
@@ -144,39 +141,29 @@ func (f fleetView) Alive(process string) bool {
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
-func (d *Daemon) stopContext() (context.Context, context.CancelFunc) {
-	if d.config.shutdownTimeout == 0 {
-		return context.WithCancel(d.base)
+func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
+	return func() (context.Context, context.CancelFunc) {
+		if c.ShutdownTimeout == 0 {
+			return context.WithCancel(base)
+		}
+		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 	}
-	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 }
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
 // which they start.
-func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
-	own := []Part{
-		{Name: "lease", Start: d.lease.start, Stop: d.lease.stop},
-		{Name: "records", Requires: []string{"lease"}, Start: d.records.start, Stop: d.records.stop},
-		{Name: "workers", Requires: []string{"records"}, Start: d.workers.start, Stop: d.workers.stop},
-		{Name: "poller", Requires: []string{"workers"}, Start: func(ctx context.Context) error {
+func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
+	return arrangeParts(daemonParts, map[string]startStop{
+		"lease":   {d.lease.start, d.lease.stop},
+		"records": {d.records.start, d.records.stop},
+		"workers": {d.workers.start, d.workers.stop},
+		"poller": {func(context.Context) error {
 			go d.poller.run(d.base)
 			return nil
-		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
-		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.Start, Stop: d.pump.Stop},
-		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.Start, Stop: d.ticker.Stop},
-	}
-	return arrangeParts(own, extra)
-}
-
-// arrangeParts sorts a daemon's own parts, of which the third are the workers, with
-// those added to it.
-func arrangeParts(own, extra []Part) ([]Part, error) {
-	all := append(slices.Clone(own), extra...)
-	if _, err := sortParts(all); err != nil {
-		return nil, err
-	}
-	all[2].Requires = append(all[2].Requires, outliving(all, "workers", "poller")...)
-	return sortParts(all)
+		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
+		"schedule":  {d.pump.Start, d.pump.Stop},
+		"recurring": {d.ticker.Start, d.ticker.Stop},
+	}, added)
 }
 
 // Parts returns the names of the daemon's parts and those added to it, in the
@@ -186,11 +173,9 @@ func (d *Daemon) Parts() ([]string, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	extra := slices.Clone(d.parts)
+	added := slices.Clone(d.parts)
 	d.mu.Unlock()
-	idle := &Daemon{}
-	idle.poller, idle.workers, idle.records, idle.lease = &poller{}, &workers{}, &records{}, &lease{}
-	parts, err := idle.sortedParts(extra, &run{})
+	parts, err := arrangeParts(daemonParts, nil, added)
 	names := make([]string, len(parts))
 	for i, p := range parts {
 		names[i] = p.Name
@@ -198,8 +183,10 @@ func (d *Daemon) Parts() ([]string, error) {
 	return names, err
 }
 
-// stopNow makes a Run that is stopping wait no longer for its jobs.
-func (d *Daemon) stopNow() {
+// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does:
+// their contexts are cancelled now, not at the shutdown timeout. Called before the stop
+// begins it has its effect then; without a run it does nothing.
+func (d *Daemon) StopNow() {
 	d.mu.Lock()
 	r := d.running
 	d.mu.Unlock()

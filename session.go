@@ -79,18 +79,18 @@ func newProcess(c config, distinct bool) resque.Process {
 	mark := hex.EncodeToString(random)
 	pid := os.Getpid()
 	p := resque.Process{
-		ID:          fmt.Sprintf("%s:%d:%s", c.hostname, pid, mark),
-		Host:        c.hostname,
+		ID:          fmt.Sprintf("%s:%d:%s", c.Hostname, pid, mark),
+		Host:        c.Hostname,
 		PID:         pid,
 		Version:     version(),
 		Queues:      c.queues.Label(),
-		Concurrency: c.concurrency,
+		Concurrency: c.Concurrency,
 		Started:     time.Now(),
-		IDHead:      fmt.Sprintf("%s.go:%d-", c.hostname, pid),
+		IDHead:      fmt.Sprintf("%s.go:%d-", c.Hostname, pid),
 		IDQueues:    c.queues.Label(),
 	}
 	if distinct {
-		p.IDHead = fmt.Sprintf("%s.go:%d.%s-", c.hostname, pid, mark)
+		p.IDHead = fmt.Sprintf("%s.go:%d.%s-", c.Hostname, pid, mark)
 	}
 	return p
 }

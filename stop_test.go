@@ -194,6 +194,27 @@ func TestStopWaitsForJobs(t *testing.T) {
 	b.OnlyTotals()
 }
 
+// StopNow ends a stop that waits for a job, which then goes back to its queue.
+func TestStopNow(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = goworker.NoTimeout })
+	b.Start()
+	b.Push(daemontest.Job("Hold", "h"))
+	b.Eventually("it runs", func() bool { return b.Runs.Starts("h") == 1 })
+	b.Cancel()
+	b.Daemon.StopNow()
+	if err := b.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if cause := b.Runs.Cause("h"); !errors.Is(cause, goworker.ErrShutdown) {
+		t.Errorf("the job was cancelled with %v, want ErrShutdown", cause)
+	}
+	if q := b.Queue("work"); !slices.Equal(q, []string{daemontest.Job("Hold", "h")}) {
+		t.Errorf("the queue holds %q", q)
+	}
+	b.Daemon.StopNow() // without a run it does nothing
+}
+
 // A stop ends although Redis is away, and says what could not be delivered. That
 // is in the in-flight record still, and others find it.
 func TestStopWithoutRedis(t *testing.T) {

@@ -41,7 +41,7 @@ type workers struct {
 func newWorkers(d *Daemon, p *poller, r *records) *workers {
 	return &workers{
 		d: d, logger: d.log, poller: p, records: r, lease: d.lease,
-		counter: newRetryCounter(d), slots: make([]workerSlot, d.config.concurrency),
+		counter: newRetryCounter(d), slots: make([]workerSlot, d.config.Concurrency),
 	}
 }
 
@@ -153,7 +153,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) 
 
 // open parses a job and finds its handler. d is nil for what is no job.
 func (w *workers) open(n int, t *task) (d *Delivery, err error) {
-	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
+	if err := checkSize(t.Payload, w.d.config.MaxPayload); err != nil {
 		return nil, err
 	}
 	payload, err := payload.Parse(t.Payload)

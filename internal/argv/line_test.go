@@ -1,20 +1,24 @@
-package goworker
+package argv
 
 import (
 	"flag"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 )
 
-// host is a program with flags of its own.
+// host is a program with flags of its own, and ours.
 type host struct {
-	*commandLine
+	*Line
 	out    strings.Builder
 	exited int
+
+	queues, ourURI string
+	exit, number   bool
 
 	name, uri, file string
 	verbose, debug  bool
@@ -22,20 +26,31 @@ type host struct {
 }
 
 func newHost(ownFlags, ownPFlags bool) *host {
-	h := &host{commandLine: newCommandLine(), exited: -1}
-	h.exit = func(code int) { h.exited = code }
-	h.program = flag.NewFlagSet("program", flag.ContinueOnError)
-	h.program.SetOutput(&h.out)
-	h.programP = pflag.NewFlagSet("program", pflag.ContinueOnError)
+	h := &host{Line: &Line{Flags: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}, exited: -1}
+	h.Flags.StringVar(&h.queues, "queues", "", "the queues")
+	h.Flags.StringVar(&h.ourURI, "uri", "redis://localhost:6379/", "the URI of the Redis server")
+	h.Flags.BoolVar(&h.exit, "exit-on-complete", false, "exit when the queue is empty")
+	h.Flags.BoolVar(&h.number, "use-number", false, "use json.Number")
+	interval, concurrency, connections := Seconds(5*time.Second), Count(25), Count(2)
+	h.Flags.Var(&interval, "interval", "sleep interval")
+	h.Flags.Var(&concurrency, "concurrency", "how many jobs run")
+	h.Flags.Var(&connections, "connections", "how many connections")
+	for _, name := range []string{"recover-limit", "failed-max-size", "wait-replicas"} {
+		h.Flags.Var(new(Amount), name, "an amount")
+	}
+	h.Exit = func(code int) { h.exited = code }
+	h.Program = flag.NewFlagSet("program", flag.ContinueOnError)
+	h.Program.SetOutput(&h.out)
+	h.ProgramP = pflag.NewFlagSet("program", pflag.ContinueOnError)
 	if ownFlags {
-		h.program.StringVar(&h.name, "name", "", "the program's `name`")
-		h.program.StringVar(&h.uri, "uri", "", "the program's own URI")
-		h.program.BoolVar(&h.verbose, "v", false, "the program's verbosity")
-		h.program.Func("limit", "a limit", func(v string) error { h.limits = append(h.limits, v); return nil })
+		h.Program.StringVar(&h.name, "name", "", "the program's `name`")
+		h.Program.StringVar(&h.uri, "uri", "", "the program's own URI")
+		h.Program.BoolVar(&h.verbose, "v", false, "the program's verbosity")
+		h.Program.Func("limit", "a limit", func(v string) error { h.limits = append(h.limits, v); return nil })
 	}
 	if ownPFlags {
-		h.programP.BoolVarP(&h.debug, "debug", "d", false, "the program's debugging")
-		h.programP.StringVarP(&h.file, "file", "f", "", "the program's file")
+		h.ProgramP.BoolVarP(&h.debug, "debug", "d", false, "the program's debugging")
+		h.ProgramP.StringVarP(&h.file, "file", "f", "", "the program's file")
 	}
 	return h
 }
@@ -79,7 +94,7 @@ func TestParse(t *testing.T) {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(tt.flags, tt.pflags)
-			err := h.parse(strings.Fields(tt.args), tt.lenient)
+			err := h.Parse(strings.Fields(tt.args), tt.lenient)
 			if !tt.parsed && !tt.lenient {
 				if err == nil {
 					t.Fatal("there is no error")
@@ -89,22 +104,25 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := h.apply(WorkerSettings{})
+			var uri string
+			if h.Flags.Changed("uri") {
+				uri = h.ourURI
+			}
 			got := want{
-				s.QueuesString, h.name, s.URI, h.uri, h.file, h.verbose, h.debug, s.ExitOnComplete, s.UseNumber,
-				h.limits, append([]string(nil), h.program.Args()...),
+				h.queues, h.name, uri, h.uri, h.file, h.verbose, h.debug, h.exit, h.number,
+				h.limits, append([]string(nil), h.Program.Args()...),
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if h.program.Parsed() != tt.parsed || h.programP.Parsed() != tt.parsed {
-				t.Errorf("the program's sets are parsed: %v and %v", h.program.Parsed(), h.programP.Parsed())
+			if h.Program.Parsed() != tt.parsed || h.ProgramP.Parsed() != tt.parsed {
+				t.Errorf("the program's sets are parsed: %v and %v", h.Program.Parsed(), h.ProgramP.Parsed())
 			}
-			if !slices.Equal(h.program.Args(), h.programP.Args()) {
-				t.Errorf("arguments %q and %q", h.program.Args(), h.programP.Args())
+			if !slices.Equal(h.Program.Args(), h.ProgramP.Args()) {
+				t.Errorf("arguments %q and %q", h.Program.Args(), h.ProgramP.Args())
 			}
 			// Once is enough: values that collect would collect twice.
-			if err := h.parse(strings.Fields(tt.args), tt.lenient); err != nil || !slices.Equal(h.limits, got.Limits) {
+			if err := h.Parse(strings.Fields(tt.args), tt.lenient); err != nil || !slices.Equal(h.limits, got.Limits) {
 				t.Errorf("parsed again: %v, limits %q", err, h.limits)
 			}
 			if h.exited >= 0 || h.out.Len() > 0 {
@@ -114,16 +132,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A flag that was set is one that the program's set tells of too.
+// The program's set knows which of its flags were given.
 func TestParseReportsWhatWasSet(t *testing.T) {
 	t.Parallel()
 	h := newHost(true, true)
-	if err := h.parse([]string{"-name", "n", "-d"}, false); err != nil {
+	if err := h.Parse([]string{"-name", "n", "-d"}, false); err != nil {
 		t.Fatal(err)
 	}
 	var set []string
-	h.program.Visit(func(f *flag.Flag) { set = append(set, f.Name) })
-	h.programP.Visit(func(f *pflag.Flag) { set = append(set, f.Name) })
+	h.Program.Visit(func(f *flag.Flag) { set = append(set, f.Name) })
+	h.ProgramP.Visit(func(f *pflag.Flag) { set = append(set, f.Name) })
 	if diff := cmp.Diff([]string{"name", "debug"}, set); diff != "" {
 		t.Error(diff)
 	}
@@ -152,7 +170,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		h := newHost(true, true)
 		for range 2 { // the error stays
-			err := h.parse(strings.Fields(tt.args), false)
+			err := h.Parse(strings.Fields(tt.args), false)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s: %v, want something with %q", tt.args, err, tt.want)
 			}
@@ -167,10 +185,10 @@ func TestParseErrors(t *testing.T) {
 func TestParseRemembersWhatItIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHost(false, false)
-	if err := h.parse([]string{"-bogus", "-queues=q"}, true); err != nil {
+	if err := h.Parse([]string{"-bogus", "-queues=q"}, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.parse([]string{"-bogus", "-queues=q"}, false); err == nil || !strings.Contains(err.Error(), "-bogus") {
+	if err := h.Parse([]string{"-bogus", "-queues=q"}, false); err == nil || !strings.Contains(err.Error(), "-bogus") {
 		t.Errorf("parsed strictly: %v", err)
 	}
 }
@@ -178,12 +196,12 @@ func TestParseRemembersWhatItIgnored(t *testing.T) {
 func TestParseLeavesAParsedCommandLineAlone(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*host) error{
-		"flag":       func(h *host) error { return h.program.Parse(nil) },
-		"pflag":      func(h *host) error { return h.programP.Parse(nil) },
-		"handed out": func(h *host) error { h.handOut(); return nil },
+		"flag":       func(h *host) error { return h.Program.Parse(nil) },
+		"pflag":      func(h *host) error { return h.ProgramP.Parse(nil) },
+		"handed out": func(h *host) error { h.HandOut(); return nil },
 		"another set": func(h *host) error {
 			cobra := pflag.NewFlagSet("", pflag.ContinueOnError)
-			cobra.AddFlagSet(h.set)
+			cobra.AddFlagSet(h.Flags)
 			return cobra.Parse([]string{"--interval=1"})
 		},
 	} {
@@ -191,8 +209,8 @@ func TestParseLeavesAParsedCommandLineAlone(t *testing.T) {
 		if err := prepare(h); err != nil {
 			t.Fatal(name, err)
 		}
-		if err := h.parse([]string{"-bogus", "-queues=x"}, false); err != nil || h.apply(WorkerSettings{}).QueuesString != "" {
-			t.Errorf("%s: %v, %+v", name, err, h.apply(WorkerSettings{}))
+		if err := h.Parse([]string{"-bogus", "-queues=x"}, false); err != nil || h.queues != "" {
+			t.Errorf("%s: %v, queues %q", name, err, h.queues)
 		}
 	}
 }
@@ -201,7 +219,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"-h", "--h", "-help", "--help"} {
 		h := newHost(true, true)
-		if err := h.parse([]string{"-v", arg, "-bogus"}, false); err != nil || h.exited != 0 {
+		if err := h.Parse([]string{"-v", arg, "-bogus"}, false); err != nil || h.exited != 0 {
 			t.Errorf("%s: %v, exit %d", arg, err, h.exited)
 		}
 		own, ours, found := strings.Cut(h.out.String(), "\nFlags of the job worker, with one dash or two:\n")
@@ -215,12 +233,12 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	h := newHost(false, false)
-	if err := h.parse([]string{"-h", "localhost"}, true); err != nil || h.exited >= 0 {
+	if err := h.Parse([]string{"-h", "localhost"}, true); err != nil || h.exited >= 0 {
 		t.Errorf("-h of somebody else: %v, exit %d", err, h.exited)
 	}
 	h = newHost(false, false)
-	h.program.String("h", "", "the program's own")
-	if err := h.parse([]string{"-h", "localhost"}, false); err != nil || h.exited >= 0 {
+	h.Program.String("h", "", "the program's own")
+	if err := h.Parse([]string{"-h", "localhost"}, false); err != nil || h.exited >= 0 {
 		t.Errorf("-h of the program: %v, exit %d", err, h.exited)
 	}
 }

@@ -1,4 +1,4 @@
-package goworker
+package argv
 
 import (
 	"io"
@@ -14,8 +14,8 @@ func FuzzNormalize(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string, interspersed, lenient bool) {
 		args := strings.Split(line, " ")
 		h := newHost(true, true)
-		h.program.SetOutput(io.Discard)
-		set := merge(h.program, h.programP, h.set)
+		h.Program.SetOutput(io.Discard)
+		set := merge(h.Program, h.ProgramP, h.Flags)
 		set.SetInterspersed(interspersed)
 		n := normalizer{set: set, interspersed: interspersed, lenient: lenient}
 		out := n.normalize(args)

@@ -1,4 +1,4 @@
-package goworker
+package argv
 
 import (
 	"strings"
@@ -7,14 +7,14 @@ import (
 )
 
 // normalizer rewrites arguments for pflag: a long flag with one dash gets two.
-// What it leaves on its way is in its fields.
+// What it finds out on the way is in its fields.
 type normalizer struct {
 	set          *pflag.FlagSet
 	interspersed bool // flags may follow arguments that are none
-	lenient      bool // flags nobody knows are left out
+	lenient      bool // unknown flags are left out
 
 	help    bool
-	unknown string // the first flag nobody knows, without its value
+	unknown string // the first unknown flag, without its value
 	empty   string // the first flag that lacks its value, since -uri follows
 }
 
@@ -37,7 +37,7 @@ func (n *normalizer) normalize(args []string) []string {
 		if flag != "" {
 			out = append(out, flag)
 		} else {
-			// Nobody knows whether the next argument is its value. If it does
+			// The next argument may be the value of the unknown flag. If it does
 			// not look like a flag, it most likely is.
 			takesNext = !strings.Contains(arg, "=") && len(args) > 0 && !isFlag(args[0])
 			if n.unknown == "" {

@@ -1,23 +1,20 @@
-package goworker
+package share
 
 import (
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/goworker/goworker/internal/resque"
 )
 
-// partners are shares of one budget as their pollers see them.
+// partners are shares of one pool as their pollers see them.
 type partners struct {
-	budget *budget
-	total  int
-	all    []*partner
+	pool  *Pool
+	total int
+	all   []*partner
 }
 
 type partner struct {
-	*share
+	*Share
 	running int
 	queued  int // jobs that wait for a token
 	woken   bool
@@ -25,10 +22,10 @@ type partner struct {
 }
 
 func newPartners(total, n int) *partners {
-	m := &partners{budget: newBudget(total), total: total}
+	m := &partners{pool: NewPool(total), total: total}
 	for range n {
 		s := new(partner)
-		s.share = m.budget.join(func() { s.woken = true })
+		s.Share = m.pool.Join(total, func() { s.woken = true })
 		m.all = append(m.all, s)
 	}
 	return m
@@ -41,13 +38,13 @@ func (m *partners) turn(s *partner) {
 	if s.queued > 0 {
 		need = m.total
 	}
-	held := s.claim(s.running, need)
+	held := s.acquire(s.running, need)
 	for s.running < held && s.queued > 0 {
 		s.running++
 		s.queued--
 		s.starts++
 	}
-	s.claim(s.running, max(s.running, min(need, s.running+s.queued)))
+	s.acquire(s.running, max(s.running, min(need, s.running+s.queued)))
 }
 
 // settle lets those run that were woken, until nobody is.
@@ -70,7 +67,7 @@ func (m *partners) settle(t *rapid.T) {
 }
 
 func (m *partners) check(t *rapid.T) {
-	sum, short := m.budget.free, false
+	sum, short := m.pool.free, false
 	for i, s := range m.all {
 		sum += s.held
 		short = short || s.queued > 0 && s.running == s.held
@@ -81,17 +78,17 @@ func (m *partners) check(t *rapid.T) {
 			t.Fatalf("share %d keeps %d tokens for %d jobs", i, s.held, s.running)
 		}
 	}
-	if sum != m.total || m.budget.free < 0 {
-		t.Fatalf("%d tokens of %d, %d of them free", sum, m.total, m.budget.free)
+	if sum != m.total || m.pool.free < 0 {
+		t.Fatalf("%d tokens of %d, %d of them free", sum, m.total, m.pool.free)
 	}
-	if short && m.budget.free > 0 {
-		t.Fatalf("%d tokens are free and somebody waits", m.budget.free)
+	if short && m.pool.free > 0 {
+		t.Fatalf("%d tokens are free and somebody waits", m.pool.free)
 	}
 }
 
 // Whatever comes and ends: never more jobs run than there are tokens, no token is
 // free while a job waits for one, and nobody is woken for nothing without end.
-func TestBudget(t *testing.T) {
+func TestPool(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newPartners(rapid.IntRange(1, 12).Draw(t, "tokens"), rapid.IntRange(1, 4).Draw(t, "shares"))
@@ -112,9 +109,9 @@ func TestBudget(t *testing.T) {
 			"leave": func(t *rapid.T) { // its handlers have ended; it comes back later
 				s := pick(t)
 				s.running, s.queued, s.woken = 0, 0, false
-				s.leave()
+				s.Leave()
 				m.settle(t)
-				s.share = m.budget.join(func() { s.woken = true })
+				s.Share = m.pool.Join(m.total, func() { s.woken = true })
 			},
 			"": m.check,
 		})
@@ -123,7 +120,7 @@ func TestBudget(t *testing.T) {
 
 // Shares that all want more than there is come to hold the same, give or take one,
 // as jobs end; where there are fewer tokens than shares, each has its turn.
-func TestBudgetIsFair(t *testing.T) {
+func TestPoolIsFair(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newPartners(rapid.IntRange(1, 12).Draw(t, "tokens"), rapid.IntRange(2, 4).Draw(t, "shares"))
@@ -160,7 +157,7 @@ func TestBudgetIsFair(t *testing.T) {
 }
 
 // What one does not use, another may; and it comes back as jobs end.
-func TestBudgetOfOneBusyShare(t *testing.T) {
+func TestPoolOfOneBusyShare(t *testing.T) {
 	t.Parallel()
 	m := newPartners(10, 2)
 	flooded, quiet := m.all[0], m.all[1]
@@ -185,16 +182,41 @@ func TestBudgetOfOneBusyShare(t *testing.T) {
 	}
 }
 
-// Workers that came while an exchange is under way that asks for no jobs go to others
-// too when it gets no answer.
-func TestBudgetWakesWhoHoldsMoreThanRuns(t *testing.T) {
+// Reserved tokens count as used until their jobs begin or are no longer expected.
+func TestReserved(t *testing.T) {
 	t.Parallel()
-	p := &poller{share: newBudget(4).join(func() {}), sent: new(resque.Exchange), sentAt: time.Now(), busy: 1, granted: 2}
-	if at := p.wakeAt(); !at.Equal(p.overdue()) {
-		t.Errorf("wakes at %v, want %v", at, p.overdue())
+	pool := NewPool(4)
+	one, other := pool.Join(4, func() {}), pool.Join(4, func() {})
+	one.Acquire(0, 4)
+	if one.Slots() != 4 || !one.Spare(3) || one.Spare(4) {
+		t.Fatalf("one share alone has %d slots", one.Slots())
 	}
-	p.granted = 1
-	if at := p.wakeAt(); !at.IsZero() {
-		t.Errorf("wakes at %v with nothing to give", at)
+	one.Reserve(3)
+	one.Begin()
+	other.Acquire(0, 4)
+	one.Acquire(1, 0)
+	if other.Acquire(0, 4); one.Slots() != 3 || other.Slots() != 1 {
+		t.Errorf("with 1 job that runs and 2 reserved the shares have %d and %d slots", one.Slots(), other.Slots())
 	}
+	one.KeepReserved(0)
+	one.Acquire(1, 0)
+	if other.Acquire(0, 4); one.Slots() != 1 || other.Slots() != 3 {
+		t.Errorf("with 1 job that runs the shares have %d and %d slots", one.Slots(), other.Slots())
+	}
+	other.Leave()
+	if one.Acquire(1, 9); one.Slots() != 4 {
+		t.Errorf("the last share has %d slots", one.Slots())
+	}
+}
+
+// A poller that shares its workers with no other always has all of them.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	s := Alone(3)
+	s.Reserve(3)
+	s.Acquire(1, 1)
+	if s.Slots() != 3 || s.Shared() || s.Spare(0) {
+		t.Errorf("%d slots, shared %v, spare %v", s.Slots(), s.Shared(), s.Spare(0))
+	}
+	s.Leave()
 }
