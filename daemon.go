@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -26,7 +27,7 @@ type Daemon struct {
 	registry *registry
 	hooks    hookList
 
-	recurring recurringTable
+	recurring scheduler.Table
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -47,9 +48,9 @@ type Daemon struct {
 	poller  *poller
 	workers *workers
 	lease   *fleet.Lease
-	master  *masterLock
-	pump    *pump
-	ticker  *ticker
+	lock    *scheduler.Lock
+	pump    *scheduler.Pump
+	ticker  *scheduler.Ticker
 }
 
 // client is what Init makes and Close closes.

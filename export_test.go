@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // This file is what external tests see of the inside. Each name is one thing that a
@@ -20,7 +21,6 @@ import (
 
 const (
 	ActiveJobWrapper = args.ActiveJobWrapper
-	DynamicEvery     = dynamicEvery
 	HeartbeatEvery   = fleet.HeartbeatEvery
 	HeldPayloads     = heldPayloads
 	MaxErrorText     = failure.MaxText
@@ -59,18 +59,18 @@ func HurryLease(d *Daemon) { d.lease.Wake() }
 // SeeTime makes the daemon take a time for Redis's, and its recurring schedules look at it.
 func SeeTime(d *Daemon, at time.Time) {
 	d.lease.Saw(at)
-	d.recurring.tell()
+	d.ticker.Wake()
 }
 
 // PumpNow makes the daemon look for delayed jobs that are due.
-func PumpNow(d *Daemon) { d.pump.poke() }
+func PumpNow(d *Daemon) { d.pump.Poke() }
 
-// LeadPump makes the daemon believe that it pumps for the whole fleet.
-func LeadPump(d *Daemon) { d.pump.leads.Store(true) }
+// LeadPump makes the daemon believe that it pumps for the whole fleet, and look for delayed jobs.
+func LeadPump(d *Daemon) { d.pump.Answered(true, resque.Due{}) }
 
 // HoldMasterLock takes resque-scheduler's lock as a part of the daemon does.
 func HoldMasterLock(d *Daemon, c redis.Conn, part string) (held bool, err error) {
-	held, _, err = d.master.hold(c, part)
+	held, _, err = d.lock.Hold(c, part)
 	return held, err
 }
 
@@ -128,13 +128,14 @@ func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left 
 	return d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane})
 }
 
-// TimingMark is what stands in Redis for the timing of a schedule.
-func TimingMark(r Recurring) (string, error) {
-	t, err := newTiming(r)
+// TimingHash is what Redis holds of a schedule's timing.
+func TimingHash(r Recurring) (string, error) {
+	r.Queue = "q"
+	s, err := scheduler.Check("s", r.internal())
 	if err != nil {
 		return "", err
 	}
-	return t.mark, nil
+	return s.TimingHash(), nil
 }
 
 // CountRetries counts a run of a job with resque-retry's counter.

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // run is one call of Run.
@@ -107,9 +108,16 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease = newLease(base, d.config)
 	d.poller = newPoller(d)
 	d.workers = newWorkers(d, d.poller)
-	d.master = newMasterLock(d.config, d.store, d.lease.Self, d.pumpToo)
-	d.pump, d.ticker = newPump(d), newTicker(d)
-	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, schedulers{d.pump, d.master}, schedulers{d.pump, d.master}
+	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
+	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
+		Tracking: !d.config.DisableTracking, Interval: d.config.PollInterval,
+		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.LeaveDelayed,
+	}, d.lock, d.lease)
+	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
+		Dynamic: d.config.DynamicSchedule, Environment: d.config.environment,
+		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
+	}, &d.recurring, d.lock, d.lease, d.lease)
+	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -133,8 +141,8 @@ func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
 			go d.poller.run(d.base)
 			return nil
 		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
-		"schedule":  {d.pump.start, d.pump.stop},
-		"recurring": {d.ticker.start, d.ticker.stop},
+		"schedule":  {d.pump.Start, d.pump.Stop},
+		"recurring": {d.ticker.Start, d.ticker.Stop},
 	}, added)
 }
 

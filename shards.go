@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -477,7 +478,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 	if err := s.init(false); err != nil {
 		return err
 	}
-	if _, err := newRecurring(name, r); err != nil {
+	if _, err := scheduler.Check(name, r.internal()); err != nil {
 		return err
 	}
 	d, err := s.DaemonOf(r.Queue)

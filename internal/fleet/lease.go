@@ -64,6 +64,9 @@ func (l *Lease) Session() *Session { return l.session.Load() }
 // Self returns the id of this process in the fleet.
 func (l *Lease) Self() string { return l.Session().Process.ID }
 
+// Worker returns the id of this process's first worker.
+func (l *Lease) Worker() string { return l.Session().Workers[0] }
+
 // Wake has the lease renewed now.
 func (l *Lease) Wake() { l.loop.Wake() }
 
