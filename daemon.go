@@ -6,11 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -25,9 +26,8 @@ type Daemon struct {
 	budget   *share.Pool  // of workers, in common with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
-	session  atomic.Pointer[session]
 
-	recurring recurringTable
+	recurring scheduler.Table
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -47,11 +47,10 @@ type Daemon struct {
 	base    context.Context
 	poller  *poller
 	workers *workers
-	records *records
-	lease   *lease
-	master  *masterLock
-	pump    *pump
-	ticker  *ticker
+	lease   *fleet.Lease
+	lock    *scheduler.Lock
+	pump    *scheduler.Pump
+	ticker  *scheduler.Ticker
 }
 
 // client is what Init makes and Close closes.
@@ -67,7 +66,7 @@ type client struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{settings: settings, configured: true, registry: new(registry)}
+	d := &Daemon{settings: settings, configured: true, registry: newRegistry()}
 	d.hooks.fail = d.hookPanicked
 	return d
 }
@@ -170,7 +169,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.registry.limitNumbers(); err != nil && work {
+	if _, err := d.registry.limits.Numbers(); err != nil && work {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
 	if old := d.client; old != nil && old.config.sameClient(c) {

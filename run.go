@@ -8,11 +8,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/failed"
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/phpstatus"
+	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/feature/unique"
+	"github.com/goworker/goworker/internal/feature/unknown"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // run is one call of Run.
@@ -102,10 +114,45 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
-	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, func() string { return d.session.Load().process.ID }, d.pumpToo)
-	d.pump, d.ticker = newPump(d), newTicker(d)
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	d.lease = newLease(base, d.config)
+	set := outcome.New(outcome.Deps{
+		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
+		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
+	}, d.registry, d.registry.features()...)
+	d.poller = newPoller(d, set)
+	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
+	set.Observe(d.workers.observe)
+	d.lease.Ends, d.lease.Status.Running = set, set.Running
+	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
+	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
+		Tracking: !d.config.DisableTracking, Interval: d.config.PollInterval,
+		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.LeaveDelayed,
+	}, d.lock, d.lease)
+	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
+		Dynamic: d.config.DynamicSchedule, Environment: d.config.environment,
+		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
+	}, &d.recurring, d.lock, d.lease, d.lease)
+	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// features are what jobs may have, in the order in which they admit, wrap, decide and settle. Limits come
+// first, because a job that has to wait is not looked at further; unique comes after all that may keep a
+// job from running, because it may give up its lock.
+func (r *registry) features() []func(outcome.Deps) outcome.Feature {
+	return []func(outcome.Deps) outcome.Feature{
+		limits.New(r.limits), unknown.New(r.limits), expiry.New, retry.New, phpstatus.New, unique.New, failed.New,
+	}
+}
+
+// borrow runs f on a connection of the pool.
+func (c *client) borrow(ctx context.Context, f func(redis.Conn) error) error {
+	lent, err := c.pool.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.PutBack(lent)
+	return f(lent)
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -114,7 +161,7 @@ func (c config) stopContext(base context.Context) func() (context.Context, conte
 		if c.ShutdownTimeout == 0 {
 			return context.WithCancel(base)
 		}
-		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+leaveGrace)
+		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
 	}
 }
 
@@ -122,15 +169,15 @@ func (c config) stopContext(base context.Context) func() (context.Context, conte
 // which they start.
 func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
 	return arrangeParts(daemonParts, map[string]startStop{
-		"lease":   {d.lease.start, d.lease.stop},
-		"records": {d.records.start, d.records.stop},
+		"lease":   {d.lease.Start, d.lease.Stop},
+		"records": {d.lease.Status.Start, d.lease.Status.Stop},
 		"workers": {d.workers.start, d.workers.stop},
 		"poller": {func(context.Context) error {
 			go d.poller.run(d.base)
 			return nil
 		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
-		"schedule":  {d.pump.start, d.pump.stop},
-		"recurring": {d.ticker.start, d.ticker.stop},
+		"schedule":  {d.pump.Start, d.pump.Stop},
+		"recurring": {d.ticker.Start, d.ticker.Stop},
 	}, added)
 }
 
@@ -186,9 +233,20 @@ func (d *Daemon) pause(paused bool) {
 // CancelJobs cancels the contexts of the jobs that run now, with the cause
 // ErrCancelled. What their handlers then return is filed as a failure.
 func (d *Daemon) CancelJobs() {
-	if s := d.session.Load(); s != nil && d.currentPoller() != nil {
-		s.cancelJobs(ErrCancelled)
+	if s := d.session(); s != nil && d.currentPoller() != nil {
+		s.CancelJobs(ErrCancelled)
 	}
+}
+
+// session is the present session of the current run, or the last one of the run before.
+func (d *Daemon) session() *fleet.Session {
+	d.mu.Lock()
+	lease := d.lease
+	d.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	return lease.Session()
 }
 
 // now is the time by Redis's clock while the daemon runs, and else by this machine's.
@@ -198,7 +256,7 @@ func (d *Daemon) now() time.Time {
 	if d.running == nil {
 		return time.Now()
 	}
-	return d.lease.redisTime(time.Now())
+	return d.lease.Now()
 }
 
 func (d *Daemon) currentPoller() *poller {
@@ -215,9 +273,6 @@ func (d *Daemon) currentPoller() *poller {
 const (
 	cancelGrace = 2 * time.Second
 	commitGrace = 3 * time.Second
-
-	// leaveGrace is what then is left to the parts below the workers.
-	leaveGrace = 3 * time.Second
 )
 
 // drain stops the poller: no more jobs are taken, those that run may finish until
@@ -235,7 +290,7 @@ func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	case <-hard:
 	}
 	p.log.Warn("cancelling the jobs that still run")
-	p.d.session.Load().stopJobs(ErrShutdown)
+	p.d.lease.Session().StopJobs(ErrShutdown)
 	if p.endsWithin(cancelGrace) {
 		return nil
 	}

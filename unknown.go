@@ -95,7 +95,7 @@ func (r rounds) over() (at time.Time) {
 }
 
 // leftToOthers lets the queue or lane rest from which a job is left to others.
-func (p *poller) leftToOthers(o outcome) {
+func (p *poller) leftToOthers(o ended) {
 	if o.lane == nil {
 		p.watch.rounds.leftOne(o.task.Queue, time.Now(), p.watch.interval)
 	} else {

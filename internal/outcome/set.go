@@ -154,8 +154,7 @@ func Read(j *Job, classes Classes, most int) {
 		return
 	}
 	j.opened = true
-	if len(j.Payload) > most {
-		j.Err = &payload.SizeError{Size: len(j.Payload), Most: most}
+	if j.Err = payload.CheckSize(j.Payload, most); j.Err != nil {
 		return
 	}
 	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {

@@ -16,6 +16,10 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
+// ReplyWithin bounds connecting and each reply for the connections of a part that must not wait
+// long for a silent Redis.
+const ReplyWithin = 2 * time.Second
+
 // Base is what every part is given. All that it holds is safe for concurrent use.
 type Base struct {
 	Log     *slog.Logger
