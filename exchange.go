@@ -240,9 +240,9 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		p.last = j.Ticket
 		p.hold(t)
 		if deaths != nil {
-			t.Deaths = deaths[i]
+			t.deaths, t.Found = &deaths[i], deaths[i].Count
 		}
-		if t.Deaths.Count > 0 || !known {
+		if t.Found > 0 || !known {
 			p.suspects.add(t)
 		} else {
 			p.ahead = append(p.ahead, t)

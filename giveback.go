@@ -64,7 +64,8 @@ func (p *poller) back(tasks []*task, started bool) {
 // returned is the outcome of a job that goes back to the head of its queue or lane.
 func (p *poller) returned(t *task, started bool) ended {
 	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Worker: t.Worker, Started: started}
-	return newOutcome(t, p.set.End(j, outcome.Returned, nil))
+	o := p.set.End(j, outcome.Returned, nil)
+	return newOutcome(t, &o)
 }
 
 // giveBackMisplaced puts jobs that workers found to belong into lanes there, in their order,

@@ -20,6 +20,7 @@ import (
 type task struct {
 	outcome.Job
 	Session *fleet.Session // that reserved it
+	deaths  *resque.Deaths // what is remembered of it being found in dead processes; nil: nothing
 
 	// looked is set by a worker that knows that the job need not wait in a lane, and by the
 	// poller once it has the outcome of one that must.
@@ -41,13 +42,21 @@ type ended struct {
 	misplaced bool         // it lay in its queue, and belongs into that lane
 }
 
-func newOutcome(t *task, o outcome.Outcome) ended {
+func newOutcome(t *task, o *outcome.Outcome) ended {
 	e := ended{
 		task: t, Ended: o.Ended(t.Ticket), ran: o.Ran, started: o.Started,
 		back: o.State == outcome.Returned, left: o.State == outcome.Passed, lane: o.Next.Lane,
 	}
 	e.misplaced = e.back && o.Next.Place == outcome.Lane && (t.Lane == nil || *t.Lane != *o.Next.Lane)
 	return e
+}
+
+// suspicion is what is remembered of the job being found in dead processes.
+func (t *task) suspicion() resque.Deaths {
+	if t.deaths == nil {
+		return resque.Deaths{}
+	}
+	return *t.deaths
 }
 
 // unsorted reports whether the job may belong into another lane: it lay in its queue, or in the

@@ -49,8 +49,9 @@ func newRegistry() *registry {
 // entry is what runs the jobs of one class. It never changes once it is in the map.
 type entry struct {
 	options options
-	bare    Handler // without any middleware
-	wrapped Handler // what runs
+	bare    Handler       // without any middleware
+	wrapped Handler       // what runs
+	retry   *retry.Policy // nil: failed jobs are not retried
 }
 
 // register makes fn the handler of class, in place of the one it had. It panics
@@ -86,6 +87,9 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if e.options.enqueue.given() {
 		r.enqueues.Store(true)
 	}
+	if e.options.retry != nil {
+		e.retry = e.options.retry.policy()
+	}
 	e.wrapped = r.wrap(e)
 	next := maps.Clone(*r.classes.Load())
 	if next == nil {
@@ -102,14 +106,14 @@ func (r *registry) register(class string, fn any, opts []Option) {
 func (e *entry) class(name string) *outcome.Class {
 	c := &outcome.Class{Name: name, Handler: e}
 	o := e.options
-	if o.retry != nil {
-		outcome.Put(c, o.retry.policy())
+	if e.retry != nil {
+		outcome.Put(c, e.retry)
 	}
 	if len(o.limits) > 0 {
 		outcome.Put(c, limits.Named(name, o.limits))
 	}
 	if o.onExpired != nil {
-		outcome.Put(c, expiry.OnExpired{Handler: &entry{options: o, wrapped: o.onExpired}})
+		outcome.Put(c, expiry.OnExpired{Handler: &entry{options: o, wrapped: o.onExpired, retry: e.retry}})
 	}
 	return c
 }
@@ -175,11 +179,10 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	}
 	d := &Delivery{
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
-		Worker: j.Worker, Recovered: j.Deaths.Count, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
 	}
 	if e, ok := j.Handler.(*entry); ok {
-		policy, _ := outcome.Get[*retry.Policy](j.Class)
-		d.RetriesLeft = policy.Left(j.Attempt)
+		d.RetriesLeft = e.retry.Left(j.Attempt)
 		d.useNumber = e.options.useNumber || r.useNumber.Load()
 		d.run(e)
 	}

@@ -33,6 +33,7 @@ type workers struct {
 type workerSlot struct {
 	*fleet.Slot
 	task    *task           // the job in hand
+	outcome outcome.Outcome // what became of it
 	perform outcome.Handler // calls its handler
 }
 
@@ -82,7 +83,8 @@ func (w *workers) work(n int) {
 			return
 		}
 		t := s.task
-		w.end(n, t, w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit))
+		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &s.outcome)
+		w.end(n, t)
 		go w.work(n)
 	}()
 	for t := range w.poller.jobs {
@@ -90,9 +92,9 @@ func (w *workers) work(n int) {
 		s.task = t
 		s.Begin(&t.Job)
 		running = true
-		o := w.set.Run(t.Session.Jobs(), &t.Job, s.perform)
+		w.set.Run(t.Session.Jobs(), &t.Job, s.perform, &s.outcome)
 		running = false
-		w.end(n, t, o)
+		w.end(n, t)
 	}
 }
 
@@ -130,19 +132,21 @@ func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcom
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *task, o outcome.Outcome) {
+func (w *workers) end(n int, t *task) {
 	s := &w.slots[n]
+	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
 	t.looked.Store(true)
 	s.End(o.Counts)
 	s.task = nil
-	w.log(t, &o)
+	w.log(t, o)
 	w.poller.finish(newOutcome(t, o))
 }
 
 func (w *workers) log(t *task, o *outcome.Outcome) {
 	ctx := context.Background()
-	if !w.Log.Enabled(ctx, o.Log.Level) {
+	level, message := o.Line()
+	if !w.Log.Enabled(ctx, level) {
 		return
 	}
 	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
@@ -156,5 +160,5 @@ func (w *workers) log(t *task, o *outcome.Outcome) {
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
-	w.Log.LogAttrs(ctx, o.Log.Level, o.Log.Message, append(attrs, o.Log.Attrs...)...)
+	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
 }
