@@ -22,7 +22,7 @@ const tasksTogether = 16
 
 // turn starts an exchange if there is a reason to and none is under way.
 func (p *poller) turn(ctx context.Context) {
-	if s := p.d.session.Load(); s != p.session {
+	if s := p.d.lease.Session(); s != p.session {
 		p.begin(s)
 	}
 	if p.sent != nil {
@@ -74,7 +74,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if p.paused && p.watch.recheck() {
 		p.paused = false // and the answer says whether it still holds
 	}
-	x := &resque.Exchange{Process: p.session.process.ID, Epoch: p.epoch, Last: p.last}
+	x := &resque.Exchange{Process: p.session.Process.ID, Epoch: p.epoch, Last: p.last}
 	idle := max(0, p.slots()-p.busy)
 	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
 		p.watch.lanes.want = min(want, idle-len(p.ahead))
@@ -82,7 +82,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 		p.turnToLanes(x)
 		if len(x.Asks) > 0 {
 			x.Want = want
-			p.promised = idle
+			p.share.Reserve(idle)
 		}
 		if len(x.Asks) > 0 || x.List {
 			x.Arm = p.link.Wake != nil && p.watch.arm()
@@ -120,7 +120,7 @@ func (p *poller) wanted(idle int) int {
 	if p.paused || !p.mayReserve() {
 		return 0
 	}
-	if p.heldBytes >= heldPayloads*p.d.config.maxPayload {
+	if p.heldBytes >= heldPayloads*p.d.config.MaxPayload {
 		return 0
 	}
 	n := p.slots()
@@ -173,7 +173,7 @@ func (p *poller) handIn(x *resque.Exchange) {
 func (p *poller) answer(ctx context.Context, r link.Reply) {
 	x, out := p.sent, p.sentOut
 	p.sent, p.sentOut = nil, nil
-	if x.Process != p.session.process.ID { // sent in a life before this one
+	if x.Process != p.session.Process.ID { // sent in a life before this one
 		if r.Link == p.link && r.Err != nil && !aboutRecord(r.Err) {
 			p.lose(r.Err)
 		}
@@ -193,7 +193,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	now := time.Now()
 	p.pace.trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
-		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.process.ID)
+		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.Process.ID)
 	}
 	p.complain(r.Broken)
 	p.confirm(p.setAside(out, r.Refused, now))
@@ -205,7 +205,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	p.paused = r.Paused
 	if r.Fenced && !p.fenced {
 		p.fenced = true
-		p.d.lease.hurry()
+		p.d.lease.Wake()
 	}
 	p.receive(r.Exchanged, now)
 	p.watch.answered(x, r.Exchanged)
@@ -217,7 +217,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		p.lanesTaken()
 	}
 	p.lanesMissing()
-	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
+	if p.d.config.ExitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}
 	p.resyncs = p.resyncs || r.Removed && !r.Fenced
@@ -236,13 +236,13 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		}
 		t := &tasks[0]
 		tasks = tasks[1:]
-		t.Reserved, t.session, t.reserved = j, p.session, now
+		t.Reserved, t.Process, t.Session, t.ReservedAt = j, p.session.Process.ID, p.session, now
 		p.last = j.Ticket
 		p.hold(t)
 		if deaths != nil {
-			t.deaths = deaths[i]
+			t.deaths, t.Found = &deaths[i], deaths[i].Count
 		}
-		if t.deaths.Count > 0 || !known {
+		if t.Found > 0 || !known {
 			p.suspects.add(t)
 		} else {
 			p.ahead = append(p.ahead, t)
@@ -252,7 +252,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 
 // setAside keeps the outcomes that Redis refused, so that they are handed in again in a while,
 // and returns the others.
-func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time) (taken []outcome) {
+func (p *poller) setAside(out []ended, refused []resque.Refusal, now time.Time) (taken []ended) {
 	if len(refused) == 0 {
 		return out
 	}
@@ -276,7 +276,7 @@ func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time
 }
 
 // confirm ends what was committed.
-func (p *poller) confirm(out []outcome) {
+func (p *poller) confirm(out []ended) {
 	for _, o := range out {
 		t := o.task
 		p.release(t.Ticket)

@@ -60,7 +60,7 @@ func (l lender) Settings() (access.Settings, error) {
 	}
 	c := client.config
 	return access.Settings{
-		Style: c.style, MaxPayload: c.maxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.uri),
+		Style: c.style, MaxPayload: c.MaxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.URI),
 	}, nil
 }
 

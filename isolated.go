@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
@@ -152,10 +153,7 @@ func (o *options) checkLimits() error {
 func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	r := isolate.Request{
 		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
-		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber,
-	}
-	if d.workers != nil {
-		r.Daemon = d.workers.d.config.identity()
+		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Daemon: d.daemon,
 	}
 	result, err := i.Run(ctx, d.Class, r)
 	if result != nil {
@@ -208,8 +206,8 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	if err != nil {
 		return nil, err
 	}
-	started, err := startParts(ctx, parts)
-	return func(ctx context.Context) error { return stopParts(ctx, started) }, err
+	started, err := part.Start(ctx, parts)
+	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
 }
 
 // StuckAfter is how long after the time limit of its class a job still runs until it

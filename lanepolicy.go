@@ -14,7 +14,7 @@ import (
 func (l *lanes) add(name string) *laneQueue {
 	q := l.queues[name]
 	if q == nil {
-		q = &laneQueue{name: name, look: true, sorted: l.registry.limitsQueue(name)}
+		q = &laneQueue{name: name, look: true, sorted: l.registry.limits.Limits(name)}
 		l.queues[name] = q
 	}
 	return q
@@ -51,7 +51,7 @@ func (l *lanes) resolve() {
 		}
 	}
 	for name := range l.works {
-		if l.registry.limitsQueue(name) {
+		if l.registry.limits.Limits(name) {
 			l.add(name)
 		}
 	}
@@ -63,7 +63,7 @@ func (l *lanes) resolve() {
 			g.agreed = agreed[g.Lanes]
 			return !g.agreed && !g.fresh
 		})
-		limited := l.registry.limitsQueue(name)
+		limited := l.registry.limits.Limits(name)
 		q.sorted = limited || slices.ContainsFunc(q.groups, func(g *laneGroup) bool { return g.ours })
 		if !l.works[name] || len(q.groups) == 0 && !limited {
 			delete(l.queues, name)
@@ -134,7 +134,7 @@ func (l *lanes) group(lanes resque.Lanes) *laneGroup {
 			return g
 		}
 	}
-	g := &laneGroup{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared}), ours: l.registry.sortsBy(lanes)}
+	g := &laneGroup{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared}), ours: l.registry.limits.SortedBy(lanes)}
 	q.groups = append(q.groups, g)
 	q.look, q.sorted = true, q.sorted || g.ours
 	return g

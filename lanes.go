@@ -104,7 +104,7 @@ func newLanes(r *registry) lanes {
 }
 
 // sorts reports whether this process can tell the lane of a job.
-func (l *lanes) sorts() bool { return l.registry.limited.Load() }
+func (l *lanes) sorts() bool { return l.registry.limits.Any() }
 
 // any reports whether any queue is to be treated otherwise than by exchanges alone.
 func (l *lanes) any() bool { return len(l.queues)+len(l.paused) > 0 }

@@ -11,7 +11,7 @@ import (
 )
 
 func testLanes(names ...string) *lanes {
-	l := newLanes(new(registry))
+	l := newLanes(newRegistry())
 	var works []queues.Queue
 	for _, name := range names {
 		works = append(works, queues.Queue{Name: name})

@@ -218,7 +218,7 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 	n, err := s.p.store.Relane(c, lost)
 	if n > 0 {
 		s.p.log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
-		s.p.d.lease.reaper.sweep() // there may be others that this process has not seen
+		s.p.d.lease.Sweep() // there may be others that this process has not seen
 	}
 	if err == nil {
 		return nil
@@ -250,7 +250,7 @@ func (s *sorter) step(c redis.Conn, queue string) (more bool, err error) {
 	lanes := make([]resque.Lane, len(jobs))
 	for i, raw := range jobs {
 		bytes += len(raw)
-		lanes[i], _ = s.p.d.registry.lane(queue, raw)
+		lanes[i], _ = s.p.d.registry.limits.Lane(queue, raw)
 	}
 	moved, err := store.Sort(c, queue, jobs, lanes)
 	if err != nil {

@@ -20,7 +20,7 @@ func (p *poller) askPolicy(x *resque.Exchange) bool {
 	x.Policy, x.Tell, x.Again = true, p.link.Wake != nil, l.told
 	if l.sorts() {
 		var err error
-		if l.numbers, err = p.d.registry.limitNumbers(); err != nil { // by what was registered since the start
+		if l.numbers, err = p.d.registry.limits.Numbers(); err != nil { // by what was registered since the start
 			p.sayOnce("limits", "two numbers for one limit; the first holds", "error", err)
 		}
 		x.Limits = l.numbers
@@ -45,7 +45,7 @@ func (p *poller) turnToLanes(x *resque.Exchange) {
 	if sorted(x.Asks[0]) {
 		x.Take = l.take(x.Asks[0].Queue, l.want)
 		x.Asks = nil
-		p.promised = l.want
+		p.share.Reserve(l.want)
 	} else if at := slices.IndexFunc(x.Asks, sorted); at > 0 {
 		x.Asks = x.Asks[:at]
 	}
@@ -72,7 +72,7 @@ func (p *poller) sortFrom(lane resque.Lane) {
 func (p *poller) sortQueues() {
 	l := &p.watch.lanes
 	waits := func(queue string) bool {
-		return slices.ContainsFunc(p.misplaced, func(o outcome) bool { return o.task.Queue == queue })
+		return slices.ContainsFunc(p.misplaced, func(o ended) bool { return o.task.Queue == queue })
 	}
 	var names []string
 	if len(l.queues) > 0 && l.sorts() {
@@ -91,7 +91,7 @@ func (p *poller) lanesTaken() {
 	p.sorter.watched.Store(watched)
 	if stuck := p.watch.lanes.stuck; len(stuck) > 0 {
 		p.watch.lanes.stuck = nil
-		p.sorter.check(p.session.process.ID, stuck)
+		p.sorter.check(p.session.Process.ID, stuck)
 	}
 	if gone := p.watch.lanes.gone; len(gone) > 0 {
 		p.watch.lanes.gone = nil

@@ -8,33 +8,29 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
-// task is a job on its way through this process: reserved, handed to a worker,
-// finished, committed.
+// task is a job on its way through this process: reserved, handed to a worker, finished, committed.
 type task struct {
-	resque.Reserved
-	session  *session
-	deaths   resque.Deaths // what is remembered of it being found in dead processes
-	reserved time.Time
-	started  time.Time // set by the worker before any other goroutine looks
+	outcome.Job
+	Session *fleet.Session // that reserved it
+	deaths  *resque.Deaths // what is remembered of it being found in dead processes; nil: nothing
 
 	// looked is set by a worker that knows that the job need not wait in a lane, and by the
 	// poller once it has the outcome of one that must.
 	looked atomic.Bool
 
-	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
-	php atomic.Pointer[payload.PHPJob]
-
 	abandoned bool // it went back to its queue although its handler still runs
 }
 
-// outcome is what became of a task: a job that is done, or one that ended with effects.
-type outcome struct {
+// ended is what became of a task.
+type ended struct {
 	task *task
 	resque.Ended
 	ran     time.Duration
@@ -46,12 +42,29 @@ type outcome struct {
 	misplaced bool         // it lay in its queue, and belongs into that lane
 }
 
+func newOutcome(t *task, o *outcome.Outcome) ended {
+	e := ended{
+		task: t, Ended: o.Ended(t.Ticket), ran: o.Ran, started: o.Started,
+		back: o.State == outcome.Returned, left: o.State == outcome.Passed, lane: o.Next.Lane,
+	}
+	e.misplaced = e.back && o.Next.Place == outcome.Lane && (t.Lane == nil || *t.Lane != *o.Next.Lane)
+	return e
+}
+
+// suspicion is what is remembered of the job being found in dead processes.
+func (t *task) suspicion() resque.Deaths {
+	if t.deaths == nil {
+		return resque.Deaths{}
+	}
+	return *t.deaths
+}
+
 // unsorted reports whether the job may belong into another lane: it lay in its queue, or in the
 // lane of a class that the process which sorted it did not know.
 func (t *task) unsorted() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
 
 // plain reports whether an acknowledgement is all that the outcome takes.
-func (o outcome) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
+func (o ended) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
 // poller is the only goroutine that talks to the queues. Each turn it does one
 // exchange with Redis: it hands in the outcomes of jobs that finished and takes
@@ -63,6 +76,7 @@ type poller struct {
 	d       *Daemon
 	log     *slog.Logger
 	store   resque.Store
+	set     *outcome.Set
 	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
 	signal  chan struct{} // something was finished, changed or asked for; holds one
 	replies chan link.Reply
@@ -76,14 +90,14 @@ type poller struct {
 	leftBehind chan struct{}
 
 	mu       sync.Mutex
-	finished []outcome
+	finished []ended
 	asked    []func() // run by the poller's goroutine
 
-	collected []outcome // the other of two buffers that take turns as finished
+	collected []ended // the other of two buffers that take turns as finished
 	link      *link.Link
 	linking   bool
 	retry     part.Backoff
-	session   *session
+	session   *fleet.Session
 	epoch     int64
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
@@ -92,13 +106,13 @@ type poller struct {
 	ahead     []*task         // reserved, not yet with a worker, in order
 	suspects  suspects        // reserved too, but they start one at a time
 	busy      int             // workers with a task
-	pending   []outcome       // to be handed in
-	refused   []outcome       // likewise, but Redis would not take them; tried again at retryAt
+	pending   []ended         // to be handed in
+	refused   []ended         // likewise, but Redis would not take them; tried again at retryAt
 	retryAt   time.Time
-	misplaced []outcome   // found to belong into lanes; see giveBackMisplaced
+	misplaced []ended     // found to belong into lanes; see giveBackMisplaced
 	looking   atomic.Bool // misplaced waits for workers to look; read by them
 	sent      *resque.Exchange
-	sentOut   []outcome // what the exchange under way hands in
+	sentOut   []ended // what the exchange under way hands in
 	sentAt    time.Time
 	fenced    bool
 	resyncs   bool      // the record must be read back before anything else is sent
@@ -114,9 +128,7 @@ type poller struct {
 	forced    bool
 	abandoned []*task
 
-	share    *share // of the workers, where several daemons have them together
-	granted  int    // how many of them are ours now
-	promised int    // of those: kept for jobs that were asked for and have not begun
+	share *share.Share // of the workers, which several daemons may have in common
 
 	watch  watch
 	sorter *sorter
@@ -131,9 +143,9 @@ type linked struct {
 	err  error
 }
 
-func newPoller(d *Daemon) *poller {
+func newPoller(d *Daemon, set *outcome.Set) *poller {
 	p := &poller{
-		d: d, log: d.log, store: d.store,
+		d: d, log: d.log, store: d.store, set: set,
 		jobs:    make(chan *task),
 		signal:  make(chan struct{}, 1),
 		replies: make(chan link.Reply, 1),
@@ -147,9 +159,10 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
+	p.watch = newWatch(d.config, d.registry, d.lease.Peers)
 	p.sorter = newSorter(p)
-	p.pace.allowed = d.config.lookAhead
+	p.pace.allowed = !d.config.DisableLookAhead
+	p.share = share.Alone(d.config.Concurrency)
 	return p
 }
 
@@ -158,7 +171,7 @@ func newPoller(d *Daemon) *poller {
 const lingerTurns = 4
 
 // finish is how a worker hands in an outcome.
-func (p *poller) finish(o outcome) {
+func (p *poller) finish(o ended) {
 	p.mu.Lock()
 	p.finished = append(p.finished, o)
 	p.mu.Unlock()
@@ -195,8 +208,8 @@ func (p *poller) run(ctx context.Context) {
 	defer cancel()
 	defer p.sorter.stop()
 	if b := p.d.budget; b != nil {
-		p.share = b.join(p.poke)
-		defer p.share.leave()
+		p.share = b.Join(p.d.config.Concurrency, p.poke)
+		defer p.share.Leave()
 	}
 	quit, force := p.quit, p.force
 	for {
@@ -305,10 +318,10 @@ func (p *poller) linger() {
 
 // settle queues an outcome for the next exchange, unless its job is no longer
 // ours to settle: then it was given to somebody else, and counts there.
-func (p *poller) settle(o outcome) {
+func (p *poller) settle(o ended) {
 	t := o.task
 	p.suspects.ended(t)
-	if t.abandoned || t.session != p.session {
+	if t.abandoned || t.Session != p.session {
 		return
 	}
 	if o.left {
@@ -327,7 +340,7 @@ func (p *poller) settle(o outcome) {
 // offer, if any. Where handlers are short more workers are about to wait, and
 // letting them costs less than being woken by each.
 func (p *poller) handOut() *task {
-	if len(p.ahead) == 0 || p.d.lease.silent(time.Now()) {
+	if len(p.ahead) == 0 || p.d.lease.Silent(time.Now()) {
 		return nil // what was reserved long ago may be somebody else's by now
 	}
 	for turns := 0; ; {
@@ -362,12 +375,12 @@ func (p *poller) next() *task {
 func (p *poller) handed(t *task) {
 	p.ahead = p.ahead[1:]
 	p.busy++
-	p.promised = max(0, p.promised-1)
+	p.share.Begin()
 }
 
 // begin takes over a new session: at the start, or after the lease was lost. What
 // the old one held is somebody else's now.
-func (p *poller) begin(s *session) {
+func (p *poller) begin(s *fleet.Session) {
 	p.session, p.epoch, p.last = s, 1, 0
 	p.held, p.heldBytes, p.recent = make(map[int64]*task), 0, recentEnds{}
 	p.ahead, p.suspects = nil, suspects{}
@@ -379,7 +392,7 @@ func (p *poller) begin(s *session) {
 // wakeAt is the next time at which the poller must act by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
-		if p.share != nil && p.sent != nil && p.granted > p.busy {
+		if p.sent != nil && p.share.Spare(p.busy) {
 			return p.overdue()
 		}
 		return time.Time{}
@@ -394,7 +407,7 @@ func (p *poller) wakeAt() time.Time {
 	}
 	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt(), trialOver)
 	if len(p.ahead) > 0 && p.busy >= p.slots() {
-		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
+		if give := p.ahead[0].ReservedAt.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
 			at = give
 		}
 	}
@@ -411,8 +424,11 @@ func (p *poller) sleepUntil(at time.Time) {
 	p.timer.Reset(time.Until(at))
 }
 
-// leaseHeld is how the lease tells that it was renewed.
-func (p *poller) leaseHeld(s *session) {
+// LeaseLost is called by the lease when another session has begun.
+func (p *poller) LeaseLost(*fleet.Session) { p.poke() }
+
+// LeaseHeld is called by the lease after each renewal.
+func (p *poller) LeaseHeld(s *fleet.Session) {
 	p.ask(func() {
 		if p.session == s {
 			p.fenced = false
@@ -422,3 +438,37 @@ func (p *poller) leaseHeld(s *session) {
 
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
+
+// slots is how many jobs may run here now.
+func (p *poller) slots() int { return p.share.Slots() }
+
+// claim brings the poller's share of the workers up to date: it keeps tokens for the
+// jobs that run and for those it has asked for. While there may be jobs in Redis, it
+// wants all workers. It is called each turn.
+func (p *poller) claim() {
+	if !p.share.Shared() {
+		return
+	}
+	now := time.Now()
+	able := p.link != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
+	if !able {
+		p.share.Reserve(0) // others can use these workers meanwhile
+		p.share.Acquire(p.busy, 0)
+		return
+	}
+	if p.sent == nil {
+		p.share.KeepReserved(len(p.ahead))
+	}
+	could := p.busy + len(p.ahead)
+	if p.suspects.next() {
+		could++
+	}
+	if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {
+		could = p.d.config.Concurrency
+	}
+	p.share.Acquire(p.busy, could)
+}
+
+// overdue is when an exchange takes so long that Redis may stand still. Then the
+// workers that are reserved for its jobs go to others.
+func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.patience()) }

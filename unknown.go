@@ -1,8 +1,6 @@
 package goworker
 
 import (
-	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -17,32 +15,6 @@ import (
 // mostLeft is how many jobs of a queue are put to its tail in an interval. In a longer
 // queue of jobs that nobody knows the others move up by so many each interval.
 const mostLeft = 1000
-
-// leave leaves a job of an unknown class to processes that know it: at the tail of its queue,
-// or in the lane that leftIn says.
-func (w *workers) leave(t *task, d *Delivery, err error) *ending {
-	var unknown *UnknownClassError
-	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
-		return nil
-	}
-	o := outcome{task: t, left: true, Ended: resque.Ended{Ticket: t.Ticket, Effects: w.d.store.Tail(t.Reserved)}}
-	if t.Lane != nil {
-		lane := w.d.registry.leftIn(t, d, err)
-		o.lane, o.Effects = &lane, w.d.store.ToLane(t.Reserved, lane)
-	}
-	o.giveBack(w.d.store, resque.End{})
-	return &ending{outcome: o, level: slog.LevelDebug, message: "job left to others; it goes to the tail of its queue"}
-}
-
-// leftIn returns the lane to which a job of an unknown class goes back: the lane it came from
-// if another process sorted it knowing its class, else a lane of that class alone, so that it
-// blocks no other jobs.
-func (r *registry) leftIn(t *task, d *Delivery, err error) resque.Lane {
-	if lane, _ := r.laneFor(t.Queue, d, err); lane.Known() == *t.Lane {
-		return lane
-	}
-	return *t.Lane
-}
 
 // rounds are the queues that jobs were left in lately. It belongs to the poller's
 // goroutine.
@@ -123,7 +95,7 @@ func (r rounds) over() (at time.Time) {
 }
 
 // leftToOthers lets the queue or lane rest from which a job is left to others.
-func (p *poller) leftToOthers(o outcome) {
+func (p *poller) leftToOthers(o ended) {
 	if o.lane == nil {
 		p.watch.rounds.leftOne(o.task.Queue, time.Now(), p.watch.interval)
 	} else {

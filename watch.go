@@ -54,7 +54,7 @@ const (
 )
 
 func newWatch(c config, r *registry, peers func() int) watch {
-	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: queues.NewAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
+	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: queues.NewAsker(c.Order), interval: c.PollInterval, hit: make(map[string]bool), rounds: make(rounds)}
 	w.forget()
 	return w
 }

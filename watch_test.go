@@ -17,7 +17,7 @@ func testWatch(t *testing.T, names string, telling bool) *watch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, new(registry), func() int { return 1 })
+	w := newWatch(config{queues: spec, WorkerSettings: WorkerSettings{Order: OrderStrict, PollInterval: time.Minute}}, newRegistry(), func() int { return 1 })
 	w.remade(telling)
 	w.lanes.unread = false // there are none
 	return &w

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -45,9 +46,6 @@ func Holding(t *testing.T, args ...string) *Bundle {
 
 var Persistent = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// leasePeriod is how long the lease of a process lasts.
-const leasePeriod = 8 * time.Second
-
 // Died puts the records of a process there that died without jobs.
 func (b *Bundle) Died(distinct bool) resque.Process {
 	b.T.Helper()
@@ -66,7 +64,7 @@ func (b *Bundle) Died(distinct bool) resque.Process {
 	}
 	store, c := resque.New(""), b.Redis.Dial(b.T)
 	now := time.Now()
-	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
+	if err := store.Enter(c, dead, fleet.LeasePeriod, now); err != nil {
 		b.T.Fatal(err)
 	}
 	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {

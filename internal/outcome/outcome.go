@@ -110,14 +110,25 @@ type Log struct {
 	Attrs   []slog.Attr
 }
 
-var lines = [...]Log{
-	Done:      {Level: slog.LevelDebug, Message: "job done"},
-	Failed:    {Level: slog.LevelError, Message: "job failed"},
-	Retried:   {Level: slog.LevelWarn, Message: "job failed; it is retried"},
-	Snoozed:   {Level: slog.LevelInfo, Message: "job snoozed; it runs again later"},
-	Returned:  {Level: slog.LevelInfo, Message: "job interrupted; it goes back to its queue"},
-	Passed:    {Level: slog.LevelDebug, Message: "job left to others; it goes to the tail of its queue"},
-	Discarded: {Level: slog.LevelWarn, Message: "job discarded"},
-	Expired:   {Level: slog.LevelInfo, Message: "job expired; it is dropped"},
-	Cancelled: {Level: slog.LevelInfo, Message: "job cancelled"},
+var lines = [...]struct {
+	level   slog.Level
+	message string
+}{
+	Done:      {slog.LevelDebug, "job done"},
+	Failed:    {slog.LevelError, "job failed"},
+	Retried:   {slog.LevelWarn, "job failed; it is retried"},
+	Snoozed:   {slog.LevelInfo, "job snoozed; it runs again later"},
+	Returned:  {slog.LevelInfo, "job interrupted; it goes back to its queue"},
+	Passed:    {slog.LevelDebug, "job left to others; it goes to the tail of its queue"},
+	Discarded: {slog.LevelWarn, "job discarded"},
+	Expired:   {slog.LevelInfo, "job expired; it is dropped"},
+	Cancelled: {slog.LevelInfo, "job cancelled"},
+}
+
+// Line returns the level and the message of the outcome's line in the log.
+func (o *Outcome) Line() (slog.Level, string) {
+	if o.Log.Message != "" {
+		return o.Log.Level, o.Log.Message
+	}
+	return lines[o.State].level, lines[o.State].message
 }

@@ -18,7 +18,7 @@ import (
 type Policy struct {
 	Limit  int                                        // of retries; -1: none
 	Delay  func(attempt int, err error) time.Duration // how long a job waits after a run; 0 or less: not at all
-	Allows func(err error) bool                       // whether such an error is retried
+	Allows func(err error) bool                       // whether such an error is retried; nil: only if the handler asks
 	Ruby   *Ruby                                      // nil: the payload has the count
 }
 
@@ -37,7 +37,7 @@ const AskedLimit = 25
 const Longest = 100 * 365 * 24 * time.Hour
 
 // asked is the policy of a class without one whose handler asks for a retry.
-var asked = &Policy{Limit: AskedLimit, Delay: func(int, error) time.Duration { return 0 }}
+var asked = &Policy{Limit: AskedLimit}
 
 // Left is how many retries a job has left in its attempt-th run; -1 if there is no limit. Without a
 // policy it has none.
@@ -65,7 +65,7 @@ func New(d outcome.Deps) outcome.Feature {
 		},
 		Bind: func(c *outcome.Class) outcome.Policy {
 			if c == nil {
-				return policy{deps: d, policy: asked, wishes: true}
+				return policy{deps: d, policy: asked}
 			}
 			p, ok := outcome.Get[*Policy](c)
 			switch {
@@ -83,7 +83,6 @@ type policy struct {
 	outcome.None
 	deps   outcome.Deps
 	policy *Policy
-	wishes bool // only a job whose handler asks is retried
 }
 
 // Decide retries, discards or fails a job as its handler or its class says. A run that never began is
@@ -92,11 +91,10 @@ func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.
 	if !j.Started {
 		return o, false
 	}
-	wish, after := failure.Wished(err)
-	if wish.Kind == failure.WishDiscard {
+	if wish, _ := failure.Wished(err); wish.Kind == failure.WishDiscard {
 		return outcome.Outcome{State: outcome.Discarded, Err: err}, true
 	}
-	wait, again, err := p.decide(j.Attempt, wish, after, err)
+	wait, again, err := p.policy.Again(j.Attempt, err)
 	if !again {
 		return outcome.Outcome{State: outcome.Failed, Err: err}, true
 	}
@@ -105,17 +103,18 @@ func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.
 	return o, true
 }
 
-// decide says whether a job whose attempt-th run failed is retried, and after which wait. It calls the
+// Again says whether a job whose attempt-th run failed is retried, and after which wait. It calls the
 // program's functions: one that panics makes the job fail for good, with an error that says so.
-func (p policy) decide(attempt int, wish failure.Wish, after time.Duration, failed error) (wait time.Duration, again bool, err error) {
+func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again bool, err error) {
 	err = failed
 	defer func() {
 		if v := recover(); v != nil {
 			wait, again, err = 0, false, fmt.Errorf("%w (deciding about a retry panicked: %v)", failed, v)
 		}
 	}()
+	wish, after := failure.Wished(err)
 	asks := wish.Kind == failure.WishRetry
-	if wish.Kind == failure.WishFail || p.policy.Left(attempt) == 0 || !asks && (p.wishes || !p.policy.Allows(err)) {
+	if wish.Kind == failure.WishFail || p.Left(attempt) == 0 || !asks && (p.Allows == nil || !p.Allows(err)) {
 		return 0, false, err
 	}
 	switch {
@@ -124,7 +123,7 @@ func (p policy) decide(attempt int, wish failure.Wish, after time.Duration, fail
 	case after > 0:
 		wait = after
 	default:
-		wait = p.policy.Delay(attempt, err)
+		wait = p.Delay(attempt, err)
 	}
 	return min(wait, Longest), true, err
 }
