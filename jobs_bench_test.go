@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // scripted is a Redis that holds a number of jobs and answers a daemon from memory,
@@ -34,17 +32,9 @@ type scripted struct {
 func newScripted(tb testing.TB, payload string, jobs int) *scripted {
 	tb.Helper()
 	s := &scripted{payload: []byte(payload), left: jobs, scripts: make(map[string]string)}
-	files, err := filepath.Glob("internal/resque/scripts/*.lua")
-	if err != nil || len(files) == 0 {
-		tb.Fatal("no scripts", err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		sum := sha1.Sum(text)
-		s.scripts[hex.EncodeToString(sum[:])] = strings.TrimSuffix(filepath.Base(f), ".lua")
+	for name, text := range resque.Scripts() {
+		sum := sha1.Sum([]byte(text))
+		s.scripts[hex.EncodeToString(sum[:])] = name
 	}
 	return s
 }

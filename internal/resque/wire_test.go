@@ -34,7 +34,7 @@ func newWire(t testing.TB, args ...string) *wire {
 	t.Helper()
 	server := redistest.Start(t, args...)
 	w := &wire{t: t, server: server, c: server.Dial(t), s: New("")}
-	w.do("SCRIPT", "LOAD", commitText) // a script that Redis does not know runs behind the others
+	w.do("SCRIPT", "LOAD", commitScript.plain.text) // a script that Redis does not know runs behind the others
 	return w
 }
 

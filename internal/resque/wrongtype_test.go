@@ -227,6 +227,20 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"commitLeased": {keys: []string{s.leased(), s.leases()}, call: func(w *wire) error {
+			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.Leased("3:low1", "1900000000000")}})
+			if len(out.Refused) > 0 {
+				err = out.Refused[0].KeyError
+			}
+			return err
+		}},
+		"pushGuarded": {keys: []string{s.queue("low"), s.queues(), s.HashKey("lock:a").String()}, call: func(w *wire) error {
+			out, err := s.PushGuarded(w.c, []GuardedJob{lockedJob(s, "low", "l1", "a")})
+			if err == nil {
+				err = out.Jobs[0]
+			}
+			return err
+		}},
 	}
 	for name, tt := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -239,6 +253,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				} else {
 					w.aDeadProcessAndALiving()
 				}
+				w.leased("3:low1", "l1", 1900000000000)
 				w.spoil(key)
 				before := w.server.Dump(t, "")
 				err := tt.call(w)
