@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
@@ -298,7 +299,7 @@ func (c *client) push(bulk *resque.Bulk) error {
 
 // send is push for whatever Redis does as a whole or not at all.
 func (c *client) send(do func(redis.Conn) error) error {
-	giveUp := time.Now().Add(c.config.dial().Options().ConnectTimeout)
+	giveUp := clock.System.Now().Add(c.config.dial().Options().ConnectTimeout)
 	var retry part.Backoff
 	for {
 		err := c.sendOnce(do)
@@ -306,10 +307,10 @@ func (c *client) send(do func(redis.Conn) error) error {
 			return err
 		}
 		wait := retry.Next()
-		if time.Now().Add(wait).After(giveUp) {
+		if clock.System.Now().Add(wait).After(giveUp) {
 			return err
 		}
-		time.Sleep(wait)
+		clock.Sleep(clock.System, wait)
 	}
 }
 

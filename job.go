@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -161,7 +162,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 // watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
 // the end of the run.
 func (d *Delivery) watchStuck() (done func()) {
-	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: clock.System.Now(), Limit: d.limit}
 	return d.stuck.Watch(j, StuckAfter, d.logger)
 }
 
