@@ -173,7 +173,7 @@ func TestStuck(t *testing.T) {
 					t.Errorf("stuck are %+v, want %+v", got, want)
 				}
 				time.Sleep(time.Hour)
-				if n := book.count("job is stuck"); n != 1 || book.count("stuck_internal_test.go:") != 1 {
+				if n := book.count("job is stuck"); n != 1 || book.count("isolated_test.go:") != 1 {
 					t.Errorf("it is logged %d times, without the handler's place perhaps:\n%s", n, book.String())
 				}
 				close(gate)
