@@ -101,7 +101,7 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "enter":
 		c.answer = append(c.answer, "+ok\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "renew":
-		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n"...)
+		c.answer = append(c.answer, "*7\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n$13\r\n1795262400000\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "resync":
 		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$1\r\n1\r\n$7\r\nentered\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "prove":

@@ -112,22 +112,10 @@ func (w *workers) perform(ctx context.Context, t *task) error {
 	return err
 }
 
-// observe calls the hooks for an end.
+// observe calls the hooks for an end. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
-	if j.Dead || !j.Readable() {
-		return
-	}
-	switch o.State {
-	case outcome.Done:
-		w.hooks.succeeded(ctx, w.registry.delivery(j))
-	case outcome.Failed:
-		w.hooks.failed(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Retried:
-		w.hooks.retried(ctx, w.registry.delivery(j), o.Err, o.At)
-	case outcome.Discarded:
-		w.hooks.discarded(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Expired:
-		w.hooks.expired(ctx, w.registry.delivery(j))
+	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
+		w.hooks.ended(ctx, w.registry.delivery(j), o)
 	}
 }
 

@@ -3,6 +3,7 @@ package resque
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -136,6 +137,14 @@ func (w *wire) checkRefused(name, key, fate string, end Ended) {
 	}
 	if fate == "held" {
 		w.same(name+": keys", without, with)
+		w.do("DEL", key) // repaired, the same ends are taken
+		left := strings.Join(w.record("p"), "\n")
+		again := slices.DeleteFunc([]Ended{others[0], end, others[1]}, func(e Ended) bool {
+			return !strings.Contains("\n"+left, fmt.Sprintf("\n%d ", e.Ticket))
+		})
+		w.same(name+": refused after the repair", []Refusal(nil), m.turn(Exchange{Ended: again}).Refused)
+		w.same(name+": record after the repair", []string{}, w.record("p"))
+		w.same(name+": stats after the repair", [2]int{3, 1}, w.stats())
 		return
 	}
 	w.same(name+": record", []string{}, w.record("p"))

@@ -69,7 +69,8 @@ func (w *wire) do(command string, args ...any) any {
 func (w *wire) spoil(key string) {
 	w.t.Helper()
 	w.do("DEL", key)
-	if strings.Contains(key, ":stat:") || key == w.s.pauseAll() || strings.Contains(key, ":worker:") || key == w.s.pruneLock() {
+	if strings.Contains(key, ":stat:") || key == w.s.pauseAll() || strings.Contains(key, ":worker:") || key == w.s.pruneLock() ||
+		key == w.s.clock() || strings.HasSuffix(key, "master_lock") {
 		w.do("RPUSH", key, "spoiled")
 		return
 	}
