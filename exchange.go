@@ -76,8 +76,8 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	}
 	x := &resque.Exchange{Process: p.session.process.ID, Epoch: p.epoch, Last: p.last}
 	idle := max(0, p.slots()-p.busy)
-	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
-		p.watch.lanes.want = min(want, idle-len(p.ahead))
+	if want := p.wanted(idle); want > 0 && !p.watch.lanes.AskPolicy(x) {
+		p.watch.want = min(want, idle-len(p.ahead))
 		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
 		p.turnToLanes(x)
 		if len(x.Asks) > 0 {
@@ -214,9 +214,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	}
 	if r.Taken != nil {
 		p.complain(r.Taken.Broken)
-		p.lanesTaken()
 	}
-	p.lanesMissing()
 	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
 		p.complete = true
 	}
@@ -281,10 +279,10 @@ func (p *poller) confirm(out []outcome) {
 		t := o.task
 		p.release(t.Ticket)
 		if t.Lane != nil {
-			p.watch.lanes.released(*t.Lane, !o.started)
+			p.watch.lanes.Released(*t.Lane, o.started)
 		}
 		if o.lane != nil {
-			p.watch.lanes.filled(*o.lane)
+			p.watch.lanes.Filled(*o.lane)
 		}
 		if !o.plain() {
 			p.recent.add(o.Ended)

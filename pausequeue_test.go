@@ -49,7 +49,7 @@ func TestPauseQueue(t *testing.T) {
 // paused asks the poller whether it holds a queue for paused.
 func (b *bundle) paused(queue string) bool {
 	p, answer := b.daemon.currentPoller(), make(chan bool)
-	p.ask(func() { answer <- p.watch.lanes.paused[queue] })
+	p.ask(func() { answer <- p.watch.lanes.Paused(queue) })
 	return <-answer
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
@@ -119,7 +121,6 @@ type poller struct {
 	promised int    // of those: kept for jobs that were asked for and have not begun
 
 	watch  watch
-	sorter *sorter
 	pace   pace
 	logged map[string]string // what was already said about a key
 	timer  *time.Timer
@@ -147,8 +148,9 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.watch = newWatch(d.config, d.registry, func() int { return d.lease.reaper.peers() })
-	p.sorter = newSorter(p)
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	l := lanes.New(base, laneClasses{d.registry}, p.ask, func() { d.lease.reaper.sweep() })
+	p.watch = newWatch(d.config, l, func() int { return d.lease.reaper.peers() })
 	p.pace.allowed = d.config.lookAhead
 	return p
 }
@@ -193,7 +195,7 @@ func (p *poller) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.unlink()
 	defer cancel()
-	defer p.sorter.stop()
+	defer p.watch.lanes.Stop()
 	if b := p.d.budget; b != nil {
 		p.share = b.join(p.poke)
 		defer p.share.leave()
@@ -285,7 +287,6 @@ func (p *poller) collect() {
 			p.lose(broken)
 			return
 		}
-		p.sortChanged(changed, all)
 		p.watch.changed(changed, all)
 	}
 }
@@ -315,7 +316,7 @@ func (p *poller) settle(o outcome) {
 		p.leftToOthers(o)
 	}
 	if o.misplaced {
-		p.sortFrom(*o.lane)
+		p.watch.lanes.Found(*o.lane)
 		t.looked.Store(true) // only now: until it is here, others of its queue wait for it
 		p.misplaced = append(p.misplaced, o)
 		return

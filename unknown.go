@@ -127,7 +127,7 @@ func (p *poller) leftToOthers(o outcome) {
 	if o.lane == nil {
 		p.watch.rounds.leftOne(o.task.Queue, time.Now(), p.watch.interval)
 	} else {
-		p.watch.lanes.leave(*o.lane, time.Now().Add(p.watch.interval))
+		p.watch.lanes.Skip(*o.lane, time.Now().Add(p.watch.interval))
 	}
 	about := "left " + o.task.Queue
 	if p.logged[about] == "" {

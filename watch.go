@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -35,7 +36,8 @@ type watch struct {
 	few     bool            // those last asked had enough: ask only some
 	short   bool            // the last look got less than it wanted: arm the next one
 	arming  bool            // the look now planned should be armed
-	lanes   lanes
+	lanes   *lanes.Lanes
+	want    int // how many jobs may be taken from lanes now
 
 	pauseUnseen bool      // Redis does not watch the pause, …
 	listUnseen  bool      // … nor the set of queues
@@ -53,8 +55,8 @@ const (
 	mostHold    = 250 * time.Millisecond
 )
 
-func newWatch(c config, r *registry, peers func() int) watch {
-	w := watch{peers: peers, lanes: newLanes(r), spec: c.queues, asker: queues.NewAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
+func newWatch(c config, l *lanes.Lanes, peers func() int) watch {
+	w := watch{peers: peers, lanes: l, spec: c.queues, asker: queues.NewAsker(c.order), interval: c.interval, hit: make(map[string]bool), rounds: make(rounds)}
 	w.forget()
 	return w
 }
@@ -67,12 +69,12 @@ func (w *watch) forget() {
 	w.few = false
 	w.hold = time.Time{}
 	w.vain = 0
-	w.lanes.forget(w.telling)
+	w.lanes.Forget(w.telling)
 	w.list, w.listed = w.spec.Dynamic(), !w.spec.Dynamic()
 	if !w.list {
 		w.queues = w.spec.Resolve(nil)
 	}
-	w.lanes.work(w.queues)
+	w.lanes.Work(w.queues)
 }
 
 // remade tells that there is a new connection, and whether Redis tells on it.
@@ -87,7 +89,7 @@ func (w *watch) tick(now time.Time) {
 		w.hold = time.Time{}
 	}
 	w.rounds.tick(now)
-	if w.lanes.expire(now) {
+	if w.lanes.Tick(now) {
 		w.hold = time.Time{} // that is no push, for which others may go first
 	}
 	if now.Before(w.next) {
@@ -100,7 +102,7 @@ func (w *watch) tick(now time.Time) {
 	w.full = true
 	w.repause = true
 	w.list = w.spec.Dynamic()
-	w.lanes.tick()
+	w.lanes.Interval()
 }
 
 // changed takes what Redis told.
@@ -109,8 +111,8 @@ func (w *watch) changed(names []string, all bool) {
 		w.forget()
 		return
 	}
-	woken := false
-	for _, name := range w.lanes.changed(names) {
+	names, woken := w.lanes.Changed(names)
+	for _, name := range names {
 		switch name {
 		case resque.PauseChanged:
 			w.repause, w.pauseUnseen = true, true
@@ -122,8 +124,7 @@ func (w *watch) changed(names []string, all bool) {
 			woken = true
 		}
 	}
-	if woken || w.lanes.woken {
-		w.lanes.woken = false
+	if woken {
 		w.wake()
 	}
 }
@@ -162,13 +163,13 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 		w.list = w.spec.Dynamic()
 	}
 	queues, unwatched := w.queues, len(w.queues)
-	if len(w.empty)+len(w.rounds) > 0 || w.lanes.any() {
+	if len(w.empty)+len(w.rounds) > 0 || w.lanes.Any() {
 		w.some, unwatched = w.some[:0], 0
 		for _, q := range w.queues {
 			if w.rounds.resting(q.Name, now) {
 				continue
 			}
-			switch open, raw := w.lanes.open(q.Name); {
+			switch open, raw := w.lanes.Open(q.Name, w.want > 0); {
 			case open && !raw:
 				w.some = append(w.some, q)
 			case raw && !w.empty[q.Name]:
@@ -201,9 +202,9 @@ func (w *watch) plan(now time.Time, n int, committing bool) (asks []resque.Ask, 
 
 // hungry reports whether plan would say now that there is something to ask.
 func (w *watch) hungry(now time.Time, committing bool) bool {
-	return !now.Before(w.hold) && (w.list || w.lanes.unread || w.full && len(w.queues) > 0 || committing && !w.telling ||
+	return !now.Before(w.hold) && (w.list || w.lanes.AskSoon() || w.full && len(w.queues) > 0 || committing && !w.telling ||
 		slices.ContainsFunc(w.queues, func(q queues.Queue) bool {
-			open, raw := w.lanes.open(q.Name)
+			open, raw := w.lanes.Open(q.Name, w.want > 0)
 			return open && (!raw || !w.empty[q.Name]) && !w.rounds.resting(q.Name, now)
 		}))
 }
@@ -211,11 +212,8 @@ func (w *watch) hungry(now time.Time, committing bool) bool {
 // answered takes what an exchange found.
 func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 	w.sizesAsked(x, r)
-	if r.Policy != nil {
-		w.lanes.agreed(r.Policy)
-	}
+	w.lanes.Answered(x, r, time.Now())
 	if r.Taken != nil {
-		w.lanes.answered(x.Take, r, time.Now())
 		w.asker.Took(x.Take.Queues[0], len(r.Jobs))
 		w.came(len(r.Jobs))
 	}
@@ -223,7 +221,7 @@ func (w *watch) answered(x *resque.Exchange, r resque.Exchanged) {
 		w.listed = true
 		if queues := w.spec.Resolve(r.Queues); !slices.Equal(queues, w.queues) {
 			w.queues = queues
-			w.lanes.work(queues)
+			w.lanes.Work(queues)
 		}
 	}
 	w.listUnseen = w.listUnseen || r.Unlisted
@@ -278,8 +276,8 @@ func (w *watch) returned(queue string) {
 // jobs for others, and Redis has told of nothing since.
 func (w *watch) drained() bool {
 	return w.listed && !slices.ContainsFunc(w.queues, func(q queues.Queue) bool {
-		lanes := w.lanes.queues[q.Name]
-		return lanes != nil && !w.lanes.empty(lanes) || (lanes == nil || !lanes.sorted) && !w.empty[q.Name] && !w.rounds.seen(q.Name)
+		empty, raw := w.lanes.Empty(q.Name)
+		return !empty || raw && !w.empty[q.Name] && !w.rounds.seen(q.Name)
 	})
 }
 

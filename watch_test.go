@@ -1,12 +1,16 @@
 package goworker
 
 import (
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/lanes"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -17,9 +21,11 @@ func testWatch(t *testing.T, names string, telling bool) *watch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, new(registry), func() int { return 1 })
+	l := lanes.New(part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}, laneClasses{new(registry)}, func(f func()) { f() }, func() {})
+	w := newWatch(config{queues: spec, order: OrderStrict, interval: time.Minute}, l, func() int { return 1 })
 	w.remade(telling)
-	w.lanes.unread = false // there are none
+	w.lanes.Answered(new(resque.Exchange), resque.Exchanged{Policy: new(resque.Policy)}, time.Now()) // there are none
+	w.lanes.AskPolicy(new(resque.Exchange))
 	return &w
 }
 

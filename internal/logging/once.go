@@ -1,11 +1,11 @@
 package logging
 
-// once remembers what was logged about each subject, so that a trouble which lasts is logged once.
+// Once remembers what was logged about each subject, so that a trouble which lasts is logged once.
 // The zero value is ready. It is for one goroutine.
-type once struct{ said map[string]string }
+type Once struct{ said map[string]string }
 
-// news reports whether text differs from what was last logged about a subject, and remembers it.
-func (o *once) news(subject, text string) bool {
+// News reports whether text differs from what was last logged about a subject, and remembers it.
+func (o *Once) News(subject, text string) bool {
 	if last, said := o.said[subject]; said && last == text {
 		return false
 	}
@@ -16,5 +16,5 @@ func (o *once) news(subject, text string) bool {
 	return true
 }
 
-// over forgets a subject: its trouble has ended, and the next one is logged.
-func (o *once) over(subject string) { delete(o.said, subject) }
+// Over forgets a subject: its trouble has ended, and the next one is logged.
+func (o *Once) Over(subject string) { delete(o.said, subject) }
