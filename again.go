@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -15,11 +16,11 @@ import (
 // and goes back to its queue. It is called in the worker's goroutine; d is nil for a
 // payload that is no job.
 func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err error) (*ending, error) {
-	if d == nil || interrupted(err) {
+	if d == nil || failure.Interrupted(err) {
 		return nil, err
 	}
-	wish, after := wished(err)
-	if wish.kind == wishDiscard {
+	wish, after := failure.Wished(err)
+	if wish.Kind == failure.WishDiscard {
 		w.d.hooks.discarded(ctx, d, err)
 		return &ending{outcome: w.ended(t, d, resque.Dropped), level: slog.LevelWarn, message: "job discarded"}, err
 	}
@@ -37,23 +38,23 @@ func (w *workers) again(ctx context.Context, n int, t *task, d *Delivery, err er
 // which wait. It calls the program's functions: one that panics makes the job fail for
 // good, with an error that says so. It may be called on nil, the policy of a class
 // without Retry.
-func (p *retryPolicy) decide(attempt int, wish wish, after time.Duration, failed error) (wait time.Duration, retry bool, err error) {
+func (p *retryPolicy) decide(attempt int, wish failure.Wish, after time.Duration, failed error) (wait time.Duration, retry bool, err error) {
 	err = failed
 	defer func() {
 		if v := recover(); v != nil {
 			wait, retry, err = 0, false, fmt.Errorf("%w (deciding about a retry panicked: %v)", failed, v)
 		}
 	}()
-	asked := wish.kind == wishRetry
+	asked := wish.Kind == failure.WishRetry
 	if p == nil && asked {
 		p = &askedFor
 	}
-	if p == nil || wish.kind == wishFail || p.left(attempt) == 0 || !asked && !p.allows(err) {
+	if p == nil || wish.Kind == failure.WishFail || p.left(attempt) == 0 || !asked && !p.allows(err) {
 		return 0, false, err
 	}
 	switch {
 	case asked:
-		wait = wish.wait
+		wait = wish.Wait
 	case after > 0:
 		wait = after
 	default:

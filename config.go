@@ -236,3 +236,6 @@ func hostname(name string) (string, error) {
 	}
 	return name, nil
 }
+
+// identity tells the daemons of one program apart, in the same way in its children.
+func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.Label() }

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/stuck"
 )
 
 // Delivery is one run of one job. Middleware gets it as an argument, any other
@@ -66,7 +69,7 @@ type Delivery struct {
 	handler   Handler
 	timeout   time.Duration
 	limit     time.Duration // the run is stuck some time after it; 0: never
-	stuck     *stuckJobs    // told of it
+	stuck     *stuck.Jobs   // lists it then
 	workers   *workers      // who runs it; nil outside a daemon
 	useNumber bool
 
@@ -89,15 +92,15 @@ func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
 // calls of one run return the same Job.
 func (d *Delivery) Job() *Job {
 	d.decode.Do(func() {
-		args := make([]interface{}, len(d.Args))
+		values := make([]interface{}, len(d.Args))
 		for i, raw := range d.Args {
-			v, err := decodeAny(raw, d.useNumber)
+			v, err := args.Any(raw, d.useNumber)
 			if err != nil {
-				v, _ = decodeAny(raw, true)
+				v, _ = args.Any(raw, true)
 			}
-			args[i] = v
+			values[i] = v
 		}
-		d.job = &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: args}}
+		d.job = &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: values}}
 	})
 	return d.job
 }
@@ -112,7 +115,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 		}
 	}()
 	if d.limit > 0 {
-		defer d.stuck.watch(d)()
+		defer d.watchStuck()()
 	}
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
@@ -128,6 +131,17 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 	}
 	d.self = deliveryContext{Context: ctx, delivery: d}
 	return d.handler.Perform(&d.self, d)
+}
+
+// watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
+// the end of the run.
+func (d *Delivery) watchStuck() (done func()) {
+	var logger *slog.Logger
+	if d.workers != nil {
+		logger = d.workers.logger
+	}
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
+	return d.stuck.Watch(j, StuckAfter, logger)
 }
 
 // FromContext returns the run that ctx belongs to: the context a handler got, or

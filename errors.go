@@ -3,8 +3,13 @@ package goworker
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+	"time"
 
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -12,15 +17,21 @@ import (
 var (
 	// ErrLeaseLost: this process was silent for so long that others found it dead
 	// and were given its jobs. What the handler does from here on is done twice.
-	ErrLeaseLost = errors.New("goworker: the lease was lost, the job was given to another process")
+	ErrLeaseLost = failure.ErrLeaseLost
 
 	// ErrShutdown: the shutdown timeout has passed, or a second signal came. A job
 	// that returns a context error now goes back to its queue.
-	ErrShutdown = errors.New("goworker: shutting down")
+	ErrShutdown = failure.ErrShutdown
 
-	// ErrCancelled: somebody cancelled the running jobs (USR1). The job is a failure.
-	ErrCancelled = errors.New("goworker: the job was cancelled")
+	// ErrCancelled: CancelJobs or the signal USR1 cancelled the running jobs. The job
+	// is a failure.
+	ErrCancelled = failure.ErrCancelled
 )
+
+// ErrGoexit is the failure of a job whose handler called runtime.Goexit, as
+// t.FailNow does: it ended its goroutine instead of returning, so whether the work
+// was done is unknown.
+var ErrGoexit = failure.ErrGoexit
 
 // ErrTooFewReplicas is what an error of Enqueue is (errors.Is) when the job was
 // pushed, but fewer replicas than WorkerSettings.WaitReplicas have told in time that
@@ -34,6 +45,10 @@ var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it 
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
 var ErrRunning = errors.New("goworker: the daemon is running already")
+
+// ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
+// process nor in Redis.
+var ErrNoSchedule = errors.New("there is no such recurring schedule")
 
 // ShutdownError is returned by Run when it had to stop before the jobs did.
 type ShutdownError struct {
@@ -59,4 +74,204 @@ func (e *ShutdownError) Error() string {
 		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis; they will run again", e.Undelivered))
 	}
 	return "goworker: " + strings.Join(parts, "; ")
+}
+
+// ShardError says that a shard did not take its part of what EnqueueAll was given.
+type ShardError struct {
+	URI  string // of the shard, without a password
+	Jobs []*Job // its part; none of it is there, unless the connection broke
+	Err  error
+}
+
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// UnknownClassError is the failure of a job whose class no handler is registered
+// for in this process.
+type UnknownClassError struct {
+	Class string
+}
+
+// Error begins as the text of Ruby's NameError does: failure tools group by it.
+func (e *UnknownClassError) Error() string {
+	return fmt.Sprintf("uninitialized constant %s: no handler is registered for this class in this process; "+
+		"call goworker.Register with exactly this name, or let only workers that know it serve the queue", e.Class)
+}
+
+// ArgumentError is the failure of a job whose arguments do not fit its handler's
+// parameters. Its text never holds an argument's value.
+type ArgumentError struct {
+	// Class is the class the handler was found by.
+	Class string
+	// Index is the argument's position from 1, or 0 when there are too many or too
+	// few arguments.
+	Index int
+	// Want is the Go type of the parameter or, with Index 0, the number of
+	// arguments it takes.
+	Want string
+	// Found is what the payload has there, such as "a string", or with Index 0 the
+	// number of arguments given.
+	Found string
+	// Err is what the decoder said, or nil. It may quote the value.
+	Err error
+}
+
+func (e *ArgumentError) Error() string {
+	if e.Index == 0 {
+		return fmt.Sprintf("wrong number of arguments for %s (given %s, expected %s); "+
+			"producer and handler must agree on them", e.Class, e.Found, e.Want)
+	}
+	return fmt.Sprintf("argument %d of %s is %s where %s is expected; producer and handler must agree on its type",
+		e.Index, e.Class, e.Found, e.Want)
+}
+
+// Unwrap returns Err.
+func (e *ArgumentError) Unwrap() error { return e.Err }
+
+// argumentError is e as the failure of a job of a class.
+func argumentError(class string, e *args.Error) error {
+	return &ArgumentError{Class: class, Index: e.Index, Want: e.Want, Found: e.Found, Err: e.Err}
+}
+
+// PanicError is the failure of a job whose handler panicked.
+type PanicError struct {
+	// Value is what panic was called with.
+	Value any
+	// Stack is the goroutine's whole stack, as debug.Stack prints it.
+	Stack []byte
+
+	trace failure.Trace
+}
+
+// newPanicError is called by the deferred function that recovered v.
+func newPanicError(v any) *PanicError {
+	return &PanicError{Value: v, Stack: debug.Stack(), trace: failure.Here()}
+}
+
+// Error is "panic: " and the value.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error, so that errors.Is sees a panicked
+// sentinel.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Backtrace returns the lines of the failure record, "file.go:12 pkg.Func", the
+// place of the panic first. Frames of the runtime, of reflect and of goworker are left
+// out: what remains is the program's.
+func (e *PanicError) Backtrace() []string { return e.trace.Lines() }
+
+// TimeLimitError is the failure of an isolated job that was ended at its HardTimeout.
+type TimeLimitError struct {
+	// Class is the class the handler was found by.
+	Class string
+	// Limit is the HardTimeout.
+	Limit time.Duration
+	// Err is what the handler returned after its context was cancelled at the limit;
+	// nil if it did not return and was killed.
+	Err error
+
+	trace []string
+}
+
+func (e *TimeLimitError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s reached its hard time limit of %s and was cancelled: %v", e.Class, e.Limit, e.Err)
+	}
+	return fmt.Sprintf("%s reached its hard time limit of %s and was killed; its work may be half done", e.Class, e.Limit)
+}
+
+// Backtrace returns where the handler was at the limit, as lines of the failure
+// record; nothing if its process could no longer say.
+func (e *TimeLimitError) Backtrace() []string { return e.trace }
+
+// CrashError is the failure of an isolated job whose process ended without telling
+// what became of the job: a crash, an os.Exit, a kill from outside. Its failure record
+// names it Resque::DirtyExit, as Ruby's does where a forked child died.
+type CrashError struct {
+	// Class is the class the handler was found by.
+	Class string
+	// ExitCode is the status the process exited with, -1 if a signal ended it.
+	ExitCode int
+	// Signal is the number of that signal, or 0.
+	Signal int
+	// Stderr is the end of what the process wrote to its standard error; where Go
+	// printed a panic there, from that line on.
+	Stderr []string
+
+	how string // "exited with status 3"
+}
+
+func (e *CrashError) Error() string {
+	text := fmt.Sprintf("the child process of %s %s", e.Class, e.how)
+	if line := isolate.CrashLine(e.Stderr); line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+// Backtrace returns Stderr.
+func (e *CrashError) Backtrace() []string { return e.Stderr }
+
+// MemoryLimitError is the failure of an isolated job that was killed because it went
+// beyond its MaxMemory.
+type MemoryLimitError struct {
+	// Class is the class the handler was found by.
+	Class string
+	// Limit is MaxMemory and Used what the job's processes held, in bytes.
+	Limit, Used int64
+}
+
+func (e *MemoryLimitError) Error() string {
+	const mib = 1 << 20
+	return fmt.Sprintf("the processes of %s held %.1f MiB of memory, more than its limit of %.1f MiB, and were killed",
+		e.Class, float64(e.Used)/mib, float64(e.Limit)/mib)
+}
+
+// failure is the error of a job of a class that was isolated.
+func (i *isolation) failure(class string, err error) error {
+	switch e := err.(type) {
+	case *isolate.Crash:
+		return &CrashError{Class: class, ExitCode: e.ExitCode, Signal: e.Signal, Stderr: e.Stderr, how: e.How}
+	case *isolate.OverTime:
+		return &TimeLimitError{Class: class, Limit: i.Hard, Err: e.Err, trace: e.Trace}
+	case *isolate.OverMemory:
+		return &MemoryLimitError{Class: class, Limit: i.Memory, Used: e.Used}
+	}
+	return err
+}
+
+// exceptionOf returns the exceptions of those errors whose name in a failure record is
+// not that of their type; see failure.Names.
+func exceptionOf(err error) string {
+	switch err.(type) {
+	case *CrashError:
+		return "Resque::DirtyExit" // as when Ruby's worker loses its child
+	case *PanicError:
+		return "PanicError"
+	case *UnknownClassError:
+		return "NameError"
+	case *ArgumentError:
+		return "ArgumentError"
+	}
+	return ""
+}
+
+// plainError returns an error of this package without what has no form in JSON, and
+// any other as it is; see isolate.Errors.
+func plainError(err error) error {
+	switch e := err.(type) {
+	case *PanicError: // its value may be anything
+		return &PanicError{Value: fmt.Sprint(e.Value), Stack: e.Stack}
+	case *ArgumentError: // the decoder's error has no form in JSON
+		plain := *e
+		plain.Err = nil
+		return &plain
+	}
+	return err
 }

@@ -1,13 +1,11 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -126,43 +124,6 @@ func FuzzGlobalID(f *testing.F) {
 		}
 		if again != g {
 			t.Errorf("%q became %+v and then %+v", text, g, again)
-		}
-	})
-}
-
-// oddError is an error that a fuzzer writes.
-type oddError struct {
-	text  string
-	trace []string
-}
-
-func (e oddError) Error() string       { return e.text }
-func (e oddError) Backtrace() []string { return e.trace }
-
-// Whatever a handler returns or panics with: the exception is a name that no page
-// need escape, and neither text nor backtrace is longer than its limit.
-func FuzzDescribe(f *testing.F) {
-	f.Add("boom", "a.go:1\nb.go:2", uint16(1))
-	f.Add(strings.Repeat("x", 100), "<script>", uint16(60000))
-	f.Fuzz(func(t *testing.T, text, trace string, times uint16) {
-		odd := oddError{strings.Repeat(text, int(times)%512+1), strings.Split(strings.Repeat(trace, int(times)%512+1), "\n")}
-		for _, err := range []error{odd, &odd, fmt.Errorf("%w", odd), errors.Join(odd, odd), newPanicError(odd), newPanicError(text), &UnknownClassError{text}, &ArgumentError{Class: text, Index: 1}} {
-			exception, said, lines := describe(err)
-			if exception == "" || strings.ContainsFunc(exception, func(c rune) bool {
-				return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.:", c)
-			}) {
-				t.Errorf("exception %q", exception)
-			}
-			if len(said) > maxErrorText+50 {
-				t.Errorf("a text of %d bytes", len(said))
-			}
-			size := 0
-			for _, l := range lines {
-				size += len(l)
-			}
-			if lines == nil || size > maxErrorText+50 || len(lines) > maxFrames+1 {
-				t.Errorf("a backtrace of %d lines, %d bytes", len(lines), size)
-			}
 		}
 	})
 }

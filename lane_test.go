@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/args"
 )
 
 func TestLimitsHoldHoweverJobsAreWritten(t *testing.T) {
@@ -20,7 +22,7 @@ func TestLimitsHoldHoweverJobsAreWritten(t *testing.T) {
 			`{"class":"\u0053low","args":["a",1]}`,
 			`{"class":"Mark","args":["a",1],"class":"Slow"}`,
 			`{"class":"Mark","args":["a",1],"cl\u0061ss":"Slow"}`,
-			`{"class":"`+activeJobWrapper+`","args":[{"job_class":"Slow","arguments":["a",1]}]}`,
+			`{"class":"`+args.ActiveJobWrapper+`","args":[{"job_class":"Slow","arguments":["a",1]}]}`,
 		)
 	}
 	b.eventually("all run", func() bool { return g.done.Load() == 35 })

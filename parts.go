@@ -133,3 +133,18 @@ func stopParts(ctx context.Context, parts []Part) error {
 	}
 	return errors.Join(errs...)
 }
+
+// childParts returns the parts that run in a child process, sorted.
+func childParts(parts []Part) ([]Part, error) {
+	var kept []Part
+	isKept := func(name string) bool { return slices.ContainsFunc(kept, func(p Part) bool { return p.Name == name }) }
+	for _, p := range parts {
+		if p.Isolated {
+			kept = append(kept, p)
+		}
+	}
+	for i, p := range kept {
+		kept[i].Requires = slices.DeleteFunc(slices.Clone(p.Requires), func(name string) bool { return !isKept(name) })
+	}
+	return sortParts(kept)
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -113,7 +114,7 @@ func TestLongErrors(t *testing.T) {
 		for _, line := range f.Backtrace {
 			size += len(line)
 		}
-		if size > 2*maxErrorText+200 {
+		if size > 2*failure.MaxText+200 {
 			t.Errorf("%s: %d bytes are filed", f.Exception, size)
 		}
 	}

@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,10 +169,6 @@ func (d *Daemon) PauseSchedule(name string) error {
 func (d *Daemon) ResumeSchedule(name string) error {
 	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
 }
-
-// ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
-// process nor in Redis.
-var ErrNoSchedule = errors.New("there is no such recurring schedule")
 
 // RunScheduleNow enqueues the job of a schedule once, beside its ticks, also while it is
 // paused. A TickArg is the time of the call.

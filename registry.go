@@ -6,7 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/stuck"
 )
 
 // registry finds the handler of a class. The zero value is ready; it is safe for
@@ -21,7 +24,7 @@ type registry struct {
 	tells atomic.Bool
 
 	// stuck are the jobs that run past their time limits.
-	stuck stuckJobs
+	stuck stuck.Jobs
 
 	entries atomic.Pointer[map[string]*entry]
 
@@ -125,35 +128,79 @@ func (r *registry) lookup(class string) *entry {
 }
 
 // prepare makes a payload taken from queue ready to run: it finds the handler and
-// opens ActiveJob's wrapper. The Delivery is never nil: with an error it says as
-// much about the job as is known, for its log line and failure record. The error
+// opens ActiveJob's wrapper. The Delivery is never nil: with an error it holds what is
+// known about the job, for its log line and failure record. The error
 // is an *UnknownClassError or, for a wrapper that makes no sense, an
-// *ArgumentError. The caller adds what only he knows (Worker, Recovered,
-// ReservedAt) and then calls perform. raw is kept and must not change any more.
+// *ArgumentError. The caller adds Worker, Recovered and ReservedAt, and then calls
+// perform. raw is kept and must not change any more.
 func (r *registry) prepare(queue string, raw []byte, p payload.Payload) (*Delivery, error) {
+	d, e, err := r.open(queue, raw, p)
+	if err != nil {
+		return d, err
+	}
+	if d.retry = e.options.retry; d.retry != nil {
+		d.RetriesLeft = d.retry.left(d.Attempt)
+	}
+	d.useNumber = e.options.useNumber || r.useNumber.Load()
+	d.stuck = &r.stuck
+	if i := e.options.isolation; i != nil { // the handler and its Timeout are the child's
+		d.handler, d.limit = i, i.Deadline()
+	} else {
+		d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, e.options.timeout
+	}
+	return d, nil
+}
+
+// open makes the Delivery of a payload and finds the entry of its class.
+func (r *registry) open(queue string, raw []byte, p payload.Payload) (*Delivery, *entry, error) {
 	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw, expires: p.ExpiresAt}
 	if p.Unique != "" {
 		d.lock = newJobLock(p)
 	}
 	e := r.lookup(p.Class)
-	if e == nil && p.Class == activeJobWrapper {
+	if e == nil && p.Class == args.ActiveJobWrapper {
 		if err := d.openActiveJob(); err != nil {
-			return d, err
+			return d, nil, err
 		}
 		e = r.lookup(d.Class)
 	}
 	if e == nil {
-		return d, &UnknownClassError{Class: d.Class}
+		return d, nil, &UnknownClassError{Class: d.Class}
 	}
-	d.handler = e.wrapped
-	d.timeout = e.options.timeout
-	if d.retry = e.options.retry; d.retry != nil {
-		d.RetriesLeft = d.retry.left(d.Attempt)
+	return d, e, nil
+}
+
+// isolated makes the Delivery of a job in its child process.
+func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+	payload, err := payload.Parse(job.Payload)
+	if err != nil {
+		return nil, err
 	}
-	d.useNumber = e.options.useNumber || r.useNumber.Load()
-	d.limit, d.stuck = d.timeout, &r.stuck
-	if i := e.options.isolation; i != nil { // the handler and its Timeout are the child's
-		d.handler, d.timeout, d.limit = i, 0, i.deadline()
+	d, e, err := r.open(job.Queue, job.Payload, payload)
+	if err != nil {
+		return nil, err
 	}
+	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
+	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
+	d.handler, d.timeout = e.wrapped, e.options.timeout
 	return d, nil
+}
+
+// openActiveJob turns the delivery of Rails' wrapper into that of the job inside.
+// On an error the class is the inner one if it was found.
+func (d *Delivery) openActiveJob() error {
+	job, misfit := args.OpenActiveJob(d.Args)
+	if job.Class != "" {
+		d.Class, d.Args = job.Class, job.Args
+		if job.ID != "" {
+			d.ID = job.ID
+		}
+		if job.Executions > 0 && job.Executions <= payload.MaxRuns {
+			d.Attempt += job.Executions
+		}
+	}
+	if misfit != nil {
+		return argumentError(d.Class, misfit)
+	}
+	return nil
 }

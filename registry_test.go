@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/goworker/goworker/internal/failure"
 )
 
 func TestRegisterReplaces(t *testing.T) {
@@ -34,7 +36,7 @@ func TestUnknownClass(t *testing.T) {
 	if d == nil || d.Class != "No<b>pe" || d.Queue != "mail" || d.ID != "7" {
 		t.Errorf("got %+v", d)
 	}
-	if got := exceptionName(err); got != "NameError" {
+	if got := failure.Exception(err, exceptionOf); got != "NameError" {
 		t.Errorf("exception %q", got)
 	}
 }

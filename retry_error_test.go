@@ -2,7 +2,6 @@ package goworker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -109,7 +109,7 @@ func TestRetryByError(t *testing.T) {
 			}
 			if tt.want == failed {
 				f, err := payload.ParseFailure([]byte(records[0]))
-				if want := max(tt.text, "no luck"); err != nil || f.Error != want && tt.err != any(nilPointer) || strings.Contains(f.Exception, "wish") {
+				if want := max(tt.text, "no luck"); err != nil || f.Error != want && tt.err != any(nilPointer) || strings.Contains(strings.ToLower(f.Exception), "wish") {
 					t.Errorf("the failure is %s %q, want %q", f.Exception, f.Error, want)
 				}
 			}
@@ -139,32 +139,9 @@ func TestRetryAfter(t *testing.T) {
 		RetryIn(-time.Second, errNoLuck):                -time.Second,
 		errors.Join(busyFor(0), busyFor(2*time.Minute)): 2 * time.Minute,
 	} {
-		wish, after := wished(err)
+		wish, after := failure.Wished(err)
 		if wait, retry, _ := p.decide(1, wish, after, err); !retry || wait != want {
 			t.Errorf("%v: %s, %v; want %s", err, wait, retry, want)
-		}
-	}
-}
-
-// What an isolated handler says crosses to the daemon.
-func TestRetryErrorsCross(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{
-		fmt.Errorf("x: %w", RetryIn(time.Minute, errNoLuck)), Discard(nil), errors.Join(errNoLuck, Fail(errNoLuck)),
-		fmt.Errorf("x: %w", busyFor(time.Minute)), errNoLuck, RetryIn(0, Discard(nil)),
-	} {
-		wire, _ := json.Marshal(newWireError(err))
-		child := &childError{new(wireError)}
-		if err := json.Unmarshal(wire, child.wire); err != nil {
-			t.Fatal(err)
-		}
-		want, after := wished(err)
-		got, gotAfter := wished(fmt.Errorf("daemon: %w", child))
-		if got.kind != want.kind || got.wait != want.wait || gotAfter != after {
-			t.Errorf("%v: %+v, %s; want %+v, %s", err, got, gotAfter, want, after)
-		}
-		if name := child.wire.Exception; strings.Contains(name, "wish") {
-			t.Errorf("%v is a %s", err, name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -64,7 +65,7 @@ func (r ResqueRetry) key(d *Delivery) resque.RetryKey {
 func (w *workers) count(ctx context.Context, d *Delivery) error {
 	r := &resque.RetryCount{Key: d.retry.ruby.key(d)}
 	if err := w.counter.read(ctx, r); err != nil {
-		return &cancelledError{cause: context.Cause(ctx), err: err}
+		return &failure.Cancelled{Cause: context.Cause(ctx), Err: err}
 	}
 	if r.Err != nil {
 		d.retry = nil // the job's end leaves alone what stands under the key

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/failure"
 )
 
 const (
@@ -240,7 +242,7 @@ func TestCountWaitsForRedis(t *testing.T) {
 		done <- b.daemon.workers.count(ctx, &Delivery{Class: "Try", retry: &retryPolicy{ruby: &ResqueRetry{}}})
 	}()
 	cancel(ErrShutdown)
-	if err := <-done; !interrupted(err) || !errors.Is(err, ErrShutdown) {
+	if err := <-done; !failure.Interrupted(err) || !errors.Is(err, ErrShutdown) {
 		t.Errorf("after a stop it says %v", err)
 	}
 	b.redis.Restart(t)

@@ -38,7 +38,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.serveChild(ctx); err != nil {
+	d.mu.Lock()
+	extra := slices.Clone(d.parts)
+	d.mu.Unlock()
+	if err := serveChild(ctx, extra, d); err != nil {
 		return err
 	}
 	r := &run{hard: make(chan struct{})}
@@ -48,7 +51,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	d.running = r
-	extra := slices.Clone(d.parts)
 	d.prepare(ctx, c)
 	r.poller = d.poller
 	d.mu.Unlock()

@@ -83,19 +83,6 @@ func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	return d.EnqueueWith(job, opts...)
 }
 
-// ShardError says that a shard did not take its part of what EnqueueAll was given.
-type ShardError struct {
-	URI  string // of the shard, without a password
-	Jobs []*Job // its part; none of it is there, unless the connection broke
-	Err  error
-}
-
-func (e *ShardError) Error() string {
-	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
-}
-
-func (e *ShardError) Unwrap() error { return e.Err }
-
 // EnqueueAll pushes any number of jobs, with one round trip to each of the shards on
 // which their queues lie, to all of them at once; see Daemon.EnqueueAll.
 //

@@ -42,7 +42,10 @@ func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
 		return []error{err}
 	}
-	if err := s.serveChild(ctx); err != nil {
+	s.mu.Lock()
+	extra := slices.Clone(s.parts)
+	s.mu.Unlock()
+	if err := serveChild(ctx, extra, s.daemons...); err != nil {
 		return []error{err}
 	}
 	s.mu.Lock()
@@ -51,7 +54,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		return []error{ErrRunning}
 	}
 	s.running = true
-	extra, config := slices.Clone(s.parts), s.config
+	config := s.config
 	workers := newBudget(config.concurrency)
 	for _, d := range s.daemons {
 		d.budget = workers

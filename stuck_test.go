@@ -52,13 +52,13 @@ func TestStuck(t *testing.T) {
 				})
 				time.Sleep(time.Minute + StuckAfter - 1)
 				synctest.Wait()
-				if got := r.stuck.list(); len(got) != 0 {
+				if got := r.stuckJobs(); len(got) != 0 {
 					t.Errorf("stuck before its time: %+v", got)
 				}
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				want := StuckJob{Queue: "mail", Class: "C", ID: "a7", Worker: "host:1-3:mail", Started: began, Limit: time.Minute}
-				if got := r.stuck.list(); len(got) != 1 || got[0] != want {
+				if got := r.stuckJobs(); len(got) != 1 || got[0] != want {
 					t.Errorf("stuck are %+v, want %+v", got, want)
 				}
 				time.Sleep(time.Hour)
@@ -67,7 +67,7 @@ func TestStuck(t *testing.T) {
 				}
 				close(gate)
 				<-ended
-				if got := r.stuck.list(); len(got) != 0 {
+				if got := r.stuckJobs(); len(got) != 0 {
 					t.Errorf("ended but stuck: %+v", got)
 				}
 				if book.count("stuck job ended") != 1 {
@@ -86,8 +86,8 @@ func TestNotStuck(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		time.Sleep(time.Hour)
-		if book.text() != "" || len(r.stuck.list()) != 0 {
-			t.Errorf("stuck %+v, logged:\n%s", r.stuck.list(), book.text())
+		if book.text() != "" || len(r.stuckJobs()) != 0 {
+			t.Errorf("stuck %+v, logged:\n%s", r.stuckJobs(), book.text())
 		}
 	})
 }
@@ -112,16 +112,5 @@ func TestStuckJobCountsAsItEnds(t *testing.T) {
 	b.eventually("it is done", func() bool { return b.stat("processed") == 11 && len(b.daemon.Stuck()) == 0 })
 	if f := b.failures(); len(f) > 0 {
 		t.Errorf("failures %+v", f)
-	}
-}
-
-func TestTraceLines(t *testing.T) {
-	t.Parallel()
-	got := traceLines("goroutine 7 [select, 2 minutes]:\nruntime.gopark(0x1)\n\t/go/src/runtime/proc.go:1 +0x1\n" +
-		"shop/reports.(*Maker).Wait(0xc000, {0x1, 0x2})\n\t/src/shop/reports/maker.go:40 +0x1d\n" +
-		ownPrefix + "(*Delivery).perform(0xc0001)\n\t/src/goworker/delivery.go:90 +0x2\n" +
-		"created by shop/reports.Start in goroutine 1\n\t/src/shop/reports/start.go:4 +0x2\n")
-	if len(got) != 1 || got[0] != "maker.go:40 reports.(*Maker).Wait" {
-		t.Errorf("lines %q", got)
 	}
 }

@@ -2,13 +2,13 @@ package goworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
@@ -131,7 +131,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) 
 	ctx := t.session.jobs.Load().ctx
 	if d.retry != nil && d.retry.ruby != nil {
 		if err := w.count(ctx, d); err != nil {
-			if !interrupted(err) {
+			if !failure.Interrupted(err) {
 				w.d.hooks.failed(ctx, d, err)
 			}
 			return d, nil, err
@@ -141,7 +141,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) 
 	d.called = true
 	err = d.perform(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = &cancelledError{cause: context.Cause(ctx), err: err}
+		err = &failure.Cancelled{Cause: context.Cause(ctx), Err: err}
 	}
 	if err != nil {
 		instead, err = w.again(ctx, n, t, d, err)
@@ -184,14 +184,6 @@ func (w *workers) look(t *task, d *Delivery, err error) *ending {
 	return nil
 }
 
-// cancelledError is what a handler returned after its context was cancelled.
-type cancelledError struct{ cause, err error }
-
-func (e *cancelledError) Error() string { return fmt.Sprintf("%v: %v", e.cause, e.err) }
-func (e *cancelledError) Unwrap() []error {
-	return []error{e.err, e.cause}
-}
-
 // end hands in what became of a job.
 func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 	s := &w.slots[n]
@@ -202,7 +194,7 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 		e = *instead
 	case err == nil:
 		e.outcome = w.ended(t, d, resque.Done)
-	case interrupted(err):
+	case failure.Interrupted(err):
 		e.outcome = returned(w.d.store, t, d != nil && d.called)
 		e.level, e.message = slog.LevelInfo, "job interrupted; it goes back to its queue"
 	default:
@@ -249,27 +241,10 @@ func (w *workers) ended(t *task, d *Delivery, fate resque.Fate) outcome {
 	return o
 }
 
-// interrupted reports whether a handler was cut short by a stop, or by the loss of the lease: its
-// job goes back, unless a reaper has put it back before.
-func interrupted(err error) bool {
-	return is(err, ErrShutdown) && isContextError(err) || is(err, ErrLeaseLost)
-}
-
-func isContextError(err error) bool {
-	return is(err, context.Canceled) || is(err, context.DeadlineExceeded)
-}
-
-// is is errors.Is for what handlers return: it calls methods of the program's
-// errors, and those of a nil *T in an error panic.
-func is(err, target error) (yes bool) {
-	defer func() { _ = recover() }()
-	return errors.Is(err, target)
-}
-
 // failure is the record of a job that failed, and whether its payload is kept
 // elsewhere because the record holds but an excerpt.
 func (w *workers) failure(n int, t *task, err error) (f payload.Failure, keep bool) {
-	exception, text, trace := describe(err)
+	exception, text, trace := failure.Describe(err, exceptionOf)
 	f = payload.Failure{
 		FailedAt:  payload.FailedAt(time.Now()),
 		Payload:   t.Payload,
@@ -279,7 +254,7 @@ func (w *workers) failure(n int, t *task, err error) (f payload.Failure, keep bo
 		Worker:    t.session.workers[n],
 		Queue:     t.Queue,
 	}
-	if is(err, ErrCancelled) {
+	if failure.Is(err, ErrCancelled) {
 		f.Exception = "Resque::DirtyExit" // as when Ruby's worker kills its child on USR1
 	}
 	switch err.(type) {
@@ -316,7 +291,7 @@ func (w *workers) log(t *task, d *Delivery, err error, e ending) {
 		}
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("exception", exceptionName(err)), name("error", fmt.Sprint(err)))
+		attrs = append(attrs, slog.String("exception", failure.Exception(err, exceptionOf)), name("error", fmt.Sprint(err)))
 	}
 	w.logger.LogAttrs(ctx, e.level, e.message, append(attrs, e.attrs...)...)
 }

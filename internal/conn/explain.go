@@ -29,6 +29,9 @@ type dialError struct {
 func (e *dialError) Error() string { return e.text }
 func (e *dialError) Unwrap() error { return e.cause }
 
+// Exception is the name that failure tools know.
+func (e *dialError) Exception() string { return "goworker.dialError" }
+
 func sentence(cause error, format string, args ...any) error {
 	return &dialError{fmt.Sprintf(format, args...), cause}
 }

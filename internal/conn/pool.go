@@ -138,6 +138,9 @@ type busyError struct {
 func (e *busyError) Error() string { return e.text }
 func (e *busyError) Unwrap() error { return e.cause }
 
+// Exception is the name that failure tools know.
+func (e *busyError) Exception() string { return "goworker.busyError" }
+
 // fill puts a living connection into s.
 func (p *Pool) fill(ctx context.Context, s *slot) error {
 	if s.conn != nil && s.conn.Err() != nil {

@@ -34,6 +34,9 @@ func (e *unknownSchemeError) Error() string {
 	return fmt.Sprintf("redis: the scheme %q of the Redis URI is unknown", e.scheme)
 }
 
+// Exception is the name that failure tools know.
+func (e *unknownSchemeError) Exception() string { return "goworker.unknownSchemeError" }
+
 // parseURI reads
 //
 //	redis://[[user]:password@][host][:port][/db][?db=n]    also valkey://

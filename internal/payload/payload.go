@@ -35,6 +35,15 @@ type Payload struct {
 	// PHP is set for a job that php-resque enqueued, by the top-level "id", "prefix" and
 	// "queue_time".
 	PHP *PHPJob
+	// Extra are the fields beside class and args, those above included, as they stand in what
+	// was parsed.
+	Extra []Extra
+}
+
+// Extra is a field of a payload.
+type Extra struct {
+	Name  []byte // without quotes and escapes
+	Value []byte // its JSON text
 }
 
 // Error says why bytes from a queue are not a job.
@@ -45,6 +54,9 @@ type Error struct {
 func (e *Error) Error() string {
 	return e.Reason + `; a job is {"class":"Name","args":[…]} in UTF-8`
 }
+
+// Exception is Resque's for a payload that it cannot decode.
+func (e *Error) Exception() string { return "Resque::Helpers::DecodeException" }
 
 // Encode writes the payload of a plain job, {"class":"…","args":[…]},
 // with the bytes Ruby Resque would push. No arguments are [], never null. The
@@ -110,6 +122,8 @@ func Parse(raw []byte) (Payload, error) {
 
 		few  [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
 		list = few[:0]
+
+		extra []Extra
 	)
 	s.enter()
 	for first := true; ; first = false {
@@ -133,11 +147,14 @@ func Parse(raw []byte) (Payload, error) {
 		if !ok {
 			return Payload{}, s.refusal()
 		}
-		switch value := raw[start:s.pos:s.pos]; string(name) {
+		value := raw[start:s.pos:s.pos]
+		switch string(name) {
 		case "class":
 			class = value
+			continue
 		case "args":
 			args = value
+			continue
 		case "id":
 			id = value
 		case "attempt":
@@ -151,11 +168,12 @@ func Parse(raw []byte) (Payload, error) {
 		case "queue_time":
 			queueTime = value
 		}
+		extra = append(extra, Extra{name, value})
 	}
 	if s.space(); s.pos != len(raw) {
 		return Payload{}, s.refusal()
 	}
-	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
+	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires), Extra: extra}
 	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
 		return Payload{}, &Error{"the payload has no class"}
@@ -307,6 +325,9 @@ type SizeError struct{ Size, Most int }
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("the payload has %d bytes, and MaxPayload (flag -max-payload) allows %d; pass what is large by reference, or raise the limit", e.Size, e.Most)
 }
+
+// Exception is that of an Error.
+func (e *SizeError) Exception() string { return "Resque::Helpers::DecodeException" }
 
 // Recordable reports whether a failure record can hold the payload: Redis takes no
 // more than 512 MiB at once, and a record is a little more than its payload.

@@ -98,6 +98,11 @@ func (e Effect) Size() int {
 	return n
 }
 
+// ResetDeaths forgets in how many dead processes a job was found.
+func (s Store) ResetDeaths(j Reserved) Effect {
+	return effect("HDEL", hashKey(s.recovered()), Digest(j.Payload)).soft()
+}
+
 // ScheduleAt puts a job into our own schedule, to be pushed to its queue at a time in
 // milliseconds. The payload needs an id: two members that are equal are one job.
 func (s Store) ScheduleAt(at int64, queue string, payload []byte) Effect {

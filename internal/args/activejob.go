@@ -1,4 +1,4 @@
-package goworker
+package args
 
 import (
 	"bytes"
@@ -9,68 +9,64 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// activeJobWrapper is the class Rails enqueues every ActiveJob under. The job is
+// ActiveJobWrapper is the class Rails enqueues every ActiveJob under. The job is
 // its one argument: an object with job_class, job_id, arguments, executions, ….
-const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
+const ActiveJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
-// openActiveJob turns the delivery of a wrapper into that of the job inside.
-// On an error the class is the inner one if it was found.
-func (d *Delivery) openActiveJob() error {
-	if len(d.Args) != 1 {
-		return &ArgumentError{Class: d.Class, Want: "1", Found: strconv.Itoa(len(d.Args))}
+// ActiveJob is the job inside a payload of the wrapper.
+type ActiveJob struct {
+	Class      string
+	ID         string            // "": it has none
+	Executions int               // how often Rails ran it before; 0: unknown
+	Args       []json.RawMessage // with ActiveJob's own encoding taken off
+}
+
+// OpenActiveJob returns the job in the arguments of a wrapper. With an error it returns
+// what it found before the mistake: without a class, the mistake is the wrapper's.
+func OpenActiveJob(args []json.RawMessage) (job ActiveJob, err *Error) {
+	if len(args) != 1 {
+		return job, &Error{Want: "1", Found: strconv.Itoa(len(args))}
 	}
-	wrapper := d.Args[0]
-	if jsonKind(wrapper) != "an object" {
-		return &ArgumentError{Class: d.Class, Index: 1, Want: "an ActiveJob object", Found: jsonKind(wrapper)}
+	wrapper := args[0]
+	if kindOf(wrapper) != "an object" {
+		return job, &Error{Index: 1, Want: "an ActiveJob object", Found: kindOf(wrapper)}
 	}
 
-	var class, id string
-	var executions int
 	var arguments []byte
 	for _, m := range payload.Members(wrapper) {
 		switch string(m.Key) {
 		case `"job_class"`:
-			class = payload.StringValue(m.Value)
+			job.Class = payload.StringValue(m.Value)
 		case `"job_id"`:
-			id = payload.StringValue(m.Value)
+			job.ID = payload.StringValue(m.Value)
 		case `"executions"`:
-			executions, _ = strconv.Atoi(string(m.Value)) // older Rails writes none
+			job.Executions, _ = strconv.Atoi(string(m.Value)) // older Rails writes none
 		case `"arguments"`:
 			arguments = m.Value
 		}
 	}
-	if class == "" {
-		return &ArgumentError{Class: d.Class, Index: 1, Want: "an ActiveJob object with a job_class", Found: "an object without one"}
-	}
-
-	d.Class, d.Args = class, nil
-	if id != "" {
-		d.ID = id
-	}
-	if executions > 0 && executions <= payload.MaxRuns {
-		d.Attempt += executions
+	if job.Class == "" {
+		return job, &Error{Index: 1, Want: "an ActiveJob object with a job_class", Found: "an object without one"}
 	}
 	if arguments == nil || string(arguments) == "null" {
-		return nil
+		return job, nil
 	}
-	if jsonKind(arguments) != "an array" {
-		return &ArgumentError{Class: class, Index: 1, Want: "an ActiveJob object with an array of arguments", Found: "an object with " + jsonKind(arguments)}
+	if kindOf(arguments) != "an array" {
+		return job, &Error{Index: 1, Want: "an ActiveJob object with an array of arguments", Found: "an object with " + kindOf(arguments)}
 	}
-	args := payload.Elements(arguments)
-	for i, raw := range args {
-		plain, err := plainArgument(raw)
-		if err != nil {
-			err.Class, err.Index = class, i+1
-			return err
+	plain := payload.Elements(arguments)
+	for i, raw := range plain {
+		if plain[i], err = plainArgument(raw); err != nil {
+			err.Index = i + 1
+			return job, err
 		}
-		args[i] = plain
 	}
-	d.Args = args
-	return nil
+	job.Args = plain
+	return job, nil
 }
 
-// ActiveJob marks what JSON has no type for with keys that begin so. Rails never
-// escapes these letters, so what looks different is a program's own key.
+// activeJobMark begins the keys by which ActiveJob marks what JSON has no type for.
+// Rails never escapes these letters: a key that looks different is the program's.
 var activeJobMark = []byte(`"_aj_`)
 
 const (
@@ -80,23 +76,23 @@ const (
 
 // plainArgument takes ActiveJob's encoding off one argument:
 //
-//   - {"_aj_globalid":"gid://app/Model/1"} becomes the string (see GlobalID);
+//   - {"_aj_globalid":"gid://app/Model/1"} becomes the string (see goworker.GlobalID);
 //   - {"_aj_serialized":S,"value":V,…} becomes V when S is one of Rails' own: a
 //     symbol, module or BigDecimal is a string, a time RFC 3339, a date
 //     "2006-01-02", a duration its seconds;
 //   - a range becomes {"begin":…,"end":…,"exclude_end":…};
 //   - objects of a program's own serializers keep their other keys;
-//   - the marks that tell how a hash was keyed are removed.
+//   - the marks for the kind of a hash's keys are removed.
 //
 // Everything else keeps its bytes, and so its order and every digit.
-func plainArgument(raw []byte) (json.RawMessage, *ArgumentError) {
+func plainArgument(raw []byte) (json.RawMessage, *Error) {
 	if !bytes.Contains(raw, activeJobMark) {
 		return raw, nil
 	}
 	return appendPlain(make([]byte, 0, len(raw)), raw)
 }
 
-func appendPlain(dst, raw []byte) ([]byte, *ArgumentError) {
+func appendPlain(dst, raw []byte) ([]byte, *Error) {
 	if !bytes.Contains(raw, activeJobMark) {
 		return append(dst, raw...), nil
 	}
@@ -109,8 +105,8 @@ func appendPlain(dst, raw []byte) ([]byte, *ArgumentError) {
 	return append(dst, raw...), nil
 }
 
-func appendPlainArray(dst []byte, elements []json.RawMessage) ([]byte, *ArgumentError) {
-	var err *ArgumentError
+func appendPlainArray(dst []byte, elements []json.RawMessage) ([]byte, *Error) {
+	var err *Error
 	dst = append(dst, '[')
 	for i, e := range elements {
 		if i > 0 {
@@ -123,17 +119,17 @@ func appendPlainArray(dst []byte, elements []json.RawMessage) ([]byte, *Argument
 	return append(dst, ']'), nil
 }
 
-func appendPlainObject(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
+func appendPlainObject(dst []byte, members []payload.Member) ([]byte, *Error) {
 	for _, m := range members {
 		switch string(m.Key) {
 		case markGlobalID:
-			if len(members) != 1 || jsonKind(m.Value) != "a string" {
-				return nil, &ArgumentError{Want: "a GlobalID, a string alone under _aj_globalid", Found: "an object with something else"}
+			if len(members) != 1 || kindOf(m.Value) != "a string" {
+				return nil, &Error{Want: "a GlobalID, a string alone under _aj_globalid", Found: "an object with something else"}
 			}
 			return append(dst, m.Value...), nil
 		case markSerialized:
-			if jsonKind(m.Value) != "a string" {
-				return nil, &ArgumentError{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + jsonKind(m.Value)}
+			if kindOf(m.Value) != "a string" {
+				return nil, &Error{Want: "the name of a serializer under _aj_serialized", Found: "an object with " + kindOf(m.Value)}
 			}
 			name, ours := strings.CutPrefix(payload.StringValue(m.Value), "ActiveJob::Serializers::")
 			if !ours {
@@ -148,8 +144,8 @@ func appendPlainObject(dst []byte, members []payload.Member) ([]byte, *ArgumentE
 	return appendPlainMembers(dst, members)
 }
 
-func appendPlainMembers(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
-	var err *ArgumentError
+func appendPlainMembers(dst []byte, members []payload.Member) ([]byte, *Error) {
+	var err *Error
 	dst = append(dst, '{')
 	sep := ""
 	for _, m := range members {
@@ -168,11 +164,11 @@ func appendPlainMembers(dst []byte, members []payload.Member) ([]byte, *Argument
 	return append(dst, '}'), nil
 }
 
-// appendPlainValue writes the "value" of one of Rails' serializers. What stands
-// beside it, a time's zone name or a duration's parts, says the same again.
-func appendPlainValue(dst []byte, serializer string, members []payload.Member) ([]byte, *ArgumentError) {
+// appendPlainValue writes the "value" of one of Rails' serializers. The members beside
+// it, a time's zone name or a duration's parts, repeat it.
+func appendPlainValue(dst []byte, serializer string, members []payload.Member) ([]byte, *Error) {
 	value := payload.LastMember(members, `"value"`)
-	kind := jsonKind(value)
+	kind := kindOf(value)
 	want := "a string"
 	if serializer == "DurationSerializer" {
 		want = "a number"
@@ -181,7 +177,7 @@ func appendPlainValue(dst []byte, serializer string, members []payload.Member) (
 	case "SymbolSerializer", "TimeSerializer", "TimeWithZoneSerializer", "DateTimeSerializer", "DateSerializer",
 		"BigDecimalSerializer", "ModuleSerializer", "DurationSerializer":
 		if kind != want {
-			return nil, &ArgumentError{Want: want + " as value of a " + serializer, Found: "an object with " + kind}
+			return nil, &Error{Want: want + " as value of a " + serializer, Found: "an object with " + kind}
 		}
 	default: // of a later Rails
 		if value == nil {
@@ -191,13 +187,13 @@ func appendPlainValue(dst []byte, serializer string, members []payload.Member) (
 	return appendPlain(dst, value)
 }
 
-func appendPlainRange(dst []byte, members []payload.Member) ([]byte, *ArgumentError) {
+func appendPlainRange(dst []byte, members []payload.Member) ([]byte, *Error) {
 	exclude := payload.LastMember(members, `"exclude_end"`)
 	if exclude == nil {
 		exclude = []byte("false")
 	}
-	if jsonKind(exclude) != "a bool" {
-		return nil, &ArgumentError{Want: "a bool as exclude_end of a RangeSerializer", Found: "an object with " + jsonKind(exclude)}
+	if kindOf(exclude) != "a bool" {
+		return nil, &Error{Want: "a bool as exclude_end of a RangeSerializer", Found: "an object with " + kindOf(exclude)}
 	}
 	plain := []payload.Member{
 		{Key: []byte(`"begin"`), Value: payload.LastMember(members, `"begin"`)},

@@ -2,15 +2,21 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/isolate"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
 // its processes are killed.
 const DefaultKillGrace = 4 * time.Second
+
+// HardTimeoutMargin is how long after its Timeout an isolated job is killed where its
+// class has no HardTimeout.
+const HardTimeoutMargin = 10 * time.Second
 
 // Isolated runs each job of the class in a child process of its own: this program is
 // started again, its main runs as always, and where it calls Work or Run the child
@@ -35,7 +41,7 @@ const DefaultKillGrace = 4 * time.Second
 // A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
 // elsewhere each job of the class fails.
 func Isolated(opts ...IsolatedOption) Option {
-	i := isolation{grace: DefaultKillGrace}
+	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: cancelGrace / 2}}
 	for _, opt := range opts {
 		if opt == nil {
 			i.wrong("a nil IsolatedOption was given; leave it out")
@@ -57,19 +63,7 @@ type IsolatedOption func(*isolation)
 // isolation is how the jobs of a class are isolated.
 type isolation struct {
 	mistakes
-	limit  time.Duration // 0: none
-	grace  time.Duration
-	memory int64 // bytes; 0: no limit
-	env    []string
-}
-
-// deadline is how long after its start a job has ended, as far as it can be ended; 0 if
-// it has no limit.
-func (i *isolation) deadline() time.Duration {
-	if i.limit == 0 {
-		return 0
-	}
-	return i.limit + i.grace
+	isolate.Limits
 }
 
 // HardTimeout ends the job's processes this long after they were started: its context
@@ -81,7 +75,7 @@ func (i *isolation) deadline() time.Duration {
 // without it; it must not be negative.
 func HardTimeout(d time.Duration) IsolatedOption {
 	return func(i *isolation) {
-		i.limit = d
+		i.Hard = d
 		i.number(d < 0, "when the job is ended", fmt.Sprintf("HardTimeout(%s)", d))
 	}
 }
@@ -99,7 +93,7 @@ func (i *isolation) number(negative bool, what, option string) {
 // is DefaultKillGrace; 0 kills at once. It must not be negative.
 func KillGrace(d time.Duration) IsolatedOption {
 	return func(i *isolation) {
-		i.grace = d
+		i.Grace = d
 		i.number(d < 0, "when the job is killed", fmt.Sprintf("KillGrace(%s)", d))
 	}
 }
@@ -107,12 +101,12 @@ func KillGrace(d time.Duration) IsolatedOption {
 // MaxMemory kills the job's processes when together they hold more than so many bytes
 // of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
 // times a second, so a fast allocation may go beyond it for a moment. Go's collector
-// is told of the limit. On Linux the memory is that of the child and its descendants;
+// knows the limit. On Linux the memory is that of the child and its descendants;
 // elsewhere it is what the Go runtime of the child counts, without C and without
 // other processes. 0, the default, is no limit; it must not be negative.
 func MaxMemory(bytes int64) IsolatedOption {
 	return func(i *isolation) {
-		i.memory = bytes
+		i.Memory = bytes
 		i.number(bytes < 0, "how much memory the job may hold", fmt.Sprintf("MaxMemory(%d)", bytes))
 	}
 }
@@ -129,34 +123,126 @@ func ChildEnv(vars ...string) IsolatedOption {
 			}
 			i.once("the variable "+name, fmt.Sprintf("ChildEnv(%s)", name))
 		}
-		i.env = append(i.env, vars...)
+		i.Env = append(i.Env, vars...)
 	}
 }
 
-// IsolatedChild tells whether this process was started to run one job of a class that
+// IsolatedChild reports whether this process was started to run one job of a class that
 // is Isolated. A main asks it to leave out what only the daemon needs, such as
 // listening on a port; it must register the classes and call Work or Run in any case.
-func IsolatedChild() bool { return child() != nil }
+func IsolatedChild() bool { return isolate.Child() }
 
-// serveChild runs the one job this process was started for, and ends it. In a process
-// that is no child it does nothing.
-func (d *Daemon) serveChild(ctx context.Context) error {
-	if !IsolatedChild() {
+// checkLimits returns what is wrong with the limits of a class. Without a HardTimeout
+// it sets that which follows from the Timeout.
+func (o *options) checkLimits() error {
+	i := o.isolation
+	switch {
+	case i == nil:
 		return nil
+	case i.Hard > 0 && o.timeout > i.Hard:
+		return fmt.Errorf("its Timeout of %s is longer than its HardTimeout of %s, so its context would never end by it; give the Timeout less",
+			o.timeout, i.Hard)
+	case i.Hard == 0 && o.timeout > 0:
+		i.Hard = o.timeout + HardTimeoutMargin
 	}
-	d.mu.Lock()
-	parts := slices.Clone(d.parts)
-	d.mu.Unlock()
-	return serveChild(ctx, []*Daemon{d}, parts)
+	return nil
 }
 
-// serveChild is Daemon.serveChild for whichever shard the job lies on.
-func (s *Shards) serveChild(ctx context.Context) error {
+// Perform runs the job in a child process.
+func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
+	r := isolate.Request{
+		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
+		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber,
+	}
+	if d.workers != nil {
+		r.Daemon = d.workers.d.config.identity()
+	}
+	result, err := i.Run(ctx, d.Class, r)
+	if result != nil {
+		d.Result = result
+	}
+	return i.failure(d.Class, err)
+}
+
+// program is a daemon as the child process of one of its jobs needs it.
+type program struct {
+	*client
+	registry *registry
+	parts    []Part
+}
+
+// serveChild runs the one job this process was started for, whichever of the daemons
+// it belongs to, and ends the process. In a process that is no child it does nothing.
+func serveChild(ctx context.Context, parts []Part, daemons ...*Daemon) error {
 	if !IsolatedChild() {
 		return nil
 	}
-	s.mu.Lock()
-	parts := slices.Clone(s.parts)
-	s.mu.Unlock()
-	return serveChild(ctx, s.daemons, parts)
+	programs := make([]isolate.Program, len(daemons))
+	for i, d := range daemons {
+		d.mu.Lock()
+		programs[i] = program{d.client, d.registry, parts}
+		d.mu.Unlock()
+	}
+	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
+}
+
+func (p program) Identity() string { return p.config.identity() }
+
+func (p program) Flush() { p.flush() }
+
+// Perform runs the job.
+func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
+	d, err := p.registry.isolated(r)
+	if err == nil {
+		err = d.perform(ctx)
+	}
+	if err != nil || d.Result == nil {
+		return nil, err
+	}
+	return isolate.Result(d.Class, d.Result), nil
+}
+
+// Parts starts those parts that belong in a child.
+func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
+	parts, err := childParts(p.parts)
+	if err != nil {
+		return nil, err
+	}
+	started, err := startParts(ctx, parts)
+	return func(ctx context.Context) error { return stopParts(ctx, started) }, err
+}
+
+// StuckAfter is how long after the time limit of its class a job still runs until it
+// counts as stuck.
+const StuckAfter = 10 * time.Second
+
+// StuckJob is a job that runs although the time limit of its class has passed. Its
+// worker takes no other job until the handler returns: nothing ends a goroutine from
+// outside.
+type StuckJob struct {
+	Queue  string
+	Class  string
+	ID     string // as Delivery.ID
+	Worker string // as Delivery.Worker
+
+	Started time.Time
+	Limit   time.Duration // the Timeout of its class, or the HardTimeout of an isolated one
+}
+
+// Stuck returns the jobs that run in this process past their time limit by more than
+// StuckAfter, the oldest first. Each is logged once, with the place where its handler
+// is; a job that ends after all leaves the list, and its outcome counts as it is.
+func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
+
+// Stuck returns the jobs of all shards that run past their time limit; see
+// Daemon.Stuck.
+func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
+
+// stuckJobs lists the jobs that run past their time limit.
+func (r *registry) stuckJobs() []StuckJob {
+	var jobs []StuckJob
+	for _, j := range r.stuck.List() {
+		jobs = append(jobs, StuckJob(j))
+	}
+	return jobs
 }

@@ -1,9 +1,10 @@
 //go:build unix
 
-package goworker
+package isolate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,49 +12,44 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/goworker/goworker/internal/failure"
 )
 
-// This file is the daemon's side of an isolated job: it starts the child, tells it
-// what to do and when to give way, and ends it.
-
 const (
-	// shutdownGrace is the most a child gets at a shutdown: what it returns, or that
-	// it was killed, must come before the daemon gives its job back by itself.
-	shutdownGrace = cancelGrace / 2
-
-	// exitGrace is how long a child may take to end after it told the outcome, and how
+	// exitGrace is how long a child may take to end after it sent the outcome, and how
 	// long its pipe may stay open after it was killed.
 	exitGrace = time.Second
 
-	// mostStarts is how often a child is started for a job whose children are stopped by
-	// a signal before they come to it.
+	// mostStarts is how often a child is started for a job whose children a signal
+	// stops before they begin with it.
 	mostStarts = 3
-
-	// memoryEvery is how often the memory of a child is looked at.
-	memoryEvery = 100 * time.Millisecond
 )
 
-// Perform runs the job in a child process.
-func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
-	// Linux tells a child of the end of the thread that started it: this one must not
-	// be ended, as a thread is whose goroutine ends while it is locked to it.
+// Run runs a job of a class in a child process. It returns the handler's result, in
+// JSON, or its error: an *Error, *Crash, *OverTime, *OverMemory, or why there is no
+// child.
+func (l Limits) Run(ctx context.Context, class string, r Request) (json.RawMessage, error) {
+	// Linux signals a child when the thread that started it ends. A thread ends with a
+	// goroutine that is locked to it, but not with one that unlocks it first.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for starts := 1; ; starts++ {
-		c, err := i.start(d)
+		c, err := l.start(class, r)
 		if err != nil {
-			return fmt.Errorf("starting a child process for %s: %w", d.Class, err)
+			return nil, fmt.Errorf("starting a child process for %s: %w", class, err)
 		}
-		if err = c.attend(ctx); !c.stopped || starts == mostStarts || ctx.Err() != nil {
-			return err
+		result, err := c.attend(ctx)
+		if !c.stopped || starts == mostStarts || ctx.Err() != nil {
+			return result, err
 		}
 	}
 }
 
 // childRun is a child process at its job.
 type childRun struct {
-	*isolation
-	d      *Delivery
+	Limits
+	class  string
 	cmd    *exec.Cmd
 	stderr tail
 
@@ -65,9 +61,9 @@ type childRun struct {
 	answers    chan answer // closed when the child says no more
 	broken     error       // and why, then
 
-	ready   bool     // it has called Work or Run
+	ready   bool     // the program has called Work or Run
 	limited bool     // its hard time limit has passed
-	killed  bool     // by us
+	killed  bool     // by this process
 	stopped bool     // by a signal that meant the whole service, before it was ready
 	used    int64    // bytes, where it was killed for them
 	stack   []string // where its handler was at the limit
@@ -76,8 +72,9 @@ type childRun struct {
 	killAt time.Time
 }
 
-func (i *isolation) start(d *Delivery) (c *childRun, err error) {
-	first, err := frame(newRequest(d, i.memory))
+func (l Limits) start(class string, r Request) (c *childRun, err error) {
+	r.Memory = l.Memory
+	first, err := frame(r)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +95,12 @@ func (i *isolation) start(d *Delivery) (c *childRun, err error) {
 	defer answers.Close()
 
 	c = &childRun{
-		isolation: i, d: d, cmd: exec.Command(path),
+		Limits: l, class: class, cmd: exec.Command(path),
 		pipe: toChild, commands: make(chan []byte, 4), written: make(chan struct{}),
 		answerPipe: fromChild, answers: make(chan answer),
 	}
 	c.cmd.Args = args
-	c.cmd.Env = append(append(os.Environ(), i.env...), childVar+"="+strconv.Itoa(os.Getpid()))
+	c.cmd.Env = append(append(os.Environ(), l.Env...), childVar+"="+strconv.Itoa(os.Getpid()))
 	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, &c.stderr
 	c.cmd.ExtraFiles = []*os.File{requests, answers} // requestFD, answerFD
 	c.cmd.SysProcAttr = childAttributes()
@@ -118,20 +115,6 @@ func (i *isolation) start(d *Delivery) (c *childRun, err error) {
 	go c.read()
 	return c, nil
 }
-
-func newRequest(d *Delivery, memory int64) request {
-	r := request{
-		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
-		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Memory: memory,
-	}
-	if d.workers != nil {
-		r.Daemon = d.workers.d.config.identity()
-	}
-	return r
-}
-
-// identity tells the daemons of one program apart, in the same way in its children.
-func (c config) identity() string { return c.uri + "\x00" + c.namespace + "\x00" + c.queues.Label() }
 
 // write sends messages until there are no more. A child that does not read blocks it
 // until the pipe is closed.
@@ -159,17 +142,17 @@ func (c *childRun) send(message command) {
 	}
 }
 
-// attend waits for the end of the job and sees to it that there is one. When it
-// returns, the child and its group are gone.
-func (c *childRun) attend(ctx context.Context) error {
+// attend waits until the job has ended, and ends it at its limits. When it returns, the
+// child and its group are gone.
+func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 	done := ctx.Done()
 	var limit, look <-chan time.Time
-	if c.limit > 0 {
-		timer := time.NewTimer(c.limit)
+	if c.Hard > 0 {
+		timer := time.NewTimer(c.Hard)
 		defer timer.Stop()
 		limit = timer.C
 	}
-	if c.memory > 0 {
+	if c.Memory > 0 {
 		ticker := time.NewTicker(memoryEvery)
 		defer ticker.Stop()
 		look = ticker.C
@@ -179,7 +162,7 @@ func (c *childRun) attend(ctx context.Context) error {
 		case a, open := <-c.answers:
 			switch {
 			case !open:
-				return c.crashed(ctx, c.end())
+				return nil, c.crashed(ctx, c.end())
 			case a.Outcome != nil:
 				_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace))
 				for range c.answers { // until it has ended
@@ -197,18 +180,18 @@ func (c *childRun) attend(ctx context.Context) error {
 			done = nil
 			cause := context.Cause(ctx)
 			c.send(command{Cancel: cause.Error()})
-			if is(cause, ErrShutdown) {
-				c.killIn(min(c.grace, shutdownGrace))
+			if failure.Is(cause, failure.ErrShutdown) {
+				c.killIn(min(c.Grace, c.AtShutdown))
 			} else {
-				c.killIn(c.grace)
+				c.killIn(c.Grace)
 			}
 		case <-limit:
 			c.limited = true
 			c.send(command{Cancel: context.DeadlineExceeded.Error(), Stack: true})
 			c.signal(syscall.SIGTERM)
-			c.killIn(c.grace)
+			c.killIn(c.Grace)
 		case <-look:
-			if used := memoryOf(c.cmd.Process.Pid); used > c.memory {
+			if used := memoryOf(c.cmd.Process.Pid); used > c.Memory {
 				c.overMemory(used)
 			}
 		case <-c.kill:
@@ -234,15 +217,15 @@ func (c *childRun) overMemory(used int64) {
 func (c *childRun) killNow() {
 	c.killed = true
 	c.signal(syscall.SIGKILL)
-	_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace)) // somebody else may hold the other end
+	_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace)) // another process may hold the other end
 }
 
-// signal reaches the whole group. Until the child was waited for, its number belongs
-// to nobody else.
+// signal reaches the whole group. Until the child was waited for, no other process can
+// have its number.
 func (c *childRun) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
 
-// end leaves nothing behind of the child: its processes, its number, our files and
-// goroutines. It returns how the child ended.
+// end leaves nothing of the child behind: no process, no number, no file and no
+// goroutine here. It returns how the child ended.
 func (c *childRun) end() syscall.WaitStatus {
 	c.signal(syscall.SIGKILL)
 	_ = c.cmd.Wait()
@@ -258,8 +241,7 @@ func (c *childRun) end() syscall.WaitStatus {
 }
 
 // reapGroup waits for killed processes of a group that became our children when the
-// child ended. That is so where we are process 1, as in many a container, and nobody
-// else would.
+// child ended. They do where this process is process 1, as in many a container.
 func reapGroup(group int) {
 	if os.Getpid() != 1 {
 		return

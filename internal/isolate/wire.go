@@ -1,4 +1,8 @@
-package goworker
+// Package isolate runs a job in a child process of its own. Limits.Run is the daemon's
+// side: it starts the child, says which job it is to run and when that must give way,
+// and ends it. Serve is the child's side: main calls Work or Run as always, and the job
+// is run instead.
+package isolate
 
 import (
 	"context"
@@ -8,15 +12,16 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/goworker/goworker/internal/failure"
 )
 
-// This file is what a daemon and the child process of an isolated job say to each
-// other: each message is its length, four bytes, and JSON. The daemon says one
-// request, then perhaps that the job is to give way; the child says that it is ready,
-// perhaps where its handler is, and the outcome.
+// This file holds the messages between a daemon and a child. Each is its length, four
+// bytes, and JSON. The daemon sends one request, then perhaps that the job must give
+// way. The child sends that it is ready, perhaps where its handler is, and the outcome.
 
-// childVar marks the environment of a child. Its value is the pid of the daemon, so
-// that no further process that inherits it takes itself for one.
+// childVar marks the environment of a child. Its value is the pid of the daemon: a
+// process that inherits the variable from the child is no child.
 const childVar = "GOWORKER_ISOLATED"
 
 // The child's ends of the two pipes.
@@ -25,9 +30,9 @@ const (
 	answerFD  = 4
 )
 
-// request is the job that a child is to run.
-type request struct {
-	Daemon     string // which of the program's daemons it belongs to
+// Request is the job that a child is to run.
+type Request struct {
+	Daemon     string // the Identity of the Program it belongs to; "": any
 	Queue      string
 	Payload    []byte
 	ID         string
@@ -37,7 +42,7 @@ type request struct {
 	Worker     string
 	ReservedAt time.Time
 	UseNumber  bool
-	Memory     int64
+	Memory     int64 // set by Limits.Run
 }
 
 // command is what the daemon says after the request.
@@ -57,15 +62,15 @@ type answer struct {
 // childOutcome is how the handler ended.
 type childOutcome struct {
 	Result json.RawMessage `json:",omitempty"`
-	Err    *wireError      // nil: it is done
+	Err    *Error          // nil: it is done
 }
 
-// causesOnWire are the causes that handlers compare with.
-var causesOnWire = []error{ErrShutdown, ErrLeaseLost, ErrCancelled, context.Canceled, context.DeadlineExceeded}
+// causes are the causes that handlers compare with.
+var causes = []error{failure.ErrShutdown, failure.ErrLeaseLost, failure.ErrCancelled, context.Canceled, context.DeadlineExceeded}
 
-// causeOf is the cause that came as a text.
+// causeOf returns the cause that came as a text.
 func causeOf(text string) error {
-	for _, cause := range causesOnWire {
+	for _, cause := range causes {
 		if cause.Error() == text {
 			return cause
 		}
@@ -73,7 +78,7 @@ func causeOf(text string) error {
 	return errors.New(text)
 }
 
-// frame is a message as it is sent.
+// frame returns a message as it is sent.
 func frame(message any) ([]byte, error) {
 	data, err := json.Marshal(message)
 	if err != nil {
@@ -82,14 +87,14 @@ func frame(message any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))), data...), nil
 }
 
-// What has a greater length than these is no message: something else wrote to the pipe.
+// A greater length than these is no message's: something else wrote to the pipe.
 const (
 	maxRequest = 1 << 30  // more than the largest payload has in JSON
 	maxResult  = 16 << 20 // of a handler, in JSON
 	maxAnswer  = 2 * maxResult
 )
 
-// receive reads a message. An io.EOF is the end of the other side.
+// receive reads a message. An io.EOF means that the other side has ended.
 func receive(r io.Reader, most uint32, message any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -4,14 +4,17 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/isolate"
 )
 
 func TestIsolatedOptions(t *testing.T) {
@@ -41,8 +44,8 @@ func TestIsolatedOptions(t *testing.T) {
 			var r registry
 			r.register("C", func() {}, tt.opts)
 			e := r.lookup("C")
-			if e.options.isolation.limit != tt.limit || e.options.timeout != tt.soft {
-				t.Errorf("limits %s and %s, want %s and %s", e.options.timeout, e.options.isolation.limit, tt.soft, tt.limit)
+			if e.options.isolation.Hard != tt.limit || e.options.timeout != tt.soft {
+				t.Errorf("limits %s and %s, want %s and %s", e.options.timeout, e.options.isolation.Hard, tt.soft, tt.limit)
 			}
 		})
 	}
@@ -55,72 +58,48 @@ func TestIsolatedIsShared(t *testing.T) {
 	isolated := Isolated()
 	r.register("A", func() {}, []Option{isolated, Timeout(time.Minute)})
 	r.register("B", func() {}, []Option{isolated})
-	if limit := r.lookup("B").options.isolation.limit; limit != 0 {
+	if limit := r.lookup("B").options.isolation.Hard; limit != 0 {
 		t.Errorf("B has a limit of %s", limit)
 	}
 }
 
-type codeError struct {
-	Code  int
-	inner error
-}
-
-func (e codeError) Error() string { return fmt.Sprintf("code %d", e.Code) }
-func (e codeError) Unwrap() error { return e.inner }
-
-type brokenError struct{ text *string }
-
-func (e *brokenError) Error() string                { return *e.text }
-func (e *brokenError) MarshalJSON() ([]byte, error) { panic("no") }
-
-// What an error was it is on the other side.
+// What an error of this package was it is on the other side.
 func TestErrorsCross(t *testing.T) {
 	t.Parallel()
+	own := isolate.Errors{Names: exceptionOf, Plain: plainError}
 	cross := func(err error) error {
-		data, e := frame(answer{Outcome: &childOutcome{Err: newWireError(err)}})
-		if e != nil {
+		wire, e := json.Marshal(isolate.NewError(err, own))
+		there := new(isolate.Error)
+		if e = errors.Join(e, json.Unmarshal(wire, there)); e != nil {
 			t.Fatal(e)
 		}
-		var a answer
-		if e := receive(strings.NewReader(string(data)), maxAnswer, &a); e != nil {
-			t.Fatal(e)
-		}
-		return &childError{wire: a.Outcome.Err}
+		return there
 	}
-	sentinel := errors.New("sentinel")
-	for name, err := range map[string]error{
-		"wrapped":    fmt.Errorf("reading: %w", codeError{Code: 5, inner: io.ErrUnexpectedEOF}),
-		"joined":     errors.Join(sentinel, context.DeadlineExceeded),
-		"arguments":  &ArgumentError{Class: "C", Index: 2, Want: "int", Found: "a string", Err: errors.New("secret")},
-		"unknown":    &UnknownClassError{Class: "C"},
-		"panicked":   newPanicError(sentinel),
-		"path":       &os.PathError{Op: "open", Path: "/x", Err: os.ErrNotExist},
-		"nil inside": (*brokenError)(nil),
-		"unreadable": &brokenError{},
+	for _, err := range []error{
+		&ArgumentError{Class: "C", Index: 2, Want: "int", Found: "a string", Err: errors.New("secret")},
+		&UnknownClassError{Class: "C"},
+		newPanicError(io.ErrUnexpectedEOF),
+		fmt.Errorf("x: %w", &MemoryLimitError{Class: "C", Limit: 1, Used: 2}),
 	} {
 		there := cross(err)
-		gotException, gotText, gotTrace := describe(there)
-		wantException, wantText, wantTrace := describe(err)
+		gotException, gotText, gotTrace := failure.Describe(there, exceptionOf)
+		wantException, wantText, wantTrace := failure.Describe(err, exceptionOf)
 		if gotException != wantException || gotText != wantText || !reflect.DeepEqual(gotTrace, wantTrace) {
-			t.Errorf("%s: the record has %s %q %q, want %s %q %q", name, gotException, gotText, gotTrace, wantException, wantText, wantTrace)
+			t.Errorf("the record has %s %q %q, want %s %q %q", gotException, gotText, gotTrace, wantException, wantText, wantTrace)
 		}
-		for _, target := range []error{sentinel, io.ErrUnexpectedEOF, context.DeadlineExceeded, context.Canceled, ErrShutdown, os.ErrNotExist, errors.New("sentinel 2")} {
-			if name != "nil inside" && name != "unreadable" && is(there, target) != is(err, target) {
-				t.Errorf("%s: is %v: %v, want %v", name, target, is(there, target), is(err, target))
+		for _, target := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, ErrShutdown} {
+			if failure.Is(there, target) != failure.Is(err, target) {
+				t.Errorf("%v: is %v: %v", err, target, failure.Is(there, target))
 			}
 		}
-	}
-	var code codeError
-	if err := cross(fmt.Errorf("x: %w", codeError{Code: 5})); !errors.As(err, &code) || code.Code != 5 {
-		t.Errorf("errors.As gives %+v", code)
 	}
 	var argument *ArgumentError
 	if err := cross(&ArgumentError{Class: "C", Index: 2, Err: errors.New("secret")}); !errors.As(err, &argument) || argument.Index != 2 || argument.Err != nil {
 		t.Errorf("errors.As gives %+v", argument)
 	}
-	var path *os.PathError
-	if errors.As(cross(errors.New("other")), &path) {
-		t.Error("errors.As found what is not there")
+	var panicked *PanicError
+	if err := cross(newPanicError(make(chan int))); !errors.As(err, &panicked) || !strings.HasPrefix(fmt.Sprint(panicked.Value), "0x") {
+		t.Errorf("errors.As gives %+v", panicked)
 	}
 }
 

@@ -1,4 +1,4 @@
-package goworker
+package isolate
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// childAttributes put a child into a process group of its own. Should this process be
-// killed, a child that has not come to Work yet gets SIGTERM; one that has ends its
-// group by itself.
+// childAttributes put a child into a process group of its own. When this process is
+// killed, a child that has not called Work yet gets SIGTERM; one that has ends its
+// group itself.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// selfCommand is this very program, though its file may have been replaced since, and
-// the arguments it was started with, though main may have changed os.Args.
+// selfCommand returns this very program, though its file may have been replaced since,
+// and the arguments it was started with, though main may have changed os.Args.
 func selfCommand() (path string, args []string, err error) {
 	const self = "/proc/self/exe"
 	line, err := os.ReadFile("/proc/self/cmdline")
@@ -32,7 +32,7 @@ func selfCommand() (path string, args []string, err error) {
 // daemon.
 func preferAsVictim() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
 
-// memoryOf is how many bytes a process and its descendants hold in memory, each
+// memoryOf returns how many bytes a process and its descendants hold in memory, each
 // counted with what it shares with others.
 func memoryOf(pid int) (total int64) {
 	dir := fmt.Sprintf("/proc/%d/", pid)

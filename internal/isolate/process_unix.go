@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package goworker
+package isolate
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 // childAttributes put a child into a process group of its own.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// selfCommand is this program and its arguments.
+// selfCommand returns this program and its arguments.
 func selfCommand() (path string, args []string, err error) {
 	path, err = os.Executable()
 	return path, os.Args, err
@@ -18,5 +18,5 @@ func selfCommand() (path string, args []string, err error) {
 
 func preferAsVictim() {}
 
-// memoryOf says nothing here: the child looks at itself.
+// memoryOf is 0 here: the child measures itself.
 func memoryOf(int) int64 { return 0 }

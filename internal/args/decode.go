@@ -1,17 +1,19 @@
-package goworker
+package args
 
 import (
 	"bytes"
+	"context"
 	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// param is one parameter of a registered function.
-type param struct {
+// parameter is one parameter of a function.
+type parameter struct {
 	typ    reflect.Type
 	decode decoder
 }
@@ -21,6 +23,9 @@ type param struct {
 type decoder func(raw []byte, v reflect.Value, useNumber bool) error
 
 var (
+	contextType = reflect.TypeFor[context.Context]()
+	errorType   = reflect.TypeFor[error]()
+
 	anyType    = reflect.TypeFor[any]()
 	rawType    = reflect.TypeFor[json.RawMessage]()
 	numberType = reflect.TypeFor[json.Number]()
@@ -30,23 +35,23 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// decodesItself says whether t brings its own way to read JSON.
+// decodesItself reports whether t has its own way to read JSON.
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)
 }
 
-// undecodable says why no JSON value fits into a parameter of type t: the end of
+// undecodable returns why no JSON value fits into a parameter of type t: the end of
 // a sentence that begins with the parameter. It is empty if one does. It looks
 // into lists and maps, but not into structs: their fields may be left out.
-func undecodable(t reflect.Type) string {
+func undecodable(t reflect.Type, reserved []reflect.Type) string {
 	seen := make(map[reflect.Type]bool) // type T []T has no innermost element
 	for !seen[t] && !decodesItself(t) {
 		seen[t] = true
-		switch t {
-		case contextType:
+		switch {
+		case t == contextType:
 			return "is a context.Context, which can only be the first"
-		case jobType, deliveryType:
+		case slices.Contains(reserved, t):
 			return fmt.Sprintf("has to do with %s, which is handed over only by itself, as a pointer behind a context", t)
 		}
 		switch t.Kind() {
@@ -136,7 +141,7 @@ func decodeTime(raw []byte, v reflect.Value, _ bool) error {
 }
 
 func decodeInterface(raw []byte, v reflect.Value, useNumber bool) error {
-	x, err := decodeAny(raw, useNumber)
+	x, err := Any(raw, useNumber)
 	if err == nil && x != nil {
 		v.Set(reflect.ValueOf(x))
 	}
@@ -182,9 +187,9 @@ func decodeFloat(raw []byte, v reflect.Value, useNumber bool) error {
 	return nil
 }
 
-// decodeAny decodes a value without a type to go by. Its only error is a number
-// that does not fit into a float64.
-func decodeAny(raw []byte, useNumber bool) (any, error) {
+// Any decodes a value without a type to go by. Its only error is a number that does
+// not fit into a float64.
+func Any(raw []byte, useNumber bool) (any, error) {
 	if s, ok := plainString(raw); ok {
 		return s, nil
 	}

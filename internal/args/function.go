@@ -1,0 +1,111 @@
+package args
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// Function is a function whose parameters are a job's arguments, perhaps behind a
+// context. It is immutable.
+type Function struct {
+	fn           reflect.Value
+	takesContext bool
+	fixed        []parameter
+	rest         *parameter // the variadic one, nil without one
+	results      int        // 0, 1: error, 2: result and error
+}
+
+// Compile checks a function and prepares its calls: what depends only on its type is
+// decided here, once. No parameter may hold one of the reserved types. The error does
+// not say what is allowed: its caller knows other forms too.
+func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
+	t := fn.Type()
+	f := &Function{fn: fn}
+
+	first := 0
+	if t.NumIn() > 0 && t.In(0) == contextType {
+		f.takesContext = true
+		first = 1
+	}
+	for i := first; i < t.NumIn(); i++ {
+		in := t.In(i)
+		rest := t.IsVariadic() && i == t.NumIn()-1
+		if rest {
+			in = in.Elem()
+		}
+		if why := undecodable(in, reserved); why != "" {
+			return nil, fmt.Errorf("parameter %d of %s %s", i+1, t, why)
+		}
+		p := parameter{typ: in, decode: decoderFor(in)}
+		if rest {
+			f.rest = &p
+		} else {
+			f.fixed = append(f.fixed, p)
+		}
+	}
+
+	switch n := t.NumOut(); {
+	case n > 2:
+		return nil, fmt.Errorf("%s has %d results", t, n)
+	case n > 0 && t.Out(n-1) != errorType:
+		return nil, fmt.Errorf("the last result of %s is %s, not error, so the job could not say that it failed", t, t.Out(n-1))
+	case n == 2 && t.Out(0) == errorType:
+		return nil, fmt.Errorf("%s has two errors as results", t)
+	}
+	f.results = t.NumOut()
+	return f, nil
+}
+
+// Call decodes a job's arguments, into fresh values, and calls the function. Without an
+// error it returns the function's result, nil if it has none. With a misfit it has not
+// called the function.
+func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber bool) (result any, misfit *Error, err error) {
+	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {
+		raws = nil // PHP clients write [null] for "no arguments"
+	}
+	if len(raws) < len(f.fixed) || len(raws) > len(f.fixed) && f.rest == nil {
+		return nil, &Error{Want: f.arity(), Found: strconv.Itoa(len(raws))}, nil
+	}
+
+	in := make([]reflect.Value, 0, len(raws)+1)
+	if f.takesContext {
+		in = append(in, reflect.ValueOf(ctx))
+	}
+	for i, raw := range raws {
+		p := f.rest
+		if i < len(f.fixed) {
+			p = &f.fixed[i]
+		}
+		v := reflect.New(p.typ).Elem()
+		if err := p.decode(raw, v, useNumber); err != nil {
+			return nil, misfitOf(i+1, p.typ, raw, err), nil
+		}
+		in = append(in, v)
+	}
+
+	out := f.fn.Call(in)
+	if f.results == 0 {
+		return nil, nil, nil
+	}
+	if err := out[f.results-1]; !err.IsNil() {
+		return nil, nil, err.Interface().(error)
+	}
+	if f.results == 2 {
+		result = out[0].Interface()
+	}
+	return result, nil, nil
+}
+
+// HasResult reports whether the function has a result beside its error.
+func (f *Function) HasResult() bool { return f.results == 2 }
+
+func (f *Function) arity() string {
+	n := strconv.Itoa(len(f.fixed))
+	if f.rest != nil {
+		return "at least " + n
+	}
+	return n
+}

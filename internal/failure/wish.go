@@ -1,0 +1,62 @@
+package failure
+
+import (
+	"fmt"
+	"time"
+)
+
+// Wish is an error by which a handler says what is to become of its job.
+type Wish struct {
+	Kind WishKind
+	Wait time.Duration // of WishRetry
+	Err  error         // why; may be nil
+}
+
+// WishKind is what a handler asks for.
+type WishKind int
+
+// The zero value asks for nothing.
+const (
+	WishNone WishKind = iota
+	WishRetry
+	WishDiscard
+	WishFail
+)
+
+func (w *Wish) Error() string {
+	switch {
+	case w.Err != nil:
+		return w.Err.Error()
+	case w.Kind == WishRetry:
+		return fmt.Sprintf("the handler asked to run again in %s", w.Wait)
+	case w.Kind == WishDiscard:
+		return "the handler discarded the job"
+	}
+	return "the handler gave the job up"
+}
+
+// Unwrap returns why.
+func (w *Wish) Unwrap() error { return w.Err }
+
+// Exception has failure records look through it.
+func (w *Wish) Exception() string { return "" }
+
+// Wished finds the outermost wish in an error, and the wait that the error, or one it
+// wraps, asks for by a method RetryAfter; zero if none does. A wish's wait is its own.
+func Wished(err error) (found Wish, after time.Duration) {
+	defer func() { _ = recover() }()
+	Walk(err, func(e error) bool {
+		if w, ok := e.(*Wish); ok {
+			found = *w
+			return true
+		}
+		return false
+	})
+	Walk(err, func(e error) bool {
+		if e, ok := e.(interface{ RetryAfter() time.Duration }); ok {
+			after = e.RetryAfter()
+		}
+		return after > 0
+	})
+	return found, max(after, 0)
+}

@@ -1,0 +1,117 @@
+package outcome
+
+import (
+	"context"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Feature is something a job may have. It is a package of its own below internal/feature, which
+// imports this one and no other feature, and one line in the daemon's list of features. What it
+// does for one job is a Policy.
+//
+// The functions are called by many goroutines at a time. Those that are nil are not needed.
+type Feature struct {
+	// Name names the feature in errors. No two features have the same.
+	Name string
+
+	// Field is the field of a payload that has Open called; "": none.
+	Field string
+
+	// Open returns the policy of one job, nil if the feature does not apply to it. With a Field it is
+	// called for jobs that have it. Without one it is called for jobs from a lane, for those whose class
+	// is not registered here, and for those of dead processes. It goes before Bind.
+	Open func(j *Job) Policy
+
+	// Bind returns the policy of all jobs of a class, by the class's options; nil if there is none.
+	// It is called once a class. Bind(nil) is for a job of which no feature has a policy, and that did
+	// not end well, and for all features that have none of their own for a job that has others.
+	Bind func(c *Class) Policy
+
+	// Live returns a version, 0 while the feature is off. When it changes, Bind is called again for
+	// every class. It is called for every job, so it only loads a number.
+	Live func() uint64
+
+	// Enqueue adds to a job that is about to be pushed.
+	Enqueue func(p *Push)
+}
+
+// Handler calls the handler of a job.
+type Handler func(ctx context.Context, j *Job) error
+
+// Policy is a feature as it applies to one job. Embed None and write what is needed. The policy of a
+// class serves many jobs at a time: what belongs to one job stands in the Job.
+type Policy interface {
+	// Admit is called before the handler, in the features' order. The first that returns true decides:
+	// the job does not run. It may also set Job.Err: then the job does not run, and fails.
+	Admit(ctx context.Context, j *Job) (Outcome, bool)
+
+	// Wrap returns a handler around the next one, or in its place. The first policy is the outermost.
+	Wrap(next Handler) Handler
+
+	// Running is called once when the handler has run for 100 ms, in another goroutine. It reads only
+	// what was set before the handler was called.
+	Running(j *Job)
+
+	// Decide is called after an error, in the features' order, whether or not the handler was called
+	// (see Job.Started). The first that returns true decides. If none does the job has failed.
+	Decide(ctx context.Context, j *Job, err error) (Outcome, bool)
+
+	// Settle adds effects to an end, whoever decided it: also to one in a dead process whose reaper does
+	// not know the class. It uses the outcome and what stands in the payload.
+	Settle(j *Job, o *Outcome)
+}
+
+// None is a policy that does nothing.
+type None struct{}
+
+// Admit lets the job run.
+func (None) Admit(context.Context, *Job) (o Outcome, decided bool) { return o, false }
+
+// Wrap returns next.
+func (None) Wrap(next Handler) Handler { return next }
+
+// Running does nothing.
+func (None) Running(*Job) {}
+
+// Decide leaves the decision to the next policy.
+func (None) Decide(context.Context, *Job, error) (o Outcome, decided bool) { return o, false }
+
+// Settle adds nothing.
+func (None) Settle(*Job, *Outcome) {}
+
+// Deps is what every feature is given. All of it is safe for concurrent use.
+type Deps struct {
+	part.Base
+
+	Settings Settings
+
+	// Time is the fleet's clock.
+	Time Time
+
+	// Do runs f on a connection that the program's pool lends.
+	Do func(ctx context.Context, f func(redis.Conn) error) error
+}
+
+// Settings is what features read of the daemon's settings.
+type Settings struct {
+	MaxPayload         int  // bytes; above it a job fails unread
+	MultiQueueFailures bool // a failure list for each queue
+	LeaveUnknown       bool // jobs of unknown classes are left to other processes
+}
+
+// Push is a job that is about to be enqueued.
+type Push struct {
+	Queue string
+	Class *Class // nil: not registered here
+
+	Fields []payload.Field // what the payload gets beside class and args
+
+	// Guards and Effects are proven and written as one with the push. A job whose guards do not hold
+	// is not pushed.
+	Guards, Effects []resque.Effect
+}

@@ -1,0 +1,54 @@
+package outcome
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Job is a job that was taken, as features know it. A worker makes it, a reaper for a job of a dead
+// process, an HTTP server for a leased one: nothing in it needs the class to be registered here.
+// It belongs to one goroutine at a time, but for what Running reads.
+type Job struct {
+	resque.Reserved // ticket, queue, lane, bytes
+
+	// Set by whoever took the job.
+	Process    string        // whose in-flight record holds it
+	Worker     string        // the worker's id, as Resque's tools show it
+	Slot       int           // the worker's number
+	Dead       bool          // a reaper ends it: its process is dead
+	Deaths     resque.Deaths // what is remembered of it being found in dead processes
+	ReservedAt time.Time
+	StartedAt  time.Time // when a worker took it; by this machine's clock
+
+	// Set by Run and End, which open the job.
+	Parsed  payload.Payload   // zero for bytes that are no job
+	Name    string            // the class; of an ActiveJob its own class, not the wrapper's
+	Class   *Class            // nil: not registered here
+	ID      string            // "": the producer gave none
+	Args    []json.RawMessage // of an ActiveJob its own, with ActiveJob's encoding taken off
+	Attempt int               // which run this is; the first is 1
+	Err     error             // what keeps it from running: its size, its form, its class
+
+	// Handler is what runs: at first the class's. A policy may put another in its place by Wrap. It
+	// is opaque to this package.
+	Handler any
+
+	RetriesLeft int  // how often the job is retried at most if this run fails; -1: without limit
+	Started     bool // the handler was called; of a dead process's job: it was handed out
+	Value       any  // what the handler returned beside a nil error
+	Keep        bool // set by a policy: Value becomes Outcome.Result
+
+	// View is what the taker makes of the job for the program.
+	View any
+
+	opened   bool
+	policies []Policy
+	running  atomic.Pointer[[]Policy] // the policies while the handler runs
+}
+
+// Readable reports whether the bytes are a job.
+func (j *Job) Readable() bool { return j.Name != "" }

@@ -1,0 +1,123 @@
+// Package outcome decides what becomes of a job, in one place for all jobs: those that a worker has
+// run, those of a dead process, those that go back unrun. The decision is an Outcome, which one script
+// commits. Features take part in it by policies: see Feature.
+//
+// The package needs neither a poller nor Redis.
+package outcome
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// State is the full name of what became of a job.
+type State uint8
+
+const (
+	Done      State = iota
+	Failed          // for good: it is filed as failed
+	Retried         // it runs again, at At or now: an attempt is used up
+	Snoozed         // it runs again, at At or now: no attempt is used up
+	Returned        // to the head of its queue or lane, no byte changed: the run does not count
+	Passed          // to the tail, no byte changed: for a process that knows its class
+	Discarded       // its handler gave it up: it is not filed
+	Expired         // its time was over: it was not run
+	Cancelled       // it was not run, or cut short, because it was no longer wanted
+)
+
+var stateNames = [...]string{"done", "failed", "retried", "snoozed", "returned", "passed", "discarded", "expired", "cancelled"}
+
+// String returns the name, such as "done".
+func (s State) String() string { return stateNames[s] }
+
+// Over reports whether the job has come to its end: no further run follows.
+func (s State) Over() bool {
+	switch s {
+	case Done, Failed, Discarded, Expired, Cancelled:
+		return true
+	}
+	return false
+}
+
+// Counts returns what such an end adds to Resque's totals: what ran is processed, what failed has failed.
+func (s State) counts() resque.Counts {
+	switch s {
+	case Failed:
+		return resque.CountsFailed
+	case Done, Retried, Snoozed, Discarded:
+		return resque.CountsDone
+	}
+	return resque.CountsNothing
+}
+
+// Outcome is one decision about one job. It is all that the poller and the commit know of it.
+type Outcome struct {
+	State   State
+	Err     error           // why, unless Done
+	Result  json.RawMessage // what the handler returned; only where a policy set Job.Keep
+	At      time.Time       // of Retried and Snoozed, by Redis's clock; zero or past: now
+	Fields  []payload.Field // what policies add to the payload of the next run
+	Next    Next            // where the job goes; Nowhere if its state is Over
+	Effects []resque.Effect // written as one with the end, in any order; some are soft
+	Started bool            // the handler was called; of a dead process's job: it was handed out
+	Ran     time.Duration   // from when a worker took the job
+
+	// Counts is what the end adds to Resque's totals. A policy that ends a job otherwise than its
+	// state says sets Counted, and Counts with it.
+	Counts  resque.Counts
+	Counted bool
+
+	Log Log
+}
+
+// Plain reports whether an acknowledgement is all that the outcome takes.
+func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
+
+// Ended is the outcome as the commit takes it.
+func (o *Outcome) Ended(ticket int64) resque.Ended {
+	return resque.Ended{Ticket: ticket, Counts: o.Counts, Effects: o.Effects}
+}
+
+// Next is the next run of a job: where its payload goes, and what the payload is.
+type Next struct {
+	Place   Place
+	Lane    *resque.Lane // of Lane
+	At      time.Time    // of Schedule and RubySchedule
+	Payload []byte       // nil: the very bytes of this run
+}
+
+// Place is where a job goes.
+type Place uint8
+
+const (
+	Nowhere      Place = iota
+	Head               // in front of all others of its queue, byte for byte
+	Tail               // behind all others of its queue
+	Lane               // in front of all others of a lane, byte for byte
+	Schedule           // goworker's own schedule, to the millisecond
+	RubySchedule       // resque-scheduler's, to the second, if the job is one it can hold; else Schedule
+)
+
+// Log is the line of the log that tells of an outcome. An outcome without a message has the line of
+// its state.
+type Log struct {
+	Level   slog.Level
+	Message string
+	Attrs   []slog.Attr
+}
+
+var lines = [...]Log{
+	Done:      {Level: slog.LevelDebug, Message: "job done"},
+	Failed:    {Level: slog.LevelError, Message: "job failed"},
+	Retried:   {Level: slog.LevelWarn, Message: "job failed; it is retried"},
+	Snoozed:   {Level: slog.LevelInfo, Message: "job snoozed; it runs again later"},
+	Returned:  {Level: slog.LevelInfo, Message: "job interrupted; it goes back to its queue"},
+	Passed:    {Level: slog.LevelDebug, Message: "job left to others; it goes to the tail of its queue"},
+	Discarded: {Level: slog.LevelWarn, Message: "job discarded"},
+	Expired:   {Level: slog.LevelInfo, Message: "job expired; it is dropped"},
+	Cancelled: {Level: slog.LevelInfo, Message: "job cancelled"},
+}

@@ -1,0 +1,335 @@
+package outcome
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Set is the features of a daemon in their order. They admit, wrap, decide and settle in it. A Set
+// is safe for concurrent use once it is made, except for Observe, which comes before.
+type Set struct {
+	store    resque.Store
+	time     Time
+	settings Settings
+	classes  Classes
+
+	features  []Feature
+	live      []func() uint64  // of those that have one
+	fields    map[string][]int // by field: the features that it switches on
+	open      []int            // the features that Open jobs without a field
+	rest      []Policy         // Bind(nil), by feature
+	observers []func(context.Context, *Job, *Outcome)
+}
+
+// Time is the fleet's clock: Redis's, as of the last renewal of the lease.
+type Time interface {
+	Now() time.Time
+}
+
+// Classes finds what was registered, and words what is wrong with a job.
+type Classes interface {
+	// Class returns the class of a name, nil if there is none.
+	Class(name string) *Class
+
+	// Unknown returns the error of a job whose class is not registered.
+	Unknown(class string) error
+
+	// Misfit returns the error of an ActiveJob whose wrapper makes no sense.
+	Misfit(class string, e *args.Error) error
+}
+
+// New makes a Set of features.
+func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
+	s := &Set{store: d.Store, time: d.Time, settings: d.Settings, classes: classes, fields: make(map[string][]int)}
+	for i, make := range features {
+		f := make(d)
+		s.features = append(s.features, f)
+		if f.Live != nil {
+			s.live = append(s.live, f.Live)
+		}
+		switch {
+		case f.Open == nil:
+		case f.Field != "":
+			s.fields[f.Field] = append(s.fields[f.Field], i)
+		default:
+			s.open = append(s.open, i)
+		}
+		var rest Policy
+		if f.Bind != nil {
+			rest = f.Bind(nil)
+		}
+		s.rest = append(s.rest, rest)
+	}
+	return s
+}
+
+// Observe has f called once for every end, after it was settled and before it is committed.
+func (s *Set) Observe(f func(context.Context, *Job, *Outcome)) { s.observers = append(s.observers, f) }
+
+// Run takes a job from its bytes to its outcome: open, admit, perform, decide, settle. perform calls
+// the job's handler; it returns the handler's error, and turns a panic into one. A handler that ends
+// its goroutine is for the caller, who then calls Fail.
+func (s *Set) Run(ctx context.Context, j *Job, perform Handler) Outcome {
+	s.read(j)
+	ps := s.policies(j)
+	j.policies = ps
+	o, decided := admit(ctx, ps, j)
+	if decided {
+		return s.settle(ctx, ps, j, o)
+	}
+	err := j.Err
+	if err == nil {
+		err = s.perform(ctx, ps, j, perform)
+	}
+	return s.decide(ctx, ps, j, err)
+}
+
+// Fail decides about a job whose handler ended its goroutine with an error instead of returning.
+func (s *Set) Fail(ctx context.Context, j *Job, err error) Outcome {
+	j.running.Store(nil)
+	return s.decide(ctx, j.policies, j, err)
+}
+
+// End decides about a job that no worker ends: one of a dead process (Job.Dead), one that goes back
+// because the process stops, one that was leased. Job.Started says whether its handler was called. One
+// that was not, and that goes back, is not read.
+func (s *Set) End(j *Job, state State, err error) Outcome {
+	if j.Started || state != Returned {
+		s.read(j)
+	}
+	return s.settle(context.Background(), s.policies(j), j, Outcome{State: state, Err: err})
+}
+
+// Running is called when the job has run for 100 ms, by another goroutine than the job's.
+func (s *Set) Running(j *Job) {
+	if ps := j.running.Load(); ps != nil {
+		for _, p := range *ps {
+			p.Running(j)
+		}
+	}
+}
+
+// Enqueue has the features add to a job that is about to be pushed.
+func (s *Set) Enqueue(p *Push) {
+	for _, f := range s.features {
+		if f.Enqueue != nil {
+			f.Enqueue(p)
+		}
+	}
+}
+
+// read reads the job's bytes and finds its class. What is wrong with them goes to Job.Err.
+func (s *Set) read(j *Job) {
+	if j.opened {
+		return
+	}
+	j.opened = true
+	if len(j.Payload) > s.settings.MaxPayload {
+		j.Err = &payload.SizeError{Size: len(j.Payload), Most: s.settings.MaxPayload}
+		return
+	}
+	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {
+		return
+	}
+	j.Name, j.ID, j.Attempt, j.Args = j.Parsed.Class, j.Parsed.ID, j.Parsed.Attempt, j.Parsed.Args
+	j.Class = s.classes.Class(j.Name)
+	if j.Class == nil && j.Name == args.ActiveJobWrapper {
+		if j.Err = s.unwrap(j); j.Err != nil {
+			return
+		}
+		j.Class = s.classes.Class(j.Name)
+	}
+	if j.Class == nil {
+		j.Err = s.classes.Unknown(j.Name)
+		return
+	}
+	j.Handler = j.Class.Handler
+}
+
+// unwrap makes of Rails' wrapper the job inside. On an error the name is the inner one if it was found.
+func (s *Set) unwrap(j *Job) error {
+	inner, misfit := args.OpenActiveJob(j.Args)
+	if inner.Class != "" {
+		j.Name, j.Args = inner.Class, inner.Args
+		if inner.ID != "" {
+			j.ID = inner.ID
+		}
+		if inner.Executions > 0 && inner.Executions <= payload.MaxRuns {
+			j.Attempt += inner.Executions
+		}
+	}
+	if misfit != nil {
+		return s.classes.Misfit(j.Name, misfit)
+	}
+	return nil
+}
+
+// version changes when a live feature comes, goes or changes.
+func (s *Set) version() (v uint64) {
+	for _, live := range s.live {
+		v += live()
+	}
+	return v
+}
+
+// policies returns the policies of a job in the features' order. It returns nil for a plain job: of a
+// known class, from its queue, of which no feature has a policy.
+func (s *Set) policies(j *Job) []Policy {
+	var own []Policy // by feature; nil where a feature has none
+	if j.Class != nil {
+		bound := j.Class.bound.Load()
+		if bound == nil || bound.set != s || bound.version != s.version() {
+			bound = s.bind(j.Class)
+		}
+		if j.Lane == nil && !j.Dead && !s.switched(j) {
+			return bound.all
+		}
+		own = slices.Clone(bound.own)
+	} else {
+		own = make([]Policy, len(s.features))
+	}
+	open := func(i int) {
+		if p := s.features[i].Open(j); p != nil {
+			own[i] = p
+		}
+	}
+	if j.Lane != nil || j.Class == nil || j.Dead {
+		for _, i := range s.open {
+			open(i)
+		}
+	}
+	for _, field := range j.Parsed.Extra {
+		for _, i := range s.fields[string(field.Name)] {
+			open(i)
+		}
+	}
+	return s.complete(own, j.Class == nil || j.Dead)
+}
+
+// switched reports whether a field of the payload switches a feature on.
+func (s *Set) switched(j *Job) bool {
+	for _, field := range j.Parsed.Extra {
+		if s.fields[string(field.Name)] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// complete returns the policies without those that are nil, and those of Bind(nil) for features that
+// have none. It returns nil if there are no own ones, unless it must return some.
+func (s *Set) complete(own []Policy, must bool) (all []Policy) {
+	if !must && !slices.ContainsFunc(own, func(p Policy) bool { return p != nil }) {
+		return nil
+	}
+	for i, p := range own {
+		if p == nil {
+			p = s.rest[i]
+		}
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// bind makes the policies of a class.
+func (s *Set) bind(c *Class) *binding {
+	b := &binding{set: s, version: s.version(), own: make([]Policy, len(s.features))}
+	for i, f := range s.features {
+		if f.Bind != nil {
+			b.own[i] = f.Bind(c)
+		}
+	}
+	b.all = s.complete(b.own, false)
+	c.bound.Store(b)
+	return b
+}
+
+// admit asks the policies whether the job is to run here and now.
+func admit(ctx context.Context, ps []Policy, j *Job) (o Outcome, decided bool) {
+	for _, p := range ps {
+		if o, decided = p.Admit(ctx, j); decided {
+			return o, true
+		}
+	}
+	return o, false
+}
+
+// perform calls the handler inside what the policies wrap around it.
+func (s *Set) perform(ctx context.Context, ps []Policy, j *Job, handler Handler) error {
+	for _, p := range slices.Backward(ps) {
+		handler = p.Wrap(handler)
+	}
+	if len(ps) > 0 {
+		j.running.Store(&j.policies)
+		defer j.running.Store(nil)
+	}
+	j.Started = true
+	err := handler(ctx, j)
+	if err != nil && ctx.Err() != nil {
+		err = &failure.Cancelled{Cause: context.Cause(ctx), Err: err}
+	}
+	return err
+}
+
+// decide asks the policies what becomes of a job after an error, and settles it.
+func (s *Set) decide(ctx context.Context, ps []Policy, j *Job, err error) Outcome {
+	if err == nil {
+		return s.settle(ctx, ps, j, Outcome{State: Done})
+	}
+	if ps == nil {
+		ps = s.complete(make([]Policy, len(s.features)), true)
+	}
+	if failure.Interrupted(err) {
+		return s.settle(ctx, ps, j, Outcome{State: Returned, Err: err})
+	}
+	for _, p := range ps {
+		if o, decided := p.Decide(ctx, j, err); decided {
+			return s.settle(ctx, ps, j, o)
+		}
+	}
+	return s.settle(ctx, ps, j, Outcome{State: Failed, Err: err})
+}
+
+// settle completes an outcome: where the job goes, what its end gives back, what the log says.
+func (s *Set) settle(ctx context.Context, ps []Policy, j *Job, o Outcome) Outcome {
+	o.Started = j.Started
+	if !o.Counted {
+		o.Counts = o.State.counts()
+	}
+	if j.Dead { // as when Ruby prunes a worker: the record is all
+		o.Counts = resque.CountsNothing
+	}
+	s.next(j, &o)
+	if j.Deaths.Count > 0 && !j.Dead && o.State != Returned && o.State != Passed {
+		o.Effects = append(o.Effects, s.store.ResetDeaths(j.Reserved))
+	}
+	for _, p := range ps {
+		p.Settle(j, &o)
+	}
+	s.place(j, &o)
+	if o.Log.Message == "" {
+		attrs := o.Log.Attrs
+		o.Log = lines[o.State]
+		o.Log.Attrs = attrs
+	}
+	if j.Keep && o.State == Done {
+		result, err := json.Marshal(j.Value)
+		if o.Result = result; err != nil {
+			o.Log.Attrs = append(o.Log.Attrs, slog.String("result", "cannot be encoded: "+err.Error()))
+		}
+	}
+	for _, observe := range s.observers {
+		observe(ctx, j, &o)
+	}
+	return o
+}
