@@ -43,7 +43,7 @@ func (p *poller) turn(ctx context.Context) {
 			return
 		}
 	}
-	p.watch.tick(now)
+	paused := p.source.Tick(now)
 	if !p.retryAt.IsZero() && !now.Before(p.retryAt) {
 		p.pending, p.refused = append(p.refused, p.pending...), nil
 		p.retryAt = time.Time{}
@@ -51,11 +51,10 @@ func (p *poller) turn(ctx context.Context) {
 	if p.complete && len(p.ahead)+len(p.misplaced) == 0 && p.suspects.idle() {
 		p.quitting = true
 	}
-	p.sortQueues()
 	p.claim()
-	p.giveBackIdle(now)
+	p.giveBackIdle(now, paused)
 	p.giveBackMisplaced()
-	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
+	if len(p.ahead) > 0 && p.pace.Ahead() && !p.quitting {
 		return // they are about to be taken; one exchange then serves more
 	}
 	x := p.compose(now)
@@ -71,25 +70,13 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if p.reaped || p.fenced && len(p.pending) == 0 {
 		return nil
 	}
-	if p.paused && p.watch.recheck() {
-		p.paused = false // and the answer says whether it still holds
-	}
 	x := &resque.Exchange{Process: p.session.process.ID, Epoch: p.epoch, Last: p.last}
 	idle := max(0, p.slots()-p.busy)
-	if want := p.wanted(idle); want > 0 && !p.watch.lanes.AskPolicy(x) {
-		p.watch.want = min(want, idle-len(p.ahead))
-		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
-		p.turnToLanes(x)
-		if len(x.Asks) > 0 {
-			x.Want = want
-			p.promised = idle
-		}
-		if len(x.Asks) > 0 || x.List {
-			x.Arm = p.link.Wake != nil && p.watch.arm()
-		}
-	}
 	p.handIn(x)
-	x.Sizes = p.watch.rounds.unmeasured()
+	p.source.Plan(x, p.wanted(idle), idle-len(p.ahead), now)
+	if n := x.Reserves(); n > 0 {
+		p.promised = min(idle, n+len(p.ahead))
+	}
 	p.suspects.advance(now, p.busy < p.slots())
 	// Whatever this exchange reserves may be with a worker before the next one says so.
 	x.Handed = p.suspects.record(p.last+int64(x.Want), x.Want > 0)
@@ -117,7 +104,7 @@ func (p *poller) release(ticket int64) {
 
 // wanted is how many jobs to reserve.
 func (p *poller) wanted(idle int) int {
-	if p.paused || !p.mayReserve() {
+	if !p.mayReserve() {
 		return 0
 	}
 	if p.heldBytes >= heldPayloads*p.d.config.maxPayload {
@@ -125,7 +112,7 @@ func (p *poller) wanted(idle int) int {
 	}
 	n := p.slots()
 	want := idle - len(p.ahead)
-	if p.pace.ahead() && p.suspects.idle() {
+	if p.pace.Ahead() && p.suspects.idle() {
 		want += n
 	}
 	if len(p.suspects.waiting) >= n {
@@ -191,7 +178,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	p.d.outages.OK("poller")
 	p.retry.Reset()
 	now := time.Now()
-	p.pace.trip(now.Sub(p.sentAt))
+	p.pace.Trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
 		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.process.ID)
 	}
@@ -202,20 +189,12 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 			p.ahead = slices.Insert(p.ahead, 0, t)
 		}
 	}
-	p.paused = r.Paused
 	if r.Fenced && !p.fenced {
 		p.fenced = true
 		p.d.lease.hurry()
 	}
 	p.receive(r.Exchanged, now)
-	p.watch.answered(x, r.Exchanged)
-	for _, queue := range r.Filled {
-		p.watch.returned(queue) // after what was said of it: it may have been filled later
-	}
-	if r.Taken != nil {
-		p.complain(r.Taken.Broken)
-	}
-	if p.d.config.exitOnComplete && !p.paused && p.watch.drained() {
+	if p.source.Answered(x, r.Exchanged, now) {
 		p.complete = true
 	}
 	p.resyncs = p.resyncs || r.Removed && !r.Fenced
@@ -278,12 +257,7 @@ func (p *poller) confirm(out []outcome) {
 	for _, o := range out {
 		t := o.task
 		p.release(t.Ticket)
-		if t.Lane != nil {
-			p.watch.lanes.Released(*t.Lane, o.started)
-		}
-		if o.lane != nil {
-			p.watch.lanes.Filled(*o.lane)
-		}
+		p.tell(o, true)
 		if !o.plain() {
 			p.recent.add(o.Ended)
 		}

@@ -13,9 +13,9 @@ import (
 
 // giveBackIdle returns what was reserved ahead when it may not wait here: the
 // process pauses or stops, or the workers turned out to be slow.
-func (p *poller) giveBackIdle(now time.Time) {
-	stop := p.quitting || p.paused || p.selfPause
-	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.waited(now, p.ahead[0].reserved)) {
+func (p *poller) giveBackIdle(now time.Time, paused bool) {
+	stop := p.quitting || paused || p.selfPause
+	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.Waited(now, p.ahead[0].reserved)) {
 		return
 	}
 	back := p.ahead

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/watch"
 )
 
 // A queue that is removed is not a sorted one any more.
@@ -33,7 +35,7 @@ func TestRemovedQueuesAreNotSorted(t *testing.T) {
 // sortedQueues is of how many queues the poller looks at lanes.
 func (b *bundle) sortedQueues() int {
 	p, answer := b.daemon.currentPoller(), make(chan int)
-	p.ask(func() { answer <- p.watch.lanes.Len() })
+	p.ask(func() { answer <- p.source.(*watch.Order).Lanes().Len() })
 	return <-answer
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/watch"
 )
 
 func TestPauseQueue(t *testing.T) {
@@ -49,7 +51,7 @@ func TestPauseQueue(t *testing.T) {
 // paused asks the poller whether it holds a queue for paused.
 func (b *bundle) paused(queue string) bool {
 	p, answer := b.daemon.currentPoller(), make(chan bool)
-	p.ask(func() { answer <- p.watch.lanes.Paused(queue) })
+	p.ask(func() { answer <- p.source.(*watch.Order).Lanes().Paused(queue) })
 	return <-answer
 }
 

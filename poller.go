@@ -8,12 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/goworker/goworker/internal/clock"
-	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/watch"
 )
 
 // task is a job on its way through this process: reserved, handed to a worker,
@@ -109,7 +108,6 @@ type poller struct {
 	hopeless  bool      // told to end without delivering what is pending
 	tellAgain time.Time // when to ask a server anew to tell of changes that would not
 	untold    int       // how often it has been asked
-	paused    bool      // by the key, for the whole fleet
 	selfPause bool      // by a signal, for this process
 	complete  bool      // all queues were empty once, and then the daemon is to end
 	quitting  bool
@@ -120,8 +118,8 @@ type poller struct {
 	granted  int    // how many of them are ours now
 	promised int    // of those: kept for jobs that were asked for and have not begun
 
-	watch  watch
-	pace   pace
+	source source
+	pace   watch.Pace
 	logged map[string]string // what was already said about a key
 	timer  *time.Timer
 	timeAt time.Time
@@ -148,10 +146,8 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
-	l := lanes.New(base, laneClasses{d.registry}, p.ask, func() { d.lease.reaper.sweep() })
-	p.watch = newWatch(d.config, l, func() int { return d.lease.reaper.peers() })
-	p.pace.allowed = d.config.lookAhead
+	p.source = newSource(d, p)
+	p.pace.Allowed = d.config.lookAhead
 	return p
 }
 
@@ -195,7 +191,7 @@ func (p *poller) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer p.unlink()
 	defer cancel()
-	defer p.watch.lanes.Stop()
+	defer p.source.Stop()
 	if b := p.d.budget; b != nil {
 		p.share = b.join(p.poke)
 		defer p.share.leave()
@@ -273,7 +269,7 @@ func (p *poller) collect() {
 	p.mu.Unlock()
 	for _, o := range finished {
 		p.busy--
-		p.pace.ran(o.ran)
+		p.pace.Ran(o.ran)
 		p.settle(o)
 	}
 	clear(finished)
@@ -287,7 +283,7 @@ func (p *poller) collect() {
 			p.lose(broken)
 			return
 		}
-		p.watch.changed(changed, all)
+		p.source.Changed(changed, all)
 	}
 }
 
@@ -296,7 +292,7 @@ func (p *poller) collect() {
 // get a few turns of the scheduler.
 func (p *poller) linger() {
 	for range lingerTurns {
-		if p.sent != nil || p.busy == 0 || len(p.ahead) > 0 || !p.pace.ahead() {
+		if p.sent != nil || p.busy == 0 || len(p.ahead) > 0 || !p.pace.Ahead() {
 			return
 		}
 		runtime.Gosched()
@@ -312,11 +308,8 @@ func (p *poller) settle(o outcome) {
 	if t.abandoned || t.session != p.session {
 		return
 	}
-	if o.left {
-		p.leftToOthers(o)
-	}
+	p.tell(o, false)
 	if o.misplaced {
-		p.watch.lanes.Found(*o.lane)
 		t.looked.Store(true) // only now: until it is here, others of its queue wait for it
 		p.misplaced = append(p.misplaced, o)
 		return
@@ -343,7 +336,7 @@ func (p *poller) handOut() *task {
 			continue
 		default:
 		}
-		if turns == lingerTurns || !p.pace.ahead() {
+		if turns == lingerTurns || !p.pace.Ahead() {
 			return next
 		}
 		turns++
@@ -374,7 +367,7 @@ func (p *poller) begin(s *session) {
 	p.ahead, p.suspects = nil, suspects{}
 	p.pending, p.refused, p.misplaced, p.sentOut = nil, nil, nil, nil
 	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
-	p.watch.forget()
+	p.source.Changed(nil, true)
 }
 
 // wakeAt is the next time at which the poller must act by itself.
@@ -393,9 +386,14 @@ func (p *poller) wakeAt() time.Time {
 	if !p.fenced && !p.reaped {
 		trialOver = p.suspects.wakeAt()
 	}
-	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt(), trialOver)
+	at := p.source.Next(p.mayReserve() && p.slots()-p.busy > len(p.ahead))
+	for _, t := range []time.Time{p.retryAt, tellAgain, trialOver} {
+		if !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
 	if len(p.ahead) > 0 && p.busy >= p.slots() {
-		if give := p.ahead[0].reserved.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
+		if give := p.ahead[0].reserved.Add(p.pace.Patience()); at.IsZero() || give.Before(at) {
 			at = give
 		}
 	}

@@ -40,7 +40,7 @@ func (p *poller) linkMade(ctx context.Context, l linked) {
 		return
 	}
 	p.link = l.link
-	p.watch.remade(l.link.Wake != nil)
+	p.source.Connected(l.link.Wake != nil)
 	if l.link.Untracked != nil {
 		p.sayTracking(l.link.Untracked)
 		p.tellAgain = time.Now().Add(tellAfter << min(p.untold, tellDoublings))
@@ -72,7 +72,7 @@ func (p *poller) retell(ctx context.Context, now time.Time) bool {
 }
 
 func (p *poller) sayTracking(err error) {
-	text := link.WhyUntracked(err, p.watch.interval)
+	text := link.WhyUntracked(err, p.d.config.interval)
 	if p.logged["tracking"] != text {
 		p.logged["tracking"] = text
 		p.log.Warn(text)
@@ -154,7 +154,7 @@ func (p *poller) resync(ctx context.Context) {
 	}
 	p.adopt(unknown)
 	p.suspects.forget() // what the record says of them is not known
-	p.watch.forget()
+	p.source.Changed(nil, true)
 }
 
 // unread decides what to do when the record could not be read back.

@@ -190,7 +190,7 @@ func (d *Daemon) pause(paused bool) {
 				p.log.Info("pause", "paused", paused)
 			}
 			p.selfPause = paused
-			p.watch.forget()
+			p.source.Changed(nil, true)
 		})
 	}
 }

@@ -36,7 +36,7 @@ func (p *poller) claim() {
 		if p.suspects.next() {
 			need++
 		}
-		if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {
+		if p.mayReserve() && p.source.Hungry(now, len(p.pending) > 0) {
 			need = most
 		}
 	}
@@ -45,4 +45,4 @@ func (p *poller) claim() {
 
 // overdue is when the exchange under way has taken so long that this Redis may be
 // standing still, and its tokens are for others.
-func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.patience()) }
+func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.Patience()) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/watch"
 )
 
 func leaving(s *WorkerSettings) { s.LeaveUnknown = true }
@@ -94,7 +96,7 @@ func TestUnknownFloodEndsNobody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, leaving, func(s *WorkerSettings) { s.PollInterval = 50 * time.Millisecond })
 	var flood []string
-	for range 2*mostLeft + 100 {
+	for range 2*watch.MostPassed + 100 {
 		flood = append(flood, `{"class":"Nobody","args":[]}`)
 	}
 	b.push(append(flood, job("Mark", "last"))...)

@@ -1,0 +1,87 @@
+package goworker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/lanes"
+	ends "github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/watch"
+)
+
+// source is where the poller's jobs come from. The poller's goroutine calls it.
+type source interface {
+	// Tick is called each turn, before the others. It acts on times that have come, and reports
+	// whether the fleet is paused, as far as is known.
+	Tick(now time.Time) (paused bool)
+
+	// Hungry reports whether Plan would have something to ask now. Commits says whether the next
+	// exchange commits.
+	Hungry(now time.Time, commits bool) bool
+
+	// Plan adds to an exchange, which holds already what it commits, what it asks for: want jobs at
+	// most, of which idle may start at once.
+	Plan(x *resque.Exchange, want, idle int, now time.Time)
+
+	// Answered takes the answer to an exchange. It reports whether the process is to end because
+	// there are no more jobs.
+	Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) (complete bool)
+
+	// Ended is called when a job has ended or goes back, and once more when Redis has committed
+	// that. It need not be called for a job that is done and has no effects.
+	Ended(j *ends.Job, end *ends.Outcome, committed bool)
+
+	// Connected is called when there is a new connection, and says whether Redis notifies of
+	// changes on it.
+	Connected(tracking bool)
+
+	// Changed takes the names of what Redis reported as changed; all: anything may have changed.
+	Changed(names []string, all bool)
+
+	// Next returns when the poller must turn again if nothing happens before. Taking says whether
+	// more jobs could start now.
+	Next(taking bool) time.Time
+
+	// Stop is called when the poller ends.
+	Stop()
+}
+
+// newSource makes the source of a poller.
+func newSource(d *Daemon, p *poller) source {
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	l := lanes.New(base, laneClasses{d.registry}, p.ask, func() { d.lease.reaper.sweep() })
+	return watch.New(base, l, watch.Options{
+		Queues: d.config.queues, Order: d.config.order, Interval: d.config.interval, Exits: d.config.exitOnComplete,
+		Peers: func() int { return d.lease.reaper.peers() },
+		Waits: func(queue string) bool {
+			return slices.ContainsFunc(p.misplaced, func(o outcome) bool { return o.task.Queue == queue })
+		},
+	})
+}
+
+// tell tells the source of a job that ended or goes back.
+func (p *poller) tell(o outcome, committed bool) {
+	if o.task.Lane == nil && o.lane == nil && !o.left {
+		return
+	}
+	end := ends.Outcome{Started: o.started, Next: ends.Next{Lane: o.lane}}
+	switch {
+	case o.left:
+		end.State = ends.Passed
+	case o.back:
+		end.State = ends.Returned
+	}
+	p.source.Ended(&ends.Job{Reserved: o.task.Reserved}, &end, committed)
+}
+
+// laneClasses is what lanes know of the registry.
+type laneClasses struct{ *registry }
+
+func (c laneClasses) Lane(queue string, raw []byte) (resque.Lane, bool) { return c.lane(queue, raw) }
+func (c laneClasses) Limits(queue string) bool                          { return c.limitsQueue(queue) }
+func (c laneClasses) SortedBy(lanes resque.Lanes) bool                  { return c.sortsBy(lanes) }
+func (c laneClasses) Numbers() (map[string]string, error)               { return c.limitNumbers() }
+func (c laneClasses) Any() bool                                         { return c.limited.Load() }
