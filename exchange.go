@@ -79,7 +79,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	}
 	p.suspects.advance(now, p.busy < p.slots())
 	// Whatever this exchange reserves may be with a worker before the next one says so.
-	x.Handed = p.suspects.record(p.last+int64(x.Want), x.Want > 0)
+	x.Handed = p.suspects.record(p.last+int64(x.Reserves()), x.Reserves() > 0)
 	if x.Empty() && !p.link.Prove() {
 		return nil
 	}

@@ -3,6 +3,7 @@ package goworker
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,4 +85,25 @@ func TestLimitTakenAway(t *testing.T) {
 			next.eventually("a queue that needs it is sorted", func() bool { return next.stat("processed") == 51 && next.sortedQueues() == 2 })
 		})
 	}
+}
+
+// Jobs from lanes count as running when their process dies, like all others.
+func TestJobsFromLanesAreRecordedAsHandedOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.daemon.Register("Slow", func(_ string, n int) { b.runs.start(fmt.Sprint(n)); <-b.gate }, Concurrency(4))
+	b.daemon.LimitQueue("work")
+	b.start()
+	for n := range 3 {
+		b.push(tenantJob("Slow", "a", n))
+	}
+	b.eventually("they run", func() bool { return b.runs.started() == 3 })
+	process := b.daemon.session.Load().process.ID
+	upTo, _ := strconv.Atoi(b.redis.Text(t, "HGET", "resque:go:process:"+process, "handed"))
+	for _, ticket := range b.redis.List(t, "HKEYS", "resque:go:inflight:"+process) {
+		if n, err := strconv.Atoi(ticket); err == nil && n > upTo {
+			t.Errorf("the record says that jobs up to %d were handed out, and not %d", upTo, n)
+		}
+	}
+	b.open()
 }
