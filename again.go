@@ -66,7 +66,7 @@ func (p *retryPolicy) decide(attempt int, wish failure.Wish, after time.Duration
 // retry makes the commit of a failed run whose job runs again after a wait: at the end
 // of its queue, or in the schedule until then.
 func (w *workers) retry(n int, t *task, d *Delivery, wait time.Duration, err error) (*ending, time.Time) {
-	now := w.lease.redisTime(time.Now())
+	now := w.lease.Now()
 	at := now.Add(max(wait, 0))
 	e := &ending{
 		outcome: w.ended(t, d, resque.GoesOn), level: slog.LevelWarn, message: "job failed; it is retried",

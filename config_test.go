@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -9,11 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 )
 
 func noEnvironment(string) string { return "" }
+
+// sameLogger compares loggers by identity.
+var sameLogger = cmp.Comparer(func(a, b *slog.Logger) bool { return a == b })
 
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
@@ -26,16 +30,15 @@ func TestConfigDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.queues = queues.Spec{}
-	want := config{
-		order: OrderStrict, interval: 5 * time.Second, concurrency: 25, connections: 2,
-		uri: "redis://localhost:6379/", namespace: "resque:", style: payload.Plain,
-		recoverLimit: 3, maxPayload: 64 << 20, shutdownTimeout: 25 * time.Second,
-		connectTimeout: 5 * time.Second, readTimeout: 10 * time.Second, writeTimeout: 10 * time.Second,
-		hostname: host, logLevel: slog.LevelInfo, logFormat: "text",
-		signals: true, tracking: true, lookAhead: true,
-	}
-	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	want := config{WorkerSettings: WorkerSettings{
+		Queues: []string{"high"}, Order: OrderStrict, PollInterval: 5 * time.Second, Concurrency: 25, Connections: 2,
+		URI: "redis://localhost:6379/", Namespace: "resque:", FailureBackend: FailureRedis,
+		RecoverLimit: 3, MaxPayload: 64 << 20, ShutdownTimeout: 25 * time.Second,
+		ConnectTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		Hostname: host, LogLevel: "info", LogFormat: "text",
+	}, style: payload.Plain, logLevel: slog.LevelInfo}
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(config{}, queues.Spec{}), sameLogger); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -61,16 +64,18 @@ func TestConfigOfSettings(t *testing.T) {
 		t.Errorf("queues are %s", got)
 	}
 	c.queues = queues.Spec{}
-	want := config{
-		order: OrderWeighted, interval: time.Minute, concurrency: 3, connections: 4,
-		uri: "unix:///s", namespace: "app:", exitOnComplete: true, useNumber: true, style: payload.Rails,
-		maxPayload: 1000, waitReplicas: 2, multiQueueFailures: true, leaveDelayed: true, leaveUnknown: true, failedMaxSize: 5, failedMaxAge: time.Hour, connectTimeout: 1, writeTimeout: 3, hostname: "web-0",
-		caPath: "ca", certPath: "cert", keyPath: "key", skipVerify: true,
-		logLevel: slog.LevelDebug, logFormat: "json", logger: log,
-		schedulerLockPrefix: "app", nodeScheduler: true,
-	}
-	if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", want); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	want := config{WorkerSettings: WorkerSettings{
+		QueuesString: "low", Queues: []string{"high=2"}, IntervalFloat: 1, Interval: 2,
+		Order: OrderWeighted, PollInterval: time.Minute, Concurrency: 3, Connections: 4,
+		URI: "unix:///s", Namespace: "app:", ExitOnComplete: true, UseNumber: true, RailsJSON: true, FailureBackend: FailureRedisMultiQueue,
+		MaxPayload: 1000, WaitReplicas: 2, LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 5, FailedMaxAge: time.Hour,
+		ConnectTimeout: 1, WriteTimeout: 3, Hostname: "web-0",
+		TLSCertPath: "ca", TLSClientCertPath: "cert", TLSClientKeyPath: "key", SkipTLSVerify: true,
+		LogLevel: "debug", LogFormat: "json", Logger: log, DisableSignals: true, DisableTracking: true, DisableLookAhead: true,
+		SchedulerLockPrefix: "app", NodeScheduler: true,
+	}, style: payload.Rails, multiQueueFailures: true, logLevel: slog.LevelDebug}
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(config{}, queues.Spec{}), sameLogger); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -89,8 +94,8 @@ func TestConfigInterval(t *testing.T) {
 		{WorkerSettings{}, DefaultInterval},
 	} {
 		c, err := tt.s.configFrom(false, noEnvironment)
-		if err != nil || c.interval != tt.want {
-			t.Errorf("%+v: interval %v, %v; want %v", tt.s, c.interval, err, tt.want)
+		if err != nil || c.PollInterval != tt.want {
+			t.Errorf("%+v: interval %v, %v; want %v", tt.s, c.PollInterval, err, tt.want)
 		}
 	}
 }
@@ -109,8 +114,8 @@ func TestConfigEnvironment(t *testing.T) {
 		{map[string]string{"REDIS_URL": "u"}, "given", "given"},
 	} {
 		c, err := WorkerSettings{URI: tt.uri}.configFrom(false, func(name string) string { return tt.env[name] })
-		if err != nil || c.uri != tt.want {
-			t.Errorf("%v, %q: %q, %v", tt.env, tt.uri, c.uri, err)
+		if err != nil || c.URI != tt.want {
+			t.Errorf("%v, %q: %q, %v", tt.env, tt.uri, c.URI, err)
 		}
 	}
 	multi := func(name string) string {
@@ -134,8 +139,8 @@ func TestConfigOrder(t *testing.T) {
 		{"a=2", "Round-Robin", OrderRoundRobin},
 	} {
 		c, err := WorkerSettings{QueuesString: tt[0], Order: tt[1]}.configFrom(true, noEnvironment)
-		if err != nil || c.order != tt[2] {
-			t.Errorf("%q with order %q is %q, %v", tt[0], tt[1], c.order, err)
+		if err != nil || c.Order != tt[2] {
+			t.Errorf("%q with order %q is %q, %v", tt[0], tt[1], c.Order, err)
 		}
 	}
 }
@@ -186,11 +191,11 @@ func TestConfigErrors(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]slog.Level{"": slog.LevelInfo, "debug": slog.LevelDebug, "WARN": slog.LevelWarn, "error": slog.LevelError} {
-		if got, err := logLevel(name); got != want || err != nil {
-			t.Errorf("level %q is %v: %v", name, got, err)
+		if c, err := (WorkerSettings{LogLevel: name}).configFrom(false, noEnvironment); c.logLevel != want || err != nil {
+			t.Errorf("level %q is %v: %v", name, c.logLevel, err)
 		}
 	}
-	if _, err := logLevel("loud"); err == nil || !strings.Contains(err.Error(), `LogLevel is "loud"`) {
+	if _, err := (WorkerSettings{LogLevel: "loud"}).configFrom(false, noEnvironment); err == nil || !strings.Contains(err.Error(), `LogLevel is "loud"`) {
 		t.Errorf("an unknown level: %v", err)
 	}
 }

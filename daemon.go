@@ -6,11 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // Daemon is a background worker: it takes jobs from the queues its settings name
@@ -21,10 +22,9 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	command  *commandLine // of the default daemon only
-	budget   *budget      // of workers, together with other daemons; nil: all are its own
+	budget   *share.Pool  // of workers, in common with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
-	session  atomic.Pointer[session]
 
 	recurring recurringTable
 
@@ -46,8 +46,7 @@ type Daemon struct {
 	base    context.Context
 	poller  *poller
 	workers *workers
-	records *records
-	lease   *lease
+	lease   *fleet.Lease
 	master  *masterLock
 	pump    *pump
 	ticker  *ticker
@@ -157,7 +156,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	settings := d.settings
 	if d.command != nil && (d.client == nil || work) {
-		if err := d.command.parse(os.Args[1:], d.configured || !work); err != nil {
+		if err := d.command.Parse(os.Args[1:], d.configured || !work); err != nil {
 			return nil, err
 		}
 		settings = d.command.apply(settings)
@@ -172,7 +171,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if _, err := d.registry.limitNumbers(); err != nil && work {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
-	if old := d.client; old != nil && old.config.client() == c.client() {
+	if old := d.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; others read the old one
 		again.config = c
 		d.client = &again
@@ -181,17 +180,14 @@ func (d *Daemon) init(work bool) (*client, error) {
 		d.client = nil
 		old.close(conn.ErrReplaced)
 	}
-	dialer, err := conn.NewDialer(context.Background(), c.client().dial, d.openers)
+	dialer, err := conn.NewDialer(context.Background(), c.dial(), d.openers)
 	if err != nil {
 		return nil, err
 	}
-	log, flush := c.logger, func() {}
-	if log == nil {
-		log, flush = logging.New(c.logLevel, c.logFormat, os.Stdout)
-	}
+	log, flush := c.log()
 	d.client = &client{
 		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: conn.NewPool(dialer, c.connections),
+		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),
 	}
 	d.closed = false
 	return d.client, nil
@@ -241,7 +237,7 @@ func (d *Daemon) Namespace() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client != nil {
-		return d.client.config.namespace
+		return d.client.config.Namespace
 	}
 	settings := d.settings
 	if d.command != nil {

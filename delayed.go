@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -86,96 +85,3 @@ func (c *client) put(bulk *resque.Bulk, at time.Time) error {
 	}
 	return c.send(func(conn redis.Conn) error { return c.store.Schedule(conn, bulk, at) })
 }
-
-// ScheduledAt returns the times to which jobs equal to this one are delayed, in their
-// order, one for each: the same queue and class, and the same bytes of arguments. A job
-// that EnqueueAt delayed to within a second is shown at the next whole one.
-func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
-	jobs, err := d.Delayed().Like(job)
-	var times []time.Time
-	for _, j := range jobs {
-		times = append(times, j.At)
-	}
-	return times, err
-}
-
-// RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
-// were. See DelayedList.Like for what is equal, and what it costs.
-func (d *Daemon) RemoveDelayed(job *Job) (removed int, err error) {
-	jobs, err := d.Delayed().Like(job)
-	if err != nil {
-		return 0, err
-	}
-	return d.Delayed().Remove(jobs...)
-}
-
-// RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
-func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
-	jobs, err := d.Delayed().Like(job)
-	if err != nil {
-		return 0, err
-	}
-	var there []DelayedJob
-	for _, j := range jobs {
-		if j.delayed.Is(t) {
-			there = append(there, j)
-		}
-	}
-	return d.Delayed().Remove(there...)
-}
-
-// EnqueueDelayed enqueues all delayed jobs equal to this one now, in place of at their
-// times, and returns how many there were.
-func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
-	jobs, err := d.Delayed().Like(job)
-	if err != nil {
-		return 0, err
-	}
-	return d.Delayed().Enqueue(jobs...)
-}
-
-// sought is a job to be looked for, encoded.
-func (d *Daemon) sought(job *Job) (*resque.Bulk, error) {
-	config, err := d.clientConfig()
-	switch {
-	case err != nil:
-		return nil, err
-	case job == nil:
-		return nil, errors.New("goworker: there is no job to look for")
-	case job.Queue == "":
-		return nil, errors.New("goworker: the job to look for names no queue; set Job.Queue")
-	case job.Payload.Class == "":
-		return nil, errors.New("goworker: the job to look for names no class; set Job.Payload.Class")
-	}
-	bulk := config.bulk()
-	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args); err != nil {
-		return nil, fmt.Errorf("goworker: looking for delayed %s: %w", job.Payload.Class, err)
-	}
-	return &bulk, nil
-}
-
-// EnqueueAt is Daemon.EnqueueAt of the default daemon.
-func EnqueueAt(t time.Time, job *Job) error { return std().EnqueueAt(t, job) }
-
-// EnqueueIn is Daemon.EnqueueIn of the default daemon.
-func EnqueueIn(in time.Duration, job *Job) error { return std().EnqueueIn(in, job) }
-
-// EnqueueAllAt is Daemon.EnqueueAllAt of the default daemon.
-func EnqueueAllAt(t time.Time, jobs ...*Job) error { return std().EnqueueAllAt(t, jobs...) }
-
-// ScheduledAt is Daemon.ScheduledAt of the default daemon.
-func ScheduledAt(job *Job) ([]time.Time, error) { return std().ScheduledAt(job) }
-
-// RemoveDelayed is Daemon.RemoveDelayed of the default daemon.
-func RemoveDelayed(job *Job) (removed int, err error) { return std().RemoveDelayed(job) }
-
-// RemoveDelayedFrom is Daemon.RemoveDelayedFrom of the default daemon.
-func RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
-	return std().RemoveDelayedFrom(t, job)
-}
-
-// EnqueueDelayed is Daemon.EnqueueDelayed of the default daemon.
-func EnqueueDelayed(job *Job) (enqueued int, err error) { return std().EnqueueDelayed(job) }
-
-// Delayed is Daemon.Delayed of the default daemon.
-func Delayed() *DelayedList { return std().Delayed() }

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-const masterKey = "resque:resque:resque_scheduler_master_lock"
-
 // runDaemon runs a daemon until the test ends or stop is called.
-func runDaemon(t *testing.T, settings WorkerSettings, register func(d *Daemon)) (d *Daemon, stop func()) {
+func runDaemon(t *testing.T, settings goworker.WorkerSettings, register func(d *goworker.Daemon)) (d *goworker.Daemon, stop func()) {
 	t.Helper()
 	if settings.Logger == nil {
-		settings.Logger = quiet
+		settings.Logger = daemontest.Quiet
 	}
-	d = New(settings)
+	d = goworker.New(settings)
 	register(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -46,7 +46,7 @@ type ran struct {
 	when map[string]time.Time
 }
 
-func (r *ran) handler(d *Daemon) {
+func (r *ran) handler(d *goworker.Daemon) {
 	r.when = make(map[string]time.Time)
 	d.Register("Note", func(what string) {
 		r.mu.Lock()
@@ -68,7 +68,9 @@ func (r *ran) at(what string) time.Time {
 	return r.when[what]
 }
 
-func note(what string) *Job { return &Job{"low", Payload{"Note", []any{what}}} }
+func note(what string) *goworker.Job {
+	return &goworker.Job{Queue: "low", Payload: goworker.Payload{Class: "Note", Args: []any{what}}}
+}
 
 // Jobs of all kinds run, none before its time, and one that is due sooner than those the
 // daemon knows of does not wait for them.
@@ -76,7 +78,7 @@ func TestDelayedJobsRun(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var r ran
-	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, PollInterval: time.Minute}, r.handler)
+	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, PollInterval: time.Minute}, r.handler)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -94,11 +96,11 @@ func TestDelayedJobsRun(t *testing.T) {
 	must(d.EnqueueAt(now.Add(time.Hour), note("never")))
 	must(d.EnqueueAt(at["ruby"], note("ruby")))
 	must(d.EnqueueAt(at["precise"], note("precise")))
-	receipt, err := d.EnqueueWith(note("own"), At(at["own"]))
+	receipt, err := d.EnqueueWith(note("own"), goworker.At(at["own"]))
 	must(err)
 	must(d.EnqueueAt(at["now"], note("now")))
 	must(d.EnqueueAt(at["sooner"], note("sooner")))
-	redistest.Eventually(t, soon, "all have run", func() bool { return len(r.all()) == len(at) })
+	redistest.Eventually(t, daemontest.Soon, "all have run", func() bool { return len(r.all()) == len(at) })
 	for what, due := range at {
 		if early := due.Sub(r.at(what)); early > 0 {
 			t.Errorf("%s ran %v before its time", what, early)
@@ -110,7 +112,7 @@ func TestDelayedJobsRun(t *testing.T) {
 	if found, err := d.Delayed().Find(receipt.ID, time.Time{}); len(found) > 0 || err != nil {
 		t.Errorf("still there: %v, %v", found, err)
 	}
-	redistest.Eventually(t, soon, "the schedulers' lock is given up while nothing is due", func() bool { return s.Int(t, "EXISTS", masterKey) == 0 })
+	redistest.Eventually(t, daemontest.Soon, "the schedulers' lock is given up while nothing is due", func() bool { return s.Int(t, "EXISTS", daemontest.MasterKey) == 0 })
 }
 
 // While Ruby's scheduler has the lock its jobs are left to it, and our own go on. Once it
@@ -118,25 +120,25 @@ func TestDelayedJobsRun(t *testing.T) {
 func TestDelayedBesideRuby(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do(t, "SET", masterKey, "localhost:1428")
+	s.Do(t, "SET", daemontest.MasterKey, "localhost:1428")
 	var r ran
-	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
+	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
 	for i, enqueue := range []func(at time.Time) error{
 		func(at time.Time) error { return d.EnqueueAt(at, note("plain")) },
-		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), At(at)); return err },
+		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), goworker.At(at)); return err },
 	} {
 		if err := enqueue(time.Now().Add(time.Second)); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	redistest.Eventually(t, soon, "ours has run and the second is over", func() bool {
+	redistest.Eventually(t, daemontest.Soon, "ours has run and the second is over", func() bool {
 		return len(r.all()) == 1 && s.Int(t, "EXISTS", "resque:go:precise") == 0
 	})
-	if got := r.all(); got[0] != "own" || s.Text(t, "GET", masterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
-		t.Errorf("ran %v, lock %q", got, s.Text(t, "GET", masterKey))
+	if got := r.all(); got[0] != "own" || s.Text(t, "GET", daemontest.MasterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
+		t.Errorf("ran %v, lock %q", got, s.Text(t, "GET", daemontest.MasterKey))
 	}
-	s.Do(t, "DEL", masterKey)
-	redistest.Eventually(t, soon, "Ruby's has run", func() bool { return len(r.all()) == 2 })
+	s.Do(t, "DEL", daemontest.MasterKey)
+	redistest.Eventually(t, daemontest.Soon, "Ruby's has run", func() bool { return len(r.all()) == 2 })
 }
 
 // What resque-scheduler knows is left to it where the settings say so, although nobody has
@@ -145,40 +147,42 @@ func TestLeaveDelayed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var r ran
-	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, LeaveDelayed: true}, r.handler)
+	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, LeaveDelayed: true}, r.handler)
 	now := time.Now()
 	for i, enqueue := range []func() error{
 		func() error { return d.EnqueueAt(now.Add(time.Second), note("plain")) },
-		func() error { _, err := d.EnqueueWith(note("own"), At(now.Add(2*time.Second))); return err },
+		func() error { _, err := d.EnqueueWith(note("own"), goworker.At(now.Add(2*time.Second))); return err },
 	} {
 		if err := enqueue(); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	redistest.Eventually(t, soon, "ours has run, later than Ruby's was due", func() bool { return len(r.all()) > 0 })
+	redistest.Eventually(t, daemontest.Soon, "ours has run, later than Ruby's was due", func() bool { return len(r.all()) > 0 })
 	if got := r.all(); got[0] != "own" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
 		t.Errorf("ran %v; %d seconds wait, want 1", got, s.Int(t, "ZCARD", "resque:delayed_queue_schedule"))
 	}
 	if n, err := d.EnqueueDelayed(note("plain")); n != 1 || err != nil {
 		t.Errorf("by hand %d were enqueued, %v", n, err)
 	}
-	redistest.Eventually(t, soon, "it runs as well", func() bool { return len(r.all()) == 2 })
+	redistest.Eventually(t, daemontest.Soon, "it runs as well", func() bool { return len(r.all()) == 2 })
 }
 
 // Who is to move late jobs and does not is named, once.
 func TestLateJobsOfADeadScheduler(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.redis.Do(t, "SET", masterKey, "ruby-7:1428")
-	b.redis.Do(t, "ZADD", "resque:delayed_queue_schedule", 1000, 1000)
-	b.redis.Do(t, "RPUSH", "resque:delayed:1000", `{"class":"Mark","args":["late"],"queue":"work"}`)
-	b.start()
+	b := daemontest.Setup(t)
+	b.Redis.Do(t, "SET", daemontest.MasterKey, "ruby-7:1428")
+	b.Redis.Do(t, "ZADD", "resque:delayed_queue_schedule", 1000, 1000)
+	b.Redis.Do(t, "RPUSH", "resque:delayed:1000", `{"class":"Mark","args":["late"],"queue":"work"}`)
+	b.Start()
 	const line = "delayed jobs are late"
-	b.eventually("the holder is named", func() bool { return b.log.count(line) == 1 && b.log.count("holder=ruby-7:1428 key="+masterKey) == 1 })
-	b.daemon.pump.poke()
-	b.redis.Do(t, "DEL", masterKey)
-	b.eventually("the job runs", func() bool { return b.runs.finished() == 1 })
-	if n := b.log.count(line); n != 1 {
+	b.Eventually("the holder is named", func() bool {
+		return b.Log.Count(line) == 1 && b.Log.Count("holder=ruby-7:1428 key="+daemontest.MasterKey) == 1
+	})
+	goworker.PumpNow(b.Daemon)
+	b.Redis.Do(t, "DEL", daemontest.MasterKey)
+	b.Eventually("the job runs", func() bool { return b.Runs.Finished() == 1 })
+	if n := b.Log.Count(line); n != 1 {
 		t.Errorf("it was said %d times", n)
 	}
 }
@@ -189,7 +193,7 @@ func TestManyPumps(t *testing.T) {
 	s := redistest.Start(t)
 	const jobs = 3000
 	var want []string
-	producer := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	producer := goworker.New(goworker.WorkerSettings{URI: s.URI(), Logger: daemontest.Quiet})
 	defer producer.Close()
 	for i := range jobs {
 		what := fmt.Sprintf("%04d", i)
@@ -209,16 +213,16 @@ func TestManyPumps(t *testing.T) {
 	}
 	// No daemon works these queues, so that their order can be seen.
 	for range 4 {
-		runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "none", Concurrency: 1}, func(d *Daemon) {
-			d.AddPart(Part{Name: "eager", Requires: []string{"schedule"}, Start: func(context.Context) error {
-				d.pump.leads.Store(true) // as if there was nobody else
-				d.pump.poke()
+		runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "none", Concurrency: 1}, func(d *goworker.Daemon) {
+			d.AddPart(goworker.Part{Name: "eager", Requires: []string{"schedule"}, Start: func(context.Context) error {
+				goworker.LeadPump(d) // as if there was nobody else
+				goworker.PumpNow(d)
 				return nil
 			}})
 		})
 	}
 	length := func(q string) int { return s.Int(t, "LLEN", "resque:queue:"+q) }
-	redistest.Eventually(t, soon, "all are moved", func() bool { return length("low")+length("high") == jobs })
+	redistest.Eventually(t, daemontest.Soon, "all are moved", func() bool { return length("low")+length("high") == jobs })
 	for rest, queue := range []string{"low", "high"} {
 		var got, wanted []string
 		for _, p := range s.List(t, "LRANGE", "resque:queue:"+queue, 0, -1) {
@@ -238,24 +242,24 @@ func TestDelayedOutlivesRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	var r ran
-	d, _ := runDaemon(t, WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
-	redistest.Eventually(t, soon, "it pumps", func() bool { return d.EnqueueIn(50*time.Millisecond, note("first")) == nil })
-	redistest.Eventually(t, soon, "the first has run", func() bool { return len(r.all()) > 0 })
+	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
+	redistest.Eventually(t, daemontest.Soon, "it pumps", func() bool { return d.EnqueueIn(50*time.Millisecond, note("first")) == nil })
+	redistest.Eventually(t, daemontest.Soon, "the first has run", func() bool { return len(r.all()) > 0 })
 	if err := d.EnqueueIn(1200*time.Millisecond, note("plain")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EnqueueWith(note("own"), In(time.Second)); err != nil {
+	if _, err := d.EnqueueWith(note("own"), goworker.In(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.Kill()
 	s.Restart(t)
-	redistest.Eventually(t, soon, "both have run", func() bool { return len(r.all()) == 3 })
+	redistest.Eventually(t, daemontest.Soon, "both have run", func() bool { return len(r.all()) == 3 })
 }
 
 func TestDelayedList(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), Logger: daemontest.Quiet})
 	defer d.Close()
 	must := func(n int, err error) func(want int) {
 		return func(want int) {
@@ -266,7 +270,7 @@ func TestDelayedList(t *testing.T) {
 		}
 	}
 	base := time.Now().Add(time.Hour).Truncate(time.Second)
-	whats := func(jobs []DelayedJob, err error) string {
+	whats := func(jobs []goworker.DelayedJob, err error) string {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -293,11 +297,11 @@ func TestDelayedList(t *testing.T) {
 	if err := d.EnqueueAt(base.Add(1500*time.Millisecond), note("a")); err != nil {
 		t.Fatal(err)
 	}
-	own, err := d.EnqueueWith(note("a"), At(base.Add(1250*time.Millisecond)), WithID(`"<é>*`))
+	own, err := d.EnqueueWith(note("a"), goworker.At(base.Add(1250*time.Millisecond)), goworker.WithID(`"<é>*`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EnqueueWith(note("ab"), At(base.Add(time.Minute))); err != nil {
+	if _, err := d.EnqueueWith(note("ab"), goworker.At(base.Add(time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	// As node-resque delays a job, and as Ruby delays one for another queue.
@@ -335,7 +339,7 @@ func TestDelayedList(t *testing.T) {
 	found, err := list.Find(own.ID, time.Time{})
 	must(len(found), err)(1)
 	must(list.Reschedule(base.Add(time.Second), found...))(1)
-	must(list.Reschedule(base.Add(time.Second), DelayedJob{}))(0)
+	must(list.Reschedule(base.Add(time.Second), goworker.DelayedJob{}))(0)
 	found, err = list.Find(own.ID, base.Add(time.Second))
 	must(len(found), err)(1)
 	must(d.RemoveDelayedFrom(base, note("a")))(2)
@@ -360,7 +364,7 @@ func TestDelayedList(t *testing.T) {
 func TestDelayedToThePast(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := New(WorkerSettings{URI: s.URI(), Logger: quiet})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), Logger: daemontest.Quiet})
 	defer d.Close()
 	for _, err := range []error{
 		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Time{}, note("b")), d.EnqueueIn(-time.Hour, note("c")),
@@ -378,19 +382,19 @@ func TestDelayedToThePast(t *testing.T) {
 
 func TestDelayedRefuses(t *testing.T) {
 	t.Parallel()
-	d := New(WorkerSettings{URI: "redis://127.0.0.1:1/", Logger: quiet})
+	d := goworker.New(goworker.WorkerSettings{URI: "redis://127.0.0.1:1/", Logger: daemontest.Quiet})
 	defer d.Close()
 	for name, err := range map[string]error{
 		"no job":   d.EnqueueAt(time.Now().Add(time.Hour), nil),
-		"no queue": d.EnqueueIn(time.Hour, &Job{"", Payload{"C", nil}}),
-		"no class": d.EnqueueIn(time.Hour, &Job{"q", Payload{"", nil}}),
-		"a func":   d.EnqueueIn(time.Hour, &Job{"q", Payload{"C", []any{func() {}}}}),
+		"no queue": d.EnqueueIn(time.Hour, &goworker.Job{Queue: "", Payload: goworker.Payload{Class: "C", Args: nil}}),
+		"no class": d.EnqueueIn(time.Hour, &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "", Args: nil}}),
+		"a func":   d.EnqueueIn(time.Hour, &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "C", Args: []any{func() {}}}}),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, job := range []*Job{nil, {"", Payload{"C", nil}}, {"q", Payload{"", nil}}, {"q", Payload{"C", []any{func() {}}}}} {
+	for _, job := range []*goworker.Job{nil, {Queue: "", Payload: goworker.Payload{Class: "C", Args: nil}}, {Queue: "q", Payload: goworker.Payload{Class: "", Args: nil}}, {Queue: "q", Payload: goworker.Payload{Class: "C", Args: []any{func() {}}}}} {
 		if _, err := d.RemoveDelayed(job); err == nil {
 			t.Errorf("%v: removed", job)
 		}
@@ -400,12 +404,12 @@ func TestDelayedRefuses(t *testing.T) {
 func TestShardsDelay(t *testing.T) {
 	t.Parallel()
 	a, b := redistest.Start(t), redistest.Start(t)
-	s := NewShards(WorkerSettings{Logger: quiet}, Shard{URI: a.URI(), Queues: []string{"low"}}, Shard{URI: b.URI(), Queues: []string{"high"}})
+	s := goworker.NewShards(goworker.WorkerSettings{Logger: daemontest.Quiet}, goworker.Shard{URI: a.URI(), Queues: []string{"low"}}, goworker.Shard{URI: b.URI(), Queues: []string{"high"}})
 	defer s.Close()
 	if err := s.EnqueueAt(time.Unix(1_900_000_000, 0), note("a")); err != nil {
 		t.Error(err)
 	}
-	if err := s.EnqueueIn(time.Hour, &Job{"high", Payload{"Note", nil}}); err != nil {
+	if err := s.EnqueueIn(time.Hour, &goworker.Job{Queue: "high", Payload: goworker.Payload{Class: "Note", Args: nil}}); err != nil {
 		t.Error(err)
 	}
 	for _, redis := range []*redistest.Server{a, b} {
@@ -413,7 +417,7 @@ func TestShardsDelay(t *testing.T) {
 			t.Errorf("%d seconds on one shard, want 1", n)
 		}
 	}
-	for _, job := range []*Job{nil, {"nowhere", Payload{"Note", nil}}} {
+	for _, job := range []*goworker.Job{nil, {Queue: "nowhere", Payload: goworker.Payload{Class: "Note", Args: nil}}} {
 		if err := s.EnqueueIn(time.Hour, job); err == nil {
 			t.Errorf("%v: no error", job)
 		}

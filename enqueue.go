@@ -78,7 +78,7 @@ func unsent(err error, i, jobs int) error {
 var errNoJob = errors.New("a job to be enqueued needs a queue and a class")
 
 // bulk is what jobs are collected in, empty.
-func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.maxPayload} }
+func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.MaxPayload} }
 
 func addJob(bulk *resque.Bulk, job *Job, fields ...payload.Field) error {
 	if job == nil || job.Queue == "" || job.Payload.Class == "" {

@@ -22,7 +22,7 @@ const tasksTogether = 16
 
 // turn starts an exchange if there is a reason to and none is under way.
 func (p *poller) turn(ctx context.Context) {
-	if s := p.d.session.Load(); s != p.session {
+	if s := p.d.lease.Session(); s != p.session {
 		p.begin(s)
 	}
 	if p.sent != nil {
@@ -70,12 +70,12 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if p.reaped || p.fenced && len(p.pending) == 0 {
 		return nil
 	}
-	x := &resque.Exchange{Process: p.session.process.ID, Epoch: p.epoch, Last: p.last}
+	x := &resque.Exchange{Process: p.session.Process.ID, Epoch: p.epoch, Last: p.last}
 	idle := max(0, p.slots()-p.busy)
 	p.handIn(x)
 	p.source.Plan(x, p.wanted(idle), idle-len(p.ahead), now)
 	if n := x.Reserves(); n > 0 {
-		p.promised = min(idle, n+len(p.ahead))
+		p.share.Reserve(min(idle, n+len(p.ahead)))
 	}
 	p.suspects.advance(now, p.busy < p.slots())
 	// Whatever this exchange reserves may be with a worker before the next one says so.
@@ -107,7 +107,7 @@ func (p *poller) wanted(idle int) int {
 	if !p.mayReserve() {
 		return 0
 	}
-	if p.heldBytes >= heldPayloads*p.d.config.maxPayload {
+	if p.heldBytes >= heldPayloads*p.d.config.MaxPayload {
 		return 0
 	}
 	n := p.slots()
@@ -160,7 +160,7 @@ func (p *poller) handIn(x *resque.Exchange) {
 func (p *poller) answer(ctx context.Context, r link.Reply) {
 	x, out := p.sent, p.sentOut
 	p.sent, p.sentOut = nil, nil
-	if x.Process != p.session.process.ID { // sent in a life before this one
+	if x.Process != p.session.Process.ID { // sent in a life before this one
 		if r.Link == p.link && r.Err != nil && !aboutRecord(r.Err) {
 			p.lose(r.Err)
 		}
@@ -180,7 +180,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	now := time.Now()
 	p.pace.Trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
-		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.process.ID)
+		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.Process.ID)
 	}
 	p.complain(r.Broken)
 	p.confirm(p.setAside(out, r.Refused, now))
@@ -191,7 +191,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 	}
 	if r.Fenced && !p.fenced {
 		p.fenced = true
-		p.d.lease.hurry()
+		p.d.lease.Wake()
 	}
 	p.receive(r.Exchanged, now)
 	if p.source.Answered(x, r.Exchanged, now) {
@@ -213,7 +213,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		}
 		t := &tasks[0]
 		tasks = tasks[1:]
-		t.Reserved, t.session, t.reserved = j, p.session, now
+		t.Reserved, t.Session, t.reserved = j, p.session, now
 		p.last = j.Ticket
 		p.hold(t)
 		if deaths != nil {

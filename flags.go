@@ -1,12 +1,20 @@
 package goworker
 
 import (
-	"cmp"
 	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/argv"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // defaultCommandLine is the default daemon's. It is made when first needed, so
@@ -19,18 +27,17 @@ var defaultCommandLine = sync.OnceValue(newCommandLine)
 //	pflag.CommandLine.AddFlagSet(goworker.Flags())
 //	pflag.Parse()
 //
-// Whoever asks for the flags parses them, before Init, Work or the first
-// Enqueue: goworker will not look at the command line itself any more. That
-// makes a call of Flags also the way to keep goworker away from a command line
-// that is none of its business.
+// A program that asks for the flags parses them, before Init, Work or the first
+// Enqueue: goworker will not look at the command line itself any more. So a call
+// of Flags also keeps goworker away from a command line that it shall not read.
 //
 // Add the program's own flags first: AddFlagSet skips names that are taken, so
 // that they stay the program's, and set goworker's counterpart with
 // SetSettings.
 func Flags() *pflag.FlagSet {
 	c := defaultCommandLine()
-	c.handOut()
-	return c.set
+	c.HandOut()
+	return c.Flags
 }
 
 // AddFlags defines the flags of the default daemon on a flag set of the
@@ -41,176 +48,173 @@ func Flags() *pflag.FlagSet {
 //
 // Names that are taken are skipped and stay the program's: define its own flags
 // first. The package github.com/goworker/goworker/flags does the same by being
-// imported. On another set than flag.CommandLine, as after Flags, whoever has
-// added the flags parses them, before Init, Work or the first Enqueue.
+// imported. On another set than flag.CommandLine, as after Flags, the program
+// parses the flags, before Init, Work or the first Enqueue.
 func AddFlags(set *flag.FlagSet) {
 	c := defaultCommandLine()
 	if set != flag.CommandLine {
-		c.handOut()
+		c.HandOut()
 	}
-	c.addTo(set)
+	c.AddTo(set)
 }
 
-// commandLine is the flags of one daemon and what was given for them. It stands
-// on no global flag set unless the program puts it there.
+// commandLine is the command line of one daemon.
 type commandLine struct {
-	set      *pflag.FlagSet
-	overlays []func(*WorkerSettings)
-
-	// The program's own flags; nil means the global sets as they are when the
-	// command line is parsed.
-	program  *flag.FlagSet
-	programP *pflag.FlagSet
-	exit     func(code int)
-
-	mu        sync.Mutex
-	handedOut bool   // somebody else parses
-	parsed    bool   // parse did its work; err and ignored say how it ended
-	err       error  // a flag had a bad value
-	ignored   string // the first unknown flag, if it was ignored
+	argv.Line
+	puts []func(*WorkerSettings)
 }
 
-// overlay remembers how a flag changes the settings if it was given.
-func overlay[T any](c *commandLine, name string, value *T, put func(*WorkerSettings, T)) {
-	f := c.set.Lookup(name)
-	c.overlays = append(c.overlays, func(s *WorkerSettings) {
-		if f.Changed {
-			put(s, *value)
+func newCommandLine() *commandLine {
+	c := &commandLine{Line: argv.Line{Flags: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}}
+	for _, row := range settingRows {
+		if row.Flag != "" {
+			c.puts = append(c.puts, row.Define(c.Flags))
 		}
-	})
+	}
+	return c
 }
 
 // apply returns the settings with the flags that were given in place of theirs.
 func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, put := range c.overlays {
-		put(&s)
-	}
+	c.Read(func() {
+		for _, put := range c.puts {
+			put(&s)
+		}
+	})
 	return s
 }
 
-func newCommandLine() *commandLine {
-	c := &commandLine{set: pflag.NewFlagSet("goworker", pflag.ContinueOnError)}
-	text := func(name, byDefault, usage string, put func(*WorkerSettings, string)) {
-		overlay(c, name, c.set.String(name, byDefault, usage), put)
-	}
-	truth := func(name, usage string, put func(*WorkerSettings, bool)) {
-		overlay(c, name, c.set.Bool(name, false, usage), put)
-	}
-	number := func(name string, byDefault count, usage string, put func(*WorkerSettings, count)) {
-		value := byDefault
-		c.set.Var(&value, name, usage)
-		overlay(c, name, &value, put)
-	}
-	whole := func(name string, byDefault int, usage string, put func(*WorkerSettings, int)) {
-		value := amount(byDefault)
-		c.set.Var(&value, name, usage)
-		overlay(c, name, &value, func(s *WorkerSettings, v amount) { put(s, int(v)) })
-	}
-	span := func(name string, byDefault time.Duration, usage string, put func(*WorkerSettings, seconds)) {
-		value := seconds(byDefault)
-		c.set.Var(&value, name, usage)
-		overlay(c, name, &value, put)
-	}
-
-	text("queues", "", "a comma-separated list of Resque queues", func(s *WorkerSettings, v string) {
-		s.QueuesString, s.Queues = v, nil
-	})
-	span("interval", DefaultInterval, "sleep interval when no jobs are found", func(s *WorkerSettings, v seconds) {
-		s.PollInterval = time.Duration(v)
-		s.Interval, s.IntervalFloat = 0, 0
-		s.ExitOnComplete = s.ExitOnComplete || v == 0
-	})
-	number("concurrency", DefaultConcurrency, "the maximum number of concurrently executing jobs", func(s *WorkerSettings, v count) {
-		s.Concurrency = int(v)
-	})
-	number("connections", DefaultConnections, "the maximum number of connections to the Redis database", func(s *WorkerSettings, v count) {
-		s.Connections = int(v)
-	})
+// settingRows are all settings: what the flags, the environment, the checks and
+// docs/configuration.md say of them. Flags take effect in this order.
+var settingRows = []setting.Row[WorkerSettings]{
+	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues",
+		Put: func(s *WorkerSettings) { s.Queues = nil }},
+	{Field: "Order", Flag: "order", Derived: "by the list", Allowed: []string{OrderStrict, OrderWeighted, OrderRoundRobin},
+		Help: "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)"},
+	{Field: "ExitOnComplete", Flag: "exit-on-complete", Help: "exit when the queue is empty"},
+	// -exit-on-complete=false must not undo -interval=0, so this row comes later.
+	{Field: "PollInterval", Also: "IntervalFloat Interval", Flag: "interval", Default: DefaultInterval,
+		Help: "sleep interval when no jobs are found", Put: putInterval, Check: checkInterval},
+	{Field: "Concurrency", Flag: "concurrency", Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs"},
+	{Field: "Connections", Flag: "connections", Default: DefaultConnections, Help: "the maximum number of connections to the Redis database"},
 	// The default shown is not the environment's: that may hold a password.
-	text("uri", DefaultURI, "the URI of the Redis server", func(s *WorkerSettings, v string) { s.URI = v })
-	text("namespace", DefaultNamespace, "the Redis namespace", func(s *WorkerSettings, v string) { s.Namespace = v })
-	text("tls-cert", "", "path to a custom CA cert", func(s *WorkerSettings, v string) { s.TLSCertPath = v })
-	truth("insecure-tls", "skip TLS validation", func(s *WorkerSettings, v bool) { s.SkipTLSVerify = v })
-	truth("use-number", "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon", func(s *WorkerSettings, v bool) {
-		s.UseNumber = v
-	})
+	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: environmentURI, Default: DefaultURI,
+		Help: "the URI of the Redis server"},
+	{Field: "Namespace", Flag: "namespace", Default: DefaultNamespace, Help: "the Redis namespace",
+		Check: func(s *WorkerSettings) error { s.Namespace = resque.New(s.Namespace).Namespace(); return nil }},
+	{Field: "UseNumber", Flag: "use-number",
+		Help: "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon"},
+	{Field: "FailureBackend", Flag: "failure-backend", Env: []string{"FAILURE_BACKEND"}, Default: FailureRedis,
+		Allowed: []string{FailureRedis, FailureRedisMultiQueue}, Help: "where failures are filed: redis or redis_multi_queue"},
+	{Field: "Hostname", Flag: "hostname", Derived: "the system's", Help: "the name of this machine in worker ids (the system's)", Check: checkHostname},
+	{Field: "LogLevel", Flag: "log-level", Default: DefaultLogLevel, Allowed: []string{"debug", "info", "warn", "error"},
+		Help: "the least level that is logged: debug, info, warn or error"},
+	{Field: "LogFormat", Flag: "log-format", Default: DefaultLogFormat, Allowed: []string{"text", "json"}, Help: "how lines are logged: text or json"},
+	{Field: "Logger"},
+	{Field: "TLSCertPath", Flag: "tls-cert", Help: "path to a custom CA cert"},
+	{Field: "TLSClientCertPath", Flag: "tls-client-cert", Help: "path to the certificate to show the Redis server", Check: checkClientCert},
+	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Help: "path to the key of that certificate"},
+	{Field: "SkipTLSVerify", Flag: "insecure-tls", Help: "skip TLS validation"},
+	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job", Check: checkReplicas},
+	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Help: "how many bytes a job's payload may have", Check: checkMaxPayload},
+	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",
+		Help: "how long running jobs may go on after a signal to stop; 0 = no limit"},
+	{Field: "ConnectTimeout", Default: DefaultConnectTimeout, None: "NoTimeout"},
+	{Field: "ReadTimeout", Default: DefaultReadTimeout, None: "NoTimeout"},
+	{Field: "WriteTimeout", Default: DefaultWriteTimeout, None: "NoTimeout"},
+	{Field: "RecoverLimit", Flag: "recover-limit", Default: DefaultRecoverLimit, None: "NoLimit",
+		Help: "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit"},
+	{Field: "FailedMaxSize", Flag: "failed-max-size", None: "NoLimit",
+		Help: "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"},
+	{Field: "FailedMaxAge", Flag: "failed-max-age", None: "NoLimit",
+		Help: "how long ago a job may have failed before its failure is removed; 0 = no limit"},
+	{Field: "LeaveDelayed", Flag: "leave-delayed", Help: "leave the delayed jobs that resque-scheduler knows to it"},
+	{Field: "LeaveUnknown", Flag: "leave-unknown", Help: "leave jobs of classes that have no handler here to other workers"},
+	{Field: "RailsJSON", Flag: "rails-json", Help: "escape enqueued payloads as ActiveSupport does"},
+	{Field: "SchedulerLockPrefix", Flag: "scheduler-lock-prefix", Env: []string{"RESQUE_SCHEDULER_MASTER_LOCK_PREFIX"},
+		Help: "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers"},
+	{Field: "NodeScheduler", Flag: "node-scheduler", Help: "share the lock of node-resque's scheduler, too"},
+	{Field: "DynamicSchedule", Flag: "dynamic-schedule", Env: []string{"DYNAMIC_SCHEDULE"}, Environment: dynamicSchedule,
+		Help: "fire the recurring schedules that are in Redis for all schedulers"},
+	{Field: "DisableSignals"},
+	{Field: "DisableTracking"},
+	{Field: "DisableLookAhead"},
+}
 
-	text("order", "", "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)", func(s *WorkerSettings, v string) {
-		s.Order = v
-	})
-	span("shutdown-timeout", DefaultShutdownTimeout, "how long running jobs may go on after a signal to stop; 0 = no limit", func(s *WorkerSettings, v seconds) {
-		s.ShutdownTimeout = time.Duration(v)
-		if v == 0 {
-			s.ShutdownTimeout = NoTimeout
+// putInterval makes the flag -interval stand for all fields of the setting. Zero means to
+// exit when no job is found.
+func putInterval(s *WorkerSettings) {
+	s.Interval, s.IntervalFloat = 0, 0
+	s.ExitOnComplete = s.ExitOnComplete || s.PollInterval == 0
+}
+
+func checkInterval(s *WorkerSettings) error {
+	switch {
+	case s.PollInterval != 0:
+	case s.IntervalFloat != 0:
+		d, err := argv.DurationOf(s.IntervalFloat)
+		if err != nil {
+			return fmt.Errorf("settings: IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
 		}
-	})
-	number("max-payload", DefaultMaxPayload, "how many bytes a job's payload may have", func(s *WorkerSettings, v count) {
-		s.MaxPayload = int(v)
-	})
-	whole("recover-limit", DefaultRecoverLimit, "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit", func(s *WorkerSettings, v int) {
-		s.RecoverLimit = cmp.Or(v, NoLimit)
-	})
-	whole("wait-replicas", 0, "how many replicas must have an enqueued job", func(s *WorkerSettings, v int) { s.WaitReplicas = v })
-	text("tls-client-cert", "", "path to the certificate to show the Redis server", func(s *WorkerSettings, v string) { s.TLSClientCertPath = v })
-	text("tls-client-key", "", "path to the key of that certificate", func(s *WorkerSettings, v string) { s.TLSClientKeyPath = v })
-	text("failure-backend", FailureRedis, "where failures are filed: redis or redis_multi_queue", func(s *WorkerSettings, v string) { s.FailureBackend = v })
-	truth("leave-delayed", "leave the delayed jobs that resque-scheduler knows to it", func(s *WorkerSettings, v bool) { s.LeaveDelayed = v })
-	truth("leave-unknown", "leave jobs of classes that have no handler here to other workers", func(s *WorkerSettings, v bool) { s.LeaveUnknown = v })
-	whole("failed-max-size", 0, "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit", func(s *WorkerSettings, v int) {
-		s.FailedMaxSize = cmp.Or(v, NoLimit)
-	})
-	span("failed-max-age", 0, "how long ago a job may have failed before its failure is removed; 0 = no limit", func(s *WorkerSettings, v seconds) {
-		s.FailedMaxAge = cmp.Or(time.Duration(v), NoLimit)
-	})
-	truth("rails-json", "escape enqueued payloads as ActiveSupport does", func(s *WorkerSettings, v bool) { s.RailsJSON = v })
-	text("scheduler-lock-prefix", "", "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers", func(s *WorkerSettings, v string) { s.SchedulerLockPrefix = v })
-	truth("node-scheduler", "share the lock of node-resque's scheduler, too", func(s *WorkerSettings, v bool) { s.NodeScheduler = v })
-	truth("dynamic-schedule", "fire the recurring schedules that are in Redis for all schedulers", func(s *WorkerSettings, v bool) { s.DynamicSchedule = v })
-	text("hostname", "", "the name of this machine in worker ids (the system's)", func(s *WorkerSettings, v string) { s.Hostname = v })
-	text("log-level", DefaultLogLevel, "the least level that is logged: debug, info, warn or error", func(s *WorkerSettings, v string) { s.LogLevel = v })
-	text("log-format", DefaultLogFormat, "how lines are logged: text or json", func(s *WorkerSettings, v string) { s.LogFormat = v })
-	// Last of those that decide when to exit, yet -exit-on-complete=false must
-	// not undo -interval=0.
-	overlay(c, "exit-on-complete", c.set.Bool("exit-on-complete", false, "exit when the queue is empty"), func(s *WorkerSettings, v bool) {
-		s.ExitOnComplete = v || c.set.Changed("interval") && s.PollInterval == 0
-	})
-	return c
-}
-
-// addTo defines the flags on a set of the standard library, sharing the values.
-func (c *commandLine) addTo(set *flag.FlagSet) {
-	c.set.VisitAll(func(f *pflag.Flag) {
-		if set.Lookup(f.Name) == nil {
-			set.Var(stdValue{c.set, f}, f.Name, f.Usage)
-		}
-	})
-}
-
-func (c *commandLine) handOut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handedOut = true
-}
-
-// stdValue is one of our flags as the standard library sees it. The library
-// also prints a zero stdValue to find out what an empty default looks like.
-type stdValue struct {
-	set  *pflag.FlagSet
-	flag *pflag.Flag
-}
-
-func (v stdValue) String() string {
-	if v.flag == nil {
-		return ""
+		s.PollInterval = d
+	case s.Interval < 0:
+		return fmt.Errorf("settings: Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
+	default:
+		s.PollInterval = s.Interval.duration()
 	}
-	return v.flag.Value.String()
+	return nil
 }
 
-func (v stdValue) Set(value string) error { return cause(v.set.Set(v.flag.Name, value)) }
+// environmentURI follows REDIS_PROVIDER as Heroku's add-ons set it: it names
+// the variable that holds the URI.
+func environmentURI(getenv func(string) string) string {
+	if name := getenv("REDIS_PROVIDER"); name != "" {
+		if uri := getenv(name); uri != "" {
+			return uri
+		}
+	}
+	return getenv("REDIS_URL")
+}
 
-func (v stdValue) Get() any { return v.flag.Value.String() }
+// checkHostname refuses what would break a worker id apart: Resque splits ids at
+// colons.
+func checkHostname(s *WorkerSettings) error {
+	if s.Hostname == "" {
+		var err error
+		if s.Hostname, err = os.Hostname(); err != nil || s.Hostname == "" {
+			return fmt.Errorf("settings: this machine does not tell its name (%v); set Hostname or the flag -hostname", err)
+		}
+	}
+	if strings.ContainsAny(s.Hostname, ": \t\r\n") {
+		return fmt.Errorf("settings: Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", s.Hostname)
+	}
+	return nil
+}
 
-// IsBoolFlag lets the flag stand without a value.
-func (v stdValue) IsBoolFlag() bool { return v.flag.NoOptDefVal != "" }
+func checkClientCert(s *WorkerSettings) error {
+	if (s.TLSClientCertPath == "") != (s.TLSClientKeyPath == "") {
+		return fmt.Errorf("settings: TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
+			s.TLSClientCertPath, s.TLSClientKeyPath)
+	}
+	return nil
+}
+
+func checkReplicas(s *WorkerSettings) error {
+	if s.WaitReplicas < 0 {
+		return fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
+	}
+	return nil
+}
+
+func checkMaxPayload(s *WorkerSettings) error {
+	if s.MaxPayload > payload.MaxSize {
+		return fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, payload.MaxSize)
+	}
+	return nil
+}
+
+// dynamicSchedule says whether DYNAMIC_SCHEDULE is one of the words that Ruby takes for on.
+func dynamicSchedule(getenv func(string) string) string {
+	on := slices.Contains([]string{"1", "t", "T", "true", "TRUE", "on", "ON"}, getenv("DYNAMIC_SCHEDULE"))
+	return strconv.FormatBool(on)
+}

@@ -1,13 +1,15 @@
-package goworker
+package goworker_test
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -18,26 +20,26 @@ func TestNamesDoNotForgeLogLines(t *testing.T) {
 	t.Parallel()
 	const forged = "x\n\r\x1b[2J\u009b1A\u202e\u2028time=2026-01-01T00:00:00.000Z level=INFO msg=\"all is well\"\x00\x7f\",\"level\":\"INFO"
 	for _, format := range []string{"text", "json"} {
-		var out safeBuffer
-		log, flush := logging.New(slog.LevelDebug, format, &out)
-		b := setup(t, func(s *WorkerSettings) { s.Logger, s.QueuesString = log, "*" })
+		var out daemontest.SafeBuffer
+		log, flush := goworker.NewLogger(slog.LevelDebug, format, &out)
+		b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.Logger, s.QueuesString = log, "*" })
 		quoted, err := json.Marshal(forged)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.daemon.Register("Fail", func(text string) error { return oddError{text: text} })
-		b.redis.Do(t, "SADD", "resque:queues", forged, "wrong"+forged)
-		b.redis.Do(t, "SET", "resque:queue:wrong"+forged, "no list")
-		b.redis.Do(t, "RPUSH", "resque:queue:"+forged, `{"class":`+string(quoted)+`,"args":[],"id":`+string(quoted)+`}`, `{"class":"Fail","args":[`+string(quoted)+`]}`, forged)
-		b.redis.Do(t, "HSET", "resque:workers:heartbeat", "worker"+forged, "2020-01-01T00:00:00+00:00", "bad"+forged, forged)
-		b.redis.Do(t, "ZADD", "resque:go:processes", "5", "h:1:"+forged)
-		b.start()
-		b.eventually("the jobs have failed", func() bool { return b.stat("failed") == 3 })
-		redistest.Eventually(t, 2*soon, "the dead are found", func() bool {
+		b.Daemon.Register("Fail", func(text string) error { return errors.New(text) })
+		b.Redis.Do(t, "SADD", "resque:queues", forged, "wrong"+forged)
+		b.Redis.Do(t, "SET", "resque:queue:wrong"+forged, "no list")
+		b.Redis.Do(t, "RPUSH", "resque:queue:"+forged, `{"class":`+string(quoted)+`,"args":[],"id":`+string(quoted)+`}`, `{"class":"Fail","args":[`+string(quoted)+`]}`, forged)
+		b.Redis.Do(t, "HSET", "resque:workers:heartbeat", "worker"+forged, "2020-01-01T00:00:00+00:00", "bad"+forged, forged)
+		b.Redis.Do(t, "ZADD", "resque:go:processes", "5", "h:1:"+forged)
+		b.Start()
+		b.Eventually("the jobs have failed", func() bool { return b.Stat("failed") == 3 })
+		redistest.Eventually(t, 2*daemontest.Soon, "the dead are found", func() bool {
 			flush()
 			return strings.Contains(out.String(), "a process was found dead") && strings.Contains(out.String(), "was removed")
 		})
-		if err := b.stop(); err != nil {
+		if err := b.Stop(); err != nil {
 			t.Error(err)
 		}
 		flush()

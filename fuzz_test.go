@@ -37,11 +37,11 @@ func FuzzSettings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.interval <= 0 || c.concurrency < 1 || c.connections < 1 || c.recoverLimit < 0 || c.maxPayload < 1 || c.shutdownTimeout < 0 || c.readTimeout < 0 ||
-			!strings.HasSuffix(c.namespace, ":") || strings.ContainsAny(c.hostname, ": \n") || c.hostname == "" || c.queues.Label() == "" {
+		if c.PollInterval <= 0 || c.Concurrency < 1 || c.Connections < 1 || c.RecoverLimit < 0 || c.MaxPayload < 1 || c.ShutdownTimeout < 0 || c.ReadTimeout < 0 ||
+			!strings.HasSuffix(c.Namespace, ":") || strings.ContainsAny(c.Hostname, ": \n") || c.Hostname == "" || c.queues.Label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
-		if _, err := conn.NewDialer(t.Context(), c.client().dial, nil); told(err) {
+		if _, err := conn.NewDialer(t.Context(), c.dial(), nil); told(err) {
 			t.Errorf("the error is no sentence or tells the password: %v", err)
 		}
 		s.URI = env["CACHE_URL"]
@@ -61,43 +61,20 @@ func FuzzCommandLine(f *testing.F) {
 	f.Add("-concurrency=0 -connections=1e3 -order -log-level=", "=-=")
 	f.Fuzz(func(t *testing.T, line, more string) {
 		const secret = "S3cr3tM4rk3r"
-		c := newHost(false, true)
-		c.program.SetOutput(io.Discard)
-		c.exit = func(int) {}
+		c := newHost()
+		c.Program.SetOutput(io.Discard)
 		args := append(strings.Split(line, " "), "-uri=redis://u:"+secret+"@h", more)
-		err := c.parse(args, true)
+		err := c.Parse(args, true)
 		if err != nil && (strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), " ")) {
 			t.Errorf("%q: %v", args, err)
 		}
 		s := c.apply(WorkerSettings{})
-		if f := c.set.Lookup("concurrency"); err == nil && f.Changed && s.Concurrency < 1 || s.PollInterval < 0 {
+		if f := c.Flags.Lookup("concurrency"); err == nil && f.Changed && s.Concurrency < 1 || s.PollInterval < 0 {
 			t.Errorf("%q: %+v", args, s)
 		}
-		c.set.VisitAll(func(f *pflag.Flag) { _ = f.Value.String() })
+		c.Flags.VisitAll(func(f *pflag.Flag) { _ = f.Value.String() })
 		if _, err := s.configFrom(true, func(string) string { return "" }); err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v", args, err)
-		}
-	})
-}
-
-// A time on the command line is never negative, never rounded to nothing, and is
-// read back as it is printed.
-func FuzzSeconds(f *testing.F) {
-	for _, seed := range []string{"5", "2.5", "1e-300", "1h", "-0", "inf", "nan", " 7 ", "9223372036", "0x1p-40", "1_0"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var s seconds
-		if s.Set(text) != nil {
-			return
-		}
-		d := time.Duration(s)
-		if d < 0 || d == 0 && strings.ContainsAny(strings.ToLower(text), "123456789") && !strings.ContainsAny(strings.ToLower(text), "ex") && !strings.ContainsAny(text, "smhnuµμ") {
-			t.Errorf("%q is %v", text, d)
-		}
-		var again seconds
-		if err := again.Set(s.String()); err != nil || (time.Duration(again)-d).Abs() > d/1e9+1 {
-			t.Errorf("%q prints %q and comes back as %v, not %v (%v)", text, s.String(), time.Duration(again), d, err)
 		}
 	})
 }

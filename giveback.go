@@ -76,9 +76,9 @@ func returned(s resque.Store, t *task, started bool) outcome {
 // giveBack adds to the outcome what the job gives back with it.
 func (o *outcome) giveBack(s resque.Store, e resque.End) {
 	if php := o.task.php.Load(); php != nil {
-		e.PHP, e.Now = php, o.task.session.redisTime(time.Now())
+		e.PHP, e.Now = php, o.task.Session.Now()
 	}
-	o.Effects = append(o.Effects, s.GiveBack(o.task.session.process.ID, o.task.Reserved, e)...)
+	o.Effects = append(o.Effects, s.GiveBack(o.task.Session.Process.ID, o.task.Reserved, e)...)
 }
 
 // giveBackMisplaced puts jobs that workers found to belong into lanes there, in their order,

@@ -1,8 +1,15 @@
 package goworker
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker/internal/payload"
 )
@@ -27,4 +34,39 @@ func runJob(t testing.TB, fn any, args string, opts ...Option) (*Delivery, error
 		t.Fatal(err)
 	}
 	return d, d.perform(context.Background())
+}
+
+// soon is how long a test waits for what should happen at once.
+const soon = time.Minute
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+var errNoLuck = errors.New("no luck")
+
+// safeBuffer is a log that a test reads while a daemon writes it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// count is how many lines contain a text.
+func (b *safeBuffer) count(part string) (n int) {
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
@@ -208,8 +209,8 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	if err != nil {
 		return nil, err
 	}
-	started, err := startParts(ctx, parts)
-	return func(ctx context.Context) error { return stopParts(ctx, started) }, err
+	started, err := part.Start(ctx, parts)
+	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
 }
 
 // StuckAfter is how long after the time limit of its class a job still runs until it

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"bytes"
@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 // scripted is a Redis that holds a number of jobs and answers a daemon from memory,
@@ -60,8 +63,10 @@ type scriptedConn struct {
 	answer   []byte // the buffer that out is a part of
 }
 
-func (c *scriptedConn) Close() error                     { return nil }
-func (c *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *scriptedConn) Close() error { return nil }
+
+func (c *scriptedConn) SetReadDeadline(time.Time) error { return nil }
+
 func (c *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 
 func (c *scriptedConn) Write(p []byte) (int, error) {
@@ -211,12 +216,12 @@ const benchPayload = `{"class":"Hello","args":["world",12,true]}  `
 func drain(tb testing.TB, workers, jobs int, lookAhead bool, failure error) (exchanges int) {
 	tb.Helper()
 	server := newScripted(tb, benchPayload, jobs)
-	d := New(WorkerSettings{
-		URI: "scripted://", QueuesString: "default", Concurrency: workers, ExitOnComplete: true, Logger: quiet,
+	d := goworker.New(goworker.WorkerSettings{
+		URI: "scripted://", QueuesString: "default", Concurrency: workers, ExitOnComplete: true, Logger: daemontest.Quiet,
 		DisableSignals: true, DisableTracking: true, DisableLookAhead: !lookAhead, PollInterval: time.Hour,
 	})
 	defer d.Close()
-	d.RegisterDialer("scripted", func(context.Context, string, DialOptions) (Dialer, error) { return server, nil })
+	d.RegisterDialer("scripted", func(context.Context, string, goworker.DialOptions) (goworker.Dialer, error) { return server, nil })
 	var ran atomic.Int64
 	d.Register("Hello", func(_ context.Context, name string, n int, yes bool) error { ran.Add(1); return failure })
 	if err := d.Run(tb.Context()); err != nil {

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
@@ -8,57 +8,58 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 // A limit of each process lets as many run side by side as there are processes.
 func TestLimitInProcess(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	other := setupOn(t, b.redis)
-	fleet := newGauge()
-	gauges := []*gauge{newGauge(), newGauge()}
+	b := daemontest.Setup(t)
+	other := daemontest.SetupOn(t, b.Redis)
+	fleet := daemontest.NewGauge()
+	gauges := []*daemontest.Gauge{daemontest.NewGauge(), daemontest.NewGauge()}
 	var together sync.WaitGroup
 	together.Add(2)
-	for i, of := range []*bundle{b, other} {
+	for i, of := range []*daemontest.Bundle{b, other} {
 		once := sync.OnceFunc(func() { together.Done(); together.Wait() })
-		of.daemon.Register("Slow", func(tenant string, n int) {
-			gauges[i].hold("", n, func() { fleet.hold("", n, once) })
-		}, Concurrency(1, InProcess()))
-		of.start()
+		of.Daemon.Register("Slow", func(tenant string, n int) {
+			gauges[i].Hold("", n, func() { fleet.Hold("", n, once) })
+		}, goworker.Concurrency(1, goworker.InProcess()))
+		of.Start()
 	}
 	for n := range 40 {
-		b.push(tenantJob("Slow", "a", n))
+		b.Push(daemontest.TenantJob("Slow", "a", n))
 	}
-	b.eventually("all run", func() bool { return fleet.done.Load() == 40 })
+	b.Eventually("all run", func() bool { return fleet.Done.Load() == 40 })
 	for i, g := range gauges {
-		if most := g.mosts()[""]; most != 1 {
+		if most := g.Mosts()[""]; most != 1 {
 			t.Errorf("%d ran at a time in process %d, want 1", most, i)
 		}
 	}
-	if most := fleet.mosts()[""]; most != 2 {
+	if most := fleet.Mosts()[""]; most != 2 {
 		t.Errorf("%d ran at a time in both, want 2", most)
 	}
-	b.eventually("all are counted", func() bool { return b.stat("processed") == 40 })
-	b.nothingWaits()
+	b.Eventually("all are counted", func() bool { return b.Stat("processed") == 40 })
+	b.NothingWaits()
 }
 
 func TestRateLimitInProcess(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	other := setupOn(t, b.redis)
-	gauges := []*gauge{newGauge(), newGauge()}
-	for i, of := range []*bundle{b, other} {
-		of.daemon.Register("Call", func(tenant string, n int) { gauges[i].run("", n, 0) }, RateLimit(1, time.Hour, InProcess()))
-		of.start()
+	b := daemontest.Setup(t)
+	other := daemontest.SetupOn(t, b.Redis)
+	gauges := []*daemontest.Gauge{daemontest.NewGauge(), daemontest.NewGauge()}
+	for i, of := range []*daemontest.Bundle{b, other} {
+		of.Daemon.Register("Call", func(tenant string, n int) { gauges[i].Run("", n, 0) }, goworker.RateLimit(1, time.Hour, goworker.InProcess()))
+		of.Start()
 	}
 	for n := range 10 {
-		b.push(tenantJob("Call", "a", n))
+		b.Push(daemontest.TenantJob("Call", "a", n))
 	}
-	b.eventually("each starts one", func() bool { return gauges[0].done.Load() == 1 && gauges[1].done.Load() == 1 })
-	b.push(jobs("Mark", 20)...)
-	b.eventually("others run", func() bool { return b.runs.finished()+other.runs.finished() == 20 })
-	if n := gauges[0].done.Load() + gauges[1].done.Load(); n != 2 {
+	b.Eventually("each starts one", func() bool { return gauges[0].Done.Load() == 1 && gauges[1].Done.Load() == 1 })
+	b.Push(daemontest.Jobs("Mark", 20)...)
+	b.Eventually("others run", func() bool { return b.Runs.Finished()+other.Runs.Finished() == 20 })
+	if n := gauges[0].Done.Load() + gauges[1].Done.Load(); n != 2 {
 		t.Errorf("%d were started in the hour, want 2", n)
 	}
 }
@@ -66,17 +67,17 @@ func TestRateLimitInProcess(t *testing.T) {
 // After a rest as many start at once as the burst says, and no more.
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	g := newGauge()
-	b.daemon.Register("Call", func(tenant string, n int) { g.run("", n, 0) }, RateLimit(1, time.Hour, Burst(5)))
-	b.start()
+	b := daemontest.Setup(t)
+	g := daemontest.NewGauge()
+	b.Daemon.Register("Call", func(tenant string, n int) { g.Run("", n, 0) }, goworker.RateLimit(1, time.Hour, goworker.Burst(5)))
+	b.Start()
 	for n := range 10 {
-		b.push(tenantJob("Call", "a", n))
+		b.Push(daemontest.TenantJob("Call", "a", n))
 	}
-	b.eventually("five start", func() bool { return g.done.Load() == 5 })
-	b.push(jobs("Mark", 20)...)
-	b.eventually("others run", func() bool { return b.runs.finished() == 20 })
-	if n := g.done.Load(); n != 5 {
+	b.Eventually("five start", func() bool { return g.Done.Load() == 5 })
+	b.Push(daemontest.Jobs("Mark", 20)...)
+	b.Eventually("others run", func() bool { return b.Runs.Finished() == 20 })
+	if n := g.Done.Load(); n != 5 {
 		t.Errorf("%d were started, want 5", n)
 	}
 }
@@ -85,28 +86,28 @@ func TestBurst(t *testing.T) {
 func TestSharedLimitWithTwoNumbers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		register func(d *Daemon)
+		register func(d *goworker.Daemon)
 		says     []string // nil: it is no mistake
 	}{
-		"running": {func(d *Daemon) {
-			d.Register("Read", func() {}, Concurrency(2, SharedAs("database")))
-			d.Register("Write", func() {}, Concurrency(5, SharedAs("database")))
+		"running": {func(d *goworker.Daemon) {
+			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("database")))
+			d.Register("Write", func() {}, goworker.Concurrency(5, goworker.SharedAs("database")))
 		}, []string{`"database"`, "class Read says at most 2 at a time", "class Write says at most 5 at a time"}},
-		"of a queue": {func(d *Daemon) {
-			d.Register("Read", func() {}, RateLimit(2, time.Second, SharedAs("database")))
-			d.LimitQueue("low", RateLimit(2, time.Second, SharedAs("database"), Burst(4)))
+		"of a queue": {func(d *goworker.Daemon) {
+			d.Register("Read", func() {}, goworker.RateLimit(2, time.Second, goworker.SharedAs("database")))
+			d.LimitQueue("low", goworker.RateLimit(2, time.Second, goworker.SharedAs("database"), goworker.Burst(4)))
 		}, []string{`"database"`, "class Read says one each 500ms", "queue low says one each 500ms and 4 at once"}},
-		"of one class": {func(d *Daemon) {
-			d.Register("Read", func() {}, Concurrency(2, SharedAs("x")), Concurrency(3, SharedAs("x"), PerKey(Arg(0))))
+		"of one class": {func(d *goworker.Daemon) {
+			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.Concurrency(3, goworker.SharedAs("x"), goworker.PerKey(goworker.Arg(0))))
 		}, []string{`"x"`, "at most 2", "at most 3"}},
-		"the same": {func(d *Daemon) {
-			d.Register("Read", func() {}, Concurrency(2, SharedAs("x")), RateLimit(9, time.Second, SharedAs("x")))
-			d.Register("Write", func() {}, Concurrency(2, SharedAs("x")), Concurrency(3, SharedAs("x"), InProcess()))
+		"the same": {func(d *goworker.Daemon) {
+			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.RateLimit(9, time.Second, goworker.SharedAs("x")))
+			d.Register("Write", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.Concurrency(3, goworker.SharedAs("x"), goworker.InProcess()))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := New(WorkerSettings{QueuesString: "low", URI: "redis://127.0.0.1:1/"})
+			d := goworker.New(goworker.WorkerSettings{QueuesString: "low", URI: "redis://127.0.0.1:1/"})
 			defer d.Close()
 			test.register(d)
 			err := d.Init()
@@ -121,7 +122,7 @@ func TestSharedLimitWithTwoNumbers(t *testing.T) {
 					t.Errorf("%v, want %q in it", err, text)
 				}
 			}
-			if _, err := d.init(false); err != nil {
+			if err := goworker.InitToEnqueue(d); err != nil {
 				t.Errorf("a program that only enqueues: %v", err)
 			}
 		})
@@ -131,54 +132,53 @@ func TestSharedLimitWithTwoNumbers(t *testing.T) {
 // Classes in two queues have one limit together.
 func TestSharedLimit(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.QueuesString = "work,other" })
-	g := newGauge()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" })
+	g := daemontest.NewGauge()
 	for _, class := range []string{"Read", "Write"} {
-		b.daemon.Register(class, func(tenant string, n int) { g.run("", n, time.Millisecond) }, Concurrency(2, SharedAs("database")))
+		b.Daemon.Register(class, func(tenant string, n int) { g.Run("", n, time.Millisecond) }, goworker.Concurrency(2, goworker.SharedAs("database")))
 	}
-	b.start()
+	b.Start()
 	for n := range 20 {
-		b.push(tenantJob("Read", "a", n))
-		b.pushTo("other", tenantJob("Write", "a", n))
+		b.Push(daemontest.TenantJob("Read", "a", n))
+		b.PushTo("other", daemontest.TenantJob("Write", "a", n))
 	}
-	b.eventually("all run", func() bool { return g.done.Load() == 40 })
-	if most := g.mosts()[""]; most != 2 {
+	b.Eventually("all run", func() bool { return g.Done.Load() == 40 })
+	if most := g.Mosts()[""]; most != 2 {
 		t.Errorf("%d ran at a time, want 2", most)
 	}
-	b.eventually("all are counted", func() bool { return b.stat("processed") == 40 })
-	b.nothingWaits()
+	b.Eventually("all are counted", func() bool { return b.Stat("processed") == 40 })
+	b.NothingWaits()
 }
 
 // A process that was the first to sort a queue takes what another one, with other limits,
 // has sorted into lanes of its own and left.
 func TestLanesOfAnother(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	other := setupOn(t, b.redis)
-	g := newGauge()
-	slow := func(tenant string, n int) { g.run("", n, 0) }
-	b.daemon.Register("Slow", slow, Concurrency(2))
-	other.daemon.Register("Slow", slow, Concurrency(2), RateLimit(1000, time.Second))
-	b.start()
-	b.push(tenantJob("Slow", "a", 0))
-	b.eventually("it runs", func() bool { return g.done.Load() == 1 && b.stat("processed") == 1 })
-	conn := b.redis.Dial(t)
+	b := daemontest.Setup(t)
+	other := daemontest.SetupOn(t, b.Redis)
+	g := daemontest.NewGauge()
+	slow := func(tenant string, n int) { g.Run("", n, 0) }
+	b.Daemon.Register("Slow", slow, goworker.Concurrency(2))
+	other.Daemon.Register("Slow", slow, goworker.Concurrency(2), goworker.RateLimit(1000, time.Second))
+	b.Start()
+	b.Push(daemontest.TenantJob("Slow", "a", 0))
+	b.Eventually("it runs", func() bool { return g.Done.Load() == 1 && b.Stat("processed") == 1 })
+	conn := b.Redis.Dial(t)
 	pushed, left := int64(1), 0
-	b.eventually("the other has sorted some", func() bool {
-		payload := tenantJob("Slow", "a", int(pushed))
-		lane, _ := other.daemon.registry.lane("work", []byte(payload))
-		b.push(payload)
+	b.Eventually("the other has sorted some", func() bool {
+		payload := daemontest.TenantJob("Slow", "a", int(pushed))
+		b.Push(payload)
 		pushed++
-		n, err := b.daemon.store.Sort(conn, "work", [][]byte{[]byte(payload)}, []resque.Lane{lane})
+		n, err := goworker.SortAs(b.Daemon, other.Daemon, conn, "work", []byte(payload))
 		if err != nil {
 			t.Fatal(err)
 		}
 		left += n
 		return left == 3
 	})
-	b.eventually("all run", func() bool { return g.done.Load() == pushed })
-	b.eventually("all are counted", func() bool { return b.stat("processed") == int(pushed) })
-	b.nothingWaits()
+	b.Eventually("all run", func() bool { return g.Done.Load() == pushed })
+	b.Eventually("all are counted", func() bool { return b.Stat("processed") == int(pushed) })
+	b.NothingWaits()
 }
 
 // Processes come and go that have other limits for the same class, or none: every job runs
@@ -186,46 +186,46 @@ func TestLanesOfAnother(t *testing.T) {
 func TestLimitsChangeWhileJobsWait(t *testing.T) {
 	t.Parallel()
 	const total = 600
-	b := setup(t)
-	g := newGauge()
-	policies := [][]Option{
+	b := daemontest.Setup(t)
+	g := daemontest.NewGauge()
+	policies := [][]goworker.Option{
 		nil,
-		{Concurrency(2)},
-		{Concurrency(1, PerKey(Arg(0)))},
-		{RateLimit(400, time.Second)},
-		{Fair(Arg(0))},
-		{Concurrency(3), RateLimit(300, time.Second, PerKey(Arg(0)))},
+		{goworker.Concurrency(2)},
+		{goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0)))},
+		{goworker.RateLimit(400, time.Second)},
+		{goworker.Fair(goworker.Arg(0))},
+		{goworker.Concurrency(3), goworker.RateLimit(300, time.Second, goworker.PerKey(goworker.Arg(0)))},
 	}
-	run := func(policy int) *bundle {
-		d := setupOn(t, b.redis, func(s *WorkerSettings) { s.PollInterval = 200 * time.Millisecond })
-		d.daemon.Register("Slow", func(tenant string, n int) { g.run(tenant, n, time.Millisecond) }, policies[policy]...)
+	run := func(policy int) *daemontest.Bundle {
+		d := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.PollInterval = 200 * time.Millisecond })
+		d.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, policies[policy]...)
 		if policy != 0 { // knows limits, if not of this class
-			d.daemon.Register("Other", func(string, int) {}, Concurrency(1, PerKey(Arg(0))))
+			d.Daemon.Register("Other", func(string, int) {}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
 		}
-		d.start()
+		d.Start()
 		return d
 	}
-	fleet := []*bundle{run(1), run(2)}
+	fleet := []*daemontest.Bundle{run(1), run(2)}
 	pushed := 0
 	for range 12 {
 		for range total / 12 {
-			b.push(tenantJob("Slow", fmt.Sprint(pushed%7), pushed))
+			b.Push(daemontest.TenantJob("Slow", fmt.Sprint(pushed%7), pushed))
 			pushed++
 		}
-		b.eventually("some of them run", func() bool { return g.done.Load() > int64(pushed-total/12) })
+		b.Eventually("some of them run", func() bool { return g.Done.Load() > int64(pushed-total/12) })
 		i := rand.IntN(len(fleet))
-		if err := fleet[i].stop(); err != nil {
+		if err := fleet[i].Stop(); err != nil {
 			t.Fatal(err)
 		}
 		fleet[i] = run(rand.IntN(len(policies)))
 	}
-	b.eventually("all run", func() bool { return g.done.Load() >= total })
-	b.eventually("all are counted", func() bool { return b.stat("processed") == total })
-	b.nothingWaits()
+	b.Eventually("all run", func() bool { return g.Done.Load() >= total })
+	b.Eventually("all are counted", func() bool { return b.Stat("processed") == total })
+	b.NothingWaits()
 	seen := make(map[int]bool)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, of := range g.order {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	for _, of := range g.Order {
 		for _, n := range of {
 			if seen[n] {
 				t.Errorf("job %d ran twice", n)

@@ -30,7 +30,7 @@ type masterLock struct {
 
 func newMasterLock(c config, store resque.Store, self func() string, taken func(user string)) *masterLock {
 	return &masterLock{
-		store: store, prefix: c.schedulerLockPrefix, node: c.nodeScheduler,
+		store: store, prefix: c.SchedulerLockPrefix, node: c.NodeScheduler,
 		self: self, taken: taken, users: make(map[string]bool),
 	}
 }

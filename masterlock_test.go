@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -11,84 +11,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/resque"
 )
-
-func TestMasterLockIsSharedByParts(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := s.Dial(t)
-	config, err := WorkerSettings{Hostname: "localhost"}.configFrom(false, noEnvironment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := 0
-	m := newMasterLock(config, resque.New(""), func() string { return "localhost:1:a" }, func(string) { taken++ })
-	other := newMasterLock(config, resque.New(""), func() string { return "localhost:1:b" }, func(string) {})
-	const key = "resque:resque:resque_scheduler_master_lock"
-	hold := func(m *masterLock, user string, want bool) {
-		t.Helper()
-		if held, _, err := m.hold(c, user); held != want || m.held() != want || err != nil {
-			t.Errorf("%s: held %v, %v; want %v; %v", user, held, m.held(), want, err)
-		}
-	}
-	release := func(user string, still bool) {
-		t.Helper()
-		if err := m.release(c, user); err != nil {
-			t.Error(err)
-		}
-		if m.held() != still || (s.Int(t, "EXISTS", key) == 1) != still {
-			t.Errorf("after %s released it: held %v, want %v", user, m.held(), still)
-		}
-	}
-	hold(m, "pump", true)
-	hold(m, "cron", true)
-	hold(other, "pump", false)
-	release("pump", true)
-	release("pump", true)
-	hold(m, "cron", true)
-	release("cron", false)
-	if taken != 1 {
-		t.Errorf("told of it %d times, want once", taken)
-	}
-	hold(m, "pump", true)
-	if err := other.inherit(c, "localhost:1:a"); err != nil {
-		t.Error(err)
-	}
-	hold(other, "pump", true) // the other found this one dead
-	if err := other.release(c, "pump"); err != nil {
-		t.Error(err)
-	}
-	hold(m, "pump", true)
-	s.Do(t, "SET", key, "ruby:1") // it ran out while we stood still
-	hold(m, "pump", false)
-	if err := m.release(c, "pump"); err != nil || s.Text(t, "GET", key) != "ruby:1" {
-		t.Errorf("Ruby's lock was touched: %v", err)
-	}
-}
-
-// A release that Redis was not heard of is made up for.
-func TestMasterLockIsReleasedAgain(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, broken := s.Dial(t), s.Dial(t)
-	config, err := WorkerSettings{Hostname: "localhost"}.configFrom(false, noEnvironment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newMasterLock(config, resque.New(""), func() string { return "localhost:1:a" }, func(string) {})
-	if held, _, err := m.hold(c, "pump"); !held || err != nil {
-		t.Fatal(held, err)
-	}
-	broken.Close()
-	if err := m.release(broken, "pump"); err == nil {
-		t.Error("it was released over a connection that is closed")
-	}
-	if err := m.release(c, "pump"); err != nil || m.held() || s.Int(t, "EXISTS", "resque:resque:resque_scheduler_master_lock") != 0 {
-		t.Errorf("it is still held, %v; %v", m.held(), err)
-	}
-}
 
 // stoppedConn stops the daemon as soon as Redis has given it the schedulers' lock, of
 // which it does not hear.
@@ -100,7 +26,7 @@ type stoppedConn struct {
 
 func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any) (any, error) {
 	reply, err := c.ConnWithTimeout.DoWithTimeout(d, command, args...)
-	takes := slices.Contains(args, any(rubyLock)) && slices.Contains(args, any(int(resque.MasterLockTTL.Seconds())))
+	takes := slices.Contains(args, any(daemontest.RubyLock)) && slices.Contains(args, any(int(resque.MasterLockTTL.Seconds())))
 	if err != nil || !takes || !c.stops.CompareAndSwap(false, true) {
 		return reply, err
 	}
@@ -115,25 +41,25 @@ func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any)
 func TestStopAtATickGivesTheLockBack(t *testing.T) {
 	t.Parallel()
 	var stops atomic.Bool
-	b := setup(t, func(s *WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "stopped", 1) })
-	b.daemon.RegisterDialer("stopped", func(_ context.Context, uri string, _ DialOptions) (Dialer, error) {
-		return DialerFunc(func(context.Context) (redis.Conn, error) {
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "stopped", 1) })
+	b.Daemon.RegisterDialer("stopped", func(_ context.Context, uri string, _ goworker.DialOptions) (goworker.Dialer, error) {
+		return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
 			c, err := redis.DialURL(strings.Replace(uri, "stopped", "redis", 1))
 			if err != nil {
 				return nil, err
 			}
-			return stoppedConn{c.(redis.ConnWithTimeout), func() { b.cancel() }, &stops}, nil
+			return stoppedConn{c.(redis.ConnWithTimeout), func() { b.Cancel() }, &stops}, nil
 		}), nil
 	})
-	shared := everySecond("ticks")
+	shared := daemontest.EverySecond("ticks")
 	shared.Shared = true
-	b.schedule("shared", shared)
-	b.start()
-	b.eventually("it is stopped", stops.Load)
-	if err := b.wait(); err != nil {
+	b.Schedule("shared", shared)
+	b.Start()
+	b.Eventually("it is stopped", stops.Load)
+	if err := b.Wait(); err != nil {
 		t.Error(err)
 	}
-	if holder := b.redis.Text(t, "GET", rubyLock); holder != "" {
+	if holder := b.Redis.Text(t, "GET", daemontest.RubyLock); holder != "" {
 		t.Errorf("%s has left and holds the lock", holder)
 	}
 }
@@ -142,31 +68,31 @@ func TestStopAtATickGivesTheLockBack(t *testing.T) {
 // stopped, leaves that to the daemon's leaving.
 func TestMasterLockEndsWithTheDaemon(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
-	if held, _, err := b.daemon.master.hold(b.redis.Dial(t), "a part"); !held || err != nil {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	if held, err := goworker.HoldMasterLock(b.Daemon, b.Redis.Dial(t), "a part"); !held || err != nil {
 		t.Fatal(held, err)
 	}
-	if err := b.stop(); err != nil {
+	if err := b.Stop(); err != nil {
 		t.Error(err)
 	}
-	b.onlyTotals()
+	b.OnlyTotals()
 }
 
 // A lock that is none keeps nobody in the fleet.
 func TestMasterLockOfWrongType(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
-	b.redis.Do(t, "RPUSH", masterKey, "not a string")
-	if _, _, err := b.daemon.master.hold(b.redis.Dial(t), "a part"); err == nil {
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	b.Redis.Do(t, "RPUSH", daemontest.MasterKey, "not a string")
+	if _, err := goworker.HoldMasterLock(b.Daemon, b.Redis.Dial(t), "a part"); err == nil {
 		t.Error("it was taken")
 	}
-	if err := b.stop(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := b.Stop(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("the stop says %v", err)
 	}
-	b.redis.Do(t, "DEL", masterKey)
-	b.onlyTotals()
+	b.Redis.Do(t, "DEL", daemontest.MasterKey)
+	b.OnlyTotals()
 }

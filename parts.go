@@ -2,9 +2,9 @@ package goworker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
+
+	"github.com/goworker/goworker/internal/part"
 )
 
 // Part is something a Daemon starts before it works and stops when it is done: a
@@ -39,112 +39,49 @@ type Part struct {
 	Stop func(ctx context.Context) error
 }
 
-// sortParts orders parts so that each comes after all it requires, and otherwise
-// as they were added.
-func sortParts(parts []Part) ([]Part, error) {
-	byName := make(map[string]Part, len(parts))
-	for _, p := range parts {
-		if p.Name == "" {
-			return nil, errors.New("a part has no name")
-		}
-		if _, twice := byName[p.Name]; twice {
-			return nil, fmt.Errorf("there are two parts named %q", p.Name)
-		}
-		byName[p.Name] = p
-	}
-	var sorted []Part
-	placed := make(map[string]bool, len(parts))
-	var place func(p Part, above []string) error
-	place = func(p Part, above []string) error {
-		if placed[p.Name] {
-			return nil
-		}
-		if slices.Contains(above, p.Name) {
-			return fmt.Errorf("part %q requires itself, by way of %q", p.Name, above[len(above)-1])
-		}
-		for _, name := range p.Requires {
-			required, ok := byName[name]
-			if !ok {
-				return fmt.Errorf("part %q requires %q, which is not there", p.Name, name)
-			}
-			if err := place(required, append(above, p.Name)); err != nil {
-				return err
-			}
-		}
-		placed[p.Name] = true
-		sorted = append(sorted, p)
-		return nil
-	}
-	for _, p := range parts {
-		if err := place(p, nil); err != nil {
-			return nil, err
-		}
-	}
-	return sorted, nil
+// startStop is how an own part of a daemon starts and stops.
+type startStop struct{ start, stop func(context.Context) error }
+
+// workParts are the parts that take jobs and run them, in order.
+var workParts = []part.Part{
+	{Name: "lease"},
+	{Name: "records", Requires: []string{"lease"}},
+	{Name: "workers", Requires: []string{"records"}},
+	{Name: "poller", Requires: []string{"workers"}},
 }
 
-// outliving returns the names of those parts that do not depend on any of the
-// given ones: the ones that must be up while jobs run.
-func outliving(parts []Part, ones ...string) []string {
-	depends := make(map[string]bool)
-	for _, name := range ones {
-		depends[name] = true
+// daemonParts are all own parts of a daemon.
+var daemonParts = append(slices.Clip(workParts),
+	part.Part{Name: "schedule", Requires: []string{"poller"}},
+	part.Part{Name: "recurring", Requires: []string{"poller"}},
+)
+
+// arrangeParts returns own parts, with what starts and stops them, and the parts added to
+// them, in the order in which they start. An own part that has no steps does nothing.
+func arrangeParts(own []part.Part, steps map[string]startStop, added []Part) ([]part.Part, error) {
+	all := slices.Clone(own)
+	for i, p := range all {
+		all[i].Start, all[i].Stop = steps[p.Name].start, steps[p.Name].stop
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, p := range parts {
-			if !depends[p.Name] && slices.ContainsFunc(p.Requires, func(r string) bool { return depends[r] }) {
-				depends[p.Name], changed = true, true
-			}
-		}
-	}
-	var names []string
-	for _, p := range parts {
-		if !depends[p.Name] {
-			names = append(names, p.Name)
-		}
-	}
-	return names
+	return part.Around(append(all, internalParts(added)...), "workers", "poller")
 }
 
-// startParts starts sorted parts, until one fails, and returns those that run.
-func startParts(ctx context.Context, parts []Part) (started []Part, err error) {
+// internalParts returns the parts as the package part takes them.
+func internalParts(parts []Part) []part.Part {
+	all := make([]part.Part, len(parts))
 	for i, p := range parts {
-		if p.Start == nil {
-			continue
-		}
-		if err := p.Start(ctx); err != nil {
-			return parts[:i], fmt.Errorf("starting %s: %w", p.Name, err)
-		}
+		all[i] = part.Part{Name: p.Name, Requires: p.Requires, Start: p.Start, Stop: p.Stop}
 	}
-	return parts, nil
-}
-
-// stopParts stops sorted parts in reverse and joins their errors.
-func stopParts(ctx context.Context, parts []Part) error {
-	var errs []error
-	for _, p := range slices.Backward(parts) {
-		if p.Stop == nil {
-			continue
-		}
-		if err := p.Stop(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("stopping %s: %w", p.Name, err))
-		}
-	}
-	return errors.Join(errs...)
+	return all
 }
 
 // childParts returns the parts that run in a child process, sorted.
-func childParts(parts []Part) ([]Part, error) {
-	var kept []Part
-	isKept := func(name string) bool { return slices.ContainsFunc(kept, func(p Part) bool { return p.Name == name }) }
-	for _, p := range parts {
-		if p.Isolated {
-			kept = append(kept, p)
-		}
-	}
+func childParts(parts []Part) ([]part.Part, error) {
+	kept := slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return !p.Isolated })
 	for i, p := range kept {
-		kept[i].Requires = slices.DeleteFunc(slices.Clone(p.Requires), func(name string) bool { return !isKept(name) })
+		kept[i].Requires = slices.DeleteFunc(slices.Clone(p.Requires), func(name string) bool {
+			return !slices.ContainsFunc(kept, func(p Part) bool { return p.Name == name })
+		})
 	}
-	return sortParts(kept)
+	return part.Sort(internalParts(kept))
 }

@@ -8,21 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/watch"
 )
 
 // task is a job on its way through this process: reserved, handed to a worker,
 // finished, committed.
 type task struct {
-	resque.Reserved
-	session  *session
+	fleet.Job
 	deaths   resque.Deaths // what is remembered of it being found in dead processes
 	reserved time.Time
-	started  time.Time // set by the worker before any other goroutine looks
 
 	// looked is set by a worker that knows that the job need not wait in a lane, and by the
 	// poller once it has the outcome of one that must.
@@ -84,7 +84,7 @@ type poller struct {
 	link      *link.Link
 	linking   bool
 	retry     part.Backoff
-	session   *session
+	session   *fleet.Session
 	epoch     int64
 	last      int64           // highest ticket reserved
 	held      map[int64]*task // everything in our record
@@ -114,9 +114,7 @@ type poller struct {
 	forced    bool
 	abandoned []*task
 
-	share    *share // of the workers, where several daemons have them together
-	granted  int    // how many of them are ours now
-	promised int    // of those: kept for jobs that were asked for and have not begun
+	share *share.Share // of the workers, which several daemons may have in common
 
 	source source
 	pace   watch.Pace
@@ -130,7 +128,7 @@ type linked struct {
 	err  error
 }
 
-func newPoller(d *Daemon) *poller {
+func newPoller(d *Daemon, base part.Base) *poller {
 	p := &poller{
 		d: d, log: d.log, store: d.store,
 		jobs:    make(chan *task),
@@ -146,8 +144,9 @@ func newPoller(d *Daemon) *poller {
 		logged:     make(map[string]string),
 		timer:      time.NewTimer(time.Hour),
 	}
-	p.source = newSource(d, p)
-	p.pace.Allowed = d.config.lookAhead
+	p.source = newSource(d, base, p)
+	p.pace.Allowed = !d.config.DisableLookAhead
+	p.share = share.Alone(d.config.Concurrency)
 	return p
 }
 
@@ -193,8 +192,8 @@ func (p *poller) run(ctx context.Context) {
 	defer cancel()
 	defer p.source.Stop()
 	if b := p.d.budget; b != nil {
-		p.share = b.join(p.poke)
-		defer p.share.leave()
+		p.share = b.Join(p.d.config.Concurrency, p.poke)
+		defer p.share.Leave()
 	}
 	quit, force := p.quit, p.force
 	for {
@@ -305,7 +304,7 @@ func (p *poller) linger() {
 func (p *poller) settle(o outcome) {
 	t := o.task
 	p.suspects.ended(t)
-	if t.abandoned || t.session != p.session {
+	if t.abandoned || t.Session != p.session {
 		return
 	}
 	p.tell(o, false)
@@ -321,7 +320,7 @@ func (p *poller) settle(o outcome) {
 // offer, if any. Where handlers are short more workers are about to wait, and
 // letting them costs less than being woken by each.
 func (p *poller) handOut() *task {
-	if len(p.ahead) == 0 || p.d.lease.silent(time.Now()) {
+	if len(p.ahead) == 0 || p.d.lease.Silent(time.Now()) {
 		return nil // what was reserved long ago may be somebody else's by now
 	}
 	for turns := 0; ; {
@@ -356,12 +355,12 @@ func (p *poller) next() *task {
 func (p *poller) handed(t *task) {
 	p.ahead = p.ahead[1:]
 	p.busy++
-	p.promised = max(0, p.promised-1)
+	p.share.Begin()
 }
 
 // begin takes over a new session: at the start, or after the lease was lost. What
 // the old one held is somebody else's now.
-func (p *poller) begin(s *session) {
+func (p *poller) begin(s *fleet.Session) {
 	p.session, p.epoch, p.last = s, 1, 0
 	p.held, p.heldBytes, p.recent = make(map[int64]*task), 0, recentEnds{}
 	p.ahead, p.suspects = nil, suspects{}
@@ -373,7 +372,7 @@ func (p *poller) begin(s *session) {
 // wakeAt is the next time at which the poller must act by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.link == nil {
-		if p.share != nil && p.sent != nil && p.granted > p.busy {
+		if p.sent != nil && p.share.Spare(p.busy) {
 			return p.overdue()
 		}
 		return time.Time{}
@@ -410,8 +409,11 @@ func (p *poller) sleepUntil(at time.Time) {
 	p.timer.Reset(time.Until(at))
 }
 
-// leaseHeld is how the lease tells that it was renewed.
-func (p *poller) leaseHeld(s *session) {
+// LeaseLost is called by the lease when another session has begun.
+func (p *poller) LeaseLost(*fleet.Session) { p.poke() }
+
+// LeaseHeld is called by the lease after each renewal.
+func (p *poller) LeaseHeld(s *fleet.Session) {
 	p.ask(func() {
 		if p.session == s {
 			p.fenced = false
@@ -421,3 +423,37 @@ func (p *poller) leaseHeld(s *session) {
 
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
+
+// slots is how many jobs may run here now.
+func (p *poller) slots() int { return p.share.Slots() }
+
+// claim brings the poller's share of the workers up to date: it keeps tokens for the
+// jobs that run and for those it has asked for. While there may be jobs in Redis, it
+// wants all workers. It is called each turn.
+func (p *poller) claim() {
+	if !p.share.Shared() {
+		return
+	}
+	now := time.Now()
+	able := p.link != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
+	if !able {
+		p.share.Reserve(0) // others can use these workers meanwhile
+		p.share.Acquire(p.busy, 0)
+		return
+	}
+	if p.sent == nil {
+		p.share.KeepReserved(len(p.ahead))
+	}
+	could := p.busy + len(p.ahead)
+	if p.suspects.next() {
+		could++
+	}
+	if p.mayReserve() && p.source.Hungry(now, len(p.pending) > 0) {
+		could = p.d.config.Concurrency
+	}
+	p.share.Acquire(p.busy, could)
+}
+
+// overdue is when an exchange takes so long that Redis may stand still. Then the
+// workers that are reserved for its jobs go to others.
+func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.Patience()) }

@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
 // pump moves delayed jobs that are due to their queues. Any process may do it, and
@@ -25,7 +26,7 @@ import (
 // from then on moves these jobs.
 type pump struct {
 	d      *Daemon
-	steps  resque.Pump
+	steps  delayed.Pump
 	link   *link.Link // nil while there is nothing to do
 	dialed time.Time
 	broken error         // of the link's subscription
@@ -77,14 +78,14 @@ const (
 func newPump(d *Daemon) *pump {
 	p := &pump{
 		d: d, told: make(chan struct{}, 1), pokes: make(chan struct{}, 1), stopC: make(chan struct{}), ended: make(chan struct{}),
-		steps: resque.Pump{Store: d.store, MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
+		steps: delayed.Pump{Store: delayed.New(d.store), MultiQueue: d.config.multiQueueFailures}, warned: make(map[string]bool),
 	}
 	p.ctx, p.cancel = context.WithCancel(d.base)
 	return p
 }
 
 func (p *pump) start(context.Context) error {
-	p.steps.By = p.d.session.Load().workers[0]
+	p.steps.By = p.d.lease.Session().Workers[0]
 	go p.run()
 	return nil
 }
@@ -174,7 +175,7 @@ func (p *pump) turnOrRetry() (wait time.Duration) {
 	p.d.outages.OK("schedule")
 	p.retry.Reset()
 	if p.link.Wake == nil {
-		wait = min(wait, p.d.config.interval)
+		wait = min(wait, p.d.config.PollInterval)
 	}
 	return wait
 }
@@ -262,7 +263,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 			return wait, nil
 		}
 		if due.Own <= 0 {
-			err = p.move(func() (resque.Moved, error) { return p.steps.Own(c) })
+			err = p.move(func() (delayed.Moved, error) { return p.steps.Own(c) })
 		}
 		if err == nil && min(due.Plain, due.Hints) <= 0 {
 			err = p.shared(c, due)
@@ -275,7 +276,7 @@ func (p *pump) turn() (wait time.Duration, err error) {
 
 // ours is when that is due which is for this daemon to move.
 func (p *pump) ours(due resque.Due) resque.Due {
-	if p.d.config.leaveDelayed {
+	if p.d.config.LeaveDelayed {
 		due.Plain, due.Hints = resque.Never, resque.Never
 	}
 	return due
@@ -293,9 +294,9 @@ func (p *pump) shared(c redis.Conn, due resque.Due) error {
 		p.refused = time.Now()
 		return p.steps.DropHints(c, due.Now)
 	}
-	err = p.move(func() (resque.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
+	err = p.move(func() (delayed.Moved, error) { return p.steps.Hints(c, master.lock(), due.Now) })
 	if err == nil {
-		err = p.move(func() (resque.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
+		err = p.move(func() (delayed.Moved, error) { return p.steps.Seconds(c, master.lock(), due.Now) })
 	}
 	return err
 }
@@ -314,7 +315,7 @@ func (p *pump) sayWhoIsLate(by string, due resque.Due) {
 }
 
 // move repeats a step until nothing more is due.
-func (p *pump) move(step func() (resque.Moved, error)) error {
+func (p *pump) move(step func() (delayed.Moved, error)) error {
 	for {
 		m, err := step()
 		for _, failed := range m.Failed {
@@ -337,7 +338,7 @@ func (p *pump) move(step func() (resque.Moved, error)) error {
 
 // connect makes the connections anew if they are not what is needed now.
 func (p *pump) connect() error {
-	track := p.d.config.tracking && p.prompt()
+	track := !p.d.config.DisableTracking && p.prompt()
 	if p.link != nil && p.link.Wake == nil && track && time.Since(p.dialed) > trackAgain {
 		p.shut() // the user may have got the permission
 	}

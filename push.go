@@ -21,7 +21,7 @@ func (c *client) push(bulk *resque.Bulk) error {
 
 // send is push for whatever Redis does as a whole or not at all.
 func (c *client) send(do func(redis.Conn) error) error {
-	giveUp := time.Now().Add(c.config.client().dial.Options().ConnectTimeout)
+	giveUp := time.Now().Add(c.config.dial().Options().ConnectTimeout)
 	var retry part.Backoff
 	for {
 		err := c.sendOnce(do)
@@ -48,6 +48,6 @@ func (c *client) sendOnce(do func(redis.Conn) error) error {
 // store is what writes and reads the keys. Its pushes wait for replicas as long as
 // the connection may wait for an answer, at most.
 func (c config) store() resque.Store {
-	within := min(ReplicaWait, c.client().dial.Options().ReadTimeout/2)
-	return resque.New(c.namespace).Replicated(c.waitReplicas, within)
+	within := min(ReplicaWait, c.dial().Options().ReadTimeout/2)
+	return resque.New(c.Namespace).Replicated(c.WaitReplicas, within)
 }

@@ -1,92 +1,65 @@
-package goworker
+package goworker_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // A replica that was behind becomes the master: it still has jobs in the record
 // that are done. They are acknowledged again and not run.
 func TestRecordOfTheFinishedComesBack(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.push(jobs("Mark", 3)...)
-	b.exactly(3)
-	record := "resque:go:inflight:" + b.process()
-	b.redis.Do(t, "HSET", record, "2", "4:work"+job("Mark", "Mark001"))
-	b.redis.Do(t, "DECR", "resque:stat:processed")
-	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	b.eventually("the record is empty again", func() bool { return b.redis.Int(t, "HEXISTS", record, "2") == 0 })
-	b.exactly(3)
-	b.push(job("Mark", "after"))
-	b.exactly(4)
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Push(daemontest.Jobs("Mark", 3)...)
+	b.Exactly(3)
+	record := "resque:go:inflight:" + b.Process()
+	b.Redis.Do(t, "HSET", record, "2", "4:work"+daemontest.Job("Mark", "Mark001"))
+	b.Redis.Do(t, "DECR", "resque:stat:processed")
+	b.Redis.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	b.Redis.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	b.Eventually("the record is empty again", func() bool { return b.Redis.Int(t, "HEXISTS", record, "2") == 0 })
+	b.Exactly(3)
+	b.Push(daemontest.Job("Mark", "after"))
+	b.Exactly(4)
 }
 
 // A record that no lease protects, because somebody removed the leases after its
 // process had died, is found and brought back all the same.
 func TestOrphanedRecord(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.redis.Do(t, "HSET", "resque:go:inflight:gone:1:0badcafe", "7", "4:work"+job("Mark", "orphan"))
-	b.start()
-	redistest.Eventually(t, 3*soon, "the job runs", func() bool { return b.runs.ends("orphan") == 1 })
-	b.exactly(1)
+	b := daemontest.Setup(t)
+	b.Redis.Do(t, "HSET", "resque:go:inflight:gone:1:0badcafe", "7", "4:work"+daemontest.Job("Mark", "orphan"))
+	b.Start()
+	redistest.Eventually(t, 3*daemontest.Soon, "the job runs", func() bool { return b.Runs.Ends("orphan") == 1 })
+	b.Exactly(1)
 }
 
 // Neither does anything stay of a process that died without jobs before somebody
 // removed the leases, the heartbeats and the registrations.
 func TestOrphanWithoutJobs(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	dead := b.died(true)
-	b.redis.Do(t, "DEL", "resque:go:processes", "resque:workers", "resque:workers:heartbeat")
-	b.start()
-	redistest.Eventually(t, 3*soon, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
+	b := daemontest.Setup(t)
+	dead := b.Died(true)
+	b.Redis.Do(t, "DEL", "resque:go:processes", "resque:workers", "resque:workers:heartbeat")
+	b.Start()
+	redistest.Eventually(t, 3*daemontest.Soon, "nothing is left of it but its tombstone", func() bool { return b.Buried(dead) })
 }
 
 // Who finds its own lease removed looks at once for others that lost theirs.
 func TestOrphansAreLookedForWhenLeasesAreRemoved(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.start()
-	b.idle()
-	b.renewed(1) // the first scan is over
-	dead := b.died(true)
-	b.redis.Do(t, "DEL", "resque:go:processes")
-	redistest.Eventually(t, scanEvery, "nothing is left of it but its tombstone", func() bool { return b.buried(dead) })
-}
-
-// died puts the records of a process there that died without jobs.
-func (b *bundle) died(distinct bool) resque.Process {
-	b.t.Helper()
-	config, err := b.daemon.settings.config(true)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	dead := newProcess(config, distinct)
-	store, c := resque.New(""), b.redis.Dial(b.t)
-	now := time.Now()
-	if err := store.Enter(c, dead, leasePeriod, now); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
-		b.t.Fatal(err)
-	}
-	return dead
-}
-
-// buried reports whether nothing is left of a dead process but its tombstone.
-func (b *bundle) buried(dead resque.Process) bool {
-	b.t.Helper()
-	own := b.redis.List(b.t, "KEYS", "*"+dead.ID[strings.LastIndexByte(dead.ID, ':')+1:]+"*")
-	return len(own) == 1 && own[0] == "resque:go:reaped:"+dead.ID
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	b.Renewed(1) // the first scan is over
+	dead := b.Died(true)
+	b.Redis.Do(t, "DEL", "resque:go:processes")
+	redistest.Eventually(t, goworker.ScanEvery, "nothing is left of it but its tombstone", func() bool { return b.Buried(dead) })
 }
 
 // A container that starts again has the name and the process number of its dead
@@ -94,18 +67,18 @@ func (b *bundle) buried(dead resque.Process) bool {
 // over, and keeps its own ids when the predecessor is removed.
 func TestSameNameAsTheDead(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	dead := b.died(false)
-	b.redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "1", "4:work"+job("Mark", "inherited"))
-	b.start()
-	b.eventually("both are in the fleet", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 8 })
-	if b.runs.starts("inherited") != 0 {
+	b := daemontest.Setup(t)
+	dead := b.Died(false)
+	b.Redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "1", "4:work"+daemontest.Job("Mark", "inherited"))
+	b.Start()
+	b.Eventually("both are in the fleet", func() bool { return b.Redis.Int(t, "SCARD", "resque:workers") == 8 })
+	if b.Runs.Starts("inherited") != 0 {
 		t.Error("the predecessor's job was taken while its lease held")
 	}
-	b.eventually("the dead is removed", func() bool { return b.redis.Int(t, "SCARD", "resque:workers") == 4 })
-	b.eventually("its job runs", func() bool { return b.runs.ends("inherited") == 1 })
-	own := b.daemon.session.Load().workers
-	if ids := b.redis.List(t, "HKEYS", "resque:workers:heartbeat"); len(ids) != 4 || !slices.Contains(ids, own[0]) {
+	b.Eventually("the dead is removed", func() bool { return b.Redis.Int(t, "SCARD", "resque:workers") == 4 })
+	b.Eventually("its job runs", func() bool { return b.Runs.Ends("inherited") == 1 })
+	own := goworker.WorkerIDs(b.Daemon)
+	if ids := b.Redis.List(t, "HKEYS", "resque:workers:heartbeat"); len(ids) != 4 || !slices.Contains(ids, own[0]) {
 		t.Errorf("heartbeats of %q, want those of %q", ids, own)
 	}
 }
@@ -115,37 +88,37 @@ func TestRecordsRemovedByHand(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		command func(*bundle) []any
-		back    func(*bundle) bool
+		command func(*daemontest.Bundle) []any
+		back    func(*daemontest.Bundle) bool
 	}{
-		{"leases", func(*bundle) []any { return []any{"DEL", "resque:go:processes"} }, func(b *bundle) bool {
-			return b.redis.Int(b.t, "ZCARD", "resque:go:processes") == 1
+		{"leases", func(*daemontest.Bundle) []any { return []any{"DEL", "resque:go:processes"} }, func(b *daemontest.Bundle) bool {
+			return b.Redis.Int(b.T, "ZCARD", "resque:go:processes") == 1
 		}},
-		{"process record", func(b *bundle) []any { return []any{"DEL", "resque:go:process:" + b.process()} }, func(b *bundle) bool {
-			return b.redis.Int(b.t, "EXISTS", "resque:go:process:"+b.process()) == 1
+		{"process record", func(b *daemontest.Bundle) []any { return []any{"DEL", "resque:go:process:" + b.Process()} }, func(b *daemontest.Bundle) bool {
+			return b.Redis.Int(b.T, "EXISTS", "resque:go:process:"+b.Process()) == 1
 		}},
-		{"in-flight record", func(b *bundle) []any { return []any{"DEL", "resque:go:inflight:" + b.process()} }, func(*bundle) bool {
+		{"in-flight record", func(b *daemontest.Bundle) []any { return []any{"DEL", "resque:go:inflight:" + b.Process()} }, func(*daemontest.Bundle) bool {
 			return true
 		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := holding(t)
-			process := b.process()
+			b := daemontest.Holding(t)
+			process := b.Process()
 			command := test.command(b)
-			b.redis.Do(t, command[0].(string), command[1:]...)
-			b.eventually("the record is back", func() bool { return test.back(b) })
-			b.renewed(1)
-			b.open()
-			b.exactly(10)
-			if now := b.process(); now != process {
+			b.Redis.Do(t, command[0].(string), command[1:]...)
+			b.Eventually("the record is back", func() bool { return test.back(b) })
+			b.Renewed(1)
+			b.Open()
+			b.Exactly(10)
+			if now := b.Process(); now != process {
 				t.Errorf("the process goes by another name: %s, was %s", now, process)
 			}
-			if err := b.stop(); err != nil {
+			if err := b.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			b.onlyTotals()
+			b.OnlyTotals()
 		})
 	}
 }

@@ -34,7 +34,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		if now, err = t.d.store.Now(c); err != nil {
 			return err
 		}
-		t.d.lease.sawTime(now)
+		t.d.lease.Saw(now)
 		if e.ahead(now) {
 			return t.commit(c, e, now, t.fire(e, now, now))
 		}
@@ -59,7 +59,7 @@ func (t *ticker) look(c redis.Conn, e *scheduled) error {
 		}
 		f.Payloads = append(f.Payloads, payload)
 	}
-	if e.Shared && len(f.Payloads) > 0 && !t.d.config.leaveDelayed {
+	if e.Shared && len(f.Payloads) > 0 && !t.d.config.LeaveDelayed {
 		// While the lock is ours no Ruby scheduler fires this tick too. If another of our
 		// own processes has it, that does as well: the script tells theirs from Ruby's.
 		//
@@ -155,7 +155,7 @@ func (t *ticker) commit(c redis.Conn, e *scheduled, now time.Time, f resque.Fire
 	case resque.FiredForeign:
 		t.foreign = now.Add(dynamicEvery)
 	case resque.FiredEarly:
-		t.d.lease.sawTime(ticks.Last)
+		t.d.lease.Saw(ticks.Last)
 		if e.loaded.After(ticks.Last) {
 			e.loaded = ticks.Last
 		}

@@ -1,43 +1,46 @@
-package goworker
+package goworker_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 // Two daemons with one schedule fire each tick once; with two timings under one name,
 // that of the one which fires counts.
 func TestTwoDaemons(t *testing.T) {
 	t.Parallel()
-	a := setup(t)
-	a.schedule("same", everySecond("same"))
-	a.schedule("differs", everySecond("differs"))
-	a.start()
-	a.atLeast(1, "differs")
-	b := setupOn(t, a.redis)
-	b.schedule("same", everySecond("same"))
-	slower := everySecond("differs")
+	a := daemontest.Setup(t)
+	a.Schedule("same", daemontest.EverySecond("same"))
+	a.Schedule("differs", daemontest.EverySecond("differs"))
+	a.Start()
+	a.AtLeast(1, "differs")
+	b := daemontest.SetupOn(t, a.Redis)
+	b.Schedule("same", daemontest.EverySecond("same"))
+	slower := daemontest.EverySecond("differs")
 	slower.Every = 1500 * time.Millisecond
-	b.schedule("differs", slower)
-	b.start()
-	b.eventually("the other says so", func() bool { return b.log.count("another timing") > 0 })
-	a.atLeast(8, "same")
-	a.steady(a.ticksIn("same"), time.Second)
-	a.steady(a.ticksIn("differs"), time.Second)
-	if n := b.log.count("another timing"); n != 1 {
+	b.Schedule("differs", slower)
+	b.Start()
+	b.Eventually("the other says so", func() bool { return b.Log.Count("another timing") > 0 })
+	a.AtLeast(8, "same")
+	a.Steady(a.TicksIn("same"), time.Second)
+	a.Steady(a.TicksIn("differs"), time.Second)
+	if n := b.Log.Count("another timing"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
-	if err := a.stop(); err != nil {
+	if err := a.Stop(); err != nil {
 		t.Error(err)
 	}
-	n := len(a.queue("differs"))
-	a.atLeast(n+4, "differs")
-	ticks := a.ticksIn("differs")
-	b.steady(ticks[n+1:], 1500*time.Millisecond)
-	same := a.ticksIn("same")
-	b.steady(same, time.Second)
+	n := len(a.Queue("differs"))
+	a.AtLeast(n+4, "differs")
+	ticks := a.TicksIn("differs")
+	b.Steady(ticks[n+1:], 1500*time.Millisecond)
+	same := a.TicksIn("same")
+	b.Steady(same, time.Second)
 }
 
 // The zone of a process is no part of a timing that does not depend on it.
@@ -47,37 +50,37 @@ func TestZonesOfProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timings := map[string]Recurring{"period": {Every: 4 * time.Second}, "cron": {Cron: "*/4 * * * * * UTC"}}
-	start := func(b *bundle, zone *time.Location) {
+	timings := map[string]goworker.Recurring{"period": {Every: 4 * time.Second}, "cron": {Cron: "*/4 * * * * * UTC"}}
+	start := func(b *daemontest.Bundle, zone *time.Location) {
 		for name, r := range timings {
 			r.Location, r.Class, r.Queue, r.TickArg = zone, "Tick", name, true
-			b.schedule(name, r)
+			b.Schedule(name, r)
 		}
-		b.start()
+		b.Start()
 	}
-	a := setup(t)
+	a := daemontest.Setup(t)
 	start(a, time.UTC)
-	a.atLeast(1, "period")
-	b := setupOn(t, a.redis)
+	a.AtLeast(1, "period")
+	b := daemontest.SetupOn(t, a.Redis)
 	start(b, berlin)
-	a.atLeast(2, "period")
-	if err := a.stop(); err != nil {
+	a.AtLeast(2, "period")
+	if err := a.Stop(); err != nil {
 		t.Error(err)
 	}
 	for name := range timings {
-		b.atLeast(3, name)
-		b.steady(b.ticksIn(name), 4*time.Second)
+		b.AtLeast(3, name)
+		b.Steady(b.TicksIn(name), 4*time.Second)
 	}
-	if n := b.log.count("another timing"); n > 0 {
+	if n := b.Log.Count("another timing"); n > 0 {
 		t.Errorf("another timing is spoken of %d times", n)
 	}
 	daily := map[string]string{}
 	for _, zone := range []*time.Location{time.UTC, berlin, time.FixedZone("Local", 3600), time.FixedZone("Local", 7200)} {
-		timing, err := newTiming(Recurring{Cron: "@daily", Location: zone})
+		mark, err := goworker.TimingMark(goworker.Recurring{Cron: "@daily", Location: zone})
 		if err != nil {
 			t.Fatal(err)
 		}
-		daily[timing.mark] = zone.String()
+		daily[mark] = zone.String()
 	}
 	if len(daily) != 4 {
 		t.Errorf("four zones give %d timings: %v", len(daily), daily)
@@ -87,22 +90,22 @@ func TestZonesOfProcesses(t *testing.T) {
 // Two things that are to be said of one schedule are said once each.
 func TestWarningsAreSaidOnce(t *testing.T) {
 	t.Parallel()
-	dynamic := func(s *WorkerSettings) { s.DynamicSchedule = true }
-	a := setup(t, dynamic)
-	a.schedule("s", Recurring{Every: time.Second, Queue: "a", Persist: true})
-	a.start()
-	a.atLeast(1, "a")
-	b := setupOn(t, a.redis, dynamic)
-	b.schedule("s", Recurring{Every: 2 * time.Second, Queue: "b"})
-	b.schedule("clock", everySecond("clock"))
-	b.start()
+	dynamic := func(s *goworker.WorkerSettings) { s.DynamicSchedule = true }
+	a := daemontest.Setup(t, dynamic)
+	a.Schedule("s", goworker.Recurring{Every: time.Second, Queue: "a", Persist: true})
+	a.Start()
+	a.AtLeast(1, "a")
+	b := daemontest.SetupOn(t, a.Redis, dynamic)
+	b.Schedule("s", goworker.Recurring{Every: 2 * time.Second, Queue: "b"})
+	b.Schedule("clock", daemontest.EverySecond("clock"))
+	b.Start()
 	warnings := []string{"its own counts here", "another timing"}
 	for _, w := range warnings {
-		b.eventually(w, func() bool { return b.log.count(w) > 0 })
+		b.Eventually(w, func() bool { return b.Log.Count(w) > 0 })
 	}
-	b.atLeast(len(b.queue("clock"))+int(dynamicEvery/time.Second)+1, "clock") // the other timing was looked at again
+	b.AtLeast(len(b.Queue("clock"))+int(goworker.DynamicEvery/time.Second)+1, "clock") // the other timing was looked at again
 	for _, w := range warnings {
-		if n := b.log.count(w); n != 1 {
+		if n := b.Log.Count(w); n != 1 {
 			t.Errorf("%q is said %d times", w, n)
 		}
 	}
@@ -112,25 +115,24 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 // fired too early.
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.schedule("s", everySecond("s"))
-	b.schedule("far", Recurring{Every: time.Hour, Queue: "far", Missed: MissedSkip})
-	b.start()
-	b.atLeast(1, "s")
+	b := daemontest.Setup(t)
+	b.Schedule("s", daemontest.EverySecond("s"))
+	b.Schedule("far", goworker.Recurring{Every: time.Hour, Queue: "far", Missed: goworker.MissedSkip})
+	b.Start()
+	b.AtLeast(1, "s")
 	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 90 * time.Minute, 3 * time.Second} {
-		b.daemon.lease.sawTime(time.Now().Add(wrong))
-		b.daemon.recurring.tell() // look at the clock now
-		b.atLeast(len(b.queue("s"))+3, "s")
+		goworker.SeeTime(b.Daemon, time.Now().Add(wrong))
+		b.AtLeast(len(b.Queue("s"))+3, "s")
 	}
-	ticks := b.ticksIn("s")
-	b.steady(ticks, time.Second)
+	ticks := b.TicksIn("s")
+	b.Steady(ticks, time.Second)
 	if last := ticks[len(ticks)-1]; last.After(time.Now().Add(100 * time.Millisecond)) {
 		t.Errorf("tick %v was fired early", last)
 	}
-	if n := len(b.queue("far")); n > 0 {
+	if n := len(b.Queue("far")); n > 0 {
 		t.Errorf("%d jobs of a tick that is an hour away", n)
 	}
-	infos, err := b.daemon.Schedules()
+	infos, err := b.Daemon.Schedules()
 	if err != nil || len(infos) != 2 || time.Until(infos[0].Next) > time.Hour {
 		t.Errorf("a tick was passed over: %+v, %v", infos, err)
 	}
@@ -140,21 +142,21 @@ func TestClocksThatDiffer(t *testing.T) {
 // until it is as late again; a cron does not double what it has fired.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	cron := Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true}
-	for name, r := range map[string]Recurring{"period": everySecond("period"), "cron": cron} {
+	b := daemontest.Setup(t)
+	cron := goworker.Recurring{Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true}
+	for name, r := range map[string]goworker.Recurring{"period": daemontest.EverySecond("period"), "cron": cron} {
 		r.Location = time.Local
-		timing, err := newTiming(r)
+		mark, err := goworker.TimingMark(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " vm:1:dead ", timing.mark))
-		b.schedule(name, r)
+		b.Redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " vm:1:dead ", mark))
+		b.Schedule(name, r)
 	}
-	b.start()
-	b.atLeast(3, "period")
-	b.steady(b.ticksIn("period"), time.Second)
-	if n := len(b.queue("cron")); n > 0 {
+	b.Start()
+	b.AtLeast(3, "period")
+	b.Steady(b.TicksIn("period"), time.Second)
+	if n := len(b.Queue("cron")); n > 0 {
 		t.Errorf("%d ticks of a cron were fired again", n)
 	}
 }
@@ -163,23 +165,23 @@ func TestClockSetBack(t *testing.T) {
 // whose owner has died.
 func TestRemovedSchedulesStayRemoved(t *testing.T) {
 	t.Parallel()
-	dynamic := func(s *WorkerSettings) { s.DynamicSchedule = true }
-	a := setup(t, dynamic)
-	a.redis.Do(t, "HSET", "resque:persistent_schedules", "gone", `{"every":"1s","queue":"gone"}`)
-	a.schedule("clock", everySecond("clock"))
-	a.start()
-	a.atLeast(1, "gone")
+	dynamic := func(s *goworker.WorkerSettings) { s.DynamicSchedule = true }
+	a := daemontest.Setup(t, dynamic)
+	a.Redis.Do(t, "HSET", "resque:persistent_schedules", "gone", `{"every":"1s","queue":"gone"}`)
+	a.Schedule("clock", daemontest.EverySecond("clock"))
+	a.Start()
+	a.AtLeast(1, "gone")
 	for range 2 {
-		b := setupOn(t, a.redis, dynamic)
-		b.start()
+		b := daemontest.SetupOn(t, a.Redis, dynamic)
+		b.Start()
 	}
-	a.eventually("all are in the fleet", func() bool { return a.redis.Int(t, "ZCARD", "resque:go:processes") == 3 })
-	a.atLeast(len(a.queue("clock"))+2, "clock") // and have looked
-	a.redis.Do(t, "HDEL", "resque:persistent_schedules", "gone")
-	a.removed("gone")
-	n := len(a.queue("gone"))
-	a.atLeast(len(a.queue("clock"))+6, "clock")
-	if got := len(a.queue("gone")); got != n {
+	a.Eventually("all are in the fleet", func() bool { return a.Redis.Int(t, "ZCARD", "resque:go:processes") == 3 })
+	a.AtLeast(len(a.Queue("clock"))+2, "clock") // and have looked
+	a.Redis.Do(t, "HDEL", "resque:persistent_schedules", "gone")
+	a.Removed("gone")
+	n := len(a.Queue("gone"))
+	a.AtLeast(len(a.Queue("clock"))+6, "clock")
+	if got := len(a.Queue("gone")); got != n {
 		t.Errorf("%d ticks after it was removed", got-n)
 	}
 }
@@ -188,12 +190,12 @@ func TestRemovedSchedulesStayRemoved(t *testing.T) {
 // process fires cost more than one look.
 func TestSchedulesCostLittle(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.schedule("yearly", Recurring{Cron: "@yearly", Queue: "q"})
-	b.start()
-	b.idle()
-	b.eventually("the schedule is known", func() bool { return b.redis.Text(t, "HGET", "resque:go:ticks", "yearly") != "" })
-	monitor := b.redis.Monitor(t)
+	b := daemontest.Setup(t)
+	b.Schedule("yearly", goworker.Recurring{Cron: "@yearly", Queue: "q"})
+	b.Start()
+	b.Idle()
+	b.Eventually("the schedule is known", func() bool { return b.Redis.Text(t, "HGET", "resque:go:ticks", "yearly") != "" })
+	monitor := b.Redis.Monitor(t)
 	time.Sleep(3 * time.Second) // how much is sent in a while
 	for _, command := range monitor.Commands() {
 		if strings.Contains(strings.Join(command, " "), "ticks") {
@@ -206,40 +208,40 @@ func TestSchedulesCostLittle(t *testing.T) {
 // lock of Ruby's schedulers.
 func TestRemovalRefused(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	shared := everySecond("spoiled")
+	b := daemontest.Setup(t)
+	shared := daemontest.EverySecond("spoiled")
 	shared.Shared = true
-	b.schedule("spoiled", shared)
-	b.schedule("fine", everySecond("fine"))
-	b.start()
-	b.atLeast(1, "spoiled")
-	b.redis.Do(t, "SET", "resque:queue:spoiled", "x")
-	b.unschedule("spoiled")
-	b.atLeast(len(b.queue("fine"))+3, "fine")
-	b.steady(b.ticksIn("fine"), time.Second)
-	b.eventually("the lock is given back", func() bool { return b.redis.Text(t, "GET", rubyLock) == "" })
+	b.Schedule("spoiled", shared)
+	b.Schedule("fine", daemontest.EverySecond("fine"))
+	b.Start()
+	b.AtLeast(1, "spoiled")
+	b.Redis.Do(t, "SET", "resque:queue:spoiled", "x")
+	b.Unschedule("spoiled")
+	b.AtLeast(len(b.Queue("fine"))+3, "fine")
+	b.Steady(b.TicksIn("fine"), time.Second)
+	b.Eventually("the lock is given back", func() bool { return b.Redis.Text(t, "GET", daemontest.RubyLock) == "" })
 }
 
 func TestTicksOutliveTroubles(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.redis.Do(t, "SET", "resque:queue:spoiled", "x")
-	b.schedule("spoiled", everySecond("spoiled"))
-	b.schedule("fine", everySecond("fine"))
-	b.start()
-	b.atLeast(3, "fine")
-	b.redis.Do(t, "CLIENT", "KILL", "TYPE", "normal")
-	n := len(b.queue("fine"))
-	b.atLeast(n+2, "fine")
-	if n := b.log.count("is refused"); n != 1 {
+	b := daemontest.Setup(t)
+	b.Redis.Do(t, "SET", "resque:queue:spoiled", "x")
+	b.Schedule("spoiled", daemontest.EverySecond("spoiled"))
+	b.Schedule("fine", daemontest.EverySecond("fine"))
+	b.Start()
+	b.AtLeast(3, "fine")
+	b.Redis.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+	n := len(b.Queue("fine"))
+	b.AtLeast(n+2, "fine")
+	if n := b.Log.Count("is refused"); n != 1 {
 		t.Errorf("the refused tick is spoken of %d times", n)
 	}
-	b.redis.Do(t, "DEL", "resque:queue:spoiled")
-	b.atLeast(5, "spoiled")
-	b.steady(b.ticksIn("spoiled"), time.Second)
-	b.steady(b.ticksIn("fine"), time.Second)
+	b.Redis.Do(t, "DEL", "resque:queue:spoiled")
+	b.AtLeast(5, "spoiled")
+	b.Steady(b.TicksIn("spoiled"), time.Second)
+	b.Steady(b.TicksIn("fine"), time.Second)
 
-	b.redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and begins anew
-	n = len(b.queue("fine"))
-	b.atLeast(n+2, "fine")
+	b.Redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and begins anew
+	n = len(b.Queue("fine"))
+	b.AtLeast(n+2, "fine")
 }

@@ -33,14 +33,11 @@ const (
 
 	// longestNap is how long the ticker trusts its clock: each renewal of the lease tells
 	// Redis's time anew.
-	longestNap = renewEvery
+	longestNap = 2 * time.Second
 )
 
 // lockUser is the ticker's name as a user of the master lock.
 const lockUser = "schedules"
-
-// dynamicWords are those that switch DYNAMIC_SCHEDULE on in Ruby.
-var dynamicWords = map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "on": true, "ON": true}
 
 // ticker fires the ticks of recurring schedules. All processes that have a schedule watch
 // its ticks: the one that fired the last one, its owner, fires the next on time, the
@@ -93,7 +90,7 @@ func (e *scheduled) saw(ticks resque.Ticks, now time.Time) {
 
 func newTicker(d *Daemon) *ticker {
 	return &ticker{
-		d: d, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}, slack: tickSlack + rand.N(tickSlack/2),
+		d: d, line: conn.Line{Dialer: d.dialer, Limit: part.ReplyWithin}, slack: tickSlack + rand.N(tickSlack/2),
 		ended: make(chan struct{}), entries: make(map[string]*scheduled),
 		refused: make(map[string]string), warned: make(map[warning]string),
 	}
@@ -123,20 +120,13 @@ func (t *ticker) stop(ctx context.Context) error {
 	})
 }
 
-func (t *ticker) now() time.Time { return t.d.lease.redisTime(time.Now()) }
+func (t *ticker) now() time.Time { return t.d.lease.Now() }
 
-func (t *ticker) self() string { return t.d.session.Load().process.ID }
+func (t *ticker) self() string { return t.d.lease.Self() }
 
 // owned reports whether a live process other than this one owns a schedule.
 func (t *ticker) owned(e *scheduled) bool {
-	if e.ticks.Owner == t.self() {
-		return false
-	}
-	fleet := t.d.lease.reaper.fleet.Load()
-	if fleet == nil {
-		return true // not known yet
-	}
-	return slices.ContainsFunc(*fleet, func(l resque.Lease) bool { return l.Process == e.ticks.Owner && !l.Fenced() })
+	return e.ticks.Owner != t.self() && t.d.lease.Alive(e.ticks.Owner)
 }
 
 func (t *ticker) run(ctx context.Context) {
@@ -167,7 +157,7 @@ func (t *ticker) run(ctx context.Context) {
 // nap is how long there is nothing to do.
 func (t *ticker) nap(now time.Time) time.Duration {
 	wait := longestNap
-	if t.d.config.dynamicSchedule {
+	if t.d.config.DynamicSchedule {
 		wait = t.lookEvery() - time.Since(t.looked)
 	}
 	if !t.locked.IsZero() {
@@ -183,7 +173,7 @@ func (t *ticker) nap(now time.Time) time.Duration {
 
 // lookEvery is how often this process looks at the schedules that are in Redis.
 func (t *ticker) lookEvery() time.Duration {
-	if t.d.lease.reaper.leads.Load() {
+	if t.d.lease.Leads() {
 		return dynamicEvery // what is new is the leader's to fire
 	}
 	for _, e := range t.entries {
@@ -201,7 +191,7 @@ func (t *ticker) turn(ctx context.Context) error {
 	t.load(t.now())
 	due, _ := t.due(t.now())
 	// What is gone may be in Redis now.
-	look := t.d.config.dynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || len(t.gone) > 0 || t.mayBeStale())
+	look := t.d.config.DynamicSchedule && (time.Since(t.looked) >= t.lookEvery() || len(t.gone) > 0 || t.mayBeStale())
 	unlock := !t.locked.IsZero() && !t.locked.After(t.now())
 	if len(due)+len(t.gone) == 0 && !look && !unlock {
 		return nil

@@ -1,112 +1,55 @@
-package goworker
+package goworker_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
-
-const rubyLock = "resque:resque:resque_scheduler_master_lock"
-
-// everySecond is a schedule whose ticks can be told apart.
-func everySecond(queue string) Recurring {
-	return Recurring{Every: time.Second, Class: "Tick", Queue: queue, TickArg: true}
-}
-
-// ticksIn are the ticks whose jobs lie in a queue.
-func (b *bundle) ticksIn(queue string) (ticks []time.Time) {
-	b.t.Helper()
-	for _, text := range b.queue(queue) {
-		var p struct {
-			Args []time.Time `json:"args"`
-		}
-		if err := json.Unmarshal([]byte(text), &p); err != nil || len(p.Args) != 1 {
-			b.t.Fatalf("job %s: %v", text, err)
-		}
-		ticks = append(ticks, p.Args[0])
-	}
-	return ticks
-}
-
-// steady fails unless the ticks are one period apart.
-func (b *bundle) steady(ticks []time.Time, period time.Duration) {
-	b.t.Helper()
-	for i := 1; i < len(ticks); i++ {
-		if d := ticks[i].Sub(ticks[i-1]); d != period {
-			b.t.Errorf("tick %d of %d comes %v after the one before: %v", i, len(ticks), d, ticks)
-		}
-	}
-}
-
-func (b *bundle) schedule(name string, r Recurring) {
-	b.t.Helper()
-	if err := b.daemon.Schedule(name, r); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-func (b *bundle) atLeast(n int, queue string) {
-	b.t.Helper()
-	b.eventually(fmt.Sprintf("queue %s has %d jobs", queue, n), func() bool { return len(b.queue(queue)) >= n })
-}
-
-// removed waits until the process that fired a schedule has noted that it has it no more.
-func (b *bundle) removed(schedule string) {
-	b.t.Helper()
-	b.eventually(schedule+" is left to others", func() bool {
-		return strings.Contains(b.redis.Text(b.t, "HGET", "resque:go:ticks", schedule), " -")
-	})
-}
-
-func (b *bundle) unschedule(name string) {
-	b.t.Helper()
-	if was, err := b.daemon.Unschedule(name); !was || err != nil {
-		b.t.Fatalf("%s is unscheduled: %v, %v", name, was, err)
-	}
-}
 
 func TestScheduleRuns(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.daemon.Register("Note", func(queue string, at time.Time) { b.runs.start(queue); b.runs.end(queue) })
-	b.schedule("before", Recurring{Cron: "* * * * * *", Class: "Note", Queue: "work", Args: []any{"a"}, TickArg: true})
-	b.start()
-	b.eventually("the job runs", func() bool { return b.runs.ends("a") >= 2 })
-	b.schedule("during", Recurring{Every: time.Second, Class: "Mark", Queue: "work", Args: []any{"b"}})
-	b.eventually("the other job runs", func() bool { return b.runs.ends("b") >= 2 })
-	if was, err := b.daemon.Unschedule("before"); !was || err != nil {
+	b := daemontest.Setup(t)
+	b.Daemon.Register("Note", func(queue string, at time.Time) { b.Runs.Start(queue); b.Runs.End(queue) })
+	b.Schedule("before", goworker.Recurring{Cron: "* * * * * *", Class: "Note", Queue: "work", Args: []any{"a"}, TickArg: true})
+	b.Start()
+	b.Eventually("the job runs", func() bool { return b.Runs.Ends("a") >= 2 })
+	b.Schedule("during", goworker.Recurring{Every: time.Second, Class: "Mark", Queue: "work", Args: []any{"b"}})
+	b.Eventually("the other job runs", func() bool { return b.Runs.Ends("b") >= 2 })
+	if was, err := b.Daemon.Unschedule("before"); !was || err != nil {
 		t.Errorf("unscheduled: %v, %v", was, err)
 	}
-	if was, err := b.daemon.Unschedule("before"); was || err != nil {
+	if was, err := b.Daemon.Unschedule("before"); was || err != nil {
 		t.Errorf("unscheduled again: %v, %v", was, err)
 	}
-	b.removed("before")
-	n := b.runs.ends("a")
-	m := b.runs.ends("b")
-	b.eventually("the other goes on", func() bool { return b.runs.ends("b") > m+2 })
-	if n := b.runs.ends("a") - n; n > 1 { // one may have been under way
+	b.Removed("before")
+	n := b.Runs.Ends("a")
+	m := b.Runs.Ends("b")
+	b.Eventually("the other goes on", func() bool { return b.Runs.Ends("b") > m+2 })
+	if n := b.Runs.Ends("a") - n; n > 1 { // one may have been under way
 		t.Errorf("%d jobs of a schedule that was removed", n)
 	}
 }
 
 func TestScheduleNamesMistakes(t *testing.T) {
 	t.Parallel()
-	d := New(WorkerSettings{})
-	good := Recurring{Cron: "@daily", Queue: "q"}
-	for says, change := range map[string]func(*Recurring){
-		"queue":                func(r *Recurring) { r.Queue = "" },
-		"neither a Cron":       func(r *Recurring) { r.Cron = "" },
-		"a Cron and an Every":  func(r *Recurring) { r.Every = time.Hour },
-		"not understood":       func(r *Recurring) { r.Cron = "every day" },
-		"at least a second":    func(r *Recurring) { r.Cron, r.Every = "", 500*time.Millisecond },
-		"at least a second, a": func(r *Recurring) { r.Cron, r.Every = "", -time.Hour },
-		"whole milliseconds":   func(r *Recurring) { r.Cron, r.Every = "", time.Second+1 },
-		"Missed is":            func(r *Recurring) { r.Missed = "sometimes" },
-		"negative":             func(r *Recurring) { r.FirstIn = -1 },
-		"args[0]":              func(r *Recurring) { r.Args = []any{make(chan int)} },
+	d := goworker.New(goworker.WorkerSettings{})
+	good := goworker.Recurring{Cron: "@daily", Queue: "q"}
+	for says, change := range map[string]func(*goworker.Recurring){
+		"queue":                func(r *goworker.Recurring) { r.Queue = "" },
+		"neither a Cron":       func(r *goworker.Recurring) { r.Cron = "" },
+		"a Cron and an Every":  func(r *goworker.Recurring) { r.Every = time.Hour },
+		"not understood":       func(r *goworker.Recurring) { r.Cron = "every day" },
+		"at least a second":    func(r *goworker.Recurring) { r.Cron, r.Every = "", 500*time.Millisecond },
+		"at least a second, a": func(r *goworker.Recurring) { r.Cron, r.Every = "", -time.Hour },
+		"whole milliseconds":   func(r *goworker.Recurring) { r.Cron, r.Every = "", time.Second+1 },
+		"Missed is":            func(r *goworker.Recurring) { r.Missed = "sometimes" },
+		"negative":             func(r *goworker.Recurring) { r.FirstIn = -1 },
+		"args[0]":              func(r *goworker.Recurring) { r.Args = []any{make(chan int)} },
 	} {
 		r := good
 		change(&r)
@@ -122,79 +65,34 @@ func TestScheduleNamesMistakes(t *testing.T) {
 	}
 }
 
-func TestMissedTicks(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	hourly := Recurring{Cron: "0 * * * *", Location: time.UTC}
-	each := Recurring{Every: time.Second}
-	for _, tt := range []struct {
-		name    string
-		r       Recurring
-		missed  MissedPolicy
-		away    time.Duration // since the last tick
-		want    int
-		wantLst time.Duration // when the last one is, from at
-	}{
-		{"nothing is due", hourly, MissedOnce, 30 * time.Minute, 0, 0},
-		{"on time", hourly, MissedSkip, time.Hour, 1, time.Hour},
-		{"late, but not too late", hourly, MissedSkip, time.Hour + 50*time.Second, 1, time.Hour},
-		{"too late", hourly, MissedSkip, time.Hour + 2*time.Minute, 0, time.Hour},
-		{"too late", hourly, MissedOnce, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"too late", hourly, MissedAll, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"many", hourly, MissedSkip, 72*time.Hour + 2*time.Minute, 0, 72 * time.Hour},
-		{"many", hourly, MissedOnce, 72*time.Hour + 2*time.Minute, 1, 72 * time.Hour},
-		{"many", hourly, MissedAll, 72*time.Hour + 2*time.Minute, 72, 72 * time.Hour},
-		{"many and one on time", hourly, MissedOnce, 72 * time.Hour, 1, 72 * time.Hour},
-		{"a few within the grace", each, MissedSkip, 10 * time.Second, 10, 10 * time.Second},
-		{"the grace", each, MissedSkip, time.Hour, 60, time.Hour},
-		{"the grace", each, MissedOnce, time.Hour, 60, time.Hour},
-		{"the bound", each, MissedAll, 10 * 365 * 24 * time.Hour, MaxMissedTicks, 10 * 365 * 24 * time.Hour},
-		{"a year", Recurring{Cron: "* * * * * *", Location: time.UTC}, MissedAll, 365 * 24 * time.Hour, MaxMissedTicks, 365 * 24 * time.Hour},
-	} {
-		r := tt.r
-		r.Queue, r.Missed = "q", tt.missed
-		d, err := newRecurring("n", r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fire, last := d.due(at, at.Add(tt.away))
-		if len(fire) != tt.want {
-			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
-		}
-		if want := at.Add(tt.wantLst); tt.wantLst > 0 && !last.Equal(want) || tt.wantLst == 0 && !last.IsZero() {
-			t.Errorf("%s, %s: done with up to %v, want %v", tt.name, tt.missed, last, want)
-		}
-	}
-}
-
 // A period goes on where it was before all processes were replaced, and the first tick
 // comes when FirstIn says.
 func TestPeriodsOutliveProcesses(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := daemontest.Setup(t)
 	now := time.Now().Truncate(time.Millisecond)
-	timing, err := newTiming(Recurring{Every: 24 * time.Hour, Location: time.Local})
+	mark, err := goworker.TimingMark(goworker.Recurring{Every: 24 * time.Hour, Location: time.Local})
 	if err != nil {
 		t.Fatal(err)
 	}
 	anchor := now.Add(1500*time.Millisecond - 24*time.Hour)
-	b.redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", timing.mark))
-	b.schedule("daily", Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
-	b.schedule("first", Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
-	b.schedule("hourly", Recurring{Every: time.Hour, FirstIn: 3 * time.Hour, Queue: "q"})
-	b.start()
-	b.atLeast(1, "daily")
-	b.atLeast(1, "first")
-	if got, want := b.ticksIn("daily")[0], anchor.Add(24*time.Hour); !got.Equal(want) {
+	b.Redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", mark))
+	b.Schedule("daily", goworker.Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
+	b.Schedule("first", goworker.Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
+	b.Schedule("hourly", goworker.Recurring{Every: time.Hour, FirstIn: 3 * time.Hour, Queue: "q"})
+	b.Start()
+	b.AtLeast(1, "daily")
+	b.AtLeast(1, "first")
+	if got, want := b.TicksIn("daily")[0], anchor.Add(24*time.Hour); !got.Equal(want) {
 		t.Errorf("the tick after a restart is %v, want %v", got, want)
 	}
-	if d := b.ticksIn("first")[0].Sub(now); d < 2*time.Second || d > 2*time.Second+soon {
+	if d := b.TicksIn("first")[0].Sub(now); d < 2*time.Second || d > 2*time.Second+daemontest.Soon {
 		t.Errorf("the first tick comes after %v", d)
 	}
-	infos, err := b.daemon.Schedules()
+	infos, err := b.Daemon.Schedules()
 	if err != nil || len(infos) != 3 || infos[0].Name != "daily" || !infos[0].Next.Equal(anchor.Add(48*time.Hour)) || infos[0].LastEnqueued.IsZero() {
 		t.Errorf("schedules %+v, %v", infos, err)
-	} else if d := infos[2].Next.Sub(now); d < 3*time.Hour || d > 3*time.Hour+soon {
+	} else if d := infos[2].Next.Sub(now); d < 3*time.Hour || d > 3*time.Hour+daemontest.Soon {
 		t.Errorf("the next tick of one that begins in three hours comes after %v", d)
 	}
 }
@@ -203,43 +101,43 @@ func TestPeriodsOutliveProcesses(t *testing.T) {
 // missed, and FirstIn counts.
 func TestScheduledAgain(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	all := map[string]Recurring{
-		"period": everySecond("period"),
+	b := daemontest.Setup(t)
+	all := map[string]goworker.Recurring{
+		"period": daemontest.EverySecond("period"),
 		"cron":   {Cron: "* * * * * *", Class: "Tick", Queue: "cron", TickArg: true},
-		"later":  everySecond("later"),
+		"later":  daemontest.EverySecond("later"),
 	}
 	for name, r := range all {
-		r.Missed = MissedAll
-		b.schedule(name, r)
+		r.Missed = goworker.MissedAll
+		b.Schedule(name, r)
 	}
-	b.schedule("clock", everySecond("clock"))
-	b.start()
+	b.Schedule("clock", daemontest.EverySecond("clock"))
+	b.Start()
 	for name := range all {
-		b.atLeast(1, name)
-		b.unschedule(name)
-		b.removed(name)
-		b.redis.Do(t, "DEL", "resque:queue:"+name)
+		b.AtLeast(1, name)
+		b.Unschedule(name)
+		b.Removed(name)
+		b.Redis.Do(t, "DEL", "resque:queue:"+name)
 	}
-	b.atLeast(len(b.queue("clock"))+5, "clock")
+	b.AtLeast(len(b.Queue("clock"))+5, "clock")
 	again := time.Now()
 	for name, r := range all {
-		r.Missed = MissedAll
+		r.Missed = goworker.MissedAll
 		if name == "later" {
 			r.FirstIn = time.Hour
 		}
-		b.schedule(name, r)
+		b.Schedule(name, r)
 	}
-	b.atLeast(3, "period")
-	b.atLeast(3, "cron")
+	b.AtLeast(3, "period")
+	b.AtLeast(3, "cron")
 	for _, name := range []string{"period", "cron"} {
-		ticks := b.ticksIn(name)
-		b.steady(ticks, time.Second)
+		ticks := b.TicksIn(name)
+		b.Steady(ticks, time.Second)
 		if ticks[0].Before(again.Add(-time.Second)) { // our idea of Redis's clock may be a little late
 			t.Errorf("%s: tick %v of before it was scheduled again at %v", name, ticks[0], again)
 		}
 	}
-	if n := len(b.queue("later")); n > 0 {
+	if n := len(b.Queue("later")); n > 0 {
 		t.Errorf("%d jobs of a schedule that begins in an hour", n)
 	}
 }
@@ -248,59 +146,59 @@ func TestScheduledAgain(t *testing.T) {
 // one was started after the last tick.
 func TestRemovedInOneProcess(t *testing.T) {
 	t.Parallel()
-	a := setup(t)
-	r := everySecond("s")
+	a := daemontest.Setup(t)
+	r := daemontest.EverySecond("s")
 	r.Every = 4 * time.Second
 	first := r
 	first.FirstIn = time.Second
-	a.schedule("s", first)
-	a.start()
-	a.atLeast(1, "s")
-	b := setupOn(t, a.redis)
-	b.schedule("s", r)
-	b.schedule("ready", Recurring{Cron: "* * * * * *", Queue: "ready"})
-	b.start()
-	b.atLeast(1, "ready")
-	a.unschedule("s")
-	a.removed("s")
-	a.atLeast(4, "s")
-	a.steady(a.ticksIn("s"), r.Every)
+	a.Schedule("s", first)
+	a.Start()
+	a.AtLeast(1, "s")
+	b := daemontest.SetupOn(t, a.Redis)
+	b.Schedule("s", r)
+	b.Schedule("ready", goworker.Recurring{Cron: "* * * * * *", Queue: "ready"})
+	b.Start()
+	b.AtLeast(1, "ready")
+	a.Unschedule("s")
+	a.Removed("s")
+	a.AtLeast(4, "s")
+	a.Steady(a.TicksIn("s"), r.Every)
 }
 
 func TestPauseAndRunNow(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.schedule("s", everySecond("s"))
-	b.schedule("other", everySecond("other"))
-	b.start()
-	b.atLeast(1, "s")
-	if err := b.daemon.PauseSchedule("s"); err != nil {
+	b := daemontest.Setup(t)
+	b.Schedule("s", daemontest.EverySecond("s"))
+	b.Schedule("other", daemontest.EverySecond("other"))
+	b.Start()
+	b.AtLeast(1, "s")
+	if err := b.Daemon.PauseSchedule("s"); err != nil {
 		t.Fatal(err)
 	}
-	n, m := len(b.queue("s")), len(b.queue("other"))
-	b.atLeast(m+3, "other")
-	if got := len(b.queue("s")); got != n {
+	n, m := len(b.Queue("s")), len(b.Queue("other"))
+	b.AtLeast(m+3, "other")
+	if got := len(b.Queue("s")); got != n {
 		t.Errorf("%d ticks of a paused schedule", got-n)
 	}
-	infos, err := b.daemon.Schedules()
+	infos, err := b.Daemon.Schedules()
 	if err != nil || len(infos) != 2 || !infos[1].Paused || infos[0].Paused {
 		t.Errorf("schedules %+v, %v", infos, err)
 	}
-	if err := b.daemon.RunScheduleNow("s"); err != nil {
+	if err := b.Daemon.RunScheduleNow("s"); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(b.queue("s")); got != n+1 {
+	if got := len(b.Queue("s")); got != n+1 {
 		t.Errorf("%d jobs after running it now", got-n)
 	}
-	if err := b.daemon.RunScheduleNow("none"); !errors.Is(err, ErrNoSchedule) {
+	if err := b.Daemon.RunScheduleNow("none"); !errors.Is(err, goworker.ErrNoSchedule) {
 		t.Errorf("running a schedule that is not there: %v", err)
 	}
-	if err := b.daemon.ResumeSchedule("s"); err != nil {
+	if err := b.Daemon.ResumeSchedule("s"); err != nil {
 		t.Fatal(err)
 	}
-	b.atLeast(n+3, "s")
-	ticks := b.ticksIn("s")
-	b.steady(ticks[n+1:], time.Second)
+	b.AtLeast(n+3, "s")
+	ticks := b.TicksIn("s")
+	b.Steady(ticks[n+1:], time.Second)
 	if gap := ticks[n+1].Sub(ticks[n-1]); gap < 2*time.Second {
 		t.Errorf("ticks of the pause were made up for: %v", ticks)
 	}

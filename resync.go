@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -28,7 +29,7 @@ func (p *poller) relink(ctx context.Context) {
 			p.links <- linked{err: ctx.Err()}
 			return
 		}
-		l, err := link.Dial(ctx, p.d.dialer, p.store, p.d.config.tracking, link.PingEvery, p.signal, p.replies)
+		l, err := link.Dial(ctx, p.d.dialer, p.store, !p.d.config.DisableTracking, link.PingEvery, p.signal, p.replies)
 		p.links <- linked{l, err}
 	}()
 }
@@ -72,7 +73,7 @@ func (p *poller) retell(ctx context.Context, now time.Time) bool {
 }
 
 func (p *poller) sayTracking(err error) {
-	text := link.WhyUntracked(err, p.d.config.interval)
+	text := link.WhyUntracked(err, p.d.config.PollInterval)
 	if p.logged["tracking"] != text {
 		p.logged["tracking"] = text
 		p.log.Warn(text)
@@ -92,7 +93,7 @@ func (p *poller) trouble(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, resque.ErrReaped):
 		p.reaped = true
-		p.d.lease.hurry()
+		p.d.lease.Wake()
 	case errors.Is(err, resque.ErrGone):
 		p.lost = true
 		p.resync(ctx)
@@ -108,10 +109,10 @@ func (p *poller) trouble(ctx context.Context, err error) {
 // if the record has its mark. If it has not, the record was removed: what this process holds is
 // written into it again, and all outcomes are handed in.
 func (p *poller) resync(ctx context.Context) {
-	if s := p.d.session.Load(); s != p.session {
+	if s := p.d.lease.Session(); s != p.session {
 		p.begin(s)
 	}
-	c, process := p.link.Conn, p.session.process.ID
+	c, process := p.link.Conn, p.session.Process.ID
 	if p.lost {
 		if err := p.reenter(); err != nil {
 			p.unread(err)
@@ -161,7 +162,7 @@ func (p *poller) resync(ctx context.Context) {
 func (p *poller) unread(err error) {
 	if errors.Is(err, resque.ErrReaped) {
 		p.reaped, p.resyncs = true, false
-		p.d.lease.hurry()
+		p.d.lease.Wake()
 		return
 	}
 	p.lost = p.lost || errors.Is(err, resque.ErrGone)
@@ -178,7 +179,7 @@ func (p *poller) adopt(unknown []resque.Reserved) {
 		}
 		// The job ended before, and the server that answers now was behind: it knows nothing
 		// of that. So it ends once more in the same way, effects included.
-		t := &task{Reserved: j, session: p.session}
+		t := &task{Job: fleet.Job{Reserved: j, Session: p.session}}
 		p.hold(t)
 		o := outcome{task: t, started: true, Ended: resque.Ended{Ticket: j.Ticket, Counts: resque.CountsDone}}
 		if end, ok := p.recent.ends[j.Ticket]; ok {
@@ -230,12 +231,11 @@ func (r *recentEnds) add(e resque.Ended) {
 
 // reenter puts this process back into the fleet after Redis lost its record there.
 func (p *poller) reenter() error {
-	p.log.Warn("Redis lost the record of this process; writing it again", "process", p.session.process.ID)
+	p.log.Warn("Redis lost the record of this process; writing it again", "process", p.session.Process.ID)
 	p.epoch++
-	err := p.store.Reenter(p.link.Conn, p.session.process, p.epoch, leasePeriod)
+	err := p.store.Reenter(p.link.Conn, p.session.Process, p.epoch, fleet.LeasePeriod)
 	if err == nil {
-		p.d.lease.registerAgain()
-		p.d.records.again()
+		p.d.lease.RegisterAgain()
 	}
 	return err
 }
@@ -249,12 +249,12 @@ func (p *poller) restore(inRecord map[int64]bool, epoch int64) error {
 			jobs = append(jobs, t.Reserved)
 		}
 	}
-	p.log.Warn("the in-flight record of this process was removed; writing it again", "process", p.session.process.ID, "jobs", len(jobs))
-	return p.store.Restore(p.link.Conn, p.session.process.ID, epoch, jobs, p.suspects.handedOut(p.last).String())
+	p.log.Warn("the in-flight record of this process was removed; writing it again", "process", p.session.Process.ID, "jobs", len(jobs))
+	return p.store.Restore(p.link.Conn, p.session.Process.ID, epoch, jobs, p.suspects.handedOut(p.last).String())
 }
 
-// forgotten is how the lease reports that Redis no longer knows this process.
-func (p *poller) forgotten(s *session) {
+// RecordGone is called by the lease when Redis has lost the record of this process.
+func (p *poller) RecordGone(s *fleet.Session) {
 	p.ask(func() {
 		if p.session == s {
 			p.resyncs, p.lost = true, true
@@ -265,7 +265,7 @@ func (p *poller) forgotten(s *session) {
 // deaths asks how often jobs were found in dead processes. Where Redis does not
 // answer it is not known, and all of them are suspects.
 func (p *poller) deaths(jobs []resque.Reserved, now time.Time) (deaths []resque.Deaths, known bool) {
-	deaths, err := p.store.DeathsOf(p.link.Conn, jobs, p.d.lease.redisTime(now))
+	deaths, err := p.store.DeathsOf(p.link.Conn, jobs, p.d.lease.At(now))
 	if err != nil {
 		p.log.Warn("could not learn which jobs were found in dead processes; running them one at a time", "error", err)
 		return nil, false

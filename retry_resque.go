@@ -118,7 +118,7 @@ type counting struct {
 }
 
 func newRetryCounter(d *Daemon) retryCounter {
-	return retryCounter{store: d.store, outages: d.outages, line: conn.Line{Dialer: d.dialer, Limit: renewWithin}}
+	return retryCounter{store: d.store, outages: d.outages, line: conn.Line{Dialer: d.dialer, Limit: part.ReplyWithin}}
 }
 
 // read waits for an answer as long as the context lets it.

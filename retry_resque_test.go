@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 const (
@@ -19,86 +20,72 @@ const (
 	rubyFail  = "resque:failure-resque-retry:Try:86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"
 )
 
-// delayed are the jobs in resque-scheduler's schedule; they are taken out of it, as its
-// scheduler does.
-func (b *bundle) delayed() (all []string) {
-	b.t.Helper()
-	for _, second := range b.redis.List(b.t, "ZRANGE", "resque:delayed_queue_schedule", 0, -1) {
-		for _, item := range b.redis.List(b.t, "LRANGE", "resque:delayed:"+second, 0, -1) {
-			all = append(all, item)
-			b.redis.Do(b.t, "DEL", "resque:timestamps:"+item)
-		}
-		b.redis.Do(b.t, "DEL", "resque:delayed:"+second, "resque:delayed_queue_schedule")
-	}
-	return all
-}
-
 // A job is counted and waits where resque-retry and resque-scheduler have it, and is
 // filed as failed after the last retry.
 func TestRetryAsRuby(t *testing.T) {
 	t.Parallel()
-	var b *tries
+	var b *daemontest.Tries
 	var counts []string
-	b = trying(t, func(*Delivery) error {
-		counts = append(counts, b.redis.Text(t, "GET", rubyCount))
-		return errNoLuck
-	}, Retry(2, Delays{30 * time.Second}, ResqueRetry{}))
-	b.start()
-	b.push(rubyJob)
+	b = daemontest.Trying(t, func(*goworker.Delivery) error {
+		counts = append(counts, b.Redis.Text(t, "GET", rubyCount))
+		return daemontest.ErrNoLuck
+	}, goworker.Retry(2, goworker.Delays{30 * time.Second}, goworker.ResqueRetry{}))
+	b.Start()
+	b.Push(rubyJob)
 	for run := 1; run <= 2; run++ {
 		var items []string
-		b.eventually("it is delayed", func() bool { items = b.delayed(); return len(items) > 0 })
+		b.Eventually("it is delayed", func() bool { items = b.Delayed(); return len(items) > 0 })
 		if !slices.Equal(items, []string{`{"class":"Try","args":["a"],"queue":"work"}`}) {
 			t.Errorf("delayed: %q", items)
 		}
-		if ttl := b.redis.Int(t, "TTL", rubyFail); ttl <= 50 || ttl > 60 {
+		if ttl := b.Redis.Int(t, "TTL", rubyFail); ttl <= 50 || ttl > 60 {
 			t.Errorf("the failure is kept for %d s, want 60", ttl)
 		}
 		var record map[string]any
-		if err := json.Unmarshal([]byte(b.redis.Text(t, "GET", rubyFail)), &record); err != nil || record["error"] != "no luck" || record["queue"] != "work" {
+		if err := json.Unmarshal([]byte(b.Redis.Text(t, "GET", rubyFail)), &record); err != nil || record["error"] != "no luck" || record["queue"] != "work" {
 			t.Errorf("the failure that is kept: %v, %v", record, err)
 		}
 		if _, err := time.Parse("2006/01/02 15:04:05", record["failed_at"].(string)); err != nil {
 			t.Error(err)
 		}
-		if got := [2]int{b.stat("processed"), b.stat("failed")}; got != [2]int{run, run} || len(b.failures()) > 0 {
-			t.Errorf("processed and failed are %v; failures %v", got, b.failures())
+		if got := [2]int{b.Stat("processed"), b.Stat("failed")}; got != [2]int{run, run} || len(b.Failures()) > 0 {
+			t.Errorf("processed and failed are %v; failures %v", got, b.Failures())
 		}
-		b.push(rubyJob)
+		b.Push(rubyJob)
 	}
-	b.eventually("it is given up", func() bool { return len(b.failures()) == 1 && b.stat("failed") == 3 })
-	if err := b.stop(); err != nil {
+	b.Eventually("it is given up", func() bool { return len(b.Failures()) == 1 && b.Stat("failed") == 3 })
+	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(counts, ","); got != ",0,1" || b.seen() != "1/2 2/1 3/0" {
-		t.Errorf("the counts were %s, the runs saw %s", got, b.seen())
+	if got := strings.Join(counts, ","); got != ",0,1" || b.Seen() != "1/2 2/1 3/0" {
+		t.Errorf("the counts were %s, the runs saw %s", got, b.Seen())
 	}
-	if p := b.failures()[0].Payload; string(p) != rubyJob {
+	if p := b.Failures()[0].Payload; string(p) != rubyJob {
 		t.Errorf("the failure's payload is %s", p)
 	}
-	b.onlyTotals() // neither the count nor the failure that was kept
+	b.OnlyTotals() // neither the count nor the failure that was kept
 }
 
 // The count goes on where Ruby left it, and ends with the job.
 func TestRetryContinuesRubysCount(t *testing.T) {
 	t.Parallel()
-	for _, ends := range []error{nil, errNoLuck, Discard(nil), Fail(nil)} {
-		b := trying(t, func(*Delivery) error { return ends }, Retry(3, Delays{0}, ResqueRetry{}))
-		b.redis.Do(t, "SET", rubyCount, 1) // retried once and delayed again
-		b.start()
-		b.push(rubyJob)
+	for _, ends := range []error{nil, daemontest.ErrNoLuck, goworker.Discard(nil), goworker.Fail(nil)} {
+		b := daemontest.Trying(t, func(*goworker.Delivery) error { return ends }, goworker.Retry(3, goworker.Delays{0}, goworker.ResqueRetry{}))
+		b.Redis.Do(t, "SET", rubyCount, 1) // retried once and delayed again
+		b.Start()
+		b.Push(rubyJob)
 		runs := 1
-		if ends == errNoLuck {
+		if ends == daemontest.ErrNoLuck {
 			runs = 2
 		}
-		b.eventually("it ends", func() bool { return b.stat("processed") == runs })
-		if want := map[int]string{1: "3/1", 2: "3/1 4/0"}[runs]; b.seen() != want {
-			t.Errorf("%v: the runs saw %s, want %s", ends, b.seen(), want)
+		b.Eventually("it ends", func() bool { return b.Stat("processed") == runs })
+		if want := map[int]string{1: "3/1", 2: "3/1 4/0"}[runs]; b.Seen() != want {
+			t.Errorf("%v: the runs saw %s, want %s", ends, b.Seen(), want)
 		}
-		if err := b.stop(); err != nil {
+		if err := b.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		b.onlyTotals()
+		b.OnlyTotals()
 	}
 }
 
@@ -124,19 +111,19 @@ func TestRetryCountExpires(t *testing.T) {
 			t.Parallel()
 			gate := make(chan struct{})
 			defer close(gate)
-			b := trying(t, func(d *Delivery) error {
+			b := daemontest.Trying(t, func(d *goworker.Delivery) error {
 				if d.RetriesLeft == 0 {
 					<-gate
 				}
-				return errNoLuck
-			}, Retry(2, Delays{test.delay}, ResqueRetry{ExpireAfter: test.after}))
+				return daemontest.ErrNoLuck
+			}, goworker.Retry(2, goworker.Delays{test.delay}, goworker.ResqueRetry{ExpireAfter: test.after}))
 			if test.ruby > 0 {
-				b.redis.Do(t, "SET", rubyCount, 0, "EX", test.ruby)
+				b.Redis.Do(t, "SET", rubyCount, 0, "EX", test.ruby)
 			}
-			b.start()
-			b.push(rubyJob)
-			b.eventually("it is counted", func() bool { return b.stat("failed") >= 1 })
-			if ttl := b.redis.Int(t, "TTL", rubyCount); ttl < test.from || ttl > test.to {
+			b.Start()
+			b.Push(rubyJob)
+			b.Eventually("it is counted", func() bool { return b.Stat("failed") >= 1 })
+			if ttl := b.Redis.Int(t, "TTL", rubyCount); ttl < test.from || ttl > test.to {
 				t.Errorf("the count expires in %d s, want %d to %d", ttl, test.from, test.to)
 			}
 		})
@@ -147,38 +134,38 @@ func TestRetryCountExpires(t *testing.T) {
 func TestRetryAsRubyAtOnce(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	b := trying(t, func(d *Delivery) error {
+	b := daemontest.Trying(t, func(d *goworker.Delivery) error {
 		if d.Attempt == 2 {
 			<-gate
 		}
-		return errNoLuck
-	}, Retry(1, Delays{0}, ResqueRetry{}))
-	b.start()
-	b.push(rubyJob)
-	b.eventually("it runs again", func() bool { return b.seen() == "1/1 2/0" })
-	if n := b.redis.Int(t, "EXISTS", rubyFail, "resque:go:schedule", "resque:delayed_queue_schedule"); n != 0 {
+		return daemontest.ErrNoLuck
+	}, goworker.Retry(1, goworker.Delays{0}, goworker.ResqueRetry{}))
+	b.Start()
+	b.Push(rubyJob)
+	b.Eventually("it runs again", func() bool { return b.Seen() == "1/1 2/0" })
+	if n := b.Redis.Int(t, "EXISTS", rubyFail, "resque:go:schedule", "resque:delayed_queue_schedule"); n != 0 {
 		t.Errorf("%d keys that a retry without a wait does not have", n)
 	}
 	close(gate)
-	b.eventually("it is given up", func() bool { return len(b.failures()) == 1 })
+	b.Eventually("it is given up", func() bool { return len(b.Failures()) == 1 })
 }
 
 // What Ruby's scheduler would drop waits in our own schedule.
 func TestRetryAsRubyWithExtras(t *testing.T) {
 	t.Parallel()
-	b := trying(t, unlucky, Retry(1, Delays{time.Hour}, ResqueRetry{NoFailureKey: true}))
-	b.start()
-	b.push(`{"class":"Try","args":["a"],"id":"7","queue_time":1.5}`)
-	b.eventually("it waits", func() bool { return len(b.scheduled()) == 1 })
-	if got := b.scheduled()[0]; !strings.HasPrefix(got, `{"class":"Try","args":["a"],"id":"7","queue_time":1.5,`) {
+	b := daemontest.Trying(t, daemontest.Unlucky, goworker.Retry(1, goworker.Delays{time.Hour}, goworker.ResqueRetry{NoFailureKey: true}))
+	b.Start()
+	b.Push(`{"class":"Try","args":["a"],"id":"7","queue_time":1.5}`)
+	b.Eventually("it waits", func() bool { return len(b.Scheduled()) == 1 })
+	if got := b.Scheduled()[0]; !strings.HasPrefix(got, `{"class":"Try","args":["a"],"id":"7","queue_time":1.5,`) {
 		t.Errorf("it waits as %s", got)
 	}
-	if n := b.redis.Int(t, "EXISTS", rubyFail); n != 0 {
+	if n := b.Redis.Int(t, "EXISTS", rubyFail); n != 0 {
 		t.Error("a failure is kept, although none was asked for")
 	}
-	b.due()
-	b.eventually("it is given up", func() bool { return len(b.failures()) == 1 })
-	if got := b.seen(); got != "1/1 2/0" {
+	b.Due()
+	b.Eventually("it is given up", func() bool { return len(b.Failures()) == 1 })
+	if got := b.Seen(); got != "1/1 2/0" {
 		t.Errorf("the runs saw %s", got)
 	}
 }
@@ -186,20 +173,20 @@ func TestRetryAsRubyWithExtras(t *testing.T) {
 // A run that a stop cuts short is not counted.
 func TestStopCountsNothingForRuby(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *WorkerSettings) { s.ShutdownTimeout = time.Millisecond })
-	b.daemon.Register("Try", func(ctx context.Context, id string) error {
-		b.runs.start(id)
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = time.Millisecond })
+	b.Daemon.Register("Try", func(ctx context.Context, id string) error {
+		b.Runs.Start(id)
 		<-ctx.Done()
 		return ctx.Err()
-	}, Retry(1, ResqueRetry{}))
-	b.redis.Do(t, "SET", rubyCount, 4)
-	b.push(rubyJob)
-	b.start()
-	b.eventually("it runs", func() bool { return b.runs.starts("a") == 1 })
-	if err := b.stop(); err != nil {
+	}, goworker.Retry(1, goworker.ResqueRetry{}))
+	b.Redis.Do(t, "SET", rubyCount, 4)
+	b.Push(rubyJob)
+	b.Start()
+	b.Eventually("it runs", func() bool { return b.Runs.Starts("a") == 1 })
+	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.redis.Text(t, "GET", rubyCount); got != "4" || len(b.queue("work")) != 1 {
+	if got := b.Redis.Text(t, "GET", rubyCount); got != "4" || len(b.Queue("work")) != 1 {
 		t.Errorf("after the stop the count is %s", got)
 	}
 }
@@ -207,15 +194,15 @@ func TestStopCountsNothingForRuby(t *testing.T) {
 // A key that is no count fails its job, with a sentence, and stays what it is.
 func TestCountOfWrongType(t *testing.T) {
 	t.Parallel()
-	b := trying(t, unlucky, Retry(1, ResqueRetry{}))
-	b.redis.Do(t, "RPUSH", rubyCount, "somebody's")
-	b.start()
-	b.push(rubyJob)
-	b.eventually("it failed", func() bool { return len(b.failures()) == 1 })
-	if text := b.failures()[0].Error; !strings.Contains(text, rubyCount) || b.seen() != "" {
-		t.Errorf("failure %q, runs %q", text, b.seen())
+	b := daemontest.Trying(t, daemontest.Unlucky, goworker.Retry(1, goworker.ResqueRetry{}))
+	b.Redis.Do(t, "RPUSH", rubyCount, "somebody's")
+	b.Start()
+	b.Push(rubyJob)
+	b.Eventually("it failed", func() bool { return len(b.Failures()) == 1 })
+	if text := b.Failures()[0].Error; !strings.Contains(text, rubyCount) || b.Seen() != "" {
+		t.Errorf("failure %q, runs %q", text, b.Seen())
 	}
-	if kind := b.redis.Text(t, "TYPE", rubyCount); kind != "list" {
+	if kind := b.Redis.Text(t, "TYPE", rubyCount); kind != "list" {
 		t.Errorf("the key is a %s now", kind)
 	}
 }
@@ -223,27 +210,27 @@ func TestCountOfWrongType(t *testing.T) {
 // Runs begin when Redis is there: while it is away they wait, and none is lost.
 func TestCountWaitsForRedis(t *testing.T) {
 	t.Parallel()
-	b := trying(t, func(*Delivery) error { return nil }, Retry(1, ResqueRetry{}))
+	b := daemontest.Trying(t, func(*goworker.Delivery) error { return nil }, goworker.Retry(1, goworker.ResqueRetry{}))
 	ctx, cancel := context.WithCancelCause(context.Background())
-	b.start()
-	b.idle()
-	b.redis.Kill()
+	b.Start()
+	b.Idle()
+	b.Redis.Kill()
 	done := make(chan error, 1)
 	go func() {
-		done <- b.daemon.workers.count(ctx, &Delivery{Class: "Try", retry: &retryPolicy{ruby: &ResqueRetry{}}})
+		done <- goworker.CountRetries(ctx, b.Daemon, "Try")
 	}()
-	b.eventually("it is said", func() bool { return b.log.count("Redis does not serve us") > 0 })
-	b.redis.Restart(t)
+	b.Eventually("it is said", func() bool { return b.Log.Count("Redis does not serve us") > 0 })
+	b.Redis.Restart(t)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	b.redis.Kill()
+	b.Redis.Kill()
 	go func() {
-		done <- b.daemon.workers.count(ctx, &Delivery{Class: "Try", retry: &retryPolicy{ruby: &ResqueRetry{}}})
+		done <- goworker.CountRetries(ctx, b.Daemon, "Try")
 	}()
-	cancel(ErrShutdown)
-	if err := <-done; !failure.Interrupted(err) || !errors.Is(err, ErrShutdown) {
+	cancel(goworker.ErrShutdown)
+	if err := <-done; !goworker.Interrupted(err) || !errors.Is(err, goworker.ErrShutdown) {
 		t.Errorf("after a stop it says %v", err)
 	}
-	b.redis.Restart(t)
+	b.Redis.Restart(t)
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -39,9 +41,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	extra := slices.Clone(d.parts)
+	added := slices.Clone(d.parts)
 	d.mu.Unlock()
-	if err := serveChild(ctx, extra, d); err != nil {
+	if err := serveChild(ctx, added, d); err != nil {
 		return err
 	}
 	r := &run{hard: make(chan struct{})}
@@ -60,30 +62,27 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
-	parts, err := d.sortedParts(extra, r)
+	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return fmt.Errorf("goworker: %w", err)
 	}
-	if started, err := startParts(ctx, parts); err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			err = nil // told to stop before it began
+	startErr, err := part.Run(ctx, parts, c.config.stopContext(d.base), func() {
+		select {
+		case <-ctx.Done():
+		case <-d.poller.ended:
 		}
-		ctx, cancel := d.stopContext()
-		defer cancel()
-		if err = errors.Join(err, stopParts(ctx, started)); err != nil {
+		d.log.Info("stopping: taking no more jobs")
+		d.hooks.shutdown()
+	})
+	if startErr != nil {
+		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
+			startErr = nil // the stop came before the start was over
+		}
+		if err = errors.Join(startErr, err); err != nil {
 			err = fmt.Errorf("goworker: %w", err)
 		}
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-d.poller.ended:
-	}
-	d.log.Info("stopping: taking no more jobs")
-	d.hooks.shutdown()
-	stopCtx, cancel := d.stopContext()
-	defer cancel()
-	err = stopParts(stopCtx, parts)
 	if err != nil {
 		d.log.Error("stopped", "error", err)
 	} else {
@@ -97,53 +96,46 @@ func (d *Daemon) Run(ctx context.Context) error {
 // for the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
-	d.registry.useNumber.Store(c.config.useNumber)
+	d.registry.useNumber.Store(c.config.UseNumber)
 	if every, ok := conn.PollInterval(c.dialer); ok {
-		d.config.tracking = false
-		d.config.interval = min(d.config.interval, every)
+		d.config.DisableTracking = true
+		d.config.PollInterval = min(d.config.PollInterval, every)
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	d.poller, d.records, d.lease = newPoller(d), newRecords(d), newLease(d)
-	d.workers = newWorkers(d, d.poller, d.records)
-	d.master = newMasterLock(d.config, d.store, func() string { return d.session.Load().process.ID }, d.pumpToo)
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	d.lease = newLease(base, d.config)
+	d.poller = newPoller(d, base)
+	d.workers = newWorkers(d, d.poller)
+	d.master = newMasterLock(d.config, d.store, d.lease.Self, d.pumpToo)
 	d.pump, d.ticker = newPump(d), newTicker(d)
+	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, schedulers{d.pump, d.master}, schedulers{d.pump, d.master}
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
-func (d *Daemon) stopContext() (context.Context, context.CancelFunc) {
-	if d.config.shutdownTimeout == 0 {
-		return context.WithCancel(d.base)
+func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
+	return func() (context.Context, context.CancelFunc) {
+		if c.ShutdownTimeout == 0 {
+			return context.WithCancel(base)
+		}
+		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
 	}
-	return context.WithTimeout(d.base, d.config.shutdownTimeout+cancelGrace+commitGrace+leaveGrace)
 }
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
 // which they start.
-func (d *Daemon) sortedParts(extra []Part, r *run) ([]Part, error) {
-	own := []Part{
-		{Name: "lease", Start: d.lease.start, Stop: d.lease.stop},
-		{Name: "records", Requires: []string{"lease"}, Start: d.records.start, Stop: d.records.stop},
-		{Name: "workers", Requires: []string{"records"}, Start: d.workers.start, Stop: d.workers.stop},
-		{Name: "poller", Requires: []string{"workers"}, Start: func(ctx context.Context) error {
+func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
+	return arrangeParts(daemonParts, map[string]startStop{
+		"lease":   {d.lease.Start, d.lease.Stop},
+		"records": {d.lease.Status.Start, d.lease.Status.Stop},
+		"workers": {d.workers.start, d.workers.stop},
+		"poller": {func(context.Context) error {
 			go d.poller.run(d.base)
 			return nil
-		}, Stop: func(ctx context.Context) error { return d.poller.drain(d.config.shutdownTimeout, r.hard) }},
-		{Name: "schedule", Requires: []string{"poller"}, Start: d.pump.start, Stop: d.pump.stop},
-		{Name: "recurring", Requires: []string{"poller"}, Start: d.ticker.start, Stop: d.ticker.stop},
-	}
-	return arrangeParts(own, extra)
-}
-
-// arrangeParts sorts a daemon's own parts, of which the third are the workers, with
-// those added to it.
-func arrangeParts(own, extra []Part) ([]Part, error) {
-	all := append(slices.Clone(own), extra...)
-	if _, err := sortParts(all); err != nil {
-		return nil, err
-	}
-	all[2].Requires = append(all[2].Requires, outliving(all, "workers", "poller")...)
-	return sortParts(all)
+		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
+		"schedule":  {d.pump.start, d.pump.stop},
+		"recurring": {d.ticker.start, d.ticker.stop},
+	}, added)
 }
 
 // Parts returns the names of the daemon's parts and those added to it, in the
@@ -153,11 +145,9 @@ func (d *Daemon) Parts() ([]string, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	extra := slices.Clone(d.parts)
+	added := slices.Clone(d.parts)
 	d.mu.Unlock()
-	idle := &Daemon{}
-	idle.poller, idle.workers, idle.records, idle.lease = &poller{}, &workers{}, &records{}, &lease{}
-	parts, err := idle.sortedParts(extra, &run{})
+	parts, err := arrangeParts(daemonParts, nil, added)
 	names := make([]string, len(parts))
 	for i, p := range parts {
 		names[i] = p.Name
@@ -165,8 +155,10 @@ func (d *Daemon) Parts() ([]string, error) {
 	return names, err
 }
 
-// stopNow makes a Run that is stopping wait no longer for its jobs.
-func (d *Daemon) stopNow() {
+// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does:
+// their contexts are cancelled now, not at the shutdown timeout. Called before the stop
+// begins it has its effect then; without a run it does nothing.
+func (d *Daemon) StopNow() {
 	d.mu.Lock()
 	r := d.running
 	d.mu.Unlock()
@@ -198,9 +190,20 @@ func (d *Daemon) pause(paused bool) {
 // CancelJobs cancels the contexts of the jobs that run now, with the cause
 // ErrCancelled. What their handlers then return is filed as a failure.
 func (d *Daemon) CancelJobs() {
-	if s := d.session.Load(); s != nil && d.currentPoller() != nil {
-		s.cancelJobs(ErrCancelled)
+	if s := d.session(); s != nil && d.currentPoller() != nil {
+		s.CancelJobs(ErrCancelled)
 	}
+}
+
+// session is the present session of the current run, or the last one of the run before.
+func (d *Daemon) session() *fleet.Session {
+	d.mu.Lock()
+	lease := d.lease
+	d.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	return lease.Session()
 }
 
 // now is the time by Redis's clock while the daemon runs, and else by this machine's.
@@ -210,7 +213,7 @@ func (d *Daemon) now() time.Time {
 	if d.running == nil {
 		return time.Now()
 	}
-	return d.lease.redisTime(time.Now())
+	return d.lease.Now()
 }
 
 func (d *Daemon) currentPoller() *poller {
@@ -227,9 +230,6 @@ func (d *Daemon) currentPoller() *poller {
 const (
 	cancelGrace = 2 * time.Second
 	commitGrace = 3 * time.Second
-
-	// leaveGrace is what then is left to the parts below the workers.
-	leaveGrace = 3 * time.Second
 )
 
 // drain stops the poller: no more jobs are taken, those that run may finish until
@@ -247,7 +247,7 @@ func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	case <-hard:
 	}
 	p.log.Warn("cancelling the jobs that still run")
-	p.d.session.Load().stopJobs(ErrShutdown)
+	p.d.lease.Session().StopJobs(ErrShutdown)
 	if p.endsWithin(cancelGrace) {
 		return nil
 	}

@@ -84,15 +84,15 @@ func TestNoSecretInCommandLineErrors(t *testing.T) {
 		{"-connections=" + uri}, {"-uri=" + uri, "-"}, {"--", "-uri=" + uri}, {"-=" + uri}, {uri}, {"-use-number=" + uri}, {"-recover-limit", uri},
 	} {
 		for _, lenient := range []bool{false, true} {
-			h := newHost(false, true)
-			noCanaryIn(t, strings.Join(args, " "), h.parse(args, lenient))
-			noCanary(t, strings.Join(args, " "), h.out.String(), h.set.FlagUsages())
+			h := newHost()
+			noCanaryIn(t, strings.Join(args, " "), h.Parse(args, lenient))
+			noCanary(t, strings.Join(args, " "), h.out.String(), h.Flags.FlagUsages())
 			env := map[string]string{"REDIS_PROVIDER": "U", "U": uri, "REDIS_URL": uri}
 			s := h.apply(WorkerSettings{QueuesString: "q"})
 			c, err := s.configFrom(true, func(name string) string { return env[name] })
 			noCanaryIn(t, strings.Join(args, " "), err)
 			if err == nil {
-				_, err = conn.NewDialer(t.Context(), c.client().dial, nil)
+				_, err = conn.NewDialer(t.Context(), c.dial(), nil)
 				noCanaryIn(t, strings.Join(args, " "), err)
 			}
 		}

@@ -1,14 +1,23 @@
 package goworker
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 )
 
-// What a setting is when nobody sets it.
+// The defaults of the settings.
 const (
 	DefaultConcurrency     = 25
 	DefaultConnections     = 2
@@ -156,8 +165,8 @@ type WorkerSettings struct {
 	// Heroku grant; NoTimeout waits as long as they take. [-shutdown-timeout
 	// in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
-	// RecoverLimit is in how many processes that died a job may have been with a worker before
-	// it is filed as failed, if it is to blame for it: see docs/guarantees.md.
+	// RecoverLimit is how many processes may die while a worker of theirs has a job, before
+	// the job is filed as failed. When a job is to blame for a death: see docs/guarantees.md.
 	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
 	// [-recover-limit; -recover-limit=0 is NoLimit]
 	RecoverLimit int
@@ -195,8 +204,8 @@ type WorkerSettings struct {
 	// by sharing its lock, which is not resque-scheduler's. [-node-scheduler]
 	NodeScheduler bool
 	// DynamicSchedule makes the daemon fire the recurring schedules that are in Redis for
-	// all schedulers, Ruby's included, and look each five seconds whether somebody has
-	// changed them. [-dynamic-schedule, DYNAMIC_SCHEDULE]
+	// all schedulers, Ruby's included, and look every five seconds whether they have
+	// changed. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs: for applications whose hooks it is to call, or whose classes
@@ -210,15 +219,15 @@ type WorkerSettings struct {
 	// whose jobs were all looked at rests for a PollInterval. So the order of such a queue
 	// changes, and a job behind one that is left may wait that long. [-leave-unknown]
 	LeaveUnknown bool
-	// FailedMaxSize is how many failures a failure list may hold; the oldest of more are
-	// removed for good, within about a minute. One process of the fleet does it, by its
-	// own settings, so all should have the same. Zero, or NoLimit, is no limit.
+	// FailedMaxSize is how many failures a failure list may hold. The oldest of more are
+	// removed for good, within about a minute. One process of the fleet removes them, by its
+	// own settings, so all processes should have the same. Zero, or NoLimit, is no limit.
 	// [-failed-max-size]
 	FailedMaxSize int
 	// FailedMaxAge is how long ago a job may have failed before its failure is removed
-	// for good, likewise. It ends at the first failure of a list that is young enough;
-	// one that does not tell readably when it failed stays. Zero, or NoLimit, is
-	// no limit.
+	// for good, by the same process of the fleet. The removal ends at the first failure of
+	// a list that is young enough. A failure without a readable time stays. Zero, or
+	// NoLimit, is no limit.
 	// [-failed-max-age in seconds or as in 720h]
 	FailedMaxAge time.Duration
 	// Hostname is the name of this machine as other Resque tools shall see it;
@@ -245,3 +254,144 @@ type WorkerSettings struct {
 	// round trip to Redis.
 	DisableLookAhead bool
 }
+
+// queuesFlag is the type of WorkerSettings.Queues; any []string is assignable
+// to it.
+type queuesFlag []string
+
+// Set appends the queues of a comma-separated list. It returns an error, and
+// appends nothing, if the list names no queue or a weight is not a number.
+func (q *queuesFlag) Set(value string) error {
+	if _, err := queues.Parse([]string{value}); err != nil {
+		return err
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			*q = append(*q, part)
+		}
+	}
+	return nil
+}
+
+// String returns the queues as Set takes them.
+func (q queuesFlag) String() string { return strings.Join(q, ",") }
+
+// intervalFlag is the type of WorkerSettings.Interval: a time.Duration that
+// untyped constants such as 5.0 are assignable to.
+type intervalFlag time.Duration
+
+// Set takes seconds ("2.5") or a duration ("2500ms"), not negative.
+func (i *intervalFlag) Set(value string) error {
+	d, err := argv.ParseSeconds(value)
+	if err != nil {
+		return err
+	}
+	*i = intervalFlag(d)
+	return nil
+}
+
+// SetFloat takes seconds, not negative.
+func (i *intervalFlag) SetFloat(value float64) error {
+	d, err := argv.DurationOf(value)
+	if err != nil {
+		return err
+	}
+	*i = intervalFlag(d)
+	return nil
+}
+
+// String returns the interval as in "2.5s".
+func (i intervalFlag) String() string { return i.duration().String() }
+
+// duration undoes the mistake the type invites: as a duration 5.0 is five
+// nanoseconds, and no program means less than a microsecond.
+func (i intervalFlag) duration() time.Duration {
+	if i > 0 && time.Duration(i) < time.Microsecond {
+		return time.Duration(i) * time.Second
+	}
+	return time.Duration(i)
+}
+
+// Format prints the settings as fmt prints any struct, but for the password in
+// URI. Encoding them otherwise, as JSON for instance, does not hide it.
+func (s WorkerSettings) Format(state fmt.State, verb rune) {
+	type settings WorkerSettings // without this method
+	s.URI = conn.RedactURI(s.URI)
+	_, _ = fmt.Fprintf(state, fmt.FormatString(state, verb), settings(s))
+}
+
+// LogValue is how slog logs the settings: printed, without the password in URI.
+func (s WorkerSettings) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("%+v", s))
+}
+
+// config is the settings of a daemon, checked: the environment and all defaults are filled
+// in. A zero means what it says, so no limit where NoTimeout or NoLimit may stand in the
+// settings. Of the fields for the interval only PollInterval counts, and instead of
+// QueuesString and Queues what was read from them. It is printed without the password.
+type config struct {
+	WorkerSettings
+
+	queues             queues.Spec
+	logLevel           slog.Level
+	style              payload.Style
+	multiQueueFailures bool
+	environment        string // RAILS_ENV
+}
+
+// config checks the settings, against the environment too. Without needQueues,
+// for a program that only enqueues, there may be none. The error joins all mistakes. Each
+// names the setting, its value and what is allowed.
+func (s WorkerSettings) config(needQueues bool) (config, error) {
+	return s.configFrom(needQueues, os.Getenv)
+}
+
+func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) (config, error) {
+	var c config
+	var errs []error
+	lists := append(slices.Clone(s.Queues), s.QueuesString)
+	if needQueues || strings.Trim(strings.Join(lists, ","), ", \t\n") != "" {
+		var err error
+		c.queues, err = queues.Parse(lists)
+		errs = append(errs, err)
+	}
+	s.Order = cmp.Or(s.Order, c.queues.Order())
+	for _, row := range settingRows {
+		errs = append(errs, row.Fill(&s, getenv))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return config{}, err
+	}
+	c.WorkerSettings = s
+	if s.RailsJSON {
+		c.style = payload.Rails
+	}
+	c.multiQueueFailures = s.FailureBackend == FailureRedisMultiQueue
+	c.environment = getenv("RAILS_ENV")
+	return c, c.logLevel.UnmarshalText([]byte(s.LogLevel))
+}
+
+// dial returns what the settings say about every connection.
+func (c config) dial() conn.Config {
+	return conn.Config{
+		URI: c.URI, Namespace: c.Namespace, CAPath: c.TLSCertPath, CertPath: c.TLSClientCertPath, KeyPath: c.TLSClientKeyPath, SkipVerify: c.SkipTLSVerify,
+		ConnectTimeout: c.ConnectTimeout, ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout,
+	}
+}
+
+// sameClient reports whether daemons with these settings and others can share a client.
+func (c config) sameClient(other config) bool {
+	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
+		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
+}
+
+// log returns the logger, and what writes out the lines it holds back.
+func (c config) log() (log *slog.Logger, flush func()) {
+	if c.Logger != nil {
+		return c.Logger, func() {}
+	}
+	return logging.New(c.logLevel, c.LogFormat, os.Stdout)
+}
+
+// identity tells the daemons of one program apart, in the same way in its children.
+func (c config) identity() string { return c.URI + "\x00" + c.Namespace + "\x00" + c.queues.Label() }

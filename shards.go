@@ -1,16 +1,23 @@
 package goworker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/share"
 )
 
 // Shard is one Redis of several and the queues that lie there.
@@ -38,14 +45,14 @@ type Shards struct {
 	settings WorkerSettings
 	shards   []Shard
 	daemons  []*Daemon
-	starts   []start   // by shard
-	handlers *registry // of all daemons
-	hooks    hookList  // Shutdown, which is one for all; the daemons have the others
+	members  []*part.Member // by shard; Name and Run are set once, Outages by each run
+	handlers *registry      // of all daemons
+	hooks    hookList       // Shutdown, which is one for all; the daemons have the others
 
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
 	closed  bool // Close was called and Init was not
-	routes  []queues.Spec
+	routes  queues.Routes
 	config  config
 	log     *slog.Logger
 	flush   func()
@@ -58,15 +65,16 @@ type Shards struct {
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
 func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
-	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: new(registry), starts: make([]start, len(shards))}
+	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: new(registry)}
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
 		d.registry = s.handlers
-		d.AddPart(s.startPart(i))
+		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
+		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
 	}
 	return s
 }
@@ -99,9 +107,7 @@ func (s *Shards) Use(middleware ...Middleware) { s.handlers.use(middleware...) }
 func (s *Shards) AddHooks(h Hooks) {
 	s.hooks.add(Hooks{Shutdown: h.Shutdown})
 	h.Shutdown = nil
-	for _, d := range s.daemons {
-		d.AddHooks(h)
-	}
+	s.each(func(d *Daemon) { d.AddHooks(h) })
 }
 
 // AddPart adds a part to be started before and stopped after the work on all shards,
@@ -115,9 +121,7 @@ func (s *Shards) AddPart(p Part) {
 // RegisterDialer makes all shards reach URIs of a scheme by way of another package;
 // see Daemon.RegisterDialer.
 func (s *Shards) RegisterDialer(scheme string, open Opener) {
-	for _, d := range s.daemons {
-		d.RegisterDialer(scheme, open)
-	}
+	s.each(func(d *Daemon) { d.RegisterDialer(scheme, open) })
 }
 
 // Init checks the settings and makes ready what talks to the Redises, without
@@ -139,17 +143,14 @@ func (s *Shards) init(again bool) error {
 	if err != nil {
 		return err
 	}
-	log, flush := config.logger, func() {}
-	if log == nil {
-		log, flush = logging.New(config.logLevel, config.logFormat, os.Stdout)
-	}
+	log, flush := config.log()
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)
 		settings.Logger = log.With("shard", s.name(i))
 		d.SetSettings(settings)
 		if err := d.Init(); err != nil {
 			if s.closed {
-				s.closeDaemons()
+				s.each((*Daemon).Close)
 			}
 			return s.about(i, err)
 		}
@@ -159,40 +160,32 @@ func (s *Shards) init(again bool) error {
 }
 
 // check looks for mistakes in the settings.
-func (s *Shards) check() ([]queues.Spec, config, error) {
+func (s *Shards) check() (queues.Routes, config, error) {
 	if len(s.shards) == 0 {
 		return nil, config{}, errors.New("goworker: there are no shards; give NewShards at least one")
 	}
 	if s.settings.URI != "" || s.settings.QueuesString != "" || len(s.settings.Queues) > 0 {
 		return nil, config{}, errors.New("goworker: the settings of shards hold a URI or queues; give them with each Shard")
 	}
-	var routes []queues.Spec
-	var first config
-	owner := make(map[string]int) // of each queue that is named
+	var routes queues.Routes
+	var c config // of the last shard: they differ in their URI and queues only
 	for i, shard := range s.shards {
 		if shard.URI == "" {
 			return nil, config{}, fmt.Errorf("goworker: shard %d of %d has no URI; say where its Redis is", i+1, len(s.shards))
 		}
-		c, err := s.settingsOf(i).config(true)
-		if err != nil {
+		var err error
+		if c, err = s.settingsOf(i).config(true); err != nil {
 			return nil, config{}, s.about(i, err)
 		}
-		for _, p := range c.queues.Patterns {
-			if queues.IsPattern(p.Name) {
-				continue
-			}
-			if other, taken := owner[p.Name]; taken {
+		for _, queue := range c.queues.Names() {
+			if other := routes.Namer(queue); other >= 0 {
 				return nil, config{}, fmt.Errorf("goworker: queue %q is named by two shards, %s and %s; a queue lies on one, so name it once",
-					p.Name, s.name(other), s.name(i))
+					queue, s.name(other), s.name(i))
 			}
-			owner[p.Name] = i
 		}
 		routes = append(routes, c.queues)
-		if i == 0 {
-			first = c
-		}
 	}
-	return routes, first, nil
+	return routes, c, nil
 }
 
 func (s *Shards) about(i int, err error) error {
@@ -205,15 +198,291 @@ func (s *Shards) about(i int, err error) error {
 func (s *Shards) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closeDaemons()
+	s.each((*Daemon).Close)
 	if s.ready {
 		s.flush()
 	}
 	s.ready, s.closed = false, true
 }
 
-func (s *Shards) closeDaemons() {
-	for _, d := range s.daemons {
-		d.Close()
+// Run works on all shards until the context is cancelled, or all queues are empty
+// where the settings ask to exit then; see Daemon.Run for how it stops.
+//
+// A Redis that cannot be reached is tried again until it can, at the start too,
+// and the other shards work meanwhile. What waiting will not mend ends the run of
+// all: settings that make no sense, a wrong password, a certificate that is not
+// trusted, a Redis that is too old or lacks a permission.
+//
+// The error joins those of the shards, each naming its own.
+func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
+
+func (s *Shards) run(ctx context.Context) []error {
+	if err := s.Init(); err != nil {
+		return []error{err}
 	}
+	s.mu.Lock()
+	added := slices.Clone(s.parts)
+	s.mu.Unlock()
+	if err := serveChild(ctx, added, s.daemons...); err != nil {
+		return []error{err}
+	}
+	s.mu.Lock()
+	if s.running {
+		s.mu.Unlock()
+		return []error{ErrRunning}
+	}
+	s.running = true
+	config := s.config
+	workers := share.NewPool(config.Concurrency)
+	for _, d := range s.daemons {
+		d.budget = workers
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.running, s.paused = false, false
+		s.mu.Unlock()
+	}()
+
+	base := context.WithoutCancel(ctx)
+	for i, m := range s.members {
+		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
+	}
+	group := part.NewGroup(clock.System, s.members, conn.MayPass)
+	parts, err := arrangeParts(workParts, map[string]startStop{"poller": {
+		func(context.Context) error { group.Start(base); return nil },
+		func(context.Context) error { group.Stop(); return nil },
+	}}, added)
+	if err != nil {
+		return []error{fmt.Errorf("goworker: %w", err)}
+	}
+	startErr, stopErr := part.Run(ctx, parts, config.stopContext(base), func() {
+		select {
+		case <-ctx.Done():
+		case <-group.Failed:
+		case <-group.Ended:
+		}
+		s.hooks.shutdown()
+	})
+	if startErr != nil {
+		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+	}
+	return append(group.Errs, stopErr)
+}
+
+// beganPart says that a daemon's Redis has let it in. The daemon has not taken a job yet.
+func (s *Shards) beganPart(i int) Part {
+	return Part{Name: "shard", Requires: []string{"lease"}, Start: func(context.Context) error {
+		s.members[i].Began()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.paused {
+			s.daemons[i].Pause()
+		}
+		return nil
+	}}
+}
+
+// Work runs until a signal stops it, or all queues are empty where the settings ask
+// to exit then, and closes the connections; see Daemon.Work for the signals, and for
+// when it ends the program.
+func (s *Shards) Work() error {
+	if err := s.Init(); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if !s.config.DisableSignals {
+		var undo func()
+		ctx, undo = handleSignals(ctx, s)
+		defer undo()
+	}
+	errs := s.run(ctx)
+	if !slices.Contains(errs, ErrRunning) { // then the other run still needs them
+		defer s.Close()
+	}
+	if slices.ContainsFunc(errs, leftRunning) {
+		s.flush()
+		os.Exit(1)
+	}
+	return errors.Join(errs...)
+}
+
+// Pause makes all shards take no more jobs until Resume; see Daemon.Pause. It holds
+// for those that cannot be reached now too.
+func (s *Shards) Pause() { s.pause(true) }
+
+// Resume ends Pause.
+func (s *Shards) Resume() { s.pause(false) }
+
+func (s *Shards) pause(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = paused && s.running
+	s.each(func(d *Daemon) { d.pause(paused) })
+}
+
+// CancelJobs cancels the contexts of the jobs that run now; see Daemon.CancelJobs.
+func (s *Shards) CancelJobs() { s.each((*Daemon).CancelJobs) }
+
+// StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
+func (s *Shards) StopNow() { s.each((*Daemon).StopNow) }
+
+func (s *Shards) each(do func(*Daemon)) {
+	for _, d := range s.daemons {
+		do(d)
+	}
+}
+
+// DaemonOf returns the daemon of the shard on which a queue lies: the one that names
+// the queue, or else the first with a pattern for it. The error says which queues
+// there are.
+func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
+	routes, _, err := s.table()
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.route(routes.Find, queue)
+	if err != nil {
+		return nil, fmt.Errorf("goworker: %w", err)
+	}
+	return s.daemons[i], nil
+}
+
+// daemonFor returns the daemon of the shard to which a job goes.
+func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
+	if err := s.init(false); err != nil {
+		return nil, err
+	}
+	if job == nil {
+		return nil, unsent(errNoJob, 0, 1)
+	}
+	return s.DaemonOf(job.Queue)
+}
+
+// table returns the queues of each shard, and what their jobs are collected in.
+func (s *Shards) table() (queues.Routes, resque.Bulk, error) {
+	if err := s.init(false); err != nil {
+		return nil, resque.Bulk{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes, s.config.bulk(), nil
+}
+
+// route finds the shard of a queue.
+func (s *Shards) route(find func(queue string) int, queue string) (int, error) {
+	if i := find(queue); i >= 0 {
+		return i, nil
+	}
+	var there []string
+	for i, shard := range s.shards {
+		there = append(there, s.name(i)+" ("+strings.Join(shard.Queues, ",")+")")
+	}
+	return 0, fmt.Errorf("queue %q lies on no shard; there are %s", queue, strings.Join(there, ", "))
+}
+
+// Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
+// DaemonOf and Daemon.Enqueue.
+func (s *Shards) Enqueue(job *Job) error {
+	if s.handlers.told(job) {
+		_, err := s.EnqueueWith(job)
+		return err
+	}
+	return s.EnqueueAll(job)
+}
+
+// EnqueueWith is Enqueue with options, on the shard of the job's queue; see
+// Daemon.EnqueueWith.
+func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
+	d, err := s.daemonFor(job)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return d.EnqueueWith(job, opts...)
+}
+
+// EnqueueAll pushes any number of jobs, with one round trip to each of the shards on
+// which their queues lie, to all of them at once; see Daemon.EnqueueAll.
+//
+// On each shard it is all or none, but not on all together: the error joins a
+// *ShardError for each that refused, and what the others were to take is there.
+// With a job that cannot be encoded, or whose queue lies nowhere, nothing is sent.
+func (s *Shards) EnqueueAll(jobs ...*Job) error {
+	routes, empty, err := s.table()
+	if err != nil {
+		return err
+	}
+	loads := make([]struct {
+		jobs []*Job
+		bulk resque.Bulk
+	}, len(s.shards))
+	find := routes.Finder()
+	for n, job := range jobs {
+		if job == nil {
+			return unsent(errNoJob, n, len(jobs))
+		}
+		i, err := s.route(find, job.Queue)
+		if err != nil {
+			return unsent(err, n, len(jobs))
+		}
+		load := &loads[i]
+		if len(load.jobs) == 0 {
+			load.bulk = empty
+		}
+		if err := s.daemons[i].addJob(&load.bulk, job); err != nil {
+			return unsent(err, n, len(jobs))
+		}
+		if load.jobs = append(load.jobs, job); len(load.jobs) == 1 {
+			load.bulk.Grow(len(jobs) / len(loads))
+		}
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(loads))
+	for i, load := range loads {
+		if len(load.jobs) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			client, err := s.daemons[i].init(false)
+			if err == nil {
+				err = client.push(&load.bulk)
+			}
+			if err != nil {
+				errs[i] = &ShardError{URI: s.name(i), Jobs: load.jobs, Err: err}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
+// Daemon.EnqueueAt.
+func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
+	d, err := s.daemonFor(job)
+	if err != nil {
+		return err
+	}
+	return d.EnqueueAt(t, job)
+}
+
+// EnqueueIn is EnqueueAt after a duration, from now on.
+func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
+	return s.EnqueueAt(time.Now().Add(in), job)
+}
+
+// Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and
+// Daemon.Schedule. That Daemon has the schedule, and what else can be done with it.
+func (s *Shards) Schedule(name string, r Recurring) error {
+	if err := s.init(false); err != nil {
+		return err
+	}
+	if _, err := newRecurring(name, r); err != nil {
+		return err
+	}
+	d, err := s.DaemonOf(r.Queue)
+	if err != nil {
+		return err
+	}
+	return d.Schedule(name, r)
 }

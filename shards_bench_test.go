@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -30,11 +31,11 @@ func BenchmarkShards(b *testing.B) {
 }
 
 func benchShards(b *testing.B, n int, handler func()) {
-	var shards []Shard
+	var shards []goworker.Shard
 	for i := range n {
-		shards = append(shards, Shard{URI: "unix://" + redistest.Start(b).Socket(), Queues: []string{fmt.Sprint("q", i)}})
+		shards = append(shards, goworker.Shard{URI: "unix://" + redistest.Start(b).Socket(), Queues: []string{fmt.Sprint("q", i)}})
 	}
-	s := NewShards(WorkerSettings{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, shards...)
+	s := goworker.NewShards(goworker.WorkerSettings{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, shards...)
 	defer s.Close()
 	var left atomic.Int64
 	done := make(chan struct{})
@@ -47,9 +48,9 @@ func benchShards(b *testing.B, n int, handler func()) {
 	})
 	left.Store(int64(b.N))
 	for at := 0; at < b.N; at += 1000 {
-		var batch []*Job
+		var batch []*goworker.Job
 		for i := at; i < min(at+1000, b.N); i++ {
-			batch = append(batch, &Job{Queue: fmt.Sprint("q", i%n), Payload: Payload{Class: "Job", Args: []any{i}}})
+			batch = append(batch, &goworker.Job{Queue: fmt.Sprint("q", i%n), Payload: goworker.Payload{Class: "Job", Args: []any{i}}})
 		}
 		if err := s.EnqueueAll(batch...); err != nil {
 			b.Fatal(err)

@@ -1,4 +1,4 @@
-package goworker
+package goworker_test
 
 import (
 	"context"
@@ -11,43 +11,42 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
 // shardFleet is several Redises and the shards on them. Shard i has the queue "work<i>"
 // and what else a test gives it.
 type shardFleet struct {
-	*bundle // of the first: its book of runs, log and gate are everybody's
-	servers []*redistest.Server
-	shards  *Shards
+	*daemontest.Bundle // of the first: its book of runs, log and gate are everybody's
+	servers            []*redistest.Server
+	shards             *goworker.Shards
 
 	now, most atomic.Int64 // handlers that run, and the most there were at once
 }
 
 // setupShards starts n Redises. The shards are made of them, with four workers
 // unless changed, and know the classes of setup.
-func setupShards(t *testing.T, n int, change ...func(*WorkerSettings)) *shardFleet {
+func setupShards(t *testing.T, n int, change ...func(*goworker.WorkerSettings)) *shardFleet {
 	t.Helper()
-	f := &shardFleet{bundle: &bundle{t: t, log: new(logBook), runs: newRunBook(), ended: make(chan error, 1), gate: make(chan struct{})}}
-	settings := WorkerSettings{Concurrency: 4, PollInterval: time.Minute, Logger: slog.New(f.log)}
+	f := &shardFleet{Bundle: &daemontest.Bundle{T: t, Log: new(daemontest.LogBook), Runs: daemontest.NewRunBook(), Ended: make(chan error, 1), Gate: make(chan struct{})}}
+	settings := goworker.WorkerSettings{Concurrency: 4, PollInterval: time.Minute, Logger: slog.New(f.Log)}
 	for _, c := range change {
 		c(&settings)
 	}
-	var shards []Shard
+	var shards []goworker.Shard
 	for i := range n {
 		f.servers = append(f.servers, redistest.Start(t))
-		shards = append(shards, Shard{URI: f.servers[i].URI(), Queues: []string{fmt.Sprint("work", i)}})
+		shards = append(shards, goworker.Shard{URI: f.servers[i].URI(), Queues: []string{fmt.Sprint("work", i)}})
 	}
-	f.redis = f.servers[0]
-	f.shards = NewShards(settings, shards...)
-	scratch := New(settings)
-	f.register(scratch)
-	for _, class := range []string{"Mark", "Nap", "Hold", "Deaf", "Fail"} {
-		f.shards.Register(class, scratch.registry.lookup(class).bare)
+	f.Redis = f.servers[0]
+	f.shards = goworker.NewShards(settings, shards...)
+	for class, handler := range f.Classes() {
+		f.shards.Register(class, handler)
 	}
-	f.shards.Use(func(next Handler) Handler {
-		return HandlerFunc(func(ctx context.Context, d *Delivery) error {
+	f.shards.Use(func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
 			now := f.now.Add(1)
 			for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
 			}
@@ -60,20 +59,20 @@ func setupShards(t *testing.T, n int, change ...func(*WorkerSettings)) *shardFle
 
 // run runs the shards; the test's end stops them.
 func (f *shardFleet) run() {
-	f.t.Helper()
+	f.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	go func() { f.ended <- f.shards.Run(ctx) }()
-	f.t.Cleanup(func() {
-		f.open()
+	f.Cancel = cancel
+	go func() { f.Ended <- f.shards.Run(ctx) }()
+	f.T.Cleanup(func() {
+		f.Open()
 		for _, s := range f.servers {
 			s.Resume()
 		}
 		cancel()
 		select {
-		case <-f.ended:
-		case <-time.After(3 * soon):
-			f.t.Error("Run did not return")
+		case <-f.Ended:
+		case <-time.After(3 * daemontest.Soon):
+			f.T.Error("Run did not return")
 		}
 		f.shards.Close()
 	})
@@ -81,20 +80,20 @@ func (f *shardFleet) run() {
 
 // enqueue pushes n jobs of a class to the queue of a shard.
 func (f *shardFleet) enqueue(shard int, class, name string, n int, more ...any) {
-	f.t.Helper()
-	var all []*Job
+	f.T.Helper()
+	var all []*goworker.Job
 	for i := range n {
 		args := append([]any{fmt.Sprintf("%s%d", name, i)}, more...)
-		all = append(all, &Job{Queue: fmt.Sprint("work", shard), Payload: Payload{Class: class, Args: args}})
+		all = append(all, &goworker.Job{Queue: fmt.Sprint("work", shard), Payload: goworker.Payload{Class: class, Args: args}})
 	}
 	if err := f.shards.EnqueueAll(all...); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 }
 
 func (f *shardFleet) ends(name string, n int) bool {
 	for i := range n {
-		if f.runs.ends(fmt.Sprint(name, i)) == 0 {
+		if f.Runs.Ends(fmt.Sprint(name, i)) == 0 {
 			return false
 		}
 	}
@@ -104,22 +103,22 @@ func (f *shardFleet) ends(name string, n int) bool {
 func TestShardsRoute(t *testing.T) {
 	t.Parallel()
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
-	s := NewShards(WorkerSettings{},
-		Shard{servers[0].URI(), []string{"*", "!odd", "!nowhere"}},
-		Shard{servers[1].URI(), []string{"mail=3", "mail-*", "!mail-old"}},
-		Shard{servers[2].URI(), []string{"odd,video"}})
+	s := goworker.NewShards(goworker.WorkerSettings{},
+		goworker.Shard{URI: servers[0].URI(), Queues: []string{"*", "!odd", "!nowhere"}},
+		goworker.Shard{URI: servers[1].URI(), Queues: []string{"mail=3", "mail-*", "!mail-old"}},
+		goworker.Shard{URI: servers[2].URI(), Queues: []string{"odd,video"}})
 	defer s.Close()
 	want := map[string]int{
 		"mail": 1, "mail-new": 0, "mail-old": 0, "odd": 2, "video": 2, "anything": 0, // a name goes before a pattern
 	}
-	var all []*Job
+	var all []*goworker.Job
 	for queue := range want {
-		all = append(all, &Job{queue, Payload{"J", []any{queue}}}, &Job{queue, Payload{"J", nil}})
+		all = append(all, &goworker.Job{Queue: queue, Payload: goworker.Payload{Class: "J", Args: []any{queue}}}, &goworker.Job{Queue: queue, Payload: goworker.Payload{Class: "J", Args: nil}})
 	}
 	if err := s.EnqueueAll(all...); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Enqueue(&Job{"mail", Payload{"J", nil}}); err != nil {
+	if err := s.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "J", Args: nil}}); err != nil {
 		t.Fatal(err)
 	}
 	for queue, i := range want {
@@ -139,7 +138,7 @@ func TestShardsRoute(t *testing.T) {
 			t.Errorf("queue %s: %v", queue, err)
 		}
 	}
-	err := s.EnqueueAll(all[0], &Job{"nowhere", Payload{"J", nil}})
+	err := s.EnqueueAll(all[0], &goworker.Job{Queue: "nowhere", Payload: goworker.Payload{Class: "J", Args: nil}})
 	if err == nil {
 		t.Fatal("a job was pushed to a queue that lies nowhere")
 	}
@@ -154,23 +153,23 @@ func TestShardsSchedule(t *testing.T) {
 	t.Parallel()
 	f := setupShards(t, 2)
 	for i := range f.servers {
-		r := Recurring{Every: time.Second, Class: "Mark", Queue: fmt.Sprint("work", i), Args: []any{fmt.Sprint("tick", i)}}
+		r := goworker.Recurring{Every: time.Second, Class: "Mark", Queue: fmt.Sprint("work", i), Args: []any{fmt.Sprint("tick", i)}}
 		if err := f.shards.Schedule("ticks", r); err != nil { // on each shard one of its own
 			t.Fatal(err)
 		}
 	}
 	f.run()
-	f.eventually("ticks of both shards", func() bool { return f.runs.ends("tick0") > 1 && f.runs.ends("tick1") > 1 })
+	f.Eventually("ticks of both shards", func() bool { return f.Runs.Ends("tick0") > 1 && f.Runs.Ends("tick1") > 1 })
 	for i, d := range f.shards.Daemons() {
 		if all, err := d.Schedules(); err != nil || len(all) != 1 || all[0].Recurring.Queue != fmt.Sprint("work", i) {
 			t.Errorf("shard %d has %+v, %v", i, all, err)
 		}
 	}
-	err := f.shards.Schedule("lost", Recurring{Every: time.Second, Class: "Mark", Queue: "nowhere"})
+	err := f.shards.Schedule("lost", goworker.Recurring{Every: time.Second, Class: "Mark", Queue: "nowhere"})
 	if err == nil || !strings.Contains(err.Error(), `queue "nowhere" lies on no shard`) {
 		t.Error(err)
 	}
-	if err := f.shards.Schedule("never", Recurring{Class: "Mark", Queue: "work0"}); err == nil {
+	if err := f.shards.Schedule("never", goworker.Recurring{Class: "Mark", Queue: "work0"}); err == nil {
 		t.Error("a schedule without times is taken")
 	}
 }
@@ -181,44 +180,44 @@ func TestShardResumes(t *testing.T) {
 	f := setupShards(t, 2)
 	f.run()
 	f.enqueue(0, "Mark", "before", 1)
-	f.eventually("it runs", func() bool { return f.ends("before", 1) })
+	f.Eventually("it runs", func() bool { return f.ends("before", 1) })
 	d := f.shards.Daemons()[0]
 	if err := d.PauseQueue("work0"); err != nil {
 		t.Fatal(err)
 	}
 	f.enqueue(1, "Mark", "other", 1)
-	f.eventually("the other shard goes on", func() bool { return f.ends("other", 1) })
+	f.Eventually("the other shard goes on", func() bool { return f.ends("other", 1) })
 	f.enqueue(0, "Mark", "after", 1)
 	if err := d.ResumeQueue("work0"); err != nil {
 		t.Fatal(err)
 	}
-	f.eventually("it runs", func() bool { return f.ends("after", 1) })
+	f.Eventually("it runs", func() bool { return f.ends("after", 1) })
 }
 
 func TestShardsRefuse(t *testing.T) {
 	t.Parallel()
-	a, b := Shard{"redis://:secret@one", []string{"a"}}, Shard{"redis://:secret@two", []string{"b", "c-*"}}
+	a, b := goworker.Shard{URI: "redis://:secret@one", Queues: []string{"a"}}, goworker.Shard{URI: "redis://:secret@two", Queues: []string{"b", "c-*"}}
 	tests := []struct {
 		name     string
-		settings WorkerSettings
-		shards   []Shard
+		settings goworker.WorkerSettings
+		shards   []goworker.Shard
 		want     []string
 	}{
-		{"none", WorkerSettings{}, nil, []string{"no shards"}},
-		{"no queues", WorkerSettings{}, []Shard{a, {URI: "redis://two"}}, []string{"redis://two", "at least one queue"}},
-		{"no URI", WorkerSettings{}, []Shard{a, {Queues: []string{"b"}}}, []string{"shard 2 of 2", "no URI"}},
-		{"unknown URI", WorkerSettings{}, []Shard{a, {"ftp://two", []string{"b"}}}, []string{"ftp"}},
-		{"a queue twice", WorkerSettings{}, []Shard{a, b, {"redis://three", []string{"c-*", "a"}}}, []string{`"a"`, "one", "redis://three", "name it once"}},
-		{"queues of its own", WorkerSettings{QueuesString: "x"}, []Shard{a, b}, []string{"with each Shard"}},
-		{"a URI of its own", WorkerSettings{URI: "redis://x"}, []Shard{a, b}, []string{"with each Shard"}},
-		{"other settings", WorkerSettings{Concurrency: -1}, []Shard{a, b}, []string{"one", "Concurrency"}},
+		{"none", goworker.WorkerSettings{}, nil, []string{"no shards"}},
+		{"no queues", goworker.WorkerSettings{}, []goworker.Shard{a, {URI: "redis://two"}}, []string{"redis://two", "at least one queue"}},
+		{"no URI", goworker.WorkerSettings{}, []goworker.Shard{a, {Queues: []string{"b"}}}, []string{"shard 2 of 2", "no URI"}},
+		{"unknown URI", goworker.WorkerSettings{}, []goworker.Shard{a, {URI: "ftp://two", Queues: []string{"b"}}}, []string{"ftp"}},
+		{"a queue twice", goworker.WorkerSettings{}, []goworker.Shard{a, b, {URI: "redis://three", Queues: []string{"c-*", "a"}}}, []string{`"a"`, "one", "redis://three", "name it once"}},
+		{"queues of its own", goworker.WorkerSettings{QueuesString: "x"}, []goworker.Shard{a, b}, []string{"with each Shard"}},
+		{"a URI of its own", goworker.WorkerSettings{URI: "redis://x"}, []goworker.Shard{a, b}, []string{"with each Shard"}},
+		{"other settings", goworker.WorkerSettings{Concurrency: -1}, []goworker.Shard{a, b}, []string{"one", "Concurrency"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := NewShards(test.settings, test.shards...)
+			s := goworker.NewShards(test.settings, test.shards...)
 			defer s.Close()
 			for what, err := range map[string]error{
-				"Init": s.Init(), "Run": s.Run(context.Background()), "Work": s.Work(), "Enqueue": s.Enqueue(&Job{"a", Payload{"J", nil}}),
+				"Init": s.Init(), "Run": s.Run(context.Background()), "Work": s.Work(), "Enqueue": s.Enqueue(&goworker.Job{Queue: "a", Payload: goworker.Payload{Class: "J", Args: nil}}),
 			} {
 				if err == nil {
 					t.Fatalf("%s took it", what)
@@ -242,32 +241,32 @@ func TestShardsShareWorkers(t *testing.T) {
 	for _, lookAhead := range []bool{true, false} {
 		t.Run(fmt.Sprint("look-ahead ", lookAhead), func(t *testing.T) {
 			t.Parallel()
-			f := setupShards(t, 3, func(s *WorkerSettings) { s.DisableLookAhead = !lookAhead })
+			f := setupShards(t, 3, func(s *goworker.WorkerSettings) { s.DisableLookAhead = !lookAhead })
 			for i := range 3 {
 				f.enqueue(i, "Nap", fmt.Sprint("nap", i, "-"), 40, 3)
 				f.enqueue(i, "Mark", fmt.Sprint("mark", i, "-"), 400)
 			}
 			f.run()
-			f.eventually("all jobs run", func() bool { return f.runs.finished() == 3*440 })
+			f.Eventually("all jobs run", func() bool { return f.Runs.Finished() == 3*440 })
 			for i := range 3 { // they are still woken
 				f.enqueue(i, "Mark", fmt.Sprint("late", i, "-"), 1)
-				f.eventually("a late job runs", func() bool { return f.ends(fmt.Sprint("late", i, "-"), 1) })
+				f.Eventually("a late job runs", func() bool { return f.ends(fmt.Sprint("late", i, "-"), 1) })
 			}
 			if most := f.most.Load(); most != 4 {
 				t.Errorf("%d handlers ran at once, want 4", most)
 			}
-			if again := f.runs.twice(); len(again) > 0 {
+			if again := f.Runs.Twice(); len(again) > 0 {
 				t.Errorf("ran twice: %q", again)
 			}
-			if err := f.stop(); err != nil {
+			if err := f.Stop(); err != nil {
 				t.Error(err)
 			}
 			for _, server := range f.servers {
-				f.redis = server
-				if n := f.stat("processed"); n != 441 {
+				f.Redis = server
+				if n := f.Stat("processed"); n != 441 {
 					t.Errorf("%d processed, want 441", n)
 				}
-				f.onlyTotals()
+				f.OnlyTotals()
 			}
 		})
 	}
@@ -279,7 +278,7 @@ func TestShardAlone(t *testing.T) {
 	f := setupShards(t, 3)
 	f.run()
 	f.enqueue(1, "Hold", "hold", 6)
-	f.eventually("four run on one shard", func() bool { return f.runs.started() == 4 })
+	f.Eventually("four run on one shard", func() bool { return f.Runs.Started() == 4 })
 	if n := f.servers[1].Int(t, "LLEN", "resque:queue:work1"); n != 2 {
 		t.Errorf("%d jobs wait in Redis, want 2: none is reserved without a worker", n)
 	}
@@ -291,13 +290,13 @@ func TestShardsAreFair(t *testing.T) {
 	f := setupShards(t, 2)
 	f.enqueue(0, "Nap", "flood", 4000, 20) // twenty seconds of work
 	f.run()
-	f.eventually("the flood runs", func() bool { return f.runs.finished() > 20 })
+	f.Eventually("the flood runs", func() bool { return f.Runs.Finished() > 20 })
 	f.enqueue(1, "Nap", "few", 10, 20)
-	before := f.runs.finished()
-	f.eventually("the few run", func() bool { return f.ends("few", 10) })
+	before := f.Runs.Finished()
+	f.Eventually("the few run", func() bool { return f.ends("few", 10) })
 	// Half of the workers are theirs as soon as jobs have ended: while ten of the few
 	// run about ten others do. The bound leaves room for a slow machine.
-	if n := f.runs.finished() - before; n > 1000 {
+	if n := f.Runs.Finished() - before; n > 1000 {
 		t.Errorf("%d jobs of the flood ran before ten others", n)
 	}
 	if most := f.most.Load(); most > 4 {
@@ -317,43 +316,43 @@ func TestShardDeadAtStart(t *testing.T) {
 	f.run()
 	f.enqueue(0, "Mark", "a", 3)
 	f.enqueue(2, "Mark", "c", 3)
-	f.eventually("the others work", func() bool { return f.ends("a", 3) && f.ends("c", 3) })
+	f.Eventually("the others work", func() bool { return f.ends("a", 3) && f.ends("c", 3) })
 	err := f.shards.EnqueueAll(
-		&Job{"work0", Payload{"Mark", []any{"d0"}}}, &Job{"work1", Payload{"Mark", []any{"e0"}}}, &Job{"work1", Payload{"Mark", []any{"e1"}}})
-	var refused *ShardError
-	if !errors.As(err, &refused) || refused.URI != conn.RedactURI(f.servers[1].URI()) || len(refused.Jobs) != 2 || !strings.Contains(err.Error(), f.servers[1].Addr) {
+		&goworker.Job{Queue: "work0", Payload: goworker.Payload{Class: "Mark", Args: []any{"d0"}}}, &goworker.Job{Queue: "work1", Payload: goworker.Payload{Class: "Mark", Args: []any{"e0"}}}, &goworker.Job{Queue: "work1", Payload: goworker.Payload{Class: "Mark", Args: []any{"e1"}}})
+	var refused *goworker.ShardError
+	if !errors.As(err, &refused) || refused.URI != goworker.RedactURI(f.servers[1].URI()) || len(refused.Jobs) != 2 || !strings.Contains(err.Error(), f.servers[1].Addr) {
 		t.Fatalf("enqueueing on a dead shard: %v", err)
 	}
-	f.eventually("what was for another shard runs", func() bool { return f.ends("d", 1) })
-	f.eventually("the log tells of it", func() bool { return f.log.count("Redis does not serve us") > 0 })
+	f.Eventually("what was for another shard runs", func() bool { return f.ends("d", 1) })
+	f.Eventually("the log tells of it", func() bool { return f.Log.Count("Redis does not serve us") > 0 })
 	f.shards.Pause() // it holds for the one to come too
 	f.servers[1].Restart(t)
-	f.eventually("the log tells that it is back", func() bool { return f.log.count("Redis serves us again") > 0 })
+	f.Eventually("the log tells that it is back", func() bool { return f.Log.Count("Redis serves us again") > 0 })
 	f.enqueue(1, "Mark", "b", 3)
 	f.renewedOn(1)
-	if f.runs.ends("b0") > 0 {
+	if f.Runs.Ends("b0") > 0 {
 		t.Error("it does not pause")
 	}
 	f.shards.Resume()
-	f.eventually("the shard that came later works", func() bool { return f.ends("b", 3) })
-	if n, m := f.log.count("Redis does not serve us"), f.log.count("Redis serves us again"); n != 1 || m != 1 {
-		t.Errorf("the log tells %d times that it is away and %d times that it is back\n%s", n, m, f.log.text())
+	f.Eventually("the shard that came later works", func() bool { return f.ends("b", 3) })
+	if n, m := f.Log.Count("Redis does not serve us"), f.Log.Count("Redis serves us again"); n != 1 || m != 1 {
+		t.Errorf("the log tells %d times that it is away and %d times that it is back\n%s", n, m, f.Log.Text())
 	}
-	if err := f.stop(); err != nil {
+	if err := f.Stop(); err != nil {
 		t.Error(err)
 	}
 }
 
 // renewedOn waits until the lease on a shard was renewed.
 func (f *shardFleet) renewedOn(i int) {
-	f.t.Helper()
+	f.T.Helper()
 	d := f.shards.Daemons()[i]
-	f.eventually("it is in the fleet", func() bool { return d.session.Load() != nil })
+	f.Eventually("it is in the fleet", func() bool { return goworker.InFleet(d) != "" })
 	score := func() string {
-		return f.servers[i].Text(f.t, "ZSCORE", "resque:go:processes", d.session.Load().process.ID)
+		return f.servers[i].Text(f.T, "ZSCORE", "resque:go:processes", goworker.InFleet(d))
 	}
 	first := score()
-	f.eventually("the lease is renewed", func() bool { now := score(); return now != "" && now != first })
+	f.Eventually("the lease is renewed", func() bool { now := score(); return now != "" && now != first })
 }
 
 // A Redis that dies while its jobs run and others wait does not take workers with
@@ -367,24 +366,24 @@ func TestShardDiesAndComesBack(t *testing.T) {
 	for name, kill := range kills {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := setupShards(t, 2, func(s *WorkerSettings) { s.ReadTimeout = 2 * time.Second })
+			f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ReadTimeout = 2 * time.Second })
 			f.run()
 			f.enqueue(1, "Hold", "hold", 4) // all the workers
-			f.eventually("four run", func() bool { return f.runs.started() == 4 })
+			f.Eventually("four run", func() bool { return f.Runs.Started() == 4 })
 			f.enqueue(0, "Mark", "a", 200)
 			kill[0](t, f.servers[1])
-			f.open()
-			f.eventually("the other shard has workers again", func() bool { return f.ends("a", 200) })
+			f.Open()
+			f.Eventually("the other shard has workers again", func() bool { return f.ends("a", 200) })
 			f.enqueue(0, "Nap", "b", 20, 5)
-			f.eventually("it works on", func() bool { return f.ends("b", 20) })
+			f.Eventually("it works on", func() bool { return f.ends("b", 20) })
 			kill[1](t, f.servers[1])
-			f.eventually("the shard is there", func() bool { return f.servers[1].Int(t, "ZCARD", "resque:go:processes") == 1 })
+			f.Eventually("the shard is there", func() bool { return f.servers[1].Int(t, "ZCARD", "resque:go:processes") == 1 })
 			f.enqueue(1, "Mark", "c", 50)
-			f.eventually("it works again", func() bool { return f.ends("c", 50) })
+			f.Eventually("it works again", func() bool { return f.ends("c", 50) })
 			if most := f.most.Load(); most > 4 {
 				t.Errorf("%d handlers ran at once, want at most 4", most)
 			}
-			if err := f.stop(); err != nil {
+			if err := f.Stop(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -395,17 +394,17 @@ func TestShardDiesAndComesBack(t *testing.T) {
 // were to run them.
 func TestShardStandsStill(t *testing.T) {
 	t.Parallel()
-	f := setupShards(t, 2, func(s *WorkerSettings) { s.ReadTimeout = time.Minute }) // no answer, no error
+	f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ReadTimeout = time.Minute }) // no answer, no error
 	f.run()
 	f.enqueue(1, "Mark", "flood", 20000)
-	f.eventually("the flood runs", func() bool { return f.runs.finished() > 200 })
+	f.Eventually("the flood runs", func() bool { return f.Runs.Finished() > 200 })
 	f.servers[1].Pause()
 	f.enqueue(0, "Hold", "hold", 4)
-	f.eventually("the other shard has all workers", func() bool { return f.runs.starts("hold3") == 1 })
+	f.Eventually("the other shard has all workers", func() bool { return f.Runs.Starts("hold3") == 1 })
 	f.servers[1].Resume()
-	f.open()
-	n := f.runs.finished()
-	f.eventually("the flood runs on", func() bool { return f.runs.finished() > n+1000 })
+	f.Open()
+	n := f.Runs.Finished()
+	f.Eventually("the flood runs on", func() bool { return f.Runs.Finished() > n+1000 })
 	if most := f.most.Load(); most > 4 {
 		t.Errorf("%d handlers ran at once, want at most 4", most)
 	}
@@ -419,27 +418,27 @@ func TestShardsStopWithOneDead(t *testing.T) {
 	f.run()
 	f.enqueue(0, "Hold", "hold", 2)
 	f.enqueue(1, "Mark", "mark", 2)
-	f.eventually("they work", func() bool { return f.runs.started() == 4 && f.ends("mark", 2) })
+	f.Eventually("they work", func() bool { return f.Runs.Started() == 4 && f.ends("mark", 2) })
 	f.servers[1].Kill()
-	f.cancel()
-	f.open()
-	err := f.wait()
+	f.Cancel()
+	f.Open()
+	err := f.Wait()
 	if err == nil || !strings.Contains(err.Error(), f.servers[1].Addr) || strings.Contains(err.Error(), f.servers[2].Addr) || strings.Contains(err.Error(), f.servers[0].Addr) {
 		t.Errorf("Run returned %v, want an error that names the shard that could not be left", err)
 	}
-	f.redis = f.servers[0]
-	if n := f.stat("processed"); n != 2 {
+	f.Redis = f.servers[0]
+	if n := f.Stat("processed"); n != 2 {
 		t.Errorf("%d processed, want 2", n)
 	}
-	f.onlyTotals()
+	f.OnlyTotals()
 }
 
 // What waiting does not mend ends the run, and the shards that could work with it.
 func TestShardsMistakeAtStart(t *testing.T) {
 	t.Parallel()
 	good, locked := redistest.Start(t), redistest.Start(t, "--requirepass", "secret")
-	s := NewShards(WorkerSettings{Logger: slog.New(new(logBook))},
-		Shard{good.URI(), []string{"a"}}, Shard{"redis://:wrong@" + locked.Addr, []string{"b"}})
+	s := goworker.NewShards(goworker.WorkerSettings{Logger: slog.New(new(daemontest.LogBook))},
+		goworker.Shard{URI: good.URI(), Queues: []string{"a"}}, goworker.Shard{URI: "redis://:wrong@" + locked.Addr, Queues: []string{"b"}})
 	defer s.Close()
 	err := s.Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), locked.Addr) || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "wrong@") {
@@ -453,18 +452,18 @@ func TestShardsMistakeAtStart(t *testing.T) {
 // Parts and hooks are called once for all shards, around their work.
 func TestShardsParts(t *testing.T) {
 	t.Parallel()
-	f := setupShards(t, 2, func(s *WorkerSettings) { s.ExitOnComplete = true })
+	f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ExitOnComplete = true })
 	var calls []string
 	note := func(what string) func(context.Context) error {
 		return func(context.Context) error { calls = append(calls, what); return nil }
 	}
-	f.shards.AddPart(Part{Name: "database", Start: note("database up"), Stop: note("database down")})
-	f.shards.AddPart(Part{Name: "front", Requires: []string{"poller"}, Start: note("front up"), Stop: note("front down")})
-	f.shards.AddHooks(Hooks{Shutdown: func() { calls = append(calls, "shutdown") }})
+	f.shards.AddPart(goworker.Part{Name: "database", Start: note("database up"), Stop: note("database down")})
+	f.shards.AddPart(goworker.Part{Name: "front", Requires: []string{"poller"}, Start: note("front up"), Stop: note("front down")})
+	f.shards.AddHooks(goworker.Hooks{Shutdown: func() { calls = append(calls, "shutdown") }})
 	f.enqueue(0, "Mark", "a", 10)
 	f.enqueue(1, "Mark", "b", 10)
 	f.run()
-	if err := f.wait(); err != nil {
+	if err := f.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if !f.ends("a", 10) || !f.ends("b", 10) {

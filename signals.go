@@ -5,16 +5,20 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"syscall"
+
+	"github.com/goworker/goworker/internal/sig"
 )
 
-// signalled is what signals act on.
-type signalled interface {
-	Pause()
-	Resume()
-	CancelJobs()
-	stopNow()
+// Controlled is what can be controlled from outside while it works, by signals for
+// instance: a Daemon or Shards.
+type Controlled interface {
+	Pause()      // take no more jobs
+	Resume()     // end Pause
+	CancelJobs() // cancel the contexts of the running jobs
+	StopNow()    // while it stops: wait no longer for the running jobs
 }
+
+var _, _ Controlled = (*Daemon)(nil), (*Shards)(nil)
 
 // handleSignals does what a Resque worker does on signals, until it is undone:
 //
@@ -23,14 +27,11 @@ type signalled interface {
 //	USR2, CONT        pause, resume
 //
 // It returns a context that ends with the first signal to stop.
-func handleSignals(parent context.Context, on signalled) (ctx context.Context, undo func()) {
+func handleSignals(parent context.Context, on Controlled) (ctx context.Context, undo func()) {
 	ctx, cancel := context.WithCancel(parent)
 	// Room for a burst: a signal that finds no room is lost.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT)
-	if sigCancel != nil {
-		signal.Notify(signals, sigCancel, sigPause, sigResume)
-	}
+	signal.Notify(signals, sig.All()...)
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -52,17 +53,17 @@ func handleSignals(parent context.Context, on signalled) (ctx context.Context, u
 	}
 }
 
-func onSignal(on signalled, s os.Signal, stopping bool, stop func()) {
+func onSignal(on Controlled, s os.Signal, stopping bool, stop func()) {
 	switch s {
-	case sigCancel:
+	case sig.Cancel:
 		on.CancelJobs()
-	case sigPause:
+	case sig.Pause:
 		on.Pause()
-	case sigResume:
+	case sig.Resume:
 		on.Resume()
 	default:
 		if stopping {
-			on.stopNow()
+			on.StopNow()
 		}
 		stop()
 	}
@@ -83,7 +84,7 @@ func (d *Daemon) Work() (err error) {
 		}
 	}()
 	ctx := context.Background()
-	if c.config.signals {
+	if !c.config.DisableSignals {
 		var undo func()
 		ctx, undo = handleSignals(ctx, d)
 		defer undo()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/lanes"
 	ends "github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -50,12 +49,11 @@ type source interface {
 }
 
 // newSource makes the source of a poller.
-func newSource(d *Daemon, p *poller) source {
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
-	l := lanes.New(base, laneClasses{d.registry}, p.ask, func() { d.lease.reaper.sweep() })
+func newSource(d *Daemon, base part.Base, p *poller) source {
+	l := lanes.New(base, laneClasses{d.registry}, p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
-		Queues: d.config.queues, Order: d.config.order, Interval: d.config.interval, Exits: d.config.exitOnComplete,
-		Peers: func() int { return d.lease.reaper.peers() },
+		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		Peers: d.lease.Peers,
 		Waits: func(queue string) bool {
 			return slices.ContainsFunc(p.misplaced, func(o outcome) bool { return o.task.Queue == queue })
 		},

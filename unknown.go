@@ -17,7 +17,7 @@ import (
 // or in the lane that leftIn says.
 func (w *workers) leave(t *task, d *Delivery, err error) *ending {
 	var unknown *UnknownClassError
-	if !w.d.config.leaveUnknown || !errors.As(err, &unknown) {
+	if !w.d.config.LeaveUnknown || !errors.As(err, &unknown) {
 		return nil
 	}
 	o := outcome{task: t, left: true, Ended: resque.Ended{Ticket: t.Ticket, Effects: w.d.store.Tail(t.Reserved)}}

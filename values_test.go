@@ -56,12 +56,8 @@ func TestIntervals(t *testing.T) {
 		"1m30s": 90 * time.Second, "0": 0, " 2 ": 2 * time.Second, "1e-300": 1,
 	} {
 		var i intervalFlag
-		var s seconds
 		if err := i.Set(value); err != nil || time.Duration(i) != want {
 			t.Errorf("interval %q is %v, %v", value, i, err)
-		}
-		if err := s.Set(value); err != nil || time.Duration(s) != want {
-			t.Errorf("seconds %q is %v, %v", value, s.String(), err)
 		}
 	}
 	for _, value := range []string{"", "x", "-1", "-1s", "NaN", "Inf", "1e300", "5 s", "9223372037"} {

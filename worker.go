@@ -5,22 +5,20 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// workerSlot is one worker: what Resque's tools know under one worker id.
+// workerSlot is one worker. It is for the worker's goroutine.
 type workerSlot struct {
-	task      atomic.Pointer[task] // the job in hand; written by the worker, read by the records
-	processed atomic.Int64
-	failed    atomic.Int64
-	told      atomic.Bool // the records have written worker:<id> for the job in hand
-	delivery  *Delivery   // of the job in hand; for its worker only
+	*fleet.Slot
+	task     *task     // the job in hand
+	delivery *Delivery // of the job in hand; nil: it was not opened
 }
 
 // workers are the goroutines that run jobs, one a slot.
@@ -31,18 +29,21 @@ type workers struct {
 	d       *Daemon
 	logger  *slog.Logger
 	poller  *poller
-	records *records
-	lease   *lease
+	lease   *fleet.Lease
 	counter retryCounter
 	slots   []workerSlot
 	wg      sync.WaitGroup
 }
 
-func newWorkers(d *Daemon, p *poller, r *records) *workers {
-	return &workers{
-		d: d, logger: d.log, poller: p, records: r, lease: d.lease,
-		counter: newRetryCounter(d), slots: make([]workerSlot, d.config.concurrency),
+func newWorkers(d *Daemon, p *poller) *workers {
+	w := &workers{
+		d: d, logger: d.log, poller: p, lease: d.lease,
+		counter: newRetryCounter(d), slots: make([]workerSlot, d.config.Concurrency),
 	}
+	for n := range w.slots {
+		w.slots[n].Slot = d.lease.Status.Slot(n)
+	}
+	return w
 }
 
 func (w *workers) start(context.Context) error {
@@ -80,18 +81,18 @@ func (w *workers) work(n int) {
 			w.wg.Done()
 			return
 		}
-		t, d := s.task.Load(), s.delivery
+		t, d := s.task, s.delivery
 		var instead *ending
 		defer func() {
 			w.end(n, t, d, instead, ErrGoexit)
 			go w.work(n)
 		}()
-		instead, _ = w.again(t.session.jobs.Load().ctx, n, t, d, ErrGoexit)
+		instead, _ = w.again(t.Session.Jobs(), n, t, d, ErrGoexit)
 	}()
 	for t := range w.poller.jobs {
-		t.started = time.Now()
-		s.task.Store(t)
-		w.records.notice()
+		t.Started = time.Now()
+		s.task = t
+		s.Begin(&t.Job)
 		running = true
 		d, instead, err := w.run(n, t)
 		running = false
@@ -125,10 +126,10 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) 
 		return d, instead, nil
 	}
 	if err != nil {
-		w.d.hooks.failed(t.session.ctx, d, err)
+		w.d.hooks.failed(t.Session.Context(), d, err)
 		return d, nil, err
 	}
-	ctx := t.session.jobs.Load().ctx
+	ctx := t.Session.Jobs()
 	if d.retry != nil && d.retry.ruby != nil {
 		if err := w.count(ctx, d); err != nil {
 			if !failure.Interrupted(err) {
@@ -153,7 +154,7 @@ func (w *workers) run(n int, t *task) (d *Delivery, instead *ending, err error) 
 
 // open parses a job and finds its handler. d is nil for what is no job.
 func (w *workers) open(n int, t *task) (d *Delivery, err error) {
-	if err := checkSize(t.Payload, w.d.config.maxPayload); err != nil {
+	if err := checkSize(t.Payload, w.d.config.MaxPayload); err != nil {
 		return nil, err
 	}
 	payload, err := payload.Parse(t.Payload)
@@ -164,7 +165,7 @@ func (w *workers) open(n int, t *task) (d *Delivery, err error) {
 		t.php.Store(payload.PHP)
 	}
 	d, err = w.d.registry.prepare(t.Queue, t.Payload, payload)
-	d.Worker, d.Recovered, d.ReservedAt = t.session.workers[n], t.deaths.Count, t.reserved
+	d.Worker, d.Recovered, d.ReservedAt = t.Session.Workers[n], t.deaths.Count, t.reserved
 	d.workers = w
 	return d, err
 }
@@ -187,7 +188,7 @@ func (w *workers) look(t *task, d *Delivery, err error) *ending {
 // end hands in what became of a job.
 func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 	s := &w.slots[n]
-	ran := time.Since(t.started)
+	ran := time.Since(t.Started)
 	e := ending{level: slog.LevelDebug, message: "job done"}
 	switch {
 	case instead != nil:
@@ -208,19 +209,10 @@ func (w *workers) end(n int, t *task, d *Delivery, instead *ending, err error) {
 		e.level, e.message = slog.LevelError, "job failed"
 	}
 	e.ran, e.started = ran, d != nil && d.called
-	if e.Counts != resque.CountsNothing {
-		s.processed.Add(1)
-	}
-	if e.Counts == resque.CountsFailed {
-		s.failed.Add(1)
-	}
-	s.task.Store(nil)
-	s.delivery = nil
+	s.End(e.Counts)
+	s.task, s.delivery = nil, nil
 	w.log(t, d, err, e)
 	w.poller.finish(e.outcome)
-	if s.told.Load() {
-		w.records.hurry()
-	}
 }
 
 // ended is the outcome of a job that comes to its end or, with resque.GoesOn, of one that is
@@ -251,7 +243,7 @@ func (w *workers) failure(n int, t *task, err error) (f payload.Failure, keep bo
 		Exception: exception,
 		Error:     text,
 		Backtrace: trace,
-		Worker:    t.session.workers[n],
+		Worker:    t.Session.Workers[n],
 		Queue:     t.Queue,
 	}
 	if failure.Is(err, ErrCancelled) {

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -147,4 +148,12 @@ func Elsewhere(err error) bool {
 		return true
 	}
 	return false
+}
+
+// MayPass reports whether what keeps a connection from being made may pass by itself. A
+// certificate that is not trusted does not.
+func MayPass(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	kind := Classify(err)
+	return (kind == KindConn || kind == KindWait) && !errors.As(err, &untrusted)
 }

@@ -40,6 +40,9 @@ type Loop struct {
 	// each Quiet and no more.
 	Quiet time.Duration
 
+	// Patient says that Wake does not shorten the wait after an error.
+	Patient bool
+
 	clock   clock.Clock
 	outages *logging.Outages
 
@@ -126,7 +129,11 @@ func (l *Loop) run(ctx context.Context) {
 			l.outages.Fail(l.Name, err)
 			wait = retry.Next()
 		}
-		if quiet := min(wait, l.Quiet); quiet > 0 {
+		quiet := min(wait, l.Quiet)
+		if err != nil && l.Patient {
+			quiet = wait
+		}
+		if quiet > 0 {
 			if !l.sleep(timer, quiet, nil) {
 				return
 			}

@@ -91,6 +91,28 @@ func TestLoopBacksOff(t *testing.T) {
 	})
 }
 
+func TestLoopPatient(t *testing.T) {
+	for _, patient := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var turns atomic.Int64
+			l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) {
+				turns.Add(1)
+				return 0, errors.New("no Redis")
+			})
+			l.Patient = patient
+			l.Start(t.Context())
+			for range 100 {
+				l.Wake()
+				synctest.Wait()
+			}
+			if n, want := turns.Load(), map[bool]int64{false: 101, true: 1}[patient]; n != want {
+				t.Errorf("patient %v: %d turns after 100 wakes, want %d", patient, n, want)
+			}
+			l.Stop(t.Context())
+		})
+	}
+}
+
 func TestLoopStop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		grace, want time.Duration

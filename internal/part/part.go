@@ -16,6 +16,10 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
+// ReplyWithin bounds connecting and each reply for the connections of a part that must not wait
+// long for a silent Redis.
+const ReplyWithin = 2 * time.Second
+
 // Base is what every part is given. All that it holds is safe for concurrent use.
 type Base struct {
 	Log     *slog.Logger
@@ -106,6 +110,21 @@ func Outliving(parts []Part, ones ...string) []string {
 	return names
 }
 
+// Around sorts parts. The first of the given ones also requires all that depend on none of
+// them: what is added to run around the jobs is up before the first job and outlives the last.
+func Around(parts []Part, ones ...string) ([]Part, error) {
+	if _, err := Sort(parts); err != nil {
+		return nil, err
+	}
+	parts = slices.Clone(parts)
+	for i, p := range parts {
+		if p.Name == ones[0] {
+			parts[i].Requires = append(slices.Clip(p.Requires), Outliving(parts, ones...)...)
+		}
+	}
+	return Sort(parts)
+}
+
 // Start starts sorted parts until one fails, and returns those that run.
 func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 	for i, p := range parts {
@@ -117,6 +136,18 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 		}
 	}
 	return parts, nil
+}
+
+// Run starts sorted parts, calls wait once all of them run, and stops them. Where one cannot be
+// started, those before it are stopped at once. bound makes the context of the stops.
+func Run(ctx context.Context, parts []Part, bound func() (context.Context, context.CancelFunc), wait func()) (startErr, stopErr error) {
+	started, startErr := Start(ctx, parts)
+	if startErr == nil {
+		wait()
+	}
+	stopCtx, cancel := bound()
+	defer cancel()
+	return startErr, Stop(stopCtx, started)
 }
 
 // Stop stops sorted parts in reverse order and joins their errors.

@@ -2,7 +2,6 @@ package resque
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,92 +11,19 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/redistest"
 )
-
-// told is a connection on which any command gets the next of the given replies,
-// and then nil for ever.
-type told struct{ replies []any }
-
-func (c *told) Close() error                                             { return nil }
-func (c *told) Err() error                                               { return nil }
-func (c *told) Do(string, ...any) (any, error)                           { return c.Receive() }
-func (c *told) Send(string, ...any) error                                { return nil }
-func (c *told) Flush() error                                             { return nil }
-func (c *told) ReceiveWithTimeout(time.Duration) (any, error)            { return c.Receive() }
-func (c *told) DoWithTimeout(time.Duration, string, ...any) (any, error) { return c.Receive() }
-
-func (c *told) Receive() (any, error) {
-	if len(c.replies) == 0 {
-		return nil, nil
-	}
-	reply := c.replies[0]
-	c.replies = c.replies[1:]
-	if err, ok := reply.(redis.Error); ok {
-		return nil, err
-	}
-	return reply, nil
-}
-
-// trees makes replies of any shape from bytes: what follows a letter is a number,
-// a text, an error, or how many elements an array has.
-func trees(text []byte) []any {
-	next := func(n int) []byte {
-		n = min(n, len(text))
-		taken := text[:n]
-		text = text[n:]
-		return taken
-	}
-	var tree func(depth int) any
-	tree = func(depth int) any {
-		head := next(2)
-		if len(head) < 2 {
-			return nil
-		}
-		switch n := int(head[1]); head[0] % 8 {
-		case 0:
-			return nil
-		case 1:
-			return int64(int8(n))
-		case 2:
-			var wide [8]byte
-			copy(wide[:], next(8))
-			return int64(binary.BigEndian.Uint64(wide[:]))
-		case 3:
-			return string(next(n))
-		case 4:
-			return redis.Error(next(n))
-		case 5, 6:
-			return bytes.Clone(next(n))
-		}
-		if depth == 8 {
-			return nil
-		}
-		array := make([]any, int(head[1])%16)
-		for i := range array {
-			array[i] = tree(depth + 1)
-		}
-		return array
-	}
-	var all []any
-	for len(text) > 0 && len(all) < 64 {
-		all = append(all, tree(0))
-	}
-	return all
-}
-
-// leaf is a text as trees reads it.
-func leaf(text string) string { return "\x05" + string(rune(len(text))) + text }
 
 // Whatever is answered instead of what we expect, be it that somebody wrote the
 // keys, or that the server is another one: no call panics, an error is a sentence,
 // and an exchange gives out rising tickets of queues it asked for.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(""))
-	f.Add([]byte("\x07\x07" + leaf("ok") + leaf("ps") + "\x01\x02" + "\x07\x01\x07\x03\x01\x01" + leaf("{}") + leaf("x") + "\x07\x01\x01\x02" + "\x07\x02" + leaf("k") + leaf("e") + "\x07\x01" + leaf("q")))
-	f.Add([]byte("\x07\x01" + leaf("ok") + "\x07\x02" + leaf("ok") + leaf("1")))
-	f.Add([]byte("\x07\x03" + leaf("message") + leaf("c") + "\x07\x01" + leaf("resque:queue:a")))
-	f.Add([]byte("\x07\x04" + leaf("concurrency") + leaf("99999999999999") + leaf("id_head") + leaf("h.go:1-")))
-	f.Add([]byte("\x07\x04" + leaf("concurrency") + leaf("-1") + leaf("started") + leaf("x")))
+	f.Add([]byte("\x07\x07" + redistest.Leaf("ok") + redistest.Leaf("ps") + "\x01\x02" + "\x07\x01\x07\x03\x01\x01" + redistest.Leaf("{}") + redistest.Leaf("x") + "\x07\x01\x01\x02" + "\x07\x02" + redistest.Leaf("k") + redistest.Leaf("e") + "\x07\x01" + redistest.Leaf("q")))
+	f.Add([]byte("\x07\x01" + redistest.Leaf("ok") + "\x07\x02" + redistest.Leaf("ok") + redistest.Leaf("1")))
+	f.Add([]byte("\x07\x03" + redistest.Leaf("message") + redistest.Leaf("c") + "\x07\x01" + redistest.Leaf("resque:queue:a")))
+	f.Add([]byte("\x07\x04" + redistest.Leaf("concurrency") + redistest.Leaf("99999999999999") + redistest.Leaf("id_head") + redistest.Leaf("h.go:1-")))
+	f.Add([]byte("\x07\x04" + redistest.Leaf("concurrency") + redistest.Leaf("-1") + redistest.Leaf("started") + redistest.Leaf("x")))
 	s := New("")
 	now := time.Unix(1800000000, 0)
 	calls := map[string]func(c redis.Conn) error{
@@ -143,22 +69,6 @@ func FuzzAnswers(f *testing.F) {
 		"workers":  func(c redis.Conn) error { _, err := s.Workers(c); return err },
 		"expired":  func(c redis.Conn) error { _, _, err := s.Expired(c, now); return err },
 		"prune":    func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
-		"lists":    func(c redis.Conn) error { _, err := s.FailureLists(c); return err },
-		"failures": func(c redis.Conn) error { _, err := s.Failures(c, []string{"failed", "a_failed"}, -3, 5); return err },
-		"retry":    func(c redis.Conn) error { _, err := s.RetryAll(c, "failed", FailureFilter{}, now, false); return err },
-		"clear":    func(c redis.Conn) error { _, err := s.RemoveAll(c, "failed", FailureFilter{}); return err },
-		"search": func(c redis.Conn) error {
-			_, _, err := s.SearchFailures(c, []string{"a_failed"}, FailureFilter{Text: "a"}, "", 5)
-			return err
-		},
-		"group": func(c redis.Conn) error {
-			_, err := s.GroupFailures(c, []string{"failed"}, FailureFilter{})
-			return err
-		},
-		"by id": func(c redis.Conn) error {
-			_, err := s.RemoveByID(c, []string{"failed"}, []string{FailureID([]byte("a"))})
-			return err
-		},
 		"peek":     func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
 		"dequeue":  func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
 		"remove":   func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
@@ -167,31 +77,12 @@ func FuzzAnswers(f *testing.F) {
 		"register": func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },
 		"changes":  func(c redis.Conn) error { _, _, err := s.ReceiveChanges(c, time.Second); return err },
 		"due":      func(c redis.Conn) error { _, err := s.Due(c, true); return err },
-		"own":      func(c redis.Conn) error { _, err := (&Pump{Store: s}).Own(c); return err },
-		"seconds": func(c redis.Conn) error {
-			_, err := (&Pump{Store: s}).Seconds(c, s.MasterLock("p", "", false), now)
-			return err
-		},
-		"hints": func(c redis.Conn) error {
-			_, err := (&Pump{Store: s}).Hints(c, s.MasterLock("p", "", false), now)
-			return err
-		},
-		"master": func(c redis.Conn) error { _, _, err := s.HoldMasterLock(c, s.MasterLock("p", "", true)); return err },
-		"delayed": func(c redis.Conn) error {
-			jobs, err := s.DelayedPage(c, now, 1, 3)
-			if err == nil {
-				_, err = s.RunDelayed(c, jobs)
-			}
-			return err
-		},
-		"like":  func(c redis.Conn) error { _, err := s.DelayedLike(c, delayedBulk("q", "C")); return err },
-		"byid":  func(c redis.Conn) error { _, err := s.DelayedByID(c, "x", time.Time{}); return err },
-		"count": func(c redis.Conn) error { _, _, err := s.DelayedCount(c); return err },
-		"track": func(c redis.Conn) error { return s.Track(c, c) },
+		"master":   func(c redis.Conn) error { _, _, err := s.HoldMasterLock(c, s.MasterLock("p", "", true)); return err },
+		"track":    func(c redis.Conn) error { return s.Track(c, c) },
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, call := range calls {
-			err := call(&told{trees(text)})
+			err := call(redistest.Answering(redistest.Trees(text)...))
 			if err != nil && (err.Error() == "" && !errors.As(err, new(redis.Error)) || strings.HasPrefix(err.Error(), "broken: ")) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -206,9 +97,9 @@ func FuzzChanges(f *testing.F) {
 	f.Add("n:", "", "\xff\n")
 	f.Fuzz(func(t *testing.T, namespace, one, two string) {
 		s := New(namespace)
-		names, all, err := s.ReceiveChanges(&told{[]any{[]any{[]byte("message"), []byte("c"), []any{
+		names, all, err := s.ReceiveChanges(redistest.Answering([]any{[]byte("message"), []byte("c"), []any{
 			[]byte(s.queue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.queue(two)), []byte(s.queues()), []byte(s.schedule()),
-		}}}}, time.Second)
+		}}), time.Second)
 		// A namespace may begin as the strange key does.
 		names = slices.DeleteFunc(names, func(n string) bool {
 			return strings.HasPrefix("other"+s.Namespace()+"queue:x", s.queue("")) && s.queue(n) == "other"+s.Namespace()+"queue:x"
@@ -229,7 +120,7 @@ func FuzzParseTime(f *testing.F) {
 		_ = parseTime(text)
 		parseWorking([]byte(text))
 		parseWorkerID(text)
-		_, _, _ = New("").Expired(&told{[]any{[]any{[]byte("w"), []byte(text)}}}, time.Unix(0, 0))
+		_, _, _ = New("").Expired(redistest.Answering([]any{[]byte("w"), []byte(text)}), time.Unix(0, 0))
 		const lastOf9999 = 253402300799
 		if seconds < 0 || seconds > lastOf9999-24*3600 || offset < -14*60 || offset > 14*60 {
 			return

@@ -1,6 +1,8 @@
 package resque
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,16 +50,20 @@ func (w *wire) user(rules ...any) redis.Conn {
 
 func scriptCommands(t testing.TB) []string {
 	t.Helper()
-	files, err := scriptFiles.ReadDir("scripts")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range []string{"scripts", "failures/scripts", "delayed/scripts"} {
+		here, err := filepath.Glob(dir + "/*.lua")
+		if err != nil || len(here) == 0 {
+			t.Fatalf("%s has the scripts %v: %v", dir, here, err)
+		}
+		files = append(files, here...)
 	}
 	// Every word in capitals and quotes is a command, but for these.
 	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT", "LT", "KEEPTTL"}
 	words := regexp.MustCompile(`'([A-Z]{2,})'`)
 	var found []string
 	for _, f := range files {
-		text, err := scriptFiles.ReadFile("scripts/" + f.Name())
+		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func (s Store) Deaths(c redis.Conn, digests []string, now time.Time) ([]Deaths, 
 	}
 	raw, err := redis.Strings(c.Do("HMGET", redis.Args{}.Add(s.recovered()).AddFlat(digests)...))
 	if err == nil && len(raw) != len(digests) {
-		err = errAnswer
+		err = ErrAnswer
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading which jobs were found in dead processes: %w", err)

@@ -114,13 +114,13 @@ var (
 	ErrStale = errors.New("the record of this process has a newer epoch")
 )
 
-// errAnswer is what a script of ours never answers.
-var errAnswer = errors.New("unexpected answer: do two versions of goworker share these keys, or is it not Redis that answers?")
+// ErrAnswer is what a script of ours never answers.
+var ErrAnswer = errors.New("unexpected answer: do two versions of goworker share these keys, or is it not Redis that answers?")
 
 // firstStatus is the error that the first word of an answer stands for.
 func firstStatus(answer []string) error {
 	if len(answer) == 0 {
-		return errAnswer
+		return ErrAnswer
 	}
 	return statusError(answer[0])
 }

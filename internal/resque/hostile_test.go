@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 // What stands in the record of a dead process is somebody else's writing: it must
@@ -28,7 +30,7 @@ func TestShortAnswers(t *testing.T) {
 	t.Parallel()
 	s := New("")
 	for _, answer := range []any{[]any{}, []any{[]byte("ok")}, []any{[]byte("ok"), []byte("1"), []byte("2"), []byte("3")}} {
-		if _, err := s.Renew(&told{[]any{answer}}, "p", time.Second, time.Second); err == nil || !strings.Contains(err.Error(), "unexpected answer") {
+		if _, err := s.Renew(redistest.Answering(answer), "p", time.Second, time.Second); err == nil || !strings.Contains(err.Error(), "unexpected answer") {
 			t.Errorf("renewing, answered %v: %v", answer, err)
 		}
 	}

@@ -104,7 +104,7 @@ func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []st
 		lists, _ = redis.Strings(replies[4], nil)
 	}
 	slices.Sort(queues)
-	return queues, workers, failureLists(lists), counts, nil
+	return queues, workers, FailureLists(lists), counts, nil
 }
 
 // StatsText is the text of resque-web's /stats.txt: lines without one that ends

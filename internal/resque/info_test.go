@@ -25,8 +25,8 @@ func TestInfo(t *testing.T) {
 	a.Do(t, "SET", "resque:worker:h:4:q", ``)
 	a.Do(t, "SET", "resque:stat:processed", "10")
 	a.Do(t, "SET", "resque:stat:failed", "99")
-	a.fail(t, "failed", "a", "b")
-	a.fail(t, "mail_failed", "c")
+	a.Do(t, "RPUSH", "resque:failed", "a", "b")
+	a.Do(t, "RPUSH", "resque:mail_failed", "c")
 	a.Do(t, "SADD", "resque:failed_queues", "mail_failed")
 
 	want := Info{Pending: 3, Processed: 10, Failed: 2, Workers: 4, Working: 2,

@@ -236,7 +236,7 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Re
 		return Renewed{}, err
 	}
 	if len(r) < 4+dueKeys || (len(r)-dueKeys)%2 != 0 {
-		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, errAnswer)
+		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, ErrAnswer)
 	}
 	out := Renewed{period: lease.Milliseconds()}
 	out.since, _ = strconv.ParseInt(r[3], 10, 64)
@@ -265,7 +265,7 @@ func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int6
 		return 0, nil, false, err
 	}
 	if len(r) < 2 {
-		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, errAnswer)
+		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, ErrAnswer)
 	}
 	epoch, _ = strconv.ParseInt(r[1], 10, 64)
 	return epoch, parseTickets(r[2:]), slices.Contains(r[2:], markField), nil
@@ -292,7 +292,7 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 	for chunk := range slices.Chunk(tickets, MaxExchangeJobs) {
 		values, err := redis.ByteSlices(c.Do("HMGET", redis.Args{}.Add(s.inflight(process)).AddFlat(chunk)...))
 		if err == nil && len(values) != len(chunk) {
-			err = errAnswer
+			err = ErrAnswer
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)

@@ -164,8 +164,8 @@ func (b *Bulk) fits() error {
 	return nil
 }
 
-// all are the jobs in the order in which they were added: queue and payload.
-func (b *Bulk) all() iter.Seq2[string, []byte] {
+// All are the jobs in the order in which they were added: queue and payload.
+func (b *Bulk) All() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		start := 0
 		for _, j := range b.jobs {

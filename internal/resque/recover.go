@@ -300,7 +300,7 @@ type Strays struct {
 func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
 	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
-		err = errAnswer
+		err = ErrAnswer
 	}
 	if err != nil {
 		return found, 0, fmt.Errorf("looking for records without a lease: %w", err)

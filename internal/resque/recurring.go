@@ -83,7 +83,7 @@ func (s Store) ReadTicks(c redis.Conn, schedules ...string) ([]Ticks, error) {
 			both[i], err = redis.Strings(answer(replies[i]))
 		}
 		if err == nil && len(both[i]) != len(schedules) {
-			err = errAnswer
+			err = ErrAnswer
 		}
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	}
 	r, err := redis.Strings(a.do(c, tickScript))
 	if err == nil && len(r) == 0 {
-		err = errAnswer
+		err = ErrAnswer
 	}
 	if err != nil {
 		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, explain(err))
@@ -173,7 +173,7 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 		ms, err := strconv.ParseInt(r[1], 10, 64)
 		return FiredEarly, Ticks{Last: time.UnixMilli(ms)}, err
 	}
-	return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, errAnswer)
+	return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, ErrAnswer)
 }
 
 // PersistentSchedules are the schedules that all schedulers have in common, as JSON.

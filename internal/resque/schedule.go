@@ -14,41 +14,41 @@ import (
 // There are two schedules of delayed jobs. Plain ones wait as resque-scheduler has
 // them: a list for each second, the set of these seconds, and for each job the set
 // of seconds it is delayed to, so that Ruby's tools find it. Where such a job is due
-// within a second, a hint in a key of ours says when. Jobs that are told more than
+// within a second, a hint in a key of ours says when. Jobs that have more than
 // class and arguments wait in a schedule of our own, which Ruby never touches: his
-// scheduler would drop what they are told.
+// scheduler would drop the rest.
 
 var delayHash, delayText any = script("delay").Hash(), scriptText("delay")
 
 // Limits of the hints: finding an item in a list costs Redis a look at each, and a
 // hint holds the item once more.
 const (
-	hintItemBytes = 16 << 10
-	hintListItems = 1000
+	HintItemBytes = 16 << 10
+	HintListItems = 1000
 )
 
-// A stamp is a time as the schedules have it. Nothing is ever due before its time.
-type stamp struct{ ms int64 }
+// A Stamp is a time as the schedules have it. Nothing is ever due before its time.
+type Stamp struct{ MS int64 }
 
-// lastSecond is the last of the year 9999. Later times are taken for it: some programs
+// LastSecond is the last of the year 9999. Later times are taken for it: some programs
 // say by them that a job is never due, and in milliseconds they may be beyond 64 bits.
-const lastSecond = 253_402_300_799
+const LastSecond = 253_402_300_799
 
-// stampOf rounds up to a millisecond.
-func stampOf(t time.Time) stamp {
-	return stamp{min(max(t.Unix(), -lastSecond), lastSecond)*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
+// StampOf rounds up to a millisecond.
+func StampOf(t time.Time) Stamp {
+	return Stamp{min(max(t.Unix(), -LastSecond), LastSecond)*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
 }
 
 // second is the second whose list holds the job, rounded up: Ruby's scheduler knows
 // no smaller unit.
-func (s stamp) second() string { return strconv.FormatInt((s.ms+999)/1000, 10) }
+func (s Stamp) Second() string { return strconv.FormatInt((s.MS+999)/1000, 10) }
 
 // hint is the millisecond, or "" for a whole second.
-func (s stamp) hint() string {
-	if s.ms%1000 == 0 {
+func (s Stamp) Hint() string {
+	if s.MS%1000 == 0 {
 		return ""
 	}
-	return strconv.FormatInt(s.ms, 10)
+	return strconv.FormatInt(s.MS, 10)
 }
 
 // Delay delays jobs to a time, as resque-scheduler does: all of them or, with an error,
@@ -60,13 +60,13 @@ func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
 	if err := b.fits(); err != nil {
 		return err
 	}
-	when := stampOf(at)
-	second := when.second()
+	when := StampOf(at)
+	second := when.Second()
 	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.delayed(), s.bucket(second), s.precise())
-	for queue, raw := range b.all() {
+	for queue, raw := range b.All() {
 		args = append(args, s.timestamps(string(payload.Item(raw, queue, b.Style))))
 	}
-	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.hint(), hintItemBytes, hintListItems)
+	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.Hint(), HintItemBytes, HintListItems)
 	err := s.push(c, "EVALSHA", args, b)
 	if err != nil && isNoScript(err) {
 		args[0] = delayText
@@ -84,10 +84,10 @@ func (s Store) Schedule(c redis.Conn, b *Bulk, at time.Time) error {
 	if err := b.fits(); err != nil {
 		return err
 	}
-	when := stampOf(at)
+	when := StampOf(at)
 	args := append(make([]any, 0, 1+2*len(b.jobs)), s.schedule())
-	for queue, payload := range b.all() {
-		args = append(args, when.ms, recordPrefix(queue)+string(payload))
+	for queue, payload := range b.All() {
+		args = append(args, when.MS, recordPrefix(queue)+string(payload))
 	}
 	return delayError(s.push(c, "ZADD", args, b), b)
 }
@@ -145,7 +145,7 @@ func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
 		}
 	}
 	if err == nil && len(r) != 2+dueKeys {
-		err = errAnswer
+		err = ErrAnswer
 	}
 	if err != nil {
 		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", explain(err))
@@ -160,7 +160,7 @@ func parseDue(r []string) Due {
 	now := time.Unix(sec, micro*1000)
 	until := func(score string, unit float64) time.Duration {
 		at, err := strconv.ParseFloat(score, 64)
-		// Whole milliseconds, rounded up: who wakes then finds the job due.
+		// Whole milliseconds, rounded up: a pump that wakes then finds the job due.
 		wait := math.Ceil(at*unit - float64(now.UnixMicro())/1000)
 		if err != nil || math.IsNaN(wait) || wait > float64(Never/time.Millisecond) {
 			return Never

@@ -14,8 +14,10 @@ var scriptFiles embed.FS
 // most scripts take a list of queues.
 func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
 
-func scriptText(name string) string {
-	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
+func scriptText(name string) string { return readScript(scriptFiles, name) }
+
+func readScript(files embed.FS, name string) string {
+	text, err := files.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
 		panic(fmt.Sprintf("resque: script %s.lua is not embedded: %v", name, err))
 	}

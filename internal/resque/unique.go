@@ -193,7 +193,7 @@ func (s Store) lockArgs(j UniqueJob) []any {
 	if j.Hold != HoldTime {
 		most = withWait(most, time.Until(j.At))
 	}
-	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), stampOf(j.At).ms, "", member}
+	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), StampOf(j.At).MS, "", member}
 }
 
 func (j UniqueJob) later() bool { return !j.At.IsZero() }
@@ -221,7 +221,7 @@ func (s Store) evalPush(c redis.Conn, name string, a *call, queue string) (any, 
 
 func (s Store) pushError(j UniqueJob, err error) error {
 	if err == nil {
-		err = errAnswer
+		err = ErrAnswer
 	}
 	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, explain(err))
 }

@@ -122,7 +122,7 @@ func TestUniqueForEver(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	longest := time.Duration(math.MaxInt64).Milliseconds()
-	for i, at := range []time.Time{time.Now().Add(math.MaxInt64 - time.Minute), time.Unix(lastSecond, 0), time.Unix(1<<60, 0)} {
+	for i, at := range []time.Time{time.Now().Add(math.MaxInt64 - time.Minute), time.Unix(LastSecond, 0), time.Unix(1<<60, 0)} {
 		lock := string(rune('a' + i))
 		never := uniqueJob(lock, 1, "low")
 		never.At = at

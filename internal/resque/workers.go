@@ -63,7 +63,7 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 	}
 	values, err := workerValues(replies)
 	if err == nil && len(values) != 4*len(ids) {
-		err = fmt.Errorf("reading what the workers do: %w", errAnswer)
+		err = fmt.Errorf("reading what the workers do: %w", ErrAnswer)
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,139 @@
+package goworker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/watch"
+)
+
+// This file is what external tests see of the inside. Each name is one thing that a
+// test does to a daemon or asks of it.
+
+const (
+	ActiveJobWrapper = args.ActiveJobWrapper
+	DynamicEvery     = dynamicEvery
+	HeartbeatEvery   = fleet.HeartbeatEvery
+	HeldPayloads     = heldPayloads
+	MaxErrorText     = failure.MaxText
+	MostLeft         = watch.MostPassed
+	ScanEvery        = fleet.ScanEvery
+)
+
+var (
+	NewLogger = logging.New
+	RedactURI = conn.RedactURI
+)
+
+// InitToEnqueue makes the daemon ready to enqueue only.
+func InitToEnqueue(d *Daemon) error {
+	_, err := d.init(false)
+	return err
+}
+
+// InFleet is the id of the daemon's process, or "" before it has one.
+func InFleet(d *Daemon) string {
+	if s := d.session(); s != nil {
+		return s.Process.ID
+	}
+	return ""
+}
+
+// WorkerIDs are the ids of the daemon's workers.
+func WorkerIDs(d *Daemon) []string { return d.session().Workers }
+
+// Ended is closed when the daemon's poller has ended.
+func Ended(d *Daemon) <-chan struct{} { return d.currentPoller().ended }
+
+// HurryLease renews the lease now.
+func HurryLease(d *Daemon) { d.lease.Wake() }
+
+// SeeTime makes the daemon take a time for Redis's, and its recurring schedules look at it.
+func SeeTime(d *Daemon, at time.Time) {
+	d.lease.Saw(at)
+	d.recurring.tell()
+}
+
+// PumpNow makes the daemon look for delayed jobs that are due.
+func PumpNow(d *Daemon) { d.pump.poke() }
+
+// LeadPump makes the daemon believe that it pumps for the whole fleet.
+func LeadPump(d *Daemon) { d.pump.leads.Store(true) }
+
+// HoldMasterLock takes resque-scheduler's lock as a part of the daemon does.
+func HoldMasterLock(d *Daemon, c redis.Conn, part string) (held bool, err error) {
+	held, _, err = d.master.hold(c, part)
+	return held, err
+}
+
+// askPoller runs a function in the poller's goroutine and waits for it.
+func askPoller(d *Daemon, f func(p *poller)) {
+	p, done := d.currentPoller(), make(chan struct{})
+	p.ask(func() { f(p); close(done) })
+	<-done
+}
+
+// Load is how many jobs the daemon's record holds, and how many workers are busy.
+func Load(d *Daemon) (held, busy int) {
+	askPoller(d, func(p *poller) { held, busy = len(p.held), p.busy })
+	return held, busy
+}
+
+// Turn waits for a turn of the poller.
+func Turn(d *Daemon) { askPoller(d, func(*poller) {}) }
+
+// KnowsPaused reports whether the daemon has seen that a queue is paused.
+func KnowsPaused(d *Daemon, queue string) (paused bool) {
+	askPoller(d, func(p *poller) { paused = p.source.(*watch.Order).Lanes().Paused(queue) })
+	return paused
+}
+
+// SortedQueues is how many queues the daemon knows to be sorted into lanes.
+func SortedQueues(d *Daemon) (n int) {
+	askPoller(d, func(p *poller) { n = p.source.(*watch.Order).Lanes().Len() })
+	return n
+}
+
+// ProveLink makes the poller prove its connections with its next exchange.
+func ProveLink(d *Daemon) {
+	askPoller(d, func(p *poller) {
+		if p.link != nil {
+			p.link.Unprove()
+		}
+	})
+}
+
+// SortAs moves a job of a queue of one daemon into the lane that another's limits say.
+func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left int, err error) {
+	lane, held := other.registry.lane(queue, payload)
+	if !held {
+		return 0, errors.New("the job has no limits")
+	}
+	return d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane})
+}
+
+// TimingMark is what stands in Redis for the timing of a schedule.
+func TimingMark(r Recurring) (string, error) {
+	t, err := newTiming(r)
+	if err != nil {
+		return "", err
+	}
+	return t.mark, nil
+}
+
+// CountRetries counts a run of a job with resque-retry's counter.
+func CountRetries(ctx context.Context, d *Daemon, class string) error {
+	return d.workers.count(ctx, &Delivery{Class: class, retry: &retryPolicy{ruby: &ResqueRetry{}}})
+}
+
+// Interrupted reports whether a job that returns the error goes back to its queue.
+func Interrupted(err error) bool { return failure.Interrupted(err) }

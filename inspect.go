@@ -1,0 +1,300 @@
+package goworker
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// What an operator asks is answered by package inspect. The methods of Daemon and of the
+// lists below are those of inspect, without a context, on the daemon's connections.
+
+type (
+	// Failure is a job that failed, as its record tells; see inspect.Failure.
+	Failure = inspect.Failure
+	// FailureFilter chooses failures: those that fit every field that is set; see
+	// inspect.FailureFilter.
+	FailureFilter = inspect.FailureFilter
+	// FailureGroup counts the failures of one class that failed with one kind of error; see
+	// inspect.FailureGroup.
+	FailureGroup = inspect.FailureGroup
+	// DelayedJob is a job that waits for its time; see inspect.DelayedJob.
+	DelayedJob = inspect.DelayedJob
+	// WorkerInfo is what a registered worker tells about itself; see inspect.WorkerInfo.
+	WorkerInfo = inspect.WorkerInfo
+	// WorkingInfo is the job that a worker has in hand; see inspect.WorkingInfo.
+	WorkingInfo = inspect.WorkingInfo
+	// FleetInfo is the state of a whole Resque, as Ruby's Resque.info tells it; see
+	// inspect.FleetInfo.
+	FleetInfo = inspect.FleetInfo
+	// WaitingInfo is a lane: jobs of a queue that wait, in order, for the same limits or for
+	// the turn of the same key; see inspect.WaitingInfo.
+	WaitingInfo = inspect.WaitingInfo
+)
+
+var (
+	// ErrNoFailure is returned for a failure that is not in its list any more: it was
+	// retried, removed or cleared since it was listed.
+	ErrNoFailure = inspect.ErrNoFailure
+	// ErrRetried is returned by RetryID for a failure that has been retried before, so
+	// that two operators who press the button make one job. To run the job once more, Get
+	// the failure and Retry that.
+	ErrRetried = inspect.ErrRetried
+)
+
+// lender gives package inspect the daemon's connections.
+type lender struct{ d *Daemon }
+
+func (l lender) Usable() error { return l.d.usable() }
+
+func (l lender) Settings() (access.Settings, error) {
+	client, err := l.d.init(false)
+	if err != nil {
+		return access.Settings{}, err
+	}
+	c := client.config
+	return access.Settings{
+		Style: c.style, MaxPayload: c.MaxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.URI),
+	}, nil
+}
+
+func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	client, err := l.d.init(false)
+	if err != nil {
+		return err
+	}
+	lent, err := client.pool.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.PutBack(lent)
+	return f(client.store, lent)
+}
+
+func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }
+
+// wanted names a job for package inspect.
+func wanted(job *Job) *inspect.Job {
+	if job == nil {
+		return nil
+	}
+	return &inspect.Job{Queue: job.Queue, Class: job.Payload.Class, Args: job.Payload.Args}
+}
+
+// Dequeue removes from job.Queue every waiting job equal to this one and returns how many
+// there were. With Payload.Args nil it removes all jobs of the class. See
+// inspect.Inspector.Dequeue for what is equal.
+func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
+	return d.inspect().Dequeue(context.Background(), wanted(job))
+}
+
+// RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
+// looking at the queue, and the next job pushed to it brings it back.
+func (d *Daemon) RemoveQueue(queue string) error {
+	return d.inspect().RemoveQueue(context.Background(), queue)
+}
+
+// Queues returns the names of all queues, sorted. A queue stays when it becomes
+// empty, until it is removed.
+func (d *Daemon) Queues() ([]string, error) { return d.inspect().Queues(context.Background()) }
+
+// QueueSize returns how many jobs wait in a queue: none if it does not exist.
+func (d *Daemon) QueueSize(queue string) (int64, error) {
+	return d.inspect().QueueSize(context.Background(), queue)
+}
+
+// PauseQueue keeps all processes of the fleet from taking jobs of a queue until
+// ResumeQueue; see inspect.Inspector.PauseQueue. Ruby's workers do not know of it.
+func (d *Daemon) PauseQueue(queue string) error {
+	return d.inspect().PauseQueue(context.Background(), queue)
+}
+
+// ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
+// the PausedQueues as it stands.
+func (d *Daemon) ResumeQueue(queue string) error {
+	return d.inspect().ResumeQueue(context.Background(), queue)
+}
+
+// PausedQueues returns the names of the queues that are paused, sorted.
+func (d *Daemon) PausedQueues() ([]string, error) {
+	return d.inspect().PausedQueues(context.Background())
+}
+
+// Waiting returns what waits in a queue whose jobs have limits or take turns, the lane
+// whose turn is next first. Ruby's tools do not see these jobs. It costs a command a lane.
+func (d *Daemon) Waiting(queue string) ([]WaitingInfo, error) {
+	return d.inspect().Waiting(context.Background(), queue)
+}
+
+// Workers returns the workers of the whole fleet, sorted by id. A goworker worker
+// that runs a job shorter than about 100 ms is shown as idle.
+func (d *Daemon) Workers() ([]WorkerInfo, error) { return d.inspect().Workers(context.Background()) }
+
+// Info counts queues, jobs, workers and failures.
+func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Info(context.Background()) }
+
+// StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
+func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
+
+// ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
+// job that EnqueueAt delayed to within a second is shown at the next whole one.
+func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
+	return d.inspect().ScheduledAt(context.Background(), wanted(job))
+}
+
+// RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
+// were. See DelayedList.Like for what is equal, and what it costs.
+func (d *Daemon) RemoveDelayed(job *Job) (removed int, err error) {
+	return d.inspect().RemoveDelayed(context.Background(), wanted(job))
+}
+
+// RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
+func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
+	return d.inspect().RemoveDelayedFrom(context.Background(), t, wanted(job))
+}
+
+// EnqueueDelayed enqueues the delayed jobs equal to this one now and returns how many.
+func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
+	return d.inspect().EnqueueDelayed(context.Background(), wanted(job))
+}
+
+// FailureList is a view of the failures that Resque's tools show and retry. It
+// holds nothing: each call asks Redis. It is safe for concurrent use. Its methods are
+// those of inspect.FailureList, where each says what it costs.
+//
+// There is one list, unless WorkerSettings.FailureBackend gives each queue its
+// own; then the view is of all lists, each as if it continued the one before, and
+// In narrows it to one.
+type FailureList struct{ l *inspect.FailureList }
+
+// Failures returns the failures.
+func (d *Daemon) Failures() *FailureList { return &FailureList{d.inspect().Failures()} }
+
+// In returns the view of one queue's own failure list, whichever backend the
+// daemon is set to use. If the queue has no name, what is asked of its list is refused
+// with an error.
+func (l *FailureList) In(queue string) *FailureList { return &FailureList{l.l.In(queue)} }
+
+// KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
+// or whatever its writer put beside class and args, but for the number of its attempt.
+// Resque's own retry drops all of these.
+func (l *FailureList) KeepPayload() *FailureList { return &FailureList{l.l.KeepPayload()} }
+
+// Count returns how many failures there are, retried ones included.
+func (l *FailureList) Count() (int64, error) { return l.l.Count(context.Background()) }
+
+// List returns at most count failures from position start on; 0 is the oldest. A negative
+// start counts from the end, a negative count means all that follow.
+func (l *FailureList) List(start, count int) ([]Failure, error) {
+	return l.l.List(context.Background(), start, count)
+}
+
+// Get returns the failure with this ID, the newest of several, or ErrNoFailure.
+func (l *FailureList) Get(id string) (Failure, error) { return l.l.Get(context.Background(), id) }
+
+// Search returns at most count of the failures that fit, the newest first. after is "" to
+// begin with, and then what the page before returned as next.
+func (l *FailureList) Search(filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
+	return l.l.Search(context.Background(), filter, after, count)
+}
+
+// Groups counts the failures that fit by class and exception, most first.
+func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
+	return l.l.Groups(context.Background(), filter)
+}
+
+// Retry pushes the job of a listed failure to the tail of its queue again and marks the
+// record as retried, as one. Of two that retry it at a time the later gets ErrNoFailure.
+func (l *FailureList) Retry(f Failure) error { return l.l.Retry(context.Background(), f) }
+
+// RetryAll retries, oldest first, the failures not retried before and returns how many.
+func (l *FailureList) RetryAll() (retried int, err error) { return l.l.RetryAll(context.Background()) }
+
+// RetryID retries failures by their IDs, with their whole payloads, and returns how many it
+// did. The error joins one for each ID that was not retried.
+func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
+	return l.l.RetryID(context.Background(), ids...)
+}
+
+// RetryWhere is RetryID for all failures that fit and have not been retried before, or,
+// with filter.Retried, for those that have: the oldest first.
+func (l *FailureList) RetryWhere(filter FailureFilter) (retried int, err error) {
+	return l.l.RetryWhere(context.Background(), filter)
+}
+
+// Remove removes a listed failure, wherever in its list it has moved.
+func (l *FailureList) Remove(f Failure) error { return l.l.Remove(context.Background(), f) }
+
+// RemoveID removes failures by their IDs, one for each, and returns how many it did. The
+// error joins ErrNoFailure for each ID that is not there.
+func (l *FailureList) RemoveID(ids ...string) (removed int, err error) {
+	return l.l.RemoveID(context.Background(), ids...)
+}
+
+// RemoveWhere removes, for good, the failures that fit and returns how many these were.
+func (l *FailureList) RemoveWhere(filter FailureFilter) (removed int, err error) {
+	return l.l.RemoveWhere(context.Background(), filter)
+}
+
+// Clear removes all failures. Their jobs are gone for good.
+func (l *FailureList) Clear() error { return l.l.Clear(context.Background()) }
+
+// ClearRetried removes the failures that were retried and returns how many these were.
+func (l *FailureList) ClearRetried() (removed int, err error) {
+	return l.l.ClearRetried(context.Background())
+}
+
+// DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
+// holds nothing: each call asks Redis. It is safe for concurrent use. Its methods are
+// those of inspect.DelayedList, where each says what it costs.
+type DelayedList struct{ l *inspect.DelayedList }
+
+// Delayed returns the delayed jobs.
+func (d *Daemon) Delayed() *DelayedList { return &DelayedList{d.inspect().Delayed()} }
+
+// Count returns how many jobs are delayed.
+func (l *DelayedList) Count() (int64, error) { return l.l.Count(context.Background()) }
+
+// List returns jobs that are due at a time or later, in the order of their times: at
+// most count, after leaving out the first skip. A negative count means all that follow.
+func (l *DelayedList) List(from time.Time, skip, count int) ([]DelayedJob, error) {
+	return l.l.List(context.Background(), from, skip, count)
+}
+
+// Like returns the delayed jobs equal to this one, in the order of their times: of the
+// same queue and class, and whose arguments are exactly the bytes that Enqueue would
+// write. It looks through our own schedule, a second for each million of its jobs.
+func (l *DelayedList) Like(job *Job) ([]DelayedJob, error) {
+	return l.l.Like(context.Background(), wanted(job))
+}
+
+// Find returns the jobs with an id that EnqueueWith delayed. Given the time to which it
+// did, it looks there only; with the zero time it looks through all, as Like does.
+func (l *DelayedList) Find(id string, at time.Time) ([]DelayedJob, error) {
+	return l.l.Find(context.Background(), id, at)
+}
+
+// Remove cancels listed jobs and returns how many there still were.
+func (l *DelayedList) Remove(jobs ...DelayedJob) (removed int, err error) {
+	return l.l.Remove(context.Background(), jobs...)
+}
+
+// Enqueue puts listed jobs into their queues now and returns how many there still were.
+// What is no job stays.
+func (l *DelayedList) Enqueue(jobs ...DelayedJob) (enqueued int, err error) {
+	return l.l.Enqueue(context.Background(), jobs...)
+}
+
+// Reschedule delays listed jobs to another time and returns how many there still were.
+func (l *DelayedList) Reschedule(t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
+	return l.l.Reschedule(context.Background(), t, jobs...)
+}
+
+// Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
+func (l *DelayedList) Clear() error { return l.l.Clear(context.Background()) }

@@ -1,0 +1,208 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
+)
+
+// DelayedJob is a job that waits for its time.
+type DelayedJob struct {
+	At    time.Time // when it is due; of a plain job a whole second, rounded up
+	Queue string
+	Class string
+	Args  []json.RawMessage
+	ID    string // of a job enqueued by EnqueueWith
+
+	// Plain says that it waits where resque-scheduler has its jobs, and Ruby's tools
+	// see it. Others wait in the daemons' own schedule.
+	Plain bool
+
+	// Payload is what its queue will get, Raw what stands in the schedule, and Invalid
+	// says why nothing but Raw and At is known, where that is no job. At its time it is
+	// filed as a failure.
+	Payload json.RawMessage
+	Raw     []byte
+	Invalid error
+
+	delayed delayed.Job
+}
+
+// DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
+// holds nothing: each call asks Redis. It is safe for concurrent use.
+//
+// Remove, Enqueue and Reschedule act on exactly the jobs they are given, as they were
+// listed: one that has been moved, cancelled or delayed again since is left alone and
+// not counted. Each job is moved as one; a call with more than a thousand is not.
+type DelayedList struct{ in *Inspector }
+
+// Delayed returns the delayed jobs.
+func (i *Inspector) Delayed() *DelayedList { return &DelayedList{i} }
+
+// Count returns how many jobs are delayed.
+func (l *DelayedList) Count(ctx context.Context) (int64, error) {
+	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (int64, error) {
+		own, plain, err := delayed.New(s).Count(c)
+		return own + plain, err
+	})
+}
+
+// List returns jobs that are due at a time or later, in the order of their times: at
+// most count, after leaving out the first skip. A negative count means all that follow.
+// From the zero time it begins with the first of all. It reads what it skips; to go
+// through many, start each page at the time of the last job that was listed, and skip
+// those of that time.
+func (l *DelayedList) List(ctx context.Context, from time.Time, skip, count int) ([]DelayedJob, error) {
+	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) {
+		return delayed.New(s).Page(c, from, max(skip, 0), count)
+	})
+}
+
+// Like returns the delayed jobs equal to this one, in the order of their times: of the
+// same queue and class, and whose arguments are exactly the bytes that Enqueue would
+// write; nil are none. Those that Ruby and node-resque delayed are among them.
+//
+// Plain jobs are found at once. Our own schedule is looked through, about a second for
+// each million of its jobs, while Redis serves other clients in between.
+func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) {
+	bulk, err := l.in.sought(job)
+	if err != nil {
+		return nil, err
+	}
+	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).Like(c, bulk) })
+}
+
+// Find returns the jobs with an id that EnqueueWith delayed. Given the time to which it
+// did, it looks there only; with the zero time it looks through all, as Like does.
+func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
+	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).ByID(c, id, at) })
+}
+
+func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis.Conn) ([]delayed.Job, error)) ([]DelayedJob, error) {
+	found, err := query(ctx, l.in, ask)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]DelayedJob, len(found))
+	for i, f := range found {
+		jobs[i] = DelayedJob{At: f.At, Queue: f.Queue, Plain: f.Plain(), Payload: f.Payload, Raw: f.Raw, Invalid: f.Err, delayed: f}
+		if f.Err != nil {
+			continue
+		}
+		p, err := payload.Parse(f.Payload)
+		if err != nil {
+			jobs[i].Invalid = err
+			continue
+		}
+		jobs[i].Class, jobs[i].Args, jobs[i].ID = p.Class, p.Args, p.ID
+	}
+	return jobs, nil
+}
+
+// Remove cancels listed jobs and returns how many there still were.
+func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed int, err error) {
+	return l.change(ctx, jobs, delayed.Store.Remove)
+}
+
+// Enqueue puts listed jobs into their queues now and returns how many there still were.
+// What is no job stays.
+func (l *DelayedList) Enqueue(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
+	return l.change(ctx, jobs, delayed.Store.Run)
+}
+
+// Reschedule delays listed jobs to another time and returns how many there still were.
+func (l *DelayedList) Reschedule(ctx context.Context, t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
+	return l.change(ctx, jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
+		return s.Redelay(c, listed, t)
+	})
+}
+
+func (l *DelayedList) change(ctx context.Context, jobs []DelayedJob, to func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error)) (int, error) {
+	listed := make([]delayed.Job, 0, len(jobs))
+	for _, j := range jobs {
+		if j.delayed.Raw != nil { // else it was not listed
+			listed = append(listed, j.delayed)
+		}
+	}
+	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (int, error) { return to(delayed.New(s), c, listed) })
+}
+
+// Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
+func (l *DelayedList) Clear(ctx context.Context) error {
+	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
+}
+
+// ScheduledAt returns the times to which jobs equal to this one are delayed, in their
+// order, one for each: the same queue and class, and the same bytes of arguments. A job
+// that EnqueueAt delayed to within a second is shown at the next whole one.
+func (i *Inspector) ScheduledAt(ctx context.Context, job *Job) ([]time.Time, error) {
+	jobs, err := i.Delayed().Like(ctx, job)
+	var times []time.Time
+	for _, j := range jobs {
+		times = append(times, j.At)
+	}
+	return times, err
+}
+
+// RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
+// were. See DelayedList.Like for what is equal, and what it costs.
+func (i *Inspector) RemoveDelayed(ctx context.Context, job *Job) (removed int, err error) {
+	jobs, err := i.Delayed().Like(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	return i.Delayed().Remove(ctx, jobs...)
+}
+
+// RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
+func (i *Inspector) RemoveDelayedFrom(ctx context.Context, t time.Time, job *Job) (removed int, err error) {
+	jobs, err := i.Delayed().Like(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	var there []DelayedJob
+	for _, j := range jobs {
+		if j.delayed.Is(t) {
+			there = append(there, j)
+		}
+	}
+	return i.Delayed().Remove(ctx, there...)
+}
+
+// EnqueueDelayed enqueues all delayed jobs equal to this one now, in place of at their
+// times, and returns how many there were.
+func (i *Inspector) EnqueueDelayed(ctx context.Context, job *Job) (enqueued int, err error) {
+	jobs, err := i.Delayed().Like(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	return i.Delayed().Enqueue(ctx, jobs...)
+}
+
+// sought is a job to be looked for, encoded.
+func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
+	settings, err := i.redis.Settings()
+	switch {
+	case err != nil:
+		return nil, err
+	case job == nil:
+		return nil, errNoJob
+	case job.Queue == "":
+		return nil, errors.New("goworker: the job to look for names no queue; set Job.Queue")
+	case job.Class == "":
+		return nil, errors.New("goworker: the job to look for names no class; set Job.Payload.Class")
+	}
+	bulk := resque.Bulk{Style: settings.Style, Most: settings.MaxPayload}
+	if err := bulk.Add(job.Queue, job.Class, job.Args); err != nil {
+		return nil, fmt.Errorf("goworker: looking for delayed %s: %w", job.Class, err)
+	}
+	return &bulk, nil
+}

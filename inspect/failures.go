@@ -1,0 +1,204 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
+)
+
+var (
+	// ErrNoFailure is returned for a failure that is not in its list any more: it was
+	// retried, removed or cleared since it was listed.
+	ErrNoFailure = failures.ErrNoFailure
+	// ErrRetried is returned by RetryID for a failure that has been retried before, so
+	// that two operators who press the button make one job. To run the job once more, Get the
+	// failure and Retry that.
+	ErrRetried = failures.ErrRetried
+)
+
+// Failure is a job that failed, as its record tells. What the record does not
+// tell is zero; records come from every program that speaks Resque.
+type Failure struct {
+	// ID names the failure as long as it stands in its list, whatever else is added or
+	// removed and by whatever program it is retried: 28 hexadecimal digits, made of what
+	// the record says. Failures that say the very same have one ID.
+	ID string
+
+	FailedAt  string // as its writer put it: of a Resque worker local time with an abbreviated zone
+	RetriedAt string // empty if it was never retried
+
+	Class   string          // as the payload has it: of an ActiveJob that of Rails' wrapper
+	Payload json.RawMessage // as it was in the queue
+
+	Exception string // the kind of error
+	Error     string // its text
+	Backtrace []string
+
+	Worker string
+	Queue  string
+
+	// Raw is the record as it stands in Redis, and Invalid says why nothing but
+	// Raw is known, where it is not a failure record.
+	Raw     []byte
+	Invalid error
+
+	record failures.Record
+}
+
+// FailureList is a view of the failures that Resque's tools show and retry. It
+// holds nothing: each call asks Redis. It is safe for concurrent use.
+//
+// There is one list, unless WorkerSettings.FailureBackend gives each queue its
+// own; then the view is of all lists, each as if it continued the one before, and
+// In narrows it to one.
+type FailureList struct {
+	in    *Inspector
+	queue string // whose list, if one
+	one   bool   // else all there are
+	whole bool
+}
+
+// Failures returns the failures.
+func (i *Inspector) Failures() *FailureList { return &FailureList{in: i} }
+
+// In returns the view of one queue's own failure list, whichever backend the
+// daemon is set to use. If the queue has no name, what is asked of its list is refused
+// with an error.
+func (l *FailureList) In(queue string) *FailureList {
+	return &FailureList{in: l.in, queue: queue, one: true, whole: l.whole}
+}
+
+// KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
+// or whatever its writer put beside class and args, but for the number of its attempt.
+// Resque's own retry drops all of these.
+func (l *FailureList) KeepPayload() *FailureList {
+	return &FailureList{in: l.in, queue: l.queue, one: l.one, whole: true}
+}
+
+// Count returns how many failures there are, retried ones included.
+func (l *FailureList) Count(ctx context.Context) (int64, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
+		return failures.New(s).Count(c, lists...)
+	})
+}
+
+// List returns at most count failures from position start on; 0 is the oldest.
+// A negative start counts from the end: List(-20, 20) are the latest twenty. A
+// negative count means all that follow.
+//
+// An element that Ruby left blank while removing it takes a position but is not
+// returned, so there may be fewer than count without the end being reached.
+func (l *FailureList) List(ctx context.Context, start, count int) ([]Failure, error) {
+	records, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
+		return failures.New(s).Page(c, lists, int64(start), int64(count))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return failuresOf(records), nil
+}
+
+func failuresOf(records []failures.Record) []Failure {
+	all := make([]Failure, len(records))
+	for i, r := range records {
+		f := r.Failure
+		all[i] = Failure{
+			ID:       failures.ID(r.Raw),
+			FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+			Payload:   f.Payload,
+			Exception: f.Exception, Error: f.Error, Backtrace: f.Backtrace,
+			Worker: f.Worker, Queue: f.Queue,
+			Raw: r.Raw, Invalid: r.Err,
+			record: r,
+		}
+		if p, err := payload.Parse(f.Payload); err == nil {
+			all[i].Class = p.Class
+		}
+	}
+	return all
+}
+
+// Retry pushes the job of a listed failure to the tail of its queue again and
+// marks the record as retried, as one. The record stays in the list.
+//
+// It acts on exactly this record, wherever it has moved. Two that retry it
+// at a time make one job: the later gets ErrNoFailure, and lists the failure again
+// if the job is to run once more.
+func (l *FailureList) Retry(ctx context.Context, f Failure) error {
+	if err := l.in.redis.Usable(); err != nil {
+		return err
+	}
+	if f.record.List == "" {
+		return errUnlisted
+	}
+	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error {
+		return failures.New(s).Retry(c, f.record, time.Now(), l.whole)
+	})
+}
+
+// RetryAll retries, oldest first, all failures that have not been retried before,
+// and returns how many these were. A job that fails again meanwhile is not retried
+// again. Records that cannot be retried, because they hold no job or name no queue,
+// are passed over; the error says how many, and why the first.
+func (l *FailureList) RetryAll(ctx context.Context) (retried int, err error) {
+	return l.retryAll(ctx, FailureFilter{}, l.whole)
+}
+
+// Remove removes a listed failure: exactly this record, wherever it has
+// moved. It returns ErrNoFailure where the record is not there any more.
+func (l *FailureList) Remove(ctx context.Context, f Failure) error {
+	if err := l.in.redis.Usable(); err != nil {
+		return err
+	}
+	if f.record.List == "" {
+		return errUnlisted
+	}
+	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error { return failures.New(s).Remove(c, f.record) })
+}
+
+// Clear removes all failures. Their jobs are gone for good.
+func (l *FailureList) Clear(ctx context.Context) error {
+	_, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
+		return struct{}{}, failures.New(s).Clear(c, lists...)
+	})
+	return err
+}
+
+// ClearRetried removes the failures that have been retried and returns how many
+// these were.
+func (l *FailureList) ClearRetried(ctx context.Context) (removed int, err error) {
+	return l.RemoveWhere(ctx, FailureFilter{Retried: true})
+}
+
+var errUnlisted = errors.New("goworker: this failure does not come from List; only a listed one can be found again")
+
+var errNoQueueOfFailures = errors.New("goworker: the queue whose failures are meant has no name; give it one, or leave In out for all there are")
+
+// overLists asks something about the lists in view.
+func overLists[T any](ctx context.Context, l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
+	settings, err := l.in.redis.Settings()
+	if err != nil {
+		return answer, err
+	}
+	if l.one && l.queue == "" {
+		return answer, errNoQueueOfFailures
+	}
+	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (answer T, err error) {
+		lists := []string{resque.FailedList}
+		if l.one {
+			lists = []string{resque.FailureListOf(l.queue)}
+		} else if settings.MultiQueue {
+			if lists, err = failures.New(s).Lists(c); err != nil {
+				return answer, err
+			}
+		}
+		return ask(s, c, lists)
+	})
+}

@@ -1,0 +1,182 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
+)
+
+// FailureFilter chooses failures. Fields that are zero choose all; a failure is chosen
+// if it fits every field that is set. Fields that contradict each other are an error of the
+// calls that are given them.
+type FailureFilter struct {
+	Class     string // the job's class; of an ActiveJob its own, not that of Rails' wrapper
+	Queue     string // the queue the job came from
+	Exception string // the kind of error
+	Text      string // is somewhere in the error's text, whatever the case of its letters
+
+	// Since and Until bound when the job failed: at Since or later, and before Until. A
+	// record tells whole seconds in the local time of its writer. Where the zone is not
+	// told, or is an abbreviation that this machine does not know, such as EST in Berlin, it is
+	// taken for our own. Failures that do not tell readably when they failed fit
+	// neither.
+	Since, Until time.Time
+
+	Retried   bool // only those that were retried
+	Unretried bool // only those that were not
+}
+
+// check says what in a filter contradicts itself, so that it could fit nothing.
+func (f FailureFilter) check() error {
+	switch {
+	case f.Retried && f.Unretried:
+		return errors.New("goworker: the filter is for failures that are both Retried and Unretried; set one of them")
+	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+		return fmt.Errorf("goworker: the filter's Since, %s, is not before its Until, %s", f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// FailureGroup counts the failures of one class that failed with one kind of error.
+type FailureGroup struct {
+	Class     string // of an ActiveJob its own; "" for what is no job
+	Exception string
+	Count     int64
+
+	// First and Last are when the oldest and the newest of them failed; see
+	// FailureFilter.Since. Zero if none tells.
+	First, Last time.Time
+}
+
+// Get returns the failure with this ID. Of several it is the newest. The error is
+// ErrNoFailure if there is none.
+//
+// This and all that follows reads the lists in pages of at most 1 MiB or a thousand
+// failures, from the newest to the oldest. A million failures take seconds, Redis
+// none longer than a few milliseconds at a time, unless it says otherwise.
+func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
+		left, err := failures.New(s).Find(c, lists, []string{id}, func(r failures.Record) (bool, error) {
+			found = failuresOf([]failures.Record{r})[0]
+			return true, nil
+		})
+		if err == nil && len(left) > 0 {
+			err = ErrNoFailure
+		}
+		return found, err
+	})
+}
+
+// Search returns at most count of the failures that fit, the newest first; where each
+// queue has its own list, list after list. after is "" to begin with, and then what the
+// page before returned as next; next is "" when there are no more.
+//
+// What is added, removed or retried meanwhile makes it miss no other failure. If a
+// thousand or more are removed between two pages it may return one twice.
+func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
+	if err := l.in.redis.Usable(); err != nil {
+		return nil, "", err
+	}
+	if err := filter.check(); err != nil {
+		return nil, "", err
+	}
+	if count < 1 {
+		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
+	}
+	found, err = overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
+		records, after, err := failures.New(s).Search(c, lists, failures.Filter(filter), after, count)
+		next = after
+		return failuresOf(records), err
+	})
+	return found, next, err
+}
+
+// Groups counts the failures that fit by class and exception, the most frequent first.
+// A failure that moves meanwhile may be counted twice.
+func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]FailureGroup, error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
+		if err := filter.check(); err != nil {
+			return nil, err
+		}
+		groups, err := failures.New(s).Groups(c, lists, failures.Filter(filter))
+		all := make([]FailureGroup, len(groups))
+		for i, g := range groups {
+			all[i] = FailureGroup(g)
+		}
+		return all, err
+	})
+}
+
+// RetryID retries failures by their IDs and returns how many it did. Each is pushed to
+// the tail of its queue with its whole payload, but for the number of its attempt, and
+// its record marked as retried, as one. Where an ID stands for several failures one of
+// them is retried.
+//
+// The error joins one for each ID that was not retried: ErrNoFailure or ErrRetried
+// among them, or that the record cannot be retried. The others are retried all the same.
+func (l *FailureList) RetryID(ctx context.Context, ids ...string) (retried int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		return failures.New(s).RetryByID(c, lists, ids, time.Now(), true)
+	})
+}
+
+// RetryWhere is RetryID for all failures that fit and have not been retried before, or,
+// with filter.Retried, for those that have: the oldest first. Records that cannot be
+// retried are passed over; the error says how many, and why the first.
+func (l *FailureList) RetryWhere(ctx context.Context, filter FailureFilter) (retried int, err error) {
+	return l.retryAll(ctx, filter, true)
+}
+
+func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole bool) (retried int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		if err := filter.check(); err != nil {
+			return 0, err
+		}
+		var errs []error
+		total := 0
+		for _, list := range lists {
+			n, err := failures.New(s).RetryAll(c, list, failures.Filter(filter), time.Now(), whole)
+			total += n
+			errs = append(errs, err)
+			if c.Err() != nil {
+				break
+			}
+		}
+		return total, errors.Join(errs...)
+	})
+}
+
+// RemoveID removes failures by their IDs, one for each, and returns how many it did.
+// Their jobs are gone for good. The error joins ErrNoFailure for each ID that is not
+// there; the others are removed all the same.
+func (l *FailureList) RemoveID(ctx context.Context, ids ...string) (removed int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		return failures.New(s).RemoveByID(c, lists, ids)
+	})
+}
+
+// RemoveWhere removes all failures that fit and returns how many these were. Their jobs
+// are gone for good. Out of the middle of a list of a million it takes at most 250 at a
+// time, each time of which costs Redis some 30 ms.
+func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (removed int, err error) {
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+		if err := filter.check(); err != nil {
+			return 0, err
+		}
+		total := 0
+		for _, list := range lists {
+			n, err := failures.New(s).RemoveAll(c, list, failures.Filter(filter))
+			total += n
+			if err != nil {
+				return total, err
+			}
+		}
+		return total, nil
+	})
+}

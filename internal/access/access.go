@@ -1,0 +1,31 @@
+// Package access is the way to Redis for package inspect. A daemon, which owns connections
+// and settings, implements it.
+package access
+
+import (
+	"context"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Redis lends connections to one Redis.
+type Redis interface {
+	// Usable returns an error after the owner was closed. It does not look at the settings.
+	Usable() error
+	// Settings returns the settings after they were checked.
+	Settings() (Settings, error)
+	// Do runs f on a connection that nothing else uses meanwhile. The context bounds only
+	// the wait for that connection.
+	Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
+}
+
+// Settings are those that questions and their answers depend on.
+type Settings struct {
+	Style      payload.Style // how producers of this program write payloads
+	MaxPayload int           // bytes
+	MultiQueue bool          // each queue has its own failure list
+	Server     string        // the URI of Redis, with *** for its password
+}

@@ -1,0 +1,55 @@
+package argv
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/conn"
+)
+
+func unknownFlag(arg string) error {
+	return fmt.Errorf("command line: this program has no flag %s; -help lists those it has", arg)
+}
+
+func needsValue(name string) error {
+	return fmt.Errorf("command line: the flag -%s needs a value, as in -%[1]s=value", name)
+}
+
+// valueError turns pflag's error into a sentence. A value is shown only if it
+// was given to a flag of ours, which refuse no secrets.
+func valueError(err error, ours *pflag.FlagSet) error {
+	var missing *pflag.ValueRequiredError
+	if errors.As(err, &missing) {
+		return needsValue(missing.GetSpecifiedName())
+	}
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("command line: %w", err)
+	}
+	name, shown, why := invalid.GetFlag().Name, "", cause(err)
+	if f := ours.Lookup(name); f != nil {
+		shown = fmt.Sprintf(" as %q", conn.RedactURI(invalid.GetValue()))
+	}
+	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
+}
+
+// cause is what a flag's value itself says about a bad argument.
+func cause(err error) error {
+	var invalid *pflag.InvalidValueError
+	for errors.As(err, &invalid) {
+		err = invalid.Unwrap()
+	}
+	var number *strconv.NumError
+	switch {
+	case !errors.As(err, &number):
+		return err
+	case number.Func == "ParseBool":
+		return errors.New("it takes true or false")
+	case number.Func == "ParseInt" || number.Func == "Atoi":
+		return errors.New("it takes a whole number")
+	}
+	return number.Err
+}

@@ -1,0 +1,113 @@
+package argv
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// normalizer rewrites arguments for pflag: a long flag with one dash gets two.
+// What it finds out on the way is in its fields.
+type normalizer struct {
+	set          *pflag.FlagSet
+	interspersed bool // flags may follow arguments that are none
+	lenient      bool // unknown flags are left out
+
+	help    bool
+	unknown string // the first unknown flag, without its value
+	empty   string // the first flag that lacks its value, since -uri follows
+}
+
+func (n *normalizer) normalize(args []string) []string {
+	out := make([]string, 0, len(args))
+	for len(args) > 0 {
+		arg := args[0]
+		if arg == "--" || !n.interspersed && !isFlag(arg) {
+			return append(out, args...)
+		}
+		args = args[1:]
+		if !isFlag(arg) {
+			out = append(out, arg)
+			continue
+		}
+		flag, takesNext := n.flag(arg)
+		if n.help {
+			return nil
+		}
+		if flag != "" {
+			out = append(out, flag)
+		} else {
+			// The next argument may be the value of the unknown flag. If it does
+			// not look like a flag, it most likely is.
+			takesNext = !strings.Contains(arg, "=") && len(args) > 0 && !isFlag(args[0])
+			if n.unknown == "" {
+				n.unknown, _, _ = strings.Cut(arg, "=")
+			}
+		}
+		if takesNext && len(args) > 0 {
+			if flag != "" {
+				out = append(out, args[0])
+				if n.empty == "" && isURI(args[0]) {
+					n.empty = arg
+				}
+			}
+			args = args[1:]
+		}
+	}
+	return out
+}
+
+// isURI reports whether an argument is the flag -uri. As the value of another one,
+// which lacks its own, it would appear in that one's error, and a password with it.
+func isURI(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "-uri" || name == "--uri"
+}
+
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
+
+// flag returns one flag as pflag wants it, and whether the next argument is its
+// value; an empty string if the flag is unknown.
+func (n *normalizer) flag(arg string) (flag string, takesNext bool) {
+	name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+	double := arg[1] == '-'
+	if name == "" || name[0] == '-' {
+		return "", false
+	}
+	short := !double && n.short(name[0]) != nil
+	if f := n.set.Lookup(name); f != nil && !(short && len(name) == 1) {
+		if !double {
+			arg = "-" + arg
+		}
+		return arg, !hasValue && f.NoOptDefVal == ""
+	}
+	if short {
+		return n.cluster(arg)
+	}
+	n.help = name == "help" || name == "h" && !n.lenient
+	return "", false
+}
+
+// cluster looks at short flags in one argument, as in -vn5, of which only the
+// last may take a value.
+func (n *normalizer) cluster(arg string) (flag string, takesNext bool) {
+	for i := 1; i < len(arg); i++ {
+		f := n.short(arg[i])
+		switch {
+		case f == nil:
+			return "", false
+		case f.NoOptDefVal == "":
+			return arg, i == len(arg)-1
+		case i+2 < len(arg) && arg[i+1] == '=':
+			return arg, false
+		}
+	}
+	return arg, false
+}
+
+func (n *normalizer) short(c byte) *pflag.Flag {
+	if c >= 0x80 {
+		return nil
+	}
+	return n.set.ShorthandLookup(string(rune(c)))
+}

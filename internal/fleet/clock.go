@@ -1,0 +1,23 @@
+package fleet
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+)
+
+// Clock tells the time by Redis's clock. It is safe for concurrent use.
+type Clock struct {
+	local  clock.Clock
+	offset atomic.Int64 // Redis's clock less this machine's, in nanoseconds; written by Saw
+}
+
+// Now returns the time by Redis's clock, as far as this process knows it.
+func (c *Clock) Now() time.Time { return c.At(c.local.Now()) }
+
+// At returns what Redis's clock says when this machine's clock says t.
+func (c *Clock) At(t time.Time) time.Time { return t.Add(time.Duration(c.offset.Load())) }
+
+// Saw sets the clock to a time that Redis has just answered.
+func (c *Clock) Saw(t time.Time) { c.offset.Store(int64(clock.Until(c.local, t))) }

@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+const (
+	// LeasePeriod is how long a process must be silent to be found dead. A job of a killed process
+	// runs again after at most LeasePeriod + 2·renewEvery, and the time that a free worker needs to
+	// take it: 12 s. A longer period forgives longer stalls.
+	LeasePeriod = 8 * time.Second
+
+	// renewEvery is how often a process renews its lease and looks at all others.
+	renewEvery = 2 * time.Second
+
+	// renewalGap is how long all processes together may be silent before their renewals say
+	// nothing about which of them is dead: Redis may have stood still.
+	renewalGap = 2 * renewEvery
+
+	// HeartbeatEvery is how often the workers' heartbeats are sent, and their registration is
+	// restored if it was removed. Ruby sends a heartbeat each 60 s.
+	HeartbeatEvery = 20 * time.Second
+
+	// LeaveGrace is how long leaving the fleet may take.
+	LeaveGrace = 3 * time.Second
+)
+
+// Config is what the fleet's part is given of the settings.
+type Config struct {
+	// Process returns an identity for this process. A distinct one has worker ids that no other
+	// process can have.
+	Process func(distinct bool) resque.Process
+
+	Workers       int           // how many workers the process has
+	RecoverLimit  int           // see resque.Store.Recover
+	MultiQueue    bool          // each queue has a failure list of its own
+	FailedMaxSize int           // of a failure list; 0: no limit
+	FailedMaxAge  time.Duration // of a failure; 0: no limit
+
+	Lost     error // the cause with which a session ends that lost its lease
+	Shutdown error // the cause with which the last session ends
+}
+
+// Owner owns the jobs of this process: the poller. Its methods are called by the lease's
+// goroutine and do not wait for Redis.
+type Owner interface {
+	// LeaseHeld is called after each renewal.
+	LeaseHeld(*Session)
+
+	// RecordGone is called when Redis has lost the process's record.
+	RecordGone(*Session)
+
+	// LeaseLost is called when a session has lost its lease and another session has begun.
+	LeaseLost(*Session)
+}
+
+// Rider gets with each renewal of the lease what Redis answered about delayed jobs.
+type Rider interface {
+	// Answered does not wait for Redis. leads says whether this process is the leader.
+	Answered(leads bool, due resque.Due)
+}
+
+// Heir holds something in Redis that a process must not keep when it ends.
+type Heir interface {
+	// Leaving is called when this process leaves the fleet.
+	Leaving(c redis.Conn) error
+
+	// Died is called when a process was found dead.
+	Died(c redis.Conn, process string) error
+}
+
+// Ends ends the jobs of a dead process. resque.Store has the method.
+type Ends interface {
+	Recover(c redis.Conn, dead resque.Process, limit int, now time.Time, multiQueue bool) (resque.Recovered, error)
+}

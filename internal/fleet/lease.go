@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Lease keeps this process in the fleet: it renews the lease, which protects the process's jobs,
+// and the registration and heartbeats of its workers, which Ruby's tools read. It is a part that
+// outlives the workers. All methods but Start and Stop are safe for concurrent use.
+type Lease struct {
+	*Clock
+	*members
+
+	// Status is what the workers report to. It is a part of its own.
+	Status *Status
+
+	// These are set before Start.
+	Owner Owner
+	Rider Rider
+	Heir  Heir
+	Ends  Ends // the store, unless it is replaced
+
+	base    part.Base
+	config  Config
+	loop    *part.Loop
+	reaper  *reaper
+	session atomic.Pointer[Session]
+	held    atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
+	lapsed  atomic.Bool  // Redis may have lost the workers' registration
+
+	// These are for the loop's goroutine, and for Start and Stop while it does not run.
+	line   conn.Line
+	parent context.Context // of the sessions' contexts
+	beaten time.Time       // the last heartbeat; zero: the workers are to be registered
+	former []string        // identities of this process that may still be in the fleet
+}
+
+// New returns a lease that is not taken yet.
+func New(b part.Base, c Config) *Lease {
+	l := &Lease{
+		base: b, Clock: &Clock{local: b.Clock}, members: new(members), Ends: b.Store,
+		config: c, line: b.Line(0),
+	}
+	l.Status = newStatus(b, c.Workers, l.Session)
+	l.reaper = newReaper(l)
+	l.loop = part.NewLoop(b, "lease", l.turn)
+	l.loop.Grace = part.Forever // a reply that is not read would leave open whether the lease is held
+	return l
+}
+
+// Session returns the present session; nil before Start has taken the lease.
+func (l *Lease) Session() *Session { return l.session.Load() }
+
+// Self returns the id of this process in the fleet.
+func (l *Lease) Self() string { return l.Session().Process.ID }
+
+// Wake has the lease renewed now.
+func (l *Lease) Wake() { l.loop.Wake() }
+
+// RegisterAgain has the workers registered and their status written now, because Redis lost what
+// it knew of this process.
+func (l *Lease) RegisterAgain() {
+	l.lapsed.Store(true)
+	l.loop.Wake()
+	l.Status.again()
+}
+
+// Sweep has the reaper look at all keys as soon as possible, for what is left of dead processes.
+func (l *Lease) Sweep() { l.reaper.scanner.sweep() }
+
+// Silent reports whether the lease was not renewed for so long that another process may have
+// taken the jobs: this process stood still, or Redis did.
+func (l *Lease) Silent(now time.Time) bool {
+	return now.UnixNano()-l.held.Load() >= int64(LeasePeriod)
+}
+
+func (l *Lease) turn(ctx context.Context) (wait time.Duration, err error) {
+	return renewEvery, l.beat(ctx)
+}
+
+// beat renews the lease and, when it is time, sends the heartbeats.
+func (l *Lease) beat(ctx context.Context) error {
+	session := l.Session()
+	asked := l.base.Clock.Now()
+	renewed, err := l.renew(ctx, session.Process.ID)
+	switch {
+	case errors.Is(err, resque.ErrReaped):
+		return l.lost(ctx, session)
+	case errors.Is(err, resque.ErrGone):
+		l.beaten = time.Time{}
+		l.reaper.scanner.sweep() // other processes may have lost their records too
+		l.Owner.RecordGone(session)
+		return nil
+	case err != nil:
+		return err
+	}
+	l.held.Store(asked.UnixNano())
+	l.update(session.Process.ID, renewed.Leases)
+	l.reaper.observe(renewed.Dead())
+	l.Rider.Answered(l.Leads(), renewed.Due)
+	l.Owner.LeaseHeld(session)
+	if l.lapsed.Swap(false) || l.line.Renewed() {
+		l.beaten = time.Time{}
+	}
+	if asked.Sub(l.beaten) < HeartbeatEvery {
+		return nil
+	}
+	if err = l.heartbeat(ctx, session, renewed.Due.Now); err != nil {
+		l.beaten = time.Time{}
+		return err
+	}
+	l.beaten = asked
+	return nil
+}
+
+// renew renews the lease and sets the clock by the answer.
+func (l *Lease) renew(ctx context.Context, process string) (renewed resque.Renewed, err error) {
+	err = l.line.Do(ctx, func(c redis.Conn) (err error) {
+		if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap); err == nil {
+			l.Saw(renewed.Due.Now)
+		}
+		return err
+	})
+	return renewed, err
+}
+
+// heartbeat sends the workers' heartbeats. It registers the workers where that was not done, or
+// was undone by another program.
+func (l *Lease) heartbeat(ctx context.Context, s *Session, now time.Time) error {
+	return l.line.Do(ctx, func(c redis.Conn) error {
+		if !l.beaten.IsZero() {
+			if removed, err := l.base.Store.Heartbeat(c, s.Workers, now); removed == 0 {
+				return err
+			}
+		}
+		return l.base.Store.Register(c, s.Workers, s.Process.Started, now)
+	})
+}
+
+// lost ends a session whose jobs another process has taken, and begins another session.
+func (l *Lease) lost(ctx context.Context, old *Session) error {
+	if old.ctx.Err() == nil {
+		old.end(l.config.Lost)
+		l.former = append(l.former, old.Process.ID)
+		l.base.Log.Error("this process was silent for so long that others found it dead and took its jobs; "+
+			"cancelling them here and starting again under a new identity", "process", old.Process.ID)
+	}
+	if err := l.enter(ctx); err != nil {
+		return fmt.Errorf("taking a new lease: %w", err)
+	}
+	l.Status.again()
+	l.Owner.LeaseLost(old)
+	return nil
+}

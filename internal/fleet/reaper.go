@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
+)
+
+// reaper takes the jobs of processes that died. Where this process leads it also removes workers
+// without heartbeats, old failures, and what is left of dead processes without leases. The lease's
+// goroutine calls observe; all else is for the loop's goroutine.
+type reaper struct {
+	base    part.Base
+	config  Config
+	lease   *Lease
+	loop    *part.Loop
+	pending atomic.Pointer[[]resque.Lease] // the dead of the last renewal; nil: they are looked after
+
+	line     conn.Line
+	troubles troubles
+	scanner  *scanner
+	pruner   pruner
+	trimmer  trimmer
+}
+
+func newReaper(l *Lease) *reaper {
+	r := &reaper{base: l.base, config: l.config, lease: l, line: l.base.Line(part.ReplyWithin)}
+	r.troubles = troubles{log: l.base.Log}
+	r.scanner = newScanner(r)
+	r.pruner = pruner{base: l.base, multiQueue: l.config.MultiQueue, members: l.members, troubles: &r.troubles}
+	r.trimmer = trimmer{base: l.base, failures: failures.New(l.base.Store), most: l.config.FailedMaxSize, age: l.config.FailedMaxAge, multiQueue: l.config.MultiQueue}
+	r.loop = part.NewLoop(l.base, "reaper", r.turn)
+	r.loop.End = r.line.Close
+	return r
+}
+
+// observe is called with the dead processes that a renewal has shown. The loop takes their jobs,
+// so that a long recovery costs no lease.
+func (r *reaper) observe(dead []resque.Lease) {
+	if len(dead) > 0 || r.scans() {
+		r.pending.Store(&dead) // instead of an older list: a process that is still dead is in this one too
+		r.loop.Wake()
+	}
+}
+
+// scans reports whether this process looks at keys now.
+func (r *reaper) scans() bool { return r.lease.Leads() || r.scanner.wanted() }
+
+// turn never fails: an error of one of its tasks must not hold up the others.
+func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
+	pending := r.pending.Swap(nil)
+	if pending == nil {
+		return part.Never, nil
+	}
+	session, dead := r.lease.Session(), *pending
+	do := func(doing string, f func(redis.Conn) error) {
+		if err := r.line.Do(session.ctx, f); err == nil || session.ctx.Err() == nil {
+			r.troubles.report(doing, err)
+		}
+	}
+	// Each reaper takes many dead processes in another order, so that reapers share the work
+	// instead of waiting for each other.
+	rand.Shuffle(len(dead), func(i, j int) { dead[i], dead[j] = dead[j], dead[i] })
+	for _, l := range dead {
+		do("reaping", func(c redis.Conn) error { return r.reap(c, l) })
+	}
+	if r.lease.Leads() {
+		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Workers[0]) })
+		do("removing old failures", r.trimmer.trim)
+	}
+	if r.scans() {
+		do("scanning", r.scanner.scan)
+	}
+	if len(dead) == 0 && !r.scans() {
+		r.line.Close()
+	}
+	return part.Never, nil
+}
+
+// reap takes the jobs of one dead process.
+func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
+	store := r.base.Store
+	taken, err := store.Fence(c, l.Process, l.Value)
+	if err != nil || !taken {
+		return err
+	}
+	dead, err := store.ReadProcess(c, l.Process)
+	if err != nil {
+		return err
+	}
+	recovered, err := r.lease.Ends.Recover(c, dead, r.config.RecoverLimit, r.lease.Now(), r.config.MultiQueue)
+	if err != nil {
+		return err
+	}
+	for _, refused := range recovered.Refused {
+		r.troubles.report("taking back "+l.Process, refused)
+	}
+	if err := r.lease.Heir.Died(c, dead.ID); err != nil {
+		return err
+	}
+	shared, err := r.sharesWorkers(c, dead)
+	if err != nil {
+		return err
+	}
+	if dead.IDHead != "" && !shared {
+		if err := store.Unregister(c, dead.WorkerIDs()); err != nil {
+			return err
+		}
+	}
+	left, err := store.Leave(c, dead.ID)
+	if err != nil {
+		return err
+	}
+	if left > 0 && recovered.Requeued+recovered.Failed == 0 {
+		return nil // its queues refuse the rest, and that was logged
+	}
+	r.base.Log.Warn("a process was found dead; its jobs are back in their queues",
+		"process", dead.ID, "requeued", recovered.Requeued, "failed", recovered.Failed, "left", left)
+	return nil
+}
+
+// sharesWorkers reports whether a live process has the dead one's worker ids: a container that
+// started again has the same name and process number.
+func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) {
+	for _, l := range r.lease.all() {
+		if l.Process == dead.ID || l.Fenced() {
+			continue
+		}
+		p, err := r.base.Store.ReadProcess(c, l.Process)
+		if err != nil {
+			return false, err
+		}
+		if p.IDHead == dead.IDHead && p.IDQueues == dead.IDQueues {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// troubles logs what the reaper could not do: each trouble once, until it has ended.
+type troubles struct {
+	log  *slog.Logger
+	once logging.Once
+}
+
+func (t *troubles) report(doing string, err error) {
+	if err == nil {
+		t.once.Over(doing)
+	} else if t.once.News(doing, "") {
+		t.log.Warn("could not look after dead processes and workers; trying again", "doing", doing, "error", err)
+	}
+}

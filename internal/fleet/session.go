@@ -1,0 +1,75 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Session is one life of this process in the fleet: from the moment it takes a lease until it
+// leaves the fleet or learns that it lost the lease. A job belongs to the session that reserved it.
+// All methods are safe for concurrent use.
+type Session struct {
+	Process resque.Process
+	Workers []string // the workers' ids, by slot
+
+	clock *Clock
+	ctx   context.Context
+	end   context.CancelCauseFunc
+
+	// jobs is the parent of the running jobs' contexts. CancelJobs replaces it, so that it does
+	// not cancel jobs that start later.
+	jobs     atomic.Pointer[generation]
+	replaces sync.Mutex // held while jobs is replaced
+}
+
+// generation is the parent of the contexts of jobs that are cancelled together.
+type generation struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newSession(parent context.Context, process resque.Process, c *Clock) *Session {
+	s := &Session{Process: process, Workers: process.WorkerIDs(), clock: c}
+	s.ctx, s.end = context.WithCancelCause(parent)
+	s.replace()
+	return s
+}
+
+// replace makes another parent for the contexts of jobs that start from now on.
+func (s *Session) replace() {
+	g := new(generation)
+	g.ctx, g.cancel = context.WithCancelCause(s.ctx)
+	s.jobs.Store(g)
+}
+
+// Context ends when the session does. Its cause is Config.Lost or Config.Shutdown.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Jobs returns the parent of the context of a job that starts now.
+func (s *Session) Jobs() context.Context { return s.jobs.Load().ctx }
+
+// Now returns the time by Redis's clock.
+func (s *Session) Now() time.Time { return s.clock.Now() }
+
+// CancelJobs cancels the contexts of the jobs that run now.
+func (s *Session) CancelJobs(cause error) {
+	s.replaces.Lock()
+	defer s.replaces.Unlock()
+	old := s.jobs.Load()
+	if old.ctx.Err() != nil {
+		return // StopJobs was called, or the session has ended
+	}
+	s.replace()
+	old.cancel(cause)
+}
+
+// StopJobs cancels the contexts of all jobs, those that start later too.
+func (s *Session) StopJobs(cause error) {
+	s.replaces.Lock()
+	defer s.replaces.Unlock()
+	s.jobs.Load().cancel(cause)
+}

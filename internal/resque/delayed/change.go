@@ -1,0 +1,296 @@
+package delayed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
+)
+
+var clearScript = resque.LoadScript(scriptFiles, "clear")
+
+// changeLooks bounds how many jobs one script looks at in the lists of seconds, to find
+// those that it takes out: Redis serves nobody else meanwhile.
+const changeLooks = 1_000_000
+
+// Remove takes jobs that were listed out of the schedules and returns how many
+// were there still.
+func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
+	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
+		if d.Plain() {
+			plain.nowhere()
+		} else {
+			own.nowhere(d.Raw)
+		}
+	})
+}
+
+// Run puts jobs that were listed into their queues now and returns how many were
+// there still. One that is no job stays.
+func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil })
+	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
+		if d.Plain() {
+			plain.toQueue(d.Queue, d.Payload)
+		} else {
+			own.toQueue(d.Raw, d.Queue, d.Payload)
+		}
+	})
+}
+
+// Redelay delays jobs that were listed to another time and returns how many were there
+// still.
+func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
+	when := resque.StampOf(at)
+	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
+		if d.Plain() {
+			plain.toTime(when)
+		} else {
+			own.toTime(d.Raw, when, d.movedTo(when))
+		}
+	})
+}
+
+// moved is another member of our schedule as which a job goes on.
+type moved struct {
+	member string // "": as the same
+	lock   string // the lock of a unique job, "": it has none
+}
+
+// movedTo is what becomes of a job that is delayed to another time, or runs now if that is
+// past: if it expires, it does so as long after it is due as before.
+func (d Job) movedTo(at resque.Stamp) moved {
+	p, err := payload.Parse(d.Payload)
+	if err != nil || p.ExpiresAt <= 0 {
+		return moved{}
+	}
+	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, time.Now().UnixMilli()) - d.At.UnixMilli()
+	payload, err := payload.SetFields(d.Payload, resque.ExpiresAt(max(expires, 1)))
+	if err != nil || expires == p.ExpiresAt {
+		return moved{}
+	}
+	_, lock, _ := resque.ParseLock(p.Unique)
+	return moved{resque.JobPrefix(d.Queue) + string(payload), lock}
+}
+
+// change does something to jobs that were listed, and returns how many were there
+// still.
+func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (int, error) {
+	total := 0
+	for len(jobs) > 0 {
+		n, err := s.changeable(c, jobs[:min(len(jobs), pageSize)])
+		if err != nil {
+			return total, err
+		}
+		plain, own := undelaying{Store: s}, unscheduling{Store: s}
+		plain.start(nil)
+		own.start()
+		for _, d := range jobs[:n] {
+			if d.Plain() {
+				plain.add(d.second, string(d.Raw), "")
+			}
+			change(&plain, &own, d)
+		}
+		for _, do := range []func(redis.Conn) (int, []resque.KeyError, error){plain.do, own.do} {
+			found, broken, err := do(c)
+			total += found
+			for _, b := range broken {
+				err = errors.Join(err, resque.Explain(redis.Error(b.Reason)))
+			}
+			if err != nil {
+				return total, err
+			}
+		}
+		jobs = jobs[n:]
+	}
+	return total, nil
+}
+
+// changeable returns how many of the jobs one script may change, by the lengths of the
+// lists they lie in.
+func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
+	sizes, lists := resque.NewBatch(c), make(map[string]int)
+	for _, d := range jobs {
+		if _, asked := lists[d.second]; d.Plain() && !asked {
+			lists[d.second] = len(lists)
+			sizes.Send("LLEN", s.keys.Second(d.second))
+		}
+	}
+	if len(lists) == 0 {
+		return len(jobs), nil
+	}
+	replies, err := sizes.Receive()
+	if err != nil {
+		return 0, err
+	}
+	looks := 0
+	for n, d := range jobs {
+		if d.Plain() {
+			size, _ := redis.Int(resque.Answer(replies[lists[d.second]])) // of another type: the script sees to it
+			if looks += size; looks > changeLooks && n > 0 {
+				return n, nil
+			}
+		}
+	}
+	return len(jobs), nil
+}
+
+// Clear removes all delayed jobs of both schedules.
+func (s Store) Clear(c redis.Conn) error {
+	if _, err := c.Do("DEL", s.keys.Own(), s.keys.Hints()); err != nil {
+		return fmt.Errorf("removing all delayed jobs: %w", resque.Explain(err))
+	}
+	for {
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), 0, pageSize-1))
+		for _, second := range seconds {
+			if err == nil {
+				err = s.clearSecond(c, second)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("removing all delayed jobs: %w", resque.Explain(err))
+		}
+		if len(seconds) < pageSize {
+			return nil
+		}
+	}
+}
+
+// clearSecond removes as many jobs of a second as there were when it began.
+func (s Store) clearSecond(c redis.Conn, second string) error {
+	left, err := redis.Int(c.Do("LLEN", s.keys.Second(second)))
+	if err != nil {
+		return err
+	}
+	for {
+		items, err := redis.Strings(c.Do("LRANGE", s.keys.Second(second), 0, pageSize-1))
+		if err != nil {
+			return err
+		}
+		var a resque.Call
+		a.Key(s.keys.Seconds())
+		a.Key(s.keys.Second(second))
+		for _, item := range items {
+			a.Key(s.keys.SecondsOf(item))
+		}
+		a.Arg(second, len(s.keys.SecondsOf("")))
+		removed, err := redis.Int(a.Do(c, clearScript))
+		if left -= removed; err != nil || left <= 0 || len(items) == 0 {
+			return err
+		}
+	}
+}
+
+// undelaying collects jobs to be taken out of resque-scheduler's seconds, as one.
+type undelaying struct {
+	Store
+	resque.Call
+	numbers map[string]int
+}
+
+// start begins a call. With a lock it does nothing unless that is held; without, as
+// Ruby's remove_delayed, it does not ask.
+func (u *undelaying) start(lock *resque.MasterLock) {
+	u.Key(u.keys.Seconds())
+	u.Key(u.keys.Hints())
+	u.Key(u.keys.Queues())
+	if lock != nil {
+		u.Key(lock.Key())
+		u.Arg(lock.Holder)
+	} else {
+		u.Key(u.keys.Seconds()) // any; it is not looked at
+		u.Arg("")
+	}
+	u.Arg(len(u.keys.SecondsOf("")), resque.HintItemBytes, resque.HintListItems)
+	u.numbers = make(map[string]int)
+}
+
+func (u *undelaying) keyOf(name string) int {
+	if u.numbers[name] == 0 {
+		u.numbers[name] = u.Key(name)
+	}
+	return u.numbers[name]
+}
+
+// add names a job and the hint by which it was found, if it was. Exactly one of the
+// methods below must follow.
+func (u *undelaying) add(second, item, hint string) {
+	u.Arg(u.keyOf(u.keys.Second(second)), second, u.keyOf(u.keys.SecondsOf(item)), hint)
+}
+
+func (u *undelaying) nowhere() { u.Arg(0, "", "", "") }
+
+func (u *undelaying) toQueue(queue string, payload []byte) {
+	u.Arg(u.keyOf(u.keys.Queue(queue)), queue, payload, "")
+}
+
+func (u *undelaying) toTime(at resque.Stamp) {
+	u.Arg(u.keyOf(u.keys.Second(at.Second())), "", at.Second(), at.Hint())
+}
+
+// do returns how many of the jobs were there still, or -1 without the lock.
+func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
+	if u.Values() == 4 {
+		return 0, nil, nil
+	}
+	return foundAnswer(u.Call.Do(c, undelayScript))
+}
+
+// unscheduling collects jobs to be taken out of our own schedule, as one.
+type unscheduling struct {
+	Store
+	resque.Call
+}
+
+func (u *unscheduling) start() {
+	u.Key(u.keys.Own())
+	u.Key(u.keys.Queues())
+	u.Key(u.keys.FailureLists())
+}
+
+func (u *unscheduling) nowhere(member []byte) { u.Arg(member, 0, 0, "", "") }
+
+func (u *unscheduling) toQueue(member []byte, queue string, payload []byte) {
+	u.Arg(member, u.Key(u.keys.Queue(queue)), 2, queue, payload)
+}
+
+func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {
+	lock := 0
+	if as.lock != "" {
+		lock = u.Key(u.keys.Lock(as.lock))
+	}
+	u.Arg(member, 0, lock, as.member, at.MS)
+}
+
+func (u *unscheduling) toFailures(member []byte, queue string, record []byte, multi bool) {
+	list, name := u.keys.FailureListFor(queue, multi)
+	u.Arg(member, u.Key(list), 3, name, record)
+}
+
+func (u *unscheduling) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
+	if u.Values() == 0 {
+		return 0, nil, nil
+	}
+	return foundAnswer(u.Call.Do(c, unscheduleScript))
+}
+
+func foundAnswer(reply any, err error) (found int, broken []resque.KeyError, _ error) {
+	r, err := redis.Values(reply, err)
+	if err == nil && len(r) != 2 {
+		err = resque.ErrAnswer
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("changing delayed jobs: %w", resque.Explain(err))
+	}
+	found, _ = redis.Int(r[0], nil)
+	texts, _ := redis.Strings(r[1], nil)
+	for i := 0; i+1 < len(texts); i += 2 {
+		broken = append(broken, resque.KeyError{Key: texts[i], Reason: texts[i+1]})
+	}
+	return found, broken, nil
+}

@@ -1,0 +1,295 @@
+// Package delayed looks at the jobs that wait for their time, changes and removes them, and
+// moves those that are due to their queues. They wait in two schedules: resque-scheduler's
+// and goworker's own. Store.Delay and Store.Schedule of package resque put them there.
+package delayed
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
+)
+
+//go:embed scripts/*.lua
+var scriptFiles embed.FS
+
+// Store is the schedules of one namespace. It is a value, as resque.Store.
+type Store struct {
+	keys  resque.Keys
+	store resque.Store
+}
+
+// New returns the schedules of a Store's namespace.
+func New(s resque.Store) Store { return Store{s.Keys(), s} }
+
+// Job is a job that waits in one of the schedules.
+type Job struct {
+	At      time.Time
+	Queue   string
+	Payload []byte // as it will stand in the queue
+	Raw     []byte // as it stands in the schedule
+	Err     error  // why it is no job; Payload is nil then
+
+	second string // of resque-scheduler; "": it waits in our own schedule
+}
+
+// Plain reports whether it waits where resque-scheduler has its jobs.
+func (d Job) Plain() bool { return d.second != "" }
+
+// Is reports whether it is the time that a job delayed to t has.
+func (d Job) Is(t time.Time) bool {
+	at := resque.StampOf(t)
+	if d.Plain() {
+		return d.second == at.Second()
+	}
+	return d.At.UnixMilli() == at.MS
+}
+
+const pageSize = 1000
+
+// Page returns jobs that are due at a time or later, of both schedules, in the
+// order of their times: at most count, after leaving out the first skip. A negative
+// count means all that follow.
+func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error) {
+	if count == 0 {
+		return nil, nil
+	}
+	first, most := resque.StampOf(from), math.MaxInt
+	if count > 0 {
+		most = skip + min(count, math.MaxInt-skip)
+	}
+	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), first.MS, "+inf", "WITHSCORES", "LIMIT", 0, most))
+	if err != nil {
+		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
+	}
+	jobs := make([]Job, 0, len(own)/2)
+	for pair := range slices.Chunk(own, 2) {
+		jobs = append(jobs, ownJob(pair[0], pair[len(pair)-1]))
+	}
+	plain, err := s.plainFrom(c, first, most)
+	if err != nil {
+		return nil, err
+	}
+	jobs = append(jobs, plain...)
+	slices.SortStableFunc(jobs, func(a, b Job) int { return a.At.Compare(b.At) })
+	return jobs[min(skip, len(jobs)):min(most, len(jobs))], nil
+}
+
+// plainFrom returns the first jobs of resque-scheduler's that are due at a time or later:
+// as many, or more where some have come meanwhile.
+func (s Store) plainFrom(c redis.Conn, first resque.Stamp, most int) ([]Job, error) {
+	var jobs []Job
+	for offset := 0; len(jobs) < most; {
+		room := most - len(jobs)
+		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.keys.Seconds(), first.Second(), "+inf", "LIMIT", offset, min(room, pageSize)))
+		if err != nil {
+			return nil, fmt.Errorf("reading when jobs are delayed to: %w", resque.Explain(err))
+		}
+		if len(seconds) == 0 {
+			break
+		}
+		sizes, lists := resque.NewBatch(c), resque.NewBatch(c)
+		for _, second := range seconds {
+			sizes.Send("LLEN", s.keys.Second(second))
+		}
+		replies, err := sizes.Receive()
+		if err != nil {
+			return nil, err
+		}
+		for i, second := range seconds {
+			lists.Send("LRANGE", s.keys.Second(second), 0, room-1)
+			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE says so
+			if room -= size; room <= 0 {
+				seconds = seconds[:i+1]
+				break
+			}
+		}
+		if replies, err = lists.Receive(); err != nil {
+			return nil, err
+		}
+		for i, second := range seconds {
+			items, err := redis.ByteSlices(resque.Answer(replies[i]))
+			if err != nil {
+				return nil, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err))
+			}
+			for _, item := range items {
+				jobs = append(jobs, plainJob(second, item))
+			}
+		}
+		offset += len(seconds)
+	}
+	return jobs, nil
+}
+
+func ownJob(member, score []byte) Job {
+	ms, _ := strconv.ParseFloat(string(score), 64)
+	d := Job{At: time.UnixMilli(int64(ms)), Raw: member}
+	var ok bool
+	if d.Queue, d.Payload, ok = resque.CutPrefix(member); !ok || d.Queue == "" {
+		d.Err, d.Payload = errors.New("it names no queue"), nil
+	}
+	return d
+}
+
+func plainJob(second string, item []byte) Job {
+	seconds, _ := strconv.ParseInt(second, 10, 64)
+	d := Job{At: time.Unix(seconds, 0), Raw: item, second: second}
+	d.Queue, d.Payload, d.Err = payload.ReadItem(item)
+	return d
+}
+
+// Count returns how many jobs wait in our own schedule and in resque-scheduler's.
+func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
+	if own, err = redis.Int64(c.Do("ZCARD", s.keys.Own())); err != nil {
+		return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
+	}
+	for start := 0; ; start += pageSize {
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), start, start+pageSize-1))
+		if err != nil {
+			return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
+		}
+		b := resque.NewBatch(c)
+		for _, second := range seconds {
+			b.Send("LLEN", s.keys.Second(second))
+		}
+		replies, err := b.Receive()
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, reply := range replies {
+			n, err := redis.Int64(resque.Answer(reply))
+			if err != nil {
+				return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
+			}
+			plain += n
+		}
+		if len(seconds) < pageSize {
+			return own, plain, nil
+		}
+	}
+}
+
+// Like returns the jobs of both schedules that have this queue and, byte for
+// byte, the class and args of this payload, in the order of their times. In
+// resque-scheduler's it finds those that Ruby and node-resque wrote; our own it looks
+// through, all of it.
+func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
+	var jobs []Job
+	for queue, raw := range b.All() {
+		for _, item := range [][]byte{payload.Item(raw, queue, b.Style), payload.NodeItem(raw, queue, b.Style)} {
+			found, err := s.plainLike(c, item)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, found...)
+		}
+		start := []byte(resque.JobPrefix(queue) + string(raw[:len(raw)-1]))
+		own, err := s.scanOwn(c, resque.EscapeGlob(string(start))+"*", func(member []byte) bool {
+			rest, ok := bytes.CutPrefix(member, start)
+			return ok && (rest[0] == ',' || rest[0] == '}')
+		})
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, own...)
+	}
+	slices.SortStableFunc(jobs, func(a, b Job) int { return a.At.Compare(b.At) })
+	return jobs, nil
+}
+
+// plainLike finds an item by the set of seconds it is delayed to.
+func (s Store) plainLike(c redis.Conn, item []byte) ([]Job, error) {
+	seconds, err := redis.Strings(c.Do("SMEMBERS", s.keys.SecondsOf(string(item))))
+	if err != nil {
+		return nil, fmt.Errorf("reading what times a job is delayed to: %w", resque.Explain(err))
+	}
+	var jobs []Job
+	for _, key := range seconds {
+		second := key[min(len("delayed:"), len(key)):]
+		places, err := redis.Ints(c.Do("LPOS", s.keys.Second(second), item, "COUNT", 0))
+		if err != nil {
+			return nil, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err))
+		}
+		for range places {
+			jobs = append(jobs, plainJob(second, item))
+		}
+	}
+	return jobs, nil
+}
+
+// ByID finds the jobs of our own schedule with an id. It looks through all of
+// it, or, if their time is known, at those of that time.
+func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
+	has := func(member []byte) bool {
+		_, raw, ok := resque.CutPrefix(member)
+		p, err := payload.Parse(raw)
+		return ok && err == nil && p.ID == id
+	}
+	if at.IsZero() {
+		text, err := json.Marshal(id)
+		if err != nil {
+			return nil, err
+		}
+		// Whoever wrote it may have escaped it in another way, so just its plain ones.
+		pattern := "*"
+		if !bytes.ContainsAny(text, `\<>&`) {
+			pattern = "*" + resque.EscapeGlob(string(text)) + "*"
+		}
+		return s.scanOwn(c, pattern, has)
+	}
+	ms := resque.StampOf(at).MS
+	members, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), ms, ms))
+	if err != nil {
+		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
+	}
+	var jobs []Job
+	for _, m := range members {
+		if has(m) {
+			jobs = append(jobs, ownJob(m, strconv.AppendInt(nil, ms, 10)))
+		}
+	}
+	return jobs, nil
+}
+
+// scanOwn looks through our own schedule, a page a call, so that Redis serves others
+// in between. A job that is moved meanwhile may be missed.
+func (s Store) scanOwn(c redis.Conn, pattern string, want func(member []byte) bool) ([]Job, error) {
+	found := make(map[string]Job) // a scan may show a member twice
+	for cursor := "0"; ; {
+		r, err := redis.Values(c.Do("ZSCAN", s.keys.Own(), cursor, "MATCH", pattern, "COUNT", pageSize))
+		if err == nil && len(r) != 2 {
+			err = resque.ErrAnswer
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking through our schedule of delayed jobs: %w", resque.Explain(err))
+		}
+		pairs, _ := redis.ByteSlices(r[1], nil)
+		for pair := range slices.Chunk(pairs, 2) {
+			if want(pair[0]) {
+				found[string(pair[0])] = ownJob(pair[0], pair[len(pair)-1])
+			}
+		}
+		if cursor, _ = redis.String(r[0], nil); cursor == "0" || cursor == "" {
+			break
+		}
+	}
+	jobs := make([]Job, 0, len(found))
+	for _, d := range found {
+		jobs = append(jobs, d)
+	}
+	slices.SortFunc(jobs, func(a, b Job) int {
+		return cmp.Or(a.At.Compare(b.At), bytes.Compare(a.Raw, b.Raw))
+	})
+	return jobs, nil
+}

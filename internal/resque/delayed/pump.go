@@ -1,0 +1,293 @@
+package delayed
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
+)
+
+var (
+	pumpScript       = resque.LoadScript(scriptFiles, "pump")
+	bucketScript     = resque.LoadScript(scriptFiles, "bucket")
+	undelayScript    = resque.LoadScript(scriptFiles, "undelay")
+	unscheduleScript = resque.LoadScript(scriptFiles, "unschedule")
+)
+
+// Limits of one step of a Pump. Steps of 100, 500 and 2 000 jobs of our schedule moved
+// 250 000, 360 000 and 400 000 a second, and kept every other client of Redis waiting for
+// half a millisecond, 1.4 and 5.
+const (
+	pumpJobs    = 500
+	pumpBytes   = 4 << 20
+	pumpSeconds = 100
+	pumpQueues  = 500
+)
+
+// putOff is how long a job waits that is due but whose queue, or whose list in the
+// schedule, Redis refuses to touch: an operator has to repair that key.
+const putOff = time.Minute
+
+// Pump moves jobs that are due from the schedules to their queues. Any number of them
+// may work on the same schedules: each job is moved once, as one with its removal. It
+// is for one goroutine.
+type Pump struct {
+	Store
+	By         string // the process, for failure records
+	MultiQueue bool   // file failures as Resque's redis_multi_queue backend does
+
+	queues []string // known to have had jobs of our schedule
+	room   int      // how many jobs of resque-scheduler's to read at once
+}
+
+// Moved is what one step of a Pump did.
+type Moved struct {
+	Jobs   int
+	Failed []error // jobs that no worker could run, and so are in the failures now
+	Broken []resque.KeyError
+	More   bool // more may be due: step again
+	Lost   bool // another scheduler has the lock
+}
+
+func (m *Moved) broken(reply any) {
+	texts, _ := redis.Strings(reply, nil)
+	for i := 0; i+1 < len(texts); i += 2 {
+		m.Broken = append(m.Broken, resque.KeyError{Key: texts[i], Reason: texts[i+1]})
+	}
+}
+
+// Own moves jobs of our own schedule. The script parses no JSON and is given the
+// queues' keys; it answers with the names of those it would have needed.
+func (p *Pump) Own(c redis.Conn) (Moved, error) {
+	var a resque.Call
+	a.Key(p.keys.Own())
+	a.Key(p.keys.Queues())
+	a.Arg(pumpJobs, pumpBytes, putOff.Milliseconds())
+	for _, name := range p.queues {
+		a.Key(p.keys.Queue(name))
+		a.Arg(name)
+	}
+	r, err := redis.Values(a.Do(c, pumpScript))
+	if err == nil && len(r) != 5 {
+		err = resque.ErrAnswer
+	}
+	if err != nil {
+		return Moved{}, fmt.Errorf("moving delayed jobs to their queues: %w", resque.Explain(err))
+	}
+	var m Moved
+	m.Jobs, _ = redis.Int(r[0], nil)
+	m.More, _ = redis.Bool(r[1], nil)
+	m.broken(r[3])
+	wanted, _ := redis.Strings(r[2], nil)
+	slices.Sort(wanted)
+	if wanted = slices.Compact(wanted); len(p.queues)+len(wanted) > pumpQueues {
+		p.queues = nil
+	}
+	p.queues = append(p.queues, wanted...)
+	if nameless, _ := redis.Bool(r[4], nil); nameless {
+		err = p.setAside(c, &m)
+	}
+	return m, err
+}
+
+// setAside files the first member of our schedule, which does not name its queue, as a
+// failure. Another program wrote it.
+func (p *Pump) setAside(c redis.Conn, m *Moved) error {
+	first, err := redis.ByteSlices(c.Do("ZRANGE", p.keys.Own(), 0, 0))
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	if queue, _, ok := resque.CutPrefix(first[0]); ok && queue != "" {
+		return nil // another pump was here
+	}
+	why := fmt.Errorf("a delayed job names no queue: %s", payload.Short(first[0]))
+	u := unscheduling{Store: p.Store}
+	u.start()
+	u.toFailures(first[0], failedWithoutQueue, p.failure(failedWithoutQueue, first[0], why), p.MultiQueue)
+	found, broken, err := u.do(c)
+	m.Broken = append(m.Broken, broken...)
+	if found > 0 {
+		m.Failed = append(m.Failed, why)
+	}
+	if len(broken) > 0 { // it must not keep those behind it waiting
+		now, err := p.store.Now(c)
+		if err != nil {
+			return err
+		}
+		u = unscheduling{Store: p.Store}
+		u.start()
+		u.toTime(first[0], resque.StampOf(now.Add(putOff)), moved{})
+		_, _, err = u.do(c)
+		return err
+	}
+	return err
+}
+
+// failedWithoutQueue is the queue that a failure record names of a job that names none.
+// With no name at all, Ruby's "retry all" would stop at it.
+const failedWithoutQueue = "delayed"
+
+func (p *Pump) failure(queue string, item []byte, why error) []byte {
+	return payload.Failure{
+		FailedAt: payload.FailedAt(time.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
+		Error: why.Error(), Worker: p.By, Queue: queue,
+	}.Encode()
+}
+
+// Seconds moves jobs of the seconds that resque-scheduler knows and that are over now,
+// provided the lock is held. Each second is done before the next begins.
+func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
+	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Seconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
+	if err != nil || len(seconds) == 0 {
+		return Moved{}, err
+	}
+	more := len(seconds) == pumpSeconds
+	sizes := resque.NewBatch(c)
+	for _, second := range seconds {
+		sizes.Send("LLEN", p.keys.Second(second))
+	}
+	replies, err := sizes.Receive()
+	if err != nil {
+		return Moved{}, err
+	}
+	lists, room := resque.NewBatch(c), max(p.room, 8)
+	for i, second := range seconds {
+		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script sees to it
+		lists.Send("LRANGE", p.keys.Second(second), 0, min(max(size, 1), room)-1)
+		if room -= size; room <= 0 {
+			seconds, more = seconds[:i+1], true // what follows is for after this second
+			break
+		}
+	}
+	if replies, err = lists.Receive(); err != nil {
+		return Moved{}, err
+	}
+	moves, bytes := make([]seconded, len(seconds)), 0
+	scripts := resque.NewBatch(c)
+	for i, second := range seconds {
+		items, _ := redis.ByteSlices(resque.Answer(replies[i]))
+		moves[i] = p.move(lock, now, second, items)
+		bytes += moves[i].bytes
+	}
+	// The first call makes sure that Redis knows the script.
+	first, err := moves[0].Do(c, bucketScript)
+	if refused, ok := err.(redis.Error); ok {
+		first, err = refused, nil
+	}
+	if err != nil {
+		return Moved{}, err
+	}
+	for _, m := range moves[1:] {
+		scripts.Send("EVALSHA", append([]any{bucketScript.Hash()}, m.Args()...)...)
+	}
+	// As many the next time as Redis can be asked to read at once.
+	if p.room = min(4*max(p.room, 8), pumpJobs); bytes > pumpBytes {
+		p.room = 1
+	}
+	if replies, err = scripts.Receive(); err != nil {
+		return Moved{}, err
+	}
+	m := Moved{More: more}
+	for i, reply := range append([]any{first}, replies...) {
+		r, refused := redis.Values(resque.Answer(reply))
+		if refused == nil && len(r) != 3 {
+			refused = resque.ErrAnswer
+		}
+		if refused != nil {
+			err = fmt.Errorf("moving jobs of resque-scheduler to their queues: %w", resque.Explain(refused))
+			continue
+		}
+		n, _ := redis.Int(r[0], nil)
+		lost, _ := redis.Bool(r[1], nil)
+		m.Jobs += n
+		m.Lost = m.Lost || lost
+		m.broken(r[2])
+		for at, why := range moves[i].failed {
+			if at < n {
+				m.Failed = append(m.Failed, why)
+			}
+		}
+	}
+	return m, err
+}
+
+// seconded is what becomes of the first jobs of a second.
+type seconded struct {
+	resque.Call
+	bytes  int
+	failed map[int]error // those that no worker could run
+}
+
+func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items [][]byte) seconded {
+	a := seconded{failed: make(map[int]error)}
+	later := strconv.FormatInt(now.Add(putOff).Unix(), 10)
+	a.Key(p.keys.Seconds())
+	a.Key(p.keys.Second(second))
+	a.Key(lock.Key())
+	a.Key(p.keys.Queues())
+	a.Key(p.keys.FailureLists())
+	a.Key(p.keys.Second(later))
+	a.Arg(lock.Holder, second, later, len(p.keys.SecondsOf("")))
+	keys := make(map[string]int)
+	key := func(name string) int {
+		if keys[name] == 0 {
+			keys[name] = a.Key(name)
+		}
+		return keys[name]
+	}
+	for i, item := range items {
+		a.bytes += len(item)
+		stamps := a.Key(p.keys.SecondsOf(string(item)))
+		queue, raw, err := payload.ReadItem(item)
+		if err == nil {
+			a.Arg(stamps, key(p.keys.Queue(queue)), 4, queue, raw)
+			continue
+		}
+		if queue == "" {
+			queue = failedWithoutQueue
+		}
+		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, payload.Short(item))
+		list, name := p.keys.FailureListFor(queue, p.MultiQueue)
+		a.Arg(stamps, key(list), 5, name, p.failure(queue, item, a.failed[i]))
+	}
+	return a
+}
+
+// Hints moves jobs of resque-scheduler's seconds at their milliseconds, provided the
+// lock is held.
+func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
+	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Hints(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
+	if err != nil {
+		return Moved{}, fmt.Errorf("reading which delayed jobs are due: %w", resque.Explain(err))
+	}
+	u := undelaying{Store: p.Store}
+	u.start(&lock)
+	for _, hint := range hints {
+		at, item, ok := parseHint(hint)
+		queue, payload, err := payload.ReadItem([]byte(item))
+		if !ok || err != nil { // not written by us; the job is moved with its second
+			if _, err := c.Do("ZREM", p.keys.Hints(), hint); err != nil {
+				return Moved{}, err
+			}
+			continue
+		}
+		u.add(at.Second(), item, hint)
+		u.toQueue(queue, payload)
+	}
+	m := Moved{More: len(hints) == pumpJobs}
+	found, broken, err := u.do(c)
+	m.Jobs, m.Broken, m.Lost = max(found, 0), broken, found < 0
+	return m, err
+}
+
+// DropHints removes the hints that are of no use any more, because the second they lie
+// in is over: the move of that second moves the job.
+func (p *Pump) DropHints(c redis.Conn, now time.Time) error {
+	_, err := c.Do("ZREMRANGEBYSCORE", p.keys.Hints(), "-inf", now.Unix()*1000)
+	return err
+}

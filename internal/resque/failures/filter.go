@@ -1,0 +1,133 @@
+package failures
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/payload"
+)
+
+// Filter chooses failures. A zero field chooses all; a failure must fit all
+// that are set.
+type Filter struct {
+	Class, Queue, Exception, Text string
+	Since, Until                  time.Time
+	Retried, Unretried            bool
+}
+
+// activeJobWrapper is the class that Rails enqueues every ActiveJob under; the job's
+// own class is in its argument.
+const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
+
+// jobClass is the class of a job, for an ActiveJob its own; "" of what is no job.
+func jobClass(raw []byte) string {
+	p, err := payload.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	if p.Class == activeJobWrapper && len(p.Args) == 1 {
+		var job struct {
+			Class string `json:"job_class"`
+		}
+		if json.Unmarshal(p.Args[0], &job) == nil && job.Class != "" {
+			return job.Class
+		}
+	}
+	return p.Class
+}
+
+// matcher is a filter made ready for many records.
+type matcher struct {
+	Filter
+	needles [][]byte // a record that fits holds all of these
+	text    string   // in lower case
+	local   *time.Location
+}
+
+func (f Filter) matcher() *matcher {
+	m := &matcher{Filter: f, text: strings.ToLower(f.Text), local: time.Local}
+	for _, text := range []string{f.Class, f.Queue, f.Exception} {
+		if text != "" && unescaped(text) {
+			m.needles = append(m.needles, []byte(text))
+		}
+	}
+	if f.Retried {
+		m.needles = append(m.needles, []byte("retried_at"))
+	}
+	return m
+}
+
+// unescaped reports whether a text has only characters that no encoder is known to
+// escape.
+func unescaped(text string) bool {
+	return strings.IndexFunc(text, func(c rune) bool {
+		return (c < '0' || c > ':') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' && c != '.' && c != ' '
+	}) < 0
+}
+
+// fits reports whether a record is chosen. What is no record fits only the filter
+// that chooses all.
+func (m *matcher) fits(raw []byte) bool {
+	if m.Filter == (Filter{}) {
+		return len(raw) > 0
+	}
+	for _, needle := range m.needles {
+		if !bytes.Contains(raw, needle) && !bytes.Contains(raw, []byte(`\u00`)) {
+			return false
+		}
+	}
+	var f payload.FailureFields
+	if !f.Scan(raw) {
+		return false
+	}
+	retried := payload.Text(f.RetriedAt) != ""
+	switch {
+	case m.Retried && !retried, m.Unretried && retried,
+		m.Queue != "" && payload.Text(f.Queue) != m.Queue,
+		m.Exception != "" && payload.Text(f.Exception) != m.Exception,
+		m.Class != "" && jobClass(f.Payload) != m.Class,
+		m.text != "" && !strings.Contains(strings.ToLower(payload.Text(f.Error)), m.text):
+		return false
+	}
+	if m.Since.IsZero() && m.Until.IsZero() {
+		return true
+	}
+	at, _ := failureTime(payload.Text(f.FailedAt), m.local)
+	return !at.IsZero() && !at.Before(m.Since) && (m.Until.IsZero() || at.Before(m.Until))
+}
+
+// Group counts failures of one kind.
+type Group struct {
+	Class, Exception string
+	Count            int64
+	First, Last      time.Time // when such a job failed; zero if no record of them tells readably
+}
+
+type failureKind struct{ class, exception string }
+
+// groups counts records by kind.
+type groups map[failureKind]*Group
+
+func (g groups) add(raw []byte, local *time.Location) {
+	var f payload.FailureFields
+	f.Scan(raw)
+	kind := failureKind{jobClass(f.Payload), payload.Text(f.Exception)}
+	group := g[kind]
+	if group == nil {
+		group = &Group{Class: kind.class, Exception: kind.exception}
+		g[kind] = group
+	}
+	group.Count++
+	at, _ := failureTime(payload.Text(f.FailedAt), local)
+	if at.IsZero() {
+		return
+	}
+	if group.First.IsZero() || at.Before(group.First) {
+		group.First = at
+	}
+	if at.After(group.Last) {
+		group.Last = at
+	}
+}

@@ -1,0 +1,204 @@
+package failures
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Search returns at most count failures that fit, the newest of each list first,
+// and list after list. after is where to go on, "" to begin and else what was returned;
+// "" is returned when there is no more. What other programs remove meanwhile makes it miss
+// nothing; more than a page of it may make it return a failure twice.
+func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string, count int) (found []Record, next string, err error) {
+	from, err := parseCursor(after)
+	if err != nil {
+		return nil, "", err
+	}
+	m := filter.matcher()
+	for _, list := range lists {
+		if list < from.list {
+			continue
+		}
+		end, last := from.index, from.id
+		if list != from.list || after == "" {
+			if end, err = s.Count(c, list); err != nil {
+				return nil, "", err
+			}
+			last = ""
+		}
+		w := s.walk(c, list)
+		err = w.backward(end, last, func(p page) (bool, error) {
+			records := w.choose(p, m.fits)
+			slices.Reverse(records)
+			found = append(found, records...)
+			return len(found) <= count, nil
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		if len(found) > count {
+			found = found[:count]
+			return found, cursorAfter(found[count-1]), nil
+		}
+	}
+	return found, "", nil
+}
+
+// cursor says how far a search has come: the last failure it returned.
+type cursor struct {
+	index    int64
+	id, list string
+}
+
+func cursorAfter(r Record) string {
+	return fmt.Sprintf("%d:%s:%s", r.Index, ID(r.Raw), r.List)
+}
+
+func parseCursor(text string) (cursor, error) {
+	if text == "" {
+		return cursor{}, nil
+	}
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) == 3 {
+		if index, err := strconv.ParseInt(parts[0], 10, 64); err == nil && index >= 0 {
+			return cursor{index, parts[1], parts[2]}, nil
+		}
+	}
+	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on; give what the page before returned", text)
+}
+
+// Groups counts the failures that fit by class and exception, most first.
+func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, error) {
+	m, all := filter.matcher(), make(groups)
+	for _, list := range lists {
+		end, err := s.Count(c, list)
+		if err != nil {
+			return nil, err
+		}
+		err = s.walk(c, list).backward(end, "", func(p page) (bool, error) {
+			for _, raw := range p.raws {
+				if m.fits(raw) {
+					all.add(raw, m.local)
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	list := make([]Group, 0, len(all))
+	for _, g := range all {
+		list = append(list, *g)
+	}
+	slices.SortFunc(list, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Exception, b.Exception))
+	})
+	return list, nil
+}
+
+// Find visits the newest failures with the given ids, until all have been
+// visited. visit returns false to be given another failure of this id, an older one,
+// if there is one. It returns the ids that are left.
+func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Record) (bool, error)) ([]string, error) {
+	wanted, times := make(map[string]bool), make(map[string]bool)
+	for _, id := range ids {
+		if len(id) == idSize {
+			wanted[id], times[id[:idTimeDigits]] = true, true
+		}
+	}
+	for _, list := range lists {
+		if len(wanted) == 0 {
+			break
+		}
+		end, err := s.Count(c, list)
+		if err != nil {
+			return nil, err
+		}
+		w := s.walk(c, list)
+		err = w.backward(end, "", func(p page) (bool, error) {
+			records := w.choose(p, func(raw []byte) bool { return mayBe(raw, times) && wanted[ID(raw)] })
+			for _, r := range slices.Backward(records) {
+				id := ID(r.Raw)
+				if !wanted[id] {
+					continue // a twin
+				}
+				enough, err := visit(r)
+				if err != nil {
+					return false, err
+				}
+				if enough {
+					delete(wanted, id)
+				}
+			}
+			return len(wanted) > 0, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return len(id) == idSize && !wanted[id] }), nil
+}
+
+// RetryByID retries the failures with the given ids, of each one that has not been
+// retried before, and returns how many it did. For others the error is ErrNoFailure or
+// ErrRetried.
+func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole bool) (int, error) {
+	retried := 0
+	before := make(map[string]bool)
+	var errs []error
+	left, err := s.Find(c, lists, ids, func(r Record) (bool, error) {
+		if r.Failure.RetriedAt != "" {
+			before[ID(r.Raw)] = true
+			return false, nil
+		}
+		switch err := s.Retry(c, r, at, whole); {
+		case err == nil:
+			retried++
+		case c.Err() != nil:
+			return false, err
+		case errors.Is(err, ErrNoFailure): // another program was faster
+			return false, nil
+		default:
+			errs = append(errs, err)
+		}
+		return true, nil
+	})
+	for _, id := range left {
+		reason := ErrNoFailure
+		if before[id] {
+			reason = ErrRetried
+		}
+		errs = append(errs, fmt.Errorf("retrying failure %s: %w", id, reason))
+	}
+	return retried, errors.Join(append(errs, err)...)
+}
+
+// RemoveByID removes one failure for each of the given ids and returns how many it did.
+// For others the error is ErrNoFailure.
+func (s Store) RemoveByID(c redis.Conn, lists, ids []string) (int, error) {
+	removed := 0
+	left, err := s.Find(c, lists, ids, func(r Record) (bool, error) {
+		switch err := s.Remove(c, r); {
+		case err == nil:
+			removed++
+			return true, nil
+		case errors.Is(err, ErrNoFailure):
+			return false, nil
+		default:
+			return false, err
+		}
+	})
+	errs := []error{err}
+	for _, id := range left {
+		errs = append(errs, fmt.Errorf("removing failure %s: %w", id, ErrNoFailure))
+	}
+	return removed, errors.Join(errs...)
+}

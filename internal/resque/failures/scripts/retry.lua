@@ -1,0 +1,25 @@
+-- Puts the job of one failure record back into its queue and marks the record as
+-- retried, as one. The record is known by its bytes: where it was read something else
+-- may stand by now. Like a push it is refused, whole, when out of memory.
+--
+-- KEYS  1 failure list   2 queues   3 queue
+-- ARGV  index where it was read, the record, the record with retried_at, queue name, payload,
+--       'seek' to look through the whole list for a record that is not near there
+-- Returns 1, or 0 where the record is not in the list any more, or was not sought.
+local list, index, record = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+if redis.call('LINDEX', list, index) ~= record then
+  local from = math.max(0, index - 200) -- whoever removes a record moves those behind it
+  local near = redis.call('LRANGE', list, from, index)
+  index = nil
+  for i = #near, 1, -1 do
+    if near[i] == record then index = from + i - 1 break end
+  end
+  index = index or ARGV[6] == 'seek' and redis.call('LPOS', list, record)
+  if not index then return 0 end
+end
+redis.call('SCARD', KEYS[2])
+redis.call('LLEN', KEYS[3])
+redis.call('SADD', KEYS[2], ARGV[4])
+redis.call('RPUSH', KEYS[3], ARGV[5])
+redis.call('LSET', list, index, ARGV[3])
+return 1

@@ -1,0 +1,165 @@
+// Package setting reads settings by a table. A row of it is one setting: its names, its
+// default, what is allowed, and the flag and the variables of the environment that say it.
+package setting
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/internal/argv"
+)
+
+// Row is one setting of a struct S. Its field is a string, a bool, an int or a
+// time.Duration; fields of other types have neither flag nor check.
+type Row[S any] struct {
+	Field   string   // of S
+	Also    string   // further fields of this setting, separated by blanks
+	Flag    string   // without its dash; empty: it has none
+	Env     []string // variables of the environment; the first that is set counts
+	Default any      // of the field's type; nil: its zero value
+	Derived string   // what is the default in words, if it is no constant
+	None    string   // the name of the constant -1 for no limit; 0 on the command line
+	Allowed []string // the words that are allowed, in any case; nil: any text
+	Help    string   // of the flag
+
+	// Environment, if it is set, is asked in place of the first variable of Env.
+	Environment func(getenv func(string) string) string
+
+	// Put, if it is set, is called after the flag's value was put into the field.
+	Put func(*S)
+
+	// Check, if it is set, is called before the field is checked. It may fill in the
+	// field, and refuse what the row does not.
+	Check func(*S) error
+}
+
+// Fields returns all fields of the setting, the first first.
+func (r Row[S]) Fields() []string { return append([]string{r.Field}, strings.Fields(r.Also)...) }
+
+// field returns a pointer to the setting's field.
+func (r Row[S]) field(s *S) any {
+	return reflect.ValueOf(s).Elem().FieldByName(r.Field).Addr().Interface()
+}
+
+// Define defines the setting's flag on a set. What it returns puts the flag's value into
+// settings, if the flag was given.
+func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
+	var take func(field any)
+	switch r.field(new(S)).(type) {
+	case *string:
+		value := set.String(r.Flag, defaultOf[string](r.Default), r.Help)
+		take = func(field any) { *field.(*string) = *value }
+	case *bool:
+		value := set.Bool(r.Flag, defaultOf[bool](r.Default), r.Help)
+		take = func(field any) { *field.(*bool) = *value }
+	case *int:
+		take = r.defineNumber(set)
+	case *time.Duration:
+		value := argv.Seconds(defaultOf[time.Duration](r.Default))
+		set.Var(&value, r.Flag, r.Help)
+		take = func(field any) { *field.(*time.Duration) = orNone(time.Duration(value), r.None) }
+	default:
+		panic(fmt.Sprintf("setting: the flag -%s is of a type that no flag has", r.Flag))
+	}
+	f := set.Lookup(r.Flag)
+	return func(s *S) {
+		if !f.Changed {
+			return
+		}
+		take(r.field(s))
+		if r.Put != nil {
+			r.Put(s)
+		}
+	}
+}
+
+// defineNumber defines a flag for a number. Where zero stands for the default and not for
+// a number, the flag takes none.
+func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
+	byDefault := defaultOf[int](r.Default)
+	if byDefault > 0 && r.None == "" {
+		value := argv.Count(byDefault)
+		set.Var(&value, r.Flag, r.Help)
+		return func(field any) { *field.(*int) = int(value) }
+	}
+	value := argv.Amount(byDefault)
+	set.Var(&value, r.Flag, r.Help)
+	return func(field any) { *field.(*int) = orNone(int(value), r.None) }
+}
+
+// Fill fills in the setting from the environment and the default, if the field is zero, and
+// checks it. In place of -1 for no limit, the field is zero then.
+func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
+	if r.Check != nil {
+		if err := r.Check(s); err != nil {
+			return err
+		}
+	}
+	switch field := r.field(s).(type) {
+	case *string:
+		*field = cmp.Or(*field, r.lookUp(getenv), defaultOf[string](r.Default))
+		if r.Allowed != nil {
+			*field, err = oneOf(r.Field, *field, r.Allowed)
+		}
+	case *bool:
+		*field = *field || r.lookUp(getenv) == "true"
+	case *int:
+		*field, err = number(r, *field, "at least 1")
+	case *time.Duration:
+		*field, err = number(r, *field, "positive")
+	}
+	return err
+}
+
+// lookUp returns what the environment says.
+func (r Row[S]) lookUp(getenv func(string) string) string {
+	if r.Environment != nil {
+		return r.Environment(getenv)
+	}
+	for _, name := range r.Env {
+		if value := getenv(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+func number[S any, T int | time.Duration](r Row[S], v T, allowed string) (T, error) {
+	byDefault := defaultOf[T](r.Default)
+	switch {
+	case v < 0 && r.None == "":
+		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
+	case v == -1:
+		return 0, nil
+	case v < 0:
+		return 0, fmt.Errorf("settings: %s is %v: it must be positive, 0 for the default, or %s", r.Field, v, r.None)
+	}
+	return cmp.Or(v, byDefault), nil
+}
+
+func oneOf(field, value string, allowed []string) (string, error) {
+	for _, a := range allowed {
+		if strings.EqualFold(value, a) {
+			return a, nil
+		}
+	}
+	return "", fmt.Errorf("settings: %s is %q: it must be %s", field, value, strings.Join(allowed, " or "))
+}
+
+// orNone returns -1 for a zero that stands for no limit.
+func orNone[T int | time.Duration](v T, none string) T {
+	if v == 0 && none != "" {
+		return -1
+	}
+	return v
+}
+
+func defaultOf[T any](v any) T {
+	t, _ := v.(T)
+	return t
+}

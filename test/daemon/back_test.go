@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/goworker/goworker/internal/daemontest"
+)
+
+// givesBack has a daemon reserve a job ahead and give it back, since all workers
+// turned out to be slow; and Redis was to tell of the queue when that happened.
+func givesBack(t *testing.T) *daemontest.Bundle {
+	t.Helper()
+	b := daemontest.Setup(t)
+	b.Start()
+	b.Idle()
+	var short []string
+	for i := range 500 {
+		short = append(short, daemontest.Job("Mark", fmt.Sprint(i)))
+	}
+	b.Push(short...)
+	b.Eventually("short jobs have run", func() bool { return b.Stat("processed") == 500 })
+	b.Push(daemontest.Job("Hold", "a"), daemontest.Job("Hold", "b"), daemontest.Job("Hold", "c"), daemontest.Job("Hold", "d"), daemontest.Job("Mark", "back"))
+	b.Eventually("a job is given back", func() bool {
+		return b.Runs.Starts("d") == 1 && len(b.Queue("work")) == 1
+	})
+	return b
+}
+
+// Redis tells nobody of a change of his own.
+func TestJobGivenBackRunsWhenAWorkerIsFree(t *testing.T) {
+	t.Parallel()
+	b := givesBack(t)
+	b.Open()
+	b.Eventually("it runs", func() bool { return b.Runs.Ends("back") == 1 })
+	b.Push(daemontest.Job("Mark", "late"))
+	b.Eventually("a later one runs", func() bool { return b.Runs.Ends("late") == 1 })
+}
+
+// And thereafter it has forgotten whom to tell.
+func TestPushWakesAfterOthersTookAJobGivenBack(t *testing.T) {
+	t.Parallel()
+	b := givesBack(t)
+	b.Redis.Do(t, "LPOP", "resque:queue:work")
+	b.Open()
+	b.Eventually("the workers are free", func() bool { return b.Runs.Ends("d") == 1 })
+	b.Push(daemontest.Job("Mark", "late"))
+	b.Eventually("a later one runs", func() bool { return b.Runs.Ends("late") == 1 })
+}
