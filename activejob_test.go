@@ -38,13 +38,13 @@ func TestActiveJobIntoParameters(t *testing.T) {
 			Exclude    bool `json:"exclude_end"`
 		}
 	}
-	var r registry
+	r := newRegistry()
 	var got []any
 	r.register("ReportJob", func(_ context.Context, u GlobalID, s string, d time.Time, wait float64, o options) error {
 		got = []any{u, s, d.Format(time.DateOnly), wait, o.Since.Format(time.RFC3339Nano), o.Pages.Begin, o.Pages.End, o.Pages.Exclude}
 		return nil
 	}, nil)
-	d, err := prepared(t, &r, strings.Replace(railsPayload(`[`+user1+`,`+symbolAB+`,`+dayOne+`,`+serialized("DurationSerializer", `"value":1.5,"parts":[]`)+
+	d, err := prepared(t, r, strings.Replace(railsPayload(`[`+user1+`,`+symbolAB+`,`+dayOne+`,`+serialized("DurationSerializer", `"value":1.5,"parts":[]`)+
 		`,{"since":`+serialized("TimeWithZoneSerializer", `"value":"2026-11-21T02:41:24.5Z","time_zone":"UTC"`)+
 		`,"pages":`+serialized("RangeSerializer", `"begin":1,"end":9,"exclude_end":true`)+`,"_aj_ruby2_keywords":["since","pages"]}]`), `"executions":0`, `"executions":2`, 1))
 	if err != nil {
@@ -86,9 +86,9 @@ func TestActiveJobMalformed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var r registry
+			r := newRegistry()
 			r.register("ReportJob", func(...any) {}, nil)
-			d, err := prepared(t, &r, tt.payload)
+			d, err := prepared(t, r, tt.payload)
 			var ae *ArgumentError
 			if d == nil || !errors.As(err, &ae) || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v\nwant %s", err, tt.want)
@@ -102,15 +102,15 @@ func TestActiveJobMalformed(t *testing.T) {
 
 func TestActiveJobClasses(t *testing.T) {
 	t.Parallel()
-	_, err := prepared(t, new(registry), railsPayload(`[]`))
+	_, err := prepared(t, newRegistry(), railsPayload(`[]`))
 	var unknown *UnknownClassError
 	if !errors.As(err, &unknown) || unknown.Class != "ReportJob" {
 		t.Errorf("the unknown class is the inner one: %v", err)
 	}
 
-	var r registry
+	r := newRegistry()
 	r.register(args.ActiveJobWrapper, func(map[string]any) {}, nil)
-	d, err := prepared(t, &r, railsPayload(`[]`))
+	d, err := prepared(t, r, railsPayload(`[]`))
 	if err != nil || d.Class != args.ActiveJobWrapper || len(d.Args) != 1 {
 		t.Errorf("a handler of the wrapper gets the wrapper: %+v, %v", d, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -26,7 +27,7 @@ type Daemon struct {
 	registry *registry
 	hooks    hookList
 
-	recurring recurringTable
+	recurring scheduler.Table
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -47,9 +48,9 @@ type Daemon struct {
 	poller  *poller
 	workers *workers
 	lease   *fleet.Lease
-	master  *masterLock
-	pump    *pump
-	ticker  *ticker
+	lock    *scheduler.Lock
+	pump    *scheduler.Pump
+	ticker  *scheduler.Ticker
 }
 
 // client is what Init makes and Close closes.
@@ -65,7 +66,7 @@ type client struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{settings: settings, configured: true, registry: new(registry)}
+	d := &Daemon{settings: settings, configured: true, registry: newRegistry()}
 	d.hooks.fail = d.hookPanicked
 	return d
 }
@@ -168,7 +169,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.registry.limitNumbers(); err != nil && work {
+	if _, err := d.registry.limits.Numbers(); err != nil && work {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
 	if old := d.client; old != nil && old.config.sameClient(c) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
-	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -58,19 +57,13 @@ type Delivery struct {
 	// or if it returns only an error. Middleware may read it after the handler.
 	Result any
 
-	lock    *jobLock // nil: it has none, or has given it up
-	expires int64    // when its time is over, in ms; 0: never
-	called  bool     // its handler, or what runs in place of it
-
-	retry *retryPolicy       // nil: the class has none
-	count *resque.RetryCount // of resque-retry; nil: the payload has the count
-
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration
 	limit     time.Duration // the run is stuck some time after it; 0: never
 	stuck     *stuck.Jobs   // lists it then
-	workers   *workers      // who runs it; nil outside a daemon
+	logger    *slog.Logger  // of the daemon; nil outside one
+	daemon    string        // the daemon's identity, for the child of an isolated job
 	useNumber bool
 
 	// decode guards job: several goroutines of one handler may ask for it.
@@ -105,6 +98,14 @@ func (d *Delivery) Job() *Job {
 	return d.job
 }
 
+// run makes e what runs.
+func (d *Delivery) run(e *entry) {
+	d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, e.options.timeout
+	if i := e.options.isolation; i != nil && e.bare != nil { // the handler and its Timeout are the child's
+		d.handler, d.timeout, d.limit = i, 0, i.Deadline()
+	}
+}
+
 // perform runs the handler the registry found for this job. It always returns: a
 // panic comes back as a *PanicError. runtime.Goexit is for the caller, who owns
 // the goroutine.
@@ -136,12 +137,8 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 // watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
 // the end of the run.
 func (d *Delivery) watchStuck() (done func()) {
-	var logger *slog.Logger
-	if d.workers != nil {
-		logger = d.workers.logger
-	}
 	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
-	return d.stuck.Watch(j, StuckAfter, logger)
+	return d.stuck.Watch(j, StuckAfter, d.logger)
 }
 
 // FromContext returns the run that ctx belongs to: the context a handler got, or

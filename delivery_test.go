@@ -30,14 +30,14 @@ func TestDeliveryOfPHPPayload(t *testing.T) {
 	t.Parallel()
 	const payload = `{"class":"My_Job","args":[{"name":"x"}],"id":"0f0f","queue_time":1.5}`
 	type input struct{ Name string }
-	var r registry
+	r := newRegistry()
 	var got input
 	var d *Delivery
 	r.register("My_Job", func(ctx context.Context, in input) error {
 		got, d = in, FromContext(ctx)
 		return nil
 	}, nil)
-	ready, err := prepared(t, &r, payload)
+	ready, err := prepared(t, r, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +86,9 @@ func TestTimeout(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var r registry
+				r := newRegistry()
 				r.register("C", wait, []Option{Timeout(tt.option)})
-				d, err := prepared(t, &r, `{"class":"C","args":[]}`)
+				d, err := prepared(t, r, `{"class":"C","args":[]}`)
 				if err != nil {
 					t.Fatal(err)
 				}

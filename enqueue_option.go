@@ -111,7 +111,7 @@ func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
 
 // told reports whether the job's class was registered with such options.
 func (r *registry) told(job *Job) bool {
-	if job == nil || !r.tells.Load() {
+	if job == nil || !r.enqueues.Load() {
 		return false
 	}
 	e := r.lookup(job.Payload.Class)

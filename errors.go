@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // Causes of a job's context being cancelled, as context.Cause returns them.
@@ -48,7 +49,7 @@ var ErrRunning = errors.New("goworker: the daemon is running already")
 
 // ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
 // process nor in Redis.
-var ErrNoSchedule = errors.New("there is no such recurring schedule")
+var ErrNoSchedule = scheduler.ErrNoSchedule
 
 // ShutdownError is returned by Run when it had to stop before the jobs did.
 type ShutdownError struct {

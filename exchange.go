@@ -213,13 +213,13 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 		}
 		t := &tasks[0]
 		tasks = tasks[1:]
-		t.Reserved, t.Session, t.reserved = j, p.session, now
+		t.Reserved, t.Process, t.Session, t.ReservedAt = j, p.session.Process.ID, p.session, now
 		p.last = j.Ticket
 		p.hold(t)
 		if deaths != nil {
-			t.deaths = deaths[i]
+			t.Deaths = deaths[i]
 		}
-		if t.deaths.Count > 0 || !known {
+		if t.Deaths.Count > 0 || !known {
 			p.suspects.add(t)
 		} else {
 			p.ahead = append(p.ahead, t)
@@ -229,7 +229,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 
 // setAside keeps the outcomes that Redis refused, so that they are handed in again in a while,
 // and returns the others.
-func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time) (taken []outcome) {
+func (p *poller) setAside(out []ended, refused []resque.Refusal, now time.Time) (taken []ended) {
 	if len(refused) == 0 {
 		return out
 	}
@@ -253,7 +253,7 @@ func (p *poller) setAside(out []outcome, refused []resque.Refusal, now time.Time
 }
 
 // confirm ends what was committed.
-func (p *poller) confirm(out []outcome) {
+func (p *poller) confirm(out []ended) {
 	for _, o := range out {
 		t := o.task
 		p.release(t.Ticket)

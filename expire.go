@@ -3,7 +3,6 @@ package goworker
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
@@ -75,23 +74,4 @@ func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 		}
 		o.onExpired = HandlerFunc(f)
 	})
-}
-
-// expired drops a job whose time is over, or has it run otherwise.
-func (w *workers) expired(t *task, d *Delivery) *ending {
-	if d.expires == 0 || w.lease.At(t.Started).UnixMilli() < d.expires {
-		return nil
-	}
-	if e := w.d.registry.lookup(d.Class); e != nil && e.options.onExpired != nil {
-		d.handler = e.options.onExpired
-		return nil
-	}
-	w.d.hooks.expired(t.Session.Context(), d)
-	o := w.ended(t, d, resque.Dropped)
-	o.Counts = resque.CountsNothing // it was not run
-	o.Effects = append(o.Effects, w.d.store.ExpiredCount())
-	return &ending{
-		outcome: o, level: slog.LevelInfo, message: "job expired; it is dropped",
-		attrs: []slog.Attr{slog.Time("expired_at", time.UnixMilli(d.expires))},
-	}
 }

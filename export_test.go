@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
 )
 
@@ -21,7 +21,6 @@ import (
 
 const (
 	ActiveJobWrapper = args.ActiveJobWrapper
-	DynamicEvery     = dynamicEvery
 	HeartbeatEvery   = fleet.HeartbeatEvery
 	HeldPayloads     = heldPayloads
 	MaxErrorText     = failure.MaxText
@@ -60,18 +59,18 @@ func HurryLease(d *Daemon) { d.lease.Wake() }
 // SeeTime makes the daemon take a time for Redis's, and its recurring schedules look at it.
 func SeeTime(d *Daemon, at time.Time) {
 	d.lease.Saw(at)
-	d.recurring.tell()
+	d.ticker.Wake()
 }
 
 // PumpNow makes the daemon look for delayed jobs that are due.
-func PumpNow(d *Daemon) { d.pump.poke() }
+func PumpNow(d *Daemon) { d.pump.Poke() }
 
-// LeadPump makes the daemon believe that it pumps for the whole fleet.
-func LeadPump(d *Daemon) { d.pump.leads.Store(true) }
+// LeadPump makes the daemon believe that it pumps for the whole fleet, and look for delayed jobs.
+func LeadPump(d *Daemon) { d.pump.Answered(true, resque.Due{}) }
 
 // HoldMasterLock takes resque-scheduler's lock as a part of the daemon does.
 func HoldMasterLock(d *Daemon, c redis.Conn, part string) (held bool, err error) {
-	held, _, err = d.master.hold(c, part)
+	held, _, err = d.lock.Hold(c, part)
 	return held, err
 }
 
@@ -114,25 +113,21 @@ func ProveLink(d *Daemon) {
 
 // SortAs moves a job of a queue of one daemon into the lane that another's limits say.
 func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left int, err error) {
-	lane, held := other.registry.lane(queue, payload)
+	lane, held := other.registry.limits.Lane(queue, payload)
 	if !held {
 		return 0, errors.New("the job has no limits")
 	}
 	return d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane})
 }
 
-// TimingMark is what stands in Redis for the timing of a schedule.
-func TimingMark(r Recurring) (string, error) {
-	t, err := newTiming(r)
+// TimingHash is what Redis holds of a schedule's timing.
+func TimingHash(r Recurring) (string, error) {
+	r.Queue = "q"
+	s, err := scheduler.Check("s", r.internal())
 	if err != nil {
 		return "", err
 	}
-	return t.mark, nil
-}
-
-// CountRetries counts a run of a job with resque-retry's counter.
-func CountRetries(ctx context.Context, d *Daemon, class string) error {
-	return d.workers.count(ctx, &Delivery{Class: class, retry: &retryPolicy{ruby: &ResqueRetry{}}})
+	return s.TimingHash(), nil
 }
 
 // Interrupted reports whether a job that returns the error goes back to its queue.

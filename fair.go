@@ -1,6 +1,9 @@
 package goworker
 
-import "github.com/goworker/goworker/internal/resque"
+import (
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/resque"
+)
 
 // Fair makes the jobs of a class take turns by a key: one of each key that has jobs
 // waiting, whoever pushed how many, and those of one key in order. So one tenant's million
@@ -9,7 +12,7 @@ import "github.com/goworker/goworker/internal/resque"
 func Fair(key KeyFunc) Option {
 	return option(func(o *options) {
 		o.once("by which key jobs take turns", "Fair")
-		l := Limit{kind: resque.LimitNone}
+		l := Limit{limit: limits.Limit{Kind: resque.LimitNone}}
 		l.keyed("Fair", key)
 		l.register(o)
 	})

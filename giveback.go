@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/outcome"
 )
 
 // This file is how jobs go back to where they came from: those that no worker took, those
@@ -15,7 +15,7 @@ import (
 // process pauses or stops, or the workers turned out to be slow.
 func (p *poller) giveBackIdle(now time.Time, paused bool) {
 	stop := p.quitting || paused || p.selfPause
-	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.Waited(now, p.ahead[0].reserved)) {
+	if !stop && (len(p.ahead) == 0 || p.busy < p.slots() || !p.pace.Waited(now, p.ahead[0].ReservedAt)) {
 		return
 	}
 	back := p.ahead
@@ -57,28 +57,14 @@ func (p *poller) back(tasks []*task, started bool) {
 	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(b.Ticket, a.Ticket) })
 	for _, t := range tasks {
 		p.suspects.ended(t)
-		p.pending = append(p.pending, returned(p.store, t, started))
+		p.pending = append(p.pending, p.returned(t, started))
 	}
 }
 
 // returned is the outcome of a job that goes back to the head of its queue or lane.
-func returned(s resque.Store, t *task, started bool) outcome {
-	o := outcome{task: t, started: started, back: true, lane: t.Lane, Ended: resque.Ended{Ticket: t.Ticket}}
-	if t.Lane != nil {
-		o.Effects = s.ToLane(t.Reserved, *t.Lane)
-	} else {
-		o.Effects = s.Head(t.Reserved)
-	}
-	o.giveBack(s, resque.End{Started: started})
-	return o
-}
-
-// giveBack adds to the outcome what the job gives back with it.
-func (o *outcome) giveBack(s resque.Store, e resque.End) {
-	if php := o.task.php.Load(); php != nil {
-		e.PHP, e.Now = php, o.task.Session.Now()
-	}
-	o.Effects = append(o.Effects, s.GiveBack(o.task.Session.Process.ID, o.task.Reserved, e)...)
+func (p *poller) returned(t *task, started bool) ended {
+	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Worker: t.Worker, Started: started}
+	return newOutcome(t, p.set.End(j, outcome.Returned, nil))
 }
 
 // giveBackMisplaced puts jobs that workers found to belong into lanes there, in their order,
@@ -97,7 +83,7 @@ func (p *poller) giveBackMisplaced() {
 		if unsorted(t) {
 			t.looked.Store(true)
 			p.suspects.ended(t)
-			p.misplaced = append(p.misplaced, returned(p.store, t, false))
+			p.misplaced = append(p.misplaced, p.returned(t, false))
 		}
 	}
 	p.ahead = slices.DeleteFunc(p.ahead, unsorted)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkPerform(b *testing.B) {
 	}
 	for _, tt := range tests {
 		b.Run(tt.name, func(b *testing.B) {
-			var r registry
+			r := newRegistry()
 			r.register("Noop", tt.fn, nil)
 			raw := []byte(`{"class":"Noop","args":` + tt.args + `}`)
 			p, err := payload.Parse(raw)
@@ -35,11 +36,10 @@ func BenchmarkPerform(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				d, err := r.prepare("q", raw, p)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := d.perform(ctx); err != nil {
+				c := r.Class(p.Class)
+				j := outcome.Job{Name: p.Class, Class: c, Handler: c.Handler, ID: p.ID, Attempt: p.Attempt, Args: p.Args}
+				j.Queue, j.Payload = "q", raw
+				if err := r.delivery(&j).perform(ctx); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -203,13 +203,13 @@ func TestFunctionsThatAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			wantPanic(t, tt.want, func() { new(registry).register("C", tt.fn, nil) })
+			wantPanic(t, tt.want, func() { newRegistry().register("C", tt.fn, nil) })
 		})
 	}
-	wantPanic(t, "needs a class name", func() { new(registry).register("", func() {}, nil) })
-	wantPanic(t, "nil Option", func() { new(registry).register("C", func() {}, []Option{nil}) })
-	wantPanic(t, "nil Middleware", func() { new(registry).register("C", func() {}, []Option{With(nil)}) })
-	wantPanic(t, "nil Middleware", func() { new(registry).use(nil) })
+	wantPanic(t, "needs a class name", func() { newRegistry().register("", func() {}, nil) })
+	wantPanic(t, "nil Option", func() { newRegistry().register("C", func() {}, []Option{nil}) })
+	wantPanic(t, "nil Middleware", func() { newRegistry().register("C", func() {}, []Option{With(nil)}) })
+	wantPanic(t, "nil Middleware", func() { newRegistry().use(nil) })
 }
 
 // wantPanic expects a panic whose text holds want, or none if want is empty.
@@ -237,10 +237,10 @@ func TestUseNumber(t *testing.T) {
 		t.Errorf("option: %v, %v", got, err)
 	}
 
-	var r registry
+	r := newRegistry()
 	r.register("C", fn, nil)
 	r.useNumber.Store(true)
-	d, _ := prepared(t, &r, `{"class":"C","args":`+args+`}`)
+	d, _ := prepared(t, r, `{"class":"C","args":`+args+`}`)
 	if err := d.perform(context.Background()); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("setting: %v, %v", got, err)
 	}
@@ -249,7 +249,7 @@ func TestUseNumber(t *testing.T) {
 // A handler must not see what an earlier run left in its parameters.
 func TestParametersAreFresh(t *testing.T) {
 	t.Parallel()
-	var r registry
+	r := newRegistry()
 	var seen []customer
 	r.register("C", func(c customer, m map[string]int, raw json.RawMessage) {
 		seen = append(seen, c)
@@ -260,7 +260,7 @@ func TestParametersAreFresh(t *testing.T) {
 		}
 	}, nil)
 	for _, payload := range []string{`{"class":"C","args":[{"name":"A","tags":["x"]},{},1]}`, `{"class":"C","args":[{"age":1},{},1]}`} {
-		d, err := prepared(t, &r, payload)
+		d, err := prepared(t, r, payload)
 		if err != nil {
 			t.Fatal(err)
 		}

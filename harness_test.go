@@ -10,26 +10,27 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/goworker/goworker/internal/payload"
 )
+
+// prepare makes a payload ready to run. The Delivery is never nil: with an error it says as much about
+// the job as is known.
+func prepare(r *registry, queue string, raw []byte) (*Delivery, error) {
+	j := r.Read(queue, raw)
+	return r.delivery(j), j.Err
+}
 
 // prepared takes a payload the way a worker gets it.
 func prepared(t testing.TB, r *registry, raw string) (*Delivery, error) {
 	t.Helper()
-	p, err := payload.Parse([]byte(raw))
-	if err != nil {
-		t.Fatalf("payload %s: %v", raw, err)
-	}
-	return r.prepare("mail", []byte(raw), p)
+	return prepare(r, "mail", []byte(raw))
 }
 
 // runJob registers fn as class C and performs one job with these arguments.
 func runJob(t testing.TB, fn any, args string, opts ...Option) (*Delivery, error) {
 	t.Helper()
-	var r registry
+	r := newRegistry()
 	r.register("C", fn, opts)
-	d, err := prepared(t, &r, `{"class":"C","args":`+args+`}`)
+	d, err := prepared(t, r, `{"class":"C","args":`+args+`}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,10 +153,7 @@ func (o *options) checkLimits() error {
 func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	r := isolate.Request{
 		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
-		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber,
-	}
-	if d.workers != nil {
-		r.Daemon = d.workers.d.config.identity()
+		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Daemon: d.daemon,
 	}
 	result, err := i.Run(ctx, d.Class, r)
 	if result != nil {

@@ -41,7 +41,7 @@ func TestIsolatedOptions(t *testing.T) {
 					t.Errorf("Register panicked with %v, want %q", v, tt.panics)
 				}
 			}()
-			var r registry
+			r := newRegistry()
 			r.register("C", func() {}, tt.opts)
 			e := r.lookup("C")
 			if e.options.isolation.Hard != tt.limit || e.options.timeout != tt.soft {
@@ -54,7 +54,7 @@ func TestIsolatedOptions(t *testing.T) {
 // One value of Isolated serves classes with different limits.
 func TestIsolatedIsShared(t *testing.T) {
 	t.Parallel()
-	var r registry
+	r := newRegistry()
 	isolated := Isolated()
 	r.register("A", func() {}, []Option{isolated, Timeout(time.Minute)})
 	r.register("B", func() {}, []Option{isolated})

@@ -7,7 +7,7 @@ import (
 
 // Every job of a process that has limits anywhere is looked at, one after the other.
 func TestJobsWithoutLimitsCostNoMemoryBesideOthersWith(t *testing.T) {
-	r := &registry{}
+	r := newRegistry()
 	nothing := func(string, ...any) error { return nil }
 	r.register("Limited", nothing, []Option{Concurrency(1)})
 	r.register("Free", nothing, nil)
@@ -17,25 +17,11 @@ func TestJobsWithoutLimitsCostNoMemoryBesideOthersWith(t *testing.T) {
 	} {
 		raw := []byte(payload)
 		if n := testing.AllocsPerRun(100, func() {
-			if _, held := r.lane("q", raw); held {
+			if _, held := r.limits.Lane("q", raw); held {
 				t.Fatalf("a job %s is held", name)
 			}
 		}); n > 0 {
 			t.Errorf("a job %s costs %v allocations", name, n)
 		}
-	}
-}
-
-// Keys that are no text, or long, are kept apart.
-func TestKeysOfBytes(t *testing.T) {
-	t.Parallel()
-	short := make(map[string]string)
-	long := strings.Repeat("x", 4096)
-	for _, key := range []string{"", "a", "\x00", "\xff", "\xfe", "\xff\xff", "\uFFFD", long, long + "x", ",=%"} {
-		s := shortKey(key)
-		if before, ok := short[s]; ok || len(s) > longestKey {
-			t.Errorf("%.9q is %q, as %.9q is", key, s, before)
-		}
-		short[s] = key
 	}
 }

@@ -3,11 +3,10 @@ package goworker
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -21,13 +20,8 @@ import (
 // The numbers of the process that started last hold for all of them. Ruby's workers
 // know nothing of limits.
 type Limit struct {
-	kind  resque.LimitKind
-	name  string
-	spec  string
-	key   KeyFunc
-	burst int
+	limit limits.Limit
 	wrong mistakes
-	rate  float64 // µs between two starts
 }
 
 // LimitOption says more about a Limit. Mistakes are reported by Register and LimitQueue;
@@ -36,7 +30,7 @@ type LimitOption func(*Limit)
 
 // Concurrency lets at most n jobs run at a time in the whole fleet; n is at least 1.
 func Concurrency(n int, opts ...LimitOption) Limit {
-	l := Limit{kind: resque.LimitRunning, spec: strconv.Itoa(n)}
+	l := Limit{limit: limits.Limit{Kind: resque.LimitRunning, Spec: strconv.Itoa(n)}}
 	if n < 1 {
 		l.wrong.wrong("Concurrency(%d): at least one job must be able to run", n)
 	}
@@ -50,19 +44,19 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 // may see one more. Burst allows some at once. n is at least 1, and the period at least a
 // microsecond for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
-	l := Limit{kind: resque.LimitStarts, burst: 1}
+	l := Limit{limit: limits.Limit{Kind: resque.LimitStarts, Burst: 1}}
 	if n > 0 {
-		l.rate = float64(per.Microseconds()) / float64(n)
+		l.limit.Rate = float64(per.Microseconds()) / float64(n)
 	}
-	if l.rate < 1 {
+	if l.limit.Rate < 1 {
 		l.wrong.wrong("RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per)
 		return l
 	}
 	// A process looks again some time after a token is there: what comes about in 10 ms
 	// may be started together, or fast rates would fall short.
-	l.burst = max(1, int(10_000/l.rate))
+	l.limit.Burst = max(1, int(10_000/l.limit.Rate))
 	l.apply("RateLimit", opts)
-	l.spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.rate, 'f', 3, 64), l.burst)
+	l.limit.Spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.limit.Rate, 'f', 3, 64), l.limit.Burst)
 	return l
 }
 
@@ -89,18 +83,18 @@ func (l *Limit) keyed(option string, key KeyFunc) {
 	if key == nil {
 		l.wrong.wrong("%s: a nil KeyFunc was given; leave it out", option)
 	}
-	l.key = key
+	l.limit.Key = key
 }
 
 // InProcess makes the limit one of each process by itself.
 func InProcess() LimitOption {
 	return func(l *Limit) {
 		l.wrong.once("where the limit holds", "InProcess")
-		switch l.kind {
+		switch l.limit.Kind {
 		case resque.LimitRunning:
-			l.kind = resque.LimitRunningHere
+			l.limit.Kind = resque.LimitRunningHere
 		case resque.LimitStarts:
-			l.kind = resque.LimitStartsHere
+			l.limit.Kind = resque.LimitStartsHere
 		}
 	}
 }
@@ -114,7 +108,7 @@ func SharedAs(name string) LimitOption {
 		if name == "" {
 			l.wrong.wrong(`SharedAs(""): the name is empty; give one, or leave it out`)
 		}
-		l.name = name
+		l.limit.Name = name
 	}
 }
 
@@ -127,30 +121,17 @@ func Burst(n int) LimitOption {
 		switch {
 		case n < 1:
 			l.wrong.wrong("Burst(%d): it must be at least 1", n)
-		case l.rate == 0:
+		case l.limit.Rate == 0:
 			l.wrong.wrong("Burst(%d): a Concurrency starts as many as may run; give Burst to a RateLimit", n)
 		}
-		l.burst = n
+		l.limit.Burst = n
 	}
 }
 
 // register makes a Limit an Option.
 func (l Limit) register(o *options) {
 	o.add(l.wrong.first)
-	o.limits = append(o.limits, l)
-}
-
-// repeated says which limit is given twice. Those of its class or queue alone, and those
-// that have keys, may differ in what they count.
-func repeated(limits []Limit) error {
-	for i, l := range limits {
-		if l.name != "" && l.key == nil && slices.ContainsFunc(limits[:i], func(o Limit) bool {
-			return o.key == nil && o.kind == l.kind && o.name == l.name
-		}) {
-			return fmt.Errorf("the limit SharedAs(%q) is given twice; give it once", l.name)
-		}
-	}
-	return nil
+	o.limits = append(o.limits, l.limit)
 }
 
 // KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.
@@ -185,16 +166,6 @@ func Arg(index int, path ...string) KeyFunc {
 	}
 }
 
-// of returns the key of a job.
-func (k KeyFunc) of(args []json.RawMessage) (key string) {
-	defer func() {
-		if recover() != nil {
-			key = ""
-		}
-	}()
-	return k(args)
-}
-
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
 // called before Run; a queue that has limits already gets them instead. It panics if the
 // queue has no name or is a pattern or an exclusion, as lists of queues have them, and on
@@ -210,66 +181,21 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	case !queues.PlainName(queue):
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): this is not one queue but a pattern or an exclusion; name each queue, and share a limit by SharedAs", queue))
 	}
+	of, wrong := plainLimits(limits)
+	if wrong != nil {
+		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong))
+	}
+	d.registry.limits.SetQueue(queue, of)
+}
+
+// plainLimits are limits as the feature knows them, and what is wrong with them.
+func plainLimits(all []Limit) ([]limits.Limit, error) {
 	var wrong mistakes
-	for _, l := range limits {
+	of := make([]limits.Limit, len(all))
+	for i, l := range all {
 		wrong.add(l.wrong.first)
+		of[i] = l.limit
 	}
-	wrong.add(repeated(limits))
-	if wrong.first != nil {
-		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong.first))
-	}
-	d.registry.limitQueue(queue, limits)
-}
-
-// text says what the limit's numbers are.
-func (l Limit) text() string {
-	if l.rate == 0 {
-		return "at most " + l.spec + " at a time"
-	}
-	each := time.Duration(l.rate * float64(time.Microsecond))
-	if l.burst == 1 {
-		return fmt.Sprintf("one each %v", each)
-	}
-	return fmt.Sprintf("one each %v and %d at once", each, l.burst)
-}
-
-// nameLimits gives names to the limits that have none: their owner's, and where the
-// owner has several of a kind the later ones a number.
-func nameLimits(owner string, limits []Limit) []Limit {
-	taken := make(map[string]int)
-	named := make([]Limit, len(limits))
-	for i, l := range limits {
-		if l.name == "" {
-			l.name = owner
-			if l.key != nil {
-				l.name += "/key"
-			}
-			kind := string(l.kind) + l.name
-			if taken[kind]++; taken[kind] > 1 {
-				l.name += "/" + strconv.Itoa(taken[kind])
-			}
-		}
-		named[i] = l
-	}
-	return named
-}
-
-// on is the limit as it holds for a job, and whether it does.
-func (l Limit) on(args []json.RawMessage) (resque.Limit, bool) {
-	limit := resque.Limit{Kind: l.kind, Name: l.name}
-	if l.key != nil {
-		limit.Keyed, limit.Key = true, l.key.of(args)
-	}
-	return limit, !limit.Keyed || limit.Key != ""
-}
-
-// longestKey bounds what stands in the name of a lane: of a longer key, and of one that is
-// not UTF-8, the digest does.
-const longestKey = 128
-
-func shortKey(key string) string {
-	if len(key) <= longestKey && utf8.ValidString(key) {
-		return key
-	}
-	return "sha256:" + resque.Digest([]byte(key))
+	wrong.add(limits.Repeated(of))
+	return of, wrong.first
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// stoppedConn stops the daemon as soon as Redis has given it the schedulers' lock, of
-// which it does not hear.
+// stoppedConn stops the daemon when Redis has given it the schedulers' lock, and loses the reply.
 type stoppedConn struct {
 	redis.ConnWithTimeout
 	stop  context.CancelFunc
@@ -37,7 +36,7 @@ func (c stoppedConn) DoWithTimeout(d time.Duration, command string, args ...any)
 	return nil, errors.New("closed")
 }
 
-// Who is stopped while he takes the lock does not keep it.
+// A daemon that is stopped while it takes the lock does not keep it.
 func TestStopAtATickGivesTheLockBack(t *testing.T) {
 	t.Parallel()
 	var stops atomic.Bool
@@ -64,8 +63,8 @@ func TestStopAtATickGivesTheLockBack(t *testing.T) {
 	}
 }
 
-// A part of the daemon that could not give the lock back, because Redis was away when it
-// stopped, leaves that to the daemon's leaving.
+// If a part of the daemon could not release the lock, because Redis was away when it stopped, the
+// daemon releases it when it leaves the fleet.
 func TestMasterLockEndsWithTheDaemon(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -80,7 +79,7 @@ func TestMasterLockEndsWithTheDaemon(t *testing.T) {
 	b.OnlyTotals()
 }
 
-// A lock that is none keeps nobody in the fleet.
+// A key of the wrong type in place of the lock does not keep a daemon in the fleet.
 func TestMasterLockOfWrongType(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)

@@ -3,6 +3,8 @@ package goworker
 import (
 	"fmt"
 	"time"
+
+	"github.com/goworker/goworker/internal/feature/limits"
 )
 
 // Option is a setting of one class, given to Register: Timeout, UseNumber, With, Retry,
@@ -35,7 +37,7 @@ type options struct {
 	onExpired  Handler
 	enqueue    enqueueOptions // of every job of the class that is enqueued here
 	retry      *retryPolicy
-	limits     []Limit
+	limits     []limits.Limit
 }
 
 // Timeout gives each run of the class this long: then its context ends with

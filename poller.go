@@ -10,32 +10,27 @@ import (
 
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/watch"
 )
 
-// task is a job on its way through this process: reserved, handed to a worker,
-// finished, committed.
+// task is a job on its way through this process: reserved, handed to a worker, finished, committed.
 type task struct {
-	fleet.Job
-	deaths   resque.Deaths // what is remembered of it being found in dead processes
-	reserved time.Time
+	outcome.Job
+	Session *fleet.Session // that reserved it
 
 	// looked is set by a worker that knows that the job need not wait in a lane, and by the
 	// poller once it has the outcome of one that must.
 	looked atomic.Bool
 
-	// php is set by the worker for a job of php-resque. The end of the job reads it, also in the poller.
-	php atomic.Pointer[payload.PHPJob]
-
 	abandoned bool // it went back to its queue although its handler still runs
 }
 
-// outcome is what became of a task: a job that is done, or one that ended with effects.
-type outcome struct {
+// ended is what became of a task.
+type ended struct {
 	task *task
 	resque.Ended
 	ran     time.Duration
@@ -47,12 +42,21 @@ type outcome struct {
 	misplaced bool         // it lay in its queue, and belongs into that lane
 }
 
+func newOutcome(t *task, o outcome.Outcome) ended {
+	e := ended{
+		task: t, Ended: o.Ended(t.Ticket), ran: o.Ran, started: o.Started,
+		back: o.State == outcome.Returned, left: o.State == outcome.Passed, lane: o.Next.Lane,
+	}
+	e.misplaced = e.back && o.Next.Place == outcome.Lane && (t.Lane == nil || *t.Lane != *o.Next.Lane)
+	return e
+}
+
 // unsorted reports whether the job may belong into another lane: it lay in its queue, or in the
 // lane of a class that the process which sorted it did not know.
 func (t *task) unsorted() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
 
 // plain reports whether an acknowledgement is all that the outcome takes.
-func (o outcome) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
+func (o ended) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
 // poller is the only goroutine that talks to the queues. Each turn it does one
 // exchange with Redis: it hands in the outcomes of jobs that finished and takes
@@ -64,6 +68,7 @@ type poller struct {
 	d       *Daemon
 	log     *slog.Logger
 	store   resque.Store
+	set     *outcome.Set
 	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
 	signal  chan struct{} // something was finished, changed or asked for; holds one
 	replies chan link.Reply
@@ -77,10 +82,10 @@ type poller struct {
 	leftBehind chan struct{}
 
 	mu       sync.Mutex
-	finished []outcome
+	finished []ended
 	asked    []func() // run by the poller's goroutine
 
-	collected []outcome // the other of two buffers that take turns as finished
+	collected []ended // the other of two buffers that take turns as finished
 	link      *link.Link
 	linking   bool
 	retry     part.Backoff
@@ -93,13 +98,13 @@ type poller struct {
 	ahead     []*task         // reserved, not yet with a worker, in order
 	suspects  suspects        // reserved too, but they start one at a time
 	busy      int             // workers with a task
-	pending   []outcome       // to be handed in
-	refused   []outcome       // likewise, but Redis would not take them; tried again at retryAt
+	pending   []ended         // to be handed in
+	refused   []ended         // likewise, but Redis would not take them; tried again at retryAt
 	retryAt   time.Time
-	misplaced []outcome   // found to belong into lanes; see giveBackMisplaced
+	misplaced []ended     // found to belong into lanes; see giveBackMisplaced
 	looking   atomic.Bool // misplaced waits for workers to look; read by them
 	sent      *resque.Exchange
-	sentOut   []outcome // what the exchange under way hands in
+	sentOut   []ended // what the exchange under way hands in
 	sentAt    time.Time
 	fenced    bool
 	resyncs   bool      // the record must be read back before anything else is sent
@@ -128,9 +133,9 @@ type linked struct {
 	err  error
 }
 
-func newPoller(d *Daemon, base part.Base) *poller {
+func newPoller(d *Daemon, base part.Base, set *outcome.Set) *poller {
 	p := &poller{
-		d: d, log: d.log, store: d.store,
+		d: d, log: d.log, store: d.store, set: set,
 		jobs:    make(chan *task),
 		signal:  make(chan struct{}, 1),
 		replies: make(chan link.Reply, 1),
@@ -155,7 +160,7 @@ func newPoller(d *Daemon, base part.Base) *poller {
 const lingerTurns = 4
 
 // finish is how a worker hands in an outcome.
-func (p *poller) finish(o outcome) {
+func (p *poller) finish(o ended) {
 	p.mu.Lock()
 	p.finished = append(p.finished, o)
 	p.mu.Unlock()
@@ -301,7 +306,7 @@ func (p *poller) linger() {
 
 // settle queues an outcome for the next exchange, unless its job is no longer
 // ours to settle: then it was given to somebody else, and counts there.
-func (p *poller) settle(o outcome) {
+func (p *poller) settle(o ended) {
 	t := o.task
 	p.suspects.ended(t)
 	if t.abandoned || t.Session != p.session {
@@ -392,7 +397,7 @@ func (p *poller) wakeAt() time.Time {
 		}
 	}
 	if len(p.ahead) > 0 && p.busy >= p.slots() {
-		if give := p.ahead[0].reserved.Add(p.pace.Patience()); at.IsZero() || give.Before(at) {
+		if give := p.ahead[0].ReservedAt.Add(p.pace.Patience()); at.IsZero() || give.Before(at) {
 			at = give
 		}
 	}

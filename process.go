@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -68,13 +66,3 @@ func newLease(b part.Base, c config) *fleet.Lease {
 		Shutdown:      ErrShutdown,
 	})
 }
-
-// schedulers is what the lease knows of the parts that move delayed jobs.
-type schedulers struct {
-	pump *pump
-	lock *masterLock
-}
-
-func (s schedulers) Answered(leads bool, due resque.Due)     { s.pump.observe(leads, due) }
-func (s schedulers) Leaving(c redis.Conn) error              { return s.lock.leave(c) }
-func (s schedulers) Died(c redis.Conn, process string) error { return s.lock.inherit(c, process) }

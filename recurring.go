@@ -1,17 +1,12 @@
 package goworker
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"hash/fnv"
-	"slices"
-	"strconv"
 	"time"
 
-	"github.com/goworker/goworker/internal/cron"
-	"github.com/goworker/goworker/internal/payload"
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // Recurring is a job that is enqueued again and again; see Daemon.Schedule. Either Cron
@@ -24,17 +19,18 @@ type Recurring struct {
 	// @hourly, @daily, @weekly, @monthly and @yearly are crons too.
 	//
 	// On days when clocks are set, a cron that means every hour follows real time: it
-	// misses and doubles no hour. Any other comes once for each time of day it names: the
-	// first time, where clocks show it twice, and right after the gap, where they leave
-	// it out.
+	// misses and doubles no hour. Any other cron has one tick for each time of day it
+	// names. If clocks show that time twice, the tick is at the first. If they skip it,
+	// the tick is right after the gap.
 	Cron string
 
 	// Every is the time from one tick to the next, at least a second and in whole
-	// milliseconds. The ticks go on where they were when a program is deployed anew.
+	// milliseconds. The ticks go on where they were when a new version of a program is
+	// deployed.
 	Every time.Duration
 
-	// FirstIn is how long after the fleet first hears of the schedule it begins. Zero
-	// means one period later, with Every, and at once, with Cron.
+	// FirstIn is how long after the fleet first has the schedule it begins. Zero means one
+	// period later, with Every, and at once, with Cron.
 	FirstIn time.Duration
 
 	// Location is the time zone of a Cron that names none. Nil means time.Local, as in
@@ -43,10 +39,10 @@ type Recurring struct {
 
 	// Fugit is the version of the gem fugit with which Ruby schedulers read the Cron, as
 	// in "1.11"; of several the oldest, and at least 1.5. It says two things. Before 1.12
-	// the weeks of sun%2 are other ones, and this schedule follows them. And with Persist,
-	// a Cron is written only if that version and all later ones read it: fri& is for 1.7
-	// and later. Empty means, of the weeks, those of the newest version; and with Persist,
-	// what every version since 1.5 reads, so that Crons with weeks are refused.
+	// the weeks of sun%2 are other ones, and this schedule follows them. With Persist, a
+	// Cron is written only if that version and all later ones read it: fri& is for 1.7 and
+	// later. Empty means the weeks of the newest version. With Persist it means that every
+	// version since 1.5 must read the Cron, so that Crons with weeks are refused.
 	//
 	// The weeks are counted by the gem et-orbi: with et-orbi 1.4 or later, an older fugit
 	// counts them as 1.12 does.
@@ -63,26 +59,27 @@ type Recurring struct {
 	// the moment for which the job was meant, however late it runs.
 	TickArg bool
 
-	// Missed says what becomes of ticks older than Grace that nobody fired, since no
+	// Missed says what becomes of ticks older than Grace that were not fired, because no
 	// daemon ran or Redis was away. Empty means MissedOnce.
 	Missed MissedPolicy
 
-	// Grace is how late a tick may be and still be fired for its own sake, whatever
-	// Missed says. Zero means DefaultTickGrace.
+	// Grace is how late a tick may be and still be fired, whatever Missed says. Zero means
+	// DefaultTickGrace.
 	Grace time.Duration
 
 	// Description is for people.
 	Description string
 
-	// Persist keeps the schedule in Redis, where all daemons with DynamicSchedule and
-	// Ruby schedulers in dynamic mode find it, in place of this process. Its Cron is
-	// written in words that they read: "@daily" with a time zone as five fields. One for
-	// which there are none is refused; see Fugit. A Location must have a name that others
+	// Persist keeps the schedule in Redis in place of this process. There all daemons with
+	// DynamicSchedule find it, and Ruby schedulers in dynamic mode. Its Cron is written in
+	// words that they read: "@daily" with a time zone as five fields. A Cron for which
+	// there are none is refused; see Fugit. A Location must have a name that other programs
 	// know, as those of time.LoadLocation have.
 	Persist bool
 
-	// Shared marks a schedule that Ruby schedulers have as well, from the same file: it
-	// is left to them while one of them holds their lock. Those with Persist are.
+	// Shared marks a schedule that Ruby schedulers have as well, from the same file. While
+	// one of them holds the schedulers' lock, only that one fires it. A schedule with
+	// Persist is shared.
 	Shared bool
 
 	// Environments are those in which a schedule of a file or of Redis counts:
@@ -95,8 +92,8 @@ type Recurring struct {
 type MissedPolicy string
 
 const (
-	// MissedOnce fires the last of the missed ticks, unless one that is not too late is
-	// fired at the same time anyway.
+	// MissedOnce fires the last of the missed ticks, unless a tick that is not too late is
+	// fired at the same time.
 	MissedOnce MissedPolicy = "once"
 	// MissedSkip fires none of them, as resque-scheduler does.
 	MissedSkip MissedPolicy = "skip"
@@ -105,205 +102,136 @@ const (
 )
 
 const (
-	// DefaultTickGrace is a Recurring's Grace when nobody sets it. The death of the
+	// DefaultTickGrace is a Recurring's Grace where none is set: a minute. The death of the
 	// process that fires the ticks makes them late by a few seconds, no more.
-	DefaultTickGrace = time.Minute
-	// MaxMissedTicks is how many late ticks of a schedule are fired at once.
-	MaxMissedTicks = 1000
+	DefaultTickGrace = scheduler.DefaultGrace
+	// MaxMissedTicks is how many late ticks of a schedule are fired at once: 1,000.
+	MaxMissedTicks = scheduler.MaxMissed
 )
 
-// recurring is a Recurring that was checked. It is immutable.
-type recurring struct {
-	Recurring
-	name   string
-	timing timing
+// Schedule enqueues a job again and again from now on, or replaces the schedule that had
+// the name. It may be called before and while the daemon runs; only a daemon that runs
+// fires ticks. It returns an error that says what is wrong with the schedule.
+//
+// A schedule with Persist is written to Redis at once, and ends one that this process has
+// under that name. The daemons with DynamicSchedule fire it. It is refused if Ruby
+// schedulers do not read it: they would end at it, at each start. A schedule without
+// Persist leaves the one of its name in Redis alone, and in this process counts before it.
+//
+// Every process of the fleet that has the schedule can fire it, and each tick is fired
+// once. The process that fired the tick before fires the next one. If it is late, another
+// process fires it some seconds later. If two processes have different timings under one
+// name, the timing of the process that fires counts until that process ends. The others
+// say so in their logs.
+//
+// Redis holds what the fleet knows of a schedule, so that a new version of a program goes
+// on where the one before stopped. A schedule that the fleet never had, or that was
+// removed, begins now.
+func (d *Daemon) Schedule(name string, r Recurring) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	return d.recurring.Schedule(name, r.internal(), d.withConn)
 }
 
-func newRecurring(name string, r Recurring) (*recurring, error) {
-	d := &recurring{Recurring: r, name: name}
-	if name == "" {
-		return nil, errors.New("goworker: a recurring schedule needs a name")
+// Unschedule ends a schedule: one of this process's, and one that is in Redis for all.
+// It reports whether there was one. Jobs that were enqueued stay. Other processes that
+// have the schedule go on with it. If it is scheduled again, it starts afresh.
+func (d *Daemon) Unschedule(name string) (bool, error) {
+	if err := d.usable(); err != nil {
+		return false, err
 	}
-	d.Class = cmp.Or(r.Class, name)
-	d.Missed = cmp.Or(r.Missed, MissedOnce)
-	d.Grace = cmp.Or(r.Grace, DefaultTickGrace)
-	if d.Location == nil {
-		d.Location = time.Local
-	}
-	if d.Persist {
-		d.Shared = true
-	}
-	d.Args = slices.Clone(r.Args)
-	switch {
-	case d.Queue == "":
-		return nil, d.about(errors.New("it has no queue; name the one its jobs go to"))
-	case d.Missed != MissedOnce && d.Missed != MissedSkip && d.Missed != MissedAll:
-		return nil, d.about(fmt.Errorf("its Missed is %q: it must be %s, %s or %s", d.Missed, MissedOnce, MissedSkip, MissedAll))
-	case d.Grace < 0 || d.FirstIn < 0:
-		return nil, d.about(errors.New("its Grace and FirstIn must not be negative"))
-	case d.FirstIn > cron.LongestPeriod:
-		return nil, d.about(errors.New("its FirstIn is more than 100 years"))
-	}
-	var err error
-	if d.timing, err = newTiming(d.Recurring); err != nil {
-		return nil, d.about(err)
-	}
-	if _, err := d.payload(payload.Plain, time.Time{}); err != nil {
-		return nil, d.about(err)
-	}
-	return d, nil
+	return d.recurring.Unschedule(name, d.withConn)
 }
 
-func (d *recurring) about(err error) error {
-	return fmt.Errorf("goworker: recurring schedule %s: %w", d.name, err)
-}
-
-// job is what a tick enqueues.
-func (d *recurring) job(tick time.Time) *Job {
-	args := slices.Clone(d.Args)
-	if d.TickArg {
-		args = append(args, tick.UTC().Format(time.RFC3339Nano))
-	}
-	return &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: args}}
-}
-
-func (d *recurring) payload(style payload.Style, tick time.Time) ([]byte, error) {
-	job := d.job(tick)
-	return payload.Encode(job.Payload.Class, job.Payload.Args, style)
-}
-
-// timing is when a schedule's ticks are.
-type timing struct {
-	cron  *cron.Cron
-	every time.Duration
-	mark  string // two timings with the same mark are the same
-}
-
-func newTiming(r Recurring) (timing, error) {
-	t := timing{every: r.Every}
-	gem, err := cron.ParseGem(r.Fugit)
-	switch {
-	case err != nil:
-		return t, fmt.Errorf("its Fugit is wrong: %w", err)
-	case r.Cron != "" && r.Every != 0:
-		return t, errors.New("it has a Cron and an Every; one of them says when")
-	case r.Cron != "":
-		if t.cron, err = cron.Parse(r.Cron, r.Location, gem); err != nil {
-			return t, err
+// PauseSchedule makes the ticks of a schedule pass without a job, in the whole fleet and
+// until ResumeSchedule. They are not made up for. It need not be a schedule of this
+// process. Ruby schedulers do not know of it.
+func (d *Daemon) PauseSchedule(name string) error {
+	return d.withConn(func(s resque.Store, c redis.Conn) error {
+		now, err := s.Now(c)
+		if err != nil {
+			return err
 		}
-	case r.Every == 0:
-		return t, errors.New("it has neither a Cron nor an Every to say when")
-	case r.Every < time.Second || r.Every > cron.LongestPeriod || r.Every%time.Millisecond != 0:
-		return t, fmt.Errorf("its Every is %v: it must be at least a second, at most 100 years, and in whole milliseconds", r.Every)
-	}
-	h := fnv.New64a()
-	if t.cron == nil {
-		fmt.Fprint(h, r.Every)
-	} else {
-		zone := t.cron.Zone()
-		fmt.Fprint(h, r.Cron, zone)
-		for _, month := range []time.Month{time.January, time.July} { // "Local" is not the same everywhere
-			_, offset := time.Date(2026, month, 1, 0, 0, 0, 0, zone).Zone()
-			fmt.Fprint(h, " ", offset)
-		}
-		fmt.Fprint(h, t.cron.Weeks())
-	}
-	t.mark = strconv.FormatUint(h.Sum64(), 36)
-	return t, nil
+		return s.PauseSchedule(c, name, now)
+	})
 }
 
-// begins is what stands for the last tick of a schedule that the fleet hears of now.
-func (t timing) begins(now time.Time, firstIn time.Duration) time.Time {
-	switch {
-	case firstIn == 0:
-		return now
-	case t.cron != nil:
-		return now.Add(firstIn - time.Millisecond)
-	default:
-		return now.Add(firstIn - t.every)
-	}
+// ResumeSchedule ends PauseSchedule, from the next tick on.
+func (d *Daemon) ResumeSchedule(name string) error {
+	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
 }
 
-// next is the first tick after a moment. Those of a period count from the anchor, which
-// is one of them.
-func (t timing) next(anchor, after time.Time) time.Time {
-	if t.cron != nil {
-		return t.cron.Next(after)
+// RunScheduleNow enqueues the job of a schedule once, beside its ticks, also while it is
+// paused. A TickArg is the time of the call.
+func (d *Daemon) RunScheduleNow(name string) error {
+	s, err := d.recurring.Find(name, d.withConn)
+	if err != nil {
+		return err
 	}
-	n := max(after.Sub(anchor)/t.every, 0)
-	tick := anchor.Add(n * t.every)
-	if !tick.After(after) {
-		tick = tick.Add(t.every)
-	}
-	return tick
+	return d.Enqueue(&Job{Queue: s.Queue, Payload: Payload{Class: s.Class, Args: s.JobArgs(time.Now())}})
 }
 
-// ticks are those after one moment and not after another; if they are more than most, the
-// last ones, and whether there are others before.
-func (t timing) ticks(anchor, after, until time.Time, most int) (last []time.Time, more bool) {
-	// Looking back in growing steps, since a long absence holds millions of ticks.
-	for window := time.Minute; ; window *= 4 {
-		from := until.Add(-window)
-		whole := !from.After(after)
-		if whole {
-			from = after
-		}
-		last = last[:0]
-		for tick := t.next(anchor, from); !tick.IsZero() && !tick.After(until); tick = t.next(anchor, tick) {
-			if last = append(last, tick); len(last) > most {
-				last, more = last[1:], true
-			}
-		}
-		if whole {
-			return last, more
-		}
-		if len(last) == most {
-			return last, true // or perhaps not
-		}
-	}
+// ScheduleInfo is a recurring schedule as it stands.
+type ScheduleInfo struct {
+	Name      string
+	Recurring Recurring
+
+	// Next is its next tick; zero while the fleet does not know the schedule yet.
+	Next time.Time
+	// LastEnqueued is when a scheduler last enqueued its job for a tick, in whole seconds;
+	// zero: never.
+	LastEnqueued time.Time
+	// Paused is whether its ticks pass without a job.
+	Paused bool
+	// Broken says why a schedule that is in Redis does not run.
+	Broken error
 }
 
-// done is up to when ticks are done with; the next of a period counts from then.
-func (d *recurring) done(ticks resque.Ticks, now time.Time) time.Time {
-	switch {
-	case d.unclear(ticks):
-		return now
-	case d.Shared && ticks.Foreign && ticks.Enqueued.After(ticks.Last) && !d.rubyAhead(ticks, now):
-		return ticks.Enqueued
-	default:
-		return ticks.Last
+// Schedules returns the recurring schedules of this process and those that are in Redis
+// for all, sorted by name. Where both have a name, it is this process's.
+func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
+	found, err := d.recurring.Infos(d.withConn)
+	var infos []ScheduleInfo
+	for _, i := range found {
+		infos = append(infos, ScheduleInfo{
+			Name: i.Name, Recurring: publicRecurring(i.Recurring), Next: i.Next, LastEnqueued: i.LastEnqueued,
+			Paused: i.Paused, Broken: i.Broken,
+		})
+	}
+	return infos, err
+}
+
+// MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. A field that only
+// goworker knows is written if it is set.
+func (r Recurring) MarshalJSON() ([]byte, error) { return r.internal().MarshalJSON() }
+
+// UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
+// single value are one argument; null and false are none. Of a cron and an every, the cron
+// counts. Names of fields are case-sensitive: "Cron" is ignored.
+func (r *Recurring) UnmarshalJSON(entry []byte) error {
+	var read scheduler.Recurring
+	err := read.UnmarshalJSON(entry)
+	if err == nil {
+		*r = publicRecurring(read)
+	}
+	return err
+}
+
+func (r Recurring) internal() scheduler.Recurring {
+	return scheduler.Recurring{
+		Cron: r.Cron, Every: r.Every, FirstIn: r.FirstIn, Location: r.Location, Fugit: r.Fugit,
+		Class: r.Class, Queue: r.Queue, Args: r.Args, TickArg: r.TickArg,
+		Missed: string(r.Missed), Grace: r.Grace, Description: r.Description,
+		Persist: r.Persist, Shared: r.Shared, Environments: r.Environments,
 	}
 }
 
-// unclear reports whether a Ruby scheduler has fired ticks and nobody knows which.
-func (d *recurring) unclear(ticks resque.Ticks) bool {
-	return d.Shared && ticks.Foreign && ticks.Enqueued.IsZero()
-}
-
-// rubySlack is how far ahead of Redis's clock that of a Ruby scheduler is believed.
-const rubySlack = time.Minute
-
-// rubyAhead reports whether a Ruby scheduler whose clock is wrong has fired ticks. Were
-// it believed, there would be none until that time comes.
-func (d *recurring) rubyAhead(ticks resque.Ticks, now time.Time) bool {
-	return d.Shared && ticks.Foreign && ticks.Enqueued.After(now.Add(rubySlack))
-}
-
-// due are the ticks to be fired now, of those after the one that was last done with, and
-// the last one that is done with then; zero: none is.
-func (d *recurring) due(done, now time.Time) (fire []time.Time, last time.Time) {
-	newest, _ := d.timing.ticks(done, done, now, 1)
-	if len(newest) == 0 {
-		return nil, time.Time{}
+func publicRecurring(r scheduler.Recurring) Recurring {
+	return Recurring{
+		Cron: r.Cron, Every: r.Every, FirstIn: r.FirstIn, Location: r.Location, Fugit: r.Fugit,
+		Class: r.Class, Queue: r.Queue, Args: r.Args, TickArg: r.TickArg,
+		Missed: MissedPolicy(r.Missed), Grace: r.Grace, Description: r.Description,
+		Persist: r.Persist, Shared: r.Shared, Environments: r.Environments,
 	}
-	last = newest[0]
-	late := now.Add(-d.Grace)
-	if late.Before(done) || d.Missed == MissedAll {
-		late = done
-	}
-	fire, _ = d.timing.ticks(done, late, now, MaxMissedTicks)
-	if len(fire) == 0 && d.Missed == MissedOnce {
-		fire = newest
-	}
-	return fire, last
 }

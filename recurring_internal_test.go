@@ -1,73 +1,38 @@
 package goworker
 
 import (
+	"reflect"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
-func TestMissedTicks(t *testing.T) {
+// The scheduler's form of a Recurring has all its fields.
+func TestRecurringKeepsItsFields(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	hourly := Recurring{Cron: "0 * * * *", Location: time.UTC}
-	each := Recurring{Every: time.Second}
-	for _, tt := range []struct {
-		name    string
-		r       Recurring
-		missed  MissedPolicy
-		away    time.Duration // since the last tick
-		want    int
-		wantLst time.Duration // when the last one is, from at
-	}{
-		{"nothing is due", hourly, MissedOnce, 30 * time.Minute, 0, 0},
-		{"on time", hourly, MissedSkip, time.Hour, 1, time.Hour},
-		{"late, but not too late", hourly, MissedSkip, time.Hour + 50*time.Second, 1, time.Hour},
-		{"too late", hourly, MissedSkip, time.Hour + 2*time.Minute, 0, time.Hour},
-		{"too late", hourly, MissedOnce, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"too late", hourly, MissedAll, time.Hour + 2*time.Minute, 1, time.Hour},
-		{"many", hourly, MissedSkip, 72*time.Hour + 2*time.Minute, 0, 72 * time.Hour},
-		{"many", hourly, MissedOnce, 72*time.Hour + 2*time.Minute, 1, 72 * time.Hour},
-		{"many", hourly, MissedAll, 72*time.Hour + 2*time.Minute, 72, 72 * time.Hour},
-		{"many and one on time", hourly, MissedOnce, 72 * time.Hour, 1, 72 * time.Hour},
-		{"a few within the grace", each, MissedSkip, 10 * time.Second, 10, 10 * time.Second},
-		{"the grace", each, MissedSkip, time.Hour, 60, time.Hour},
-		{"the grace", each, MissedOnce, time.Hour, 60, time.Hour},
-		{"the bound", each, MissedAll, 10 * 365 * 24 * time.Hour, MaxMissedTicks, 10 * 365 * 24 * time.Hour},
-		{"a year", Recurring{Cron: "* * * * * *", Location: time.UTC}, MissedAll, 365 * 24 * time.Hour, MaxMissedTicks, 365 * 24 * time.Hour},
-	} {
-		r := tt.r
-		r.Queue, r.Missed = "q", tt.missed
-		d, err := newRecurring("n", r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fire, last := d.due(at, at.Add(tt.away))
-		if len(fire) != tt.want {
-			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
-		}
-		if want := at.Add(tt.wantLst); tt.wantLst > 0 && !last.Equal(want) || tt.wantLst == 0 && !last.IsZero() {
-			t.Errorf("%s, %s: done with up to %v, want %v", tt.name, tt.missed, last, want)
+	var r Recurring
+	v := reflect.ValueOf(&r).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(v.Type().Field(i).Name)
+		case reflect.Int64:
+			f.SetInt(int64(i + 1))
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), i, i))
+		case reflect.Pointer:
+			f.Set(reflect.ValueOf(time.FixedZone("x", i)))
+		default:
+			t.Fatalf("a field of kind %v", f.Kind())
 		}
 	}
-}
-
-// The weeks are those of the version that an entry names, and programs that count
-// different weeks do not take each other's ticks for their own.
-func TestWeeksOfAnEntry(t *testing.T) {
-	t.Parallel()
-	next := func(fields string) (string, string) {
-		d, err := readRecurring("s", `{"cron":"0 9 * * sun%2 UTC","queue":"q"`+fields+`}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.timing.next(time.Time{}, time.Date(2026, 1, 15, 0, 0, 0, 0, time.UTC)).Format("01-02"), d.timing.mark
+	if back := publicRecurring(r.internal()); !reflect.DeepEqual(back, r) {
+		t.Errorf("%+v became %+v", r, back)
 	}
-	newest, mark := next("")
-	same, sameMark := next(`,"fugit":"1.12.3"`)
-	old, oldMark := next(`,"fugit":1.11`)
-	if newest != "01-25" || same != newest || old != "01-18" {
-		t.Errorf("the next Sunday is %s; that of 1.12.3 %s, that of 1.11 %s", newest, same, old)
-	}
-	if mark != sameMark || mark == oldMark {
-		t.Errorf("timings are marked %s, %s and %s", mark, sameMark, oldMark)
+	if n := reflect.TypeFor[scheduler.Recurring]().NumField(); n != v.NumField() {
+		t.Errorf("%d fields became %d", v.NumField(), n)
 	}
 }

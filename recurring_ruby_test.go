@@ -76,14 +76,14 @@ func TestPeriodAfterRubys(t *testing.T) {
 	b := daemontest.Setup(t)
 	shared := daemontest.EverySecond("")
 	shared.Every, shared.Shared, shared.Location = 4*time.Second, true, time.Local
-	mark, err := goworker.TimingMark(shared)
+	hash, err := goworker.TimingHash(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	last := map[string]time.Time{"ruby": now.Add(-3500 * time.Millisecond), "late": now.Add(-5500 * time.Millisecond)}
 	for name, at := range last {
-		b.Redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(at.UnixMilli(), " vm:1:dead ", mark))
+		b.Redis.Do(t, "HSET", "resque:go:ticks", name, fmt.Sprint(at.UnixMilli(), " vm:1:dead ", hash))
 		shared.Queue = name
 		b.Schedule(name, shared)
 	}

@@ -71,12 +71,12 @@ func TestPeriodsOutliveProcesses(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	now := time.Now().Truncate(time.Millisecond)
-	mark, err := goworker.TimingMark(goworker.Recurring{Every: 24 * time.Hour, Location: time.Local})
+	hash, err := goworker.TimingHash(goworker.Recurring{Every: 24 * time.Hour, Location: time.Local})
 	if err != nil {
 		t.Fatal(err)
 	}
 	anchor := now.Add(1500*time.Millisecond - 24*time.Hour)
-	b.Redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", mark))
+	b.Redis.Do(t, "HSET", "resque:go:ticks", "daily", fmt.Sprint(anchor.UnixMilli(), " vm:1:dead ", hash))
 	b.Schedule("daily", goworker.Recurring{Every: 24 * time.Hour, Class: "Tick", Queue: "daily", TickArg: true})
 	b.Schedule("first", goworker.Recurring{Every: 24 * time.Hour, FirstIn: 2 * time.Second, Class: "Tick", Queue: "first", TickArg: true})
 	b.Schedule("hourly", goworker.Recurring{Every: time.Hour, FirstIn: 3 * time.Hour, Queue: "q"})

@@ -3,39 +3,50 @@ package goworker
 import (
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/isolate"
-	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
-// registry finds the handler of a class. The zero value is ready; it is safe for
-// concurrent use. Every job reads it and hardly anything writes it, so readers
-// take no lock: a writer replaces the whole map.
+// registry knows what was registered: the classes with their handlers and options. It is safe for
+// concurrent use. Every job reads it and hardly anything writes it, so readers take no lock: a writer
+// replaces the whole map.
 type registry struct {
 	// useNumber is the settings' UseNumber, for all classes.
 	useNumber atomic.Bool
 
-	// tells is whether a class was ever registered with something for jobs that are
-	// enqueued.
-	tells atomic.Bool
+	// enqueues is whether a class was ever registered with an option for jobs that are enqueued.
+	enqueues atomic.Bool
 
 	// stuck are the jobs that run past their time limits.
 	stuck stuck.Jobs
 
-	entries atomic.Pointer[map[string]*entry]
+	// limits are those of all classes and queues.
+	limits *limits.Table
 
-	limited     atomic.Bool // some class or queue has limits
-	queueLimits atomic.Pointer[map[string][]Limit]
+	classes atomic.Pointer[map[string]*outcome.Class]
 
-	write      sync.Mutex   // held while entries is replaced
+	write      sync.Mutex   // held while classes is replaced
 	middleware []Middleware // of all classes; guarded by write
 }
 
-// entry is one registered class. It never changes once it is in the map.
+func newRegistry() *registry {
+	r := new(registry)
+	r.classes.Store(new(map[string]*outcome.Class))
+	r.limits = limits.NewTable(r)
+	return r
+}
+
+// entry is what runs the jobs of one class. It never changes once it is in the map.
 type entry struct {
 	options options
 	bare    Handler // without any middleware
@@ -62,11 +73,10 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	}
 	e.options.add(e.options.enqueue.first)
 	e.options.add(e.options.checkLimits())
-	e.options.add(repeated(e.options.limits))
+	e.options.add(limits.Repeated(e.options.limits))
 	if err := e.options.first; err != nil {
 		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
 	}
-	e.options.limits = nameLimits(class, e.options.limits)
 	for _, mw := range e.options.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
 	}
@@ -74,18 +84,34 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	r.write.Lock()
 	defer r.write.Unlock()
 	if e.options.enqueue.given() {
-		r.tells.Store(true)
+		r.enqueues.Store(true)
 	}
 	e.wrapped = r.wrap(e)
+	next := maps.Clone(*r.classes.Load())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	next[class] = e.class(class)
+	r.classes.Store(&next)
 	if len(e.options.limits) > 0 {
-		r.limited.Store(true)
+		r.limits.ClassHasLimits()
 	}
-	next := map[string]*entry{class: e}
-	if old := r.entries.Load(); old != nil {
-		next = maps.Clone(*old)
-		next[class] = e
+}
+
+// class is the entry as the seam knows it, with the options of features.
+func (e *entry) class(name string) *outcome.Class {
+	c := &outcome.Class{Name: name, Handler: e}
+	o := e.options
+	if o.retry != nil {
+		outcome.Put(c, o.retry.policy())
 	}
-	r.entries.Store(&next)
+	if len(o.limits) > 0 {
+		outcome.Put(c, limits.Named(name, o.limits))
+	}
+	if o.onExpired != nil {
+		outcome.Put(c, expiry.OnExpired{Handler: &entry{options: o, wrapped: o.onExpired}})
+	}
+	return c
 }
 
 // use adds middleware around every class, those registered later too.
@@ -96,17 +122,13 @@ func (r *registry) use(mw ...Middleware) {
 	r.write.Lock()
 	defer r.write.Unlock()
 	r.middleware = append(r.middleware, mw...)
-	old := r.entries.Load()
-	if old == nil {
-		return
+	next := make(map[string]*outcome.Class)
+	for name, c := range *r.classes.Load() {
+		e := *c.Handler.(*entry)
+		e.wrapped = r.wrap(&e)
+		next[name] = e.class(name)
 	}
-	next := make(map[string]*entry, len(*old))
-	for class, e := range *old {
-		fresh := *e
-		fresh.wrapped = r.wrap(e)
-		next[class] = &fresh
-	}
-	r.entries.Store(&next)
+	r.classes.Store(&next)
 }
 
 func (r *registry) wrap(e *entry) Handler {
@@ -121,86 +143,59 @@ func mustMiddleware(mw Middleware, where string) {
 
 // lookup returns the entry of a class, nil if it has none.
 func (r *registry) lookup(class string) *entry {
-	if m := r.entries.Load(); m != nil {
-		return (*m)[class]
+	if c := r.Class(class); c != nil {
+		return c.Handler.(*entry)
 	}
 	return nil
 }
 
-// prepare makes a payload taken from queue ready to run: it finds the handler and
-// opens ActiveJob's wrapper. The Delivery is never nil: with an error it holds what is
-// known about the job, for its log line and failure record. The error
-// is an *UnknownClassError or, for a wrapper that makes no sense, an
-// *ArgumentError. The caller adds Worker, Recovered and ReservedAt, and then calls
-// perform. raw is kept and must not change any more.
-func (r *registry) prepare(queue string, raw []byte, p payload.Payload) (*Delivery, error) {
-	d, e, err := r.open(queue, raw, p)
-	if err != nil {
-		return d, err
-	}
-	if d.retry = e.options.retry; d.retry != nil {
-		d.RetriesLeft = d.retry.left(d.Attempt)
-	}
-	d.useNumber = e.options.useNumber || r.useNumber.Load()
-	d.stuck = &r.stuck
-	if i := e.options.isolation; i != nil { // the handler and its Timeout are the child's
-		d.handler, d.limit = i, i.Deadline()
-	} else {
-		d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, e.options.timeout
-	}
-	return d, nil
+// Class returns the class of a name, nil if there is none.
+func (r *registry) Class(name string) *outcome.Class { return (*r.classes.Load())[name] }
+
+// All returns all classes by their names.
+func (r *registry) All() map[string]*outcome.Class { return *r.classes.Load() }
+
+// Unknown is the failure of a job whose class is not registered.
+func (r *registry) Unknown(class string) error { return &UnknownClassError{Class: class} }
+
+// Misfit is the failure of an ActiveJob whose wrapper makes no sense.
+func (r *registry) Misfit(class string, e *args.Error) error { return argumentError(class, e) }
+
+// Read reads a payload that lies in a queue and finds its class.
+func (r *registry) Read(queue string, raw []byte) *outcome.Job {
+	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}}
+	outcome.Read(j, r, math.MaxInt)
+	return j
 }
 
-// open makes the Delivery of a payload and finds the entry of its class.
-func (r *registry) open(queue string, raw []byte, p payload.Payload) (*Delivery, *entry, error) {
-	d := &Delivery{Queue: queue, Class: p.Class, ID: p.ID, Attempt: p.Attempt, Args: p.Args, raw: raw, expires: p.ExpiresAt}
-	if p.Unique != "" {
-		d.lock = newJobLock(p)
+// delivery is what the program's handler, middleware and hooks see of a job.
+func (r *registry) delivery(j *outcome.Job) *Delivery {
+	if d, ok := j.View.(*Delivery); ok {
+		return d
 	}
-	e := r.lookup(p.Class)
-	if e == nil && p.Class == args.ActiveJobWrapper {
-		if err := d.openActiveJob(); err != nil {
-			return d, nil, err
-		}
-		e = r.lookup(d.Class)
+	d := &Delivery{
+		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
+		Worker: j.Worker, Recovered: j.Deaths.Count, ReservedAt: j.ReservedAt, stuck: &r.stuck,
 	}
-	if e == nil {
-		return d, nil, &UnknownClassError{Class: d.Class}
+	if e, ok := j.Handler.(*entry); ok {
+		policy, _ := outcome.Get[*retry.Policy](j.Class)
+		d.RetriesLeft = policy.Left(j.Attempt)
+		d.useNumber = e.options.useNumber || r.useNumber.Load()
+		d.run(e)
 	}
-	return d, e, nil
+	j.View = d
+	return d
 }
 
 // isolated makes the Delivery of a job in its child process.
 func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
-	payload, err := payload.Parse(job.Payload)
-	if err != nil {
-		return nil, err
+	j := r.Read(job.Queue, job.Payload)
+	if j.Err != nil {
+		return nil, j.Err
 	}
-	d, e, err := r.open(job.Queue, job.Payload, payload)
-	if err != nil {
-		return nil, err
-	}
+	d, e := r.delivery(j), j.Handler.(*entry)
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
-	d.handler, d.timeout = e.wrapped, e.options.timeout
+	d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, 0
 	return d, nil
-}
-
-// openActiveJob turns the delivery of Rails' wrapper into that of the job inside.
-// On an error the class is the inner one if it was found.
-func (d *Delivery) openActiveJob() error {
-	job, misfit := args.OpenActiveJob(d.Args)
-	if job.Class != "" {
-		d.Class, d.Args = job.Class, job.Args
-		if job.ID != "" {
-			d.ID = job.ID
-		}
-		if job.Executions > 0 && job.Executions <= payload.MaxRuns {
-			d.Attempt += job.Executions
-		}
-	}
-	if misfit != nil {
-		return argumentError(d.Class, misfit)
-	}
-	return nil
 }

@@ -13,11 +13,11 @@ import (
 
 func TestRegisterReplaces(t *testing.T) {
 	t.Parallel()
-	var r registry
+	r := newRegistry()
 	var got string
 	r.register("C", func() { got = "first" }, nil)
 	r.register("C", func() { got = "second" }, nil)
-	d, err := prepared(t, &r, `{"class":"C","args":[]}`)
+	d, err := prepared(t, r, `{"class":"C","args":[]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestRegisterReplaces(t *testing.T) {
 
 func TestUnknownClass(t *testing.T) {
 	t.Parallel()
-	d, err := prepared(t, new(registry), `{"class":"No<b>pe","args":[1],"id":"7"}`)
+	d, err := prepared(t, newRegistry(), `{"class":"No<b>pe","args":[1],"id":"7"}`)
 	var unknown *UnknownClassError
 	if !errors.As(err, &unknown) || unknown.Class != "No<b>pe" || !strings.HasPrefix(err.Error(), "uninitialized constant No<b>pe: no handler is registered") {
 		t.Errorf("got %v", err)
@@ -53,11 +53,11 @@ func TestMiddlewareOrder(t *testing.T) {
 			})
 		}
 	}
-	var r registry
+	r := newRegistry()
 	r.use(note("a"))
 	r.register("C", func() { trace = append(trace, "job") }, []Option{With(note("c"), note("d")), With(note("e"))})
 	r.use(note("b"))
-	d, err := prepared(t, &r, `{"class":"C","args":[]}`)
+	d, err := prepared(t, r, `{"class":"C","args":[]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestMiddlewareReadsResult(t *testing.T) {
 
 func TestRegistryIsConcurrent(t *testing.T) {
 	t.Parallel()
-	var r registry
+	r := newRegistry()
 	var wg sync.WaitGroup
 	for _, class := range []string{"A", "B", "C", "D"} {
 		wg.Go(func() {

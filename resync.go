@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -142,7 +143,7 @@ func (p *poller) resync(ctx context.Context) {
 		p.sayOnce("unreadable", "the in-flight record holds a value that goworker did not write", "error", e)
 	}
 	if whole {
-		committed := func(o outcome) bool {
+		committed := func(o ended) bool {
 			if inRecord[o.task.Ticket] {
 				return false
 			}
@@ -179,13 +180,13 @@ func (p *poller) adopt(unknown []resque.Reserved) {
 		}
 		// The job ended before, and the server that answers now was behind: it knows nothing
 		// of that. So it ends once more in the same way, effects included.
-		t := &task{Job: fleet.Job{Reserved: j, Session: p.session}}
+		t := &task{Job: outcome.Job{Reserved: j, Process: p.session.Process.ID}, Session: p.session}
 		p.hold(t)
-		o := outcome{task: t, started: true, Ended: resque.Ended{Ticket: j.Ticket, Counts: resque.CountsDone}}
+		o := ended{task: t, started: true, Ended: resque.Ended{Ticket: j.Ticket, Counts: resque.CountsDone}}
 		if end, ok := p.recent.ends[j.Ticket]; ok {
 			o.Ended = end
 		} else if j.Ticket <= p.recent.forgotten {
-			o = returned(p.store, t, true) // its effects are not known any more: it runs again
+			o = p.returned(t, true) // its effects are not known any more: it runs again
 		}
 		p.pending = append(p.pending, o)
 	}

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+
+	"github.com/goworker/goworker/internal/feature/retry"
 )
 
 // DefaultRetries is how often a job is retried at most when its handler asks for it
 // with RetryIn and its class has no Retry.
-const DefaultRetries = 25
+const DefaultRetries = retry.AskedLimit
 
 // Retry lets the jobs of a class that fail run again, up to n times after the first
 // run: n + 1 runs in all, as resque-retry's retry_limit counts. NoLimit retries for ever;
@@ -134,12 +135,13 @@ func anyOf(errs []error) func(error) bool {
 	}
 }
 
-// left is how many retries a job has left in its attempt-th run.
-func (p *retryPolicy) left(attempt int) int {
-	if p.limit < 0 {
-		return NoLimit
+// policy is the policy as the feature knows it.
+func (p *retryPolicy) policy() *retry.Policy {
+	policy := &retry.Policy{Limit: p.limit, Delay: p.delay, Allows: p.allows}
+	if p.ruby != nil {
+		policy.Ruby = &retry.Ruby{Ruby34: p.ruby.Ruby34, NoFailureKey: p.ruby.NoFailureKey, ExpireAfter: p.ruby.ExpireAfter}
 	}
-	return max(0, p.limit-(attempt-1))
+	return policy
 }
 
 // allows reports whether the policy retries after such an error.
@@ -156,6 +158,3 @@ func (p *retryPolicy) allows(err error) bool {
 	}
 	return len(p.only) == 0
 }
-
-// askedFor is the policy of a class without Retry whose handler returned RetryIn.
-var askedFor = retryPolicy{limit: DefaultRetries, delay: func(int, error) time.Duration { return 0 }}

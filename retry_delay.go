@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/goworker/goworker/internal/feature/retry"
 )
 
 // What the fields of Exponential are when they are zero.
@@ -133,4 +135,4 @@ func (p *retryPolicy) wait(option string, f DelayFunc) error {
 }
 
 // longestWait is far away, and safe to be added to a time.
-const longestWait = 100 * 365 * 24 * time.Hour
+const longestWait = retry.Longest

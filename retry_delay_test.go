@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/goworker/goworker/internal/failure"
 )
 
 // waits are what an option says of the first n runs.
@@ -57,7 +55,7 @@ func TestDelaysFarOut(t *testing.T) {
 		var p retryPolicy
 		_ = o.retry(&p)
 		for _, attempt := range []int{1, 2, 90, 10_000, math.MaxInt32} {
-			wait, retry, err := (&retryPolicy{limit: NoLimit, delay: p.delay}).decide(attempt, failure.Wish{}, 0, errNoLuck)
+			wait, retry, err := (&retryPolicy{limit: NoLimit, delay: p.delay}).policy().Again(attempt, errNoLuck)
 			if wait < 0 || wait > longestWait || !retry || err != errNoLuck {
 				t.Errorf("%T after %d runs: %s, %v, %v", o, attempt, wait, retry, err)
 			}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/goworker/goworker/internal/failure"
 )
 
 // An error with a method RetryAfter says how long to wait, if it says anything.
@@ -20,8 +18,7 @@ func TestRetryAfter(t *testing.T) {
 		RetryIn(-time.Second, errNoLuck):                -time.Second,
 		errors.Join(busyFor(0), busyFor(2*time.Minute)): 2 * time.Minute,
 	} {
-		wish, after := failure.Wished(err)
-		if wait, retry, _ := p.decide(1, wish, after, err); !retry || wait != want {
+		if wait, retry, _ := p.policy().Again(1, err); !retry || wait != want {
 			t.Errorf("%v: %s, %v; want %s", err, wait, retry, want)
 		}
 	}

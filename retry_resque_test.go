@@ -3,7 +3,6 @@ package goworker_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -205,32 +204,4 @@ func TestCountOfWrongType(t *testing.T) {
 	if kind := b.Redis.Text(t, "TYPE", rubyCount); kind != "list" {
 		t.Errorf("the key is a %s now", kind)
 	}
-}
-
-// Runs begin when Redis is there: while it is away they wait, and none is lost.
-func TestCountWaitsForRedis(t *testing.T) {
-	t.Parallel()
-	b := daemontest.Trying(t, func(*goworker.Delivery) error { return nil }, goworker.Retry(1, goworker.ResqueRetry{}))
-	ctx, cancel := context.WithCancelCause(context.Background())
-	b.Start()
-	b.Idle()
-	b.Redis.Kill()
-	done := make(chan error, 1)
-	go func() {
-		done <- goworker.CountRetries(ctx, b.Daemon, "Try")
-	}()
-	b.Eventually("it is said", func() bool { return b.Log.Count("Redis does not serve us") > 0 })
-	b.Redis.Restart(t)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	b.Redis.Kill()
-	go func() {
-		done <- goworker.CountRetries(ctx, b.Daemon, "Try")
-	}()
-	cancel(goworker.ErrShutdown)
-	if err := <-done; !goworker.Interrupted(err) || !errors.Is(err, goworker.ErrShutdown) {
-		t.Errorf("after a stop it says %v", err)
-	}
-	b.Redis.Restart(t)
 }

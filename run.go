@@ -8,12 +8,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/failed"
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/phpstatus"
+	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/feature/unique"
+	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // run is one call of Run.
@@ -105,11 +116,43 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config)
-	d.poller = newPoller(d, base)
-	d.workers = newWorkers(d, d.poller)
-	d.master = newMasterLock(d.config, d.store, d.lease.Self, d.pumpToo)
-	d.pump, d.ticker = newPump(d), newTicker(d)
-	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, schedulers{d.pump, d.master}, schedulers{d.pump, d.master}
+	set := outcome.New(outcome.Deps{
+		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
+		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
+	}, d.registry, d.registry.features()...)
+	d.poller = newPoller(d, base, set)
+	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
+	set.Observe(d.workers.observe)
+	d.lease.Ends, d.lease.Status.Running = set, set.Running
+	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
+	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
+		Tracking: !d.config.DisableTracking, Interval: d.config.PollInterval,
+		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.LeaveDelayed,
+	}, d.lock, d.lease)
+	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
+		Dynamic: d.config.DynamicSchedule, Environment: d.config.environment,
+		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
+	}, &d.recurring, d.lock, d.lease, d.lease)
+	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// features are what jobs may have, in the order in which they admit, wrap, decide and settle. Limits come
+// first, because a job that has to wait is not looked at further; unique comes after all that may keep a
+// job from running, because it may give up its lock.
+func (r *registry) features() []func(outcome.Deps) outcome.Feature {
+	return []func(outcome.Deps) outcome.Feature{
+		limits.New(r.limits), unknown.New(r.limits), expiry.New, retry.New, phpstatus.New, unique.New, failed.New,
+	}
+}
+
+// borrow runs f on a connection of the pool.
+func (c *client) borrow(ctx context.Context, f func(redis.Conn) error) error {
+	lent, err := c.pool.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.PutBack(lent)
+	return f(lent)
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
@@ -133,8 +176,8 @@ func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
 			go d.poller.run(d.base)
 			return nil
 		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
-		"schedule":  {d.pump.start, d.pump.stop},
-		"recurring": {d.ticker.start, d.ticker.stop},
+		"schedule":  {d.pump.Start, d.pump.Stop},
+		"recurring": {d.ticker.Start, d.ticker.Stop},
 	}, added)
 }
 

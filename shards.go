@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -65,7 +66,7 @@ type Shards struct {
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
 func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
-	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: new(registry)}
+	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry()}
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
@@ -477,7 +478,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 	if err := s.init(false); err != nil {
 		return err
 	}
-	if _, err := newRecurring(name, r); err != nil {
+	if _, err := scheduler.Check(name, r.internal()); err != nil {
 		return err
 	}
 	d, err := s.DaemonOf(r.Queue)

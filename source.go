@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/lanes"
-	ends "github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/watch"
@@ -31,7 +31,7 @@ type source interface {
 
 	// Ended is called when a job has ended or goes back, and once more when Redis has committed
 	// that. It need not be called for a job that is done and has no effects.
-	Ended(j *ends.Job, end *ends.Outcome, committed bool)
+	Ended(j *outcome.Job, end *outcome.Outcome, committed bool)
 
 	// Connected is called when there is a new connection, and says whether Redis notifies of
 	// changes on it.
@@ -44,42 +44,33 @@ type source interface {
 	// more jobs could start now.
 	Next(taking bool) time.Time
 
-	// Stop is called when the poller ends.
+	// Stop is called when the poller outcome.
 	Stop()
 }
 
 // newSource makes the source of a poller.
 func newSource(d *Daemon, base part.Base, p *poller) source {
-	l := lanes.New(base, laneClasses{d.registry}, p.ask, d.lease.Sweep)
+	l := lanes.New(base, d.registry.limits, p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Peers: d.lease.Peers,
 		Waits: func(queue string) bool {
-			return slices.ContainsFunc(p.misplaced, func(o outcome) bool { return o.task.Queue == queue })
+			return slices.ContainsFunc(p.misplaced, func(o ended) bool { return o.task.Queue == queue })
 		},
 	})
 }
 
 // tell tells the source of a job that ended or goes back.
-func (p *poller) tell(o outcome, committed bool) {
+func (p *poller) tell(o ended, committed bool) {
 	if o.task.Lane == nil && o.lane == nil && !o.left {
 		return
 	}
-	end := ends.Outcome{Started: o.started, Next: ends.Next{Lane: o.lane}}
+	end := outcome.Outcome{Started: o.started, Next: outcome.Next{Lane: o.lane}}
 	switch {
 	case o.left:
-		end.State = ends.Passed
+		end.State = outcome.Passed
 	case o.back:
-		end.State = ends.Returned
+		end.State = outcome.Returned
 	}
-	p.source.Ended(&ends.Job{Reserved: o.task.Reserved}, &end, committed)
+	p.source.Ended(&o.task.Job, &end, committed)
 }
-
-// laneClasses is what lanes know of the registry.
-type laneClasses struct{ *registry }
-
-func (c laneClasses) Lane(queue string, raw []byte) (resque.Lane, bool) { return c.lane(queue, raw) }
-func (c laneClasses) Limits(queue string) bool                          { return c.limitsQueue(queue) }
-func (c laneClasses) SortedBy(lanes resque.Lanes) bool                  { return c.sortsBy(lanes) }
-func (c laneClasses) Numbers() (map[string]string, error)               { return c.limitNumbers() }
-func (c laneClasses) Any() bool                                         { return c.limited.Load() }

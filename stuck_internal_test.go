@@ -13,13 +13,13 @@ import (
 // limited performs a job of a class with a time limit of a minute, in a goroutine of
 // its own, and returns the registry and what tells of the end.
 func limited(t *testing.T, book *safeBuffer, handler any) (*registry, <-chan error) {
-	r := new(registry)
+	r := newRegistry()
 	r.register("C", handler, []Option{Timeout(time.Minute)})
 	d, err := prepared(t, r, `{"class":"C","args":[],"id":"a7"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Worker, d.workers = "host:1-3:mail", &workers{logger: slog.New(slog.NewTextHandler(book, nil))}
+	d.Worker, d.logger = "host:1-3:mail", slog.New(slog.NewTextHandler(book, nil))
 	ended := make(chan error, 1)
 	go func() {
 		returned := false

@@ -25,7 +25,7 @@ type suspects struct {
 func (s *suspects) add(t *task) {
 	s.waiting = append(s.waiting, t)
 	slices.SortStableFunc(s.waiting, func(a, b *task) int {
-		return cmp.Or(cmp.Compare(a.deaths.Level, b.deaths.Level), cmp.Compare(b.deaths.Charged, a.deaths.Charged))
+		return cmp.Or(cmp.Compare(a.Deaths.Level, b.Deaths.Level), cmp.Compare(b.Deaths.Charged, a.Deaths.Charged))
 	})
 }
 
@@ -54,7 +54,7 @@ func (s *suspects) begin(now time.Time) *task {
 		return nil
 	}
 	s.launch, s.trial = nil, t
-	s.until = now.Add(t.deaths.Trial(len(s.waiting)))
+	s.until = now.Add(t.Deaths.Trial(len(s.waiting)))
 	return t
 }
 
@@ -86,9 +86,9 @@ func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	trial := cmp.Or(s.trial, s.launch)
 	switch {
 	case trial == nil:
-	case len(s.past) > 0 && trial.deaths.Level == 0:
+	case len(s.past) > 0 && trial.Deaths.Level == 0:
 		h.Past = append(h.Past, trial.Ticket) // too short to tell it from the others
-	case trial.deaths.Level == 1 || trial.deaths.Charged > 0:
+	case trial.Deaths.Level == 1 || trial.Deaths.Charged > 0:
 		h.Trial, h.Past = trial.Ticket, nil // the others would have ended the process just then by chance
 	default:
 		h.Trial = trial.Ticket

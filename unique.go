@@ -233,7 +233,7 @@ func (u Uniqueness) job(c config, job *Job, o enqueueOptions) (j resque.UniqueJo
 		j.Payload, err = payload.SetFields(raw, append(fields, payload.TextField("id", o.id))...)
 	}
 	if err == nil {
-		err = checkSize(j.Payload, c.MaxPayload)
+		err = payload.CheckSize(j.Payload, c.MaxPayload)
 	}
 	if err != nil {
 		return j, fmt.Errorf("enqueueing %s: %w", job.Payload.Class, err)

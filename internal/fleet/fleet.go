@@ -73,7 +73,8 @@ type Heir interface {
 	Died(c redis.Conn, process string) error
 }
 
-// Ends ends the jobs of a dead process. resque.Store has the method.
+// Ends decides how the jobs of dead processes end.
 type Ends interface {
-	Recover(c redis.Conn, dead resque.Process, limit int, now time.Time, multiQueue bool) (resque.Recovered, error)
+	// Bury returns the effects with which a job ends.
+	Bury(resque.DeadJob) []resque.Effect
 }

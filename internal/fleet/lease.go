@@ -28,7 +28,7 @@ type Lease struct {
 	Owner Owner
 	Rider Rider
 	Heir  Heir
-	Ends  Ends // the store, unless it is replaced
+	Ends  Ends
 
 	base    part.Base
 	config  Config
@@ -48,7 +48,7 @@ type Lease struct {
 // New returns a lease that is not taken yet.
 func New(b part.Base, c Config) *Lease {
 	l := &Lease{
-		base: b, Clock: &Clock{local: b.Clock}, members: new(members), Ends: b.Store,
+		base: b, Clock: &Clock{local: b.Clock}, members: new(members),
 		config: c, line: b.Line(0),
 	}
 	l.Status = newStatus(b, c.Workers, l.Session)
@@ -63,6 +63,9 @@ func (l *Lease) Session() *Session { return l.session.Load() }
 
 // Self returns the id of this process in the fleet.
 func (l *Lease) Self() string { return l.Session().Process.ID }
+
+// Worker returns the id of this process's first worker.
+func (l *Lease) Worker() string { return l.Session().Workers[0] }
 
 // Wake has the lease renewed now.
 func (l *Lease) Wake() { l.loop.Wake() }

@@ -98,7 +98,7 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 	if err != nil {
 		return err
 	}
-	recovered, err := r.lease.Ends.Recover(c, dead, r.config.RecoverLimit, r.lease.Now(), r.config.MultiQueue)
+	recovered, err := store.Recover(c, dead, r.config.RecoverLimit, r.lease.Now(), r.lease.Ends.Bury)
 	if err != nil {
 		return err
 	}

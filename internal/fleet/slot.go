@@ -2,18 +2,10 @@ package fleet
 
 import (
 	"sync/atomic"
-	"time"
 
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
-
-// Job is a job that a worker runs, as far as the status writer needs to know it. Nobody changes
-// it between Begin and End.
-type Job struct {
-	resque.Reserved
-	Session *Session  // the session that reserved it
-	Started time.Time // set by the worker before Begin
-}
 
 // Slot is one worker, as Resque's tools know it under one worker id. Its methods are for the
 // goroutine of that worker.
@@ -21,15 +13,16 @@ type Slot struct {
 	status *Status
 
 	// The worker writes these, and the status writer reads them.
-	job       atomic.Pointer[Job] // nil: the worker is idle
+	job       atomic.Pointer[outcome.Job] // nil: the worker is idle
 	processed atomic.Int64
 	failed    atomic.Int64
 
 	named atomic.Bool // worker:<id> names the job; the status writer writes it, the worker reads it
 }
 
-// Begin says that the worker runs a job from now on.
-func (s *Slot) Begin(j *Job) {
+// Begin says that the worker runs a job from now on. The status writer reads what was set before: where
+// the job came from, its bytes, its process, and when it was started.
+func (s *Slot) Begin(j *outcome.Job) {
 	s.job.Store(j)
 	s.status.begun()
 }

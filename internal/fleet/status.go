@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -28,7 +29,7 @@ const (
 type Status struct {
 	// Running, unless nil, is called once for each job that has run for 100 ms. It is set before
 	// Start, is called in the status writer's goroutine and does not wait for Redis.
-	Running func(*Job)
+	Running func(*outcome.Job)
 
 	base    part.Base
 	loop    *part.Loop
@@ -40,22 +41,22 @@ type Status struct {
 	// These are for the loop's goroutine.
 	line    conn.Line
 	current *Session
-	ran     []*Job   // by slot: the last job that Running was called for
-	written []*Job   // by slot: the job that worker:<id> names; nil: it is removed
-	counted []counts // by slot: what was written
-	updated []int    // the slots of the updates under way
+	ran     []*outcome.Job // by slot: the last job that Running was called for
+	written []*outcome.Job // by slot: the job that worker:<id> names; nil: it is removed
+	counted []counts       // by slot: what was written
+	updated []int          // the slots of the updates under way
 	flushed time.Time
 }
 
 type counts struct{ processed, failed int64 }
 
 // unknown is the entry in written of a worker whose worker:<id> may name any job.
-var unknown = new(Job)
+var unknown = new(outcome.Job)
 
 func newStatus(b part.Base, workers int, session func() *Session) *Status {
 	s := &Status{
 		base: b, session: session, slots: make([]Slot, workers), line: b.Line(part.ReplyWithin),
-		ran: make([]*Job, workers), written: make([]*Job, workers), counted: make([]counts, workers),
+		ran: make([]*outcome.Job, workers), written: make([]*outcome.Job, workers), counted: make([]counts, workers),
 	}
 	for n := range s.slots {
 		s.slots[n].status = s
@@ -150,11 +151,11 @@ func (s *Status) changes(session *Session, now time.Time, countsDue bool) (updat
 		j := slot.job.Load()
 		if j != nil {
 			busy = true
-			if j.Session != session {
+			if j.Process != session.Process.ID {
 				j = nil // its session has lost the lease: another process runs the job
 			}
 		}
-		long := j != nil && now.Sub(j.Started) >= statusAfter
+		long := j != nil && now.Sub(j.StartedAt) >= statusAfter
 		if !long {
 			s.ran[n] = nil
 		} else if s.ran[n] != j {
@@ -168,7 +169,7 @@ func (s *Status) changes(session *Session, now time.Time, countsDue bool) (updat
 			slot.named.Store(true)
 			s.written[n] = j
 			u.Work = &resque.Work{
-				Worker: session.Process.WorkerName(n), Queue: j.Queue, RunAt: j.Started, Payload: j.Payload,
+				Worker: session.Process.WorkerName(n), Queue: j.Queue, RunAt: j.StartedAt, Payload: j.Payload,
 				Process: session.Process.ID, Ticket: j.Ticket, Now: session.clock.At(now),
 			}
 		case j != s.written[n] && s.written[n] != nil:

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-func (b *bundle) job(started time.Time) *Job {
-	return &Job{Reserved: resque.Reserved{Queue: "work", Ticket: 1, Payload: []byte(job)}, Session: b.Session(), Started: started}
+func (b *bundle) job(started time.Time) *outcome.Job {
+	return &outcome.Job{Reserved: resque.Reserved{Queue: "work", Ticket: 1, Payload: []byte(job)}, Process: b.Self(), StartedAt: started}
 }
 
 func (b *bundle) worker(n int) string {
@@ -25,7 +26,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var ran atomic.Int64
-	b.Status.Running = func(*Job) { ran.Add(1) }
+	b.Status.Running = func(*outcome.Job) { ran.Add(1) }
 	b.start()
 	for range 1000 {
 		b.Status.Slot(1).Begin(b.job(time.Now().Add(time.Hour))) // however slow this machine is
@@ -61,7 +62,7 @@ func TestStatusAfterOutage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var ran atomic.Int64
-	b.Status.Running = func(*Job) { ran.Add(1) }
+	b.Status.Running = func(*outcome.Job) { ran.Add(1) }
 	b.start()
 	slot := b.Status.Slot(0)
 	b.redis.Kill()
@@ -85,7 +86,7 @@ func TestStatusOfAFormerSession(t *testing.T) {
 	b := setup(t)
 	b.start()
 	j := b.job(time.Now().Add(-time.Minute))
-	j.Session = newSession(t.Context(), process("former"), b.Clock)
+	j.Process = "former"
 	b.Status.Slot(0).Begin(j)
 	b.Status.Slot(1).Begin(b.job(time.Now().Add(-time.Minute)))
 	b.eventually("the other job is shown", func() bool { return b.worker(1) != "" })

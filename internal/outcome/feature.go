@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
@@ -38,6 +39,9 @@ type Feature struct {
 
 	// Enqueue adds to a job that is about to be pushed.
 	Enqueue func(p *Push)
+
+	// Close is called when the last job has ended.
+	Close func()
 }
 
 // Handler calls the handler of a job.
@@ -92,6 +96,9 @@ type Deps struct {
 
 	// Time is the fleet's clock.
 	Time Time
+
+	// Exceptions names the error types of the package above for failure records.
+	Exceptions failure.Names
 
 	// Do runs f on a connection that the program's pool lends.
 	Do func(ctx context.Context, f func(redis.Conn) error) error

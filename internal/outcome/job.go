@@ -33,14 +33,15 @@ type Job struct {
 	Attempt int               // which run this is; the first is 1
 	Err     error             // what keeps it from running: its size, its form, its class
 
+	UnknownClass bool // Err is that the class is not registered here
+
 	// Handler is what runs: at first the class's. A policy may put another in its place by Wrap. It
 	// is opaque to this package.
 	Handler any
 
-	RetriesLeft int  // how often the job is retried at most if this run fails; -1: without limit
-	Started     bool // the handler was called; of a dead process's job: it was handed out
-	Value       any  // what the handler returned beside a nil error
-	Keep        bool // set by a policy: Value becomes Outcome.Result
+	Started bool // the handler was called; of a dead process's job: it was handed out
+	Value   any  // what the handler returned beside a nil error
+	Keep    bool // set by a policy: Value becomes Outcome.Result
 
 	// View is what the taker makes of the job for the program.
 	View any

@@ -108,6 +108,16 @@ func (s *Set) End(j *Job, state State, err error) Outcome {
 	return s.settle(context.Background(), s.policies(j), j, Outcome{State: state, Err: err})
 }
 
+// Bury returns the effects with which a job of a dead process ends. A poison job has failed; any other
+// goes back.
+func (s *Set) Bury(d resque.DeadJob) []resque.Effect {
+	j := &Job{Reserved: d.Reserved, Process: d.Process, Worker: d.Worker, Started: d.Started, Dead: true}
+	if d.Poison > 0 {
+		return s.End(j, Failed, &Poison{Found: d.Poison, Last: d.Process}).Effects
+	}
+	return s.End(j, Returned, nil).Effects
+}
+
 // Running is called when the job has run for 100 ms, by another goroutine than the job's.
 func (s *Set) Running(j *Job) {
 	if ps := j.running.Load(); ps != nil {
@@ -126,36 +136,47 @@ func (s *Set) Enqueue(p *Push) {
 	}
 }
 
-// read reads the job's bytes and finds its class. What is wrong with them goes to Job.Err.
-func (s *Set) read(j *Job) {
+// Close closes the features. No job runs any more.
+func (s *Set) Close() {
+	for _, f := range s.features {
+		if f.Close != nil {
+			f.Close()
+		}
+	}
+}
+
+func (s *Set) read(j *Job) { Read(j, s.classes, s.settings.MaxPayload) }
+
+// Read reads the job's bytes, unless it was done, and finds its class. What is wrong with them, or with
+// their length, which may be most bytes, goes to Job.Err.
+func Read(j *Job, classes Classes, most int) {
 	if j.opened {
 		return
 	}
 	j.opened = true
-	if len(j.Payload) > s.settings.MaxPayload {
-		j.Err = &payload.SizeError{Size: len(j.Payload), Most: s.settings.MaxPayload}
+	if j.Err = payload.CheckSize(j.Payload, most); j.Err != nil {
 		return
 	}
 	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {
 		return
 	}
 	j.Name, j.ID, j.Attempt, j.Args = j.Parsed.Class, j.Parsed.ID, j.Parsed.Attempt, j.Parsed.Args
-	j.Class = s.classes.Class(j.Name)
+	j.Class = classes.Class(j.Name)
 	if j.Class == nil && j.Name == args.ActiveJobWrapper {
-		if j.Err = s.unwrap(j); j.Err != nil {
+		if j.Err = unwrap(j, classes); j.Err != nil {
 			return
 		}
-		j.Class = s.classes.Class(j.Name)
+		j.Class = classes.Class(j.Name)
 	}
 	if j.Class == nil {
-		j.Err = s.classes.Unknown(j.Name)
+		j.Err, j.UnknownClass = classes.Unknown(j.Name), true
 		return
 	}
 	j.Handler = j.Class.Handler
 }
 
 // unwrap makes of Rails' wrapper the job inside. On an error the name is the inner one if it was found.
-func (s *Set) unwrap(j *Job) error {
+func unwrap(j *Job, classes Classes) error {
 	inner, misfit := args.OpenActiveJob(j.Args)
 	if inner.Class != "" {
 		j.Name, j.Args = inner.Class, inner.Args
@@ -167,7 +188,7 @@ func (s *Set) unwrap(j *Job) error {
 		}
 	}
 	if misfit != nil {
-		return s.classes.Misfit(j.Name, misfit)
+		return classes.Misfit(j.Name, misfit)
 	}
 	return nil
 }

@@ -319,6 +319,14 @@ func Excerpt(raw []byte) []byte {
 	return Invalid(fmt.Appendf(nil, "%s… (%d bytes)", start, len(raw)))
 }
 
+// CheckSize returns a *SizeError for a payload of more than so many bytes.
+func CheckSize(raw []byte, most int) error {
+	if len(raw) > most {
+		return &SizeError{Size: len(raw), Most: most}
+	}
+	return nil
+}
+
 // SizeError says that a payload is longer than this program allows.
 type SizeError struct{ Size, Most int }
 

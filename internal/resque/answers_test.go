@@ -56,7 +56,10 @@ func FuzzAnswers(f *testing.F) {
 		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second); return err },
 		"resync":   func(c redis.Conn) error { _, _, _, err := s.Resync(c, "p"); return err },
 		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
-		"recover":  func(c redis.Conn) error { _, err := s.Recover(c, Process{ID: "p"}, 1, now, true); return err },
+		"recover": func(c redis.Conn) error {
+			_, err := s.Recover(c, Process{ID: "p"}, 1, now, deadEnds(s, true, now))
+			return err
+		},
 		"deaths":   func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
 		"forget":   func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
 		"strays":   func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },

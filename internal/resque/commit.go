@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
@@ -164,57 +163,6 @@ const expiredField = "expired"
 
 // ExpiresAt is the field of a payload that says when the job is not to be run any more.
 func ExpiresAt(ms int64) payload.Field { return payload.NumberField("expires_at", ms) }
-
-// Fate is whether a job goes on after a run of it has ended.
-type Fate int
-
-const (
-	GoesOn  Fate = iota // it is retried, or returns to its queue or lane
-	Done                // its handler returned without an error
-	Failed              // it failed for good
-	Dropped             // it was discarded, or expired
-)
-
-// End is what decides what a job gives back with its commit.
-type End struct {
-	Fate    Fate
-	Started bool            // its handler was called
-	Found   bool            // it was once found in a dead process
-	Lock    string          // of a unique job that gives up its lock; "": none
-	ID      string          // under which it has that lock
-	Retries []RetryKey      // under which resque-retry counts its runs
-	PHP     *payload.PHPJob // whose status it writes; nil: php-resque did not enqueue it
-	Now     time.Time       // by Redis's clock; needed with PHP
-}
-
-// GiveBack lists what the end of a job's run gives back: the slots it holds, the starts it took
-// from rates if its handler was not called, its lock, resque-retry's keys, and what is
-// remembered of it being found in dead processes. It also writes php-resque's status of the job.
-// Each end of a job uses it, in the process that ran it or in a reaper, so that none forgets a part.
-func (s Store) GiveBack(process string, j Reserved, e End) (effects []Effect) {
-	if j.Lane != nil {
-		effects = s.leaveLane(process, j, e.Started)
-	}
-	if e.Found {
-		effects = append(effects, effect("HDEL", hashKey(s.recovered()), Digest(j.Payload)).soft())
-	}
-	if e.PHP != nil {
-		effects = append(effects, s.phpEnded(e.PHP, e.Fate, e.Now))
-	}
-	if e.Fate == GoesOn {
-		return effects
-	}
-	if e.Lock != "" {
-		effects = append(effects, effect("HDEL", hashKey(s.lock(e.Lock)), e.ID))
-	}
-	for _, key := range e.Retries {
-		effects = append(effects, effect("DEL", anyKey(s.retryCount(key))))
-		if e.Fate != Done { // Ruby's plugin leaves the record to its time to live where the job got through
-			effects = append(effects, effect("DEL", anyKey(s.retryFailure(key))))
-		}
-	}
-	return effects
-}
 
 // Refusal is an effect that Redis refused. Its job keeps its ticket; Ticket 0 is a soft effect,
 // whose job has ended.

@@ -25,7 +25,7 @@ func everyEffect(t *testing.T, s Store) (all []Effect) {
 		s.FileFailure("low", []byte("record"), false), s.FileFailure("low", []byte("record"), true),
 		{s.SetCount("retry:A", 1, 0, 0), s.HoldFailure("retry:A", []byte("record"), time.Minute)},
 		{s.LockMoved("moved", "id", at, at, time.Hour, "low", endJob.Payload)},
-		s.GiveBack("p", endJob, End{Fate: Failed, Found: true, Lock: "lock", ID: "id", Retries: []RetryKey{"retry:B"}}),
+		s.LeaveLane("p", endJob, false), {s.ResetDeaths(endJob), s.Release("lock", "id")}, s.DropCount("retry:B", true),
 	} {
 		all = append(all, effects...)
 	}

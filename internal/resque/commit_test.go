@@ -316,7 +316,7 @@ func TestCommitSharesKeys(t *testing.T) {
 			e.Effects = append(w.s.PushTail("low", fmt.Append(nil, "next", i)), w.s.ExpiredCount(), w.s.SetCount("resque-retry:C", i, 0, 0))
 			x.Ended = append(x.Ended, e)
 		case 1:
-			e.Effects = append(e.Effects, w.s.ExpiredCount(), w.s.GiveBack("p", j, End{Fate: Failed, Retries: []RetryKey{"resque-retry:C"}})[0])
+			e.Effects = append(e.Effects, w.s.ExpiredCount(), w.s.DropCount("resque-retry:C", true)[0])
 			x.Ended = append(x.Ended, e)
 		default:
 			x.Ended = append(x.Ended, e)

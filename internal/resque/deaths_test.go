@@ -52,7 +52,7 @@ func TestDeathsCap(t *testing.T) {
 				m := w.enter(fmt.Sprint("p", i))
 				m.turn(Exchange{Want: 2, Asks: asks("low"), Handed: onTrial})
 				m.die()
-				got, err := w.s.Recover(w.c, m.Process, 3, noon, multi)
+				got, err := w.s.Recover(w.c, m.Process, 3, noon, deadEnds(w.s, multi, noon))
 				w.must(err)
 				want := Recovered{Requeued: 2}
 				if i == 3 {
@@ -114,6 +114,7 @@ func TestDeathsOncePerProcess(t *testing.T) {
 	m.die()
 	r, err := w.s.recovery(w.c, m.Process, 1, noon, parseHanded("3"))
 	w.must(err)
+	r.end = deadEnds(w.s, false, noon)
 	var total Recovered
 	w.must(r.move(w.c, []int64{3}, &total))
 	w.same("the others", Recovered{Requeued: 2}, m.recover(1))
@@ -136,14 +137,14 @@ func TestDeathsAge(t *testing.T) {
 	}
 	q := w.enter("q")
 	jobs := q.reserve(3, "low")
-	q.turn(Exchange{Ended: append(back(jobs[:2]...), Ended{Ticket: 3, Effects: w.s.GiveBack("q", jobs[2], End{Fate: Done, Found: true})})})
+	q.turn(Exchange{Ended: append(back(jobs[:2]...), Ended{Ticket: 3, Effects: []Effect{w.s.ResetDeaths(jobs[2])}})})
 	w.same("deaths of the one that ended", 0, w.deaths("ends"))
 
 	// Found again after a day, it counts from the start.
 	m := w.enter("again")
 	m.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "1"})
 	m.die()
-	_, err = w.s.Recover(w.c, m.Process, 1, tomorrow, false)
+	_, err = w.s.Recover(w.c, m.Process, 1, tomorrow, deadEnds(w.s, false, tomorrow))
 	w.must(err)
 	deaths, err = w.s.Deaths(w.c, []string{digest("old")}, tomorrow)
 	w.must(err)
@@ -168,7 +169,7 @@ func TestDeathsChangedMeanwhile(t *testing.T) {
 	c := &meddler{Conn: w.c, before: 4, meddle: func() {
 		w.do("HSET", w.s.recovered(), Digest([]byte("l1")), fmt.Sprintf("2 %d", noon.UnixMilli()))
 	}}
-	got, err := w.s.Recover(c, m.Process, 3, noon, false)
+	got, err := w.s.Recover(c, m.Process, 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
 	w.same("recovered", Recovered{Requeued: 2}, got)
 	w.same("deaths", [2]int{3, 1}, [2]int{w.deaths("l1"), w.deaths("l2")})

@@ -218,9 +218,9 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	return j, true
 }
 
-// leaveLane gives back the slots that a job from a lane holds and, if its handler was not
+// LeaveLane gives back the slots that a job from a lane holds and, if its handler was not
 // called, the starts that rates counted for it.
-func (s Store) leaveLane(process string, j Reserved, started bool) (effects []Effect) {
+func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Effect) {
 	for _, l := range j.Lane.Limits() {
 		switch {
 		case l.running():

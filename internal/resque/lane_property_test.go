@@ -116,13 +116,13 @@ func (l *laneRun) take(t *rapid.T) {
 		case "runs on":
 			keep = append(keep, j)
 		case "back":
-			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: append(l.w.s.ToLane(j, *j.Lane), l.w.s.GiveBack(p.id, j, End{})...)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: append(l.w.s.ToLane(j, *j.Lane), l.w.s.LeaveLane(p.id, j, false)...)})
 		case "failed":
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsFailed,
-				Effects: append(l.w.s.GiveBack(p.id, j, End{Fate: Failed, Started: true}), l.w.s.FileFailure("low", j.Payload, false)...)})
+				Effects: append(l.w.s.LeaveLane(p.id, j, true), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
 		default:
-			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.GiveBack(p.id, j, End{Fate: Done, Started: true})})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.LeaveLane(p.id, j, true)})
 			ends[string(j.Payload)] = "done"
 		}
 	}
@@ -167,7 +167,7 @@ func (l *laneRun) kill(t *rapid.T) {
 	if !fenced {
 		l.Fatal("not fenced")
 	}
-	total, err := l.w.s.Recover(l.w.c, someProcess(p.id), 0, noon, false)
+	total, err := l.w.s.Recover(l.w.c, someProcess(p.id), 0, noon, deadEnds(l.w.s, false, noon))
 	l.must(err)
 	if len(total.Refused) > 0 || total.Requeued != len(p.held) {
 		l.Fatalf("recovered %+v of %d jobs", total, len(p.held))

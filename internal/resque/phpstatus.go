@@ -13,19 +13,10 @@ var phpRunningScript = script("phprunning")
 
 func (s Store) phpStatus(j *payload.PHPJob) string { return s.ns + j.String() }
 
-// phpEnded writes the status with the end of a job's run. A job that was discarded or has
-// expired is complete: php-resque writes the same for a job that its hooks keep from being
-// performed, and a failed status would point to a failure record that does not exist.
-func (s Store) phpEnded(j *payload.PHPJob, fate Fate, now time.Time) Effect {
-	status := payload.PHPComplete
-	switch fate {
-	case GoesOn:
-		status = payload.PHPWaiting
-	case Failed:
-		status = payload.PHPFailed
-	}
+// PHPStatus writes the status of a job. That of a job that is over php-resque keeps for a day.
+func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool, now time.Time) Effect {
 	args := []any{j.Status(status, now), "XX"}
-	if fate != GoesOn {
+	if over {
 		args = append(args, "EX", phpKeep)
 	}
 	return effect("SET", anyKey(s.phpStatus(j)), args...).soft()

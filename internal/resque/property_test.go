@@ -178,7 +178,7 @@ func (r *run) compose(t *rapid.T, p *modelProc) (x *Exchange, how map[int64]stri
 		case "done":
 			x.Done = append(x.Done, j.Ticket)
 		case "done and forgiven":
-			effects := r.w.s.GiveBack(p.id, j, End{Fate: Done, Started: true, Found: true})
+			effects := []Effect{r.w.s.ResetDeaths(j)}
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: effects})
 		case "failed":
 			x.Ended = append(x.Ended, failed(j)...)
@@ -265,6 +265,7 @@ func (r *run) reap(t *rapid.T) {
 	piece = piece[:rapid.IntRange(0, len(piece)).Draw(t, "piece")]
 	rec, err := r.w.s.recovery(r.w.c, someProcess(p.id), modelLimit, noon, parseHanded(p.handed))
 	r.must(err)
+	rec.end = deadEnds(r.w.s, false, noon)
 	var total Recovered
 	r.must(rec.move(r.w.c, piece, &total))
 	if total.Requeued+total.Failed != len(piece) || len(total.Refused) > 0 {
@@ -285,7 +286,7 @@ func (r *run) fence(p *modelProc) {
 
 func (r *run) reapWhole(p *modelProc) {
 	r.fence(p)
-	_, err := r.w.s.Recover(r.w.c, someProcess(p.id), modelLimit, noon, false)
+	_, err := r.w.s.Recover(r.w.c, someProcess(p.id), modelLimit, noon, deadEnds(r.w.s, false, noon))
 	r.must(err)
 	r.m.recover(p, p.tickets(), true)
 	left, err := r.w.s.Leave(r.w.c, p.id)

@@ -47,7 +47,9 @@ type Recovered struct {
 // their old order. A job that was with a worker in more than limit dead processes, and was on
 // trial in some of them, is filed as failed instead; limit 0 never does. It works in pieces and
 // may be repeated: what it has moved is out of the record.
-func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, multiQueue bool) (Recovered, error) {
+//
+// end lists the effects of each job's end: a poison job is filed as failed, any other goes back.
+func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, end func(DeadJob) []Effect) (Recovered, error) {
 	var total Recovered
 	keys, err := redis.Strings(c.Do("HKEYS", s.inflight(dead.ID)))
 	if err != nil {
@@ -58,7 +60,7 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 		return total, fmt.Errorf("reading the record of process %s: %w", dead.ID, err)
 	}
 	r, err := s.recovery(c, dead, limit, now, parseHanded(handed))
-	if r.multiQueue = multiQueue; err != nil {
+	if r.end = end; err != nil {
 		return total, err
 	}
 	tickets := parseTickets(keys)
@@ -78,18 +80,27 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, mul
 	return total, err
 }
 
+// DeadJob is a job of a dead process.
+type DeadJob struct {
+	Reserved
+	Process string // the dead one
+	Worker  string // the id of its first worker
+	Started bool   // it was with a worker, or may have been
+	Poison  int    // in how many dead processes it was found, if that is too often; 0: it goes back
+}
+
 // recovery is one recovery of one dead process.
 type recovery struct {
 	Store
-	dead       Process
-	limit      int
-	now        time.Time
-	multiQueue bool
-	handed     HandedOut
-	trial      string           // the digest of the job on trial; "": none was
-	past       map[string]bool  // the digests of suspects that ran past their trials
-	filing     map[int64]string // digests of jobs that are to be filed, by ticket
-	over       map[string]bool  // digests of jobs that were filed: forgotten at the end
+	dead   Process
+	limit  int
+	now    time.Time
+	end    func(DeadJob) []Effect
+	handed HandedOut
+	trial  string           // the digest of the job on trial; "": none was
+	past   map[string]bool  // the digests of suspects that ran past their trials
+	filing map[int64]string // digests of jobs that are to be filed, by ticket
+	over   map[string]bool  // digests of jobs that were filed: forgotten at the end
 }
 
 // recovery reads which suspects ran in the process. Jobs of the same bytes share their
@@ -169,13 +180,14 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 				effect("HSET", hashKey(r.recovered()), d.digest, d.raw))
 		}
 		// What no failure record can hold goes back: the process that takes it keeps it elsewhere.
+		dead := DeadJob{Reserved: j, Process: r.dead.ID, Worker: r.dead.WorkerID(0), Started: running}
 		if running && d.guilty(r.limit) && payload.Recordable(j.Payload) {
 			r.filing[j.Ticket] = d.digest
-			e.Effects = append(e.Effects, r.file(j, d)...)
+			dead.Poison = d.Count
 		} else {
 			delete(r.filing, j.Ticket)
-			e.Effects = append(e.Effects, r.putBack(j, running)...)
 		}
+		e.Effects = append(e.Effects, r.end(dead)...)
 		if !e.needs(closed) {
 			latest[d.digest] = d
 			ended = append(ended, e)
@@ -231,34 +243,6 @@ func (r *recovery) commit(c redis.Conn, ended []Ended) (committed, error) {
 	return out, err
 }
 
-// putBack lists what returns a job to where it was taken from.
-func (r *recovery) putBack(j Reserved, running bool) []Effect {
-	back := r.Head(j)
-	if j.Lane != nil {
-		back = r.ToLane(j, *j.Lane)
-	}
-	end := End{Started: running, Now: r.now}
-	if running {
-		if p, err := payload.Parse(j.Payload); err == nil {
-			end.PHP = p.PHP
-		}
-	}
-	return append(back, r.GiveBack(r.dead.ID, j, end)...)
-}
-
-// file lists what files a job as failed. As with any other end of it, it gives back what it
-// holds, although nobody here may know its class: resque-retry's keys in both spellings.
-func (r *recovery) file(j Reserved, d Deaths) []Effect {
-	end := End{Fate: Failed, Started: true, Now: r.now}
-	if p, err := payload.Parse(j.Payload); err == nil {
-		_, end.Lock, _ = ParseLock(p.Unique)
-		end.ID, end.PHP = p.ID, p.PHP
-		end.Retries = []RetryKey{NewRetryKey(p.Class, p.Args, false), NewRetryKey(p.Class, p.Args, true)}
-		end.Retries = slices.Compact(end.Retries)
-	}
-	return append(r.GiveBack(r.dead.ID, j, end), r.FileFailure(j.Queue, r.failure(j, d.Count).Encode(), r.multiQueue)...)
-}
-
 // found raises the counts of a job that was with a worker when its process died.
 func (r *recovery) found(d Deaths) Deaths {
 	if d.last == r.dead.ID {
@@ -274,18 +258,6 @@ func (r *recovery) found(d Deaths) Deaths {
 	}
 	d.raw = fmt.Sprintf("%d %d %s %d %d", d.Count, r.now.UnixMilli(), d.last, d.Charged, d.Level)
 	return d
-}
-
-func (r *recovery) failure(j Reserved, found int) payload.Failure {
-	return payload.Failure{
-		FailedAt:  payload.FailedAt(r.now),
-		Payload:   payload.Safe(j.Payload),
-		Exception: "Resque::DirtyExit",
-		Error: fmt.Sprintf("The job was running in %d processes that died, the last of them %s; it is not run again by itself.",
-			found, r.dead.ID),
-		Worker: r.dead.WorkerID(0),
-		Queue:  j.Queue,
-	}
 }
 
 // Strays is what one page of the keys holds that another key should name.

@@ -88,6 +88,7 @@ func TestRecoverKilledBetweenPieces(t *testing.T) {
 	m.die()
 	r, err := w.s.recovery(w.c, m.Process, 3, noon, parseHanded("8"))
 	w.must(err)
+	r.end = deadEnds(w.s, false, noon)
 	var total Recovered
 	w.must(r.move(w.c, []int64{8, 7, 6}, &total))
 	w.same("first piece", Recovered{Requeued: 3}, total)
@@ -120,6 +121,7 @@ func TestCommitDuringRecovery(t *testing.T) {
 	m.die()
 	r, err := w.s.recovery(w.c, m.Process, 0, noon, HandedOut{})
 	w.must(err)
+	r.end = deadEnds(w.s, false, noon)
 	var total Recovered
 	w.must(r.move(w.c, []int64{4, 3}, &total))
 	out := m.turn(Exchange{Done: tickets(jobs[0], jobs[2]), Ended: failed(jobs[1], jobs[3])})
@@ -200,7 +202,7 @@ func TestStrays(t *testing.T) {
 	if fenced, err := w.s.Fence(w.c, "p1", ""); err != nil || !fenced {
 		t.Fatalf("fenced %v, %v", fenced, err)
 	}
-	recovered, err := w.s.Recover(w.c, p, 3, noon, false)
+	recovered, err := w.s.Recover(w.c, p, 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
 	w.same("recovered", Recovered{Requeued: 1}, recovered)
 	w.same("queue", []string{"{}"}, w.queue("low"))

@@ -92,6 +92,16 @@ func (s Store) SetCount(k RetryKey, retries int, wait, expires time.Duration) Ef
 	return effect("SET", anyKey(s.retryCount(k)), retries, "EX", wholeSeconds(max(0, wait))+wholeSeconds(expires))
 }
 
+// DropCount removes the count of jobs that are over and, if asked, the record of their last failure:
+// Ruby's plugin leaves it to its time to live where the job got through.
+func (s Store) DropCount(k RetryKey, failure bool) []Effect {
+	drop := []Effect{effect("DEL", anyKey(s.retryCount(k)))}
+	if failure {
+		drop = append(drop, effect("DEL", anyKey(s.retryFailure(k))))
+	}
+	return drop
+}
+
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)

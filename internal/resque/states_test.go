@@ -303,6 +303,7 @@ func (s *story) reap(args []string) []string {
 		handed := s.server.Text(s.t, "HGET", s.s.process(m.ID), "handed")
 		r, err := s.s.recovery(s.c, m.Process, 3, noon, parseHanded(handed))
 		s.must(err)
+		r.end = deadEnds(s.s, false, noon)
 		var total Recovered
 		s.must(r.move(s.c, held[:n], &total))
 		return []string{fmt.Sprintf("requeued %d, failed %d, then was killed", total.Requeued, total.Failed)}

@@ -136,6 +136,7 @@ func TestSuspectsWhenTheReaperIsKilled(t *testing.T) {
 		m.die()
 		r, err := w.s.recovery(w.c, m.Process, 3, noon, parseHanded("3 *3 +1 +2"))
 		w.must(err)
+		r.end = deadEnds(w.s, false, noon)
 		w.must(r.move(w.c, []int64{3}, &Recovered{}))
 		w.same("the next", Recovered{Requeued: 2}, m.recover(3))
 		for class, want := range map[string][3]int{"A": {2, 0, level + 1}, "B": {2, 0, level + 1}, "P": {2, 1, level}} {

@@ -90,7 +90,7 @@ func TestTakeKeepsLimits(t *testing.T) {
 	w.same("what is used up", map[string]int64{"c:All": 0, "c:Mail=a": 0}, out.Taken.Full)
 
 	// a:1 ends, and a has one running, b too.
-	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.GiveBack("p", out.Jobs[0], End{Fate: Done, Started: true})}}
+	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.LeaveLane("p", out.Jobs[0], true)}}
 	out = w.takeLanes("p", 3, 9, done, b, a)
 	w.same("one more runs", []string{"b:2"}, payloads(out.Jobs))
 	w.same("its record says where it is from", []string{"b:1", "a:2", "b:2"}, func() (list []string) {
@@ -105,7 +105,7 @@ func TestTakeKeepsLimits(t *testing.T) {
 	fenced, err := w.s.Fence(w.c, "p", lease)
 	w.must(err)
 	w.same("fenced", true, fenced)
-	_, err = w.s.Recover(w.c, someProcess("p"), 3, noon, false)
+	_, err = w.s.Recover(w.c, someProcess("p"), 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
 	w.same("a's lane", []string{"a:2", "a:3"}, w.server.List(t, "LRANGE", w.s.lane(a), 0, -1))
 	w.same("b's lane", []string{"b:1", "b:2", "b:3"}, w.server.List(t, "LRANGE", w.s.lane(b), 0, -1))
@@ -131,7 +131,7 @@ func TestPoisonFromALane(t *testing.T) {
 	fenced, err := w.s.Fence(w.c, "p", w.server.Text(t, "ZSCORE", w.s.processes(), "p"))
 	w.must(err)
 	w.same("fenced", true, fenced)
-	total, err := w.s.Recover(w.c, someProcess("p"), 3, noon, false)
+	total, err := w.s.Recover(w.c, someProcess("p"), 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
 	w.same("recovered", Recovered{Requeued: 1, Failed: 1}, total)
 	w.same("its lane", []string{`{"class":"C","args":[2]}`}, w.server.List(t, "LRANGE", w.s.lane(one), 0, -1))
@@ -176,7 +176,7 @@ func TestStartsGivenBack(t *testing.T) {
 	a := byTenant(each)("a:")
 	out := w.takeLanes("p", 0, 9, nil, a)
 	w.same("two", []string{"a:0", "a:1"}, payloads(out.Jobs))
-	given := w.s.GiveBack("p", out.Jobs[0], End{})
+	given := w.s.LeaveLane("p", out.Jobs[0], false)
 
 	w.do("SET", w.s.queue("bad"), "no list")
 	refused := []Ended{{Ticket: 1, Effects: append(w.s.PushTail("bad", []byte("a:0")), given...)}}
@@ -300,7 +300,7 @@ func TestLockOfAJobInALane(t *testing.T) {
 	w.same("it is taken", 1, len(out.Jobs))
 	w.age("a", ProvenFor)
 	w.refused("a1", uniqueJob("a", 3, "low"))
-	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.GiveBack("p", out.Jobs[0], End{Fate: Done, Started: true})}}, lane)
+	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.LeaveLane("p", out.Jobs[0], true)}}, lane)
 	w.age("a", ProvenFor)
 	w.taken(uniqueJob("a", 4, "low"))
 }

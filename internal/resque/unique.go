@@ -82,7 +82,10 @@ func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 	return hold, lock, most
 }
 
-// Unlock gives up a job's lock, if it has it.
+// Release gives up a job's lock, if it has it.
+func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.lock(lock)), id) }
+
+// Unlock is Release before the job's end.
 func (s Store) Unlock(c redis.Conn, lock, id string) error {
 	_, err := c.Do("HDEL", s.lock(lock), id)
 	if err != nil {

@@ -161,7 +161,10 @@ func (r *uniqueRun) end(t *rapid.T) {
 	i := rapid.IntRange(0, len(r.held)-1).Draw(t, "job")
 	j := r.held[i]
 	r.held = slices.Delete(r.held, i, i+1)
-	s, unlocked := r.w.s, r.w.s.GiveBack(j.ID, j.Reserved, End{Fate: Done, Started: true, Lock: j.lock, ID: j.id})
+	s, unlocked := r.w.s, []Effect(nil)
+	if j.lock != "" {
+		unlocked = []Effect{s.Release(j.lock, j.id)}
+	}
 	x := Exchange{}
 	switch how := rapid.SampledFrom([]string{"done", "failed", "retried", "back", "without a word"}).Draw(t, "how"); how {
 	case "done":

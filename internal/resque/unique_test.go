@@ -369,7 +369,7 @@ func TestUniqueCommitOfWrongType(t *testing.T) {
 	t.Parallel()
 	for name, effect := range map[string]func(s Store, lock string) Effect{
 		"given up": func(s Store, lock string) Effect {
-			return s.GiveBack("p", Reserved{}, End{Fate: Done, Lock: lock, ID: lock + "1"})[0]
+			return s.Release(lock, lock+"1")
 		},
 		"moved": func(s Store, lock string) Effect {
 			return s.LockMoved(lock, lock+"1", time.Now(), time.Now(), time.Hour, "low", []byte("{}"))

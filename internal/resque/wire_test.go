@@ -201,7 +201,7 @@ func (m *proc) die() {
 // recover moves the jobs of a process that died.
 func (m *proc) recover(limit int) Recovered {
 	m.t.Helper()
-	r, err := m.s.Recover(m.c, m.Process, limit, noon, false)
+	r, err := m.s.Recover(m.c, m.Process, limit, noon, deadEnds(m.s, false, noon))
 	m.must(err)
 	return r
 }

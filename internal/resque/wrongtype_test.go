@@ -50,7 +50,7 @@ func TestExchangeWrongType(t *testing.T) {
 			x := Exchange{
 				Done: tickets(jobs[0]), Ended: []Ended{
 					{Ticket: 2, Counts: CountsFailed, Effects: s.FileFailure("low", failureOf(jobs[1].Payload), tt.multi)},
-					{Ticket: 3, Effects: append(s.Head(jobs[2]), s.GiveBack("p", jobs[2], End{Found: true})...)},
+					{Ticket: 3, Effects: append(s.Head(jobs[2]), s.ResetDeaths(jobs[2]))},
 				},
 				Want: 9, Asks: asks("first", "last"), Handed: "9", List: true,
 			}
@@ -146,7 +146,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			return err
 		}},
 		"recover": {[]string{s.inflight("dead"), s.processes(), s.recovered(), s.process("dead")}, func(w *wire) error {
-			_, err := s.Recover(w.c, someProcess("dead"), 3, noon, false)
+			_, err := s.Recover(w.c, someProcess("dead"), 3, noon, deadEnds(s, false, noon))
 			return err
 		}},
 		"leave": {[]string{s.processes(), s.inflight("idle")}, func(w *wire) error {

@@ -1,4 +1,4 @@
-package goworker
+package scheduler
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. What only
-// goworker knows stands there if it is set.
+// MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. A field that only
+// goworker knows is written if it is set.
 func (r Recurring) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	var failed error
@@ -59,7 +59,7 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 	if r.TickArg {
 		put("tick_arg", true)
 	}
-	text("missed", string(r.Missed))
+	text("missed", r.Missed)
 	text("grace", period(r.Grace))
 	text("fugit", r.Fugit)
 	if b.Len() == 0 {
@@ -88,9 +88,9 @@ func namesZone(text string) bool {
 	return err == nil && c.Zone() != unnamed
 }
 
-// UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
-// single value are one argument, and null and false are none. With a cron and an every, the cron
-// counts. Fields count by case: "Cron" is one of those that nobody reads.
+// UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a single value
+// are one argument; null and false are none. Of a cron and an every, the cron counts. Names of
+// fields are case-sensitive: "Cron" is ignored.
 func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	var w map[string]json.RawMessage
 	if err := json.Unmarshal(entry, &w); err != nil {
@@ -120,7 +120,7 @@ func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	text("fugit", &r.Fugit)
 	read("tick_arg", &r.TickArg)
 	read("missed", &r.Missed)
-	_ = json.Unmarshal(w["description"], &r.Description) // nothing hangs on it
+	_ = json.Unmarshal(w["description"], &r.Description) // a wrong one does no harm
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,7 @@ func (r *Recurring) UnmarshalJSON(entry []byte) error {
 
 func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// given reports whether there is something in a field. What is empty is passed over, as
-// Ruby does.
+// given reports whether a field has a value. Empty ones have none, as in Ruby.
 func given(raw json.RawMessage) bool {
 	switch string(raw) {
 	case `""`, "[]", "{}":
@@ -158,7 +157,7 @@ func given(raw json.RawMessage) bool {
 	return !null(raw)
 }
 
-// readWhen reads "1h" or 3600 or ["1h", {"first_in": "5m"}].
+// readWhen reads "1h", 3600 or ["1h", {"first_in": "5m"}].
 func readWhen(raw json.RawMessage) (value string, firstIn time.Duration, err error) {
 	if raw[0] != '[' {
 		value, err = readScalar(raw)
@@ -182,7 +181,7 @@ func readWhen(raw json.RawMessage) (value string, firstIn time.Duration, err err
 				return "", 0, fmt.Errorf("first_in: %w", err)
 			}
 		case "overlap", "allow_overlapping", "blocking", "mutex", "timeout", "tag", "tags", "job":
-			// of no effect on a job that is only enqueued, in Ruby neither
+			// no effect on a job that is only enqueued, as in Ruby
 		default:
 			return "", 0, fmt.Errorf("the option %s is not known; only first_in is", name)
 		}
@@ -210,7 +209,7 @@ func readPeriod(raw json.RawMessage) (time.Duration, error) {
 	return cron.ParsePeriod(text)
 }
 
-// readFirstIn reads 0 as at once, which a FirstIn of zero does not mean.
+// readFirstIn reads 0 as one millisecond: it means "at once", which a FirstIn of zero does not.
 func readFirstIn(raw json.RawMessage) (time.Duration, error) {
 	if null(raw) {
 		return 0, nil
@@ -240,8 +239,8 @@ func readArgs(raw json.RawMessage) ([]any, error) {
 	return args, nil
 }
 
-// readEnvironments reads a list, or one text with commas or blanks. It is not nil: where
-// none is named, there is none in which the schedule counts.
+// readEnvironments reads a list, or one text with commas or blanks. The result is not nil: a
+// schedule with an empty list counts in no environment.
 func readEnvironments(raw json.RawMessage) ([]string, error) {
 	var list []string
 	if err := json.Unmarshal(raw, &list); err == nil {

@@ -1,4 +1,4 @@
-package goworker
+package scheduler
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ func TestRecurringFromRuby(t *testing.T) {
 		`false`:         `{"class":"C","args":[]}`,
 		`[false]`:       `{"class":"C","args":[false]}`,
 	} {
-		d, err := readRecurring("n", `{"class":"C","every":"1h","queue":"q","args":`+args+`}`)
+		d, err := Read("n", `{"class":"C","every":"1h","queue":"q","args":`+args+`}`)
 		if err != nil {
 			t.Errorf("%s: %v", args, err)
 			continue
@@ -82,15 +82,15 @@ func TestRecurringFromRuby(t *testing.T) {
 		`[]`: "no entry",
 		``:   "no entry",
 	} {
-		if _, err := readRecurring("nightly", text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nightly") {
+		if _, err := Read("nightly", text); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nightly") {
 			t.Errorf("%s: error %v; want nightly and %q in it", text, err, says)
 		}
 	}
-	d, err := readRecurring("n", `{"class":"C","Class":"X","every":"1h","Every":"2h","cron":"","queue":5,"QUEUE":"x","description":{}}`)
+	d, err := Read("n", `{"class":"C","Class":"X","every":"1h","Every":"2h","cron":"","queue":5,"QUEUE":"x","description":{}}`)
 	if err != nil || d.Class != "C" || d.Every != time.Hour || d.Queue != "5" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err := readRecurring("Nightly", `{"queue":"q","every":3600,"cron":null}`); err != nil || d.Class != "Nightly" || d.Every != time.Hour {
+	if d, err := Read("Nightly", `{"queue":"q","every":3600,"cron":null}`); err != nil || d.Class != "Nightly" || d.Every != time.Hour {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -99,14 +99,14 @@ func TestRecurringFromRuby(t *testing.T) {
 func TestRecurringFirstIn(t *testing.T) {
 	t.Parallel()
 	for option, want := range map[string]time.Duration{`0`: time.Millisecond, `"0s"`: time.Millisecond, `"0.5s"`: 500 * time.Millisecond, `"5m"`: 5 * time.Minute, `null`: 0} {
-		d, err := readRecurring("n", `{"queue":"q","every":["1h",{"first_in":`+option+`}]}`)
+		d, err := Read("n", `{"queue":"q","every":["1h",{"first_in":`+option+`}]}`)
 		for range 2 {
 			if err != nil || d.FirstIn != want {
 				t.Errorf("first_in %s: %+v, %v; want %v", option, d, err, want)
 				break
 			}
 			text, _ := json.Marshal(d.Recurring)
-			d, err = readRecurring("n", string(text))
+			d, err = Read("n", string(text))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestRecurringEnvironments(t *testing.T) {
 		`,"env":[]`:                              false,
 		`,"env":", "`:                            false,
 	} {
-		d, err := readRecurring("n", `{"every":"1h","queue":"q"`+fields+`}`)
+		d, err := Read("n", `{"every":"1h","queue":"q"`+fields+`}`)
 		if err != nil || inEnvironment(d.Environments, "production") != here {
 			t.Errorf("%s: %v; want %v", fields, err, here)
 			continue
@@ -135,7 +135,7 @@ func TestRecurringEnvironments(t *testing.T) {
 			t.Errorf("%s: %v", fields, err)
 			continue
 		}
-		if d, err = readRecurring("n", string(text)); err != nil || inEnvironment(d.Environments, "production") != here {
+		if d, err = Read("n", string(text)); err != nil || inEnvironment(d.Environments, "production") != here {
 			t.Errorf("%s, written as %s: %v; want %v", fields, text, err, here)
 		}
 	}
@@ -146,7 +146,7 @@ func FuzzRecurring(f *testing.F) {
 	f.Add(`{"cron":"0 3 13 * mon%2& Asia/Tokyo","queue":"q","fugit":"1.11","args":false}`)
 	f.Add(`{"cron":"0 3 L * mon#1 Asia/Tokyo","queue":"q","args":{"a":1},"tick_arg":true,"missed":"all"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := readRecurring("n", text)
+		d, err := Read("n", text)
 		if err != nil {
 			return
 		}
@@ -155,20 +155,20 @@ func FuzzRecurring(f *testing.F) {
 		}
 		again, err := json.Marshal(d.Recurring)
 		if err == nil {
-			_, err = readRecurring("n", string(again))
+			_, err = Read("n", string(again))
 		}
 		if err != nil {
 			t.Fatalf("%s cannot be read again from %s: %v", text, again, err)
 		}
-		written, err := d.persistent()
+		written, err := d.Persistent()
 		if err != nil {
 			return // Ruby could not read it
 		}
-		other, err := readRecurring("n", string(written))
+		other, err := Read("n", string(written))
 		if err != nil {
 			t.Fatalf("%s is written as %s: %v", text, written, err)
 		}
-		if last, err := other.persistent(); err != nil || string(last) != string(written) {
+		if last, err := other.Persistent(); err != nil || string(last) != string(written) {
 			t.Fatalf("%s is written as %s and then as %s, %v", text, written, last, err)
 		}
 	})

@@ -1,0 +1,65 @@
+package limits
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// New returns a maker of the feature. It applies to the jobs of classes that have limits, to those from
+// lanes, and to all jobs while a queue has limits.
+func New(t *Table) func(outcome.Deps) outcome.Feature {
+	return func(d outcome.Deps) outcome.Feature {
+		p := policy{table: t, store: d.Store}
+		return outcome.Feature{
+			Name: "limits",
+			Live: t.version.Load,
+			Open: func(j *outcome.Job) outcome.Policy {
+				if j.Lane == nil && (j.Dead || !t.Any()) {
+					return nil
+				}
+				return p
+			},
+			Bind: func(c *outcome.Class) outcome.Policy {
+				if of, _ := outcome.Get[Of](c); c != nil && (len(of) > 0 || t.version.Load() > 0) {
+					return p
+				}
+				return nil
+			},
+		}
+	}
+}
+
+type policy struct {
+	outcome.None
+	table *Table
+	store resque.Store
+}
+
+// Admit sends a job into its lane that lay in its queue although it has limits: so a process learns that
+// the queue holds such jobs. It does so as well for a job in the lane of a class that the process which
+// sorted it did not know.
+func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
+	if j.Lane != nil && j.Lane.Known() == *j.Lane {
+		return o, false
+	}
+	lane, held := p.table.LaneOf(j)
+	if !held || j.Lane != nil && lane == *j.Lane {
+		return o, false
+	}
+	return outcome.Outcome{
+		State: outcome.Returned,
+		Next:  outcome.Next{Place: outcome.Lane, Lane: &lane},
+		Log:   outcome.Log{Level: slog.LevelDebug, Message: "job waits for its limits"},
+	}, true
+}
+
+// Settle gives back the slots that a job from a lane holds and, if its handler was not called, the
+// starts that rates have counted.
+func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
+	if j.Lane != nil {
+		o.Effects = append(o.Effects, p.store.LeaveLane(j.Process, j.Reserved, o.Started)...)
+	}
+}

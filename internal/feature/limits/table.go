@@ -1,0 +1,170 @@
+package limits
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Table knows the limits of all classes and queues of a process. It is safe for concurrent use.
+type Table struct {
+	classes Classes
+
+	classesHave atomic.Bool // some class has limits
+	version     atomic.Uint64
+	write       sync.Mutex // held while queues is replaced
+	queues      atomic.Pointer[map[string]Of]
+}
+
+// Classes finds what was registered.
+type Classes interface {
+	// All returns all classes by their names. The map does not change.
+	All() map[string]*outcome.Class
+
+	// Read reads a payload and finds its class, as a worker does. It calls no handler.
+	Read(queue string, raw []byte) *outcome.Job
+}
+
+// NewTable returns the table of these classes.
+func NewTable(classes Classes) *Table { return &Table{classes: classes} }
+
+// ClassHasLimits is called for each class that is registered with limits.
+func (t *Table) ClassHasLimits() { t.classesHave.Store(true) }
+
+// Any reports whether any class or queue has limits, or LimitQueue named a queue.
+func (t *Table) Any() bool { return t.classesHave.Load() || t.version.Load() > 0 }
+
+// SetQueue replaces the limits of a queue. Without limits it only says that the queue holds jobs of
+// classes that have some.
+func (t *Table) SetQueue(queue string, limits []Limit) {
+	t.write.Lock()
+	defer t.write.Unlock()
+	next := make(map[string]Of)
+	if old := t.queues.Load(); old != nil {
+		next = maps.Clone(*old)
+	}
+	next[queue] = Named("queue/"+queue, limits)
+	t.queues.Store(&next)
+	t.version.Add(1)
+}
+
+// Limits reports whether SetQueue named the queue.
+func (t *Table) Limits(queue string) bool { return t.ofQueue(queue) != nil }
+
+func (t *Table) ofQueue(queue string) Of {
+	if m := t.queues.Load(); m != nil {
+		return (*m)[queue]
+	}
+	return nil
+}
+
+// SortedBy reports whether a queue's jobs were sorted by limits that hold here.
+func (t *Table) SortedBy(lanes resque.Lanes) bool {
+	one := func(l Limit) bool {
+		return lanes.SortedBy(resque.Limit{Kind: l.Kind, Name: l.Name, Keyed: l.Key != nil})
+	}
+	if slices.ContainsFunc(t.ofQueue(lanes.Queue), one) {
+		return true
+	}
+	for _, c := range t.classes.All() {
+		if of, ok := outcome.Get[Of](c); ok && slices.ContainsFunc(of, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// Lane returns the lane in which a job of a queue waits, and whether it waits for anything: a job that
+// is held to nothing need not be sorted. Bytes that are no job are held to nothing but their queue's
+// limits. Jobs of a class that is not registered here have a lane of their class, so that they block no
+// others when they are left to other processes.
+func (t *Table) Lane(queue string, raw []byte) (lane resque.Lane, held bool) {
+	if len(t.ofQueue(queue)) == 0 && t.free(plainClass(raw)) {
+		return resque.Lane{Queue: queue}, false
+	}
+	return t.LaneOf(t.classes.Read(queue, raw))
+}
+
+// LaneOf is Lane for a job that was read.
+func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
+	all := t.ofQueue(j.Queue)
+	var args []json.RawMessage
+	if j.Readable() {
+		args = j.Args
+		if of, _ := outcome.Get[Of](j.Class); len(of) > 0 {
+			all = append(all[:len(all):len(all)], of...)
+		}
+	}
+	if len(all) == 0 && !j.UnknownClass {
+		return resque.Lane{Queue: j.Queue}, false
+	}
+	limits := make([]resque.Limit, 0, len(all)+1)
+	for _, l := range all {
+		if limit, ok := l.on(args); ok {
+			limit.Key = shortKey(limit.Key)
+			limits = append(limits, limit)
+		}
+	}
+	held = len(limits) > 0
+	if j.UnknownClass {
+		limits = append(limits, resque.Limit{Kind: resque.LimitUnknown, Keyed: true, Key: shortKey(j.Name)})
+	}
+	return resque.NewLane(j.Queue, limits...), held
+}
+
+// free reports whether a class is registered here and has no limits.
+func (t *Table) free(class []byte) bool {
+	c := t.classes.All()[string(class)]
+	of, _ := outcome.Get[Of](c)
+	return c != nil && len(of) == 0
+}
+
+// plainClass is the class of a payload in the form that nearly all have: the class first, and nothing
+// escaped. It is nil for any other, which only parsing tells.
+func plainClass(raw []byte) []byte {
+	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
+	end := bytes.IndexByte(rest, '"')
+	if !ok || end < 0 || bytes.IndexByte(raw, '\\') >= 0 || bytes.Contains(rest[end:], []byte(`"class"`)) {
+		return nil // the last of several classes counts
+	}
+	return rest[:end:end]
+}
+
+// Numbers returns the numbers of all limits, as Redis keeps them. The error says which limit was given
+// two numbers; the first by its owner's name counts.
+func (t *Table) Numbers() (numbers map[string]string, err error) {
+	numbers = make(map[string]string)
+	from := make(map[string]string)
+	add := func(owner string, limits Of) {
+		for _, l := range limits {
+			if l.Kind == resque.LimitNone {
+				continue
+			}
+			spec, says := resque.Limit{Kind: l.Kind, Name: l.Name}.Spec(), owner+" says "+l.text()
+			switch was, ok := numbers[spec]; {
+			case !ok:
+				numbers[spec], from[spec] = l.Spec, says
+			case was != l.Spec && err == nil:
+				err = fmt.Errorf("the limit %q was given two numbers: %s, and %s; give it the same everywhere, or two names", l.Name, from[spec], says)
+			}
+		}
+	}
+	classes := t.classes.All()
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		of, _ := outcome.Get[Of](classes[name])
+		add("class "+name, of)
+	}
+	if m := t.queues.Load(); m != nil {
+		for _, queue := range slices.Sorted(maps.Keys(*m)) {
+			add("queue "+queue, (*m)[queue])
+		}
+	}
+	return numbers, err
+}

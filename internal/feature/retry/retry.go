@@ -1,0 +1,148 @@
+// Package retry decides whether a job whose run failed runs again, and when: by the policy of its
+// class, or because its handler asked for it. With resque-retry's way of counting it also keeps the
+// counts of that Ruby plugin.
+package retry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Policy is the option of a class whose jobs are retried. It does not change.
+type Policy struct {
+	Limit  int                                        // of retries; -1: none
+	Delay  func(attempt int, err error) time.Duration // how long a job waits after a run; 0 or less: not at all
+	Allows func(err error) bool                       // whether such an error is retried; nil: only if the handler asks
+	Ruby   *Ruby                                      // nil: the payload has the count
+}
+
+// Ruby is how resque-retry counts.
+type Ruby struct {
+	Ruby34       bool // hashes among the arguments are named as Ruby 3.4 does
+	NoFailureKey bool // no record of a failure that is retried
+	ExpireAfter  time.Duration
+}
+
+// AskedLimit is how often a job is retried at most when its handler asks for it and its class has no
+// policy.
+const AskedLimit = 25
+
+// Longest is far away, and safe to be added to a time.
+const Longest = 100 * 365 * 24 * time.Hour
+
+// asked is the policy of a class without one whose handler asks for a retry.
+var asked = &Policy{Limit: AskedLimit}
+
+// Left is how many retries a job has left in its attempt-th run; -1 if there is no limit. Without a
+// policy it has none.
+func (p *Policy) Left(attempt int) int {
+	switch {
+	case p == nil:
+		return 0
+	case p.Limit < 0:
+		return -1
+	}
+	return max(0, p.Limit-(attempt-1))
+}
+
+// New makes the feature.
+func New(d outcome.Deps) outcome.Feature {
+	counts := newCounter(d)
+	return outcome.Feature{
+		Name:  "retry",
+		Close: counts.Close,
+		Open: func(j *outcome.Job) outcome.Policy {
+			if !j.Dead || !j.Readable() {
+				return nil
+			}
+			return dead{deps: d}
+		},
+		Bind: func(c *outcome.Class) outcome.Policy {
+			if c == nil {
+				return policy{deps: d, policy: asked}
+			}
+			p, ok := outcome.Get[*Policy](c)
+			switch {
+			case !ok:
+				return nil
+			case p.Ruby != nil:
+				return ruby{policy: policy{deps: d, policy: p}, counts: counts}
+			}
+			return policy{deps: d, policy: p}
+		},
+	}
+}
+
+type policy struct {
+	outcome.None
+	deps   outcome.Deps
+	policy *Policy
+}
+
+// Decide retries, discards or fails a job as its handler or its class says. A run that never began is
+// not retried.
+func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.Outcome, decided bool) {
+	if !j.Started {
+		return o, false
+	}
+	if wish, _ := failure.Wished(err); wish.Kind == failure.WishDiscard {
+		return outcome.Outcome{State: outcome.Discarded, Err: err}, true
+	}
+	wait, again, err := p.policy.Again(j.Attempt, err)
+	if !again {
+		return outcome.Outcome{State: outcome.Failed, Err: err}, true
+	}
+	o = outcome.Outcome{State: outcome.Retried, Err: err, At: p.deps.Time.Now().Add(max(wait, 0))}
+	o.Log.Attrs = []slog.Attr{slog.Int("attempt", j.Attempt), slog.Time("at", o.At)}
+	return o, true
+}
+
+// Again says whether a job whose attempt-th run failed is retried, and after which wait. It calls the
+// program's functions: one that panics makes the job fail for good, with an error that says so.
+func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again bool, err error) {
+	err = failed
+	defer func() {
+		if v := recover(); v != nil {
+			wait, again, err = 0, false, fmt.Errorf("%w (deciding about a retry panicked: %v)", failed, v)
+		}
+	}()
+	wish, after := failure.Wished(err)
+	asks := wish.Kind == failure.WishRetry
+	if wish.Kind == failure.WishFail || p.Left(attempt) == 0 || !asks && (p.Allows == nil || !p.Allows(err)) {
+		return 0, false, err
+	}
+	switch {
+	case asks:
+		wait = wish.Wait
+	case after > 0:
+		wait = after
+	default:
+		wait = p.Delay(attempt, err)
+	}
+	return min(wait, Longest), true, err
+}
+
+// dead gives back what a job of a dead process may have of resque-retry's. The class's options are not
+// known there: so it drops the keys in both spellings.
+type dead struct {
+	outcome.None
+	deps outcome.Deps
+}
+
+// Settle drops the keys of a job that is filed as failed.
+func (p dead) Settle(j *outcome.Job, o *outcome.Outcome) {
+	if o.State != outcome.Failed {
+		return
+	}
+	plain := resque.NewRetryKey(j.Parsed.Class, j.Parsed.Args, false)
+	o.Effects = append(o.Effects, p.deps.Store.DropCount(plain, true)...)
+	if blanks := resque.NewRetryKey(j.Parsed.Class, j.Parsed.Args, true); blanks != plain {
+		o.Effects = append(o.Effects, p.deps.Store.DropCount(blanks, true)...)
+	}
+}

@@ -1,0 +1,58 @@
+// Package unknown leaves jobs of classes that have no handler here to processes that know them, where
+// the settings say so: each goes to the tail of its queue, or into a lane of its class.
+package unknown
+
+import (
+	"context"
+
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Lanes tells the lane of a job.
+type Lanes interface {
+	LaneOf(j *outcome.Job) (lane resque.Lane, held bool)
+}
+
+// New returns a maker of the feature.
+func New(lanes Lanes) func(outcome.Deps) outcome.Feature {
+	return func(d outcome.Deps) outcome.Feature {
+		f := outcome.Feature{Name: "unknown"}
+		if d.Settings.LeaveUnknown {
+			f.Open = func(j *outcome.Job) outcome.Policy {
+				if j.Class != nil || !j.Readable() || j.Dead {
+					return nil
+				}
+				return policy{lanes: lanes}
+			}
+		}
+		return f
+	}
+}
+
+type policy struct {
+	outcome.None
+	lanes Lanes
+}
+
+// Admit passes the job on. A malformed ActiveJob is not passed: no process can run it.
+func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
+	if !j.UnknownClass {
+		return o, false
+	}
+	o = outcome.Outcome{State: outcome.Passed, Err: j.Err}
+	if j.Lane != nil {
+		lane := p.lane(j)
+		o.Next = outcome.Next{Place: outcome.Lane, Lane: &lane}
+	}
+	return o, true
+}
+
+// lane returns the lane to which a job of an unknown class goes back: the lane it came from if another
+// process sorted it knowing its class, else a lane of that class alone, so that it blocks no other jobs.
+func (p policy) lane(j *outcome.Job) resque.Lane {
+	if lane, _ := p.lanes.LaneOf(j); lane.Known() == *j.Lane {
+		return lane
+	}
+	return *j.Lane
+}
