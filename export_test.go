@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -22,7 +23,7 @@ import (
 const (
 	ActiveJobWrapper = args.ActiveJobWrapper
 	HeartbeatEvery   = fleet.HeartbeatEvery
-	HeldPayloads     = heldPayloads
+	HeldPayloads     = inflight.HeldPayloads
 	MaxErrorText     = failure.MaxText
 	MostLeft         = watch.MostPassed
 	ScanEvery        = fleet.ScanEvery
@@ -83,7 +84,7 @@ func askPoller(d *Daemon, f func(p *poller)) {
 
 // Load is how many jobs the daemon's record holds, and how many workers are busy.
 func Load(d *Daemon) (held, busy int) {
-	askPoller(d, func(p *poller) { held, busy = len(p.held), p.busy })
+	askPoller(d, func(p *poller) { held, busy = p.record.Held(), p.busy })
 	return held, busy
 }
 
@@ -105,8 +106,8 @@ func SortedQueues(d *Daemon) (n int) {
 // ProveLink makes the poller prove its connections with its next exchange.
 func ProveLink(d *Daemon) {
 	askPoller(d, func(p *poller) {
-		if p.link != nil {
-			p.link.Unprove()
+		if l := p.keeper.Link(); l != nil {
+			l.Unprove()
 		}
 	})
 }

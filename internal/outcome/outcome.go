@@ -77,6 +77,13 @@ type Outcome struct {
 // Plain reports whether an acknowledgement is all that the outcome takes.
 func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
+// Regroups reports whether the job goes into another lane than the one it came from: it lay in its
+// queue, or in the lane of a class that the process which sorted it did not know.
+func (o *Outcome) Regroups(j *Job) bool {
+	lane := o.Next.Lane
+	return o.State == Returned && lane != nil && (j.Lane == nil || *j.Lane != *lane)
+}
+
 // Ended is the outcome as the commit takes it.
 func (o *Outcome) Ended(ticket int64) resque.Ended {
 	return resque.Ended{Ticket: ticket, Counts: o.Counts, Effects: o.Effects}

@@ -205,16 +205,9 @@ func (o *Order) Ended(j *outcome.Job, end *outcome.Outcome, committed bool) {
 		}
 	case end.State == outcome.Passed:
 		o.passed(j, end)
-	case Regroups(j, end):
+	case end.Regroups(j):
 		o.lanes.Found(*end.Next.Lane)
 	}
-}
-
-// Regroups reports whether a job goes into another lane than the one it came from: it lay in its
-// queue, or in the lane of a class that the process which sorted it did not know.
-func Regroups(j *outcome.Job, end *outcome.Outcome) bool {
-	lane := end.Next.Lane
-	return end.State == outcome.Returned && lane != nil && (j.Lane == nil || *j.Lane != *lane)
 }
 
 // passed has the queue or the lane rest in which a job is left for processes that know its class.
