@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -33,7 +34,7 @@ func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
 
 // EnqueueIn is EnqueueAt after a duration, from now on.
 func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
-	return d.EnqueueAt(time.Now().Add(in), job)
+	return d.EnqueueAt(clock.System.Now().Add(in), job)
 }
 
 // EnqueueAllAt delays any number of jobs, for any queues, to one time: all of them or,
@@ -56,7 +57,7 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	if !t.After(time.Now()) {
+	if !t.After(clock.System.Now()) {
 		return client.push(bulk)
 	}
 	return client.send(func(c redis.Conn) error { return client.store.Delay(c, bulk, t) })
@@ -69,7 +70,9 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
 
 // In is At after a duration, from now on. Zero or less enqueues at once.
-func In(d time.Duration) EnqueueOption { return due(time.Now().Add(d), fmt.Sprintf("In(%s)", d)) }
+func In(d time.Duration) EnqueueOption {
+	return due(clock.System.Now().Add(d), fmt.Sprintf("In(%s)", d))
+}
 
 func due(t time.Time, option string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
@@ -80,7 +83,7 @@ func due(t time.Time, option string) EnqueueOption {
 
 // put enqueues what EnqueueWith has collected, now or at its time.
 func (c *client) put(bulk *resque.Bulk, at time.Time) error {
-	if !at.After(time.Now()) {
+	if !at.After(clock.System.Now()) {
 		return c.push(bulk)
 	}
 	return c.send(func(conn redis.Conn) error { return c.store.Schedule(conn, bulk, at) })

@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // scripted is a Redis that holds a number of jobs and answers a daemon from memory,
@@ -35,17 +33,9 @@ type scripted struct {
 func newScripted(tb testing.TB, payload string, jobs int) *scripted {
 	tb.Helper()
 	s := &scripted{payload: []byte(payload), left: jobs, scripts: make(map[string]string)}
-	files, err := filepath.Glob("internal/resque/scripts/*.lua")
-	if err != nil || len(files) == 0 {
-		tb.Fatal("no scripts", err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		sum := sha1.Sum(text)
-		s.scripts[hex.EncodeToString(sum[:])] = strings.TrimSuffix(filepath.Base(f), ".lua")
+	for name, text := range resque.Scripts() {
+		sum := sha1.Sum([]byte(text))
+		s.scripts[hex.EncodeToString(sum[:])] = name
 	}
 	return s
 }
@@ -112,7 +102,7 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "enter":
 		c.answer = append(c.answer, "+ok\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "renew":
-		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n"...)
+		c.answer = append(c.answer, "*7\r\n$2\r\nok\r\n$10\r\n1795262400\r\n$1\r\n0\r\n$13\r\n1795262400000\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "resync":
 		c.answer = append(c.answer, "*3\r\n$2\r\nok\r\n$1\r\n1\r\n$7\r\nentered\r\n"...)
 	case name == "EVALSHA" && c.server.scripts[string(first[1])] == "prove":

@@ -105,7 +105,7 @@ type source interface {
 
 	// Ended is called when a job has ended or goes back, and once more when Redis has committed
 	// that. It need not be called for a job that is done and has no effects.
-	Ended(j *outcome.Job, end *outcome.Outcome, committed bool)
+	Ended(j *outcome.Job, end *outcome.Commit, committed bool)
 
 	// Connected is called when there is a new connection, and says whether Redis notifies of
 	// changes on it.
@@ -159,7 +159,7 @@ func (i *inbox) take() (finished []inflight.End, asked []func()) {
 // finish is how a worker hands in what became of a job.
 func (p *poller) finish(t *inflight.Task, o *outcome.Outcome) {
 	p.inbox.mu.Lock()
-	p.inbox.finished = append(p.inbox.finished, inflight.End{Task: t, Outcome: *o})
+	p.inbox.finished = append(p.inbox.finished, inflight.NewEnd(t, o))
 	p.inbox.mu.Unlock()
 	p.poke()
 }
@@ -259,7 +259,7 @@ func (p *poller) collect() {
 		p.busy--
 		p.pace.Ran(e.Ran)
 		if p.record.Ended(e) && !e.Plain() {
-			p.source.Ended(&e.Task.Job, &e.Outcome, false)
+			p.source.Ended(&e.Task.Job, &e.Commit, false)
 		}
 	}
 	clear(finished)

@@ -34,6 +34,7 @@ type workers struct {
 type workerSlot struct {
 	*fleet.Slot
 	task    *inflight.Task  // the job in hand
+	outcome outcome.Outcome // what became of it
 	perform outcome.Handler // calls its handler
 }
 
@@ -83,7 +84,8 @@ func (w *workers) work(n int) {
 			return
 		}
 		t := s.task
-		w.end(n, t, w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit))
+		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &s.outcome)
+		w.end(n, t)
 		go w.work(n)
 	}()
 	for t := range w.poller.jobs {
@@ -91,9 +93,9 @@ func (w *workers) work(n int) {
 		s.task = t
 		s.Begin(&t.Job)
 		running = true
-		o := w.set.Run(t.Session.Jobs(), &t.Job, s.perform)
+		w.set.Run(t.Session.Jobs(), &t.Job, s.perform, &s.outcome)
 		running = false
-		w.end(n, t, o)
+		w.end(n, t)
 	}
 }
 
@@ -108,38 +110,28 @@ func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	return err
 }
 
-// observe calls the hooks for an end.
+// observe calls the hooks for an end. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
-	if j.Dead || !j.Readable() {
-		return
-	}
-	switch o.State {
-	case outcome.Done:
-		w.hooks.succeeded(ctx, w.registry.delivery(j))
-	case outcome.Failed:
-		w.hooks.failed(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Retried:
-		w.hooks.retried(ctx, w.registry.delivery(j), o.Err, o.At)
-	case outcome.Discarded:
-		w.hooks.discarded(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Expired:
-		w.hooks.expired(ctx, w.registry.delivery(j))
+	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
+		w.hooks.ended(ctx, w.registry.delivery(j), o)
 	}
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *inflight.Task, o outcome.Outcome) {
+func (w *workers) end(n int, t *inflight.Task) {
 	s := &w.slots[n]
+	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
 	s.End(o.Counts)
 	s.task = nil
-	w.log(t, &o)
-	w.poller.finish(t, &o)
+	w.log(t, o)
+	w.poller.finish(t, o)
 }
 
 func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	ctx := context.Background()
-	if !w.Log.Enabled(ctx, o.Log.Level) {
+	level, message := o.Line()
+	if !w.Log.Enabled(ctx, level) {
 		return
 	}
 	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
@@ -153,5 +145,5 @@ func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
-	w.Log.LogAttrs(ctx, o.Log.Level, o.Log.Message, append(attrs, o.Log.Attrs...)...)
+	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
 }

@@ -55,7 +55,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 		f(&c)
 	}
 	b.Lease = New(part.Base{Log: log, Outages: logging.NewOutages(log, b), Store: resque.New(""), Dialer: dialer, Clock: b}, c)
-	b.Owner, b.Rider, b.Heir = b, b, b
+	b.Owner, b.Rider, b.Heir, b.Ends = b, b, b, b
 	t.Cleanup(func() { b.reaper.line.Close() })
 	return b
 }
@@ -141,3 +141,6 @@ func (b *book) count(part string) int {
 	defer b.mu.Unlock()
 	return strings.Count(b.text.String(), part)
 }
+
+// Bury puts the job back.
+func (b *bundle) Bury(d resque.DeadJob) []resque.Effect { return resque.New("").Head(d.Reserved) }

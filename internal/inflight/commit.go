@@ -43,16 +43,15 @@ func (r *Record) HandIn(x *resque.Exchange) {
 		}
 		n++
 		e := &r.pending[i]
-		if e.plain() {
+		if e.Plain() {
 			x.Done = append(x.Done, e.Task.Ticket)
 			continue
 		}
-		row := e.row()
-		size += row.Size()
+		size += e.Size()
 		if e.State == outcome.Returned {
-			back = append(back, row)
+			back = append(back, e.Ended)
 		} else {
-			x.Ended = append(x.Ended, row)
+			x.Ended = append(x.Ended, e.Ended)
 		}
 	}
 	// Each goes in front of those before it, so the last reserved comes first.
@@ -81,14 +80,19 @@ func (r *Record) Confirm(refused []resque.Refusal, now time.Time, committed func
 	}
 	for i := range ends {
 		e := &ends[i]
-		r.release(e.Task.Ticket)
-		if !e.plain() {
-			r.recent.add(e.row())
-		}
+		r.over(e)
 		committed(e)
 	}
 	clear(sent)
 	r.spare = sent[:0]
+}
+
+// over releases what was committed, and remembers its effects for a while.
+func (r *Record) over(e *End) {
+	r.release(e.Task.Ticket)
+	if !e.Plain() {
+		r.recent.add(e.Ended)
+	}
 }
 
 // setAside keeps the outcomes that Redis refused, and returns the others.
@@ -102,7 +106,7 @@ func (r *Record) setAside(sent []End, refused []resque.Refusal, now time.Time) (
 		case !ok:
 			others = append(others, e)
 		case f.NoBytes():
-			e.bytes = true
+			e.Bytes = e.Task.Payload
 			r.pending = append(r.pending, e)
 		default:
 			r.refused, r.retryAt = append(r.refused, e), now.Add(part.BackoffMost)

@@ -120,9 +120,9 @@ func (r *Record) Received(jobs []resque.Reserved, deaths []resque.Deaths, unknow
 		r.last = j.Ticket
 		r.hold(t)
 		if deaths != nil {
-			t.Deaths = deaths[i]
+			t.deaths, t.Found = &deaths[i], deaths[i].Count
 		}
-		if t.Deaths.Count > 0 || unknown {
+		if t.Found > 0 || unknown {
 			r.suspects.add(t)
 		} else {
 			r.ahead = append(r.ahead, t)

@@ -60,7 +60,8 @@ func (r *Record) requeue(tasks []*Task, started bool) {
 // in the hands of a worker, which goes on to write it.
 func (r *Record) returned(t *Task, started bool) End {
 	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Worker: t.Worker, Started: started}
-	return End{Task: t, Outcome: r.ends.End(j, outcome.Returned, nil)}
+	o := r.ends.End(j, outcome.Returned, nil)
+	return NewEnd(t, &o)
 }
 
 // Regroup puts jobs that workers found to belong into other lanes there, in their order, and what

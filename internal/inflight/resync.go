@@ -48,7 +48,7 @@ func (r *Record) Resynced(epoch int64, tickets []int64, whole bool) {
 		if inRecord[e.Task.Ticket] {
 			return false
 		}
-		r.release(e.Task.Ticket)
+		r.over(&e)
 		return true
 	}
 	r.pending = slices.DeleteFunc(r.pending, committed)
@@ -70,9 +70,9 @@ func (r *Record) Adopt(unknown []resque.Reserved) (fresh []resque.Reserved) {
 		}
 		t := &Task{Job: outcome.Job{Reserved: j, Process: r.session.Process.ID}, Session: r.session}
 		r.hold(t)
-		e := End{Task: t, Outcome: outcome.Outcome{Started: true, Counts: resque.CountsDone}}
-		if row, ok := r.recent.ends[j.Ticket]; ok {
-			e.again = &row
+		e := NewEnd(t, &outcome.Outcome{Started: true, Counts: resque.CountsDone})
+		if end, ok := r.recent.ends[j.Ticket]; ok {
+			e.Ended = end
 		} else if j.Ticket <= r.recent.forgotten {
 			e = r.returned(t, true)
 		}

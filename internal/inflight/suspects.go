@@ -23,7 +23,7 @@ type suspects struct {
 func (s *suspects) add(t *Task) {
 	s.waiting = append(s.waiting, t)
 	slices.SortStableFunc(s.waiting, func(a, b *Task) int {
-		return cmp.Or(cmp.Compare(a.Deaths.Level, b.Deaths.Level), cmp.Compare(b.Deaths.Charged, a.Deaths.Charged))
+		return cmp.Or(cmp.Compare(a.suspicion().Level, b.suspicion().Level), cmp.Compare(b.suspicion().Charged, a.suspicion().Charged))
 	})
 }
 
@@ -52,7 +52,7 @@ func (s *suspects) begin(now time.Time) *Task {
 		return nil
 	}
 	s.chosen, s.trial = nil, t
-	s.until = now.Add(t.Deaths.Trial(len(s.waiting)))
+	s.until = now.Add(t.suspicion().Trial(len(s.waiting)))
 	return t
 }
 
@@ -84,9 +84,9 @@ func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	trial := cmp.Or(s.trial, s.chosen)
 	switch {
 	case trial == nil:
-	case len(s.past) > 0 && trial.Deaths.Level == 0:
+	case len(s.past) > 0 && trial.suspicion().Level == 0:
 		h.Past = append(h.Past, trial.Ticket) // too short to tell it from the others
-	case trial.Deaths.Level == 1 || trial.Deaths.Charged > 0:
+	case trial.suspicion().Level == 1 || trial.suspicion().Charged > 0:
 		h.Trial, h.Past = trial.Ticket, nil // that one of the others killed the process just then would be a chance
 	default:
 		h.Trial = trial.Ticket

@@ -12,7 +12,7 @@ import (
 func TestSuspectsHandedOut(t *testing.T) {
 	t.Parallel()
 	suspect := func(ticket int64, level, charged int) *Task {
-		return &Task{Job: outcome.Job{Reserved: resque.Reserved{Ticket: ticket}, Deaths: resque.Deaths{Count: 1, Level: level, Charged: charged}}}
+		return &Task{Job: outcome.Job{Reserved: resque.Reserved{Ticket: ticket}}, deaths: &resque.Deaths{Count: 1, Level: level, Charged: charged}}
 	}
 	now := time.Now()
 	for _, test := range []struct {
@@ -61,7 +61,7 @@ func TestSuspectsTakeTurns(t *testing.T) {
 	now := time.Now()
 	var s suspects
 	for ticket, level := range []int{2, 0, 1, 0} {
-		s.add(&Task{Job: outcome.Job{Reserved: resque.Reserved{Ticket: int64(ticket)}, Deaths: resque.Deaths{Count: 1, Level: level}}})
+		s.add(&Task{Job: outcome.Job{Reserved: resque.Reserved{Ticket: int64(ticket)}}, deaths: &resque.Deaths{Count: 1, Level: level}})
 	}
 	var order []int64
 	for !s.idle() {

@@ -15,6 +15,7 @@ import (
 type Task struct {
 	outcome.Job
 	Session *fleet.Session // that reserved it
+	deaths  *resque.Deaths // what is remembered of it being found in dead processes; nil: nothing
 
 	// admitted is set once the job goes into no other lane, or its outcome is known. The worker and
 	// the poller write it, and the poller reads it.
@@ -30,26 +31,19 @@ func (t *Task) Admitted() { t.admitted.Store(true) }
 // of a class that the process which sorted it did not know.
 func (t *Task) movable() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
 
-// End is a task and its outcome, until Redis has committed it.
+// suspicion is what is remembered of the job being found in dead processes.
+func (t *Task) suspicion() resque.Deaths {
+	if t.deaths == nil {
+		return resque.Deaths{}
+	}
+	return *t.deaths
+}
+
+// End is a task and what became of it, until Redis has committed that.
 type End struct {
 	Task *Task
-	outcome.Outcome
-
-	again *resque.Ended // of a task that ended before, and ends once more in the same way
-	bytes bool          // Redis has lost the payload, which the commit pushes
+	outcome.Commit
 }
 
-// row is the end as the commit takes it.
-func (e *End) row() resque.Ended {
-	if e.again != nil {
-		return *e.again
-	}
-	row := e.Ended(e.Task.Ticket)
-	if e.bytes {
-		row.Bytes = e.Task.Payload
-	}
-	return row
-}
-
-// plain reports whether an acknowledgement is all that the end takes.
-func (e *End) plain() bool { return e.again == nil && e.Plain() }
+// NewEnd returns the end of a task.
+func NewEnd(t *Task, o *outcome.Outcome) End { return End{t, o.Commit(&t.Job)} }

@@ -16,11 +16,11 @@ type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
 	// Set by whoever took the job.
-	Process    string        // whose in-flight record holds it
-	Worker     string        // the worker's id, as Resque's tools show it
-	Slot       int           // the worker's number
-	Dead       bool          // a reaper ends it: its process is dead
-	Deaths     resque.Deaths // what is remembered of it being found in dead processes
+	Process    string // whose in-flight record holds it
+	Worker     string // the worker's id, as Resque's tools show it
+	Slot       int    // the worker's number
+	Dead       bool   // a reaper ends it: its process is dead
+	Found      int    // in how many dead processes it was with a worker
 	ReservedAt time.Time
 	StartedAt  time.Time // when a worker took it; by this machine's clock
 

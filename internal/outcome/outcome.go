@@ -77,11 +77,28 @@ type Outcome struct {
 // Plain reports whether an acknowledgement is all that the outcome takes.
 func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
+// Commit is what is left of an outcome on its way to Redis: what the commit writes, and what the poller
+// and the source of its jobs need to know.
+type Commit struct {
+	resque.Ended
+	State   State
+	Lane    *resque.Lane  // where the job waits then, if it goes into a lane
+	Started bool          // the handler was called
+	Ran     time.Duration // from when a worker took the job
+}
+
+// Commit returns what is to be committed of the job's outcome.
+func (o *Outcome) Commit(j *Job) Commit {
+	return Commit{Ended: o.Ended(j.Ticket), State: o.State, Lane: o.Next.Lane, Started: o.Started, Ran: o.Ran}
+}
+
+// Plain reports whether an acknowledgement is all that the commit takes.
+func (c *Commit) Plain() bool { return c.Counts == resque.CountsDone && len(c.Effects) == 0 }
+
 // Regroups reports whether the job goes into another lane than the one it came from: it lay in its
 // queue, or in the lane of a class that the process which sorted it did not know.
-func (o *Outcome) Regroups(j *Job) bool {
-	lane := o.Next.Lane
-	return o.State == Returned && lane != nil && (j.Lane == nil || *j.Lane != *lane)
+func (c *Commit) Regroups(j *Job) bool {
+	return c.State == Returned && c.Lane != nil && (j.Lane == nil || *j.Lane != *c.Lane)
 }
 
 // Ended is the outcome as the commit takes it.
@@ -117,14 +134,25 @@ type Log struct {
 	Attrs   []slog.Attr
 }
 
-var lines = [...]Log{
-	Done:      {Level: slog.LevelDebug, Message: "job done"},
-	Failed:    {Level: slog.LevelError, Message: "job failed"},
-	Retried:   {Level: slog.LevelWarn, Message: "job failed; it is retried"},
-	Snoozed:   {Level: slog.LevelInfo, Message: "job snoozed; it runs again later"},
-	Returned:  {Level: slog.LevelInfo, Message: "job interrupted; it goes back to its queue"},
-	Passed:    {Level: slog.LevelDebug, Message: "job left to others; it goes to the tail of its queue"},
-	Discarded: {Level: slog.LevelWarn, Message: "job discarded"},
-	Expired:   {Level: slog.LevelInfo, Message: "job expired; it is dropped"},
-	Cancelled: {Level: slog.LevelInfo, Message: "job cancelled"},
+var lines = [...]struct {
+	level   slog.Level
+	message string
+}{
+	Done:      {slog.LevelDebug, "job done"},
+	Failed:    {slog.LevelError, "job failed"},
+	Retried:   {slog.LevelWarn, "job failed; it is retried"},
+	Snoozed:   {slog.LevelInfo, "job snoozed; it runs again later"},
+	Returned:  {slog.LevelInfo, "job interrupted; it goes back to its queue"},
+	Passed:    {slog.LevelDebug, "job left to others; it goes to the tail of its queue"},
+	Discarded: {slog.LevelWarn, "job discarded"},
+	Expired:   {slog.LevelInfo, "job expired; it is dropped"},
+	Cancelled: {slog.LevelInfo, "job cancelled"},
+}
+
+// Line returns the level and the message of the outcome's line in the log.
+func (o *Outcome) Line() (slog.Level, string) {
+	if o.Log.Message != "" {
+		return o.Log.Level, o.Log.Message
+	}
+	return lines[o.State].level, lines[o.State].message
 }

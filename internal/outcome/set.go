@@ -26,6 +26,7 @@ type Set struct {
 	fields    map[string][]int // by field: the features that it switches on
 	open      []int            // the features that Open jobs without a field
 	rest      []Policy         // Bind(nil), by feature
+	others    []Policy         // those of them that are not nil
 	observers []func(context.Context, *Job, *Outcome)
 }
 
@@ -68,6 +69,7 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 		}
 		s.rest = append(s.rest, rest)
 	}
+	s.others = s.complete(make([]Policy, len(s.features)), true)
 	return s
 }
 
@@ -75,37 +77,41 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 func (s *Set) Observe(f func(context.Context, *Job, *Outcome)) { s.observers = append(s.observers, f) }
 
 // Run takes a job from its bytes to its outcome: open, admit, perform, decide, settle. perform calls
-// the job's handler; it returns the handler's error, and turns a panic into one. A handler that ends
+// the job's handler; it returns the handler's error, and turns a panic into one. o is overwritten. A handler that ends
 // its goroutine is for the caller, who then calls Fail.
-func (s *Set) Run(ctx context.Context, j *Job, perform Handler) Outcome {
+func (s *Set) Run(ctx context.Context, j *Job, perform Handler, o *Outcome) {
+	*o = Outcome{}
 	s.read(j)
-	ps := s.policies(j)
-	j.policies = ps
-	o, decided := admit(ctx, ps, j)
-	if decided {
-		return s.settle(ctx, ps, j, o)
+	j.policies = s.policies(j)
+	if s.admit(ctx, j, o) {
+		s.settle(ctx, j, o)
+		return
 	}
 	err := j.Err
 	if err == nil {
-		err = s.perform(ctx, ps, j, perform)
+		err = s.perform(ctx, j, perform)
 	}
-	return s.decide(ctx, ps, j, err)
+	s.decide(ctx, j, err, o)
 }
 
 // Fail decides about a job whose handler ended its goroutine with an error instead of returning.
-func (s *Set) Fail(ctx context.Context, j *Job, err error) Outcome {
+func (s *Set) Fail(ctx context.Context, j *Job, err error, o *Outcome) {
+	*o = Outcome{}
 	j.running.Store(nil)
-	return s.decide(ctx, j.policies, j, err)
+	s.decide(ctx, j, err, o)
 }
 
 // End decides about a job that no worker ends: one of a dead process (Job.Dead), one that goes back
 // because the process stops, one that was leased. Job.Started says whether its handler was called. One
 // that was not, and that goes back, is not read.
-func (s *Set) End(j *Job, state State, err error) Outcome {
+func (s *Set) End(j *Job, state State, err error) (o Outcome) {
 	if j.Started || state != Returned {
 		s.read(j)
 	}
-	return s.settle(context.Background(), s.policies(j), j, Outcome{State: state, Err: err})
+	o.State, o.Err = state, err
+	j.policies = s.policies(j)
+	s.settle(context.Background(), j, &o)
+	return o
 }
 
 // Bury returns the effects with which a job of a dead process ends. A poison job has failed; any other
@@ -275,22 +281,24 @@ func (s *Set) bind(c *Class) *binding {
 	return b
 }
 
-// admit asks the policies whether the job is to run here and now.
-func admit(ctx context.Context, ps []Policy, j *Job) (o Outcome, decided bool) {
-	for _, p := range ps {
-		if o, decided = p.Admit(ctx, j); decided {
-			return o, true
+// admit asks the policies whether the job is to run here and now. It returns true if one of them has
+// decided otherwise.
+func (s *Set) admit(ctx context.Context, j *Job, o *Outcome) bool {
+	for _, p := range j.policies {
+		if decision, decided := p.Admit(ctx, j); decided {
+			*o = decision
+			return true
 		}
 	}
-	return o, false
+	return false
 }
 
 // perform calls the handler inside what the policies wrap around it.
-func (s *Set) perform(ctx context.Context, ps []Policy, j *Job, handler Handler) error {
-	for _, p := range slices.Backward(ps) {
-		handler = p.Wrap(handler)
-	}
-	if len(ps) > 0 {
+func (s *Set) perform(ctx context.Context, j *Job, handler Handler) error {
+	if len(j.policies) > 0 {
+		for _, p := range slices.Backward(j.policies) {
+			handler = p.Wrap(handler)
+		}
 		j.running.Store(&j.policies)
 		defer j.running.Store(nil)
 	}
@@ -303,26 +311,34 @@ func (s *Set) perform(ctx context.Context, ps []Policy, j *Job, handler Handler)
 }
 
 // decide asks the policies what becomes of a job after an error, and settles it.
-func (s *Set) decide(ctx context.Context, ps []Policy, j *Job, err error) Outcome {
+func (s *Set) decide(ctx context.Context, j *Job, err error, o *Outcome) {
 	if err == nil {
-		return s.settle(ctx, ps, j, Outcome{State: Done})
+		s.settle(ctx, j, o)
+		return
 	}
-	if ps == nil {
-		ps = s.complete(make([]Policy, len(s.features)), true)
+	if j.policies == nil {
+		j.policies = s.others
 	}
-	if failure.Interrupted(err) {
-		return s.settle(ctx, ps, j, Outcome{State: Returned, Err: err})
-	}
-	for _, p := range ps {
-		if o, decided := p.Decide(ctx, j, err); decided {
-			return s.settle(ctx, ps, j, o)
-		}
-	}
-	return s.settle(ctx, ps, j, Outcome{State: Failed, Err: err})
+	s.ask(ctx, j, err, o)
+	s.settle(ctx, j, o)
 }
 
-// settle completes an outcome: where the job goes, what its end gives back, what the log says.
-func (s *Set) settle(ctx context.Context, ps []Policy, j *Job, o Outcome) Outcome {
+func (s *Set) ask(ctx context.Context, j *Job, err error, o *Outcome) {
+	if failure.Interrupted(err) {
+		o.State, o.Err = Returned, err
+		return
+	}
+	for _, p := range j.policies {
+		if decision, decided := p.Decide(ctx, j, err); decided {
+			*o = decision
+			return
+		}
+	}
+	o.State, o.Err = Failed, err
+}
+
+// settle completes an outcome: where the job goes, what its end gives back, how it counts.
+func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 	o.Started = j.Started
 	if !o.Counted {
 		o.Counts = o.State.counts()
@@ -330,18 +346,17 @@ func (s *Set) settle(ctx context.Context, ps []Policy, j *Job, o Outcome) Outcom
 	if j.Dead { // as when Ruby prunes a worker: the record is all
 		o.Counts = resque.CountsNothing
 	}
-	s.next(j, &o)
-	if j.Deaths.Count > 0 && !j.Dead && o.State != Returned && o.State != Passed {
+	if j.Found > 0 && !j.Dead && o.State != Returned && o.State != Passed {
 		o.Effects = append(o.Effects, s.store.ResetDeaths(j.Reserved))
 	}
-	for _, p := range ps {
-		p.Settle(j, &o)
+	if o.State != Done {
+		s.next(j, o)
 	}
-	s.place(j, &o)
-	if o.Log.Message == "" {
-		attrs := o.Log.Attrs
-		o.Log = lines[o.State]
-		o.Log.Attrs = attrs
+	for _, p := range j.policies {
+		p.Settle(j, o)
+	}
+	if o.Next.Place != Nowhere {
+		s.place(j, o)
 	}
 	if j.Keep && o.State == Done {
 		result, err := json.Marshal(j.Value)
@@ -350,7 +365,6 @@ func (s *Set) settle(ctx context.Context, ps []Policy, j *Job, o Outcome) Outcom
 		}
 	}
 	for _, observe := range s.observers {
-		observe(ctx, j, &o)
+		observe(ctx, j, o)
 	}
-	return o
 }

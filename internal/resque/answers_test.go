@@ -60,22 +60,30 @@ func FuzzAnswers(f *testing.F) {
 			_, err := s.Recover(c, Process{ID: "p"}, 1, now, deadEnds(s, true, now))
 			return err
 		},
-		"deaths":   func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
-		"forget":   func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
-		"strays":   func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },
-		"relane":   func(c redis.Conn) error { _, err := s.Relane(c, map[Lanes][]Lane{{"a", ""}: nil}); return err },
-		"fence":    func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
-		"leave":    func(c redis.Conn) error { _, err := s.Leave(c, "p"); return err },
-		"enter":    func(c redis.Conn) error { return s.Enter(c, Process{ID: "p"}, time.Second, now) },
-		"now":      func(c redis.Conn) error { _, err := s.Now(c); return err },
-		"info":     func(c redis.Conn) error { i, err := s.Info(c, true); _ = i.StatsText(); return err },
-		"workers":  func(c redis.Conn) error { _, err := s.Workers(c); return err },
-		"expired":  func(c redis.Conn) error { _, _, err := s.Expired(c, now); return err },
-		"prune":    func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
-		"peek":     func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
-		"dequeue":  func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
-		"remove":   func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
-		"push":     func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
+		"deaths":  func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
+		"forget":  func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
+		"strays":  func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },
+		"relane":  func(c redis.Conn) error { _, err := s.Relane(c, map[Lanes][]Lane{{"a", ""}: nil}); return err },
+		"fence":   func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
+		"leave":   func(c redis.Conn) error { _, err := s.Leave(c, "p"); return err },
+		"enter":   func(c redis.Conn) error { return s.Enter(c, Process{ID: "p"}, time.Second, now) },
+		"now":     func(c redis.Conn) error { _, err := s.Now(c); return err },
+		"info":    func(c redis.Conn) error { i, err := s.Info(c, true); _ = i.StatsText(); return err },
+		"workers": func(c redis.Conn) error { _, err := s.Workers(c); return err },
+		"expired": func(c redis.Conn) error { _, _, err := s.Expired(c, now); return err },
+		"prune":   func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
+		"peek":    func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
+		"dequeue": func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
+		"remove":  func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
+		"push":    func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
+		"guarded": func(c redis.Conn) error {
+			out, err := s.PushGuarded(c, []GuardedJob{{Queue: "q", Payload: []byte("{}")}, {Queue: "r", Payload: []byte("{}")}})
+			if err == nil && len(out.Jobs) != 2 {
+				return fmt.Errorf("broken: %d answers for 2 jobs", len(out.Jobs))
+			}
+			return err
+		},
+		"leased":   func(c redis.Conn) error { _, err := s.CommitLeased(c, []Ended{{Place: "1:qa"}}); return err },
 		"beat":     func(c redis.Conn) error { _, err := s.Heartbeat(c, []string{"a", "b"}, now); return err },
 		"register": func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },
 		"changes":  func(c redis.Conn) error { _, _, err := s.ReceiveChanges(c, time.Second); return err },

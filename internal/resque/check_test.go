@@ -51,15 +51,16 @@ func (w *wire) user(rules ...any) redis.Conn {
 func scriptCommands(t testing.TB) []string {
 	t.Helper()
 	var files []string
-	for _, dir := range []string{"scripts", "failures/scripts", "delayed/scripts"} {
+	for _, dir := range []string{"scripts", "scripts/parts", "scripts/verbs", "failures/scripts", "delayed/scripts"} {
 		here, err := filepath.Glob(dir + "/*.lua")
 		if err != nil || len(here) == 0 {
 			t.Fatalf("%s has the scripts %v: %v", dir, here, err)
 		}
 		files = append(files, here...)
 	}
-	// Every word in capitals and quotes is a command, but for these.
-	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT", "LT", "KEEPTTL"}
+	// Every word in capitals and quotes is a command, but for these. XLEN is needed only for features
+	// that have streams.
+	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT", "LT", "KEEPTTL", "XLEN"}
 	words := regexp.MustCompile(`'([A-Z]{2,})'`)
 	var found []string
 	for _, f := range files {

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-var commitScript, commitText = script("commit"), scriptText("commit")
+var commitScript = newRowScript("commit")
 
 // Counts is what an outcome adds to Resque's totals.
 type Counts string
@@ -26,8 +27,9 @@ const (
 // acknowledged by its ticket in Exchange.Done instead.
 type Ended struct {
 	Ticket  int64
+	Place   string // of a leased job, instead of the ticket
 	Counts  Counts
-	Effects []Effect // guards first, then Head or Tail, soft ones last
+	Effects []Effect // in any order
 
 	// Bytes is the payload. It is needed only where Redis answered that the in-flight record
 	// has lost the bytes which Head and Tail push.
@@ -42,64 +44,9 @@ func (e Ended) Size() (n int) {
 	return n + len(e.Bytes)
 }
 
-// Effect is one row of commit.lua: a command of Redis, or one of the script's own verbs, that
-// is written as one with a job's end. The methods of Store make effects.
-type Effect struct {
-	verb string
-	keys []typedKey
-	args []any
-}
-
-// typedKey is a key and the letter of its type, which commit.lua proves before it writes.
-type typedKey struct {
-	name string
-	kind byte
-}
-
-func hashKey(name string) typedKey { return typedKey{name, 'h'} }
-func listKey(name string) typedKey { return typedKey{name, 'l'} }
-func setKey(name string) typedKey  { return typedKey{name, 's'} }
-func zsetKey(name string) typedKey { return typedKey{name, 'z'} }
-func textKey(name string) typedKey { return typedKey{name, 't'} }
-func anyKey(name string) typedKey  { return typedKey{name, '.'} } // for SET and DEL, which take any type
-
-func effect(verb string, key typedKey, args ...any) Effect {
-	return Effect{verb, []typedKey{key}, args}
-}
-
-// soft makes the effect one whose refusal is reported and does not hold the ticket.
-func (e Effect) soft() Effect {
-	e.verb = "~" + e.verb
-	return e
-}
-
-// unless leaves the job for later, unless a command on a key has this answer.
-func unless(command string, key typedKey, answer string, args ...any) Effect {
-	return effect("?"+command, key, append([]any{answer}, args...)...)
-}
-
-// Size is about how many bytes the effect brings to Redis.
-func (e Effect) Size() int {
-	n := len(e.verb)
-	for _, k := range e.keys {
-		n += len(k.name)
-	}
-	for _, a := range e.args {
-		switch a := a.(type) {
-		case []byte:
-			n += len(a)
-		case string:
-			n += len(a)
-		default:
-			n += 8
-		}
-	}
-	return n
-}
-
 // ResetDeaths forgets in how many dead processes a job was found.
 func (s Store) ResetDeaths(j Reserved) Effect {
-	return effect("HDEL", hashKey(s.recovered()), Digest(j.Payload)).soft()
+	return effect("HDEL", hashKey(s.recovered()), Digest(j.Payload)).Soft()
 }
 
 // ScheduleAt puts a job into our own schedule, to be pushed to its queue at a time in
@@ -124,7 +71,7 @@ func (s Store) requeue(verb string, j Reserved) []Effect {
 }
 
 // named puts a queue's name into the set of queues, from which Ruby removes it with the queue.
-func (s Store) named(queue string) Effect { return effect("SADD", setKey(s.queues()), queue).soft() }
+func (s Store) named(queue string) Effect { return effect("SADD", setKey(s.queues()), queue).Soft() }
 
 // Keep keeps the payload of a job whose failure record holds only an excerpt of it.
 func (s Store) Keep(j Reserved) Effect {
@@ -138,7 +85,7 @@ func (s Store) FileFailure(queue string, record []byte, multi bool) []Effect {
 	if name == "" {
 		return []Effect{file}
 	}
-	return []Effect{file, effect("SADD", setKey(s.failedQueues()), name).soft()}
+	return []Effect{file, effect("SADD", setKey(s.failedQueues()), name).Soft()}
 }
 
 // failureList names the list a failure of the queue goes to, and its member in
@@ -164,104 +111,122 @@ const expiredField = "expired"
 // ExpiresAt is the field of a payload that says when the job is not to be run any more.
 func ExpiresAt(ms int64) payload.Field { return payload.NumberField("expires_at", ms) }
 
-// Refusal is an effect that Redis refused. Its job keeps its ticket; Ticket 0 is a soft effect,
-// whose job has ended.
+// Refusal is an effect that Redis refused, or a guard that did not hold. Its job keeps its ticket.
+// A Refusal with neither ticket nor place is of a soft effect, whose job has ended.
 type Refusal struct {
 	Ticket int64
+	Place  string // of a leased job, instead of the ticket
 	KeyError
 }
 
 // NoBytes reports whether the in-flight record has lost the payload that the job's end pushes.
 func (r Refusal) NoBytes() bool { return strings.HasPrefix(r.Reason, "NOBYTES ") }
 
+// ErrGuard is why a job was left as it is: one of its guards did not hold.
+var ErrGuard = errors.New("a guard of the job does not hold")
+
+// Left reports whether a guard of the job did not hold.
+func (r Refusal) Left() bool { return r.Reason == ErrGuard.Error() }
+
 // committed is the answer of commit.lua.
 type committed struct {
 	missing int // tickets that were not in the record
 	refused []Refusal
-	left    []int64  // tickets of jobs whose guards did not hold
+	left    []string // tickets of jobs whose guards did not hold
 	filled  []string // the keys of lists that were pushed to
 }
 
-// commitCall collects the arguments of commit.lua.
-type commitCall struct {
-	call
-	kinds []byte
-	place map[string]int
+// tickets are those of the jobs whose guards did not hold.
+func (c committed) tickets() []int64 {
+	tickets := make([]int64, len(c.left))
+	for i, text := range c.left {
+		tickets[i], _ = strconv.ParseInt(text, 10, 64)
+	}
+	return tickets
 }
 
-// commitArgs are the arguments of EVALSHA or EVAL, led by the script. The guard is "process"
-// with an epoch, or "dead" with the process.
-func (s Store) commitArgs(script, guard string, value any, process string, ended []Ended) []any {
-	c := commitCall{call: call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
-	c.typed(hashKey(s.inflight(process)))
-	if guard == "dead" {
-		c.typed(zsetKey(s.processes()))
-	} else {
-		c.typed(hashKey(s.process(process)))
+// refusals are those of commands and guards.
+func (c committed) refusals() []Refusal {
+	all := c.refused
+	for _, ticket := range c.left {
+		all = append(all, refusal(ticket, "", ErrGuard.Error()))
 	}
-	c.typed(anyKey(s.reaped(process)))
-	c.typed(anyKey(s.stat("processed")))
-	c.typed(anyKey(s.stat("failed")))
-	c.arg(guard, value, "")
+	return all
+}
+
+func refusal(ticket, key, reason string) Refusal {
+	r := Refusal{KeyError: KeyError{Key: key, Reason: reason}}
+	var err error
+	if r.Ticket, err = strconv.ParseInt(ticket, 10, 64); err != nil {
+		r.Place = ticket
+	}
+	return r
+}
+
+// guard says by what right jobs are ended, and in which record they are.
+type guard struct {
+	name          string
+	value         any
+	record        Key
+	second, third Key // of commit.lua's KEYS
+}
+
+// byProcess is the guard of a process that ends its own jobs.
+func (s Store) byProcess(process string, epoch int64) guard {
+	return guard{"process", epoch, hashKey(s.inflight(process)), hashKey(s.process(process)), anyKey(s.reaped(process))}
+}
+
+// byReaper is the guard of a reaper that ends a dead process's jobs.
+func (s Store) byReaper(process string) guard {
+	return guard{"dead", process, hashKey(s.inflight(process)), zsetKey(s.processes()), anyKey(s.reaped(process))}
+}
+
+// byLease is the guard of a server that ends jobs which it has leased.
+func (s Store) byLease() guard {
+	return guard{"lease", "", hashKey(s.leased()), zsetKey(s.leases()), zsetKey(s.leases())}
+}
+
+// commitArgs are the arguments of EVALSHA or EVAL, led by the script.
+func (s Store) commitArgs(script string, g guard, ended []Ended) []any {
+	c := newRowCall()
+	c.fixed(g.record)
+	c.fixed(g.second)
+	c.fixed(g.third)
+	c.fixed(anyKey(s.stat("processed")))
+	c.fixed(anyKey(s.stat("failed")))
+	c.arg(g.name, g.value, "")
 	for _, e := range ended {
-		c.ended(e)
+		if e.Place != "" {
+			c.arg(e.Place, string(e.Counts))
+		} else {
+			c.arg(e.Ticket, string(e.Counts))
+		}
+		c.rows(e.Effects, e.Bytes)
 	}
 	c.argv[2] = string(c.kinds)
-	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
-	return append(c.keys, c.argv...)
+	return c.scriptArgs(script)
 }
 
-func (c *commitCall) typed(k typedKey) int {
-	at := c.place[k.name]
-	switch {
-	case at == 0:
-		at = c.key(k.name)
-		c.place[k.name], c.kinds = at, append(c.kinds, k.kind)
-	case c.kinds[at-1] == '.':
-		c.kinds[at-1] = k.kind
+// commitFor returns commit.lua with the verbs of some ends.
+func commitFor(ended []Ended) *loadedScript {
+	var verbs []*Verb
+	for i := range ended {
+		verbs = addVerbs(verbs, ended[i].Effects)
 	}
-	return at
+	return commitScript.with(verbs)
 }
 
-// ended appends a job with its rows: guards, what pushes its own bytes, the others, soft ones.
-func (c *commitCall) ended(e Ended) {
-	c.arg(e.Ticket, string(e.Counts), 0)
-	first := len(c.argv)
-	for order := range 4 {
-		for _, row := range e.Effects {
-			if row.order() == order {
-				c.row(row, e.Bytes)
-			}
-		}
+// commit ends jobs in a call of its own.
+func (s Store) commit(c redis.Conn, g guard, ended []Ended) (committed, error) {
+	script := commitFor(ended)
+	reply, err := c.Do("EVALSHA", s.commitArgs(script.hash, g, ended)...)
+	if isNoScript(err) {
+		reply, err = c.Do("EVAL", s.commitArgs(script.text, g, ended)...)
 	}
-	c.argv[first-1] = len(c.argv) - first
-}
-
-func (e Effect) order() int {
-	switch {
-	case e.verb[0] == '?':
-		return 0
-	case e.verb == "head" || e.verb == "tail" || e.verb == "HINCRBY": // what adds to a number is its own proof
-		return 1
-	case e.verb[0] == '~':
-		return 3
+	if err != nil {
+		return committed{}, err
 	}
-	return 2
-}
-
-func (c *commitCall) row(e Effect, bytes []byte) {
-	if bytes != nil && (e.verb == "head" || e.verb == "tail") {
-		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
-	}
-	if e.verb == "~refund" {
-		c.arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
-	} else {
-		c.arg(e.verb, len(e.keys)+len(e.args))
-	}
-	for _, k := range e.keys {
-		c.arg(c.typed(k))
-	}
-	c.arg(e.args...)
+	return s.committed(reply)
 }
 
 // committed reads the script's answer.
@@ -290,13 +255,9 @@ func (s Store) committed(reply any) (out committed, err error) {
 	}
 	out.missing = counts[0]
 	for row := range slices.Chunk(texts[:3*refused], 3) {
-		ticket, _ := strconv.ParseInt(row[0], 10, 64)
-		out.refused = append(out.refused, Refusal{ticket, KeyError{Key: row[1], Reason: row[2]}})
+		out.refused = append(out.refused, refusal(row[0], row[1], row[2]))
 	}
-	for _, text := range texts[3*refused : 3*refused+left] {
-		ticket, _ := strconv.ParseInt(text, 10, 64)
-		out.left = append(out.left, ticket)
-	}
+	out.left = texts[3*refused : 3*refused+left]
 	out.filled = texts[3*refused+left:]
 	return out, nil
 }

@@ -3,6 +3,7 @@ package resque
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -136,6 +137,14 @@ func (w *wire) checkRefused(name, key, fate string, end Ended) {
 	}
 	if fate == "held" {
 		w.same(name+": keys", without, with)
+		w.do("DEL", key) // repaired, the same ends are taken
+		left := strings.Join(w.record("p"), "\n")
+		again := slices.DeleteFunc([]Ended{others[0], end, others[1]}, func(e Ended) bool {
+			return !strings.Contains("\n"+left, fmt.Sprintf("\n%d ", e.Ticket))
+		})
+		w.same(name+": refused after the repair", []Refusal(nil), m.turn(Exchange{Ended: again}).Refused)
+		w.same(name+": record after the repair", []string{}, w.record("p"))
+		w.same(name+": stats after the repair", [2]int{3, 1}, w.stats())
 		return
 	}
 	w.same(name+": record", []string{}, w.record("p"))
@@ -187,30 +196,30 @@ func TestCommitGuards(t *testing.T) {
 			w.push("low", names("l", 6)...)
 			m := w.enter("p")
 			jobs := m.reserve(6, "low")
-			value := any(1)
+			by := w.s.byProcess("p", 1)
 			if guard == "dead" {
 				m.die()
-				value = "p"
+				by = w.s.byReaper("p")
 			}
 			w.do("HSET", w.s.recovered(), "d", "said")
 			w.do("SET", "resque:text", "x")
 			guarded := func(j Reserved, guards ...Effect) Ended {
 				return Ended{Ticket: j.Ticket, Effects: append(w.s.Head(j), guards...)}
 			}
-			said := func(text string) Effect { return unless("HGET", hashKey(w.s.recovered()), text, "d") }
-			nothing := unless("HGET", hashKey(w.s.recovered()), "", "other")
-			reply, err := w.c.Do("EVAL", w.s.commitArgs(commitText, guard, value, "p", []Ended{
+			said := func(text string) Effect { return Guard("HGET", hashKey(w.s.recovered()), text, "d") }
+			nothing := Guard("HGET", hashKey(w.s.recovered()), "", "other")
+			reply, err := w.c.Do("EVAL", w.s.commitArgs(commitScript.plain.text, by, []Ended{
 				guarded(jobs[5], said("other")),
 				guarded(jobs[4], said("said"), nothing),
-				guarded(jobs[3], unless("HGET", hashKey("resque:text"), "", "d")),
+				guarded(jobs[3], Guard("HGET", hashKey("resque:text"), "", "d")),
 				guarded(jobs[2], nothing, said("")),
-				guarded(jobs[1], unless("HEXISTS", hashKey(w.s.recovered()), "1", "d")),
+				guarded(jobs[1], Guard("HEXISTS", hashKey(w.s.recovered()), "1", "d")),
 				{Ticket: 99, Effects: w.s.PushTail("low", []byte("no such ticket"))},
 			})...)
 			w.must(err)
 			out, err := w.s.committed(reply)
 			w.must(err)
-			w.same("left", []int64{6, 3}, out.left)
+			w.same("left", []int64{6, 3}, out.tickets())
 			w.same("refused", 1, len(out.refused))
 			w.same("refused", [2]any{int64(4), "resque:text"}, [2]any{out.refused[0].Ticket, out.refused[0].Key})
 			w.same("missing", 1, out.missing)

@@ -92,7 +92,7 @@ type Exchanged struct {
 	Unlisted bool     // List was asked for and Redis refused
 	Removed  bool     // the in-flight record has lost its mark: it was removed
 	Broken   []KeyError
-	Refused  []Refusal // of effects of Ended
+	Refused  []Refusal // of effects and guards of Ended
 	Filled   []string  // the queues that effects of Ended pushed to
 	Taken    *Taken    // the answer to Take
 	Policy   *Policy   // where it was asked for
@@ -148,7 +148,7 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 		}
 	}
 	if len(x.Ended) > 0 {
-		if err := c.Send("EVALSHA", s.endedArgs(x, commitScript.Hash())...); err != nil {
+		if err := c.Send("EVALSHA", s.endedArgs(x, commitFor(x.Ended).hash)...); err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ type part struct {
 // any is judged, since after some errors the connection goes on being used. A script
 // that Redis did not know runs then, behind the others.
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
-	commit := part{text: commitText, send: func(eval, script string) error { return c.Send(eval, s.endedArgs(x, script)...) }}
+	commit := part{send: func(eval, _ string) error { return c.Send(eval, s.endedArgs(x, commitFor(x.Ended).text)...) }}
 	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
 	take := part{text: takeText, send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
 	var unknown []*part
@@ -303,7 +303,7 @@ func isNoScript(err error) bool {
 }
 
 func (s Store) endedArgs(x *Exchange, script string) []any {
-	return s.commitArgs(script, "process", x.Epoch, x.Process, x.Ended)
+	return s.commitArgs(script, s.byProcess(x.Process, x.Epoch), x.Ended)
 }
 
 // ended adds the answer of commit.lua to that of the exchange.
@@ -313,13 +313,19 @@ func (s Store) ended(reply any, out *Exchanged) error {
 		return err
 	}
 	out.Missing += c.missing
-	out.Refused = c.refused
-	for _, key := range c.filled {
+	out.Refused = c.refusals()
+	out.Filled = s.queueNames(c.filled)
+	return nil
+}
+
+// queueNames are those of the lists that are queues.
+func (s Store) queueNames(lists []string) (names []string) {
+	for _, key := range lists {
 		if queue, ok := strings.CutPrefix(key, s.queue("")); ok {
-			out.Filled = append(out.Filled, queue)
+			names = append(names, queue)
 		}
 	}
-	return nil
+	return names
 }
 
 // exchangeArgs are the arguments of EVALSHA or EVAL, led by the script. It is the

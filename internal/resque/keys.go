@@ -64,4 +64,6 @@ func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
 func (s Store) schedule() string         { return s.ns + "go:schedule" }
 func (s Store) precise() string          { return s.ns + "go:precise" }
+func (s Store) leased() string           { return s.ns + "go:leased" }
+func (s Store) leases() string           { return s.ns + "go:leases" }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

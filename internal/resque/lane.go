@@ -226,11 +226,11 @@ func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Ef
 		case l.running():
 			effects = append(effects, effect("SREM", setKey(s.limitKey(l, process)), holder(process, j.Ticket)))
 		case !started:
-			keys, args := []typedKey{hashKey(s.limits()), textKey(s.limitKey(l, process))}, []any{l.Spec()}
+			keys, args := []Key{hashKey(s.limits()), textKey(s.limitKey(l, process))}, []any{l.Spec()}
 			if l.putsOff() {
 				keys, args = append(keys, zsetKey(s.turns(j.Lane.Lanes()))), append(args, j.Lane.Own)
 			}
-			effects = append(effects, Effect{"~refund", keys, args})
+			effects = append(effects, refund.Effect(keys, args...).Soft())
 		}
 	}
 	return effects

@@ -105,7 +105,7 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 // take is a turn of a process: some of its jobs end, and it asks some lanes for more. The
 // answer may be lost; then it reads back, and the request is heard late.
 func (l *laneRun) take(t *rapid.T) {
-	l.w.do("SCRIPT", "LOAD", commitText)
+	l.w.do("SCRIPT", "LOAD", commitScript.plain.text)
 	p := l.draw(t)
 	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Take: &Take{Want: rapid.IntRange(0, 4).Draw(t, "want"),
 		Look: []Look{{l.lane("a:").Lanes(), 9}}, Queues: []string{"low"}, Arm: false}}

@@ -19,7 +19,7 @@ func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool,
 	if over {
 		args = append(args, "EX", phpKeep)
 	}
-	return effect("SET", anyKey(s.phpStatus(j)), args...).soft()
+	return effect("SET", anyKey(s.phpStatus(j)), args...).Soft()
 }
 
 // phpBegun are the arguments of phprunning.lua for a job that runs.

@@ -158,10 +158,14 @@ func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
 // fits says whether the jobs are few enough to be pushed as one.
 func (b *Bulk) fits() error {
 	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
-		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
-			plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
+		return tooMuch(len(b.jobs), len(b.buf))
 	}
 	return nil
+}
+
+func tooMuch(jobs, bytes int) error {
+	return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
+		plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
 }
 
 // All are the jobs in the order in which they were added: queue and payload.

@@ -151,7 +151,7 @@ func (r *recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 		if len(out.left) == 0 {
 			return nil
 		}
-		tickets = out.left
+		tickets = out.tickets()
 		if len(closed) == known {
 			attempt++
 		}
@@ -176,7 +176,7 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 		was, running := d.raw, r.handed.running(j.Ticket)
 		if running {
 			d = r.found(d)
-			e.Effects = append(e.Effects, unless("HGET", hashKey(r.recovered()), was, d.digest),
+			e.Effects = append(e.Effects, Guard("HGET", hashKey(r.recovered()), was, d.digest),
 				effect("HSET", hashKey(r.recovered()), d.digest, d.raw))
 		}
 		// What no failure record can hold goes back: the process that takes it keeps it elsewhere.
@@ -198,7 +198,9 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 
 // needs reports whether the end writes, other than softly, under one of the keys.
 func (e Ended) needs(keys map[string]bool) bool {
-	return slices.ContainsFunc(e.Effects, func(row Effect) bool { return row.verb[0] != '~' && keys[row.keys[0].name] })
+	return slices.ContainsFunc(e.Effects, func(row Effect) bool {
+		return row.verb[0] != '~' && slices.ContainsFunc(row.keys, func(k Key) bool { return keys[k.name] })
+	})
 }
 
 // count adds to the total what became of jobs.
@@ -207,7 +209,7 @@ func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
 		return
 	}
 	stays := make(map[int64]bool)
-	for _, ticket := range out.left {
+	for _, ticket := range out.tickets() {
 		stays[ticket] = true
 	}
 	for _, refused := range out.refused {
@@ -228,15 +230,7 @@ func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
 
 // commit ends jobs in the name of the dead process.
 func (r *recovery) commit(c redis.Conn, ended []Ended) (committed, error) {
-	args := func(script string) []any { return r.commitArgs(script, "dead", r.dead.ID, r.dead.ID, ended) }
-	reply, err := c.Do("EVALSHA", args(commitScript.Hash())...)
-	if isNoScript(err) {
-		reply, err = c.Do("EVAL", args(commitText)...)
-	}
-	if err != nil {
-		return committed{}, err
-	}
-	out, err := r.committed(reply)
+	out, err := r.Store.commit(c, r.byReaper(r.dead.ID), ended)
 	if errors.Is(err, ErrStale) { // the process is not fenced: its jobs are its own
 		return committed{missing: len(ended)}, nil
 	}

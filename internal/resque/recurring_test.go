@@ -134,24 +134,9 @@ func TestRemovedOwner(t *testing.T) {
 	}
 }
 
-// Redis refuses a tick as a whole or not at all.
+// Redis refuses a tick as a whole or not at all; see TestScriptsRefusedChangeNothing as well.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"go:ticks", "delayed:last_enqueued_at", "go:paused-schedules", "queues", "queue:low", "resque:resque_scheduler_master_lock"} {
-		t.Run(key, func(t *testing.T) {
-			w := newWire(t)
-			key := "resque:" + key
-			w.do("RPUSH", key, "spoiled")
-			if key == "resque:queue:low" {
-				w.do("DEL", key)
-				w.do("SET", key, "spoiled")
-			}
-			w.unchanged("a refused tick", func() {
-				_, _, err := w.s.Fire(w.c, w.aTick("1"))
-				wantError(t, err, "nightly", "WRONGTYPE")
-			})
-		})
-	}
 	w := newWire(t)
 	w.do("CONFIG", "SET", "maxmemory", "1")
 	w.unchanged("a tick when out of memory", func() {

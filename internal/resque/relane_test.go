@@ -60,30 +60,6 @@ func TestRelane(t *testing.T) {
 	}
 }
 
-// A key of another type stops it before anything is written.
-func TestRelaneWrongType(t *testing.T) {
-	t.Parallel()
-	w := newWire(t)
-	lane := NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
-	for _, key := range []string{w.s.lanes(), w.s.turns(lane.Lanes()), w.s.lane(lane), w.s.clock()} {
-		w.do("FLUSHALL")
-		w.push("low", "a")
-		w.sort("low", func(string) Lane { return lane })
-		w.do("DEL", w.s.lanes(), w.s.turns(lane.Lanes()))
-		w.do("DEL", key)
-		w.do("RPUSH", key, "spoiled")
-		if key == w.s.lane(lane) {
-			w.do("DEL", key)
-			w.do("SET", key, "spoiled")
-		}
-		w.unchanged(key, func() {
-			if _, err := w.s.Relane(w.c, map[Lanes][]Lane{lane.Lanes(): {lane}}); err == nil {
-				t.Errorf("no error with %s of another type", key)
-			}
-		})
-	}
-}
-
 // A limit whose number Redis has lost holds at the process's, which is put back, and at 1 where the
 // process has none.
 func TestTakeWithLostNumbers(t *testing.T) {

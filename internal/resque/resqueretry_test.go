@@ -100,32 +100,3 @@ func TestRetryLikeRuby(t *testing.T) {
 		}
 	}
 }
-
-// A key of the wrong type keeps the job in the record, and nothing is written of its effects.
-func TestRetryLikeRubyWrongType(t *testing.T) {
-	t.Parallel()
-	item := `{"class":"RJ","args":[],"queue":"low"}`
-	for _, key := range []string{"resque:delayed_queue_schedule", "resque:timestamps:" + item, "resque:delayed:2000000000"} {
-		t.Run(key, func(t *testing.T) {
-			t.Parallel()
-			w := newWire(t)
-			w.push("low", `{"class":"RJ","args":[]}`)
-			m := w.enter("p")
-			job := m.reserve(1, "low")[0]
-			w.do("SET", key, "spoiled")
-			bucket, _ := w.s.DelayPlain(2_000_000_000, "low", job.Payload)
-			x := Exchange{Ended: []Ended{{Ticket: job.Ticket, Counts: CountsDone, Effects: bucket}}}
-			for range 2 {
-				if out := m.turn(x); len(out.Refused) != 1 || out.Refused[0].Key != key {
-					t.Errorf("refused: %v", out.Refused)
-				}
-			}
-			w.same("it stays in the record", 1, len(w.record("p")))
-			w.do("DEL", key)
-			m.turn(x)
-			w.same("bucket", []string{item}, w.server.List(t, "LRANGE", "resque:delayed:2000000000", 0, -1))
-			w.same("record", 0, len(w.record("p")))
-			w.same("stats", [2]int{1, 0}, w.stats())
-		})
-	}
-}

@@ -3,18 +3,32 @@ package resque
 import (
 	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-//go:embed scripts/*.lua
+//go:embed scripts
 var scriptFiles embed.FS
 
 // script loads one Lua file. The number of keys is given with each call, since
 // most scripts take a list of queues.
 func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
 
-func scriptText(name string) string { return readScript(scriptFiles, name) }
+// scriptText returns a script as Redis gets it, without verbs of features.
+func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
+
+// readParts reads a script with the parts that it has in common with others. They stand where the
+// script has the line "--@" with the part's name.
+func readParts(name string) string {
+	text := readScript(scriptFiles, name)
+	for _, part := range []string{"rows"} {
+		if strings.Contains(text, "\n--@"+part+"\n") {
+			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
+		}
+	}
+	return text
+}
 
 func readScript(files embed.FS, name string) string {
 	text, err := files.ReadFile("scripts/" + name + ".lua")
@@ -22,6 +36,20 @@ func readScript(files embed.FS, name string) string {
 		panic(fmt.Sprintf("resque: script %s.lua is not embedded: %v", name, err))
 	}
 	return string(text)
+}
+
+// Scripts returns the scripts of this package by their names, as Redis gets them. The commit of jobs
+// that give back the start of a rate is "commit+refund".
+func Scripts() map[string]string {
+	files, _ := scriptFiles.ReadDir("scripts")
+	texts := make(map[string]string, len(files))
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".lua"); ok {
+			texts[name] = scriptText(name)
+		}
+	}
+	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
+	return texts
 }
 
 // call collects the arguments of one script call: keys first, then values.

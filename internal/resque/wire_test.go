@@ -34,7 +34,7 @@ func newWire(t testing.TB, args ...string) *wire {
 	t.Helper()
 	server := redistest.Start(t, args...)
 	w := &wire{t: t, server: server, c: server.Dial(t), s: New("")}
-	w.do("SCRIPT", "LOAD", commitText) // a script that Redis does not know runs behind the others
+	w.do("SCRIPT", "LOAD", commitScript.plain.text) // a script that Redis does not know runs behind the others
 	return w
 }
 
@@ -69,7 +69,8 @@ func (w *wire) do(command string, args ...any) any {
 func (w *wire) spoil(key string) {
 	w.t.Helper()
 	w.do("DEL", key)
-	if strings.Contains(key, ":stat:") || key == w.s.pauseAll() || strings.Contains(key, ":worker:") || key == w.s.pruneLock() {
+	if strings.Contains(key, ":stat:") || key == w.s.pauseAll() || strings.Contains(key, ":worker:") || key == w.s.pruneLock() ||
+		key == w.s.clock() || strings.HasSuffix(key, "master_lock") {
 		w.do("RPUSH", key, "spoiled")
 		return
 	}

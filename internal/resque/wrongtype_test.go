@@ -125,42 +125,122 @@ func (w *wire) accountFor(kept string, multi bool) {
 func TestScriptsRefusedChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := New("")
+	lane := NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
 	calls := map[string]struct {
 		keys []string
 		call func(w *wire) error
+
+		before func(w *wire) // what the call needs, if not what all have
+		all    bool          // each key refuses it
 	}{
-		"enter": {[]string{s.processes(), s.process("new"), s.heartbeats(), s.reaped("new")}, func(w *wire) error {
+		"enter": {keys: []string{s.processes(), s.process("new"), s.heartbeats(), s.reaped("new")}, call: func(w *wire) error {
 			return s.Enter(w.c, someProcess("new"), lease, noon)
 		}},
-		"renew": {[]string{s.processes(), s.process("p"), s.reaped("p")}, func(w *wire) error {
+		"renew": {keys: []string{s.processes(), s.process("p"), s.reaped("p")}, call: func(w *wire) error {
 			_, err := s.Renew(w.c, "p", lease, gap)
 			return err
 		}},
-		"resync": {[]string{s.inflight("p"), s.process("p"), s.reaped("p")}, func(w *wire) error {
+		"resync": {keys: []string{s.inflight("p"), s.process("p"), s.reaped("p")}, call: func(w *wire) error {
 			_, _, _, err := s.Resync(w.c, "p")
 			return err
 		}},
-		"fence": {[]string{s.processes(), s.reaped("p"), s.process("p")}, func(w *wire) error {
+		"fence": {keys: []string{s.processes(), s.reaped("p"), s.process("p")}, call: func(w *wire) error {
 			observed, _ := redis.String(w.c.Do("ZSCORE", s.processes(), "p"))
 			_, err := s.Fence(w.c, "p", observed)
 			return err
 		}},
-		"recover": {[]string{s.inflight("dead"), s.processes(), s.recovered(), s.process("dead")}, func(w *wire) error {
+		"recover": {keys: []string{s.inflight("dead"), s.processes(), s.recovered(), s.process("dead")}, call: func(w *wire) error {
 			_, err := s.Recover(w.c, someProcess("dead"), 3, noon, deadEnds(s, false, noon))
 			return err
 		}},
-		"leave": {[]string{s.processes(), s.inflight("idle")}, func(w *wire) error {
+		"leave": {keys: []string{s.processes(), s.inflight("idle")}, call: func(w *wire) error {
 			_, err := s.Leave(w.c, "idle")
 			return err
 		}},
 		"prune": {
-			[]string{s.heartbeats(), s.worker("r:1:low"), s.workers(), s.started("r:1:low"), s.list("low_failed"), s.failedQueues()},
-			func(w *wire) error {
+			keys: []string{s.heartbeats(), s.worker("r:1:low"), s.workers(), s.started("r:1:low"), s.list("low_failed"), s.failedQueues()},
+			call: func(w *wire) error {
 				_, err := s.Prune(w.c, Expired{ID: "r:1:low", beat: HeartbeatAt(noon)}, noon.Add(time.Hour), true)
 				return err
 			},
 		},
-		"unlock": {[]string{s.pruneLock()}, func(w *wire) error { return s.UnlockPruning(w.c, "me") }},
+		"unlock": {keys: []string{s.pruneLock()}, call: func(w *wire) error { return s.UnlockPruning(w.c, "me") }},
+		"delay": {
+			keys: []string{s.delayed(), s.bucket("1900000001"), s.precise(), s.timestamps(`{"class":"Echo","args":[1],"queue":"low"}`)}, all: true,
+			before: func(*wire) {},
+			call: func(w *wire) error {
+				b := new(Bulk)
+				if err := b.Add("low", "Echo", []any{1}); err != nil {
+					return err
+				}
+				return s.Delay(w.c, b, time.Unix(1_900_000_000, int64(time.Millisecond)))
+			},
+		},
+		"unique": {
+			keys: []string{s.lock("a"), s.queues(), s.queue("high")}, all: true,
+			before: func(*wire) {},
+			call: func(w *wire) error {
+				_, _, err := s.EnqueueUnique(w.c, uniqueJob("a", 2, "high"))
+				return err
+			},
+		},
+		"unique, later": {
+			keys: []string{s.lock("a"), s.schedule()}, all: true,
+			before: func(*wire) {},
+			call: func(w *wire) error {
+				j := uniqueJob("a", 2, "high")
+				j.At = at(99)
+				_, _, err := s.EnqueueUnique(w.c, j)
+				return err
+			},
+		},
+		"replace": {
+			keys: []string{s.lock("a"), s.queues(), s.queue("low"), s.queue("high"), s.schedule()}, all: true,
+			before: func(w *wire) {
+				w.taken(uniqueJob("a", 1, "low"))
+				w.age("a", ProvenFor)
+			},
+			call: func(w *wire) error {
+				j := uniqueJob("a", 2, "high")
+				j.Replace = true
+				_, _, err := s.EnqueueUnique(w.c, j)
+				return err
+			},
+		},
+		"relane": {
+			keys: []string{s.lanes(), s.turns(lane.Lanes()), s.lane(lane), s.clock()}, all: true,
+			before: func(w *wire) {
+				w.push("low", "a")
+				w.sort("low", func(string) Lane { return lane })
+				w.do("DEL", s.lanes(), s.turns(lane.Lanes()))
+			},
+			call: func(w *wire) error {
+				_, err := s.Relane(w.c, map[Lanes][]Lane{lane.Lanes(): {lane}})
+				return err
+			},
+		},
+		"tick": {
+			keys: []string{s.ticks(), s.list("delayed:last_enqueued_at"), s.pausedSchedules(), s.queues(), s.queue("low"), s.list("resque:resque_scheduler_master_lock")}, all: true,
+			before: func(*wire) {},
+			call: func(w *wire) error {
+				_, _, err := s.Fire(w.c, w.aTick("1"))
+				return err
+			},
+		},
+		"commitLeased": {keys: []string{s.leased(), s.leases()}, call: func(w *wire) error {
+			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.Leased("3:low1", "1900000000000")}})
+			if len(out.Refused) > 0 {
+				err = out.Refused[0].KeyError
+			}
+			return err
+		}},
+		"pushGuarded": {keys: []string{s.queue("low"), s.queues(), s.HashKey("lock:a").String()}, call: func(w *wire) error {
+			out, err := s.PushGuarded(w.c, []GuardedJob{lockedJob(s, "low", "l1", "a")})
+			if err == nil {
+				err = out.Jobs[0]
+			}
+			return err
+		}},
 	}
 	for name, tt := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -168,25 +248,40 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			w := newWire(t)
 			for _, key := range tt.keys {
 				w.do("FLUSHALL")
-				w.push("low", "l1", "l2", "l3")
-				w.enter("p").reserve(1, "low")
-				w.enter("idle")
-				dead := w.enter("dead")
-				dead.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "9"})
-				dead.die()
-				w.must(s.Register(w.c, []string{"r:1:low"}, noon, noon))
-				w.must(s.UpdateWorkers(w.c, []WorkerUpdate{{ID: "r:1:low", Work: &Work{Queue: "low", RunAt: noon, Payload: []byte(job("A"))}}}))
-				if _, err := s.LockPruning(w.c, "me"); err != nil {
-					t.Fatal(err)
+				if tt.before != nil {
+					tt.before(w)
+				} else {
+					w.aDeadProcessAndALiving()
 				}
+				w.leased("3:low1", "l1", 1900000000000)
 				w.spoil(key)
 				before := w.server.Dump(t, "")
-				if err := tt.call(w); err != nil {
+				err := tt.call(w)
+				if tt.all && (err == nil || !strings.Contains(err.Error(), "WRONGTYPE")) {
+					t.Errorf("%s is of the wrong type: %v", key, err)
+				}
+				if err != nil {
 					w.same("refused for "+key+", it changed keys", before, w.server.Dump(t, ""))
 				} else if key == s.processes() || key == s.heartbeats() {
 					t.Errorf("no error although %s is of the wrong type", key)
 				}
 			}
 		})
+	}
+}
+
+// aDeadProcessAndALiving are what the scripts about processes and workers work on.
+func (w *wire) aDeadProcessAndALiving() {
+	w.t.Helper()
+	w.push("low", "l1", "l2", "l3")
+	w.enter("p").reserve(1, "low")
+	w.enter("idle")
+	dead := w.enter("dead")
+	dead.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "9"})
+	dead.die()
+	w.must(w.s.Register(w.c, []string{"r:1:low"}, noon, noon))
+	w.must(w.s.UpdateWorkers(w.c, []WorkerUpdate{{ID: "r:1:low", Work: &Work{Queue: "low", RunAt: noon, Payload: []byte(job("A"))}}}))
+	if _, err := w.s.LockPruning(w.c, "me"); err != nil {
+		w.t.Fatal(err)
 	}
 }

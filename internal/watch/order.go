@@ -194,26 +194,26 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 }
 
 // Ended is called when a job has ended or goes back, and once more when Redis has committed that.
-func (o *Order) Ended(j *outcome.Job, end *outcome.Outcome, committed bool) {
+func (o *Order) Ended(j *outcome.Job, end *outcome.Commit, committed bool) {
 	switch {
 	case committed:
 		if j.Lane != nil {
 			o.lanes.Released(*j.Lane, end.Started)
 		}
-		if end.Next.Lane != nil {
-			o.lanes.Filled(*end.Next.Lane)
+		if end.Lane != nil {
+			o.lanes.Filled(*end.Lane)
 		}
 	case end.State == outcome.Passed:
 		o.passed(j, end)
 	case end.Regroups(j):
-		o.lanes.Found(*end.Next.Lane)
+		o.lanes.Found(*end.Lane)
 	}
 }
 
 // passed has the queue or the lane rest in which a job is left for processes that know its class.
-func (o *Order) passed(j *outcome.Job, end *outcome.Outcome) {
+func (o *Order) passed(j *outcome.Job, end *outcome.Commit) {
 	now := o.base.Clock.Now()
-	if lane := end.Next.Lane; lane != nil {
+	if lane := end.Lane; lane != nil {
 		o.lanes.Skip(*lane, now.Add(o.interval))
 	} else {
 		o.skip.passed(j.Queue, now, o.interval)

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // phase is how far a call gets before its trap springs.
@@ -114,25 +113,16 @@ func (a *arena) loadScripts() map[string]string {
 		if err != nil {
 			a.Fatalf("%s: %v", name, err)
 		}
-		names[hash], names[string(text)] = name, name
+		name, _, _ = strings.Cut(name, "+") // with verbs it is the same script
+		names[hash], names[text] = name, name
 	}
 	return names
 }
 
-// scripts are the product's, by name.
-func (a *arena) scripts() map[string][]byte {
-	files, err := filepath.Glob("../../internal/resque/scripts/*.lua")
-	if err != nil || len(files) == 0 {
-		a.Fatalf("the product's scripts were not found; run this in test/chaos (%v)", err)
-	}
-	scripts := map[string][]byte{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			a.Fatalf("%v", err)
-		}
-		scripts[strings.TrimSuffix(filepath.Base(file), ".lua")] = text
-	}
+// scripts are the product's, by name, but for one that only a client calls.
+func (a *arena) scripts() map[string]string {
+	scripts := resque.Scripts()
+	delete(scripts, "pushguarded")
 	return scripts
 }
 

@@ -13,7 +13,7 @@ func New(d outcome.Deps) outcome.Feature {
 	p := policy{store: d.Store, time: d.Time}
 	return outcome.Feature{
 		Name:  "php-resque",
-		Field: "prefix",
+		Field: "queue_time",
 		Open: func(j *outcome.Job) outcome.Policy {
 			if j.Parsed.PHP == nil {
 				return nil

@@ -1,0 +1,199 @@
+package resque
+
+import "strings"
+
+// Effect is one row of a job's end, or of its push: a command of Redis, a verb of the script or of a
+// feature, or a guard. It is written as one with the others. The methods of Store make effects, and
+// Command, Guard and Verb make those of features.
+type Effect struct {
+	verb string
+	keys []Key
+	args []any
+	file *Verb // of a feature's verb
+}
+
+// Key is a key and the type of its value, which Redis proves before the first write. The methods of
+// Store make keys.
+type Key struct {
+	name string
+	kind byte // the letter that the scripts know the type by
+}
+
+// String returns the name, with the namespace.
+func (k Key) String() string { return k.name }
+
+func hashKey(name string) Key { return Key{name, 'h'} }
+func listKey(name string) Key { return Key{name, 'l'} }
+func setKey(name string) Key  { return Key{name, 's'} }
+func zsetKey(name string) Key { return Key{name, 'z'} }
+func textKey(name string) Key { return Key{name, 't'} }
+func anyKey(name string) Key  { return Key{name, '.'} } // for SET and DEL, which take any type
+
+// A feature's own keys. They stand below go: in the namespace, so the name begins with the feature's:
+// "wf:<id>".
+
+// HashKey returns the key of a hash of a feature.
+func (s Store) HashKey(name string) Key { return hashKey(s.own(name)) }
+
+// ListKey returns the key of a list of a feature.
+func (s Store) ListKey(name string) Key { return listKey(s.own(name)) }
+
+// SetKey returns the key of a set of a feature.
+func (s Store) SetKey(name string) Key { return setKey(s.own(name)) }
+
+// ZSetKey returns the key of a sorted set of a feature.
+func (s Store) ZSetKey(name string) Key { return zsetKey(s.own(name)) }
+
+// TextKey returns the key of a string of a feature.
+func (s Store) TextKey(name string) Key { return textKey(s.own(name)) }
+
+// StreamKey returns the key of a stream of a feature.
+func (s Store) StreamKey(name string) Key { return Key{s.own(name), 'x'} }
+
+// AnyKey returns a key of a feature for commands such as SET, DEL and EXPIRE, which take any type.
+func (s Store) AnyKey(name string) Key { return anyKey(s.own(name)) }
+
+func (s Store) own(name string) string { return s.ns + "go:" + name }
+
+// Keys of the store that a feature's verb may need.
+
+// QueueKey returns the key of the list of a queue's jobs.
+func (s Store) QueueKey(queue string) Key { return listKey(s.queue(queue)) }
+
+// QueuesKey returns the key of the set of queues.
+func (s Store) QueuesKey() Key { return setKey(s.queues()) }
+
+// ScheduleKey returns the key of our schedule of delayed jobs.
+func (s Store) ScheduleKey() Key { return zsetKey(s.schedule()) }
+
+func effect(verb string, key Key, args ...any) Effect {
+	return Effect{verb: verb, keys: []Key{key}, args: args}
+}
+
+// Command is a command of Redis whose first argument is the key. Redis can prove the type of a key, but
+// not that a field is a number: a command that adds to one should be soft.
+func Command(name string, key Key, args ...any) Effect {
+	return effect(strings.ToUpper(name), key, args...)
+}
+
+// Guard leaves the job as it is unless a command on a key has this answer; "" is no answer. The command
+// only reads. An end that a guard has left is reported as a Refusal. The answer may come from an effect
+// of another job in the same call.
+func Guard(command string, key Key, answer string, args ...any) Effect {
+	return effect("?"+strings.ToUpper(command), key, append([]any{answer}, args...)...)
+}
+
+// Soft returns the effect as one whose refusal is reported and holds nothing up.
+func (e Effect) Soft() Effect {
+	if e.verb[0] != '~' {
+		e.verb = "~" + e.verb
+	}
+	return e
+}
+
+// Size is about how many bytes the effect brings to Redis.
+func (e Effect) Size() int {
+	n := len(e.verb)
+	for _, k := range e.keys {
+		n += len(k.name)
+	}
+	for _, a := range e.args {
+		switch a := a.(type) {
+		case []byte:
+			n += len(a)
+		case string:
+			n += len(a)
+		default:
+			n += 8
+		}
+	}
+	return n
+}
+
+// order is the effect's place among a job's rows: guards, what pushes the job's own bytes, the others,
+// soft ones. What adds to a number goes early, because it is its own proof.
+func (e Effect) order() int {
+	switch {
+	case e.verb[0] == '?':
+		return 0
+	case e.verb == "head" || e.verb == "tail" || e.verb == "HINCRBY":
+		return 1
+	case e.verb[0] == '~':
+		return 3
+	}
+	return 2
+}
+
+// rowCall collects the arguments of a script that writes rows.
+type rowCall struct {
+	call
+	kinds []byte         // the types of the keys
+	place map[string]int // the numbers of the keys, by name
+}
+
+// fixed adds a key that has its number.
+func (c *rowCall) fixed(k Key) {
+	at := c.key(k.name)
+	c.kinds = append(c.kinds, k.kind)
+	if c.place[k.name] == 0 {
+		c.place[k.name] = at
+	}
+}
+
+// typed returns the number of a key, which it adds if it is new.
+func (c *rowCall) typed(k Key) int {
+	at := c.place[k.name]
+	switch {
+	case at == 0:
+		c.fixed(k)
+		at = len(c.kinds)
+	case c.kinds[at-1] == '.':
+		c.kinds[at-1] = k.kind
+	}
+	return at
+}
+
+// rows appends how many values the rows of a job have, and the rows in their order. The bytes are
+// pushed in place of those in the record, unless they are nil. Some rows come last but for soft ones.
+func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
+	c.arg(0)
+	first := len(c.argv)
+	for order := range 4 {
+		if order == 3 {
+			for _, e := range last {
+				c.row(e, bytes)
+			}
+		}
+		for _, e := range effects {
+			if e.order() == order {
+				c.row(e, bytes)
+			}
+		}
+	}
+	c.argv[first-1] = len(c.argv) - first
+}
+
+func (c *rowCall) row(e Effect, bytes []byte) {
+	if bytes != nil && (e.verb == "head" || e.verb == "tail") {
+		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
+	}
+	if e.file != nil {
+		c.arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
+	} else {
+		c.arg(e.verb, len(e.keys)+len(e.args))
+	}
+	for _, k := range e.keys {
+		c.arg(c.typed(k))
+	}
+	c.arg(e.args...)
+}
+
+// scriptArgs are the arguments of EVALSHA or EVAL, led by the script.
+func (c *rowCall) scriptArgs(script string) []any {
+	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
+	return append(c.keys, c.argv...)
+}
+
+func newRowCall() rowCall {
+	return rowCall{call: call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
+}

@@ -1,0 +1,137 @@
+-- Rows: what is written as one with a job's end, or with its push. The loader puts this file into the
+-- scripts that write rows, which set record, types and, for each job, ticket.
+--
+-- A row is a verb, how many values follow, and the values. A key is its number in KEYS.
+--   COMMAND      key, arguments…           a command of Redis
+--   head, tail   key, n                    push the job's bytes, without the first n, to an end of a list
+--   hold         key, id, text, ms         keep a lock, or take it again unless another job has it
+--   other name   n, n keys, arguments…     verbs.NAME(job, keys, arguments), from a feature's own file
+--   ?COMMAND     key, answer, arguments…   guard: unless this is the answer (nil is ''), leave the job
+--   ~verb        as the verb               soft: if it is refused, report that and go on
+--
+-- Before a job's first write all its keys are read as their types, each key once a call. The first row
+-- may be its own proof. What no read foresees (a field that is no number, a Lua error in a verb)
+-- refuses the job as well, but the rows before it are written, and written again next time.
+--
+-- A file of verbs defines verbs.NAME and, if the types of its keys are not proof enough, proofs.NAME,
+-- which writes nothing. Both return nothing, or why the job is refused and, if it is not the first one,
+-- the key; a proof returns '' to leave the job, as a guard does. job has the fields ticket, bytes (the
+-- record's value, or nil) and now (ms of Redis's clock). keys and arguments are lists of strings. The
+-- file uses call and try, which are redis.call and redis.pcall, record, the key of the record or nil,
+-- and fills(key) for a list that it pushes to.
+local call, try, byte, sub = redis.call, redis.pcall, string.byte, string.sub
+local record, types, ticket
+local known, filled, reply = {}, {}, {'ok', 0, 0, 0}
+local function refuse(ticket, why, key)
+  local n = #reply
+  reply[3], reply[n + 1], reply[n + 2], reply[n + 3] = reply[3] + 1, ticket, key, why
+end
+local function fills(list)
+  if not filled[list] then filled[list], filled[#filled + 1] = true, list end
+end
+local function typed(k) -- nil, or why key k cannot be read as its type, and the key
+  if known[k] then return end
+  local t = sub(types, k, k)
+  local read = t == 'h' and 'HLEN' or t == 'l' and 'LLEN' or t == 's' and 'SCARD' or t == 'z' and 'ZCARD'
+    or t == 'x' and 'XLEN' or t == 't' and 'GET'
+  local answer = read and try(read, KEYS[k])
+  if type(answer) == 'table' then return answer.err, KEYS[k] end
+  known[k] = true
+end
+local function own(verb, key, a, text, ms) -- head, tail, hold: nil, or why it is refused
+  local answer
+  if verb == 'hold' then
+    answer = try('HEXISTS', key, a)
+    if answer == 1 or answer == 0 and call('EXISTS', key) == 0 then
+      call('HSET', key, a, text)
+      answer = try('PEXPIRE', key, ms)
+    end
+  else
+    local bytes = record and call('HGET', record, ticket)
+    if not bytes then return 'NOBYTES the record does not have the ticket' end
+    answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(bytes, a + 1))
+    if type(answer) == 'number' then fills(key) end
+  end
+  if type(answer) == 'table' then return answer.err end
+end
+
+local verbs, proofs, run
+local function join() -- only in a call that uses such verbs
+  verbs, proofs = {}, {}
+  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for it
+    if field == 'ticket' then return ticket end
+    if field == 'bytes' then return record and call('HGET', record, ticket) or nil end
+    local time = call('TIME')
+    return time[1] * 1000 + time[2] / 1000
+  end})
+  local row, keys, args
+  function run(steps, verb, at) -- a verb or its proof: nil, or why it is refused, and the key
+    if row ~= at then
+      local n = ARGV[at + 2] + 0
+      row, keys, args = at, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
+      for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
+    end
+    local ok, why, key = pcall(steps[verb], job, keys, args)
+    if why or not ok then return type(why) == 'table' and why.err or tostring(why), key or keys[1] or '' end
+  end
+--@verbs
+end
+local function proven(verb, at) -- all keys of the verb at a row, and what the verb proves itself
+  if not verbs then join() end
+  for i = at + 3, at + 2 + ARGV[at + 2] do
+    local why, key = typed(ARGV[i] + 0)
+    if why then return why, key end
+  end
+  if proofs[verb] then return run(proofs, verb, at) end
+end
+
+-- prove and write go through a job's rows. They return nil, or why the job is refused, and the key.
+local function prove(at, last, first) -- '' where a guard does not hold; first: the first row needs no proof
+  while at < last do
+    local verb, to, why, key = ARGV[at], at + 1 + ARGV[at + 1]
+    local c = byte(verb) -- 63 is ?, 126 is ~, below 91 a capital
+    if c == 63 then
+      key = KEYS[ARGV[at + 2] + 0]
+      local answer = try(sub(verb, 2), key, unpack(ARGV, at + 4, to))
+      if type(answer) == 'table' then why = answer.err
+      elseif tostring(answer or '') ~= ARGV[at + 3] then return '' end
+    elseif c < 91 or verb == 'head' or verb == 'tail' or verb == 'hold' then
+      if not first then why, key = typed(ARGV[at + 2] + 0) end
+    elseif c < 126 then
+      why, key = proven(verb, at)
+    end
+    if why then return why, key end
+    first, at = first and c == 63, to + 1
+  end
+end
+local function write(at, last)
+  while at < last do
+    local verb, to, why, key = ARGV[at], at + 1 + ARGV[at + 1]
+    local c = byte(verb)
+    local soft = c == 126
+    if soft then
+      verb = sub(verb, 2)
+      c = byte(verb)
+    end
+    key = KEYS[ARGV[at + 2] + 0]
+    if c == 63 then -- prove asked it
+    elseif c < 91 then
+      local answer = try(verb, key, unpack(ARGV, at + 3, to))
+      if type(answer) == 'table' then why = answer.err
+      elseif verb == 'RPUSH' or verb == 'LPUSH' then fills(key) end
+    elseif verb == 'head' or verb == 'tail' or verb == 'hold' then
+      why = own(verb, key, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+    else
+      if soft then why, key = proven(verb, at) end
+      if not why then why, key = run(verbs, verb, at) end
+    end
+    if why and soft then refuse('', why, key) elseif why then return why, key end
+    at = to + 1
+  end
+end
+local function finish(left) -- the answer
+  reply[4] = #left
+  for i = 1, #left do reply[#reply + 1] = left[i] end
+  for i = 1, #filled do reply[#reply + 1] = filled[i] end
+  return reply
+end

@@ -1,0 +1,112 @@
+package resque
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Verb is an effect that a feature has written in Lua, because no command of Redis does it alone. The
+// file of a verb defines verbs.NAME(job, keys, args) and may define proofs.NAME; what they are given,
+// return and may use is said in scripts/parts/rows.lua. A commit gets the files only of the verbs that
+// it uses.
+//
+// An error of Lua in a verb refuses the job that brings it, and no other. A file that does not compile
+// refuses every call that uses it, so a test must commit each verb once.
+type Verb struct{ name, lua string }
+
+var (
+	verbName  = regexp.MustCompile(`^[a-z]+$`)
+	ownVerbs  = []string{"head", "tail", "hold"}
+	verbNames sync.Map // a name to its Verb; written by NewVerb
+)
+
+// NewVerb returns the verb of a name, which consists of small letters, and its file. It is for a
+// package's variable. It panics if the file does not define the verb or another verb has the name.
+func NewVerb(name, lua string) *Verb {
+	v := &Verb{name, lua}
+	if !verbName.MatchString(name) || slices.Contains(ownVerbs, name) {
+		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
+	}
+	if !strings.Contains(lua, "function verbs."+name+"(") {
+		panic(fmt.Sprintf("resque: the file of verb %s does not define verbs.%[1]s", name))
+	}
+	if known, taken := verbNames.LoadOrStore(name, v); taken {
+		if v = known.(*Verb); v.lua != lua {
+			panic(fmt.Sprintf("resque: two verbs are named %s", name))
+		}
+	}
+	return v
+}
+
+// Effect is one use of the verb. Redis proves the types of all keys before it writes the first row of
+// the job.
+func (v *Verb) Effect(keys []Key, args ...any) Effect {
+	return Effect{verb: v.name, keys: keys, args: args, file: v}
+}
+
+var refund = NewVerb("refund", readScript(scriptFiles, "verbs/refund"))
+
+// verbsMark is the line that the files of verbs replace.
+const verbsMark = "--@verbs\n"
+
+// joinVerbs puts the files of verbs into a script. An error while a file is read leaves its verb
+// undefined, which refuses the jobs that use it.
+func joinVerbs(text string, verbs []*Verb) string {
+	var files strings.Builder
+	for _, v := range verbs {
+		fmt.Fprintf(&files, "pcall(function()\n%s\nend)\n", v.lua)
+	}
+	return strings.Replace(text, verbsMark, files.String(), 1)
+}
+
+// rowScript is a script that writes rows, with whatever verbs they have. It is safe for concurrent use.
+type rowScript struct {
+	text   string // with the mark
+	plain  *loadedScript
+	joined sync.Map // the names of verbs to the *loadedScript
+}
+
+type loadedScript struct{ hash, text string }
+
+func newRowScript(name string) *rowScript {
+	text := readParts(name)
+	return &rowScript{text: text, plain: loadScript(joinVerbs(text, nil))}
+}
+
+func loadScript(text string) *loadedScript {
+	return &loadedScript{hash: redis.NewScript(-1, text).Hash(), text: text}
+}
+
+// with returns the script for some verbs.
+func (r *rowScript) with(verbs []*Verb) *loadedScript {
+	if len(verbs) == 0 {
+		return r.plain
+	}
+	slices.SortFunc(verbs, func(a, b *Verb) int { return strings.Compare(a.name, b.name) })
+	verbs = slices.Compact(verbs)
+	names := make([]string, len(verbs))
+	for i, v := range verbs {
+		names[i] = v.name
+	}
+	key := strings.Join(names, " ")
+	script, ok := r.joined.Load(key)
+	if !ok {
+		script, _ = r.joined.LoadOrStore(key, loadScript(joinVerbs(r.text, verbs)))
+	}
+	return script.(*loadedScript)
+}
+
+// addVerbs appends the verbs that some effects use. Most use none.
+func addVerbs(verbs []*Verb, effects []Effect) []*Verb {
+	for i := range effects {
+		if v := effects[i].file; v != nil && (len(verbs) == 0 || verbs[len(verbs)-1] != v) {
+			verbs = append(verbs, v)
+		}
+	}
+	return verbs
+}
