@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -62,8 +63,7 @@ func TestRemovedQueuesAreNotSorted(t *testing.T) {
 // sortedQueues is of how many queues the poller looks at lanes.
 
 // When the limit of a class was taken away, what waits for it is drained as it was sorted,
-// and new jobs stay in their queue, for Ruby too. Once the lanes were empty for long the
-// fleet forgets them.
+// and new jobs stay in their queue, for Ruby too.
 func TestLimitTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][]goworker.Option{
@@ -105,10 +105,6 @@ func TestLimitTakenAway(t *testing.T) {
 
 			next.PushTo("turns", daemontest.TenantJob("Turn", "a", 1))
 			next.Eventually("a queue that needs it is sorted", func() bool { return next.Stat("processed") == 51 && goworker.SortedQueues(next.Daemon) == 2 })
-			goworker.ForgetLanes(next.Daemon, "work")
-			next.Eventually("the other is forgotten", func() bool {
-				return next.Redis.Int(t, "SCARD", "resque:go:lanes") == 1 && goworker.SortedQueues(next.Daemon) == 1
-			})
 		})
 	}
 }
@@ -337,4 +333,25 @@ func TestLimitsChangeWhileJobsWait(t *testing.T) {
 	if len(seen) != total {
 		t.Errorf("%d of %d jobs ran", len(seen), total)
 	}
+}
+
+// Jobs from lanes count as running when their process dies, like all others.
+func TestJobsFromLanesAreRecordedAsHandedOut(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t)
+	b.Daemon.Register("Slow", func(_ string, n int) { b.Runs.Start(fmt.Sprint(n)); <-b.Gate }, goworker.Concurrency(4))
+	b.Daemon.LimitQueue("work")
+	b.Start()
+	for n := range 3 {
+		b.Push(daemontest.TenantJob("Slow", "a", n))
+	}
+	b.Eventually("they run", func() bool { return b.Runs.Started() == 3 })
+	process := goworker.InFleet(b.Daemon)
+	upTo, _ := strconv.Atoi(b.Redis.Text(t, "HGET", "resque:go:process:"+process, "handed"))
+	for _, ticket := range b.Redis.List(t, "HKEYS", "resque:go:inflight:"+process) {
+		if n, err := strconv.Atoi(ticket); err == nil && n > upTo {
+			t.Errorf("the record says that jobs up to %d were handed out, and not %d", upTo, n)
+		}
+	}
+	b.Open()
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/watch"
 )
 
 // run is one call of Run.
@@ -120,7 +121,8 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, d.registry.features()...)
-	d.poller = newPoller(d, set)
+	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
+	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
@@ -134,6 +136,15 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
 	}, &d.recurring, d.lock, d.lease, d.lease)
 	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// newSource returns what a poller takes jobs from.
+func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
+	l := lanes.New(base, d.registry.limits, p.ask, d.lease.Sweep)
+	return watch.New(base, l, watch.Options{
+		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		Peers: d.lease.Peers, Waits: p.record.Regroups,
+	})
 }
 
 // features are what jobs may have, in the order in which they admit, wrap, decide and settle. Limits come
@@ -220,13 +231,7 @@ func (d *Daemon) Resume() { d.pause(false) }
 
 func (d *Daemon) pause(paused bool) {
 	if p := d.currentPoller(); p != nil {
-		p.ask(func() {
-			if p.selfPause != paused {
-				p.log.Info("pause", "paused", paused)
-			}
-			p.selfPause = paused
-			p.watch.forget()
-		})
+		p.pause(paused)
 	}
 }
 
@@ -266,72 +271,4 @@ func (d *Daemon) currentPoller() *poller {
 		return nil
 	}
 	return d.running.poller
-}
-
-// After the contexts of running jobs are cancelled, how long they have to return,
-// and how long what then is to be committed may take.
-const (
-	cancelGrace = 2 * time.Second
-	commitGrace = 3 * time.Second
-)
-
-// drain stops the poller: no more jobs are taken, those that run may finish until
-// the timeout (0: none) or until somebody asks for haste.
-func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
-	p.stop.Do(func() { close(p.quit) })
-	var deadline <-chan time.Time
-	if timeout > 0 {
-		deadline = time.After(timeout)
-	}
-	select {
-	case <-p.ended:
-		return nil
-	case <-deadline:
-	case <-hard:
-	}
-	p.log.Warn("cancelling the jobs that still run")
-	p.d.lease.Session().StopJobs(ErrShutdown)
-	if p.endsWithin(cancelGrace) {
-		return nil
-	}
-	close(p.force)
-	if !p.endsWithin(commitGrace) {
-		p.ask(func() {
-			if !p.forced { // it was waiting for Redis all the while
-				p.forced = true
-				p.giveBackRunning()
-			}
-			p.hopeless = true
-		})
-		<-p.ended
-	}
-	return p.leftovers()
-}
-
-func (p *poller) endsWithin(d time.Duration) bool {
-	select {
-	case <-p.ended:
-		return true
-	case <-time.After(d):
-		return false
-	}
-}
-
-// leftovers says what could not be brought to an end. The poller has ended.
-func (p *poller) leftovers() error {
-	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
-	for _, t := range p.abandoned {
-		class := "an invalid payload"
-		if payload, err := payload.Parse(t.Payload); err == nil {
-			class = payload.Class
-		}
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
-	}
-	if n := p.busy - len(p.abandoned); n > 0 {
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
-	}
-	if len(e.Unfinished)+e.Undelivered == 0 {
-		return nil
-	}
-	return e
 }

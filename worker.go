@@ -9,6 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -32,7 +33,7 @@ type workers struct {
 // workerSlot is one worker. It is for the worker's goroutine.
 type workerSlot struct {
 	*fleet.Slot
-	task    *task           // the job in hand
+	task    *inflight.Task  // the job in hand
 	outcome outcome.Outcome // what became of it
 	perform outcome.Handler // calls its handler
 }
@@ -99,11 +100,8 @@ func (w *workers) work(n int) {
 }
 
 // perform calls the handler of a job.
-func (w *workers) perform(ctx context.Context, t *task) error {
-	t.looked.Store(true)
-	if w.poller.looking.Load() {
-		w.poller.poke()
-	}
+func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
+	w.poller.admitted(t)
 	d := w.registry.delivery(&t.Job)
 	d.logger, d.daemon = w.Log, w.identity
 	w.hooks.started(ctx, d)
@@ -120,18 +118,17 @@ func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcom
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *task) {
+func (w *workers) end(n int, t *inflight.Task) {
 	s := &w.slots[n]
 	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
-	t.looked.Store(true)
 	s.End(o.Counts)
 	s.task = nil
 	w.log(t, o)
-	w.poller.finish(newOutcome(t, o))
+	w.poller.finish(t, o)
 }
 
-func (w *workers) log(t *task, o *outcome.Outcome) {
+func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	ctx := context.Background()
 	level, message := o.Line()
 	if !w.Log.Enabled(ctx, level) {

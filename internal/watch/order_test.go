@@ -1,47 +1,89 @@
-package goworker
+package watch
 
 import (
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/lanes"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-func testWatch(t *testing.T, names string, telling bool) *watch {
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// noLimits is a program without limits.
+type noLimits struct{}
+
+func (noLimits) Lane(queue string, _ []byte) (resque.Lane, bool) {
+	return resque.Lane{Queue: queue}, false
+}
+func (noLimits) Limits(string) bool                  { return false }
+func (noLimits) SortedBy(resque.Lanes) bool          { return false }
+func (noLimits) Numbers() (map[string]string, error) { return nil, nil }
+func (noLimits) Any() bool                           { return false }
+
+func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	t.Helper()
 	spec, err := queues.Parse([]string{names})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWatch(config{queues: spec, WorkerSettings: WorkerSettings{Order: OrderStrict, PollInterval: time.Minute}}, newRegistry(), func() int { return 1 })
-	w.remade(telling)
-	w.lanes.unread = false // there are none
-	return &w
+	base := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}
+	l := lanes.New(base, noLimits{}, func(f func()) { f() }, func() {})
+	o := New(base, l, Options{
+		Queues: spec, Order: order, Interval: time.Minute,
+		Peers: func() int { return 1 }, Waits: func(string) bool { return false },
+	})
+	o.Connected(tracking)
+	x := new(resque.Exchange)
+	if o.Plan(x, 1, 1, time.Now()); !x.Policy {
+		t.Fatal("a new connection does not ask for the policy")
+	}
+	o.Answered(x, resque.Exchanged{Policy: new(resque.Policy)}, time.Now())
+	return o
+}
+
+// plan returns the next exchange that asks for n jobs. Without tracking each interval begins with
+// one that asks for the policy.
+func plan(o *Order, now time.Time, n int, committing bool) *resque.Exchange {
+	x := new(resque.Exchange)
+	if committing {
+		x.Done = []int64{1}
+	}
+	if o.Plan(x, n, n, now); x.Policy {
+		o.Answered(x, resque.Exchanged{Policy: new(resque.Policy)}, now)
+		return plan(o, now, n, committing)
+	}
+	x.Asks = slices.Clone(x.Asks)
+	return x
+}
+
+func asked(x *resque.Exchange) (names []string) {
+	for _, a := range x.Asks {
+		names = append(names, a.Queue)
+	}
+	return names
 }
 
 // look plays one exchange that finds the given queues empty.
-func look(w *watch, now time.Time, empty ...string) (asked []string, allEmpty bool) {
-	asks, list := w.plan(now, 5, false)
-	x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), List: list, Arm: w.arm() && w.telling}
-	if len(asks) == 0 {
-		x.Want = 0
-	}
-	for _, a := range x.Asks {
-		asked = append(asked, a.Queue)
-	}
-	w.answered(x, resque.Exchanged{Empty: empty})
-	return asked, w.drained()
+func look(o *Order, now time.Time, empty ...string) (names []string, allEmpty bool) {
+	x := plan(o, now, 5, false)
+	o.Answered(x, resque.Exchanged{Empty: empty}, now)
+	return asked(x), o.drained()
 }
 
 func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "a,b", true)
-	w.tick(now)
+	w := testWatch(t, "a,b", queues.Strict, true)
+	w.Tick(now)
 	if asked, all := look(w, now, "a"); !slices.Equal(asked, []string{"a", "b"}) || all {
 		t.Fatalf("asked %v, all empty %v", asked, all)
 	}
@@ -51,12 +93,12 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	if asked, _ := look(w, now); asked != nil {
 		t.Fatalf("asked %v of queues known to be empty", asked)
 	}
-	w.changed([]string{"a"}, false)
-	w.hold = time.Time{}
+	w.Changed([]string{"a"}, false)
+	w.wakeups.stop()
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
 		t.Errorf("asked %v after a was told of", asked)
 	}
-	w.tick(now.Add(2 * time.Minute))
+	w.Tick(now.Add(2 * time.Minute))
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a", "b"}) {
 		t.Errorf("asked %v after the interval, want all", asked)
 	}
@@ -67,40 +109,34 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 func TestWatchIsHungryOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "a,b", true)
-	w.tick(now)
+	w := testWatch(t, "a,b", queues.Strict, true)
+	w.Tick(now)
 	look(w, now, "a", "b")
-	if w.hungry(now, false) {
+	if w.Hungry(now, false) {
 		t.Fatal("hungry though all queues were found empty")
 	}
-	w.tick(now.Add(2 * time.Minute))
-	if !w.hungry(now, false) {
+	w.Tick(now.Add(2 * time.Minute))
+	if !w.Hungry(now, false) {
 		t.Fatal("the interval is over, and it does not want to look")
 	}
-	if asked, _ := look(w, now, "a", "b"); !slices.Equal(asked, []string{"a", "b"}) || w.hungry(now, false) {
-		t.Errorf("asked %v, then hungry %v", asked, w.hungry(now, false))
+	if asked, _ := look(w, now, "a", "b"); !slices.Equal(asked, []string{"a", "b"}) || w.Hungry(now, false) {
+		t.Errorf("asked %v, then hungry %v", asked, w.Hungry(now, false))
 	}
 }
 
 func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	for _, order := range []string{OrderStrict, OrderWeighted, OrderRoundRobin} {
+	for _, order := range []string{queues.Strict, queues.Weighted, queues.RoundRobin} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			now := time.Now()
-			w := testWatch(t, numberedQueues(many), true)
-			w.asker = queues.NewAsker(order)
-			w.tick(now)
+			w := testWatch(t, numberedQueues(many), order, true)
+			w.Tick(now)
 			ask := func(now time.Time, found int) []string {
-				asks, _ := w.plan(now, 5, false)
-				var names []string
-				for _, a := range asks {
-					names = append(names, a.Queue)
-				}
-				x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), Arm: w.arm()}
-				w.answered(x, resque.Exchanged{Jobs: make([]resque.Reserved, found)})
-				return names
+				x := plan(w, now, 5, false)
+				w.Answered(x, resque.Exchanged{Jobs: make([]resque.Reserved, found)}, now)
+				return asked(x)
 			}
 			if asked := ask(now, 5); len(asked) != many {
 				t.Fatalf("the first look asked %d of %d many", len(asked), many)
@@ -108,13 +144,13 @@ func TestWatchAsksFewOfManyQueuesWhileTheyHaveEnough(t *testing.T) {
 			if asked := ask(now, 5); len(asked) > queues.Few || len(asked) == 0 {
 				t.Errorf("asked %d many after those asked had enough, want %d at most", len(asked), queues.Few)
 			}
-			if asked := ask(now, 3); len(asked) > queues.Few || order == OrderStrict && asked[0] != "q0" {
+			if asked := ask(now, 3); len(asked) > queues.Few || order == queues.Strict && asked[0] != "q0" {
 				t.Errorf("asked %v, want the first %d", asked, queues.Few)
 			}
 			if asked := ask(now, 5); len(asked) != many {
 				t.Errorf("asked %d many after the few had not enough, want all", len(asked))
 			}
-			w.tick(now.Add(2 * time.Minute))
+			w.Tick(now.Add(2 * time.Minute))
 			if asked := ask(now, 5); len(asked) != many {
 				t.Errorf("asked %d queues after the interval, want all", len(asked))
 			}
@@ -133,13 +169,12 @@ func numberedQueues(n int) string {
 func TestWatchBelievesAMessageMoreThanAnOlderAnswer(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "a", true)
-	w.tick(now)
-	asks, _ := w.plan(now, 1, false)
-	x := &resque.Exchange{Want: 1, Asks: slices.Clone(asks), Arm: true}
-	w.changed([]string{"a"}, false) // arrives before the answer is read
-	w.answered(x, resque.Exchanged{Empty: []string{"a"}})
-	w.hold = time.Time{}
+	w := testWatch(t, "a", queues.Strict, true)
+	w.Tick(now)
+	x := plan(w, now, 1, false)
+	w.Changed([]string{"a"}, false) // arrives before the answer is read
+	w.Answered(x, resque.Exchanged{Empty: []string{"a"}}, now)
+	w.wakeups.stop()
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
 		t.Errorf("asked %v; the push would be found only at the next full look", asked)
 	}
@@ -148,50 +183,17 @@ func TestWatchBelievesAMessageMoreThanAnOlderAnswer(t *testing.T) {
 func TestWatchWithoutMessagesLooksOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "a", false)
-	w.tick(now)
+	w := testWatch(t, "a", queues.Strict, false)
+	w.Tick(now)
 	look(w, now, "a")
 	if asked, _ := look(w, now); asked != nil {
 		t.Errorf("asked %v before the interval was over", asked)
 	}
-	if at := w.nextLook(time.Time{}); at.Before(now.Add(59 * time.Second)) {
+	if at := w.Next(true); at.Before(now.Add(59 * time.Second)) {
 		t.Errorf("next look at %s", at)
 	}
-	if asks, _ := w.plan(now, 1, true); len(asks) != 1 {
-		t.Errorf("a commit looks at %v, want every queue", asks)
-	}
-}
-
-func TestPaceReservesAheadOnlyForShortHandlers(t *testing.T) {
-	t.Parallel()
-	p := pace{allowed: true}
-	for range 20 {
-		p.trip(100 * time.Microsecond)
-		p.ran(time.Microsecond)
-	}
-	if !p.ahead() {
-		t.Fatal("handlers of 1 µs and round trips of 100 µs: not ahead")
-	}
-	for range 20 {
-		p.ran(10 * time.Millisecond)
-	}
-	if p.ahead() {
-		t.Error("handlers of 10 ms: still ahead")
-	}
-	p.trip(10 * time.Second)
-	for range 3 {
-		p.ran(20 * time.Millisecond)
-	}
-	if p.ahead() {
-		t.Error("ahead with handlers of 20 ms, because Redis stood still once")
-	}
-	p = pace{allowed: true, run: 1, round: 1000, runs: paceRuns}
-	now := time.Now()
-	if p.waited(now, now.Add(-time.Millisecond)) || !p.waited(now, now.Add(-time.Second)) {
-		t.Error("patience is not 10 ms")
-	}
-	if p.ahead() {
-		t.Error("still ahead after a job waited for too long")
+	if x := plan(w, now, 1, true); len(x.Asks) != 1 {
+		t.Errorf("a commit looks at %v, want every queue", x.Asks)
 	}
 }
 
@@ -200,14 +202,13 @@ func TestPaceReservesAheadOnlyForShortHandlers(t *testing.T) {
 func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "a,b", true)
+	w := testWatch(t, "a,b", queues.Strict, true)
 	turn := func(jobs []resque.Reserved, empty ...string) bool {
 		t.Helper()
 		now = now.Add(2 * time.Minute)
-		w.tick(now)
-		asks, _ := w.plan(now, 5, false)
-		x := &resque.Exchange{Want: 5, Asks: slices.Clone(asks), Arm: w.arm()}
-		w.answered(x, resque.Exchanged{Jobs: jobs, Empty: empty})
+		w.Tick(now)
+		x := plan(w, now, 5, false)
+		w.Answered(x, resque.Exchanged{Jobs: jobs, Empty: empty}, now)
 		return x.Arm
 	}
 	if !turn(nil, "a", "b") {
@@ -222,7 +223,7 @@ func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 	if !turn(nil, "a", "b") {
 		t.Error("a push to b was not told of, and b is not watched anew")
 	}
-	w.changed([]string{resque.PauseChanged}, false)
+	w.Changed([]string{resque.PauseChanged}, false)
 	if !turn(nil, "a", "b") {
 		t.Error("the pause changed and is not watched anew")
 	}
@@ -234,26 +235,21 @@ func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 func TestWatchArmsTheSetOfQueuesWhenItChanged(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := testWatch(t, "*", true)
+	w := testWatch(t, "*", queues.Strict, true)
 	turn := func() (list, arm bool) {
 		t.Helper()
 		now = now.Add(2 * time.Minute)
-		w.tick(now)
-		asks, list := w.plan(now, 5, false)
-		x := &resque.Exchange{Want: len(asks), Asks: slices.Clone(asks), List: list, Arm: w.arm()}
-		var empty []string
-		for _, a := range x.Asks {
-			empty = append(empty, a.Queue)
-		}
-		w.answered(x, resque.Exchanged{Queues: []string{"a"}, Empty: empty})
-		return list, x.Arm
+		w.Tick(now)
+		x := plan(w, now, 5, false)
+		w.Answered(x, resque.Exchanged{Queues: []string{"a"}, Empty: asked(x)}, now)
+		return x.List, x.Arm
 	}
 	for i, want := range []bool{true, true, false, false} { // the set, the queue in it, nothing
 		if list, arm := turn(); !list || arm != want {
 			t.Errorf("look %d: lists %v, armed %v, want %v", i, list, arm, want)
 		}
 	}
-	w.changed([]string{resque.QueuesChanged}, false)
+	w.Changed([]string{resque.QueuesChanged}, false)
 	if _, arm := turn(); !arm {
 		t.Error("the set of queues changed and is not watched anew")
 	}

@@ -1,4 +1,4 @@
-package goworker
+package lanes
 
 import (
 	"cmp"
@@ -8,11 +8,11 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is what the poller asks of lanes, and what it makes of the answer.
+// This file is what an exchange asks of lanes, and what the poller learns from the answer.
 
-// take asks for n jobs from the lanes of a queue or, where there is none to ask, looks at
-// all queues that have changed.
-func (l *lanes) take(name string, n int) *resque.Take {
+// Take returns the request for n jobs from the lanes of a queue. Where no lane may be asked, it
+// looks at all queues that have changed instead.
+func (l *Lanes) Take(name string, n int) *resque.Take {
 	t := &resque.Take{Want: n, Numbers: l.numbers}
 	asked := l.queues[name]
 	l.lookAt(t, asked)
@@ -24,7 +24,7 @@ func (l *lanes) take(name string, n int) *resque.Take {
 	if len(t.Lanes) > 0 {
 		return t
 	}
-	t.Arm = l.telling
+	t.Arm = l.tracking
 	for _, q := range l.queues {
 		if q != asked && q.look {
 			l.lookAt(t, q)
@@ -36,10 +36,10 @@ func (l *lanes) take(name string, n int) *resque.Take {
 	return t
 }
 
-// lookAt asks which lanes of a queue to ask next: some more than are known to be held up
-// each by itself.
-func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
-	q.hit = false
+// lookAt asks for the next lanes of a queue. It asks for two more for each lane known to be
+// blocked by a limit of its own.
+func (l *Lanes) lookAt(t *resque.Take, q *queue) {
+	q.changed = false
 	t.Queues = append(t.Queues, q.name)
 	for _, g := range q.groups {
 		look := resque.Look{Lanes: g.Lanes, Show: 2 * t.Want}
@@ -54,13 +54,43 @@ func (l *lanes) lookAt(t *resque.Take, q *laneQueue) {
 	}
 }
 
-// answered takes what the lanes gave.
-func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
+// Answered takes the answer to an exchange.
+func (l *Lanes) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) {
+	if r.Policy != nil {
+		l.agree(r.Policy)
+	}
+	if r.Taken != nil {
+		l.taken(x.Take, r, now)
+		unsorted, watched := l.unsorted()
+		l.sorter.looked(unsorted, watched)
+		l.sorter.check(x.Process, l.stuck)
+		l.sorter.forget(l.abandoned)
+		l.stuck, l.abandoned = nil, nil
+	}
+	if len(l.lost) > 0 {
+		l.sorter.lookFor(l.lost)
+		l.lost = nil
+	}
+}
+
+// unsorted reports whether queues hold jobs that are to be sorted, and whether Redis notifies of
+// the next such job.
+func (l *Lanes) unsorted() (some, watched bool) {
+	watched = l.tracking
+	for _, q := range l.queues {
+		some = some || q.sorted && q.unsorted > 0
+		watched = watched && (!q.sorted || !q.look && q.unsorted == 0)
+	}
+	return some, watched
+}
+
+// taken takes the answer to a Take.
+func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 	a := r.Taken
 	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for _, limit := range t.Limits {
 		name := limit.String()
-		delete(l.full, name) // if it is still used up it is told below
+		delete(l.full, name) // the answer names it again if it is still used up
 		if _, full := a.Full[name]; !full {
 			delete(l.checks, name)
 		}
@@ -71,7 +101,7 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 		case until == 0:
 			l.full[name] = fullLimit{now.Add(fullFor), t.Arm}
 			l.stillFull(name, now)
-		case !limit.Keyed || limit.Kind == resque.LimitStartsHere: // others put off the turn of their lane
+		case !limit.Keyed || limit.Kind == resque.LimitStartsHere: // other rates put off the turn of their lane
 			at := after(until)
 			if soon := now.Add(fullFor); soon.Before(at) { // the numbers may change
 				at = soon
@@ -81,14 +111,14 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	}
 	for i, name := range t.Queues {
 		q := l.queues[name]
-		// What this connection changes it is not told of, nor of what comes after.
-		q.look, q.hit = q.hit || len(t.Lanes) > 0, false
+		// Tracking does not report what this connection changes, and stops watching the key then.
+		q.look, q.changed = q.changed || len(t.Lanes) > 0, false
 		q.unsorted = a.Waiting[i]
 		q.next = time.Time{}
 	}
 	for i, look := range t.Look {
 		if a.Shown[i].Lanes == 0 {
-			for _, lane := range l.queues[look.Queue].known(look.Lanes) {
+			for _, lane := range l.queues[look.Queue].seen(look.Lanes) {
 				if !slices.Contains(t.Lanes, lane) { // this take has not emptied it
 					l.missing(look.Lanes, lane)
 				}
@@ -109,8 +139,8 @@ func (l *lanes) answered(t *resque.Take, r resque.Exchanged, now time.Time) {
 	}
 }
 
-// shown takes what a group of lanes is like.
-func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, now time.Time, after func(int64) time.Time) {
+// shown takes what a look found of a group.
+func (l *Lanes) shown(q *queue, g *group, s resque.Shown, now time.Time, after func(int64) time.Time) {
 	g.size = s.Lanes
 	switch {
 	case g.ours || s.Lanes > 0:
@@ -119,13 +149,13 @@ func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, now time.Time,
 		g.idle = now
 	case now.Sub(g.idle) >= forgetAfter:
 		g.idle = now
-		l.gone = append(l.gone, g.Lanes)
+		l.abandoned = append(l.abandoned, g.Lanes)
 	}
-	heldUp := !l.blocked(g.limits)
+	blocked := !l.blocked(g.limits)
 	for _, d := range s.Ready {
 		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}
 		due := dueLane{lane, limitTexts(lane), d.Turn}
-		if heldUp = heldUp && !due.open(l); !l.left[lane].IsZero() {
+		if blocked = blocked && !due.open(l); !l.skipped[lane].IsZero() {
 			g.size--
 		}
 		q.due = append(q.due, due)
@@ -135,13 +165,13 @@ func (l *lanes) shown(q *laneQueue, g *laneGroup, s resque.Shown, now time.Time,
 		if at := after(s.Next); q.next.IsZero() || at.Before(q.next) {
 			q.next = at
 		}
-	case heldUp && len(s.Ready) < s.Lanes: // each by itself: what is behind them?
+	case blocked && len(s.Ready) < s.Lanes: // each lane by a limit of its own: look behind them
 		q.look = true
 	}
 }
 
-// stillFull takes note that all slots of a limit are taken.
-func (l *lanes) stillFull(name string, now time.Time) {
+// stillFull is called when a look finds all slots of a limit taken.
+func (l *Lanes) stillFull(name string, now time.Time) {
 	c, ok := l.checks[name]
 	switch {
 	case !ok:
@@ -152,11 +182,4 @@ func (l *lanes) stillFull(name string, now time.Time) {
 		c.at = now.Add(c.wait)
 	}
 	l.checks[name] = c
-}
-
-func limitTexts(lane resque.Lane) (texts []string) {
-	for _, limit := range lane.Limits() {
-		texts = append(texts, limit.String())
-	}
-	return texts
 }
