@@ -47,8 +47,8 @@ func TestIsolatedOptions(t *testing.T) {
 			r := newRegistry()
 			r.register("C", func() {}, tt.opts)
 			e := r.lookup("C")
-			if e.options.isolation.Hard != tt.limit || e.options.timeout != tt.soft {
-				t.Errorf("limits %s and %s, want %s and %s", e.options.timeout, e.options.isolation.Hard, tt.soft, tt.limit)
+			if e.instead.(*isolation).Hard != tt.limit || e.timeout != tt.soft {
+				t.Errorf("limits %s and %s, want %s and %s", e.timeout, e.instead.(*isolation).Hard, tt.soft, tt.limit)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestIsolatedIsShared(t *testing.T) {
 	isolated := Isolated()
 	r.register("A", func() {}, []Option{isolated, Timeout(time.Minute)})
 	r.register("B", func() {}, []Option{isolated})
-	if limit := r.lookup("B").options.isolation.Hard; limit != 0 {
+	if limit := r.lookup("B").instead.(*isolation).Hard; limit != 0 {
 		t.Errorf("B has a limit of %s", limit)
 	}
 }

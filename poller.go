@@ -403,13 +403,6 @@ func (p *poller) abandon() {
 	p.record.Abandon()
 }
 
-// After the contexts of running jobs are cancelled, how long they have to return, and how long the
-// commit of what then is may take.
-const (
-	cancelGrace = 2 * time.Second
-	commitGrace = 3 * time.Second
-)
-
 // drain stops the poller. It takes no more jobs. Those that run may finish until the timeout (0:
 // there is none) or until hard is closed.
 func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/outcome"
 )
 
 // DefaultRetries is how often a job is retried at most when its handler asks for it
@@ -48,7 +49,7 @@ func Retry(n int, opts ...RetryOption) Option {
 			o.wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
 		}
 		o.take("Retry", wrong)
-		o.retry = p
+		outcome.Put(o.class, p.policy())
 	})
 }
 

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/stuck"
 )
 
 // workers are the goroutines that run jobs, one a slot.
@@ -146,4 +148,39 @@ func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
 	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
+}
+
+// perform runs the handler the registry found for this job. It always returns: a
+// panic comes back as a *PanicError. runtime.Goexit is for the caller, who owns
+// the goroutine.
+func (d *Delivery) perform(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = newPanicError(v)
+		}
+	}()
+	if d.limit > 0 {
+		defer d.watchStuck()()
+	}
+	if d.timeout > 0 {
+		var cancel context.CancelFunc
+		outer := ctx
+		ctx, cancel = context.WithTimeout(outer, d.timeout)
+		defer cancel()
+		defer func() {
+			// Only the class's own deadline is explained; an outer one is not ours.
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
+				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
+			}
+		}()
+	}
+	d.self = deliveryContext{Context: ctx, delivery: d}
+	return d.handler.Perform(&d.self, d)
+}
+
+// watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
+// the end of the run.
+func (d *Delivery) watchStuck() (done func()) {
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: clock.System.Now(), Limit: d.limit}
+	return d.stuck.Watch(j, StuckAfter, d.logger)
 }
