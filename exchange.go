@@ -186,9 +186,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 
 // committed is called for each outcome that Redis has committed.
 func (p *poller) committed(e *inflight.End) {
-	if e.Task.Lane != nil || !e.Plain() {
-		p.source.Ended(&e.Task.Job, &e.Commit, true)
-	}
+	p.source.Ended(&e.Task.Job, &e.Commit, true)
 }
 
 // receive takes jobs that were reserved. It asks first how often they were found in dead processes,

@@ -60,8 +60,6 @@ func TestRemovedQueuesAreNotSorted(t *testing.T) {
 	b.Eventually("it is a queue as any other", func() bool { return b.Stat("processed") == 6 })
 }
 
-// sortedQueues is of how many queues the poller looks at lanes.
-
 // When the limit of a class was taken away, what waits for it is drained as it was sorted,
 // and new jobs stay in their queue, for Ruby too.
 func TestLimitTakenAway(t *testing.T) {
@@ -107,6 +105,27 @@ func TestLimitTakenAway(t *testing.T) {
 			next.Eventually("a queue that needs it is sorted", func() bool { return next.Stat("processed") == 51 && goworker.SortedQueues(next.Daemon) == 2 })
 		})
 	}
+}
+
+// Jobs from lanes count as running when their process dies, like all others.
+func TestJobsFromLanesAreRecordedAsHandedOut(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t)
+	b.Daemon.Register("Slow", func(_ string, n int) { b.Runs.Start(fmt.Sprint(n)); <-b.Gate }, goworker.Concurrency(4))
+	b.Daemon.LimitQueue("work")
+	b.Start()
+	for n := range 3 {
+		b.Push(daemontest.TenantJob("Slow", "a", n))
+	}
+	b.Eventually("they run", func() bool { return b.Runs.Started() == 3 })
+	process := goworker.InFleet(b.Daemon)
+	upTo, _ := strconv.Atoi(b.Redis.Text(t, "HGET", "resque:go:process:"+process, "handed"))
+	for _, ticket := range b.Redis.List(t, "HKEYS", "resque:go:inflight:"+process) {
+		if n, err := strconv.Atoi(ticket); err == nil && n > upTo {
+			t.Errorf("the record says that jobs up to %d were handed out, and not %d", upTo, n)
+		}
+	}
+	b.Open()
 }
 
 // A limit of each process lets as many run side by side as there are processes.

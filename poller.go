@@ -103,8 +103,7 @@ type source interface {
 	// there are no more jobs.
 	Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) (complete bool)
 
-	// Ended is called when a job has ended or goes back, and once more when Redis has committed
-	// that. It need not be called for a job that is done and has no effects.
+	// Ended is called when a job has ended or goes back, and once more when Redis has committed that.
 	Ended(j *outcome.Job, end *outcome.Commit, committed bool)
 
 	// Connected is called when there is a new connection, and says whether Redis notifies of
@@ -258,7 +257,7 @@ func (p *poller) collect() {
 		e := &finished[i]
 		p.busy--
 		p.pace.Ran(e.Ran)
-		if p.record.Ended(e) && !e.Plain() {
+		if p.record.Ended(e) {
 			p.source.Ended(&e.Task.Job, &e.Commit, false)
 		}
 	}

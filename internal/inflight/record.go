@@ -72,6 +72,14 @@ func (r *Record) Held() int { return len(r.held) }
 // Ahead returns how many jobs wait for a worker.
 func (r *Record) Ahead() int { return len(r.ahead) }
 
+// AheadSince returns since when the next job waits for a worker; zero if none waits.
+func (r *Record) AheadSince() time.Time {
+	if len(r.ahead) == 0 {
+		return time.Time{}
+	}
+	return r.ahead[0].ReservedAt
+}
+
 // Pending returns how many outcomes wait to be handed in.
 func (r *Record) Pending() int { return len(r.pending) }
 

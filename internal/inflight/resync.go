@@ -2,7 +2,6 @@ package inflight
 
 import (
 	"slices"
-	"time"
 
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
@@ -87,12 +86,4 @@ func ticketSet(tickets []int64) map[int64]bool {
 		set[t] = true
 	}
 	return set
-}
-
-// AheadSince returns since when the next job waits for a worker; zero if none waits.
-func (r *Record) AheadSince() time.Time {
-	if len(r.ahead) == 0 {
-		return time.Time{}
-	}
-	return r.ahead[0].ReservedAt
 }

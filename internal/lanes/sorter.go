@@ -76,7 +76,7 @@ func (s *sorter) sort(queues []string) {
 }
 
 // check frees slots of these limits whose holders have no such job any more. Slots are given back
-// with their jobs, so this happens only after keys of ours were removed.
+// with their jobs, so this happens only after our keys were removed.
 func (s *sorter) check(process string, limits []string) {
 	if len(limits) == 0 {
 		return
