@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -125,7 +125,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 		defer cancel()
 		defer func() {
 			// Only the class's own deadline is explained; an outer one is not ours.
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
+			if failure.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
 				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
 			}
 		}()
