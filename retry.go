@@ -126,13 +126,19 @@ func NoRetryIf(f func(error) bool) RetryOption { return retryIf{test: f, never: 
 // meant for RetryIf and NoRetryIf.
 func ErrorAs[T error](err error) bool {
 	var target T
-	return errors.As(err, &target)
+	return failure.Any(err, func(e error) bool {
+		if _, is := e.(T); is {
+			return true
+		}
+		as, ok := e.(interface{ As(any) bool })
+		return ok && as.As(&target)
+	})
 }
 
 func anyOf(errs []error) func(error) bool {
 	return func(err error) bool {
 		for _, target := range errs {
-			if errors.Is(err, target) {
+			if failure.Matches(err, target) {
 				return true
 			}
 		}

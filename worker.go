@@ -2,7 +2,6 @@ package goworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -169,7 +168,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 		defer cancel()
 		defer func() {
 			// Only the class's own deadline is explained; an outer one is not ours.
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
+			if failure.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
 				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
 			}
 		}()
