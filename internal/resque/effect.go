@@ -58,13 +58,13 @@ func (s Store) own(name string) string { return s.ns + "go:" + name }
 // Keys of the store that a feature's verb may need.
 
 // QueueKey returns the key of the list of a queue's jobs.
-func (s Store) QueueKey(queue string) Key { return listKey(s.queue(queue)) }
+func (s Store) QueueKey(queue string) Key { return listKey(s.KeyOfQueue(queue)) }
 
 // QueuesKey returns the key of the set of queues.
-func (s Store) QueuesKey() Key { return setKey(s.queues()) }
+func (s Store) QueuesKey() Key { return setKey(s.KeyOfQueues()) }
 
 // ScheduleKey returns the key of our schedule of delayed jobs.
-func (s Store) ScheduleKey() Key { return zsetKey(s.schedule()) }
+func (s Store) ScheduleKey() Key { return zsetKey(s.KeyOfSchedule()) }
 
 func effect(verb string, key Key, args ...any) Effect {
 	return Effect{verb: verb, keys: []Key{key}, args: args}
@@ -126,14 +126,14 @@ func (e Effect) order() int {
 
 // rowCall collects the arguments of a script that writes rows.
 type rowCall struct {
-	call
+	Call
 	kinds []byte         // the types of the keys
 	place map[string]int // the numbers of the keys, by name
 }
 
 // fixed adds a key that has its number.
 func (c *rowCall) fixed(k Key) {
-	at := c.key(k.name)
+	at := c.Key(k.name)
 	c.kinds = append(c.kinds, k.kind)
 	if c.place[k.name] == 0 {
 		c.place[k.name] = at
@@ -156,7 +156,7 @@ func (c *rowCall) typed(k Key) int {
 // rows appends how many values the rows of a job have, and the rows in their order. The bytes are
 // pushed in place of those in the record, unless they are nil. Some rows come last but for soft ones.
 func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
-	c.arg(0)
+	c.Arg(0)
 	first := len(c.argv)
 	for order := range 4 {
 		if order == 3 {
@@ -178,14 +178,14 @@ func (c *rowCall) row(e Effect, bytes []byte) {
 		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
 	}
 	if e.file != nil {
-		c.arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
+		c.Arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
 	} else {
-		c.arg(e.verb, len(e.keys)+len(e.args))
+		c.Arg(e.verb, len(e.keys)+len(e.args))
 	}
 	for _, k := range e.keys {
-		c.arg(c.typed(k))
+		c.Arg(c.typed(k))
 	}
-	c.arg(e.args...)
+	c.Arg(e.args...)
 }
 
 // scriptArgs are the arguments of EVALSHA or EVAL, led by the script.
@@ -195,5 +195,5 @@ func (c *rowCall) scriptArgs(script string) []any {
 }
 
 func newRowCall() rowCall {
-	return rowCall{call: call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
+	return rowCall{Call: Call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
 }

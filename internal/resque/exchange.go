@@ -135,7 +135,7 @@ func statusError(status string) error {
 // the next call on it. Between the two the caller is free to do other work.
 func (s Store) Send(c redis.Conn, x *Exchange) error {
 	for _, queue := range x.Sizes {
-		if err := c.Send("LLEN", s.queue(queue)); err != nil {
+		if err := c.Send("LLEN", s.KeyOfQueue(queue)); err != nil {
 			return err
 		}
 	}
@@ -311,7 +311,7 @@ func (s Store) ended(reply any, out *Exchanged) error {
 // queueNames are those of the lists that are queues.
 func (s Store) queueNames(lists []string) (names []string) {
 	for _, key := range lists {
-		if queue, ok := strings.CutPrefix(key, s.queue("")); ok {
+		if queue, ok := strings.CutPrefix(key, s.KeyOfQueue("")); ok {
 			names = append(names, queue)
 		}
 	}
@@ -322,28 +322,28 @@ func (s Store) queueNames(lists []string) (names []string) {
 // hot path's one list, so its size is known beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	const keys, args = 8, 10
-	c := call{
+	c := Call{
 		keys: make([]any, 2, 2+keys+args+len(x.Done)+4*len(x.Asks)),
 		argv: make([]any, 0, args+len(x.Done)+3*len(x.Asks)),
 	}
 	c.before = 2
-	c.key(s.inflight(x.Process))
-	c.key(s.process(x.Process))
-	c.key(s.processes())
-	c.key(s.reaped(x.Process))
-	c.key(s.stat("processed"))
-	c.key(s.pauseAll())
-	c.key(s.recovered())
-	c.key(s.queues())
+	c.Key(s.inflight(x.Process))
+	c.Key(s.process(x.Process))
+	c.Key(s.processes())
+	c.Key(s.reaped(x.Process))
+	c.Key(s.stat("processed"))
+	c.Key(s.pauseAll())
+	c.Key(s.recovered())
+	c.Key(s.KeyOfQueues())
 
-	c.arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
-	c.arg(len(x.Done))
+	c.Arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
+	c.Arg(len(x.Done))
 	for _, ticket := range x.Done {
-		c.arg(ticket)
+		c.Arg(ticket)
 	}
-	c.arg(len(x.Asks))
+	c.Arg(len(x.Asks))
 	for _, a := range x.Asks {
-		c.arg(c.key(s.queue(a.Queue)), recordPrefix(a.Queue), a.Quota)
+		c.Arg(c.Key(s.KeyOfQueue(a.Queue)), JobPrefix(a.Queue), a.Quota)
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
@@ -397,19 +397,20 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 	broken, _ := redis.Strings(r[5], nil)
 	for i := 0; i+1 < len(broken); i += 2 {
 		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
-		out.Unlisted = out.Unlisted || x.List && broken[i] == s.queues()
+		out.Unlisted = out.Unlisted || x.List && broken[i] == s.KeyOfQueues()
 	}
 	out.Queues, _ = redis.Strings(r[6], nil)
 	return out, nil
 }
 
-// recordPrefix stands before the payload in the in-flight record, so that the
-// record alone says where a job goes back to: "3:low{…}".
-func recordPrefix(queue string) string {
+// JobPrefix returns what stands before a payload in an in-flight record or a schedule: "3:low{…}".
+// So the record alone says to which queue the job goes back.
+func JobPrefix(queue string) string {
 	return strconv.Itoa(len(queue)) + ":" + queue
 }
 
-func parseRecord(value []byte) (name string, rest []byte, ok bool) {
+// CutPrefix splits a member of a record into its queue and its payload.
+func CutPrefix(value []byte) (name string, rest []byte, ok bool) {
 	digits, _, found := strings.Cut(string(value[:min(len(value), 12)]), ":")
 	n, err := strconv.Atoi(digits)
 	start := len(digits) + 1

@@ -31,26 +31,26 @@ type QueueInfo struct {
 func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	queues, workers, lists, counts, err := s.names(c, multiQueue)
 	if err != nil {
-		return Info{}, fmt.Errorf("reading the counts: %w", explain(err))
+		return Info{}, fmt.Errorf("reading the counts: %w", Explain(err))
 	}
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for _, q := range queues {
-		b.send("LLEN", s.queue(q))
+		b.Send("LLEN", s.KeyOfQueue(q))
 	}
 	for _, list := range lists {
-		b.send("LLEN", s.list(list))
+		b.Send("LLEN", s.KeyOfFailures(list))
 	}
 	b.askWorkers(workers, func(id string) []any { return []any{s.worker(id)} })
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	if err != nil {
 		return Info{}, fmt.Errorf("reading the counts: %w", err)
 	}
 
 	info := Info{Processed: counts[0], Expired: counts[1], Workers: len(workers)}
 	for i, q := range queues {
-		n, err := redis.Int64(answer(replies[i]))
-		if err != nil && !isWrongType(err) {
-			return Info{}, fmt.Errorf("reading the size of queue %s: %w", q, explain(err))
+		n, err := redis.Int64(Answer(replies[i]))
+		if err != nil && !IsWrongType(err) {
+			return Info{}, fmt.Errorf("reading the size of queue %s: %w", q, Explain(err))
 		}
 		info.Queues = append(info.Queues, QueueInfo{q, n})
 		info.Pending += n
@@ -60,9 +60,9 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	}
 	replies = replies[len(queues):]
 	for i, list := range lists {
-		n, err := redis.Int64(answer(replies[i]))
+		n, err := redis.Int64(Answer(replies[i]))
 		if err != nil {
-			return Info{}, fmt.Errorf("counting failures in list %s: %w", list, explain(err))
+			return Info{}, fmt.Errorf("counting failures in list %s: %w", list, Explain(err))
 		}
 		info.Failed += n
 	}
@@ -77,20 +77,20 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 
 // names reads the names that Info counts behind, sorted, and the counters.
 func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, counts [2]int64, err error) {
-	b := batch{c: c}
-	b.send("SMEMBERS", s.queues())
-	b.send("SMEMBERS", s.workers())
-	b.send("GET", s.stat("processed"))
-	b.send("HGET", s.stats(), expiredField)
+	b := Batch{Conn: c}
+	b.Send("SMEMBERS", s.KeyOfQueues())
+	b.Send("SMEMBERS", s.workers())
+	b.Send("GET", s.stat("processed"))
+	b.Send("HGET", s.stats(), expiredField)
 	if multiQueue {
-		b.send("SMEMBERS", s.failedQueues())
+		b.Send("SMEMBERS", s.KeyOfFailureLists())
 	}
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	if err != nil {
 		return nil, nil, nil, counts, err
 	}
 	for _, reply := range replies {
-		if _, err := answer(reply); err != nil {
+		if _, err := Answer(reply); err != nil {
 			return nil, nil, nil, counts, err
 		}
 	}

@@ -138,7 +138,7 @@ func (l Lanes) SortedBy(limit Limit) bool {
 	return slices.Contains(strings.Split(l.Shared, ","), limit.sign())
 }
 
-func (l Lanes) member() string { return recordPrefix(l.Queue) + l.Shared }
+func (l Lanes) member() string { return JobPrefix(l.Queue) + l.Shared }
 
 func (s Store) lanes() string          { return s.ns + "go:lanes" }
 func (s Store) paused() string         { return s.ns + "go:paused" }
@@ -169,17 +169,17 @@ func (s Store) laneOf(key string) (l Lane, ok bool) {
 		return l, false
 	}
 	rest := []byte(text)
-	if l.Queue, rest, ok = parseRecord(rest); !ok {
+	if l.Queue, rest, ok = CutPrefix(rest); !ok {
 		return l, false
 	}
-	if l.Shared, rest, ok = parseRecord(rest); !ok {
+	if l.Shared, rest, ok = CutPrefix(rest); !ok {
 		return l, false
 	}
 	l.Own = string(rest)
 	return l, true
 }
 
-func laneText(l Lane) string { return recordPrefix(l.Queue) + recordPrefix(l.Shared) + l.Own }
+func laneText(l Lane) string { return JobPrefix(l.Queue) + JobPrefix(l.Shared) + l.Own }
 
 // holder is who holds a slot.
 func holder(process string, ticket int64) string {
@@ -191,26 +191,26 @@ func holder(process string, ticket int64) string {
 // back what it holds.
 func (j Reserved) prefix() string {
 	if j.Lane == nil {
-		return recordPrefix(j.Queue)
+		return JobPrefix(j.Queue)
 	}
 	return lanePrefix(*j.Lane)
 }
 
 func lanePrefix(l Lane) string {
-	return "+" + recordPrefix(l.Shared) + recordPrefix(l.Own) + recordPrefix(l.Queue)
+	return "+" + JobPrefix(l.Shared) + JobPrefix(l.Own) + JobPrefix(l.Queue)
 }
 
 // parseReserved reads a value of the in-flight record.
 func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	j.Ticket = ticket
 	if len(value) == 0 || value[0] != '+' {
-		j.Queue, j.Payload, ok = parseRecord(value)
+		j.Queue, j.Payload, ok = CutPrefix(value)
 		return j, ok
 	}
 	var l Lane
 	rest := value[1:]
 	for _, part := range []*string{&l.Shared, &l.Own, &l.Queue} {
-		if *part, rest, ok = parseRecord(rest); !ok {
+		if *part, rest, ok = CutPrefix(rest); !ok {
 			return j, false
 		}
 	}
@@ -243,7 +243,7 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 	key := s.limitKey(l, process)
 	holders, err := redis.Strings(c.Do("SMEMBERS", key))
 	if err != nil {
-		return 0, fmt.Errorf("reading who holds limit %s: %w", l, explain(err))
+		return 0, fmt.Errorf("reading who holds limit %s: %w", l, Explain(err))
 	}
 	for _, h := range holders {
 		by, ticket := h, ""
@@ -257,7 +257,7 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 			freed += n
 		}
 		if err != nil {
-			return freed, fmt.Errorf("freeing limit %s: %w", l, explain(err))
+			return freed, fmt.Errorf("freeing limit %s: %w", l, Explain(err))
 		}
 	}
 	return freed, nil
@@ -287,7 +287,7 @@ func (s Store) aboutLanes(key string) string {
 		return PolicyChanged
 	}
 	if member, ok := strings.CutPrefix(key, s.lanes()+":"); ok {
-		queue, _, _ := parseRecord([]byte(member))
+		queue, _, _ := CutPrefix([]byte(member))
 		return LaneChanged + queue
 	}
 	if limit, ok := strings.CutPrefix(key, s.slots("")); ok {
@@ -372,14 +372,14 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 func (s Store) lanesOf(c redis.Conn, queue string) ([]Lanes, error) {
 	members, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
 	if err != nil {
-		return nil, fmt.Errorf("reading which queues are sorted: %w", explain(err))
+		return nil, fmt.Errorf("reading which queues are sorted: %w", Explain(err))
 	}
 	return slices.DeleteFunc(parseLanes(members), func(l Lanes) bool { return l.Queue != queue }), nil
 }
 
 func parseLanes(members []string) (lanes []Lanes) {
 	for _, m := range members {
-		if queue, shared, ok := parseRecord([]byte(m)); ok {
+		if queue, shared, ok := CutPrefix([]byte(m)); ok {
 			lanes = append(lanes, Lanes{queue, string(shared)})
 		}
 	}

@@ -114,12 +114,12 @@ func (s Store) Reenter(c redis.Conn, p Process, epoch int64, lease time.Duration
 // an epoch that is not the record's it changes nothing and returns ErrStale or ErrGone.
 func (s Store) Restore(c redis.Conn, process string, epoch int64, jobs []Reserved, handed string) error {
 	write := func(last bool, fields ...any) error {
-		var a call
-		a.key(s.inflight(process))
-		a.key(s.process(process))
-		a.arg(epoch, last, handed)
-		a.arg(fields...)
-		status, err := redis.String(a.do(c, restoreScript))
+		var a Call
+		a.Key(s.inflight(process))
+		a.Key(s.process(process))
+		a.Arg(epoch, last, handed)
+		a.Arg(fields...)
+		status, err := redis.String(a.Do(c, restoreScript))
 		if err != nil {
 			return fmt.Errorf("restoring the in-flight record of process %s: %w", process, err)
 		}
@@ -148,19 +148,19 @@ const (
 )
 
 func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, claim, heartbeat string) error {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(p.ID))
-	a.key(s.heartbeats())
-	a.key(s.reaped(p.ID))
-	a.key(s.inflight(p.ID))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(p.ID))
+	a.Key(s.heartbeats())
+	a.Key(s.reaped(p.ID))
+	a.Key(s.inflight(p.ID))
 	entered := ""
 	if claim != "" {
 		entered = mark
 	}
-	a.arg(p.ID, lease.Milliseconds(), entered, claim, heartbeat)
-	a.arg(p.fields(epoch)...)
-	status, err := redis.String(a.do(c, enterScript))
+	a.Arg(p.ID, lease.Milliseconds(), entered, claim, heartbeat)
+	a.Arg(p.fields(epoch)...)
+	status, err := redis.String(a.Do(c, enterScript))
 	if err != nil {
 		return fmt.Errorf("registering process %s: %w", p.ID, err)
 	}
@@ -221,14 +221,14 @@ func (r Renewed) Dead() (dead []Lease) {
 // nothing to renew. Gap is how long the whole fleet may be silent before Dead says that it
 // cannot tell.
 func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Renewed, error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(process))
-	a.key(s.reaped(process))
-	a.key(s.pulse())
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(process))
+	a.Key(s.reaped(process))
+	a.Key(s.pulse())
 	s.dueKeys(&a)
-	a.arg(process, lease.Milliseconds(), gap.Milliseconds())
-	r, err := redis.Strings(a.do(c, renewScript))
+	a.Arg(process, lease.Milliseconds(), gap.Milliseconds())
+	r, err := redis.Strings(a.Do(c, renewScript))
 	if err != nil {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
@@ -253,11 +253,11 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Re
 // lost, and raises its epoch so that the lost request cannot be heard later. Whole reports
 // whether the record has its mark: a ticket that is not in a whole record was committed.
 func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int64, whole bool, err error) {
-	var a call
-	a.key(s.inflight(process))
-	a.key(s.process(process))
-	a.key(s.reaped(process))
-	r, err := redis.Strings(a.do(c, resyncScript))
+	var a Call
+	a.Key(s.inflight(process))
+	a.Key(s.process(process))
+	a.Key(s.reaped(process))
+	r, err := redis.Strings(a.Do(c, resyncScript))
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
 	}
@@ -315,13 +315,13 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 // Leave takes a process out of the fleet. With jobs left in its record it stays,
 // and they are returned as a number: another process will find it dead.
 func (s Store) Leave(c redis.Conn, process string) (left int, err error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(process))
-	a.key(s.inflight(process))
-	a.key(s.pulse())
-	a.arg(process)
-	left, err = redis.Int(a.do(c, leaveScript))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(process))
+	a.Key(s.inflight(process))
+	a.Key(s.pulse())
+	a.Arg(process)
+	left, err = redis.Int(a.Do(c, leaveScript))
 	if err != nil {
 		return 0, fmt.Errorf("taking process %s out of the fleet: %w", process, err)
 	}

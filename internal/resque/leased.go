@@ -27,7 +27,7 @@ type Committed struct {
 func (s Store) CommitLeased(c redis.Conn, ended []Ended) (Committed, error) {
 	out, err := s.commit(c, s.byLease(), ended)
 	if err != nil {
-		return Committed{}, fmt.Errorf("ending %s: %w", plural(len(ended), "leased job"), explain(err))
+		return Committed{}, fmt.Errorf("ending %s: %w", Plural(len(ended), "leased job"), Explain(err))
 	}
 	return Committed{out.missing, out.refusals(), s.queueNames(out.filled)}, nil
 }

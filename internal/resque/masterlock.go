@@ -41,12 +41,12 @@ func (l MasterLock) Key() string { return l.keys[0] }
 // HoldMasterLock takes the lock, or holds it for another MasterLockTTL. Where
 // somebody else has it, it says who.
 func (s Store) HoldMasterLock(c redis.Conn, l MasterLock) (held bool, by string, err error) {
-	var a call
+	var a Call
 	for _, key := range l.keys {
-		a.key(key)
+		a.Key(key)
 	}
-	a.arg(l.Holder, int(MasterLockTTL.Seconds()))
-	reply, err := redis.Values(a.do(c, masterLockScript))
+	a.Arg(l.Holder, int(MasterLockTTL.Seconds()))
+	reply, err := redis.Values(a.Do(c, masterLockScript))
 	if err == nil {
 		_, err = redis.Scan(reply, &held)
 	}
@@ -54,7 +54,7 @@ func (s Store) HoldMasterLock(c redis.Conn, l MasterLock) (held bool, by string,
 		_, err = redis.Scan(reply[1:], &by)
 	}
 	if err != nil {
-		return false, "", fmt.Errorf("taking the schedulers' lock %s: %w", l.keys[0], explain(err))
+		return false, "", fmt.Errorf("taking the schedulers' lock %s: %w", l.keys[0], Explain(err))
 	}
 	return held, by, nil
 }
@@ -62,11 +62,11 @@ func (s Store) HoldMasterLock(c redis.Conn, l MasterLock) (held bool, by string,
 // ReleaseMasterLock gives the lock back. What is not ours any more stays.
 func (s Store) ReleaseMasterLock(c redis.Conn, l MasterLock) error {
 	for _, key := range l.keys {
-		var a call
-		a.key(key)
-		a.arg(l.Holder)
-		if _, err := a.do(c, unlockScript); err != nil {
-			return fmt.Errorf("giving back the schedulers' lock %s: %w", key, explain(err))
+		var a Call
+		a.Key(key)
+		a.Arg(l.Holder)
+		if _, err := a.Do(c, unlockScript); err != nil {
+			return fmt.Errorf("giving back the schedulers' lock %s: %w", key, Explain(err))
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // PauseQueue puts a queue among those from which nobody takes.
 func (s Store) PauseQueue(c redis.Conn, queue string) error {
 	if _, err := c.Do("SADD", s.paused(), queue); err != nil {
-		return fmt.Errorf("pausing queue %s: %w", queue, explain(err))
+		return fmt.Errorf("pausing queue %s: %w", queue, Explain(err))
 	}
 	return nil
 }
@@ -19,7 +19,7 @@ func (s Store) PauseQueue(c redis.Conn, queue string) error {
 func (s Store) ResumeQueue(c redis.Conn, queue string) (bool, error) {
 	removed, err := redis.Bool(c.Do("SREM", s.paused(), queue))
 	if err != nil {
-		return false, fmt.Errorf("resuming queue %s: %w", queue, explain(err))
+		return false, fmt.Errorf("resuming queue %s: %w", queue, Explain(err))
 	}
 	return removed, nil
 }
@@ -28,7 +28,7 @@ func (s Store) ResumeQueue(c redis.Conn, queue string) (bool, error) {
 func (s Store) PausedQueues(c redis.Conn) ([]string, error) {
 	names, err := redis.Strings(c.Do("SMEMBERS", s.paused()))
 	if err != nil {
-		return nil, fmt.Errorf("reading which queues are paused: %w", explain(err))
+		return nil, fmt.Errorf("reading which queues are paused: %w", Explain(err))
 	}
 	slices.Sort(names)
 	return names, nil

@@ -23,9 +23,9 @@ func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool,
 }
 
 // phpBegun are the arguments of phprunning.lua for a job that runs.
-func (s Store) phpBegun(w Work, j *payload.PHPJob) (a call) {
-	a.key(s.inflight(w.Process))
-	a.key(s.phpStatus(j))
-	a.arg(w.Ticket, j.Status(payload.PHPRunning, w.Now))
+func (s Store) phpBegun(w Work, j *payload.PHPJob) (a Call) {
+	a.Key(s.inflight(w.Process))
+	a.Key(s.phpStatus(j))
+	a.Arg(w.Ticket, j.Status(payload.PHPRunning, w.Now))
 	return a
 }

@@ -60,10 +60,10 @@ func (s Store) LockPruning(c redis.Conn, worker string) (bool, error) {
 // UnlockPruning gives the lock back. Ruby leaves it to expire, and a worker that
 // starts meanwhile prunes nobody.
 func (s Store) UnlockPruning(c redis.Conn, worker string) error {
-	var a call
-	a.key(s.pruneLock())
-	a.arg(worker)
-	_, err := a.do(c, unlockScript)
+	var a Call
+	a.Key(s.pruneLock())
+	a.Arg(worker)
+	_, err := a.Do(c, unlockScript)
 	return err
 }
 
@@ -82,18 +82,18 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 			record, queue = f.Encode(), f.Queue
 		}
 	}
-	list, member := s.failureList(queue, multiQueue)
-	var a call
-	a.key(s.heartbeats())
-	a.key(s.worker(w.ID))
-	a.key(s.workers())
-	a.key(s.started(w.ID))
-	a.key(s.workerStat("processed", w.ID))
-	a.key(s.workerStat("failed", w.ID))
-	a.key(list)
-	a.key(s.failedQueues())
-	a.arg(w.ID, w.beat, value, record, member)
-	pruned, err := redis.Bool(a.do(c, pruneScript))
+	list, member := s.FailureListFor(queue, multiQueue)
+	var a Call
+	a.Key(s.heartbeats())
+	a.Key(s.worker(w.ID))
+	a.Key(s.workers())
+	a.Key(s.started(w.ID))
+	a.Key(s.workerStat("processed", w.ID))
+	a.Key(s.workerStat("failed", w.ID))
+	a.Key(list)
+	a.Key(s.KeyOfFailureLists())
+	a.Arg(w.ID, w.beat, value, record, member)
+	pruned, err := redis.Bool(a.Do(c, pruneScript))
 	if err != nil {
 		return false, fmt.Errorf("pruning worker %s: %w", w.ID, err)
 	}

@@ -141,7 +141,7 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 		err = s.push(c, "EVAL", args, b)
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("pushing %s to %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
+		return fmt.Errorf("pushing %s to %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (b *Bulk) fits() error {
 
 func tooMuch(jobs, bytes int) error {
 	return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
-		plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
+		Plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
 }
 
 // All are the jobs in the order in which they were added: queue and payload.
@@ -193,9 +193,9 @@ func (b *Bulk) to() string {
 // its name, how many jobs it gets, and these.
 func (s Store) bulkArgs(b *Bulk) []any {
 	args := make([]any, 3, 3+3*len(b.queues)+len(b.jobs))
-	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.queues()
+	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfQueues()
 	for _, q := range b.queues {
-		args = append(args, s.queue(q.name))
+		args = append(args, s.KeyOfQueue(q.name))
 	}
 	for i, q := range b.queues {
 		args = append(args, q.name, q.jobs)

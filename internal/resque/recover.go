@@ -24,12 +24,12 @@ const (
 // Fence declares a process dead, if its lease is still the observed one ("" for
 // a record without a lease). Only after it returned true may its jobs be moved.
 func (s Store) Fence(c redis.Conn, process, observed string) (bool, error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.reaped(process))
-	a.key(s.process(process))
-	a.arg(process, observed, tombstoneSeconds)
-	fenced, err := redis.Bool(a.do(c, fenceScript))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.reaped(process))
+	a.Key(s.process(process))
+	a.Arg(process, observed, tombstoneSeconds)
+	fenced, err := redis.Bool(a.Do(c, fenceScript))
 	if err != nil {
 		return false, fmt.Errorf("fencing process %s: %w", process, err)
 	}
@@ -264,7 +264,7 @@ type Strays struct {
 // (0: from the start). Which of the processes have no lease the caller knows from Renew, and
 // which of the lanes nothing names Relane finds out.
 func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
-	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
+	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
 		err = ErrAnswer
 	}
@@ -289,7 +289,7 @@ func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, e
 	return found, next, err
 }
 
-// escapeGlob makes a literal of a namespace that holds pattern characters.
-func escapeGlob(s string) string {
+// EscapeGlob makes a literal of text that holds pattern characters of Redis.
+func EscapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

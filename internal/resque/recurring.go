@@ -73,21 +73,21 @@ func parseTicks(tick, enqueued string) Ticks {
 
 // ReadTicks reads what is known of schedules, in their order.
 func (s Store) ReadTicks(c redis.Conn, schedules ...string) ([]Ticks, error) {
-	b := batch{c: c}
-	b.send("HMGET", redis.Args{}.Add(s.ticks()).AddFlat(schedules)...)
-	b.send("HMGET", redis.Args{}.Add(s.lastEnqueuedAt()).AddFlat(schedules)...)
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("HMGET", redis.Args{}.Add(s.ticks()).AddFlat(schedules)...)
+	b.Send("HMGET", redis.Args{}.Add(s.lastEnqueuedAt()).AddFlat(schedules)...)
+	replies, err := b.Receive()
 	var both [2][]string
 	for i := range both {
 		if err == nil {
-			both[i], err = redis.Strings(answer(replies[i]))
+			both[i], err = redis.Strings(Answer(replies[i]))
 		}
 		if err == nil && len(both[i]) != len(schedules) {
 			err = ErrAnswer
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the ticks of recurring schedules: %w", explain(err))
+		return nil, fmt.Errorf("reading the ticks of recurring schedules: %w", Explain(err))
 	}
 	all := make([]Ticks, len(schedules))
 	for i := range all {
@@ -130,13 +130,13 @@ const (
 func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	tick := fmt.Sprintf("%d %s %s", f.Last.UnixMilli(), f.Owner, f.Timing)
 	enqueued := StartedAt(f.At.UTC())
-	var a call
-	a.key(s.ticks())
-	a.key(s.lastEnqueuedAt())
-	a.key(s.pausedSchedules())
-	a.key(s.queues())
-	a.key(s.queue(f.Queue))
-	a.key(f.Lock.keys[0])
+	var a Call
+	a.Key(s.ticks())
+	a.Key(s.lastEnqueuedAt())
+	a.Key(s.pausedSchedules())
+	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfQueue(f.Queue))
+	a.Key(f.Lock.keys[0])
 	shared := ""
 	if f.Shared {
 		shared = "1"
@@ -146,16 +146,16 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	if len(f.Payloads) > 0 {
 		notBefore = max(notBefore, f.Last.UnixMilli())
 	}
-	a.arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
+	a.Arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
 	for _, p := range f.Payloads {
-		a.arg(p)
+		a.Arg(p)
 	}
-	r, err := redis.Strings(a.do(c, tickScript))
+	r, err := redis.Strings(a.Do(c, tickScript))
 	if err == nil && len(r) == 0 {
 		err = ErrAnswer
 	}
 	if err != nil {
-		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, explain(err))
+		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, Explain(err))
 	}
 	switch {
 	case r[0] == "ok":
@@ -180,7 +180,7 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 func (s Store) PersistentSchedules(c redis.Conn) (map[string]string, error) {
 	all, err := redis.StringMap(c.Do("HGETALL", s.persistentSchedules()))
 	if err != nil {
-		return nil, fmt.Errorf("reading the recurring schedules: %w", explain(err))
+		return nil, fmt.Errorf("reading the recurring schedules: %w", Explain(err))
 	}
 	return all, nil
 }
@@ -192,7 +192,7 @@ func (s Store) PersistentSchedule(c redis.Conn, name string) (text string, there
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("reading the recurring schedule %s: %w", name, explain(err))
+		return "", false, fmt.Errorf("reading the recurring schedule %s: %w", name, Explain(err))
 	}
 	return text, true, nil
 }
@@ -200,30 +200,30 @@ func (s Store) PersistentSchedule(c redis.Conn, name string) (text string, there
 // SaveSchedule writes a schedule that all schedulers have in common, and has Ruby's look
 // at it.
 func (s Store) SaveSchedule(c redis.Conn, name string, config []byte) error {
-	b := batch{c: c}
-	b.send("HSET", s.persistentSchedules(), name, config)
-	b.send("SADD", s.schedulesChanged(), name)
+	b := Batch{Conn: c}
+	b.Send("HSET", s.persistentSchedules(), name, config)
+	b.Send("SADD", s.schedulesChanged(), name)
 	if err := b.check(); err != nil {
-		return fmt.Errorf("saving the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("saving the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
 
 // RemoveSchedule removes such a schedule, and reports whether there was one.
 func (s Store) RemoveSchedule(c redis.Conn, name string) (bool, error) {
-	b := batch{c: c}
-	b.send("HDEL", s.persistentSchedules(), name)
-	b.send("SADD", s.schedulesChanged(), name)
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("HDEL", s.persistentSchedules(), name)
+	b.Send("SADD", s.schedulesChanged(), name)
+	replies, err := b.Receive()
 	removed := 0
 	if err == nil {
-		removed, err = redis.Int(answer(replies[0]))
+		removed, err = redis.Int(Answer(replies[0]))
 	}
 	if err == nil {
-		_, err = answer(replies[1])
+		_, err = Answer(replies[1])
 	}
 	if err != nil {
-		return false, fmt.Errorf("removing the recurring schedule %s: %w", name, explain(err))
+		return false, fmt.Errorf("removing the recurring schedule %s: %w", name, Explain(err))
 	}
 	return removed > 0, nil
 }
@@ -231,7 +231,7 @@ func (s Store) RemoveSchedule(c redis.Conn, name string) (bool, error) {
 // PauseSchedule makes a schedule's ticks pass without a job, in the whole fleet.
 func (s Store) PauseSchedule(c redis.Conn, name string, at time.Time) error {
 	if _, err := c.Do("HSET", s.pausedSchedules(), name, StartedAt(at.UTC())); err != nil {
-		return fmt.Errorf("pausing the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("pausing the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (s Store) PauseSchedule(c redis.Conn, name string, at time.Time) error {
 // ResumeSchedule ends PauseSchedule.
 func (s Store) ResumeSchedule(c redis.Conn, name string) error {
 	if _, err := c.Do("HDEL", s.pausedSchedules(), name); err != nil {
-		return fmt.Errorf("resuming the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("resuming the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (s Store) ResumeSchedule(c redis.Conn, name string) error {
 func (s Store) PausedSchedules(c redis.Conn) ([]string, error) {
 	names, err := redis.Strings(c.Do("HKEYS", s.pausedSchedules()))
 	if err != nil {
-		return nil, fmt.Errorf("reading which recurring schedules are paused: %w", explain(err))
+		return nil, fmt.Errorf("reading which recurring schedules are paused: %w", Explain(err))
 	}
 	return names, nil
 }

@@ -21,12 +21,12 @@ type ReplicasError struct {
 }
 
 func (e *ReplicasError) Error() string {
-	what := fmt.Sprintf("%s for %s", plural(e.Jobs, "job"), e.To)
+	what := fmt.Sprintf("%s for %s", Plural(e.Jobs, "job"), e.To)
 	if e.Reason != "" {
 		return fmt.Sprintf("%s: pushed, and workers take them, but how many replicas have them is not known: %s", what, e.Reason)
 	}
 	return fmt.Sprintf("%s: pushed, and workers take them, but %d of the %s wanted have them; a fail-over now may lose them, and pushing them again doubles them",
-		what, e.Have, plural(e.Wanted, "replica"))
+		what, e.Have, Plural(e.Wanted, "replica"))
 }
 
 // Is makes errors.Is find ErrFewReplicas.

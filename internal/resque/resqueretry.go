@@ -53,16 +53,16 @@ type RetryCount struct {
 // with its process then counts as little as one in a payload does, and between two runs
 // the number is the same: 0 after the first, n after the nth retry.
 func (s Store) ReadCounts(c redis.Conn, counts []*RetryCount) error {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for _, r := range counts {
-		b.send("GET", s.retryCount(r.Key))
+		b.Send("GET", s.retryCount(r.Key))
 	}
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	if err != nil {
 		return err
 	}
 	for i, r := range counts {
-		last, refused := redis.Int(answer(replies[i]))
+		last, refused := redis.Int(Answer(replies[i]))
 		switch {
 		case refused == nil:
 			r.Retries = max(0, min(last, payload.MaxRuns)+1)
@@ -132,8 +132,8 @@ func (s Store) DelayPlain(second int64, queue string, raw []byte) ([]Effect, boo
 	item := payload.Item(plain, queue, payload.Plain)
 	at := strconv.FormatInt(second, 10)
 	return []Effect{
-		effect("ZADD", zsetKey(s.delayed()), at, at),
-		effect("SADD", setKey(s.timestamps(string(item))), "delayed:"+at),
-		effect("RPUSH", listKey(s.bucket(at)), item),
+		effect("ZADD", zsetKey(s.KeyOfSeconds()), at, at),
+		effect("SADD", setKey(s.KeyOfJobSeconds(string(item))), "delayed:"+at),
+		effect("RPUSH", listKey(s.KeyOfSecond(at)), item),
 	}, true
 }

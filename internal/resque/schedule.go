@@ -62,11 +62,11 @@ func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
 	}
 	when := StampOf(at)
 	second := when.Second()
-	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.delayed(), s.bucket(second), s.precise())
+	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.KeyOfSeconds(), s.KeyOfSecond(second), s.KeyOfHints())
 	for queue, raw := range b.All() {
-		args = append(args, s.timestamps(string(payload.Item(raw, queue, b.Style))))
+		args = append(args, s.KeyOfJobSeconds(string(payload.Item(raw, queue, b.Style))))
 	}
-	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.Hint(), HintItemBytes, HintListItems)
+	args = append(args, second, "delayed:"+second, len(s.KeyOfJobSeconds("")), when.Hint(), HintItemBytes, HintListItems)
 	err := s.push(c, "EVALSHA", args, b)
 	if err != nil && isNoScript(err) {
 		args[0] = delayText
@@ -85,16 +85,16 @@ func (s Store) Schedule(c redis.Conn, b *Bulk, at time.Time) error {
 		return err
 	}
 	when := StampOf(at)
-	args := append(make([]any, 0, 1+2*len(b.jobs)), s.schedule())
+	args := append(make([]any, 0, 1+2*len(b.jobs)), s.KeyOfSchedule())
 	for queue, payload := range b.All() {
-		args = append(args, when.MS, recordPrefix(queue)+string(payload))
+		args = append(args, when.MS, JobPrefix(queue)+string(payload))
 	}
 	return delayError(s.push(c, "ZADD", args, b), b)
 }
 
 func delayError(err error, b *Bulk) error {
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("delaying %s for %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
+		return fmt.Errorf("delaying %s for %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
 	}
 	return err
 }
@@ -118,29 +118,29 @@ var dueScript = script("due")
 
 const dueKeys = 3
 
-func (s Store) dueKeys(a *call) {
-	a.key(s.schedule())
-	a.key(s.delayed())
-	a.key(s.precise())
+func (s Store) dueKeys(a *Call) {
+	a.Key(s.KeyOfSchedule())
+	a.Key(s.KeyOfSeconds())
+	a.Key(s.KeyOfHints())
 }
 
 // Due asks when the first jobs are due. With arm, on a connection that tracks keys,
 // Redis tells when that may have changed.
 func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	if arm {
-		b.send("CLIENT", "CACHING", "YES")
+		b.Send("CLIENT", "CACHING", "YES")
 	}
-	var a call
+	var a Call
 	s.dueKeys(&a)
-	b.eval(dueScript, a)
-	replies, err := b.receive()
+	b.Eval(dueScript, a)
+	replies, err := b.Receive()
 	if err != nil {
 		return Due{}, err
 	}
 	var r []string
 	for _, reply := range replies { // the last one counts
-		if reply, err = answer(reply); err == nil {
+		if reply, err = Answer(reply); err == nil {
 			r, _ = redis.Strings(reply, nil)
 		}
 	}
@@ -148,7 +148,7 @@ func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
 		err = ErrAnswer
 	}
 	if err != nil {
-		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", explain(err))
+		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", Explain(err))
 	}
 	return parseDue(r), nil
 }

@@ -30,6 +30,11 @@ func readParts(name string) string {
 	return text
 }
 
+// LoadScript loads scripts/<name>.lua of a subpackage.
+func LoadScript(files embed.FS, name string) *redis.Script {
+	return redis.NewScript(-1, readScript(files, name))
+}
+
 func readScript(files embed.FS, name string) string {
 	text, err := files.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
@@ -52,29 +57,36 @@ func Scripts() map[string]string {
 	return texts
 }
 
-// call collects the arguments of one script call: keys first, then values.
+// Call collects the arguments of one script call: keys first, then values.
 // Keys are numbered as Lua numbers them, from 1, so that a script's ARGV can
 // point at one of its KEYS.
-type call struct {
+type Call struct {
 	keys   []any
 	argv   []any
-	before int // what stands in keys before the first one
+	before int // elements of keys before the first one
 }
 
-func (c *call) key(name string) int {
+// Key adds a key and returns its number.
+func (c *Call) Key(name string) int {
 	c.keys = append(c.keys, name)
 	return len(c.keys) - c.before
 }
 
-func (c *call) arg(v ...any) { c.argv = append(c.argv, v...) }
+// Arg adds values.
+func (c *Call) Arg(v ...any) { c.argv = append(c.argv, v...) }
 
-func (c *call) args() []any {
+// Values returns how many values were added.
+func (c *Call) Values() int { return len(c.argv) }
+
+// Args returns the arguments of EVALSHA behind the script's hash.
+func (c *Call) Args() []any {
 	args := make([]any, 0, 1+len(c.keys)+len(c.argv))
 	args = append(args, len(c.keys))
 	args = append(args, c.keys...)
 	return append(args, c.argv...)
 }
 
-func (c *call) do(conn redis.Conn, s *redis.Script) (any, error) {
-	return s.Do(conn, c.args()...)
+// Do runs the script.
+func (c *Call) Do(conn redis.Conn, s *redis.Script) (any, error) {
+	return s.Do(conn, c.Args()...)
 }

@@ -59,19 +59,19 @@ type ReadyLane struct {
 
 func (s Store) takeArgs(x *Exchange, script string) []any {
 	t := x.Take
-	c := call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
-	c.key(s.inflight(x.Process))
-	c.key(s.process(x.Process))
-	c.key(s.processes())
-	c.key(s.reaped(x.Process))
-	c.key(s.pauseAll())
-	c.key(s.recovered())
-	c.key(s.limits())
-	c.key(s.clock())
-	c.arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
+	c := Call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
+	c.Key(s.inflight(x.Process))
+	c.Key(s.process(x.Process))
+	c.Key(s.processes())
+	c.Key(s.reaped(x.Process))
+	c.Key(s.pauseAll())
+	c.Key(s.recovered())
+	c.Key(s.limits())
+	c.Key(s.clock())
+	c.Arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
 
 	limits := t.limits()
-	c.arg(len(limits))
+	c.Arg(len(limits))
 	place := make(map[string]int, len(limits))
 	for i, l := range limits {
 		kind := "rate"
@@ -81,31 +81,31 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		case l.putsOff():
 			kind = "wait"
 		}
-		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
+		c.Arg(kind, c.Key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
 		place[l.String()] = i + 1
 	}
 	turns := make(map[Lanes]int)
 	turnsKey := func(l Lanes) int {
 		if turns[l] == 0 {
-			turns[l] = c.key(s.turns(l))
+			turns[l] = c.Key(s.turns(l))
 		}
 		return turns[l]
 	}
-	c.arg(len(t.Lanes))
+	c.Arg(len(t.Lanes))
 	for _, l := range t.Lanes {
 		held := l.Limits()
-		c.arg(c.key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
+		c.Arg(c.Key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
 		for _, limit := range held {
-			c.arg(place[limit.String()])
+			c.Arg(place[limit.String()])
 		}
 	}
-	c.arg(len(t.Look))
+	c.Arg(len(t.Look))
 	for _, l := range t.Look {
-		c.arg(turnsKey(l.Lanes), l.Show)
+		c.Arg(turnsKey(l.Lanes), l.Show)
 	}
-	c.arg(len(t.Queues))
+	c.Arg(len(t.Queues))
 	for _, q := range t.Queues {
-		c.arg(c.key(s.queue(q)))
+		c.Arg(c.Key(s.KeyOfQueue(q)))
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
@@ -140,7 +140,7 @@ func (s Store) armTake(c redis.Conn, x *Exchange) error {
 		keys = append(keys, s.turns(l.Lanes))
 	}
 	for _, q := range x.Take.Queues {
-		keys = append(keys, s.queue(q))
+		keys = append(keys, s.KeyOfQueue(q))
 	}
 	for _, l := range x.Take.Limits {
 		keys = append(keys, s.limitKey(l, x.Process))
@@ -237,10 +237,10 @@ func shown(look any, now int64) (s Shown) {
 // Sort moves jobs, which were read from the head of a queue, into their lanes: as many
 // of them as still lie there. It returns how many.
 func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane) (int, error) {
-	var a call
-	a.key(s.queue(queue))
-	a.key(s.lanes())
-	a.key(s.clock())
+	var a Call
+	a.Key(s.KeyOfQueue(queue))
+	a.Key(s.lanes())
+	a.Key(s.clock())
 	place := make(map[Lane]int)
 	turns := make(map[Lanes]int)
 	var rows []any
@@ -250,18 +250,18 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 		}
 		place[l] = len(place) + 1
 		if turns[l.Lanes()] == 0 {
-			turns[l.Lanes()] = a.key(s.turns(l.Lanes()))
+			turns[l.Lanes()] = a.Key(s.turns(l.Lanes()))
 		}
-		rows = append(rows, a.key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
+		rows = append(rows, a.Key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
 	}
-	a.arg(len(place))
-	a.arg(rows...)
+	a.Arg(len(place))
+	a.Arg(rows...)
 	for i, p := range payloads {
-		a.arg(place[lanes[i]], p)
+		a.Arg(place[lanes[i]], p)
 	}
-	moved, err := redis.Int(a.do(c, sortScript))
+	moved, err := redis.Int(a.Do(c, sortScript))
 	if err != nil {
-		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, explain(err))
+		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, Explain(err))
 	}
 	return moved, nil
 }
@@ -272,18 +272,18 @@ func (s Store) Relane(c redis.Conn, lanes map[Lanes][]Lane) (int, error) {
 	if len(lanes) == 0 {
 		return 0, nil
 	}
-	var a call
-	a.key(s.lanes())
-	a.key(s.clock())
+	var a Call
+	a.Key(s.lanes())
+	a.Key(s.clock())
 	for set, of := range lanes {
-		a.arg(a.key(s.turns(set)), set.member(), len(of))
+		a.Arg(a.Key(s.turns(set)), set.member(), len(of))
 		for _, l := range of {
-			a.arg(a.key(s.lane(l)), l.Own)
+			a.Arg(a.Key(s.lane(l)), l.Own)
 		}
 	}
-	n, err := redis.Int(a.do(c, relaneScript))
+	n, err := redis.Int(a.Do(c, relaneScript))
 	if err != nil {
-		return 0, fmt.Errorf("putting back lanes that Redis has lost the names of: %w", explain(err))
+		return 0, fmt.Errorf("putting back lanes that Redis has lost the names of: %w", Explain(err))
 	}
 	return n, nil
 }

@@ -47,9 +47,9 @@ func (s Store) Track(conn, wake redis.Conn) error {
 			return err
 		}
 	}
-	var a call
-	a.key(probe)
-	if _, err := a.do(conn, changeScript); err != nil {
+	var a Call
+	a.Key(probe)
+	if _, err := a.Do(conn, changeScript); err != nil {
 		return err
 	}
 	if _, err := redis.ReceiveWithTimeout(wake, time.Second); err != nil {
@@ -100,14 +100,14 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 		return nil, false, err
 	}
 	for _, key := range keys {
-		switch name, isQueue := strings.CutPrefix(key, s.queue("")); {
+		switch name, isQueue := strings.CutPrefix(key, s.KeyOfQueue("")); {
 		case isQueue:
 			names = append(names, name)
 		case key == s.pauseAll():
 			names = append(names, PauseChanged)
-		case key == s.queues():
+		case key == s.KeyOfQueues():
 			names = append(names, QueuesChanged)
-		case key == s.schedule() || key == s.delayed() || key == s.precise():
+		case key == s.KeyOfSchedule() || key == s.KeyOfSeconds() || key == s.KeyOfHints():
 			names = append(names, DelayedChange)
 		default:
 			if about := s.aboutLanes(key); about != "" {

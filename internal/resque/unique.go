@@ -25,17 +25,16 @@ const (
 // as long as a dead process is believed to live.
 const ProvenFor = 8 * time.Second
 
-// A lock is a hash with one field, the id of the job that holds it. So a job gives it up with
-// an HDEL, which touches nobody else's and may be repeated. What the field says is
+// KeyOfLock is the lock of a unique job: a hash with one field, the id of the job that holds it.
+// The holder releases it with an HDEL, which cannot touch another job's lock and may be repeated.
+// The field's value is
 //
 //	hold, since, when the job was last seen, where, member
 //
-// parted by blanks, times in ms. Where is ticket@process it was seen under, or nothing.
-// Member is what a member of go:schedule is, and with it whatever is needed to look for the
-// job.
-
-func (s Store) lock(name string) string { return s.ns + "go:unique:" + name }
-func (s Store) lockRest() string        { return s.ns + "go:unique-rest" }
+// separated by blanks, times in ms. Where is the ticket@process it was seen under, or empty.
+// Member has the form of a member of go:schedule: it is what a look for the job needs.
+func (s Store) KeyOfLock(name string) string { return s.ns + "go:unique:" + name }
+func (s Store) lockRest() string             { return s.ns + "go:unique-rest" }
 
 // LockName names a lock by what is to be unique: a job's class and arguments as
 // Encode writes them in the Plain style, or a key of the program's.
@@ -83,13 +82,13 @@ func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 }
 
 // Release gives up a job's lock, if it has it.
-func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.lock(lock)), id) }
+func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.KeyOfLock(lock)), id) }
 
 // Unlock is Release before the job's end.
 func (s Store) Unlock(c redis.Conn, lock, id string) error {
-	_, err := c.Do("HDEL", s.lock(lock), id)
+	_, err := c.Do("HDEL", s.KeyOfLock(lock), id)
 	if err != nil {
-		return fmt.Errorf("giving up the lock of job %s: %w", id, explain(err))
+		return fmt.Errorf("giving up the lock of job %s: %w", id, Explain(err))
 	}
 	return nil
 }
@@ -127,7 +126,7 @@ func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replace
 		}
 		stays, err := s.findHolder(c, j, holder)
 		if err != nil {
-			return nil, "", fmt.Errorf("looking for job %s, which holds the lock: %w", holder.ID, explain(err))
+			return nil, "", fmt.Errorf("looking for job %s, which holds the lock: %w", holder.ID, Explain(err))
 		}
 		if stays {
 			return holder, "", nil
@@ -138,11 +137,11 @@ func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replace
 
 // takeLock enqueues the job, or returns who holds the lock and what time it is.
 func (s Store) takeLock(c redis.Conn, j UniqueJob) (now int64, held []Holder, err error) {
-	var a call
-	a.key(s.lock(j.Lock))
-	a.key(s.queues())
-	a.key(s.target(j))
-	a.arg(s.lockArgs(j)...)
+	var a Call
+	a.Key(s.KeyOfLock(j.Lock))
+	a.Key(s.KeyOfQueues())
+	a.Key(s.target(j))
+	a.Arg(s.lockArgs(j)...)
 	reply, err := s.evalPush(c, "unique", &a, j.Queue)
 	answer, _ := redis.Strings(reply, nil)
 	if len(answer) == 0 {
@@ -160,14 +159,14 @@ func (s Store) takeLock(c redis.Conn, j UniqueJob) (now int64, held []Holder, er
 
 // replaceHolder puts the job in the holder's place, if that still waits.
 func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error) {
-	var a call
-	a.key(s.lock(j.Lock))
-	a.key(s.queues())
-	a.key(s.schedule())
-	a.key(s.queue(h.Queue))
-	a.key(s.target(j))
-	a.arg(s.lockArgs(j)...)
-	a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix)
+	var a Call
+	a.Key(s.KeyOfLock(j.Lock))
+	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfSchedule())
+	a.Key(s.KeyOfQueue(h.Queue))
+	a.Key(s.target(j))
+	a.Arg(s.lockArgs(j)...)
+	a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix)
 	reply, err := s.evalPush(c, "replace", &a, j.Queue)
 	if _, done := reply.([]any); done {
 		return true, err
@@ -181,14 +180,14 @@ func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error)
 // target is where a job is put.
 func (s Store) target(j UniqueJob) string {
 	if j.later() {
-		return s.schedule()
+		return s.KeyOfSchedule()
 	}
-	return s.queue(j.Queue)
+	return s.KeyOfQueue(j.Queue)
 }
 
 // lockArgs are what unique.lua and replace.lua are told of the job.
 func (s Store) lockArgs(j UniqueJob) []any {
-	member := recordPrefix(j.Queue) + string(j.Payload)
+	member := JobPrefix(j.Queue) + string(j.Payload)
 	most := j.Most
 	if !j.later() {
 		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
@@ -208,12 +207,12 @@ func withWait(most, wait time.Duration) time.Duration {
 
 // evalPush runs a script that enqueues, and waits for the replicas as Push does. With a
 // *ReplicasError there is a reply too.
-func (s Store) evalPush(c redis.Conn, name string, a *call, queue string) (any, error) {
+func (s Store) evalPush(c redis.Conn, name string, a *Call, queue string) (any, error) {
 	if s.replicas == 0 {
-		return a.do(c, lockScripts[name])
+		return a.Do(c, lockScripts[name])
 	}
 	few := &ReplicasError{To: "queue " + queue, Jobs: 1, Wanted: s.replicas}
-	args := append([]any{lockScripts[name].Hash()}, a.args()...)
+	args := append([]any{lockScripts[name].Hash()}, a.Args()...)
 	reply, err := s.pushReplicated(c, "EVALSHA", args, few)
 	if isNoScript(err) {
 		args[0] = scriptText(name)
@@ -226,7 +225,7 @@ func (s Store) pushError(j UniqueJob, err error) error {
 	if err == nil {
 		err = ErrAnswer
 	}
-	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, explain(err))
+	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, Explain(err))
 }
 
 // LockMoved tells a lock with a commit that its job goes on as another payload, in its
@@ -235,6 +234,6 @@ func (s Store) pushError(j UniqueJob, err error) error {
 // that is left alone.
 func (s Store) LockMoved(lock, id string, now, at time.Time, most time.Duration, queue string, payload []byte) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
-	said := string(HoldDone) + " " + ms + " " + ms + "  " + recordPrefix(queue) + string(payload)
-	return effect("hold", hashKey(s.lock(lock)), id, said, withWait(most, at.Sub(now)).Milliseconds())
+	said := string(HoldDone) + " " + ms + " " + ms + "  " + JobPrefix(queue) + string(payload)
+	return effect("hold", hashKey(s.KeyOfLock(lock)), id, said, withWait(most, at.Sub(now)).Milliseconds())
 }

@@ -34,7 +34,7 @@ func parseHolder(id, said string) Holder {
 	if len(parts) < 5 {
 		return h
 	}
-	queue, payload, ok := parseRecord([]byte(parts[4]))
+	queue, payload, ok := CutPrefix([]byte(parts[4]))
 	if !ok {
 		return h
 	}
@@ -57,33 +57,33 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		if resting, err := s.readLanes(c, h.Queue, lanes); resting || err != nil {
 			return true, err
 		}
-		var a call
-		a.key(s.lock(j.Lock))
-		a.key(s.lockRest())
-		a.key(s.processes())
-		a.key(s.schedule())
-		a.key(s.queue(h.Queue))
-		a.key(s.lanes())
+		var a Call
+		a.Key(s.KeyOfLock(j.Lock))
+		a.Key(s.lockRest())
+		a.Key(s.processes())
+		a.Key(s.KeyOfSchedule())
+		a.Key(s.KeyOfQueue(h.Queue))
+		a.Key(s.lanes())
 		renew := j.Most // by whoever wants it next, unless that was told of a time only
 		if j.Hold == HoldTime {
 			renew = 0
 		}
-		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
+		a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
 			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
-		a.arg(len(processes))
+		a.Arg(len(processes))
 		for _, p := range processes {
-			a.arg(p, a.key(s.inflight(p)))
+			a.Arg(p, a.Key(s.inflight(p)))
 		}
-		a.arg(len(lanes))
+		a.Arg(len(lanes))
 		for l := range lanes {
-			a.arg(l.member(), a.key(s.turns(l)))
+			a.Arg(l.member(), a.Key(s.turns(l)))
 		}
 		for l, names := range lanes {
 			for own := range names {
-				a.arg(l.member(), own, a.key(s.lane(Lane{l.Queue, l.Shared, own})))
+				a.Arg(l.member(), own, a.Key(s.lane(Lane{l.Queue, l.Shared, own})))
 			}
 		}
-		where, err := redis.String(a.do(c, holderScript))
+		where, err := redis.String(a.Do(c, holderScript))
 		if err != nil {
 			return false, err
 		}
@@ -91,7 +91,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		case "nowhere":
 			return false, nil
 		case "changed":
-			if now, err := redis.String(c.Do("HGET", s.lock(j.Lock), h.ID)); err != nil || now != h.said {
+			if now, err := redis.String(c.Do("HGET", s.KeyOfLock(j.Lock), h.ID)); err != nil || now != h.said {
 				return false, ignoreNil(err)
 			}
 			continue

@@ -28,28 +28,28 @@ func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
 	for _, l := range all {
 		turns, err := redis.Values(c.Do("ZRANGE", s.turns(l), 0, -1, "WITHSCORES"))
 		if err != nil {
-			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, Explain(err))
 		}
-		b := batch{c: c}
+		b := Batch{Conn: c}
 		var lanes []WaitingLane
 		for i := 0; i+1 < len(turns); i += 2 {
 			own, _ := redis.String(turns[i], nil)
 			turn, _ := redis.Float64(turns[i+1], nil)
 			lane := WaitingLane{Lane: Lane{l.Queue, l.Shared, own}, Turn: int64(turn)}
 			lanes = append(lanes, lane)
-			b.send("LLEN", s.lane(lane.Lane))
+			b.Send("LLEN", s.lane(lane.Lane))
 		}
-		sizes, err := b.receive()
+		sizes, err := b.Receive()
 		for i := range lanes {
 			if err == nil {
-				lanes[i].Jobs, err = redis.Int64(answer(sizes[i]))
+				lanes[i].Jobs, err = redis.Int64(Answer(sizes[i]))
 			}
 			if lanes[i].Jobs > 0 {
 				waiting = append(waiting, lanes[i])
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, Explain(err))
 		}
 	}
 	slices.SortFunc(waiting, func(a, b WaitingLane) int { return cmp.Compare(a.Turn, b.Turn) })
@@ -59,8 +59,8 @@ func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
 // addWaiting counts what waits in lanes with the queues.
 func (s Store) addWaiting(c redis.Conn, info *Info) error {
 	sorted, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
-	if err != nil && !isWrongType(err) {
-		return fmt.Errorf("reading which queues are sorted: %w", explain(err))
+	if err != nil && !IsWrongType(err) {
+		return fmt.Errorf("reading which queues are sorted: %w", Explain(err))
 	}
 	seen := make(map[string]bool)
 	for _, l := range parseLanes(sorted) {
@@ -91,7 +91,7 @@ func (s Store) RemoveLanes(c redis.Conn, queue string) error {
 	for _, l := range all {
 		names, err := redis.Strings(c.Do("ZRANGE", s.turns(l), 0, -1))
 		if err != nil {
-			return fmt.Errorf("reading the lanes of queue %s: %w", queue, explain(err))
+			return fmt.Errorf("reading the lanes of queue %s: %w", queue, Explain(err))
 		}
 		for len(names) > removedTogether {
 			if err := s.removeLanes(c, l, names[:removedTogether]); err != nil {
@@ -113,16 +113,16 @@ func (s Store) ForgetLanes(c redis.Conn, l Lanes) error { return s.removeLanes(c
 const removedTogether = 1000
 
 func (s Store) removeLanes(c redis.Conn, l Lanes, names []string) error {
-	var a call
-	a.key(s.lanes())
-	a.key(s.turns(l))
-	a.arg(l.member())
+	var a Call
+	a.Key(s.lanes())
+	a.Key(s.turns(l))
+	a.Arg(l.member())
 	for _, own := range names {
-		a.key(s.lane(Lane{l.Queue, l.Shared, own}))
-		a.arg(own)
+		a.Key(s.lane(Lane{l.Queue, l.Shared, own}))
+		a.Arg(own)
 	}
-	if _, err := a.do(c, unlaneScript); err != nil {
-		return fmt.Errorf("removing lanes of queue %s: %w", l.Queue, explain(err))
+	if _, err := a.Do(c, unlaneScript); err != nil {
+		return fmt.Errorf("removing lanes of queue %s: %w", l.Queue, Explain(err))
 	}
 	return nil
 }

@@ -38,27 +38,27 @@ type Working struct {
 
 // Workers returns all registered workers, sorted by id, in two round trips.
 func (s Store) Workers(c redis.Conn) ([]Worker, error) {
-	b := batch{c: c}
-	b.send("SMEMBERS", s.workers())
-	b.send("HGETALL", s.heartbeats())
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("SMEMBERS", s.workers())
+	b.Send("HGETALL", s.heartbeats())
+	replies, err := b.Receive()
 	if err != nil {
 		return nil, fmt.Errorf("reading the workers: %w", err)
 	}
-	ids, err := redis.Strings(answer(replies[0]))
+	ids, err := redis.Strings(Answer(replies[0]))
 	if err != nil {
-		return nil, fmt.Errorf("reading the set of workers: %w", explain(err))
+		return nil, fmt.Errorf("reading the set of workers: %w", Explain(err))
 	}
-	beats, err := redis.StringMap(answer(replies[1]))
+	beats, err := redis.StringMap(Answer(replies[1]))
 	if err != nil {
-		return nil, fmt.Errorf("reading the heartbeats: %w", explain(err))
+		return nil, fmt.Errorf("reading the heartbeats: %w", Explain(err))
 	}
 	slices.Sort(ids)
-	b = batch{c: c}
+	b = Batch{Conn: c}
 	b.askWorkers(ids, func(id string) []any {
 		return []any{s.worker(id), s.started(id), s.workerStat("processed", id), s.workerStat("failed", id)}
 	})
-	if replies, err = b.receive(); err != nil {
+	if replies, err = b.Receive(); err != nil {
 		return nil, fmt.Errorf("reading what the workers do: %w", err)
 	}
 	values, err := workerValues(replies)
@@ -73,8 +73,8 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 		v := values[4*i : 4*i+4]
 		w := parseWorkerID(id)
 		w.Working = parseWorking(v[0])
-		w.Started = parseTime(string(v[1]))
-		w.Heartbeat = parseTime(beats[id])
+		w.Started = ParseTime(string(v[1]))
+		w.Heartbeat = ParseTime(beats[id])
 		w.Processed, w.Failed = number(v[2]), number(v[3])
 		workers[i] = w
 	}
@@ -83,13 +83,13 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 
 // askWorkers asks for keys of each worker, as many for each. MGET takes a key of
 // another type for a missing one, so a strange one does not hide the others.
-func (b *batch) askWorkers(ids []string, keys func(id string) []any) {
+func (b *Batch) askWorkers(ids []string, keys func(id string) []any) {
 	for chunk := range slices.Chunk(ids, idChunk) {
 		args := redis.Args{}
 		for _, id := range chunk {
 			args = append(args, keys(id)...)
 		}
-		b.send("MGET", args...)
+		b.Send("MGET", args...)
 	}
 }
 
@@ -97,9 +97,9 @@ func (b *batch) askWorkers(ids []string, keys func(id string) []any) {
 func workerValues(replies []any) ([][]byte, error) {
 	var values [][]byte
 	for _, reply := range replies {
-		page, err := redis.ByteSlices(answer(reply))
+		page, err := redis.ByteSlices(Answer(reply))
 		if err != nil {
-			return nil, fmt.Errorf("reading what the workers do: %w", explain(err))
+			return nil, fmt.Errorf("reading what the workers do: %w", Explain(err))
 		}
 		values = append(values, page...)
 	}
@@ -132,7 +132,7 @@ func parseWorking(value []byte) *Working {
 	var at string
 	_ = json.Unmarshal(fields["queue"], &w.Queue)
 	_ = json.Unmarshal(fields["run_at"], &at)
-	w.RunAt = parseTime(at)
+	w.RunAt = ParseTime(at)
 	if p, err := payload.Parse(w.Payload); err == nil {
 		w.Class = p.Class
 	}
@@ -151,8 +151,8 @@ var timeLayouts = []string{
 	"2006/01/02 15:04:05 MST",          // Ruby's run_at before 1.24
 }
 
-// parseTime reads a time somebody wrote, or returns zero.
-func parseTime(text string) time.Time {
+// ParseTime reads a time in any form that Resque's programs write, or returns zero.
+func ParseTime(text string) time.Time {
 	text, _, _ = strings.Cut(text, " (")  // JavaScript's name of the zone
 	text, _, _ = strings.Cut(text, " m=") // Go's monotonic clock
 	for _, layout := range timeLayouts {

@@ -114,11 +114,11 @@ func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unsche
 // changeable returns how many of the jobs one script may change, by the lengths of the
 // lists they lie in.
 func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
-	sizes, lists := resque.NewBatch(c), make(map[string]int)
+	sizes, lists := &resque.Batch{Conn: c}, make(map[string]int)
 	for _, d := range jobs {
 		if _, asked := lists[d.second]; d.Plain() && !asked {
 			lists[d.second] = len(lists)
-			sizes.Send("LLEN", s.keys.Second(d.second))
+			sizes.Send("LLEN", s.store.KeyOfSecond(d.second))
 		}
 	}
 	if len(lists) == 0 {
@@ -142,11 +142,11 @@ func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
 
 // Clear removes all delayed jobs of both schedules.
 func (s Store) Clear(c redis.Conn) error {
-	if _, err := c.Do("DEL", s.keys.Own(), s.keys.Hints()); err != nil {
+	if _, err := c.Do("DEL", s.store.KeyOfSchedule(), s.store.KeyOfHints()); err != nil {
 		return fmt.Errorf("removing all delayed jobs: %w", resque.Explain(err))
 	}
 	for {
-		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), 0, pageSize-1))
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.store.KeyOfSeconds(), 0, pageSize-1))
 		for _, second := range seconds {
 			if err == nil {
 				err = s.clearSecond(c, second)
@@ -163,22 +163,22 @@ func (s Store) Clear(c redis.Conn) error {
 
 // clearSecond removes as many jobs of a second as there were when it began.
 func (s Store) clearSecond(c redis.Conn, second string) error {
-	left, err := redis.Int(c.Do("LLEN", s.keys.Second(second)))
+	left, err := redis.Int(c.Do("LLEN", s.store.KeyOfSecond(second)))
 	if err != nil {
 		return err
 	}
 	for {
-		items, err := redis.Strings(c.Do("LRANGE", s.keys.Second(second), 0, pageSize-1))
+		items, err := redis.Strings(c.Do("LRANGE", s.store.KeyOfSecond(second), 0, pageSize-1))
 		if err != nil {
 			return err
 		}
 		var a resque.Call
-		a.Key(s.keys.Seconds())
-		a.Key(s.keys.Second(second))
+		a.Key(s.store.KeyOfSeconds())
+		a.Key(s.store.KeyOfSecond(second))
 		for _, item := range items {
-			a.Key(s.keys.SecondsOf(item))
+			a.Key(s.store.KeyOfJobSeconds(item))
 		}
-		a.Arg(second, len(s.keys.SecondsOf("")))
+		a.Arg(second, len(s.store.KeyOfJobSeconds("")))
 		removed, err := redis.Int(a.Do(c, clearScript))
 		if left -= removed; err != nil || left <= 0 || len(items) == 0 {
 			return err
@@ -196,17 +196,17 @@ type undelaying struct {
 // start begins a call. With a lock it does nothing unless that is held; without, as
 // Ruby's remove_delayed, it does not ask.
 func (u *undelaying) start(lock *resque.MasterLock) {
-	u.Key(u.keys.Seconds())
-	u.Key(u.keys.Hints())
-	u.Key(u.keys.Queues())
+	u.Key(u.store.KeyOfSeconds())
+	u.Key(u.store.KeyOfHints())
+	u.Key(u.store.KeyOfQueues())
 	if lock != nil {
 		u.Key(lock.Key())
 		u.Arg(lock.Holder)
 	} else {
-		u.Key(u.keys.Seconds()) // any; it is not looked at
+		u.Key(u.store.KeyOfSeconds()) // any; it is not looked at
 		u.Arg("")
 	}
-	u.Arg(len(u.keys.SecondsOf("")), resque.HintItemBytes, resque.HintListItems)
+	u.Arg(len(u.store.KeyOfJobSeconds("")), resque.HintItemBytes, resque.HintListItems)
 	u.numbers = make(map[string]int)
 }
 
@@ -220,17 +220,17 @@ func (u *undelaying) keyOf(name string) int {
 // add names a job and the hint by which it was found, if it was. Exactly one of the
 // methods below must follow.
 func (u *undelaying) add(second, item, hint string) {
-	u.Arg(u.keyOf(u.keys.Second(second)), second, u.keyOf(u.keys.SecondsOf(item)), hint)
+	u.Arg(u.keyOf(u.store.KeyOfSecond(second)), second, u.keyOf(u.store.KeyOfJobSeconds(item)), hint)
 }
 
 func (u *undelaying) nowhere() { u.Arg(0, "", "", "") }
 
 func (u *undelaying) toQueue(queue string, payload []byte) {
-	u.Arg(u.keyOf(u.keys.Queue(queue)), queue, payload, "")
+	u.Arg(u.keyOf(u.store.KeyOfQueue(queue)), queue, payload, "")
 }
 
 func (u *undelaying) toTime(at resque.Stamp) {
-	u.Arg(u.keyOf(u.keys.Second(at.Second())), "", at.Second(), at.Hint())
+	u.Arg(u.keyOf(u.store.KeyOfSecond(at.Second())), "", at.Second(), at.Hint())
 }
 
 // do returns how many of the jobs were there still, or -1 without the lock.
@@ -248,27 +248,27 @@ type unscheduling struct {
 }
 
 func (u *unscheduling) start() {
-	u.Key(u.keys.Own())
-	u.Key(u.keys.Queues())
-	u.Key(u.keys.FailureLists())
+	u.Key(u.store.KeyOfSchedule())
+	u.Key(u.store.KeyOfQueues())
+	u.Key(u.store.KeyOfFailureLists())
 }
 
 func (u *unscheduling) nowhere(member []byte) { u.Arg(member, 0, 0, "", "") }
 
 func (u *unscheduling) toQueue(member []byte, queue string, payload []byte) {
-	u.Arg(member, u.Key(u.keys.Queue(queue)), 2, queue, payload)
+	u.Arg(member, u.Key(u.store.KeyOfQueue(queue)), 2, queue, payload)
 }
 
 func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {
 	lock := 0
 	if as.lock != "" {
-		lock = u.Key(u.keys.Lock(as.lock))
+		lock = u.Key(u.store.KeyOfLock(as.lock))
 	}
 	u.Arg(member, 0, lock, as.member, at.MS)
 }
 
 func (u *unscheduling) toFailures(member []byte, queue string, record []byte, multi bool) {
-	list, name := u.keys.FailureListFor(queue, multi)
+	list, name := u.store.FailureListFor(queue, multi)
 	u.Arg(member, u.Key(list), 3, name, record)
 }
 

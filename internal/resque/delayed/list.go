@@ -26,12 +26,11 @@ var scriptFiles embed.FS
 
 // Store is the schedules of one namespace. It is a value, as resque.Store.
 type Store struct {
-	keys  resque.Keys
 	store resque.Store
 }
 
 // New returns the schedules of a Store's namespace.
-func New(s resque.Store) Store { return Store{s.Keys(), s} }
+func New(s resque.Store) Store { return Store{s} }
 
 // Job is a job that waits in one of the schedules.
 type Job struct {
@@ -69,7 +68,7 @@ func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error
 	if count > 0 {
 		most = skip + min(count, math.MaxInt-skip)
 	}
-	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), first.MS, "+inf", "WITHSCORES", "LIMIT", 0, most))
+	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.store.KeyOfSchedule(), first.MS, "+inf", "WITHSCORES", "LIMIT", 0, most))
 	if err != nil {
 		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
 	}
@@ -92,23 +91,23 @@ func (s Store) plainFrom(c redis.Conn, first resque.Stamp, most int) ([]Job, err
 	var jobs []Job
 	for offset := 0; len(jobs) < most; {
 		room := most - len(jobs)
-		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.keys.Seconds(), first.Second(), "+inf", "LIMIT", offset, min(room, pageSize)))
+		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.store.KeyOfSeconds(), first.Second(), "+inf", "LIMIT", offset, min(room, pageSize)))
 		if err != nil {
 			return nil, fmt.Errorf("reading when jobs are delayed to: %w", resque.Explain(err))
 		}
 		if len(seconds) == 0 {
 			break
 		}
-		sizes, lists := resque.NewBatch(c), resque.NewBatch(c)
+		sizes, lists := &resque.Batch{Conn: c}, &resque.Batch{Conn: c}
 		for _, second := range seconds {
-			sizes.Send("LLEN", s.keys.Second(second))
+			sizes.Send("LLEN", s.store.KeyOfSecond(second))
 		}
 		replies, err := sizes.Receive()
 		if err != nil {
 			return nil, err
 		}
 		for i, second := range seconds {
-			lists.Send("LRANGE", s.keys.Second(second), 0, room-1)
+			lists.Send("LRANGE", s.store.KeyOfSecond(second), 0, room-1)
 			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE says so
 			if room -= size; room <= 0 {
 				seconds = seconds[:i+1]
@@ -151,17 +150,17 @@ func plainJob(second string, item []byte) Job {
 
 // Count returns how many jobs wait in our own schedule and in resque-scheduler's.
 func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
-	if own, err = redis.Int64(c.Do("ZCARD", s.keys.Own())); err != nil {
+	if own, err = redis.Int64(c.Do("ZCARD", s.store.KeyOfSchedule())); err != nil {
 		return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
 	}
 	for start := 0; ; start += pageSize {
-		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), start, start+pageSize-1))
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.store.KeyOfSeconds(), start, start+pageSize-1))
 		if err != nil {
 			return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
 		}
-		b := resque.NewBatch(c)
+		b := &resque.Batch{Conn: c}
 		for _, second := range seconds {
-			b.Send("LLEN", s.keys.Second(second))
+			b.Send("LLEN", s.store.KeyOfSecond(second))
 		}
 		replies, err := b.Receive()
 		if err != nil {
@@ -210,14 +209,14 @@ func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 
 // plainLike finds an item by the set of seconds it is delayed to.
 func (s Store) plainLike(c redis.Conn, item []byte) ([]Job, error) {
-	seconds, err := redis.Strings(c.Do("SMEMBERS", s.keys.SecondsOf(string(item))))
+	seconds, err := redis.Strings(c.Do("SMEMBERS", s.store.KeyOfJobSeconds(string(item))))
 	if err != nil {
 		return nil, fmt.Errorf("reading what times a job is delayed to: %w", resque.Explain(err))
 	}
 	var jobs []Job
 	for _, key := range seconds {
 		second := key[min(len("delayed:"), len(key)):]
-		places, err := redis.Ints(c.Do("LPOS", s.keys.Second(second), item, "COUNT", 0))
+		places, err := redis.Ints(c.Do("LPOS", s.store.KeyOfSecond(second), item, "COUNT", 0))
 		if err != nil {
 			return nil, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err))
 		}
@@ -249,7 +248,7 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 		return s.scanOwn(c, pattern, has)
 	}
 	ms := resque.StampOf(at).MS
-	members, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), ms, ms))
+	members, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.store.KeyOfSchedule(), ms, ms))
 	if err != nil {
 		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
 	}
@@ -267,7 +266,7 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 func (s Store) scanOwn(c redis.Conn, pattern string, want func(member []byte) bool) ([]Job, error) {
 	found := make(map[string]Job) // a scan may show a member twice
 	for cursor := "0"; ; {
-		r, err := redis.Values(c.Do("ZSCAN", s.keys.Own(), cursor, "MATCH", pattern, "COUNT", pageSize))
+		r, err := redis.Values(c.Do("ZSCAN", s.store.KeyOfSchedule(), cursor, "MATCH", pattern, "COUNT", pageSize))
 		if err == nil && len(r) != 2 {
 			err = resque.ErrAnswer
 		}

@@ -65,11 +65,11 @@ func (m *Moved) broken(reply any) {
 // queues' keys; it answers with the names of those it would have needed.
 func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	var a resque.Call
-	a.Key(p.keys.Own())
-	a.Key(p.keys.Queues())
+	a.Key(p.store.KeyOfSchedule())
+	a.Key(p.store.KeyOfQueues())
 	a.Arg(pumpJobs, pumpBytes, putOff.Milliseconds())
 	for _, name := range p.queues {
-		a.Key(p.keys.Queue(name))
+		a.Key(p.store.KeyOfQueue(name))
 		a.Arg(name)
 	}
 	r, err := redis.Values(a.Do(c, pumpScript))
@@ -98,7 +98,7 @@ func (p *Pump) Own(c redis.Conn) (Moved, error) {
 // setAside files the first member of our schedule, which does not name its queue, as a
 // failure. Another program wrote it.
 func (p *Pump) setAside(c redis.Conn, m *Moved) error {
-	first, err := redis.ByteSlices(c.Do("ZRANGE", p.keys.Own(), 0, 0))
+	first, err := redis.ByteSlices(c.Do("ZRANGE", p.store.KeyOfSchedule(), 0, 0))
 	if err != nil || len(first) == 0 {
 		return err
 	}
@@ -142,23 +142,23 @@ func (p *Pump) failure(queue string, item []byte, why error) []byte {
 // Seconds moves jobs of the seconds that resque-scheduler knows and that are over now,
 // provided the lock is held. Each second is done before the next begins.
 func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
-	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Seconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
+	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.store.KeyOfSeconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
 	if err != nil || len(seconds) == 0 {
 		return Moved{}, err
 	}
 	more := len(seconds) == pumpSeconds
-	sizes := resque.NewBatch(c)
+	sizes := &resque.Batch{Conn: c}
 	for _, second := range seconds {
-		sizes.Send("LLEN", p.keys.Second(second))
+		sizes.Send("LLEN", p.store.KeyOfSecond(second))
 	}
 	replies, err := sizes.Receive()
 	if err != nil {
 		return Moved{}, err
 	}
-	lists, room := resque.NewBatch(c), max(p.room, 8)
+	lists, room := &resque.Batch{Conn: c}, max(p.room, 8)
 	for i, second := range seconds {
 		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script sees to it
-		lists.Send("LRANGE", p.keys.Second(second), 0, min(max(size, 1), room)-1)
+		lists.Send("LRANGE", p.store.KeyOfSecond(second), 0, min(max(size, 1), room)-1)
 		if room -= size; room <= 0 {
 			seconds, more = seconds[:i+1], true // what follows is for after this second
 			break
@@ -168,7 +168,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 		return Moved{}, err
 	}
 	moves, bytes := make([]seconded, len(seconds)), 0
-	scripts := resque.NewBatch(c)
+	scripts := &resque.Batch{Conn: c}
 	for i, second := range seconds {
 		items, _ := redis.ByteSlices(resque.Answer(replies[i]))
 		moves[i] = p.move(lock, now, second, items)
@@ -226,13 +226,13 @@ type seconded struct {
 func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items [][]byte) seconded {
 	a := seconded{failed: make(map[int]error)}
 	later := strconv.FormatInt(now.Add(putOff).Unix(), 10)
-	a.Key(p.keys.Seconds())
-	a.Key(p.keys.Second(second))
+	a.Key(p.store.KeyOfSeconds())
+	a.Key(p.store.KeyOfSecond(second))
 	a.Key(lock.Key())
-	a.Key(p.keys.Queues())
-	a.Key(p.keys.FailureLists())
-	a.Key(p.keys.Second(later))
-	a.Arg(lock.Holder, second, later, len(p.keys.SecondsOf("")))
+	a.Key(p.store.KeyOfQueues())
+	a.Key(p.store.KeyOfFailureLists())
+	a.Key(p.store.KeyOfSecond(later))
+	a.Arg(lock.Holder, second, later, len(p.store.KeyOfJobSeconds("")))
 	keys := make(map[string]int)
 	key := func(name string) int {
 		if keys[name] == 0 {
@@ -242,17 +242,17 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 	}
 	for i, item := range items {
 		a.bytes += len(item)
-		stamps := a.Key(p.keys.SecondsOf(string(item)))
+		stamps := a.Key(p.store.KeyOfJobSeconds(string(item)))
 		queue, raw, err := payload.ReadItem(item)
 		if err == nil {
-			a.Arg(stamps, key(p.keys.Queue(queue)), 4, queue, raw)
+			a.Arg(stamps, key(p.store.KeyOfQueue(queue)), 4, queue, raw)
 			continue
 		}
 		if queue == "" {
 			queue = failedWithoutQueue
 		}
 		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, payload.Short(item))
-		list, name := p.keys.FailureListFor(queue, p.MultiQueue)
+		list, name := p.store.FailureListFor(queue, p.MultiQueue)
 		a.Arg(stamps, key(list), 5, name, p.failure(queue, item, a.failed[i]))
 	}
 	return a
@@ -261,7 +261,7 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 // Hints moves jobs of resque-scheduler's seconds at their milliseconds, provided the
 // lock is held.
 func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
-	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Hints(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
+	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.store.KeyOfHints(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
 	if err != nil {
 		return Moved{}, fmt.Errorf("reading which delayed jobs are due: %w", resque.Explain(err))
 	}
@@ -271,7 +271,7 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 		at, item, ok := parseHint(hint)
 		queue, payload, err := payload.ReadItem([]byte(item))
 		if !ok || err != nil { // not written by us; the job is moved with its second
-			if _, err := c.Do("ZREM", p.keys.Hints(), hint); err != nil {
+			if _, err := c.Do("ZREM", p.store.KeyOfHints(), hint); err != nil {
 				return Moved{}, err
 			}
 			continue
@@ -288,6 +288,6 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 // DropHints removes the hints that are of no use any more, because the second they lie
 // in is over: the move of that second moves the job.
 func (p *Pump) DropHints(c redis.Conn, now time.Time) error {
-	_, err := c.Do("ZREMRANGEBYSCORE", p.keys.Hints(), "-inf", now.Unix()*1000)
+	_, err := c.Do("ZREMRANGEBYSCORE", p.store.KeyOfHints(), "-inf", now.Unix()*1000)
 	return err
 }

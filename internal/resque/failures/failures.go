@@ -18,10 +18,10 @@ import (
 var scriptFiles embed.FS
 
 // Store is the failure lists of one namespace. It is a value, as resque.Store.
-type Store struct{ keys resque.Keys }
+type Store struct{ store resque.Store }
 
 // New returns the failure lists of a Store's namespace.
-func New(s resque.Store) Store { return Store{s.Keys()} }
+func New(s resque.Store) Store { return Store{s} }
 
 var (
 	retryScript  = resque.LoadScript(scriptFiles, "retry")
@@ -60,7 +60,7 @@ type Record struct {
 // for each queue, sorted. The common list is among them: what failed before the
 // backend was chosen is there.
 func (s Store) Lists(c redis.Conn) ([]string, error) {
-	names, err := redis.Strings(c.Do("SMEMBERS", s.keys.FailureLists()))
+	names, err := redis.Strings(c.Do("SMEMBERS", s.store.KeyOfFailureLists()))
 	if err != nil {
 		return nil, fmt.Errorf("reading the set of failure lists: %w", resque.Explain(err))
 	}
@@ -78,9 +78,9 @@ func (s Store) Count(c redis.Conn, lists ...string) (int64, error) {
 }
 
 func (s Store) lengths(c redis.Conn, lists []string) ([]int64, error) {
-	b := resque.NewBatch(c)
+	b := &resque.Batch{Conn: c}
 	for _, list := range lists {
-		b.Send("LLEN", s.keys.FailureList(list))
+		b.Send("LLEN", s.store.KeyOfFailures(list))
 	}
 	replies, err := b.Receive()
 	if err != nil {
@@ -185,9 +185,9 @@ func (s Store) retryCall(r Record, at time.Time, whole bool) (a resque.Call, err
 	if err != nil {
 		return a, err
 	}
-	a.Key(s.keys.FailureList(r.List))
-	a.Key(s.keys.Queues())
-	a.Key(s.keys.Queue(r.Failure.Queue))
+	a.Key(s.store.KeyOfFailures(r.List))
+	a.Key(s.store.KeyOfQueues())
+	a.Key(s.store.KeyOfQueue(r.Failure.Queue))
 	a.Arg(r.Index, r.Raw, marked, r.Failure.Queue, raw)
 	return a, nil
 }
@@ -238,7 +238,7 @@ func (s Store) RetryAll(c redis.Conn, list string, filter Filter, at time.Time, 
 
 // retryPage retries the records of a page in one round trip, each by itself.
 func (s Store) retryPage(c redis.Conn, records []Record, at time.Time, whole bool) (done int, errs []error, err error) {
-	b := resque.NewBatch(c)
+	b := &resque.Batch{Conn: c}
 	for _, r := range records {
 		a, err := s.retryCall(r, at, whole)
 		if err != nil {
@@ -277,7 +277,7 @@ func (s Store) Remove(c redis.Conn, r Record) error {
 // remove removes records of one page; seek is "seek" or "".
 func (s Store) remove(c redis.Conn, list string, records []Record, seek string) (int, error) {
 	var a resque.Call
-	a.Key(s.keys.FailureList(list))
+	a.Key(s.store.KeyOfFailures(list))
 	a.Arg(seek)
 	for _, r := range records {
 		a.Arg(r.Index, r.Raw)
@@ -293,7 +293,7 @@ func (s Store) remove(c redis.Conn, list string, records []Record, seek string) 
 func (s Store) Clear(c redis.Conn, lists ...string) error {
 	keys := redis.Args{}
 	for _, list := range lists {
-		keys = keys.Add(s.keys.FailureList(list))
+		keys = keys.Add(s.store.KeyOfFailures(list))
 	}
 	if len(keys) == 0 {
 		return nil

@@ -18,7 +18,7 @@ const trimTogether = 1000
 // and returns how many. It is to be called again until that is none.
 func (s Store) Trim(c redis.Conn, list string, most int64) (int, error) {
 	var a resque.Call
-	a.Key(s.keys.FailureList(list))
+	a.Key(s.store.KeyOfFailures(list))
 	a.Arg(most, trimTogether)
 	n, err := redis.Int(a.Do(c, trimScript))
 	if err != nil {

@@ -39,7 +39,7 @@ func (s Store) walk(c redis.Conn, list string) *walk {
 
 // read returns the elements from start up to end.
 func (w *walk) read(start, end int64) ([][]byte, error) {
-	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.keys.FailureList(w.list), start, end-1))
+	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.store.KeyOfFailures(w.list), start, end-1))
 	if err != nil {
 		return nil, fmt.Errorf("reading failure list %s: %w", w.list, resque.Explain(err))
 	}
