@@ -10,7 +10,7 @@ import (
 
 var proveScript = script("prove")
 
-// Check asks whether the server can do what the scripts need: Redis 6.2 or newer
+// Check reports whether the server can do what the scripts need: Redis 6.2 or newer
 // (or Valkey), and a user that may run their commands on the namespace's keys.
 func (s Store) Check(c redis.Conn, process string) error {
 	if info, err := redis.String(c.Do("INFO", "server")); err == nil {

@@ -110,11 +110,11 @@ func (s Store) ExpiredCount() Effect {
 // expiredField of the hash of our own counts.
 const expiredField = "expired"
 
-// ExpiresAt is the field of a payload that says when the job is not to be run any more.
+// ExpiresAt is the field of a payload that says until when the job may be run.
 func ExpiresAt(ms int64) payload.Field { return payload.NumberField("expires_at", ms) }
 
 // Refusal is an effect that Redis refused, or a guard that did not hold. Its job keeps its ticket.
-// A Refusal with neither ticket nor place is of a soft effect, whose job has ended.
+// A Refusal without ticket and place belongs to a soft effect; its job has ended.
 type Refusal struct {
 	Ticket int64
 	Place  string // of a leased job, instead of the ticket
@@ -124,7 +124,7 @@ type Refusal struct {
 // NoBytes reports whether the in-flight record has lost the payload that the job's end pushes.
 func (r Refusal) NoBytes() bool { return strings.HasPrefix(r.Reason, "NOBYTES ") }
 
-// ErrGuard is why a job was left as it is: one of its guards did not hold.
+// ErrGuard is the reason of a Refusal whose job was not committed because of a guard.
 var ErrGuard = errors.New("a guard of the job does not hold")
 
 // Left reports whether a guard of the job did not hold.
@@ -138,7 +138,7 @@ type committed struct {
 	filled  []string // the keys of lists that were pushed to
 }
 
-// tickets are those of the jobs whose guards did not hold.
+// tickets returns those of the jobs whose guards did not hold.
 func (c committed) tickets() []int64 {
 	tickets := make([]int64, len(c.left))
 	for i, text := range c.left {
@@ -147,7 +147,7 @@ func (c committed) tickets() []int64 {
 	return tickets
 }
 
-// refusals are those of commands and guards.
+// refusals returns those of commands and of guards.
 func (c committed) refusals() []Refusal {
 	all := c.refused
 	for _, ticket := range c.left {
@@ -165,7 +165,7 @@ func refusal(ticket, key, reason string) Refusal {
 	return r
 }
 
-// guard says by what right jobs are ended, and in which record they are.
+// guard is the proof that the caller may end the jobs, and the record in which they are.
 type guard struct {
 	name          string
 	value         any

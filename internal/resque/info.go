@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Info is what Resque.info tells, as far as it stands in Redis.
+// Info is what Resque.info returns, as far as Redis knows it.
 type Info struct {
 	Pending   int64 // jobs waiting in all queues
 	Processed int64 // jobs ever run, failed ones included
@@ -25,9 +25,9 @@ type QueueInfo struct {
 	Size int64
 }
 
-// Info counts in two round trips: the names, then what stands behind them. With
-// multiQueue the failures of all failure lists are counted. A queue whose key is
-// no list counts as empty: it must not keep an operator from seeing the others.
+// Info counts in two round trips: the names, then their keys. With multiQueue it
+// counts the failures of all failure lists. A queue whose key is not a list counts
+// as empty, so that an operator still sees the others.
 func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	queues, workers, lists, counts, err := s.names(c, multiQueue)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	return info, err
 }
 
-// names reads the names that Info counts behind, sorted, and the counters.
+// names reads the names of the keys that Info counts, sorted, and the counters.
 func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, counts [2]int64, err error) {
 	b := Batch{Conn: c}
 	b.Send("SMEMBERS", s.KeyOfQueues())
@@ -107,8 +107,8 @@ func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []st
 	return queues, workers, FailureLists(lists), counts, nil
 }
 
-// StatsText is the text of resque-web's /stats.txt: lines without one that ends
-// the last. Ruby lists the queues as Redis happens to; here they are sorted.
+// StatsText is the text of resque-web's /stats.txt: lines, without a newline after the
+// last. Ruby lists the queues in Redis's order; here they are sorted.
 func (i Info) StatsText() string {
 	lines := []string{
 		fmt.Sprintf("resque.pending=%d", i.Pending),

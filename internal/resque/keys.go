@@ -9,8 +9,8 @@ import (
 const DefaultNamespace = "resque:"
 
 // Store knows the key names of one namespace and speaks Resque's protocol over
-// the connection each call is given. It holds no connection and no state: it is
-// a value, safe for concurrent use as long as the connections are not shared.
+// the connection that each call is given. It holds no connection and no state: it is
+// a value, safe for concurrent use as long as each connection has one user.
 type Store struct {
 	ns       string
 	replicas int           // see Replicated; 0: none
@@ -71,7 +71,7 @@ func (s Store) workerStat(n, id string) string { return s.ns + "stat:" + n + ":"
 func (s Store) failed() string                 { return s.ns + "failed" }
 func (s Store) pauseAll() string               { return s.ns + "pause-all-workers" }
 
-// Our keys. All live under go: so that no Ruby tool takes them for its own.
+// Our keys. All are below go:, so that no Ruby tool takes them for its own.
 
 func (s Store) processes() string        { return s.ns + "go:processes" }
 func (s Store) process(p string) string  { return s.ns + "go:process:" + p }

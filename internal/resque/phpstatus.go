@@ -13,7 +13,7 @@ var phpRunningScript = script("phprunning")
 
 func (s Store) phpStatus(j *payload.PHPJob) string { return s.ns + j.String() }
 
-// PHPStatus writes the status of a job. That of a job that is over php-resque keeps for a day.
+// PHPStatus writes the status of a job. php-resque keeps the status of an ended job for a day.
 func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool, now time.Time) Effect {
 	args := []any{j.Status(status, now), "XX"}
 	if over {

@@ -29,7 +29,7 @@ type Expired struct {
 }
 
 // Expired reads all heartbeats and returns the workers that are dead by them,
-// together with those whose heartbeat nobody can read.
+// and those whose heartbeat has no form we know.
 func (s Store) Expired(c redis.Conn, now time.Time) (expired []Expired, unreadable []string, err error) {
 	beats, err := redis.StringMap(c.Do("HGETALL", s.heartbeats()))
 	if err != nil {
@@ -47,8 +47,8 @@ func (s Store) Expired(c redis.Conn, now time.Time) (expired []Expired, unreadab
 	return expired, unreadable, nil
 }
 
-// LockPruning takes the lock under which Ruby's workers prune, for a minute at
-// the most.
+// LockPruning takes the lock under which Ruby's workers prune. It ends after a
+// minute at the latest.
 func (s Store) LockPruning(c redis.Conn, worker string) (bool, error) {
 	_, err := redis.String(c.Do("SET", s.pruneLock(), worker, "EX", pruneLockSeconds, "NX"))
 	if errors.Is(err, redis.ErrNil) {
@@ -57,8 +57,8 @@ func (s Store) LockPruning(c redis.Conn, worker string) (bool, error) {
 	return err == nil, err
 }
 
-// UnlockPruning gives the lock back. Ruby leaves it to expire, and a worker that
-// starts meanwhile prunes nobody.
+// UnlockPruning releases the lock. Ruby lets it expire, so that a Ruby worker which
+// starts in between does not prune.
 func (s Store) UnlockPruning(c redis.Conn, worker string) error {
 	var a Call
 	a.Key(s.pruneLock())
@@ -68,7 +68,7 @@ func (s Store) UnlockPruning(c redis.Conn, worker string) error {
 }
 
 // Prune removes a dead worker as Ruby does: a job it had in hand becomes a
-// failure. It returns false where the worker turned out to live.
+// failure. It returns false if the worker turned out to live.
 func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (bool, error) {
 	value, err := redis.Bytes(c.Do("GET", s.worker(w.ID)))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
@@ -100,8 +100,8 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 	return pruned, nil
 }
 
-// prunedFailure is Ruby's record of the job a dead worker had in hand; without a
-// payload there was none. Text that is not a job is kept as an invalid payload.
+// prunedFailure is Ruby's record of the job that a dead worker had in hand; without a
+// payload there was no job. Text that is not a job is kept as an invalid payload.
 func prunedFailure(worker string, value []byte, now time.Time) payload.Failure {
 	f := payload.Failure{
 		FailedAt:  payload.FailedAt(now),

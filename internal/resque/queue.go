@@ -21,8 +21,8 @@ func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) 
 	return n, nil
 }
 
-// DequeueClass removes all jobs of a class from a queue, whoever wrote them and
-// in whatever form, and returns how many there were. It reads the whole queue.
+// DequeueClass removes all jobs of a class from a queue, in whatever form their producers
+// wrote them, and returns how many there were. It reads the whole queue.
 // A job pushed meanwhile may stay.
 func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
 	raws, err := redis.ByteSlices(c.Do("LRANGE", s.KeyOfQueue(queue), 0, -1))
@@ -52,8 +52,8 @@ func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
 	return removed, nil
 }
 
-// RemoveQueue removes a queue with all its jobs, as one. Jobs already reserved
-// by a worker are not touched.
+// RemoveQueue removes a queue with all its jobs in one step. It does not touch jobs that
+// a worker has reserved.
 func (s Store) RemoveQueue(c redis.Conn, queue string) error {
 	b := Batch{Conn: c}
 	b.Send("MULTI")
@@ -88,7 +88,7 @@ func (s Store) Queues(c redis.Conn) ([]string, error) {
 	return names, nil
 }
 
-// QueueSize returns how many jobs wait in a queue, in its lanes too; a queue that does
+// QueueSize returns how many jobs wait in a queue, its lanes included. A queue that does
 // not exist has none.
 func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
 	n, err := redis.Int64(c.Do("LLEN", s.KeyOfQueue(queue)))
@@ -102,9 +102,9 @@ func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
 	return n, err
 }
 
-// Peek returns at most count payloads from position start, the head being 0,
-// and leaves them there. A negative start counts from the tail, a negative
-// count means all that follow.
+// Peek returns at most count payloads from position start, the head being 0, and
+// removes none. A negative start counts from the tail. A negative count means all
+// that follow.
 func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, error) {
 	if count == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, err
 	return raws, nil
 }
 
-// Explain adds the way out to what Redis says when it refuses a command.
+// Explain adds the remedy to the error with which Redis refused a command.
 func Explain(err error) error {
 	var refused redis.Error
 	if !errors.As(err, &refused) {
@@ -159,8 +159,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// KeptHint tells where the payload of a FailedJob with Keep is, and how it gets
-// back into its queue.
+// KeptHint says where the payload of a FailedJob with Keep is, and how to requeue it.
 func (s Store) KeptHint(queue string) string {
 	return fmt.Sprintf("only its beginning is shown here, all of it is the last element of the list %s; LMOVE %[1]s %s RIGHT RIGHT puts it back",
 		s.kept(queue), s.KeyOfQueue(queue))

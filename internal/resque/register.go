@@ -29,7 +29,7 @@ var beatScript = script("beat")
 // idChunk is how many worker ids one command takes.
 const idChunk = 1000
 
-// Register tells Ruby's tools of the workers and sends their first heartbeats.
+// Register makes the workers known to Ruby's tools and sends their first heartbeats.
 func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) error {
 	b := Batch{Conn: c}
 	for chunk := range slices.Chunk(ids, idChunk) {
@@ -46,8 +46,8 @@ func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) erro
 	return nil
 }
 
-// Heartbeat tells Ruby's tools that the workers live. It returns how many of them
-// somebody had unregistered: Register them anew.
+// Heartbeat sends the workers' heartbeats to Ruby's tools. It returns how many workers another
+// program had unregistered: call Register for them again.
 func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistered int, err error) {
 	for chunk := range slices.Chunk(ids, idChunk) {
 		n, err := redis.Int(s.beat(chunk, now).Do(c, beatScript))
@@ -88,11 +88,11 @@ func (s Store) Unregister(c redis.Conn, ids []string) error {
 	return nil
 }
 
-// WorkerUpdate is what changed about one worker since it was last told.
+// WorkerUpdate is what changed about one worker since its last update.
 type WorkerUpdate struct {
 	ID   string
 	Work *Work // the job in hand
-	Idle bool  // there is none any more
+	Idle bool  // it has none any more
 
 	Counts            bool // Processed and Failed have changed
 	Processed, Failed int64
@@ -111,8 +111,8 @@ type Work struct {
 	Now     time.Time // by Redis's clock
 }
 
-// EncodeValue returns the value of worker:<id>. Ruby's three fields come first and in
-// its order; it ignores the fourth, without which node-resque throws.
+// Encode returns the value of worker:<id>. Ruby's three fields come first and in
+// its order. Ruby ignores the fourth, without which node-resque throws.
 func (w Work) Encode() []byte {
 	out := payload.AppendText([]byte(`{"queue":`), w.Queue)
 	out = append(out, `,"run_at":"`...)
@@ -123,7 +123,7 @@ func (w Work) Encode() []byte {
 	return append(out, '}')
 }
 
-// UpdateWorkers writes what changed, in one round trip. For a job in hand that php-resque tracks it
+// UpdateWorkers writes what changed in one round trip. For a job in hand that php-resque tracks it
 // writes the status too.
 func (s Store) UpdateWorkers(c redis.Conn, updates []WorkerUpdate) error {
 	b := Batch{Conn: c}
