@@ -11,15 +11,15 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// script loads one Lua file. The number of keys is given with each call, since
-// most scripts take a list of queues.
+// script loads one Lua file. Each call gives the number of keys, since most scripts
+// take a list of queues.
 func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
 
-// scriptText returns a script as Redis gets it, without verbs of features.
+// scriptText returns a script as it is sent to Redis, without verbs of features.
 func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 
-// readParts reads a script with the parts that it has in common with others. They stand where the
-// script has the line "--@" with the part's name.
+// readParts reads a script and the parts that it shares with others. A line "--@" with the part's
+// name marks the place of a part.
 func readParts(name string) string {
 	text := readScript(scriptFiles, name)
 	for _, part := range []string{"rows"} {
@@ -43,7 +43,7 @@ func readScript(files embed.FS, name string) string {
 	return string(text)
 }
 
-// Scripts returns the scripts of this package by their names, as Redis gets them. The commit of jobs
+// Scripts returns the scripts of this package by name, as they are sent to Redis. The commit of jobs
 // that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
 	files, _ := scriptFiles.ReadDir("scripts")

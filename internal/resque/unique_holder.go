@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// This file is about who has a lock, and how he is looked for.
+// This file finds out whether the holder of a lock still exists.
 
 var holderScript = script("holder")
 
@@ -27,7 +27,7 @@ type Holder struct {
 	prefix int // of member before the payload
 }
 
-// parseHolder reads a field of a lock. One that is not ours is of a job that is nowhere.
+// parseHolder reads a field of a lock. Text that we did not write means a job that is nowhere.
 func parseHolder(id, said string) Holder {
 	h := Holder{ID: id, said: said}
 	parts := strings.SplitN(said, " ", 5)
@@ -49,7 +49,7 @@ func parseHolder(id, said string) Holder {
 // findHolder reports whether a holder is anywhere, and takes its lock if it is not.
 func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err error) {
 	lanes := make(laneNames)
-	for range 10 { // each time there are processes or lanes that were not known
+	for range 10 { // again if there are processes or lanes we did not know
 		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
 		if err != nil {
 			return false, err
@@ -64,7 +64,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		a.Key(s.KeyOfSchedule())
 		a.Key(s.KeyOfQueue(h.Queue))
 		a.Key(s.lanes())
-		renew := j.Most // by whoever wants it next, unless that was told of a time only
+		renew := j.Most // the TTL of the job that wants the lock, unless that lock is HoldTime
 		if j.Hold == HoldTime {
 			renew = 0
 		}
@@ -101,10 +101,10 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 	return true, nil
 }
 
-// laneNames are lanes of a queue, by what they share with others.
+// laneNames are lanes of a queue, by the limits they share.
 type laneNames map[Lanes]map[string]bool
 
-// readLanes adds the lanes there are. While all rest it reads none.
+// readLanes adds the lanes of the queue. During a rest it reads none.
 func (s Store) readLanes(c redis.Conn, queue string, known laneNames) (resting bool, err error) {
 	sets, err := s.lanesOf(c, queue)
 	if err != nil || len(sets) == 0 {

@@ -14,11 +14,11 @@ var unlaneScript = script("unlane")
 type WaitingLane struct {
 	Lane
 	Jobs int64
-	Turn int64 // since when it is its turn, or from when on, in µs by Redis's clock
+	Turn int64 // when its turn came or will come, in µs by Redis's clock
 }
 
 // WaitingIn returns the lanes of a queue in which jobs wait, in the order of their turns. It
-// costs a command for each.
+// sends a command for each lane.
 func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
 	all, err := s.lanesOf(c, queue)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
 	return waiting, nil
 }
 
-// addWaiting counts what waits in lanes with the queues.
+// addWaiting adds the jobs that wait in lanes to their queues' counts.
 func (s Store) addWaiting(c redis.Conn, info *Info) error {
 	sorted, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
 	if err != nil && !IsWrongType(err) {
@@ -81,7 +81,7 @@ func (s Store) addWaiting(c redis.Conn, info *Info) error {
 	return nil
 }
 
-// RemoveLanes removes all lanes of a queue with their jobs, and that it is a sorted one.
+// RemoveLanes removes all lanes of a queue with their jobs, and the queue from the sorted ones.
 // Lanes into which jobs are sorted meanwhile may stay.
 func (s Store) RemoveLanes(c redis.Conn, queue string) error {
 	all, err := s.lanesOf(c, queue)
@@ -106,10 +106,10 @@ func (s Store) RemoveLanes(c redis.Conn, queue string) error {
 	return nil
 }
 
-// ForgetLanes has the fleet forget lanes of a queue, unless jobs wait in them.
+// ForgetLanes removes lanes of a queue from the fleet's, unless jobs wait in them.
 func (s Store) ForgetLanes(c redis.Conn, l Lanes) error { return s.removeLanes(c, l, nil) }
 
-// removedTogether is how many lanes are removed as one.
+// removedTogether is how many lanes are removed in one step.
 const removedTogether = 1000
 
 func (s Store) removeLanes(c redis.Conn, l Lanes, names []string) error {

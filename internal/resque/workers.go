@@ -12,12 +12,12 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// Worker is an entry of the set of workers, whoever wrote it. What is missing or
-// cannot be read is zero: other programs' entries take many forms.
+// Worker is an entry of the set of workers, by any program. A field that is missing or
+// has no form we know is zero: the entries of other programs take many forms.
 type Worker struct {
 	ID     string
 	Host   string
-	PID    string   // as the id has it: programs with several workers append to it
+	PID    string   // as in the id: programs with several workers append to it
 	Queues []string // names and patterns
 
 	Started   time.Time
@@ -81,8 +81,8 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 	return workers, nil
 }
 
-// askWorkers asks for keys of each worker, as many for each. MGET takes a key of
-// another type for a missing one, so a strange one does not hide the others.
+// askWorkers reads the same number of keys for each worker. To MGET a key of another type
+// is a missing one, so one such key does not hide the others.
 func (b *Batch) askWorkers(ids []string, keys func(id string) []any) {
 	for chunk := range slices.Chunk(ids, idChunk) {
 		args := redis.Args{}
@@ -93,7 +93,7 @@ func (b *Batch) askWorkers(ids []string, keys func(id string) []any) {
 	}
 }
 
-// workerValues are the values that askWorkers asked for, in order.
+// workerValues returns the values that askWorkers read, in order.
 func workerValues(replies []any) ([][]byte, error) {
 	var values [][]byte
 	for _, reply := range replies {
@@ -121,7 +121,7 @@ func parseWorkerID(id string) Worker {
 }
 
 // parseWorking reads worker:<id>. Any text there means that the worker is busy,
-// as it does to Ruby, even where nobody can tell with what.
+// as it does to Ruby, even if the text has no form we know.
 func parseWorking(value []byte) *Working {
 	if len(value) == 0 {
 		return nil
@@ -139,8 +139,8 @@ func parseWorking(value []byte) *Working {
 	return w
 }
 
-// timeLayouts are the forms in which programs tell a time. A fraction of a
-// second may stand in any of them.
+// timeLayouts are the forms in which programs write a time. A fraction of a
+// second may occur in any of them.
 var timeLayouts = []string{
 	time.RFC3339,                       // Ruby's heartbeats and run_at, php-resque, goworker
 	startedLayout,                      // Ruby's starts
@@ -166,7 +166,7 @@ func ParseTime(text string) time.Time {
 	return time.Time{}
 }
 
-// number reads a counter; what is none counts as zero, as it does to Ruby.
+// number reads a counter. Text that is no number counts as zero, as it does to Ruby.
 func number(text []byte) int64 {
 	n, _ := strconv.ParseInt(string(text), 10, 64)
 	return n

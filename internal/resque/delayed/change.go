@@ -14,12 +14,12 @@ import (
 
 var clearScript = resque.LoadScript(scriptFiles, "clear")
 
-// changeLooks bounds how many jobs one script looks at in the lists of seconds, to find
-// those that it takes out: Redis serves nobody else meanwhile.
+// changeLooks bounds how many elements one script compares in the lists of seconds to find
+// its jobs: Redis serves no other client meanwhile.
 const changeLooks = 1_000_000
 
-// Remove takes jobs that were listed out of the schedules and returns how many
-// were there still.
+// Remove removes listed jobs from the schedules and returns how many
+// were still there.
 func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
@@ -30,8 +30,8 @@ func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
 	})
 }
 
-// Run puts jobs that were listed into their queues now and returns how many were
-// there still. One that is no job stays.
+// Run puts listed jobs into their queues now and returns how many were
+// still there. An entry that is no job stays.
 func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil })
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
@@ -43,8 +43,8 @@ func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
 	})
 }
 
-// Redelay delays jobs that were listed to another time and returns how many were there
-// still.
+// Redelay delays listed jobs to another time and returns how many were still
+// there.
 func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
 	when := resque.StampOf(at)
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
@@ -56,14 +56,14 @@ func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
 	})
 }
 
-// moved is another member of our schedule as which a job goes on.
+// moved is the member of our schedule as which a job goes on.
 type moved struct {
-	member string // "": as the same
-	lock   string // the lock of a unique job, "": it has none
+	member string // "": unchanged
+	lock   string // the lock of a unique job; "": it has none
 }
 
-// movedTo is what becomes of a job that is delayed to another time, or runs now if that is
-// past: if it expires, it does so as long after it is due as before.
+// movedTo returns what a job becomes that is delayed to another time, or runs now if that is
+// past. If the job expires, it still expires that long after it is due.
 func (d Job) movedTo(at resque.Stamp) moved {
 	p, err := payload.Parse(d.Payload)
 	if err != nil || p.ExpiresAt <= 0 {
@@ -78,8 +78,7 @@ func (d Job) movedTo(at resque.Stamp) moved {
 	return moved{resque.JobPrefix(d.Queue) + string(payload), lock}
 }
 
-// change does something to jobs that were listed, and returns how many were there
-// still.
+// change changes listed jobs, and returns how many were still there.
 func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (int, error) {
 	total := 0
 	for len(jobs) > 0 {
@@ -111,8 +110,8 @@ func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unsche
 	return total, nil
 }
 
-// changeable returns how many of the jobs one script may change, by the lengths of the
-// lists they lie in.
+// changeable returns how many of the jobs one script may change, by the lengths of their
+// lists.
 func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
 	sizes, lists := &resque.Batch{Conn: c}, make(map[string]int)
 	for _, d := range jobs {
@@ -131,7 +130,7 @@ func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
 	looks := 0
 	for n, d := range jobs {
 		if d.Plain() {
-			size, _ := redis.Int(resque.Answer(replies[lists[d.second]])) // of another type: the script sees to it
+			size, _ := redis.Int(resque.Answer(replies[lists[d.second]])) // of another type: the script reports it
 			if looks += size; looks > changeLooks && n > 0 {
 				return n, nil
 			}
@@ -186,15 +185,15 @@ func (s Store) clearSecond(c redis.Conn, second string) error {
 	}
 }
 
-// undelaying collects jobs to be taken out of resque-scheduler's seconds, as one.
+// undelaying collects jobs to remove from resque-scheduler's seconds in one step.
 type undelaying struct {
 	Store
 	resque.Call
 	numbers map[string]int
 }
 
-// start begins a call. With a lock it does nothing unless that is held; without, as
-// Ruby's remove_delayed, it does not ask.
+// start begins a call. With a lock the script does nothing unless the lock is held. Without one it
+// does not ask, as Ruby's remove_delayed.
 func (u *undelaying) start(lock *resque.MasterLock) {
 	u.Key(u.store.KeyOfSeconds())
 	u.Key(u.store.KeyOfHints())
@@ -203,7 +202,7 @@ func (u *undelaying) start(lock *resque.MasterLock) {
 		u.Key(lock.Key())
 		u.Arg(lock.Holder)
 	} else {
-		u.Key(u.store.KeyOfSeconds()) // any; it is not looked at
+		u.Key(u.store.KeyOfSeconds()) // any key; the script does not read it
 		u.Arg("")
 	}
 	u.Arg(len(u.store.KeyOfJobSeconds("")), resque.HintItemBytes, resque.HintListItems)
@@ -217,7 +216,7 @@ func (u *undelaying) keyOf(name string) int {
 	return u.numbers[name]
 }
 
-// add names a job and the hint by which it was found, if it was. Exactly one of the
+// add names a job and, if it was found by a hint, that hint. Exactly one of the
 // methods below must follow.
 func (u *undelaying) add(second, item, hint string) {
 	u.Arg(u.keyOf(u.store.KeyOfSecond(second)), second, u.keyOf(u.store.KeyOfJobSeconds(item)), hint)
@@ -233,7 +232,7 @@ func (u *undelaying) toTime(at resque.Stamp) {
 	u.Arg(u.keyOf(u.store.KeyOfSecond(at.Second())), "", at.Second(), at.Hint())
 }
 
-// do returns how many of the jobs were there still, or -1 without the lock.
+// do returns how many of the jobs were still there, or -1 without the lock.
 func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
 	if u.Values() == 4 {
 		return 0, nil, nil
@@ -241,7 +240,7 @@ func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err 
 	return foundAnswer(u.Call.Do(c, undelayScript))
 }
 
-// unscheduling collects jobs to be taken out of our own schedule, as one.
+// unscheduling collects jobs to remove from our own schedule in one step.
 type unscheduling struct {
 	Store
 	resque.Call

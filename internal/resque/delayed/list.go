@@ -1,4 +1,4 @@
-// Package delayed looks at the jobs that wait for their time, changes and removes them, and
+// Package delayed reads, changes and removes the jobs that wait for their time, and
 // moves those that are due to their queues. They wait in two schedules: resque-scheduler's
 // and goworker's own. Store.Delay and Store.Schedule of package resque put them there.
 package delayed
@@ -24,7 +24,7 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// Store is the schedules of one namespace. It is a value, as resque.Store.
+// Store is the schedules of one namespace. Like resque.Store it is a value.
 type Store struct {
 	store resque.Store
 }
@@ -36,17 +36,17 @@ func New(s resque.Store) Store { return Store{s} }
 type Job struct {
 	At      time.Time
 	Queue   string
-	Payload []byte // as it will stand in the queue
-	Raw     []byte // as it stands in the schedule
+	Payload []byte // as it will be in the queue
+	Raw     []byte // as it is in the schedule
 	Err     error  // why it is no job; Payload is nil then
 
 	second string // of resque-scheduler; "": it waits in our own schedule
 }
 
-// Plain reports whether it waits where resque-scheduler has its jobs.
+// Plain reports whether the job is in resque-scheduler's schedule.
 func (d Job) Plain() bool { return d.second != "" }
 
-// Is reports whether it is the time that a job delayed to t has.
+// Is reports whether t is the time to which the job is delayed.
 func (d Job) Is(t time.Time) bool {
 	at := resque.StampOf(t)
 	if d.Plain() {
@@ -57,8 +57,8 @@ func (d Job) Is(t time.Time) bool {
 
 const pageSize = 1000
 
-// Page returns jobs that are due at a time or later, of both schedules, in the
-// order of their times: at most count, after leaving out the first skip. A negative
+// Page returns jobs of both schedules that are due at a time or later, in the
+// order of their times: at most count, without the first skip. A negative
 // count means all that follow.
 func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error) {
 	if count == 0 {
@@ -86,7 +86,7 @@ func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error
 }
 
 // plainFrom returns the first jobs of resque-scheduler's that are due at a time or later:
-// as many, or more where some have come meanwhile.
+// most of them, or more if some were added meanwhile.
 func (s Store) plainFrom(c redis.Conn, first resque.Stamp, most int) ([]Job, error) {
 	var jobs []Job
 	for offset := 0; len(jobs) < most; {
@@ -108,7 +108,7 @@ func (s Store) plainFrom(c redis.Conn, first resque.Stamp, most int) ([]Job, err
 		}
 		for i, second := range seconds {
 			lists.Send("LRANGE", s.store.KeyOfSecond(second), 0, room-1)
-			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE says so
+			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE reports it
 			if room -= size; room <= 0 {
 				seconds = seconds[:i+1]
 				break
@@ -181,8 +181,8 @@ func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
 
 // Like returns the jobs of both schedules that have this queue and, byte for
 // byte, the class and args of this payload, in the order of their times. In
-// resque-scheduler's it finds those that Ruby and node-resque wrote; our own it looks
-// through, all of it.
+// resque-scheduler's schedule it finds those that Ruby and node-resque wrote; our own it
+// reads as a whole.
 func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 	var jobs []Job
 	for queue, raw := range b.All() {
@@ -227,8 +227,8 @@ func (s Store) plainLike(c redis.Conn, item []byte) ([]Job, error) {
 	return jobs, nil
 }
 
-// ByID finds the jobs of our own schedule with an id. It looks through all of
-// it, or, if their time is known, at those of that time.
+// ByID finds the jobs of our own schedule with an id. It reads all of
+// it or, if the time is known, the jobs of that time.
 func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 	has := func(member []byte) bool {
 		_, raw, ok := resque.CutPrefix(member)
@@ -240,7 +240,7 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Whoever wrote it may have escaped it in another way, so just its plain ones.
+		// The producer may have escaped the id in another way, so match plain characters only.
 		pattern := "*"
 		if !bytes.ContainsAny(text, `\<>&`) {
 			pattern = "*" + resque.EscapeGlob(string(text)) + "*"
@@ -261,10 +261,10 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 	return jobs, nil
 }
 
-// scanOwn looks through our own schedule, a page a call, so that Redis serves others
-// in between. A job that is moved meanwhile may be missed.
+// scanOwn reads our own schedule, a page a call, so that Redis serves other clients
+// in between. It may miss a job that is moved meanwhile.
 func (s Store) scanOwn(c redis.Conn, pattern string, want func(member []byte) bool) ([]Job, error) {
-	found := make(map[string]Job) // a scan may show a member twice
+	found := make(map[string]Job) // a scan may return a member twice
 	for cursor := "0"; ; {
 		r, err := redis.Values(c.Do("ZSCAN", s.store.KeyOfSchedule(), cursor, "MATCH", pattern, "COUNT", pageSize))
 		if err == nil && len(r) != 2 {

@@ -20,7 +20,7 @@ var (
 )
 
 // Limits of one step of a Pump. Steps of 100, 500 and 2 000 jobs of our schedule moved
-// 250 000, 360 000 and 400 000 a second, and kept every other client of Redis waiting for
+// 250 000, 360 000 and 400 000 a second, and blocked every other client of Redis for
 // half a millisecond, 1.4 and 5.
 const (
 	pumpJobs    = 500
@@ -29,26 +29,26 @@ const (
 	pumpQueues  = 500
 )
 
-// putOff is how long a job waits that is due but whose queue, or whose list in the
-// schedule, Redis refuses to touch: an operator has to repair that key.
+// putOff is how long a due job waits if Redis refuses to touch its queue, or its list in the
+// schedule: an operator has to repair that key.
 const putOff = time.Minute
 
-// Pump moves jobs that are due from the schedules to their queues. Any number of them
-// may work on the same schedules: each job is moved once, as one with its removal. It
-// is for one goroutine.
+// Pump moves jobs that are due from the schedules to their queues. Any number of pumps
+// may work on the same schedules: a job is moved and removed in one step, so it moves once.
+// A Pump is for one goroutine.
 type Pump struct {
 	Store
 	By         string // the process, for failure records
 	MultiQueue bool   // file failures as Resque's redis_multi_queue backend does
 
-	queues []string // known to have had jobs of our schedule
+	queues []string // queues that have had jobs of our schedule
 	room   int      // how many jobs of resque-scheduler's to read at once
 }
 
 // Moved is what one step of a Pump did.
 type Moved struct {
 	Jobs   int
-	Failed []error // jobs that no worker could run, and so are in the failures now
+	Failed []error // jobs that no worker could run; they are in the failures now
 	Broken []resque.KeyError
 	More   bool // more may be due: step again
 	Lost   bool // another scheduler has the lock
@@ -61,8 +61,8 @@ func (m *Moved) broken(reply any) {
 	}
 }
 
-// Own moves jobs of our own schedule. The script parses no JSON and is given the
-// queues' keys; it answers with the names of those it would have needed.
+// Own moves jobs of our own schedule. The script parses no JSON. It gets the keys of queues, and
+// answers with the names of those that were missing.
 func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	var a resque.Call
 	a.Key(p.store.KeyOfSchedule())
@@ -95,15 +95,15 @@ func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	return m, err
 }
 
-// setAside files the first member of our schedule, which does not name its queue, as a
-// failure. Another program wrote it.
+// setAside files the first member of our schedule as a failure. It does not name its queue:
+// another program wrote it.
 func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	first, err := redis.ByteSlices(c.Do("ZRANGE", p.store.KeyOfSchedule(), 0, 0))
 	if err != nil || len(first) == 0 {
 		return err
 	}
 	if queue, _, ok := resque.CutPrefix(first[0]); ok && queue != "" {
-		return nil // another pump was here
+		return nil // another pump has moved it
 	}
 	why := fmt.Errorf("a delayed job names no queue: %s", payload.Short(first[0]))
 	u := unscheduling{Store: p.Store}
@@ -114,7 +114,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	if found > 0 {
 		m.Failed = append(m.Failed, why)
 	}
-	if len(broken) > 0 { // it must not keep those behind it waiting
+	if len(broken) > 0 { // it must not block the members behind it
 		now, err := p.store.Now(c)
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	return err
 }
 
-// failedWithoutQueue is the queue that a failure record names of a job that names none.
+// failedWithoutQueue is the queue in the failure record of a job that names none.
 // With no name at all, Ruby's "retry all" would stop at it.
 const failedWithoutQueue = "delayed"
 
@@ -139,8 +139,8 @@ func (p *Pump) failure(queue string, item []byte, why error) []byte {
 	}.Encode()
 }
 
-// Seconds moves jobs of the seconds that resque-scheduler knows and that are over now,
-// provided the lock is held. Each second is done before the next begins.
+// Seconds moves jobs of resque-scheduler's seconds that are over, provided the lock is held.
+// Each second is finished before the next begins.
 func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
 	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.store.KeyOfSeconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
 	if err != nil || len(seconds) == 0 {
@@ -157,10 +157,10 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 	}
 	lists, room := &resque.Batch{Conn: c}, max(p.room, 8)
 	for i, second := range seconds {
-		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script sees to it
+		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script reports it
 		lists.Send("LRANGE", p.store.KeyOfSecond(second), 0, min(max(size, 1), room)-1)
 		if room -= size; room <= 0 {
-			seconds, more = seconds[:i+1], true // what follows is for after this second
+			seconds, more = seconds[:i+1], true // the rest comes after this second
 			break
 		}
 	}
@@ -185,7 +185,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 	for _, m := range moves[1:] {
 		scripts.Send("EVALSHA", append([]any{bucketScript.Hash()}, m.Args()...)...)
 	}
-	// As many the next time as Redis can be asked to read at once.
+	// Next time read as many as Redis may be asked for at once.
 	if p.room = min(4*max(p.room, 8), pumpJobs); bytes > pumpBytes {
 		p.room = 1
 	}
@@ -216,7 +216,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 	return m, err
 }
 
-// seconded is what becomes of the first jobs of a second.
+// seconded are the first jobs of a second as the script gets them.
 type seconded struct {
 	resque.Call
 	bytes  int
@@ -270,7 +270,7 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 	for _, hint := range hints {
 		at, item, ok := parseHint(hint)
 		queue, payload, err := payload.ReadItem([]byte(item))
-		if !ok || err != nil { // not written by us; the job is moved with its second
+		if !ok || err != nil { // not ours; the job is moved with its second
 			if _, err := c.Do("ZREM", p.store.KeyOfHints(), hint); err != nil {
 				return Moved{}, err
 			}
@@ -285,8 +285,8 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 	return m, err
 }
 
-// DropHints removes the hints that are of no use any more, because the second they lie
-// in is over: the move of that second moves the job.
+// DropHints removes the hints of seconds that are over: the move of such a second moves
+// their jobs.
 func (p *Pump) DropHints(c redis.Conn, now time.Time) error {
 	_, err := c.Do("ZREMRANGEBYSCORE", p.store.KeyOfHints(), "-inf", now.Unix()*1000)
 	return err
