@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // Enqueue pushes a job to the tail of its queue, as Resque.enqueue does, and
@@ -105,7 +106,7 @@ func addJob(bulk *resque.Bulk, job *Job, fields ...payload.Field) error {
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 type enqueueOptions struct {
-	mistakes
+	setting.Mistakes
 	id     string
 	at     time.Time       // zero: now
 	fields []payload.Field // what the payload gets beside class and args
@@ -135,9 +136,9 @@ func (o enqueueOption) enqueue(to *enqueueOptions) { o(to) }
 // The id must not be empty.
 func WithID(id string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
-		o.once("the job's id", fmt.Sprintf("WithID(%q)", id))
+		o.Once("the job's id", fmt.Sprintf("WithID(%q)", id))
 		if id == "" {
-			o.wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
+			o.Wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
 		}
 		o.id = id
 	})
@@ -174,8 +175,8 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		}
 		opt.enqueue(&o)
 	}
-	if o.first != nil && job != nil {
-		return Receipt{}, unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, o.first), 0, 1)
+	if o.First != nil && job != nil {
+		return Receipt{}, unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, o.First), 0, 1)
 	}
 	if o.id == "" {
 		o.id = payload.NewID()
@@ -196,7 +197,7 @@ func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
 	if r.told(job) {
 		of, _ := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
 		o = *of
-		o.mistakes = mistakes{} // options of the call go before these
+		o.Mistakes = setting.Mistakes{} // options of the call go before these
 	}
 	return o
 }
@@ -218,7 +219,7 @@ func (o *options) onEnqueue(option EnqueueOption) {
 		outcome.Put(o.class, of)
 	}
 	option.enqueue(of)
-	o.add(of.first)
+	o.Add(of.First)
 }
 
 // addJob is the function of that name, with what the job's class was registered with.
@@ -265,9 +266,9 @@ func (e Expiry) enqueue(to *enqueueOptions) {
 	if e.fixed {
 		option = fmt.Sprintf("ExpiresAt(%s)", e.at.Format(time.RFC3339Nano))
 	}
-	to.once("when the job expires", option)
+	to.Once("when the job expires", option)
 	if e.after < 0 {
-		to.wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
+		to.Wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
 	}
 	to.expiry = e
 }
@@ -292,9 +293,9 @@ func (e Expiry) fields(from time.Time) []payload.Field {
 // nil, failed with an error, and not counted as expired.
 func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 	return option(func(o *options) {
-		o.once("what runs for expired jobs", "OnExpired")
+		o.Once("what runs for expired jobs", "OnExpired")
 		if f == nil {
-			o.wrong("OnExpired was given no function; leave it out")
+			o.Wrong("OnExpired was given no function; leave it out")
 		}
 		outcome.Put(o.class, expiry.OnExpired{Handler: HandlerFunc(f)})
 	})
@@ -420,7 +421,7 @@ func In(d time.Duration) EnqueueOption {
 
 func due(t time.Time, option string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
-		o.once("when the job is due", option)
+		o.Once("when the job is due", option)
 		o.at = t
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // DefaultRetries is how often a job is retried at most when its handler asks for it
@@ -31,24 +32,24 @@ const DefaultRetries = retry.AskedLimit
 func Retry(n int, opts ...RetryOption) Option {
 	name := fmt.Sprintf("Retry(%d)", n)
 	p := &retryPolicy{limit: n}
-	var wrong mistakes
+	var wrong setting.Mistakes
 	for _, opt := range opts {
 		if opt == nil {
-			wrong.wrong("a nil RetryOption was given; leave it out")
+			wrong.Wrong("a nil RetryOption was given; leave it out")
 		} else {
-			wrong.add(opt.retry(p))
+			wrong.Add(opt.retry(p))
 		}
 	}
-	wrong.add(p.first)
+	wrong.Add(p.First)
 	if p.delay == nil {
 		_ = Exponential{}.retry(p)
 	}
 	return option(func(o *options) {
-		o.once("how often a failed job is retried", name)
+		o.Once("how often a failed job is retried", name)
 		if n < NoLimit {
-			o.wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
+			o.Wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
 		}
-		o.take("Retry", wrong)
+		o.Take("Retry", wrong.First)
 		outcome.Put(o.class, p.policy())
 	})
 }
@@ -59,7 +60,7 @@ type RetryOption interface{ retry(*retryPolicy) error }
 
 // retryPolicy is what Retry was told. It never changes.
 type retryPolicy struct {
-	mistakes
+	setting.Mistakes
 	limit int
 	delay DelayFunc
 	only  []func(error) bool // if any are given, one must say yes
@@ -288,7 +289,7 @@ func (f DelayFunc) retry(p *retryPolicy) error {
 }
 
 func (p *retryPolicy) wait(option string, f DelayFunc) error {
-	p.once("how long to wait", option)
+	p.Once("how long to wait", option)
 	p.delay = f
 	return nil
 }
@@ -349,7 +350,7 @@ type ResqueRetry struct {
 }
 
 func (r ResqueRetry) retry(p *retryPolicy) error {
-	p.once("how retries are counted", "ResqueRetry")
+	p.Once("how retries are counted", "ResqueRetry")
 	if r.ExpireAfter < 0 {
 		return fmt.Errorf("ResqueRetry's ExpireAfter is %s; give a time that is not negative, or leave it out", r.ExpireAfter)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // DefaultLockAtMost is how long a lock stays whose job nobody was seen to end, and that
@@ -26,7 +27,7 @@ type Uniqueness struct {
 	bounded bool              // LockAtMost was given
 	key     func(*Job) string // nil: class and arguments
 	replace bool
-	wrong   mistakes
+	wrong   setting.Mistakes
 }
 
 // UniqueOption is a setting of Unique. Mistakes are reported by Register and EnqueueWith;
@@ -47,7 +48,7 @@ func Unique(opts ...UniqueOption) Uniqueness {
 	u := Uniqueness{most: DefaultLockAtMost}
 	for _, opt := range opts {
 		if opt == nil {
-			u.wrong.wrong("Unique: a nil UniqueOption was given; leave it out")
+			u.wrong.Wrong("Unique: a nil UniqueOption was given; leave it out")
 		} else {
 			opt(&u)
 		}
@@ -60,7 +61,7 @@ func Unique(opts ...UniqueOption) Uniqueness {
 
 // until tells when the lock ends.
 func (u *Uniqueness) until(hold resque.Hold, option string) {
-	u.wrong.once("when a unique job's lock ends", option)
+	u.wrong.Once("when a unique job's lock ends", option)
 	u.hold = hold
 }
 
@@ -98,7 +99,7 @@ func ByKey(key string) UniqueOption {
 	return func(u *Uniqueness) {
 		u.named(fmt.Sprintf("ByKey(%q)", key), func(*Job) string { return key })
 		if key == "" {
-			u.wrong.wrong(`ByKey(""): the key by which a job is to be unique is empty; give one, or leave it out`)
+			u.wrong.Wrong(`ByKey(""): the key by which a job is to be unique is empty; give one, or leave it out`)
 		}
 	}
 }
@@ -109,14 +110,14 @@ func ByKeyOf(key func(job *Job) string) UniqueOption {
 	return func(u *Uniqueness) {
 		u.named("ByKeyOf", key)
 		if key == nil {
-			u.wrong.wrong("ByKeyOf: a nil function was given; leave it out")
+			u.wrong.Wrong("ByKeyOf: a nil function was given; leave it out")
 		}
 	}
 }
 
 // named tells what the lock is named by.
 func (u *Uniqueness) named(option string, key func(*Job) string) {
-	u.wrong.once("what a unique job's lock is named by", option)
+	u.wrong.Once("what a unique job's lock is named by", option)
 	u.key = key
 }
 
@@ -126,7 +127,7 @@ func (u *Uniqueness) named(option string, key func(*Job) string) {
 // replaced: then the new one is refused. Redis looks through the queue for the old one.
 func ReplaceWaiting() UniqueOption {
 	return func(u *Uniqueness) {
-		u.wrong.once("what becomes of the one before", "ReplaceWaiting")
+		u.wrong.Once("what becomes of the one before", "ReplaceWaiting")
 		u.replace = true
 	}
 }
@@ -139,7 +140,7 @@ func ReplaceWaiting() UniqueOption {
 // its time to wait in addition. It does not go with UntilElapsed, which says the time.
 func LockAtMost(d time.Duration) UniqueOption {
 	return func(u *Uniqueness) {
-		u.wrong.once("how long a unique job's lock may stay", fmt.Sprintf("LockAtMost(%s)", d))
+		u.wrong.Once("how long a unique job's lock may stay", fmt.Sprintf("LockAtMost(%s)", d))
 		u.most, u.bounded = d, true
 	}
 }
@@ -160,15 +161,15 @@ func (e *DuplicateError) Error() string {
 func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 
 func (u Uniqueness) enqueue(to *enqueueOptions) {
-	to.once("how the job is unique", "Unique")
-	to.add(u.check())
+	to.Once("how the job is unique", "Unique")
+	to.Add(u.check())
 	to.unique = &u
 }
 
 func (u Uniqueness) check() error {
 	switch {
-	case u.wrong.first != nil:
-		return u.wrong.first
+	case u.wrong.First != nil:
+		return u.wrong.First
 	case u.hold == resque.HoldTime && u.bounded:
 		return errors.New("UntilElapsed and LockAtMost both say how long a unique job's lock lasts; leave one out")
 	case u.lasts() < minLock:
