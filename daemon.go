@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -55,12 +56,11 @@ type Daemon struct {
 
 // client is what Init makes and Close closes.
 type client struct {
+	producer.Client
 	config config
 	log    *slog.Logger
 	flush  func()
-	store  resque.Store
 	dialer conn.Dialer
-	pool   *conn.Pool
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -187,8 +187,8 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	log, flush := c.log()
 	d.client = &client{
-		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),
+		Client: producer.Client{Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout},
+		config: c, log: log, flush: flush, dialer: dialer,
 	}
 	d.closed = false
 	return d.client, nil
@@ -226,7 +226,7 @@ func (d *Daemon) usable() error {
 
 // close ends the client. Calls that wait for one of its connections return why.
 func (c *client) close(why error) {
-	c.pool.Close(why)
+	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the way to Redis", "error", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/feature/expiry"
@@ -109,7 +107,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // prepare makes what belongs to one run. The mutex is held, so that nobody asks
 // for the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
-	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
+	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
 	d.registry.useNumber.Store(c.config.UseNumber)
 	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.DisableTracking = true
@@ -120,7 +118,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config)
 	set := outcome.New(outcome.Deps{
-		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
+		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, d.registry.features()...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
@@ -156,16 +154,6 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return []func(outcome.Deps) outcome.Feature{
 		limits.New(r.limits), unknown.New(r.limits), expiry.New, retry.New, phpstatus.New, unique.New, failed.New,
 	}
-}
-
-// borrow runs f on a connection of the pool.
-func (c *client) borrow(ctx context.Context, f func(redis.Conn) error) error {
-	lent, err := c.pool.Get(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.PutBack(lent)
-	return f(lent)
 }
 
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.

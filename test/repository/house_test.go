@@ -42,7 +42,7 @@ var layers = [][]string{
 	{"internal/argv", "internal/failure", "internal/args"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
-	{"internal/link", "internal/outcome", "inspect"},
+	{"internal/link", "internal/outcome", "internal/producer", "inspect"},
 	{"internal/feature/*", "internal/fleet", "internal/lanes", "internal/scheduler"},
 	{"internal/watch"},
 	{"internal/inflight"},
