@@ -8,7 +8,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
@@ -191,7 +194,8 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 // enqueueOptions are what the job's class was registered with for jobs that are enqueued.
 func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
 	if r.told(job) {
-		o = r.lookup(job.Payload.Class).options.enqueue
+		of, _ := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
+		o = *of
 		o.mistakes = mistakes{} // options of the call go before these
 	}
 	return o
@@ -199,15 +203,23 @@ func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
 
 // told reports whether the job's class was registered with such options.
 func (r *registry) told(job *Job) bool {
-	if job == nil || !r.enqueues.Load() {
+	if job == nil {
 		return false
 	}
-	e := r.lookup(job.Payload.Class)
-	return e != nil && e.options.enqueue.given()
+	_, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
+	return has
 }
 
-// given reports whether there are any.
-func (o *enqueueOptions) given() bool { return len(o.said) > 0 }
+// onEnqueue registers an option for every job of a class that is enqueued here.
+func (o *options) onEnqueue(option EnqueueOption) {
+	of, ok := outcome.Get[*enqueueOptions](o.class)
+	if !ok {
+		of = new(enqueueOptions)
+		outcome.Put(o.class, of)
+	}
+	option.enqueue(of)
+	o.add(of.first)
+}
 
 // addJob is the function of that name, with what the job's class was registered with.
 func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
@@ -246,7 +258,7 @@ func ExpireAfter(d time.Duration) Expiry { return Expiry{after: d} }
 // go together.
 func ExpiresAt(t time.Time) EnqueueOption { return Expiry{at: t, fixed: true} }
 
-func (e Expiry) register(to *options) { e.enqueue(&to.enqueue) }
+func (e Expiry) register(to *options) { to.onEnqueue(e) }
 
 func (e Expiry) enqueue(to *enqueueOptions) {
 	option := fmt.Sprintf("ExpireAfter(%s)", e.after)
@@ -284,7 +296,7 @@ func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 		if f == nil {
 			o.wrong("OnExpired was given no function; leave it out")
 		}
-		o.onExpired = HandlerFunc(f)
+		outcome.Put(o.class, expiry.OnExpired{Handler: HandlerFunc(f)})
 	})
 }
 
@@ -298,7 +310,7 @@ func (c *client) push(bulk *resque.Bulk) error {
 
 // send is push for whatever Redis does as a whole or not at all.
 func (c *client) send(do func(redis.Conn) error) error {
-	giveUp := time.Now().Add(c.config.dial().Options().ConnectTimeout)
+	giveUp := clock.System.Now().Add(c.config.dial().Options().ConnectTimeout)
 	var retry part.Backoff
 	for {
 		err := c.sendOnce(do)
@@ -306,10 +318,10 @@ func (c *client) send(do func(redis.Conn) error) error {
 			return err
 		}
 		wait := retry.Next()
-		if time.Now().Add(wait).After(giveUp) {
+		if clock.System.Now().Add(wait).After(giveUp) {
 			return err
 		}
-		time.Sleep(wait)
+		clock.Sleep(clock.System, wait)
 	}
 }
 
@@ -327,4 +339,96 @@ func (c *client) sendOnce(do func(redis.Conn) error) error {
 func (c config) store() resque.Store {
 	within := min(ReplicaWait, c.dial().Options().ReadTimeout/2)
 	return resque.New(c.Namespace).Replicated(c.WaitReplicas, within)
+}
+
+// ShardError says that a shard did not take its part of what EnqueueAll was given.
+type ShardError struct {
+	URI  string // of the shard, without a password
+	Jobs []*Job // its part; none of it is there, unless the connection broke
+	Err  error
+}
+
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }
+
+// EnqueueAt enqueues a job at a time, as resque-scheduler's enqueue_at does: it waits
+// in Redis, where Ruby's tools see it and may cancel it, and some process of the fleet,
+// a daemon or a Ruby scheduler, moves it to its queue. A time that is not after now, by
+// this machine's clock, is Enqueue.
+//
+// Daemons move it at the millisecond by Redis's clock. A Ruby scheduler, where there
+// is one, looks each five seconds and knows whole seconds only, so what it sees is the
+// time rounded up to one. Nobody moves it before its time.
+//
+// When the connection breaks before Redis has answered, it is unknown whether the job
+// is delayed.
+//
+// A job whose class was registered here with an option for jobs that are enqueued, such
+// as Unique, is enqueued as by EnqueueWith and At.
+func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
+	if d.registry.told(job) {
+		_, err := d.EnqueueWith(job, At(t))
+		return err
+	}
+	return d.EnqueueAllAt(t, job)
+}
+
+// EnqueueIn is EnqueueAt after a duration, from now on.
+func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
+	return d.EnqueueAt(clock.System.Now().Add(in), job)
+}
+
+// EnqueueAllAt delays any number of jobs, for any queues, to one time: all of them or,
+// with an error, none, as EnqueueAll. They are moved in the order given here. Jobs whose
+// class was registered here with an option for jobs that are enqueued are refused.
+func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
+	if len(jobs) == 0 {
+		return d.usable()
+	}
+	client, err := d.init(false)
+	if err != nil {
+		return err
+	}
+	for i, job := range jobs {
+		if d.registry.told(job) {
+			return unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errToldAmongMany), i, len(jobs))
+		}
+	}
+	bulk, err := d.encodeJobs(client.config, jobs)
+	if err != nil {
+		return err
+	}
+	if !t.After(clock.System.Now()) {
+		return client.push(bulk)
+	}
+	return client.send(func(c redis.Conn) error { return client.store.Delay(c, bulk, t) })
+}
+
+// At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
+// daemons know, since Ruby's scheduler would drop the job's id and what else it is told;
+// see EnqueueAt for how exact that is. Of jobs for one millisecond the order is open.
+// A time that is not after now enqueues at once.
+func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
+
+// In is At after a duration, from now on. Zero or less enqueues at once.
+func In(d time.Duration) EnqueueOption {
+	return due(clock.System.Now().Add(d), fmt.Sprintf("In(%s)", d))
+}
+
+func due(t time.Time, option string) EnqueueOption {
+	return enqueueOption(func(o *enqueueOptions) {
+		o.once("when the job is due", option)
+		o.at = t
+	})
+}
+
+// put enqueues what EnqueueWith has collected, now or at its time.
+func (c *client) put(bulk *resque.Bulk, at time.Time) error {
+	if !at.After(clock.System.Now()) {
+		return c.push(bulk)
+	}
+	return c.send(func(conn redis.Conn) error { return c.store.Schedule(conn, bulk, at) })
 }

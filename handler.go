@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
-	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/isolate"
@@ -153,16 +152,20 @@ type option func(*options)
 
 func (o option) register(to *options) { o(to) }
 
+// options are what Register was given beside the handler.
 type options struct {
 	mistakes
+	class      *outcome.Class // with what features read
 	timeout    time.Duration
-	isolation  *isolation // nil: jobs run in this process
 	useNumber  bool
 	middleware []Middleware
-	onExpired  Handler
-	enqueue    enqueueOptions // of every job of the class that is enqueued here
-	retry      *retryPolicy
-	limits     []limits.Limit
+
+	// check returns what is wrong with options that are right each by itself; nil: nothing.
+	check func(*options) error
+
+	// instead runs in place of the handler, which then runs elsewhere; nil: the handler runs here.
+	instead Handler
+	limit   time.Duration // of instead: the run is stuck some time after it; 0: never
 }
 
 // Timeout gives each run of the class this long: then its context ends with
@@ -272,9 +275,6 @@ type registry struct {
 	// useNumber is the settings' UseNumber, for all classes.
 	useNumber atomic.Bool
 
-	// enqueues is whether a class was ever registered with an option for jobs that are enqueued.
-	enqueues atomic.Bool
-
 	// stuck are the jobs that run past their time limits.
 	stuck stuck.Jobs
 
@@ -296,7 +296,7 @@ func newRegistry() *registry {
 
 // entry is what runs the jobs of one class. It never changes once it is in the map.
 type entry struct {
-	options options
+	options
 	bare    Handler       // without any middleware
 	wrapped Handler       // what runs
 	retry   *retry.Policy // nil: failed jobs are not retried
@@ -313,57 +313,42 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if err != nil {
 		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
 	}
-	e := &entry{bare: h}
+	e := &entry{bare: h, options: options{class: &outcome.Class{Name: class}}}
 	for _, opt := range opts {
 		if opt == nil {
 			panic(fmt.Sprintf("goworker: Register(%q): a nil Option was given; leave it out", class))
 		}
 		opt.register(&e.options)
 	}
-	e.options.add(e.options.enqueue.first)
-	e.options.add(e.options.checkLimits())
-	e.options.add(limits.Repeated(e.options.limits))
-	if err := e.options.first; err != nil {
-		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	of, limited := outcome.Get[limits.Of](e.class)
+	if limited {
+		outcome.Put(e.class, limits.Named(class, of))
+		e.add(limits.Repeated(of))
 	}
-	for _, mw := range e.options.middleware {
+	if e.check != nil {
+		e.add(e.check(&e.options))
+	}
+	if e.first != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, e.first))
+	}
+	for _, mw := range e.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
 	}
+	e.retry, _ = outcome.Get[*retry.Policy](e.class)
+	e.class.Handler = e
 
 	r.write.Lock()
 	defer r.write.Unlock()
-	if e.options.enqueue.given() {
-		r.enqueues.Store(true)
-	}
-	if e.options.retry != nil {
-		e.retry = e.options.retry.policy()
-	}
 	e.wrapped = r.wrap(e)
 	next := maps.Clone(*r.classes.Load())
 	if next == nil {
 		next = make(map[string]*outcome.Class)
 	}
-	next[class] = e.class(class)
+	next[class] = e.class
 	r.classes.Store(&next)
-	if len(e.options.limits) > 0 {
+	if limited {
 		r.limits.ClassHasLimits()
 	}
-}
-
-// class is the entry as the seam knows it, with the options of features.
-func (e *entry) class(name string) *outcome.Class {
-	c := &outcome.Class{Name: name, Handler: e}
-	o := e.options
-	if e.retry != nil {
-		outcome.Put(c, e.retry)
-	}
-	if len(o.limits) > 0 {
-		outcome.Put(c, limits.Named(name, o.limits))
-	}
-	if o.onExpired != nil {
-		outcome.Put(c, expiry.OnExpired{Handler: &entry{options: o, wrapped: o.onExpired, retry: e.retry}})
-	}
-	return c
 }
 
 // use adds middleware around every class, those registered later too.
@@ -378,13 +363,14 @@ func (r *registry) use(mw ...Middleware) {
 	for name, c := range *r.classes.Load() {
 		e := *c.Handler.(*entry)
 		e.wrapped = r.wrap(&e)
-		next[name] = e.class(name)
+		e.class = c.With(&e)
+		next[name] = e.class
 	}
 	r.classes.Store(&next)
 }
 
 func (r *registry) wrap(e *entry) Handler {
-	return chain(chain(e.bare, e.options.middleware), r.middleware)
+	return chain(chain(e.bare, e.middleware), r.middleware)
 }
 
 func mustMiddleware(mw Middleware, where string) {
@@ -429,10 +415,16 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
 		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
 	}
-	if e, ok := j.Handler.(*entry); ok {
+	if j.Class != nil {
+		e := j.Class.Handler.(*entry)
 		d.RetriesLeft = e.retry.Left(j.Attempt)
-		d.useNumber = e.options.useNumber || r.useNumber.Load()
-		d.run(e)
+		d.useNumber = e.useNumber || r.useNumber.Load()
+		d.handler, d.timeout, d.limit = e.wrapped, e.timeout, e.timeout
+		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
+			d.handler = h
+		} else if e.instead != nil { // the handler and its Timeout are the child's
+			d.handler, d.timeout, d.limit = e.instead, 0, e.limit
+		}
 	}
 	j.View = d
 	return d
@@ -447,6 +439,6 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
 	d, e := r.delivery(j), j.Handler.(*entry)
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
-	d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, 0
+	d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
 	return d, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -120,49 +119,6 @@ func (d *Delivery) Job() *Job {
 		d.job = &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: values}}
 	})
 	return d.job
-}
-
-// run makes e what runs.
-func (d *Delivery) run(e *entry) {
-	d.handler, d.timeout, d.limit = e.wrapped, e.options.timeout, e.options.timeout
-	if i := e.options.isolation; i != nil && e.bare != nil { // the handler and its Timeout are the child's
-		d.handler, d.timeout, d.limit = i, 0, i.Deadline()
-	}
-}
-
-// perform runs the handler the registry found for this job. It always returns: a
-// panic comes back as a *PanicError. runtime.Goexit is for the caller, who owns
-// the goroutine.
-func (d *Delivery) perform(ctx context.Context) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = newPanicError(v)
-		}
-	}()
-	if d.limit > 0 {
-		defer d.watchStuck()()
-	}
-	if d.timeout > 0 {
-		var cancel context.CancelFunc
-		outer := ctx
-		ctx, cancel = context.WithTimeout(outer, d.timeout)
-		defer cancel()
-		defer func() {
-			// Only the class's own deadline is explained; an outer one is not ours.
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
-				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
-			}
-		}()
-	}
-	d.self = deliveryContext{Context: ctx, delivery: d}
-	return d.handler.Perform(&d.self, d)
-}
-
-// watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
-// the end of the run.
-func (d *Delivery) watchStuck() (done func()) {
-	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: time.Now(), Limit: d.limit}
-	return d.stuck.Watch(j, StuckAfter, d.logger)
 }
 
 // FromContext returns the run that ctx belongs to: the context a handler got, or

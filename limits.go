@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -131,7 +132,8 @@ func Burst(n int) LimitOption {
 // register makes a Limit an Option.
 func (l Limit) register(o *options) {
 	o.add(l.wrong.first)
-	o.limits = append(o.limits, l.limit)
+	of, _ := outcome.Get[limits.Of](o.class)
+	outcome.Put(o.class, append(of, l.limit))
 }
 
 // KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.

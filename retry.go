@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/outcome"
 )
 
 // DefaultRetries is how often a job is retried at most when its handler asks for it
@@ -48,7 +49,7 @@ func Retry(n int, opts ...RetryOption) Option {
 			o.wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
 		}
 		o.take("Retry", wrong)
-		o.retry = p
+		outcome.Put(o.class, p.policy())
 	})
 }
 
@@ -125,13 +126,19 @@ func NoRetryIf(f func(error) bool) RetryOption { return retryIf{test: f, never: 
 // meant for RetryIf and NoRetryIf.
 func ErrorAs[T error](err error) bool {
 	var target T
-	return errors.As(err, &target)
+	return failure.Any(err, func(e error) bool {
+		if _, is := e.(T); is {
+			return true
+		}
+		as, ok := e.(interface{ As(any) bool })
+		return ok && as.As(&target)
+	})
 }
 
 func anyOf(errs []error) func(error) bool {
 	return func(err error) bool {
 		for _, target := range errs {
-			if errors.Is(err, target) {
+			if failure.Matches(err, target) {
 				return true
 			}
 		}
