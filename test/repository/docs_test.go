@@ -71,6 +71,29 @@ func TestDocsNameTests(t *testing.T) {
 	}
 }
 
+// Each line of the log that the page for operators explains is one that the code may write.
+func TestOperatingPageQuotesTheLog(t *testing.T) {
+	t.Parallel()
+	var sources strings.Builder
+	for _, name := range tracked(t, "*.go") {
+		if text, err := os.ReadFile(filepath.Join(top, name)); err == nil && !strings.HasSuffix(name, "_test.go") {
+			sources.Write(text)
+		}
+	}
+	page := docs(t)[filepath.Join("..", "..", "docs", "operating.md")]
+	_, page, _ = strings.Cut(page, "## What the log says")
+	page, _, _ = strings.Cut(page, "\n## ")
+	quoted := regexp.MustCompile("(?m)^\\| `(?:N )?([^`…]*)…?` \\|").FindAllStringSubmatch(page, -1)
+	if len(quoted) < 15 {
+		t.Errorf("the page quotes %d lines", len(quoted))
+	}
+	for _, line := range quoted {
+		if !strings.Contains(sources.String(), line[1]) {
+			t.Errorf("docs/operating.md quotes %q, which no code logs", line[1])
+		}
+	}
+}
+
 // Each file that the map and the pages for maintainers name is there. A script stands in a folder of
 // scripts.
 func TestDocsNameFiles(t *testing.T) {
