@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/outcome"
 )
 
 // Option is a setting of one class, given to Register: Timeout, UseNumber, With, Retry,
@@ -38,6 +39,7 @@ type options struct {
 	enqueue    enqueueOptions // of every job of the class that is enqueued here
 	retry      *retryPolicy
 	limits     []limits.Limit
+	more       []func(*outcome.Class) // options of other features put themselves
 }
 
 // Timeout gives each run of the class this long: then its context ends with

@@ -115,6 +115,9 @@ func (e *entry) class(name string) *outcome.Class {
 	if o.onExpired != nil {
 		outcome.Put(c, expiry.OnExpired{Handler: &entry{options: o, wrapped: o.onExpired, retry: e.retry}})
 	}
+	for _, put := range o.more {
+		put(c)
+	}
 	return c
 }
 
