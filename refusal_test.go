@@ -35,7 +35,7 @@ func TestRefusalsPass(t *testing.T) {
 			b.Redis.Do(t, test.off[0].(string), test.off[1:]...)
 			b.Exactly(10)
 			b.Renewed(1)
-			if n := b.Log.Count("WARN Redis does not serve us"); n != 1 {
+			if n := b.Log.Count("WARN redis unavailable"); n != 1 {
 				t.Errorf("the refusal was logged %d times, want once", n)
 			}
 			if err := b.Stop(); err != nil {

@@ -29,9 +29,9 @@ func (o *Outages) Fail(part string, err error) {
 	if len(o.failed) == 0 {
 		o.since = o.clock.Now()
 		o.failed = make(map[string]bool)
-		o.log.Warn("Redis does not serve us; trying again until it does", "part", part, "error", err)
+		o.log.Warn("redis unavailable, retrying", "part", part, "error", err)
 	} else {
-		o.log.Debug("still no Redis", "part", part, "error", err)
+		o.log.Debug("redis still unavailable", "part", part, "error", err)
 	}
 	o.failed[part] = true
 }
@@ -45,6 +45,6 @@ func (o *Outages) OK(part string) {
 	}
 	delete(o.failed, part)
 	if len(o.failed) == 0 {
-		o.log.Info("Redis serves us again", "after", clock.Since(o.clock, o.since).Round(time.Millisecond))
+		o.log.Info("redis available again", "after", clock.Since(o.clock, o.since).Round(time.Millisecond))
 	}
 }

@@ -109,11 +109,11 @@ func FuzzChanges(f *testing.F) {
 	f.Fuzz(func(t *testing.T, namespace, one, two string) {
 		s := New(namespace)
 		names, all, err := s.ReceiveChanges(redistest.Answering([]any{[]byte("message"), []byte("c"), []any{
-			[]byte(s.queue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.queue(two)), []byte(s.queues()), []byte(s.schedule()),
+			[]byte(s.KeyOfQueue(one)), []byte("other" + s.Namespace() + "queue:x"), []byte(s.pauseAll()), []byte(s.KeyOfQueue(two)), []byte(s.KeyOfQueues()), []byte(s.KeyOfSchedule()),
 		}}), time.Second)
 		// A namespace may begin as the strange key does.
 		names = slices.DeleteFunc(names, func(n string) bool {
-			return strings.HasPrefix("other"+s.Namespace()+"queue:x", s.queue("")) && s.queue(n) == "other"+s.Namespace()+"queue:x"
+			return strings.HasPrefix("other"+s.Namespace()+"queue:x", s.KeyOfQueue("")) && s.KeyOfQueue(n) == "other"+s.Namespace()+"queue:x"
 		})
 		if want := []string{one, PauseChanged, two, QueuesChanged, DelayedChange}; err != nil || all || !slices.Equal(names, want) {
 			t.Errorf("%q, %v, %v; want %q", names, all, err, want)
@@ -128,7 +128,7 @@ func FuzzParseTime(f *testing.F) {
 	f.Add(int64(0), int16(0), "2026-11-21 02:41:24.123 +0100 CET m=+0.01")
 	f.Add(int64(253402300799), int16(840), "99999999999999999999")
 	f.Fuzz(func(t *testing.T, seconds int64, offset int16, text string) {
-		_ = parseTime(text)
+		_ = ParseTime(text)
 		parseWorking([]byte(text))
 		parseWorkerID(text)
 		_, _, _ = New("").Expired(redistest.Answering([]any{[]byte("w"), []byte(text)}), time.Unix(0, 0))
@@ -141,7 +141,7 @@ func FuzzParseTime(f *testing.F) {
 			return
 		}
 		for _, written := range []string{HeartbeatAt(at), StartedAt(at), at.UTC().Format(runAtLayout), fmt.Sprint(seconds)} {
-			if got := parseTime(written); !got.Equal(at) {
+			if got := ParseTime(written); !got.Equal(at) {
 				t.Errorf("%s was read as %v, want %v", written, got, at)
 			}
 		}

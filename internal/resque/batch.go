@@ -2,33 +2,33 @@ package resque
 
 import "github.com/gomodule/redigo/redis"
 
-// batch is a pipeline whose replies matter. An error among the replies is kept
-// in its place, for one refused command says nothing about the others; what
-// receive returns as an error is the connection's.
-type batch struct {
-	c       redis.Conn
+// Batch is a pipeline whose replies matter. A refused command says nothing about the others, so
+// its error is kept in its place among the replies. The error of Receive is the connection's.
+type Batch struct {
+	Conn    redis.Conn
 	pending int
 	replies []any
 	err     error
 }
 
-func (b *batch) send(command string, args ...any) {
+// Send adds a command.
+func (b *Batch) Send(command string, args ...any) {
 	if b.err == nil {
-		b.err = b.c.Send(command, args...)
+		b.err = b.Conn.Send(command, args...)
 		b.sent()
 	}
 }
 
-// eval sends a script as text: a hash that Redis has lost could not be made good
-// in the middle of a batch.
-func (b *batch) eval(s *redis.Script, a call) {
+// Eval adds a script as text. A hash could fail in the middle of a batch, where the script of
+// a hash unknown to Redis cannot be loaded.
+func (b *Batch) Eval(s *redis.Script, a Call) {
 	if b.err == nil {
-		b.err = s.Send(b.c, a.args()...)
+		b.err = s.Send(b.Conn, a.Args()...)
 		b.sent()
 	}
 }
 
-func (b *batch) sent() {
+func (b *Batch) sent() {
 	if b.err != nil {
 		return
 	}
@@ -37,12 +37,12 @@ func (b *batch) sent() {
 	}
 }
 
-func (b *batch) drain() {
+func (b *Batch) drain() {
 	if b.err == nil {
-		b.err = b.c.Flush()
+		b.err = b.Conn.Flush()
 	}
 	for ; b.err == nil && b.pending > 0; b.pending-- {
-		reply, err := b.c.Receive()
+		reply, err := b.Conn.Receive()
 		if refused, ok := err.(redis.Error); ok {
 			reply = refused
 		} else {
@@ -52,14 +52,14 @@ func (b *batch) drain() {
 	}
 }
 
-// receive returns one reply for each command sent.
-func (b *batch) receive() ([]any, error) {
+// Receive returns one reply for each command sent.
+func (b *Batch) Receive() ([]any, error) {
 	b.drain()
 	return b.replies, b.err
 }
 
-// answer makes a reply of a batch into what redigo's converters take.
-func answer(reply any) (any, error) {
+// Answer splits a reply of a batch into the value and error that redigo's converters take.
+func Answer(reply any) (any, error) {
 	if err, ok := reply.(redis.Error); ok {
 		return nil, err
 	}
@@ -67,11 +67,11 @@ func answer(reply any) (any, error) {
 }
 
 // check receives all replies and returns the first error, refusals included.
-func (b *batch) check() error {
-	replies, err := b.receive()
+func (b *Batch) check() error {
+	replies, err := b.Receive()
 	for _, reply := range replies {
 		if err == nil {
-			_, err = answer(reply)
+			_, err = Answer(reply)
 		}
 	}
 	return err

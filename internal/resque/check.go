@@ -10,7 +10,7 @@ import (
 
 var proveScript = script("prove")
 
-// Check asks whether the server can do what the scripts need: Redis 6.2 or newer
+// Check reports whether the server can do what the scripts need: Redis 6.2 or newer
 // (or Valkey), and a user that may run their commands on the namespace's keys.
 func (s Store) Check(c redis.Conn, process string) error {
 	if info, err := redis.String(c.Do("INFO", "server")); err == nil {
@@ -20,9 +20,9 @@ func (s Store) Check(c redis.Conn, process string) error {
 	} else if c.Err() != nil {
 		return err
 	}
-	var a call
-	a.key(s.probe(process))
-	refused, err := redis.Strings(a.do(c, proveScript))
+	var a Call
+	a.Key(s.probe(process))
+	refused, err := redis.Strings(a.Do(c, proveScript))
 	if err != nil {
 		return fmt.Errorf("running a script on keys of %s: %w", s.ns, err)
 	}
@@ -32,7 +32,7 @@ func (s Store) Check(c redis.Conn, process string) error {
 	reason := redis.Error(strings.TrimPrefix(refused[1], "-"))
 	for _, passing := range []string{"READONLY ", "MISCONF ", "OOM ", "NOREPLICAS "} {
 		if strings.HasPrefix(string(reason), passing) {
-			return fmt.Errorf("running %s on keys of %s: %w", refused[0], s.ns, explain(reason))
+			return fmt.Errorf("running %s on keys of %s: %w", refused[0], s.ns, Explain(reason))
 		}
 	}
 	return fmt.Errorf("the Redis user may not run %s on keys of %s (%s); see the minimal ACL in docs/redis.md",

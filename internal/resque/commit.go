@@ -52,12 +52,12 @@ func (s Store) ResetDeaths(j Reserved) Effect {
 // ScheduleAt puts a job into our own schedule, to be pushed to its queue at a time in
 // milliseconds. The payload needs an id: two members that are equal are one job.
 func (s Store) ScheduleAt(at int64, queue string, payload []byte) Effect {
-	return effect("ZADD", zsetKey(s.schedule()), at, recordPrefix(queue)+string(payload))
+	return effect("ZADD", zsetKey(s.KeyOfSchedule()), at, JobPrefix(queue)+string(payload))
 }
 
 // PushTail puts a payload behind all others in a queue.
 func (s Store) PushTail(queue string, payload []byte) []Effect {
-	return []Effect{effect("RPUSH", listKey(s.queue(queue)), payload), s.named(queue)}
+	return []Effect{effect("RPUSH", listKey(s.KeyOfQueue(queue)), payload), s.named(queue)}
 }
 
 // Head puts a job in front of all others of its queue, byte for byte.
@@ -67,11 +67,13 @@ func (s Store) Head(j Reserved) []Effect { return s.requeue("head", j) }
 func (s Store) Tail(j Reserved) []Effect { return s.requeue("tail", j) }
 
 func (s Store) requeue(verb string, j Reserved) []Effect {
-	return []Effect{effect(verb, listKey(s.queue(j.Queue)), len(j.prefix())), s.named(j.Queue)}
+	return []Effect{effect(verb, listKey(s.KeyOfQueue(j.Queue)), len(j.prefix())), s.named(j.Queue)}
 }
 
 // named puts a queue's name into the set of queues, from which Ruby removes it with the queue.
-func (s Store) named(queue string) Effect { return effect("SADD", setKey(s.queues()), queue).Soft() }
+func (s Store) named(queue string) Effect {
+	return effect("SADD", setKey(s.KeyOfQueues()), queue).Soft()
+}
 
 // Keep keeps the payload of a job whose failure record holds only an excerpt of it.
 func (s Store) Keep(j Reserved) Effect {
@@ -80,22 +82,22 @@ func (s Store) Keep(j Reserved) Effect {
 
 // FileFailure writes an encoded Failure into the failure list of a queue.
 func (s Store) FileFailure(queue string, record []byte, multi bool) []Effect {
-	list, name := s.failureList(queue, multi)
+	list, name := s.FailureListFor(queue, multi)
 	file := effect("RPUSH", listKey(list), record)
 	if name == "" {
 		return []Effect{file}
 	}
-	return []Effect{file, effect("SADD", setKey(s.failedQueues()), name).Soft()}
+	return []Effect{file, effect("SADD", setKey(s.KeyOfFailureLists()), name).Soft()}
 }
 
-// failureList names the list a failure of the queue goes to, and its member in
+// FailureListFor returns the key of the list that a queue's failures go to, and its member in
 // failed_queues, which only the multi-queue backend has.
-func (s Store) failureList(queue string, multi bool) (key, member string) {
+func (s Store) FailureListFor(queue string, multi bool) (key, member string) {
 	if !multi {
 		return s.failed(), ""
 	}
 	member = queue + "_failed"
-	return s.list(member), member
+	return s.KeyOfFailures(member), member
 }
 
 func (s Store) stats() string { return s.ns + "go:stats" }
@@ -108,11 +110,11 @@ func (s Store) ExpiredCount() Effect {
 // expiredField of the hash of our own counts.
 const expiredField = "expired"
 
-// ExpiresAt is the field of a payload that says when the job is not to be run any more.
+// ExpiresAt is the field of a payload that says until when the job may be run.
 func ExpiresAt(ms int64) payload.Field { return payload.NumberField("expires_at", ms) }
 
 // Refusal is an effect that Redis refused, or a guard that did not hold. Its job keeps its ticket.
-// A Refusal with neither ticket nor place is of a soft effect, whose job has ended.
+// A Refusal without ticket and place belongs to a soft effect; its job has ended.
 type Refusal struct {
 	Ticket int64
 	Place  string // of a leased job, instead of the ticket
@@ -122,7 +124,7 @@ type Refusal struct {
 // NoBytes reports whether the in-flight record has lost the payload that the job's end pushes.
 func (r Refusal) NoBytes() bool { return strings.HasPrefix(r.Reason, "NOBYTES ") }
 
-// ErrGuard is why a job was left as it is: one of its guards did not hold.
+// ErrGuard is the reason of a Refusal whose job was not committed because of a guard.
 var ErrGuard = errors.New("a guard of the job does not hold")
 
 // Left reports whether a guard of the job did not hold.
@@ -136,7 +138,7 @@ type committed struct {
 	filled  []string // the keys of lists that were pushed to
 }
 
-// tickets are those of the jobs whose guards did not hold.
+// tickets returns those of the jobs whose guards did not hold.
 func (c committed) tickets() []int64 {
 	tickets := make([]int64, len(c.left))
 	for i, text := range c.left {
@@ -145,7 +147,7 @@ func (c committed) tickets() []int64 {
 	return tickets
 }
 
-// refusals are those of commands and guards.
+// refusals returns those of commands and of guards.
 func (c committed) refusals() []Refusal {
 	all := c.refused
 	for _, ticket := range c.left {
@@ -163,7 +165,7 @@ func refusal(ticket, key, reason string) Refusal {
 	return r
 }
 
-// guard says by what right jobs are ended, and in which record they are.
+// guard is the proof that the caller may end the jobs, and the record in which they are.
 type guard struct {
 	name          string
 	value         any
@@ -194,12 +196,12 @@ func (s Store) commitArgs(script string, g guard, ended []Ended) []any {
 	c.fixed(g.third)
 	c.fixed(anyKey(s.stat("processed")))
 	c.fixed(anyKey(s.stat("failed")))
-	c.arg(g.name, g.value, "")
+	c.Arg(g.name, g.value, "")
 	for _, e := range ended {
 		if e.Place != "" {
-			c.arg(e.Place, string(e.Counts))
+			c.Arg(e.Place, string(e.Counts))
 		} else {
-			c.arg(e.Ticket, string(e.Counts))
+			c.Arg(e.Ticket, string(e.Counts))
 		}
 		c.rows(e.Effects, e.Bytes)
 	}

@@ -46,7 +46,7 @@ func (w *wire) everyEnd() (m *proc, others []Ended) {
 	w.do("HSET", w.s.limits(), "r:Mail", "60000000 2")
 	w.do("SET", w.s.tokens("r:Mail=k"), "9000000000000000")
 	w.do("ZADD", w.s.turns(endLane.Lanes()), "9000000000000000", endLane.Own)
-	w.do("HSET", w.s.lock("lock"), "id", "done")
+	w.do("HSET", w.s.KeyOfLock("lock"), "id", "done")
 	w.do("HSET", w.s.recovered(), Digest(endJob.Payload), "1 2 q")
 	w.do("SET", w.s.retryCount("retry:B"), 1)
 	w.do("SET", w.s.retryFailure("retry:B"), 1)
@@ -69,15 +69,15 @@ func TestCommitWrongType(t *testing.T) {
 	all := everyEffect(t, w.s)
 	const held, soft, taken = "held", "soft", "taken" // by its own command, whatever the type
 	fates := map[string]string{
-		w.s.queue("low"): held, w.s.queue("next"): held, w.s.lane(endLane): held, w.s.lanes(): held, w.s.kept("low"): held,
-		w.s.delayed(): held, w.s.bucket("2000000000"): held, w.s.schedule(): held, w.s.failed(): held, w.s.list("low_failed"): held,
-		w.s.timestamps(`{"class":"U","args":[],"queue":"low"}`): held,
+		w.s.KeyOfQueue("low"): held, w.s.KeyOfQueue("next"): held, w.s.lane(endLane): held, w.s.lanes(): held, w.s.kept("low"): held,
+		w.s.KeyOfSeconds(): held, w.s.KeyOfSecond("2000000000"): held, w.s.KeyOfSchedule(): held, w.s.failed(): held, w.s.KeyOfFailures("low_failed"): held,
+		w.s.KeyOfJobSeconds(`{"class":"U","args":[],"queue":"low"}`): held,
 		w.s.slots("c:One"):          held,
-		w.s.lock("lock"):            held,
-		w.s.lock("moved"):           held,
+		w.s.KeyOfLock("lock"):       held,
+		w.s.KeyOfLock("moved"):      held,
 		w.s.turns(endLane.Lanes()):  held, // of ToLane; the refund of a rate is soft
-		w.s.queues():                soft,
-		w.s.failedQueues():          soft,
+		w.s.KeyOfQueues():           soft,
+		w.s.KeyOfFailureLists():     soft,
 		w.s.stats():                 held,
 		w.s.recovered():             soft,
 		w.s.limits():                soft,
@@ -166,7 +166,7 @@ func TestCommitOutOfMemory(t *testing.T) {
 	w.same("kept", []string{payload}, w.server.List(t, "LRANGE", w.s.kept("low"), 0, -1))
 	w.same("slots", []string{"p/9"}, w.server.List(t, "SMEMBERS", w.s.slots("c:One")))
 	w.same("the rate got its start back", "8999999940000000.00", w.server.Text(t, "GET", w.s.tokens("r:Mail=k")))
-	w.same("gone", 0, w.server.Int(t, "EXISTS", w.s.lock("lock"), w.s.recovered(), w.s.retryCount("retry:B"), w.s.retryFailure("retry:B")))
+	w.same("gone", 0, w.server.Int(t, "EXISTS", w.s.KeyOfLock("lock"), w.s.recovered(), w.s.retryCount("retry:B"), w.s.retryFailure("retry:B")))
 	w.same("expired", 1, w.server.Int(t, "HGET", w.s.stats(), expiredField))
 }
 
@@ -223,7 +223,7 @@ func TestCommitGuards(t *testing.T) {
 			w.same("refused", 1, len(out.refused))
 			w.same("refused", [2]any{int64(4), "resque:text"}, [2]any{out.refused[0].Ticket, out.refused[0].Key})
 			w.same("missing", 1, out.missing)
-			w.same("filled", []string{w.s.queue("low")}, out.filled)
+			w.same("filled", []string{w.s.KeyOfQueue("low")}, out.filled)
 			w.same("record", []string{"1 low l1", "3 low l3", "4 low l4", "6 low l6"}, w.record("p"))
 			w.same("queue", map[string][]string{"process": {"l2", "l5", "no such ticket"}, "dead": {"l2", "l5"}}[guard], w.queue("low"))
 		})

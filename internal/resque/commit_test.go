@@ -80,9 +80,9 @@ func TestCommit(t *testing.T) {
 				w.same("filled", tt.filled, sorted(out.Filled))
 				w.same("failed", tt.failed, strings.Join(w.failedPayloads(w.s.failed()), " "))
 				w.same("stats", tt.stats, w.stats())
-				w.same("names of queues", []string{"high", "low"}, sorted(w.server.List(t, "SMEMBERS", w.s.queues())))
+				w.same("names of queues", []string{"high", "low"}, sorted(w.server.List(t, "SMEMBERS", w.s.KeyOfQueues())))
 				if tt.name == "later" {
-					w.same("schedule", []string{"3:lowl1", "1900000000123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
+					w.same("schedule", []string{"3:lowl1", "1900000000123"}, w.server.List(t, "ZRANGE", w.s.KeyOfSchedule(), 0, -1, "WITHSCORES"))
 				}
 			}
 		})
@@ -143,9 +143,9 @@ func TestCommitNamesItsQueue(t *testing.T) {
 	w.push("low", "l1")
 	m := w.enter("p")
 	jobs := m.reserve(1, "low")
-	w.do("DEL", w.s.queues())
+	w.do("DEL", w.s.KeyOfQueues())
 	m.turn(Exchange{Ended: back(jobs...)})
-	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.queues()))
+	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()))
 }
 
 // Tickets that are not in the record: with a tombstone another process has the job and counts
@@ -188,7 +188,7 @@ func TestCommitMissing(t *testing.T) {
 			w.same("missing", tt.missing, out.Missing)
 			var refused []int64
 			for _, r := range out.Refused {
-				if !r.NoBytes() || r.Key != w.s.queue("low") {
+				if !r.NoBytes() || r.Key != w.s.KeyOfQueue("low") {
 					t.Errorf("refused: %+v", r)
 				}
 				refused = append(refused, r.Ticket)
@@ -215,7 +215,7 @@ func TestCommitWhileFenced(t *testing.T) {
 	w.same("missing", 2, out.Missing)
 	w.same("refused", []Refusal(nil), out.Refused)
 	w.same("failed", []string{"l2"}, w.failedPayloads(w.s.failed()))
-	w.same("schedule", 1, w.server.Int(t, "ZCARD", w.s.schedule()))
+	w.same("schedule", 1, w.server.Int(t, "ZCARD", w.s.KeyOfSchedule()))
 	w.same("queue", []string{}, w.queue("low"))
 	w.same("stats", [2]int{2, 1}, w.stats())
 }
@@ -288,7 +288,7 @@ func TestLargestCommit(t *testing.T) {
 				t.Errorf("%d jobs, want %d; refused: %v", len(out.Jobs), MaxExchangeJobs, out.Refused)
 			}
 			w.same("record", MaxExchangeJobs, len(w.record("p")))
-			all := w.server.Int(t, "LLEN", w.s.queue("low")) + w.server.Int(t, "LLEN", w.s.failed()) + w.server.Int(t, "ZCARD", w.s.schedule())
+			all := w.server.Int(t, "LLEN", w.s.KeyOfQueue("low")) + w.server.Int(t, "LLEN", w.s.failed()) + w.server.Int(t, "ZCARD", w.s.KeyOfSchedule())
 			w.same("jobs elsewhere", most, all)
 		})
 	}

@@ -11,45 +11,45 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// This file is what the fleet remembers of jobs that were with a worker when a process died: how
-// it finds the one that kills its process, the poison, and does not condemn those beside it.
+// This file is what the fleet remembers of jobs that were with a worker when a process died. It
+// finds the poison, the job that kills its process, and spares the jobs that ran beside it.
 //
 //  1. After a death all jobs that were with a worker are suspects. None is charged.
-//  2. A process starts one suspect at a time, beside ordinary jobs. For some time after its
-//     start, or until its end, that suspect is on trial; then the next one starts.
-//  3. A death is charged to the suspect on trial. Suspects that run on past their trials have
-//     longer ones the next time, for a poison may need a minute to kill. The process makes two
-//     exceptions, in what it says in HandedOut. While others run on, a first trial is too short
-//     to tell: nobody is charged, and all have longer ones. A second trial is short too, so it
-//     would be a chance if one of the others ended the process just then, and so it would be if
-//     the suspect on trial was charged before: the others need no longer ones.
-//  4. A job is filed as failed that was in more deaths than the limit says and was charged with
+//  2. A process starts one suspect at a time, beside ordinary jobs. That suspect is on trial for
+//     some time after its start, or until its end; then the next one starts.
+//  3. A death is charged to the suspect on trial. Suspects that still run after their trials get
+//     longer ones the next time, because a poison may need a minute to kill. In HandedOut the
+//     process makes two exceptions. While other suspects still run, a first trial is too short to
+//     decide: none is charged, and all get longer trials. The others get no longer trials if the
+//     suspect on trial is in its second one, or was charged before: that another one ended the
+//     process just then would be a coincidence.
+//  4. A job is filed as failed if it was in more deaths than the limit allows and was charged with
 //     two of them, and with a third of all. A job that ends in any way is no suspect any more.
 
 const (
-	// deathsAge is how long a job is remembered that was in several deaths.
+	// deathsAge is how long Redis remembers a job that was in several deaths.
 	deathsAge = 24 * time.Hour
-	// suspicionAge is how long a job is remembered that was in one, and not charged with it. It
-	// runs again within seconds, unless a worker takes it that has no such memory.
+	// suspicionAge is how long Redis remembers a job that was in one death and not charged with it.
+	// It runs again within seconds, unless a worker without this memory takes it.
 	suspicionAge = time.Hour
 
 	chargesNeeded = 2 // one may be a coincidence
-	chargesShare  = 3 // and so may many be if there are many more deaths without one
+	chargesShare  = 3 // and many may be, if there are many more deaths without a charge
 )
 
-// Deaths is what is remembered of a payload that was found in dead processes.
+// Deaths are the counts of a payload that was found in dead processes.
 type Deaths struct {
 	Count   int // in how many of them it was with a worker
 	Charged int // how many of them it is charged with
-	Level   int // how often its trial was too short to tell
+	Level   int // how often its trial was too short to decide
 
-	last        string // the process it was found in last
+	last        string // the process in which it was found last
 	digest, raw string
 }
 
-// Trial is how long the job is on trial after its start while so many others wait for theirs.
-// Short trials come first: after a death that no job caused, all that it interrupted run again
-// within seconds.
+// Trial returns how long the job is on trial after its start while so many others wait for
+// theirs. Short trials come first: after a death that no job caused, all jobs that it interrupted
+// run again within seconds.
 func (d Deaths) Trial(waiting int) time.Duration {
 	switch share := time.Duration(waiting + 1); d.Level {
 	case 0:
@@ -64,12 +64,12 @@ func (d Deaths) Trial(waiting int) time.Duration {
 	return 2 * time.Hour
 }
 
-// guilty reports whether the job is to be filed as failed; limit 0 says never.
+// guilty reports whether the job is to be filed as failed. With limit 0 it never is.
 func (d Deaths) guilty(limit int) bool {
 	return limit > 0 && d.Count > limit && d.Charged >= min(limit, chargesNeeded) && chargesShare*d.Charged >= d.Count
 }
 
-// Digest names a payload in the memory of jobs found in dead processes.
+// Digest names a payload in the counts of jobs found in dead processes.
 func Digest(payload []byte) string {
 	sum := sha256.Sum256(payload)
 	return hex.EncodeToString(sum[:16])
@@ -89,7 +89,7 @@ func (s Store) DeathsOf(c redis.Conn, jobs []Reserved, now time.Time) ([]Deaths,
 }
 
 // Deaths reads the counts of the given digests, in their order. A count that
-// has not risen for a day is none.
+// has not risen for a day is zero.
 func (s Store) Deaths(c redis.Conn, digests []string, now time.Time) ([]Deaths, error) {
 	if len(digests) == 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func parseDeaths(raw string, now time.Time) Deaths {
 	return d
 }
 
-// ForgetDeaths removes the counts that are too old to count.
+// ForgetDeaths removes counts past their age.
 func (s Store) ForgetDeaths(c redis.Conn, now time.Time) error {
 	all, err := redis.StringMap(c.Do("HGETALL", s.recovered()))
 	if err != nil {

@@ -63,8 +63,8 @@ func TestDeathsCap(t *testing.T) {
 			w.same("queue", []string{"innocent", job("Waits")}, w.queue("low"))
 			list := w.s.failed()
 			if multi {
-				list = w.s.list("low_failed")
-				w.same("failed_queues", []string{"low_failed"}, w.server.List(t, "SMEMBERS", w.s.failedQueues()))
+				list = w.s.KeyOfFailures("low_failed")
+				w.same("failed_queues", []string{"low_failed"}, w.server.List(t, "SMEMBERS", w.s.KeyOfFailureLists()))
 			}
 			w.same("failed", []string{
 				`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"Poison","args":[]},"exception":"Resque::DirtyExit",` +

@@ -2,9 +2,9 @@ package resque
 
 import "strings"
 
-// Effect is one row of a job's end, or of its push: a command of Redis, a verb of the script or of a
-// feature, or a guard. It is written as one with the others. The methods of Store make effects, and
-// Command, Guard and Verb make those of features.
+// Effect is one row of a job's end or push: a command of Redis, a verb of the script or of a
+// feature, or a guard. Redis writes all effects of a job in one step. The methods of Store make
+// effects; features make theirs with Command, Guard and Verb.
 type Effect struct {
 	verb string
 	keys []Key
@@ -29,7 +29,7 @@ func zsetKey(name string) Key { return Key{name, 'z'} }
 func textKey(name string) Key { return Key{name, 't'} }
 func anyKey(name string) Key  { return Key{name, '.'} } // for SET and DEL, which take any type
 
-// A feature's own keys. They stand below go: in the namespace, so the name begins with the feature's:
+// A feature's own keys. They are below go: in the namespace. A name begins with the feature's:
 // "wf:<id>".
 
 // HashKey returns the key of a hash of a feature.
@@ -58,13 +58,13 @@ func (s Store) own(name string) string { return s.ns + "go:" + name }
 // Keys of the store that a feature's verb may need.
 
 // QueueKey returns the key of the list of a queue's jobs.
-func (s Store) QueueKey(queue string) Key { return listKey(s.queue(queue)) }
+func (s Store) QueueKey(queue string) Key { return listKey(s.KeyOfQueue(queue)) }
 
 // QueuesKey returns the key of the set of queues.
-func (s Store) QueuesKey() Key { return setKey(s.queues()) }
+func (s Store) QueuesKey() Key { return setKey(s.KeyOfQueues()) }
 
 // ScheduleKey returns the key of our schedule of delayed jobs.
-func (s Store) ScheduleKey() Key { return zsetKey(s.schedule()) }
+func (s Store) ScheduleKey() Key { return zsetKey(s.KeyOfSchedule()) }
 
 func effect(verb string, key Key, args ...any) Effect {
 	return Effect{verb: verb, keys: []Key{key}, args: args}
@@ -76,14 +76,14 @@ func Command(name string, key Key, args ...any) Effect {
 	return effect(strings.ToUpper(name), key, args...)
 }
 
-// Guard leaves the job as it is unless a command on a key has this answer; "" is no answer. The command
-// only reads. An end that a guard has left is reported as a Refusal. The answer may come from an effect
-// of another job in the same call.
+// Guard leaves the job as it is unless a command on a key has this answer; "" is no answer. The
+// command only reads. An end whose guard does not hold is reported as a Refusal. An effect of
+// another job in the same call may change the answer.
 func Guard(command string, key Key, answer string, args ...any) Effect {
 	return effect("?"+strings.ToUpper(command), key, append([]any{answer}, args...)...)
 }
 
-// Soft returns the effect as one whose refusal is reported and holds nothing up.
+// Soft returns the effect as a soft one: its refusal is reported and does not hold up the job.
 func (e Effect) Soft() Effect {
 	if e.verb[0] != '~' {
 		e.verb = "~" + e.verb
@@ -110,8 +110,8 @@ func (e Effect) Size() int {
 	return n
 }
 
-// order is the effect's place among a job's rows: guards, what pushes the job's own bytes, the others,
-// soft ones. What adds to a number goes early, because it is its own proof.
+// order is the effect's place among a job's rows: guards, pushes of the job's own bytes, the others,
+// soft ones. A row that adds to a number goes early, because it is its own proof.
 func (e Effect) order() int {
 	switch {
 	case e.verb[0] == '?':
@@ -126,14 +126,14 @@ func (e Effect) order() int {
 
 // rowCall collects the arguments of a script that writes rows.
 type rowCall struct {
-	call
+	Call
 	kinds []byte         // the types of the keys
 	place map[string]int // the numbers of the keys, by name
 }
 
-// fixed adds a key that has its number.
+// fixed adds a key whose number the script knows.
 func (c *rowCall) fixed(k Key) {
-	at := c.key(k.name)
+	at := c.Key(k.name)
 	c.kinds = append(c.kinds, k.kind)
 	if c.place[k.name] == 0 {
 		c.place[k.name] = at
@@ -153,10 +153,10 @@ func (c *rowCall) typed(k Key) int {
 	return at
 }
 
-// rows appends how many values the rows of a job have, and the rows in their order. The bytes are
-// pushed in place of those in the record, unless they are nil. Some rows come last but for soft ones.
+// rows appends how many values the rows of a job have, and the rows in their order. Unless bytes
+// is nil it is pushed in place of the record's. The rows of last come behind all but soft ones.
 func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
-	c.arg(0)
+	c.Arg(0)
 	first := len(c.argv)
 	for order := range 4 {
 		if order == 3 {
@@ -178,14 +178,14 @@ func (c *rowCall) row(e Effect, bytes []byte) {
 		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
 	}
 	if e.file != nil {
-		c.arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
+		c.Arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))
 	} else {
-		c.arg(e.verb, len(e.keys)+len(e.args))
+		c.Arg(e.verb, len(e.keys)+len(e.args))
 	}
 	for _, k := range e.keys {
-		c.arg(c.typed(k))
+		c.Arg(c.typed(k))
 	}
-	c.arg(e.args...)
+	c.Arg(e.args...)
 }
 
 // scriptArgs are the arguments of EVALSHA or EVAL, led by the script.
@@ -195,5 +195,5 @@ func (c *rowCall) scriptArgs(script string) []any {
 }
 
 func newRowCall() rowCall {
-	return rowCall{call: call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
+	return rowCall{Call: Call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
 }

@@ -102,7 +102,7 @@ func TestCommitLeased(t *testing.T) {
 		w.leased("3:low2", "l2", 1900000000000)
 		w.leased("3:low3", "l3", "1900000000000.5")
 		w.leased("3:low4", "l4", 1900000000000)
-		w.do("SET", w.s.queue("bad"), "no list")
+		w.do("SET", w.s.KeyOfQueue("bad"), "no list")
 		end := func(place, lease string, effects ...Effect) Ended {
 			return Ended{Place: place, Counts: CountsDone, Effects: append(effects, w.s.Leased(place, lease)...)}
 		}
@@ -120,7 +120,7 @@ func TestCommitLeased(t *testing.T) {
 		w.same("filled", []string{"low", "next"}, sorted(out.Filled))
 		w.same("refused", 2, len(out.Refused))
 		for _, r := range out.Refused {
-			if left := r.Place == "3:low2"; r.Ticket != 0 || left != r.Left() || !left && (r.Place != "3:low4" || r.Key != w.s.queue("bad")) {
+			if left := r.Place == "3:low2"; r.Ticket != 0 || left != r.Left() || !left && (r.Place != "3:low4" || r.Key != w.s.KeyOfQueue("bad")) {
 				t.Errorf("refused: %+v", r)
 			}
 		}
@@ -140,7 +140,7 @@ func TestCommitLeased(t *testing.T) {
 	})
 	w.spoil(w.s.leased())
 	w.unchanged("a commit whose record cannot be read", func() {
-		if _, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2"}}); !isWrongType(err) {
+		if _, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2"}}); !IsWrongType(err) {
 			t.Error(err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Limits of one exchange. A larger one would hold Redis, and every other client,
-// for too long; the next follows at once.
+// Limits of one exchange. A larger one would block Redis, and so every other client,
+// for too long. The next exchange follows at once.
 const (
 	MaxExchangeJobs  = 512
 	MaxExchangeBytes = 4 << 20
@@ -19,56 +19,63 @@ const (
 
 var exchangeScript, exchangeText = script("exchange"), scriptText("exchange")
 
-// Reserved is a job that lies in a process's in-flight record.
+// Reserved is a job in a process's in-flight record.
 type Reserved struct {
 	Ticket  int64  // rises with every reservation of the process
-	Queue   string // where it came from, and goes back to
-	Payload []byte // the bytes as they lay in the queue
-	Lane    *Lane  // where it goes back to instead, if it was sorted
+	Queue   string // the queue it came from and goes back to
+	Payload []byte // the bytes as they were in the queue
+	Lane    *Lane  // the lane it goes back to instead, if it was sorted
 }
 
 // Ask names one queue to reserve from, in the order of the list.
 type Ask struct {
 	Queue string
-	Quota int // at most this many in the first pass; a second one fills up
+	Quota int // at most this many in the first pass; a second pass fills up
 }
 
-// Exchange is what a poller hands to Redis in one turn.
+// Exchange is what a poller sends to Redis in one turn.
 type Exchange struct {
 	Process string
 	Epoch   int64
 	Last    int64  // the highest ticket given out so far
 	Want    int    // reserve at most this many
-	Handed  string // see Handed; "" leaves it as it is
-	Arm     bool   // ask Redis to tell when a queue found empty fills
+	Handed  string // see HandedOut; "" leaves it as it is
+	Arm     bool   // track queues found empty, so that Redis notifies us when they fill
 	List    bool   // also return the names in the set of queues
 
 	Done []int64 // and have no effects
 	Asks []Ask
 
-	// Ended is committed before all the rest, by a script of its own; after it, if
-	// Redis did not know that script. Of jobs that go back to one list the last reserved
-	// comes first.
+	// Ended is committed first, by a script of its own; if Redis did not know that script, it is
+	// committed last. Jobs that go back to the same list are ordered by ticket, highest first.
 	Ended []Ended
 
-	// Sizes are queues whose lengths are to be told as they were before all the rest.
+	// Sizes are queues whose lengths are to be returned. They are read before the rest.
 	Sizes []string
 
-	// Take is asked for after all the rest: Want is 0 then.
+	// Take runs after the rest. Want is 0 then.
 	Take *Take
 
-	// Policy asks what the fleet has agreed on about queues, and tells the numbers of
-	// limits.
+	// Policy asks for the fleet's policy about queues, and registers the numbers of this
+	// process's limits.
 	Policy bool
 	Tell   bool              // ask Redis to tell when it changes
 	Limits map[string]string // numbers by Limit.Spec
-	Again  bool              // they were told before: put back only what is missing
+	Again  bool              // they were registered before: add only what is missing
 }
 
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
 	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil &&
 		len(x.Done)+len(x.Ended) == 0
+}
+
+// Reserves returns how many jobs the exchange may reserve.
+func (x *Exchange) Reserves() int {
+	if x.Take != nil {
+		return x.Take.Want
+	}
+	return x.Want
 }
 
 // Exchanged is Redis's answer.
@@ -78,9 +85,9 @@ type Exchanged struct {
 	Empty    []string // asked queues that had nothing left
 	Paused   bool     // pause-all-workers is set: nothing was reserved
 	Fenced   bool     // the lease is not held: nothing was reserved
-	Suspects bool     // a job here may have been found in a dead process: ask Deaths
-	Queues   []string // the set of queues, where List asked for it
-	Sizes    []int    // in the order of the Sizes asked for; 0 where Redis refused
+	Suspects bool     // a job here may have been found in a dead process: read Deaths
+	Queues   []string // the set of queues, if List asked for it
+	Sizes    []int    // in the order of Sizes; 0 where Redis refused
 	Unlisted bool     // List was asked for and Redis refused
 	Removed  bool     // the in-flight record has lost its mark: it was removed
 	Broken   []KeyError
@@ -91,25 +98,25 @@ type Exchanged struct {
 }
 
 // KeyError says that Redis refused a command on one key, and why. The rest of
-// the exchange went on.
+// the exchange was done.
 type KeyError struct{ Key, Reason string }
 
 func (e KeyError) Error() string { return fmt.Sprintf("key %s: %s", e.Key, e.Reason) }
 
-// What an exchange, a renewal or a resync may find instead of our record.
+// Errors of an exchange, a renewal or a resync whose process record is not as expected.
 var (
 	// ErrReaped: another process found this one dead and took its jobs.
 	ErrReaped = errors.New("this process was found dead and its jobs were given to others")
-	// ErrGone: the record is not there and nobody took it: Redis lost data.
+	// ErrGone: the record is gone and no reaper took it: Redis lost data.
 	ErrGone = errors.New("the record of this process is gone: Redis lost data")
-	// ErrStale: a newer epoch is in the record; read it back first.
+	// ErrStale: the record has a newer epoch. Call Resync first.
 	ErrStale = errors.New("the record of this process has a newer epoch")
 )
 
-// ErrAnswer is what a script of ours never answers.
+// ErrAnswer is an answer that our scripts never give.
 var ErrAnswer = errors.New("unexpected answer: do two versions of goworker share these keys, or is it not Redis that answers?")
 
-// firstStatus is the error that the first word of an answer stands for.
+// firstStatus returns the error that the first word of an answer names.
 func firstStatus(answer []string) error {
 	if len(answer) == 0 {
 		return ErrAnswer
@@ -131,11 +138,11 @@ func statusError(status string) error {
 	return fmt.Errorf("a script answered %q: do two versions of goworker share these keys?", status)
 }
 
-// Send writes the exchange to the connection and flushes it; Receive must be
-// the next call on it. Between the two the caller is free to do other work.
+// Send writes the exchange to the connection and flushes it. Receive must be
+// the next call on the connection; in between the caller may do other work.
 func (s Store) Send(c redis.Conn, x *Exchange) error {
 	for _, queue := range x.Sizes {
-		if err := c.Send("LLEN", s.queue(queue)); err != nil {
+		if err := c.Send("LLEN", s.KeyOfQueue(queue)); err != nil {
 			return err
 		}
 	}
@@ -229,9 +236,9 @@ type part struct {
 	reply any
 }
 
-// receiveAll is Receive for an exchange of several scripts. All answers are read before
-// any is judged, since after some errors the connection goes on being used. A script
-// that Redis did not know runs then, behind the others.
+// receiveAll is Receive for an exchange of several scripts. It reads all answers before it judges
+// any, because the connection stays in use after some errors. If Redis did not know a script, it
+// runs then, behind the others.
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
 	commit := part{send: func(eval, _ string) error { return c.Send(eval, s.endedArgs(x, commitFor(x.Ended).text)...) }}
 	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
@@ -281,7 +288,9 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 		err = s.ended(commit.reply, &out)
 	}
 	if err == nil && x.Take != nil {
-		err = x.taken(take.reply, &out)
+		if err = x.taken(take.reply, &out); err == nil {
+			out.Broken = append(out.Broken, out.Taken.Broken...)
+		}
 	}
 	out.Policy, out.Broken = policy, append(out.Broken, broken...)
 	return out, err
@@ -308,42 +317,42 @@ func (s Store) ended(reply any, out *Exchanged) error {
 	return nil
 }
 
-// queueNames are those of the lists that are queues.
+// queueNames returns the names of those lists that are queues.
 func (s Store) queueNames(lists []string) (names []string) {
 	for _, key := range lists {
-		if queue, ok := strings.CutPrefix(key, s.queue("")); ok {
+		if queue, ok := strings.CutPrefix(key, s.KeyOfQueue("")); ok {
 			names = append(names, queue)
 		}
 	}
 	return names
 }
 
-// exchangeArgs are the arguments of EVALSHA or EVAL, led by the script. It is the
-// hot path's one list, so its size is known beforehand.
+// exchangeArgs returns the arguments of EVALSHA or EVAL, led by the script. This is the
+// hot path, so it computes the size beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	const keys, args = 8, 10
-	c := call{
+	c := Call{
 		keys: make([]any, 2, 2+keys+args+len(x.Done)+4*len(x.Asks)),
 		argv: make([]any, 0, args+len(x.Done)+3*len(x.Asks)),
 	}
 	c.before = 2
-	c.key(s.inflight(x.Process))
-	c.key(s.process(x.Process))
-	c.key(s.processes())
-	c.key(s.reaped(x.Process))
-	c.key(s.stat("processed"))
-	c.key(s.pauseAll())
-	c.key(s.recovered())
-	c.key(s.queues())
+	c.Key(s.inflight(x.Process))
+	c.Key(s.process(x.Process))
+	c.Key(s.processes())
+	c.Key(s.reaped(x.Process))
+	c.Key(s.stat("processed"))
+	c.Key(s.pauseAll())
+	c.Key(s.recovered())
+	c.Key(s.KeyOfQueues())
 
-	c.arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
-	c.arg(len(x.Done))
+	c.Arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
+	c.Arg(len(x.Done))
 	for _, ticket := range x.Done {
-		c.arg(ticket)
+		c.Arg(ticket)
 	}
-	c.arg(len(x.Asks))
+	c.Arg(len(x.Asks))
 	for _, a := range x.Asks {
-		c.arg(c.key(s.queue(a.Queue)), recordPrefix(a.Queue), a.Quota)
+		c.Arg(c.Key(s.KeyOfQueue(a.Queue)), JobPrefix(a.Queue), a.Quota)
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
@@ -397,19 +406,20 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 	broken, _ := redis.Strings(r[5], nil)
 	for i := 0; i+1 < len(broken); i += 2 {
 		out.Broken = append(out.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
-		out.Unlisted = out.Unlisted || x.List && broken[i] == s.queues()
+		out.Unlisted = out.Unlisted || x.List && broken[i] == s.KeyOfQueues()
 	}
 	out.Queues, _ = redis.Strings(r[6], nil)
 	return out, nil
 }
 
-// recordPrefix stands before the payload in the in-flight record, so that the
-// record alone says where a job goes back to: "3:low{…}".
-func recordPrefix(queue string) string {
+// JobPrefix returns what stands before a payload in an in-flight record or a schedule: "3:low{…}".
+// So the record alone says to which queue the job goes back.
+func JobPrefix(queue string) string {
 	return strconv.Itoa(len(queue)) + ":" + queue
 }
 
-func parseRecord(value []byte) (name string, rest []byte, ok bool) {
+// CutPrefix splits a member of a record into its queue and its payload.
+func CutPrefix(value []byte) (name string, rest []byte, ok bool) {
 	digits, _, found := strings.Cut(string(value[:min(len(value), 12)]), ":")
 	n, err := strconv.Atoi(digits)
 	start := len(digits) + 1
@@ -419,11 +429,11 @@ func parseRecord(value []byte) (name string, rest []byte, ok bool) {
 	return string(value[start : start+n]), value[start+n:], true
 }
 
-// HandedOut tells, in the process's record, which of the reserved jobs were with a worker.
-// Only these count as running when the process is found dead.
+// HandedOut says which of the reserved jobs were with a worker. It is a field of the process
+// record. Only these jobs count as running when the process is found dead.
 type HandedOut struct {
 	UpTo  int64   // all jobs up to this ticket, …
-	Held  []int64 // … but for suspects that wait for their trials
+	Held  []int64 // … except suspects that wait for their trials
 	Trial int64   // the suspect that a death is charged to; 0: none
 	Past  []int64 // the suspects whose trials are longer after a death
 }

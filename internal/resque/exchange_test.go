@@ -323,11 +323,11 @@ func FuzzParseRecord(f *testing.F) {
 		f.Add([]byte(seed), "low")
 	}
 	f.Fuzz(func(t *testing.T, value []byte, queue string) {
-		got, payload, ok := parseRecord(append([]byte(recordPrefix(queue)), value...))
+		got, payload, ok := CutPrefix(append([]byte(JobPrefix(queue)), value...))
 		if !ok || got != queue || !bytes.Equal(payload, value) {
 			t.Errorf("%q, %q came back as %q, %q, %v", queue, value, got, payload, ok)
 		}
-		if got, payload, ok := parseRecord(value); ok && recordPrefix(got)+string(payload) != string(value) {
+		if got, payload, ok := CutPrefix(value); ok && JobPrefix(got)+string(payload) != string(value) {
 			t.Errorf("%q was read as queue %q with payload %q", value, got, payload)
 		}
 	})

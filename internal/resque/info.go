@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Info is what Resque.info tells, as far as it stands in Redis.
+// Info is what Resque.info returns, as far as Redis knows it.
 type Info struct {
 	Pending   int64 // jobs waiting in all queues
 	Processed int64 // jobs ever run, failed ones included
@@ -25,32 +25,32 @@ type QueueInfo struct {
 	Size int64
 }
 
-// Info counts in two round trips: the names, then what stands behind them. With
-// multiQueue the failures of all failure lists are counted. A queue whose key is
-// no list counts as empty: it must not keep an operator from seeing the others.
+// Info counts in two round trips: the names, then their keys. With multiQueue it
+// counts the failures of all failure lists. A queue whose key is not a list counts
+// as empty, so that an operator still sees the others.
 func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	queues, workers, lists, counts, err := s.names(c, multiQueue)
 	if err != nil {
-		return Info{}, fmt.Errorf("reading the counts: %w", explain(err))
+		return Info{}, fmt.Errorf("reading the counts: %w", Explain(err))
 	}
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for _, q := range queues {
-		b.send("LLEN", s.queue(q))
+		b.Send("LLEN", s.KeyOfQueue(q))
 	}
 	for _, list := range lists {
-		b.send("LLEN", s.list(list))
+		b.Send("LLEN", s.KeyOfFailures(list))
 	}
 	b.askWorkers(workers, func(id string) []any { return []any{s.worker(id)} })
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	if err != nil {
 		return Info{}, fmt.Errorf("reading the counts: %w", err)
 	}
 
 	info := Info{Processed: counts[0], Expired: counts[1], Workers: len(workers)}
 	for i, q := range queues {
-		n, err := redis.Int64(answer(replies[i]))
-		if err != nil && !isWrongType(err) {
-			return Info{}, fmt.Errorf("reading the size of queue %s: %w", q, explain(err))
+		n, err := redis.Int64(Answer(replies[i]))
+		if err != nil && !IsWrongType(err) {
+			return Info{}, fmt.Errorf("reading the size of queue %s: %w", q, Explain(err))
 		}
 		info.Queues = append(info.Queues, QueueInfo{q, n})
 		info.Pending += n
@@ -60,9 +60,9 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	}
 	replies = replies[len(queues):]
 	for i, list := range lists {
-		n, err := redis.Int64(answer(replies[i]))
+		n, err := redis.Int64(Answer(replies[i]))
 		if err != nil {
-			return Info{}, fmt.Errorf("counting failures in list %s: %w", list, explain(err))
+			return Info{}, fmt.Errorf("counting failures in list %s: %w", list, Explain(err))
 		}
 		info.Failed += n
 	}
@@ -75,22 +75,22 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 	return info, err
 }
 
-// names reads the names that Info counts behind, sorted, and the counters.
+// names reads the names of the keys that Info counts, sorted, and the counters.
 func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, counts [2]int64, err error) {
-	b := batch{c: c}
-	b.send("SMEMBERS", s.queues())
-	b.send("SMEMBERS", s.workers())
-	b.send("GET", s.stat("processed"))
-	b.send("HGET", s.stats(), expiredField)
+	b := Batch{Conn: c}
+	b.Send("SMEMBERS", s.KeyOfQueues())
+	b.Send("SMEMBERS", s.workers())
+	b.Send("GET", s.stat("processed"))
+	b.Send("HGET", s.stats(), expiredField)
 	if multiQueue {
-		b.send("SMEMBERS", s.failedQueues())
+		b.Send("SMEMBERS", s.KeyOfFailureLists())
 	}
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	if err != nil {
 		return nil, nil, nil, counts, err
 	}
 	for _, reply := range replies {
-		if _, err := answer(reply); err != nil {
+		if _, err := Answer(reply); err != nil {
 			return nil, nil, nil, counts, err
 		}
 	}
@@ -107,8 +107,8 @@ func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []st
 	return queues, workers, FailureLists(lists), counts, nil
 }
 
-// StatsText is the text of resque-web's /stats.txt: lines without one that ends
-// the last. Ruby lists the queues as Redis happens to; here they are sorted.
+// StatsText is the text of resque-web's /stats.txt: lines, without a newline after the
+// last. Ruby lists the queues in Redis's order; here they are sorted.
 func (i Info) StatsText() string {
 	lines := []string{
 		fmt.Sprintf("resque.pending=%d", i.Pending),

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// DefaultNamespace is the prefix Ruby Resque uses when nobody sets another.
+// DefaultNamespace is the prefix that Ruby Resque uses by default.
 const DefaultNamespace = "resque:"
 
 // Store knows the key names of one namespace and speaks Resque's protocol over
-// the connection each call is given. It holds no connection and no state: it is
-// a value, safe for concurrent use as long as the connections are not shared.
+// the connection that each call is given. It holds no connection and no state: it is
+// a value, safe for concurrent use as long as each connection has one user.
 type Store struct {
 	ns       string
 	replicas int           // see Replicated; 0: none
@@ -32,10 +32,35 @@ func New(namespace string) Store {
 // Namespace returns the key prefix, its colon included.
 func (s Store) Namespace() string { return s.ns }
 
-// Ruby's keys.
+// KeyOfQueues is the set of queues.
+func (s Store) KeyOfQueues() string { return s.ns + "queues" }
 
-func (s Store) queues() string                 { return s.ns + "queues" }
-func (s Store) queue(name string) string       { return s.ns + "queue:" + name }
+// KeyOfQueue is the list of a queue's jobs.
+func (s Store) KeyOfQueue(name string) string { return s.ns + "queue:" + name }
+
+// KeyOfFailures is a failure list by its bare name: FailedList, or one of FailureListOf.
+func (s Store) KeyOfFailures(list string) string { return s.ns + list }
+
+// KeyOfFailureLists is the set of failure lists where each queue has its own.
+func (s Store) KeyOfFailureLists() string { return s.ns + "failed_queues" }
+
+// KeyOfSeconds is resque-scheduler's set of the seconds that have delayed jobs.
+func (s Store) KeyOfSeconds() string { return s.ns + "delayed_queue_schedule" }
+
+// KeyOfSecond is the list of the jobs that are delayed to a second.
+func (s Store) KeyOfSecond(second string) string { return s.ns + "delayed:" + second }
+
+// KeyOfJobSeconds is the set of the seconds that a job is delayed to.
+func (s Store) KeyOfJobSeconds(item string) string { return s.ns + "timestamps:" + item }
+
+// KeyOfSchedule is our own schedule of delayed jobs.
+func (s Store) KeyOfSchedule() string { return s.ns + "go:schedule" }
+
+// KeyOfHints is the set of hints to the milliseconds of delayed jobs.
+func (s Store) KeyOfHints() string { return s.ns + "go:precise" }
+
+// Other keys of Ruby.
+
 func (s Store) workers() string                { return s.ns + "workers" }
 func (s Store) worker(id string) string        { return s.ns + "worker:" + id }
 func (s Store) started(id string) string       { return s.ns + "worker:" + id + ":started" }
@@ -44,16 +69,9 @@ func (s Store) pruneLock() string              { return s.ns + "pruning_dead_wor
 func (s Store) stat(name string) string        { return s.ns + "stat:" + name }
 func (s Store) workerStat(n, id string) string { return s.ns + "stat:" + n + ":" + id }
 func (s Store) failed() string                 { return s.ns + "failed" }
-func (s Store) failedQueues() string           { return s.ns + "failed_queues" }
 func (s Store) pauseAll() string               { return s.ns + "pause-all-workers" }
-func (s Store) delayed() string                { return s.ns + "delayed_queue_schedule" }
-func (s Store) bucket(second string) string    { return s.ns + "delayed:" + second }
-func (s Store) timestamps(item string) string  { return s.ns + "timestamps:" + item }
 
-// list is a failure list by its bare name: "failed", or "<queue>_failed".
-func (s Store) list(name string) string { return s.ns + name }
-
-// Our keys. All live under go: so that no Ruby tool takes them for its own.
+// Our keys. All are below go:, so that no Ruby tool takes them for its own.
 
 func (s Store) processes() string        { return s.ns + "go:processes" }
 func (s Store) process(p string) string  { return s.ns + "go:process:" + p }
@@ -62,8 +80,6 @@ func (s Store) pulse() string            { return s.ns + "go:pulse" }
 func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
-func (s Store) schedule() string         { return s.ns + "go:schedule" }
-func (s Store) precise() string          { return s.ns + "go:precise" }
 func (s Store) leased() string           { return s.ns + "go:leased" }
 func (s Store) leases() string           { return s.ns + "go:leases" }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

@@ -10,14 +10,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Lane is where jobs of a queue wait, in order, that are held to the same limits and
-// have the same key: a list for the jobs, and a place among the other lanes in a
-// sorted set that says when each may be looked at next. A queue whose jobs are sorted
-// into lanes is known by the set of lanes; no other queue pays for them.
+// Lane holds the jobs of a queue that have the same limits and the same key, in their order. It is
+// a list of jobs, and a member of a sorted set that says when each lane may be looked at next. The
+// set of lanes names the queues whose jobs are sorted into lanes; other queues cost nothing.
 type Lane struct {
 	Queue  string
 	Shared string // the limits it shares with other lanes of the queue, as text
-	Own    string // those of its own, and its key
+	Own    string // its own limits and its key
 }
 
 // LimitKind says what a limit counts.
@@ -26,19 +25,19 @@ type LimitKind string
 const (
 	LimitRunning     LimitKind = "c" // jobs that run in the whole fleet
 	LimitRunningHere LimitKind = "p" // jobs that run in one process
-	LimitStarts      LimitKind = "r" // jobs that the fleet starts in a time
-	LimitStartsHere  LimitKind = "q" // jobs that one process starts in a time
-	LimitNone        LimitKind = "f" // nothing: a key of its own to take turns by, or that a limit of this name sorts
-	LimitUnknown     LimitKind = "u" // nothing either: the class was not known to who sorted
+	LimitStarts      LimitKind = "r" // jobs that the fleet starts in a period
+	LimitStartsHere  LimitKind = "q" // jobs that one process starts in a period
+	LimitNone        LimitKind = "f" // counts nothing: it only partitions by key (Fair)
+	LimitUnknown     LimitKind = "u" // counts nothing: the process that sorted did not know the class
 )
 
-// Limit names what a job is held to. Its numbers stand in Redis under its kind and
-// name, so that who does not know them keeps them too.
+// Limit names a limit that jobs are held to. Redis has its numbers under its kind and
+// name, so that a process which does not know them keeps them too.
 type Limit struct {
 	Kind  LimitKind
 	Name  string
-	Keyed bool   // it holds for each key by itself
-	Key   string // whose, if so
+	Keyed bool   // each key has its own count
+	Key   string // the key, if Keyed
 }
 
 // Spec names a limit's numbers.
@@ -64,11 +63,11 @@ func ParseLimit(text string) Limit {
 func (l Limit) running() bool { return l.Kind == LimitRunning || l.Kind == LimitRunningHere }
 func (l Limit) here() bool    { return l.Kind == LimitRunningHere || l.Kind == LimitStartsHere }
 
-// putsOff reports whether it is a rate of one lane only, whose turn it puts off until the
-// next start.
+// putsOff reports whether the limit is a rate of one lane only. It puts off the lane's turn
+// until the next start.
 func (l Limit) putsOff() bool { return l.Kind == LimitStarts && l.Keyed }
 
-// NewLane is the lane of a queue's jobs that are held to these limits.
+// NewLane returns the lane of a queue's jobs that are held to these limits.
 func NewLane(queue string, limits ...Limit) Lane {
 	var shared, own []string
 	for _, l := range limits {
@@ -84,8 +83,8 @@ func NewLane(queue string, limits ...Limit) Lane {
 	return Lane{queue, strings.Join(slices.Compact(shared), ","), strings.Join(slices.Compact(own), ",")}
 }
 
-// sign is how a limit stands in what lanes share. One that holds for each key by itself
-// leaves there only its name: they share that it sorted them.
+// sign is the text of a limit in Lane.Shared. A keyed limit leaves only its name there: the lanes
+// share that this limit sorted them.
 func (l Limit) sign() string {
 	if l.Keyed {
 		l = Limit{Kind: LimitNone, Name: l.Name}
@@ -93,7 +92,7 @@ func (l Limit) sign() string {
 	return l.Spec()
 }
 
-// Limits are what the lane's jobs are held to, those it shares with others first.
+// Limits returns the limits of the lane's jobs, shared ones first.
 func (l Lane) Limits() (limits []Limit) {
 	for _, names := range []string{l.Shared, l.Own} {
 		for text := range strings.SplitSeq(names, ",") {
@@ -107,7 +106,7 @@ func (l Lane) Limits() (limits []Limit) {
 	return limits
 }
 
-// Key is the key by which the lane's jobs take turns, or "".
+// Key returns the key by which the lane's jobs take turns, or "".
 func (l Lane) Key() string {
 	for text := range strings.SplitSeq(l.Own, ",") {
 		if limit := ParseLimit(text); limit.Kind == LimitNone {
@@ -117,7 +116,7 @@ func (l Lane) Key() string {
 	return ""
 }
 
-// Known is the lane without the class in it that was not known to who sorted its jobs.
+// Known returns the lane without LimitUnknown: as a process sorts that knows the class.
 func (l Lane) Known() Lane {
 	if !strings.Contains(l.Own, string(LimitUnknown)+":") {
 		return l
@@ -127,18 +126,18 @@ func (l Lane) Known() Lane {
 	return l
 }
 
-// Lanes are those of a queue that share the same limits.
+// Lanes are those lanes of a queue that share the same limits.
 type Lanes struct{ Queue, Shared string }
 
-// Lanes is the set that the lane is one of.
+// Lanes returns the set to which the lane belongs.
 func (l Lane) Lanes() Lanes { return Lanes{l.Queue, l.Shared} }
 
-// SortedBy reports whether a limit is one of those by which the jobs were sorted.
+// SortedBy reports whether the jobs were sorted by this limit.
 func (l Lanes) SortedBy(limit Limit) bool {
 	return slices.Contains(strings.Split(l.Shared, ","), limit.sign())
 }
 
-func (l Lanes) member() string { return recordPrefix(l.Queue) + l.Shared }
+func (l Lanes) member() string { return JobPrefix(l.Queue) + l.Shared }
 
 func (s Store) lanes() string          { return s.ns + "go:lanes" }
 func (s Store) paused() string         { return s.ns + "go:paused" }
@@ -149,8 +148,8 @@ func (s Store) clock() string          { return s.ns + "go:clock" }
 func (s Store) slots(l string) string  { return s.ns + "go:slots:" + l }
 func (s Store) tokens(l string) string { return s.ns + "go:rate:" + l }
 
-// limitKey is what a limit is counted under. Process is who counts, where the limit is
-// one of each process.
+// limitKey returns the key under which a limit is counted. A limit of each process is counted
+// under the process.
 func (s Store) limitKey(l Limit, process string) string {
 	text := l.String()
 	if l.here() {
@@ -162,55 +161,54 @@ func (s Store) limitKey(l Limit, process string) string {
 	return s.tokens(text)
 }
 
-// laneOf is the lane whose jobs lie under a key.
+// laneOf returns the lane whose jobs are under a key.
 func (s Store) laneOf(key string) (l Lane, ok bool) {
 	text, ok := strings.CutPrefix(key, s.ns+"go:lane:")
 	if !ok {
 		return l, false
 	}
 	rest := []byte(text)
-	if l.Queue, rest, ok = parseRecord(rest); !ok {
+	if l.Queue, rest, ok = CutPrefix(rest); !ok {
 		return l, false
 	}
-	if l.Shared, rest, ok = parseRecord(rest); !ok {
+	if l.Shared, rest, ok = CutPrefix(rest); !ok {
 		return l, false
 	}
 	l.Own = string(rest)
 	return l, true
 }
 
-func laneText(l Lane) string { return recordPrefix(l.Queue) + recordPrefix(l.Shared) + l.Own }
+func laneText(l Lane) string { return JobPrefix(l.Queue) + JobPrefix(l.Shared) + l.Own }
 
-// holder is who holds a slot.
+// holder names the job that holds a slot.
 func holder(process string, ticket int64) string {
 	return process + "/" + strconv.FormatInt(ticket, 10)
 }
 
-// prefix stands before the payload in the in-flight record. That of a job from a lane
-// says first which one, "+0:12:f:Mail=acme3:low{…}": it goes back there, and gives
-// back what it holds.
+// prefix stands before the payload in the in-flight record. For a job from a lane it begins with
+// the lane, "+0:12:f:Mail=acme3:low{…}": the job goes back there, and its slots are freed by it.
 func (j Reserved) prefix() string {
 	if j.Lane == nil {
-		return recordPrefix(j.Queue)
+		return JobPrefix(j.Queue)
 	}
 	return lanePrefix(*j.Lane)
 }
 
 func lanePrefix(l Lane) string {
-	return "+" + recordPrefix(l.Shared) + recordPrefix(l.Own) + recordPrefix(l.Queue)
+	return "+" + JobPrefix(l.Shared) + JobPrefix(l.Own) + JobPrefix(l.Queue)
 }
 
 // parseReserved reads a value of the in-flight record.
 func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	j.Ticket = ticket
 	if len(value) == 0 || value[0] != '+' {
-		j.Queue, j.Payload, ok = parseRecord(value)
+		j.Queue, j.Payload, ok = CutPrefix(value)
 		return j, ok
 	}
 	var l Lane
 	rest := value[1:]
 	for _, part := range []*string{&l.Shared, &l.Own, &l.Queue} {
-		if *part, rest, ok = parseRecord(rest); !ok {
+		if *part, rest, ok = CutPrefix(rest); !ok {
 			return j, false
 		}
 	}
@@ -218,8 +216,8 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	return j, true
 }
 
-// LeaveLane gives back the slots that a job from a lane holds and, if its handler was not
-// called, the starts that rates counted for it.
+// LeaveLane frees the slots of a job from a lane. If its handler was not called, it also gives
+// back the starts that rates counted for it.
 func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Effect) {
 	for _, l := range j.Lane.Limits() {
 		switch {
@@ -236,14 +234,14 @@ func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Ef
 	return effects
 }
 
-// FreeLost frees the slots of a limit whose holders have no such job any more. Slot and
-// job are written and removed as one, and no ticket is used twice: so who has no job
-// a moment later has either given back the slot too, or the record was lost.
+// FreeLost frees the slots of a limit whose holders have no such job any more. Redis writes and
+// removes slot and job in one step, and no ticket is used twice. So if a holder still has a slot
+// and no job a moment later, the record was lost.
 func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err error) {
 	key := s.limitKey(l, process)
 	holders, err := redis.Strings(c.Do("SMEMBERS", key))
 	if err != nil {
-		return 0, fmt.Errorf("reading who holds limit %s: %w", l, explain(err))
+		return 0, fmt.Errorf("reading who holds limit %s: %w", l, Explain(err))
 	}
 	for _, h := range holders {
 		by, ticket := h, ""
@@ -257,14 +255,14 @@ func (s Store) FreeLost(c redis.Conn, l Limit, process string) (freed int, err e
 			freed += n
 		}
 		if err != nil {
-			return freed, fmt.Errorf("freeing limit %s: %w", l, explain(err))
+			return freed, fmt.Errorf("freeing limit %s: %w", l, Explain(err))
 		}
 	}
 	return freed, nil
 }
 
 // ToLane puts a job in front of all others of a lane of its queue, byte for byte, and the lane
-// in front of the others.
+// in front of the other lanes.
 func (s Store) ToLane(j Reserved, lane Lane) []Effect {
 	lanes := lane.Lanes()
 	return []Effect{
@@ -274,20 +272,20 @@ func (s Store) ToLane(j Reserved, lane Lane) []Effect {
 	}
 }
 
-// What ReceiveChanges tells about lanes.
+// What ReceiveChanges reports about lanes.
 const (
 	PolicyChanged = "\x00policy" // queues were paused, or there are new lanes
 	LaneChanged   = "\x00lane"   // of a queue
 	SlotFreed     = "\x00slot"   // perhaps, of a limit
 )
 
-// aboutLanes says what a changed key means, in the way AboutLanes reads.
+// aboutLanes returns what a changed key means, in the form that AboutLanes reads.
 func (s Store) aboutLanes(key string) string {
 	if key == s.lanes() || key == s.paused() {
 		return PolicyChanged
 	}
 	if member, ok := strings.CutPrefix(key, s.lanes()+":"); ok {
-		queue, _, _ := parseRecord([]byte(member))
+		queue, _, _ := CutPrefix([]byte(member))
 		return LaneChanged + queue
 	}
 	if limit, ok := strings.CutPrefix(key, s.slots("")); ok {
@@ -297,8 +295,8 @@ func (s Store) aboutLanes(key string) string {
 	return ""
 }
 
-// AboutLanes says what a name that ReceiveChanges returned tells about lanes: one of
-// the constants, and of which queue or limit. Another name is returned as it is.
+// AboutLanes reads what a name returned by ReceiveChanges says about lanes: one of
+// the constants, and the queue or limit. Any other name is returned as it is.
 func AboutLanes(name string) (kind, what string) {
 	for _, kind := range []string{PolicyChanged, LaneChanged, SlotFreed} {
 		if what, ok := strings.CutPrefix(name, kind); ok {
@@ -310,14 +308,14 @@ func AboutLanes(name string) (kind, what string) {
 
 // Policy is what the fleet has agreed on about queues.
 type Policy struct {
-	Paused []string // queues from which nobody takes
-	Lanes  []Lanes  // the queues whose jobs are sorted, and into what
+	Paused []string // queues from which no process takes
+	Lanes  []Lanes  // the sorted queues, and the lanes of each
 
-	NoLanes bool // Redis refused to say what is in Lanes
+	NoLanes bool // Redis refused to return Lanes
 	Untold  bool // Redis refused the numbers of a limit
 }
 
-// sendPolicy asks for the policy, and tells the numbers of this process's limits.
+// sendPolicy asks for the policy, and registers the numbers of this process's limits.
 func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
 	for spec, numbers := range x.Limits {
 		command := "HSET"
@@ -341,7 +339,7 @@ func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
 	return nil
 }
 
-// receivePolicy reads the answers. Where Redis refuses one, that is reported.
+// receivePolicy reads the answers, and returns those that Redis refused as broken.
 func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []KeyError, err error) {
 	receive := func(key string) any {
 		reply, refused := c.Receive()
@@ -368,18 +366,18 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 	return p, broken, err
 }
 
-// lanesOf are the sets of lanes of a queue.
+// lanesOf reads the sets of lanes of a queue.
 func (s Store) lanesOf(c redis.Conn, queue string) ([]Lanes, error) {
 	members, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))
 	if err != nil {
-		return nil, fmt.Errorf("reading which queues are sorted: %w", explain(err))
+		return nil, fmt.Errorf("reading which queues are sorted: %w", Explain(err))
 	}
 	return slices.DeleteFunc(parseLanes(members), func(l Lanes) bool { return l.Queue != queue }), nil
 }
 
 func parseLanes(members []string) (lanes []Lanes) {
 	for _, m := range members {
-		if queue, shared, ok := parseRecord([]byte(m)); ok {
+		if queue, shared, ok := CutPrefix([]byte(m)); ok {
 			lanes = append(lanes, Lanes{queue, string(shared)})
 		}
 	}

@@ -19,15 +19,15 @@ var (
 	leaveScript   = script("leave")
 )
 
-// mostWorkers is how many worker ids another process's record is believed to stand
-// for: a number out of Redis must not decide how much memory its reader takes.
+// mostWorkers is the most worker ids that the record of another process may claim. A number read
+// from Redis must not decide how much memory its reader takes.
 const mostWorkers = 1 << 16
 
-// ErrTaken is returned by Enter when somebody has registered the worker ids.
+// ErrTaken is returned by Enter when another process has registered the worker ids.
 var ErrTaken = errors.New("the worker ids are taken")
 
 // Process is one run of a daemon as the fleet sees it. A process that starts
-// again, or lost its lease, is another Process with another ID.
+// again, or loses its lease, is another Process with another ID.
 type Process struct {
 	ID          string // host:pid:random
 	Host        string
@@ -73,7 +73,7 @@ func (p Process) fields(epoch int64) []any {
 	}
 }
 
-// ReadProcess reads a process's record; a missing one is all zero but for its ID.
+// ReadProcess reads a process's record. If it is missing, only ID is set.
 func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 	f, err := redis.StringMap(c.Do("HGETALL", s.process(id)))
 	if err != nil {
@@ -83,12 +83,12 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 		IDHead: f["id_head"], IDQueues: f["id_queues"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
-	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // whatever somebody wrote there
+	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // another program may have written anything
 	p.Started, _ = time.Parse(startedLayout, f["started"])
 	return p, nil
 }
 
-// Now is the clock all leases and heartbeats are told in: Redis's own.
+// Now returns the clock of all leases and heartbeats: Redis's own.
 func (s Store) Now(c redis.Conn) (time.Time, error) {
 	v, err := redis.Int64s(c.Do("TIME"))
 	if err != nil || len(v) != 2 {
@@ -98,28 +98,28 @@ func (s Store) Now(c redis.Conn) (time.Time, error) {
 }
 
 // Enter puts a new process into the fleet under epoch 1. It claims the first
-// worker id with a heartbeat of the given time and returns ErrTaken when that
-// id is somebody's already.
+// worker id with a heartbeat of the given time, and returns ErrTaken when another
+// process has that id.
 func (s Store) Enter(c redis.Conn, p Process, lease time.Duration, now time.Time) error {
 	return s.enter(c, p, 1, lease, p.WorkerID(0), HeartbeatAt(now))
 }
 
-// Reenter puts a process back that Redis forgot, under a new epoch. Restore must follow.
+// Reenter puts back a process that Redis forgot, under a new epoch. Restore must follow.
 func (s Store) Reenter(c redis.Conn, p Process, epoch int64, lease time.Duration) error {
 	return s.enter(c, p, epoch, lease, "", "")
 }
 
 // Restore writes into a process's in-flight record the jobs that the process holds and the
-// record has lost, and what the process has handed to workers. Its last step is the mark. With
-// an epoch that is not the record's it changes nothing and returns ErrStale or ErrGone.
+// record has lost, and which jobs are with workers. Its last step is the mark. If the epoch is
+// not the record's, it changes nothing and returns ErrStale or ErrGone.
 func (s Store) Restore(c redis.Conn, process string, epoch int64, jobs []Reserved, handed string) error {
 	write := func(last bool, fields ...any) error {
-		var a call
-		a.key(s.inflight(process))
-		a.key(s.process(process))
-		a.arg(epoch, last, handed)
-		a.arg(fields...)
-		status, err := redis.String(a.do(c, restoreScript))
+		var a Call
+		a.Key(s.inflight(process))
+		a.Key(s.process(process))
+		a.Arg(epoch, last, handed)
+		a.Arg(fields...)
+		status, err := redis.String(a.Do(c, restoreScript))
 		if err != nil {
 			return fmt.Errorf("restoring the in-flight record of process %s: %w", process, err)
 		}
@@ -137,30 +137,30 @@ func (s Store) Restore(c redis.Conn, process string, epoch int64, jobs []Reserve
 	return write(true, markField, mark)
 }
 
-// The mark is a field of an in-flight record that only entering and restoring write. Where it
-// stands, a ticket that is gone was committed. Where it does not, the record was removed.
+// The mark is a field of an in-flight record that only entering and restoring write. If the record
+// has it, a missing ticket was committed. If not, the record was removed.
 //
 // Its value is longer than hash-max-listpack-value, so that Redis keeps the record as a hash
-// table from the start. In a list of fields each command would go through all of them.
+// table from the start. In a listpack each command would go through all fields.
 const (
 	markField = "entered"
 	mark      = "goworker wrote this when the process entered; do not remove the record"
 )
 
 func (s Store) enter(c redis.Conn, p Process, epoch int64, lease time.Duration, claim, heartbeat string) error {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(p.ID))
-	a.key(s.heartbeats())
-	a.key(s.reaped(p.ID))
-	a.key(s.inflight(p.ID))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(p.ID))
+	a.Key(s.heartbeats())
+	a.Key(s.reaped(p.ID))
+	a.Key(s.inflight(p.ID))
 	entered := ""
 	if claim != "" {
 		entered = mark
 	}
-	a.arg(p.ID, lease.Milliseconds(), entered, claim, heartbeat)
-	a.arg(p.fields(epoch)...)
-	status, err := redis.String(a.do(c, enterScript))
+	a.Arg(p.ID, lease.Milliseconds(), entered, claim, heartbeat)
+	a.Arg(p.fields(epoch)...)
+	status, err := redis.String(a.Do(c, enterScript))
 	if err != nil {
 		return fmt.Errorf("registering process %s: %w", p.ID, err)
 	}
@@ -176,7 +176,7 @@ type Lease struct {
 	Value   string // when it runs out or, negative, since when the process counts as dead; in ms, by Redis's clock
 }
 
-// at is the time that the lease says, in ms. It is negative for a process that counts as dead.
+// at is the time of the lease in ms. It is negative if the process counts as dead.
 func (l Lease) at() int64 {
 	at, _ := strconv.ParseFloat(l.Value, 64)
 	return int64(at)
@@ -187,19 +187,19 @@ func (l Lease) Fenced() bool { return l.at() < 0 }
 
 // Renewed is what a process learns when it renews its lease.
 type Renewed struct {
-	Leases []Lease // everybody's: the first two thousand, those to run out first in front
+	Leases []Lease // of all processes: the first two thousand, in the order in which they run out
 	Due    Due
 
 	now, since, period int64 // in ms; see Dead
 }
 
-// fencedGrace is for how long after a reaper has fenced a process it is left alone with it.
+// fencedGrace is how long only the reaper that fenced a process recovers its jobs.
 const fencedGrace = 2 * time.Second
 
 // Dead returns the leases of processes that are dead. All of the fleet's renewals must have
-// come without a gap for a whole lease period, and none of these may have come in it. So
-// nobody is found dead because Redis stood still or the clock jumped: either leaves a gap. The
-// renewals of all processes count, so that a new reaper need not observe for a period first.
+// come without a gap for a whole lease period, and none of these processes may have renewed in it.
+// If Redis stood still or the clock jumped, there is a gap, so no process is found dead. The
+// renewals of all processes count, so a new reaper need not observe for a period first.
 //
 // A process that was fenced a while ago is among them: its reaper may have died.
 func (r Renewed) Dead() (dead []Lease) {
@@ -218,17 +218,17 @@ func (r Renewed) Dead() (dead []Lease) {
 }
 
 // Renew renews a process's lease. It returns ErrReaped or ErrGone when there is
-// nothing to renew. Gap is how long the whole fleet may be silent before Dead says that it
-// cannot tell.
+// nothing to renew. If the whole fleet was silent for longer than gap, Dead finds no
+// process dead.
 func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Renewed, error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(process))
-	a.key(s.reaped(process))
-	a.key(s.pulse())
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(process))
+	a.Key(s.reaped(process))
+	a.Key(s.pulse())
 	s.dueKeys(&a)
-	a.arg(process, lease.Milliseconds(), gap.Milliseconds())
-	r, err := redis.Strings(a.do(c, renewScript))
+	a.Arg(process, lease.Milliseconds(), gap.Milliseconds())
+	r, err := redis.Strings(a.Do(c, renewScript))
 	if err != nil {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
@@ -250,14 +250,14 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Re
 }
 
 // Resync reads back what a process holds after the answer to an exchange was
-// lost, and raises its epoch so that the lost request cannot be heard later. Whole reports
-// whether the record has its mark: a ticket that is not in a whole record was committed.
+// lost. It raises the epoch, so that Redis ignores the lost request if it arrives later. Whole
+// reports whether the record has its mark: a ticket missing from a whole record was committed.
 func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int64, whole bool, err error) {
-	var a call
-	a.key(s.inflight(process))
-	a.key(s.process(process))
-	a.key(s.reaped(process))
-	r, err := redis.Strings(a.do(c, resyncScript))
+	var a Call
+	a.Key(s.inflight(process))
+	a.Key(s.process(process))
+	a.Key(s.reaped(process))
+	r, err := redis.Strings(a.Do(c, resyncScript))
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("reading back the in-flight record of process %s: %w", process, err)
 	}
@@ -271,8 +271,8 @@ func (s Store) Resync(c redis.Conn, process string) (epoch int64, tickets []int6
 	return epoch, parseTickets(r[2:]), slices.Contains(r[2:], markField), nil
 }
 
-// parseTickets returns them sorted: in the order in which they were reserved.
-// It passes over the mark, and over fields that are no tickets.
+// parseTickets returns the tickets sorted, which is the order of their reservation.
+// It skips the mark and fields that are no tickets.
 func parseTickets(fields []string) []int64 {
 	tickets := make([]int64, 0, len(fields))
 	for _, f := range fields {
@@ -284,9 +284,9 @@ func parseTickets(fields []string) []int64 {
 	return tickets
 }
 
-// ReadReserved reads jobs out of a process's in-flight record. Tickets that are
-// not there are left out. So are those whose value was not written by us, lest it
-// keep all others from being recovered; there is an error for each of them.
+// ReadReserved reads jobs from a process's in-flight record. It leaves out missing tickets, and
+// tickets whose value we did not write: such a value must not keep the others from being
+// recovered. There is an error for each of those.
 func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs []Reserved, unreadable []error, err error) {
 	jobs = make([]Reserved, 0, len(tickets))
 	for chunk := range slices.Chunk(tickets, MaxExchangeJobs) {
@@ -312,16 +312,16 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 	return jobs, unreadable, nil
 }
 
-// Leave takes a process out of the fleet. With jobs left in its record it stays,
-// and they are returned as a number: another process will find it dead.
+// Leave takes a process out of the fleet. If jobs are left in its record the process stays,
+// and Leave returns their number: a reaper will find it dead.
 func (s Store) Leave(c redis.Conn, process string) (left int, err error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.process(process))
-	a.key(s.inflight(process))
-	a.key(s.pulse())
-	a.arg(process)
-	left, err = redis.Int(a.do(c, leaveScript))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.process(process))
+	a.Key(s.inflight(process))
+	a.Key(s.pulse())
+	a.Arg(process)
+	left, err = redis.Int(a.Do(c, leaveScript))
 	if err != nil {
 		return 0, fmt.Errorf("taking process %s out of the fleet: %w", process, err)
 	}

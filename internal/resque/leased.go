@@ -6,12 +6,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A leased job is one that a server has given to a client for a time. Its payload stands in go:leased
-// under its place, and go:leases says when its lease ends. A client or the server ends it by a commit
-// that changes nothing if the lease has changed.
+// A leased job is one that a server has given to a client for a time. Its payload is in go:leased
+// under its place, and go:leases says when its lease ends. A client or the server ends the job by a
+// commit that changes nothing if the lease has changed.
 
-// Leased are the rows that every end of a leased job has: the guard that the lease is the one that was
-// read, and the end of the lease.
+// Leased returns the rows that every end of a leased job has: the guard that the lease is still the
+// one that was read, and the removal of the lease.
 func (s Store) Leased(place, lease string) []Effect {
 	return []Effect{Guard("ZSCORE", zsetKey(s.leases()), lease, place), effect("ZREM", zsetKey(s.leases()), place)}
 }
@@ -27,7 +27,7 @@ type Committed struct {
 func (s Store) CommitLeased(c redis.Conn, ended []Ended) (Committed, error) {
 	out, err := s.commit(c, s.byLease(), ended)
 	if err != nil {
-		return Committed{}, fmt.Errorf("ending %s: %w", plural(len(ended), "leased job"), explain(err))
+		return Committed{}, fmt.Errorf("ending %s: %w", Plural(len(ended), "leased job"), Explain(err))
 	}
 	return Committed{out.missing, out.refusals(), s.queueNames(out.filled)}, nil
 }

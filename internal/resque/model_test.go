@@ -200,11 +200,11 @@ func (m *model) keys(s Store) map[string]any {
 	keys := map[string]any{}
 	for queue, list := range m.queues {
 		if len(list) > 0 {
-			keys[s.queue(queue)] = list
+			keys[s.KeyOfQueue(queue)] = list
 		}
 	}
 	if len(m.names) > 0 {
-		keys[s.queues()] = slices.Sorted(maps.Keys(m.names))
+		keys[s.KeyOfQueues()] = slices.Sorted(maps.Keys(m.names))
 	}
 	if len(m.failed) > 0 {
 		keys[s.failed()] = m.failed
@@ -239,7 +239,7 @@ func (m *model) keys(s Store) map[string]any {
 		keys[s.process(p.id)] = map[string]string{"epoch": strconv.FormatInt(p.epoch, 10), "handed": p.handed}
 		record := map[string]string{markField: mark}
 		for ticket, j := range p.record {
-			record[strconv.FormatInt(ticket, 10)] = recordPrefix(j.Queue) + string(j.Payload)
+			record[strconv.FormatInt(ticket, 10)] = JobPrefix(j.Queue) + string(j.Payload)
 		}
 		keys[s.inflight(p.id)] = record
 	}
@@ -285,7 +285,7 @@ func whereabouts(s Store, dump map[string]any) map[string]int {
 	for key, v := range dump {
 		switch v := v.(type) {
 		case []string: // a queue, or the failures
-			if key == s.failed() || strings.HasPrefix(key, s.queue("")) {
+			if key == s.failed() || strings.HasPrefix(key, s.KeyOfQueue("")) {
 				for _, payload := range v {
 					at[payload]++
 				}
@@ -294,7 +294,7 @@ func whereabouts(s Store, dump map[string]any) map[string]int {
 			if strings.HasPrefix(key, s.inflight("")) {
 				for field, value := range v {
 					if field != markField {
-						_, payload, _ := parseRecord([]byte(value))
+						_, payload, _ := CutPrefix([]byte(value))
 						at[string(payload)]++
 					}
 				}

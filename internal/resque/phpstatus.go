@@ -13,7 +13,7 @@ var phpRunningScript = script("phprunning")
 
 func (s Store) phpStatus(j *payload.PHPJob) string { return s.ns + j.String() }
 
-// PHPStatus writes the status of a job. That of a job that is over php-resque keeps for a day.
+// PHPStatus writes the status of a job. php-resque keeps the status of an ended job for a day.
 func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool, now time.Time) Effect {
 	args := []any{j.Status(status, now), "XX"}
 	if over {
@@ -23,9 +23,9 @@ func (s Store) PHPStatus(j *payload.PHPJob, status payload.PHPStatus, over bool,
 }
 
 // phpBegun are the arguments of phprunning.lua for a job that runs.
-func (s Store) phpBegun(w Work, j *payload.PHPJob) (a call) {
-	a.key(s.inflight(w.Process))
-	a.key(s.phpStatus(j))
-	a.arg(w.Ticket, j.Status(payload.PHPRunning, w.Now))
+func (s Store) phpBegun(w Work, j *payload.PHPJob) (a Call) {
+	a.Key(s.inflight(w.Process))
+	a.Key(s.phpStatus(j))
+	a.Arg(w.Ticket, j.Status(payload.PHPRunning, w.Now))
 	return a
 }

@@ -29,7 +29,7 @@ type Expired struct {
 }
 
 // Expired reads all heartbeats and returns the workers that are dead by them,
-// together with those whose heartbeat nobody can read.
+// and those whose heartbeat has no form we know.
 func (s Store) Expired(c redis.Conn, now time.Time) (expired []Expired, unreadable []string, err error) {
 	beats, err := redis.StringMap(c.Do("HGETALL", s.heartbeats()))
 	if err != nil {
@@ -47,8 +47,8 @@ func (s Store) Expired(c redis.Conn, now time.Time) (expired []Expired, unreadab
 	return expired, unreadable, nil
 }
 
-// LockPruning takes the lock under which Ruby's workers prune, for a minute at
-// the most.
+// LockPruning takes the lock under which Ruby's workers prune. It ends after a
+// minute at the latest.
 func (s Store) LockPruning(c redis.Conn, worker string) (bool, error) {
 	_, err := redis.String(c.Do("SET", s.pruneLock(), worker, "EX", pruneLockSeconds, "NX"))
 	if errors.Is(err, redis.ErrNil) {
@@ -57,18 +57,18 @@ func (s Store) LockPruning(c redis.Conn, worker string) (bool, error) {
 	return err == nil, err
 }
 
-// UnlockPruning gives the lock back. Ruby leaves it to expire, and a worker that
-// starts meanwhile prunes nobody.
+// UnlockPruning releases the lock. Ruby lets it expire, so that a Ruby worker which
+// starts in between does not prune.
 func (s Store) UnlockPruning(c redis.Conn, worker string) error {
-	var a call
-	a.key(s.pruneLock())
-	a.arg(worker)
-	_, err := a.do(c, unlockScript)
+	var a Call
+	a.Key(s.pruneLock())
+	a.Arg(worker)
+	_, err := a.Do(c, unlockScript)
 	return err
 }
 
 // Prune removes a dead worker as Ruby does: a job it had in hand becomes a
-// failure. It returns false where the worker turned out to live.
+// failure. It returns false if the worker turned out to live.
 func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (bool, error) {
 	value, err := redis.Bytes(c.Do("GET", s.worker(w.ID)))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
@@ -82,26 +82,26 @@ func (s Store) Prune(c redis.Conn, w Expired, now time.Time, multiQueue bool) (b
 			record, queue = f.Encode(), f.Queue
 		}
 	}
-	list, member := s.failureList(queue, multiQueue)
-	var a call
-	a.key(s.heartbeats())
-	a.key(s.worker(w.ID))
-	a.key(s.workers())
-	a.key(s.started(w.ID))
-	a.key(s.workerStat("processed", w.ID))
-	a.key(s.workerStat("failed", w.ID))
-	a.key(list)
-	a.key(s.failedQueues())
-	a.arg(w.ID, w.beat, value, record, member)
-	pruned, err := redis.Bool(a.do(c, pruneScript))
+	list, member := s.FailureListFor(queue, multiQueue)
+	var a Call
+	a.Key(s.heartbeats())
+	a.Key(s.worker(w.ID))
+	a.Key(s.workers())
+	a.Key(s.started(w.ID))
+	a.Key(s.workerStat("processed", w.ID))
+	a.Key(s.workerStat("failed", w.ID))
+	a.Key(list)
+	a.Key(s.KeyOfFailureLists())
+	a.Arg(w.ID, w.beat, value, record, member)
+	pruned, err := redis.Bool(a.Do(c, pruneScript))
 	if err != nil {
 		return false, fmt.Errorf("pruning worker %s: %w", w.ID, err)
 	}
 	return pruned, nil
 }
 
-// prunedFailure is Ruby's record of the job a dead worker had in hand; without a
-// payload there was none. Text that is not a job is kept as an invalid payload.
+// prunedFailure is Ruby's record of the job that a dead worker had in hand; without a
+// payload there was no job. Text that is not a job is kept as an invalid payload.
 func prunedFailure(worker string, value []byte, now time.Time) payload.Failure {
 	f := payload.Failure{
 		FailedAt:  payload.FailedAt(now),

@@ -153,7 +153,7 @@ func TestPruneMultiQueue(t *testing.T) {
 	w.same("low_failed", 1, w.server.Int(t, "LLEN", "resque:low_failed"))
 	w.same("without a queue, as Ruby names it", 1, w.server.Int(t, "LLEN", "resque:_failed"))
 	w.same("the common list", 0, w.server.Int(t, "EXISTS", w.s.failed()))
-	w.same("failed_queues", []string{"_failed", "low_failed"}, sorted(w.server.List(t, "SMEMBERS", w.s.failedQueues())))
+	w.same("failed_queues", []string{"_failed", "low_failed"}, sorted(w.server.List(t, "SMEMBERS", w.s.KeyOfFailureLists())))
 }
 
 // Two of us may look at the same time; one failure is written. A worker that turned out to

@@ -10,22 +10,22 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments,
-// any Redis one that fills its buffer for a client (1 GiB), and both by closing the
-// connection. Long before, a push keeps every other client of Redis waiting.
+// Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments, and
+// any Redis one that fills its client buffer (1 GiB); both close the connection. A push
+// far below these limits already delays every other client of Redis.
 const (
 	MaxPushJobs  = 1_000_000
 	MaxPushBytes = 256 << 20
 )
 
-// As arguments of a command, which need not be made anew for each.
+// Boxed once, so that no push allocates them.
 var pushHash, pushText any = script("push").Hash(), scriptText("push")
 
 var errNoQueue = errors.New("the queue has no name; give it one")
 
-// Bulk is jobs to be pushed as one, for any number of queues. The payloads lie in
-// one buffer, so that a job costs next to no allocation. The zero value is ready;
-// it is for one goroutine.
+// Bulk is jobs to push in one step, to any number of queues. One buffer holds all
+// payloads, so a job costs next to no allocation. The zero value is ready;
+// only one goroutine may use a Bulk.
 type Bulk struct {
 	Style payload.Style // how Add encodes
 	Most  int           // Add refuses payloads of more bytes; 0: MaxPushBytes
@@ -47,7 +47,7 @@ type bulkQueue struct {
 	next int // where its next job goes among the script's arguments
 }
 
-// Grow makes room for n more jobs, as large as those there are.
+// Grow makes room for n more jobs of the average size of those added.
 func (b *Bulk) Grow(n int) {
 	b.jobs = slices.Grow(b.jobs, n)
 	if len(b.jobs) > 0 {
@@ -55,8 +55,8 @@ func (b *Bulk) Grow(n int) {
 	}
 }
 
-// Add encodes a job, with what it has beside class and args, and adds it behind those
-// there are. With an error it is not added.
+// Add encodes a job, with its fields beside class and args, and adds it behind the
+// others. With an error it is not added.
 func (b *Bulk) Add(queue, class string, args []any, fields ...payload.Field) error {
 	if queue == "" {
 		return errNoQueue
@@ -87,7 +87,7 @@ func (b *Bulk) add(queue string, buf []byte) {
 	b.jobs = append(b.jobs, bulkJob{at, len(buf)})
 }
 
-// place finds a queue, or gives it a place. The job before was mostly for the same.
+// place returns the place of a queue, a new one if needed. Mostly it is that of the job before.
 func (b *Bulk) place(queue string) int {
 	if n := len(b.jobs); n > 0 {
 		if at := b.jobs[n-1].queue; b.queues[at].name == queue {
@@ -110,7 +110,7 @@ func (b *Bulk) place(queue string) int {
 	return at
 }
 
-// Push puts jobs at the tail of a queue, in their order, and the queue into the
+// Push adds jobs to the tail of a queue, in their order, and the queue to the
 // set of queues: all of it or, with an error, none of it. Only when the
 // connection broke is it unknown whether the jobs are there. A *ReplicasError
 // means that they are; see Replicated.
@@ -125,7 +125,7 @@ func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
 	return s.PushBulk(c, &b)
 }
 
-// PushBulk is Push for jobs of several queues: each queue gets its jobs in the order
+// PushBulk is Push for jobs of several queues. Each queue gets its jobs in the order
 // in which they were added, and all queues get theirs at the same instant.
 func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	if len(b.jobs) == 0 {
@@ -141,7 +141,7 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 		err = s.push(c, "EVAL", args, b)
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("pushing %s to %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
+		return fmt.Errorf("pushing %s to %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
 	return err
 }
 
-// fits says whether the jobs are few enough to be pushed as one.
+// fits returns an error if the jobs are too many for one push.
 func (b *Bulk) fits() error {
 	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
 		return tooMuch(len(b.jobs), len(b.buf))
@@ -165,7 +165,7 @@ func (b *Bulk) fits() error {
 
 func tooMuch(jobs, bytes int) error {
 	return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
-		plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
+		Plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
 }
 
 // All are the jobs in the order in which they were added: queue and payload.
@@ -181,7 +181,7 @@ func (b *Bulk) All() iter.Seq2[string, []byte] {
 	}
 }
 
-// to names where the jobs go.
+// to names the target: a queue, or the number of queues.
 func (b *Bulk) to() string {
 	if n := len(b.queues); n > 1 {
 		return fmt.Sprintf("%d queues", n)
@@ -189,13 +189,13 @@ func (b *Bulk) to() string {
 	return "queue " + b.queues[0].name
 }
 
-// bulkArgs are the arguments of EVALSHA: the script's keys, and then queue by queue
-// its name, how many jobs it gets, and these.
+// bulkArgs returns the arguments of EVALSHA: the script's keys, then for each queue
+// its name, the number of its jobs and the jobs.
 func (s Store) bulkArgs(b *Bulk) []any {
 	args := make([]any, 3, 3+3*len(b.queues)+len(b.jobs))
-	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.queues()
+	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfQueues()
 	for _, q := range b.queues {
-		args = append(args, s.queue(q.name))
+		args = append(args, s.KeyOfQueue(q.name))
 	}
 	for i, q := range b.queues {
 		args = append(args, q.name, q.jobs)

@@ -53,7 +53,7 @@ func (s Store) PushGuarded(c redis.Conn, jobs []GuardedJob) (GuardedPush, error)
 		reply, err = s.evalGuarded(c, "EVAL", call.scriptArgs(script.text), len(jobs), len(queues))
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return GuardedPush{}, fmt.Errorf("pushing %s: %w", plural(len(jobs), "job"), explain(err))
+		return GuardedPush{}, fmt.Errorf("pushing %s: %w", Plural(len(jobs), "job"), Explain(err))
 	}
 	out, wrong := s.guardedPush(reply, len(jobs))
 	if wrong != nil {
@@ -69,7 +69,7 @@ func (s Store) PushGuarded(c redis.Conn, jobs []GuardedJob) (GuardedPush, error)
 func (s Store) guardedCall(jobs []GuardedJob) (c rowCall, err error) {
 	c = newRowCall()
 	c.fixed(s.ScheduleKey())
-	c.arg("")
+	c.Arg("")
 	size := 0
 	for _, j := range jobs {
 		if j.Queue == "" {
@@ -99,7 +99,7 @@ func (s Store) evalGuarded(c redis.Conn, command string, args []any, jobs, queue
 	if s.replicas == 0 {
 		return c.Do(command, args...)
 	}
-	few := &ReplicasError{To: plural(queues, "queue"), Jobs: jobs, Wanted: s.replicas}
+	few := &ReplicasError{To: Plural(queues, "queue"), Jobs: jobs, Wanted: s.replicas}
 	return s.pushReplicated(c, command, args, few)
 }
 
@@ -107,7 +107,7 @@ func (s Store) evalGuarded(c redis.Conn, command string, args []any, jobs, queue
 func (s Store) guardedPush(reply any, jobs int) (out GuardedPush, err error) {
 	answer, err := s.committed(reply)
 	if err != nil {
-		return out, fmt.Errorf("pushing %s: %w", plural(jobs, "job"), err)
+		return out, fmt.Errorf("pushing %s: %w", Plural(jobs, "job"), err)
 	}
 	out.Jobs = make([]error, jobs)
 	failed := 0

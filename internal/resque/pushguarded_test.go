@@ -82,10 +82,10 @@ func TestPushGuarded(t *testing.T) {
 			}
 			w.same(name+": locks", tt.locks, held)
 			if name == "scheduled" {
-				w.same(name, []string{"3:lowl4", "1900000000123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
+				w.same(name, []string{"3:lowl4", "1900000000123"}, w.server.List(t, "ZRANGE", w.s.KeyOfSchedule(), 0, -1, "WITHSCORES"))
 			}
-			for _, queue := range w.server.List(t, "SMEMBERS", w.s.queues()) {
-				if w.server.Int(t, "LLEN", w.s.queue(queue)) == 0 {
+			for _, queue := range w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()) {
+				if w.server.Int(t, "LLEN", w.s.KeyOfQueue(queue)) == 0 {
 					t.Errorf("%s: queue %s is named without a job", name, queue)
 				}
 			}
@@ -111,16 +111,16 @@ func TestPushGuardedOfWrongType(t *testing.T) {
 	scheduled.At = time.UnixMilli(1_900_000_000_123)
 	jobs := []GuardedJob{job, scheduled, {Queue: "other", Payload: []byte("o1")}}
 	for key, want := range map[string][]string{
-		"resque:go:lock:a":     {"resque:go:lock:a", "withheld", "withheld"},
-		"resque:go:lock:b":     {"withheld", "resque:go:lock:b", "withheld"},
-		"resque:go:join:1":     {"resque:go:join:1", "withheld", "withheld"},
-		w.s.queue("low"):       {w.s.queue("low"), "withheld", "withheld"},
-		w.s.queue("next"):      {w.s.queue("next"), "withheld", "withheld"},
-		w.s.queue("other"):     {"withheld", "withheld", w.s.queue("other")},
-		w.s.queues():           {w.s.queues(), "withheld", w.s.queues()},
-		w.s.schedule():         {"withheld", w.s.schedule(), "withheld"},
-		"resque:go:counts":     {"pushed", "pushed", "pushed"},
-		"resque:go:irrelevant": {"pushed", "pushed", "pushed"},
+		"resque:go:lock:a":      {"resque:go:lock:a", "withheld", "withheld"},
+		"resque:go:lock:b":      {"withheld", "resque:go:lock:b", "withheld"},
+		"resque:go:join:1":      {"resque:go:join:1", "withheld", "withheld"},
+		w.s.KeyOfQueue("low"):   {w.s.KeyOfQueue("low"), "withheld", "withheld"},
+		w.s.KeyOfQueue("next"):  {w.s.KeyOfQueue("next"), "withheld", "withheld"},
+		w.s.KeyOfQueue("other"): {"withheld", "withheld", w.s.KeyOfQueue("other")},
+		w.s.KeyOfQueues():       {w.s.KeyOfQueues(), "withheld", w.s.KeyOfQueues()},
+		w.s.KeyOfSchedule():     {"withheld", w.s.KeyOfSchedule(), "withheld"},
+		"resque:go:counts":      {"pushed", "pushed", "pushed"},
+		"resque:go:irrelevant":  {"pushed", "pushed", "pushed"},
 	} {
 		w.do("FLUSHALL")
 		w.spoil(key)
@@ -150,7 +150,7 @@ func TestPushGuardedRefusedLate(t *testing.T) {
 	}
 	out, err := w.s.PushGuarded(w.c, jobs)
 	w.must(err)
-	w.same("jobs", []string{"pushed", "resque:go:own", "pushed", w.s.queue("high")}, out.reasons())
+	w.same("jobs", []string{"pushed", "resque:go:own", "pushed", w.s.KeyOfQueue("high")}, out.reasons())
 	w.same("queue", []string{"l1", "l3"}, w.queue("low"))
 }
 

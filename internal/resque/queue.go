@@ -14,86 +14,86 @@ import (
 // Dequeue removes the jobs of a queue whose payload is exactly these bytes and
 // returns how many there were.
 func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) {
-	n, err := redis.Int(c.Do("LREM", s.queue(queue), 0, payload))
+	n, err := redis.Int(c.Do("LREM", s.KeyOfQueue(queue), 0, payload))
 	if err != nil {
-		return 0, fmt.Errorf("removing jobs from queue %s: %w", queue, explain(err))
+		return 0, fmt.Errorf("removing jobs from queue %s: %w", queue, Explain(err))
 	}
 	return n, nil
 }
 
-// DequeueClass removes all jobs of a class from a queue, whoever wrote them and
-// in whatever form, and returns how many there were. It reads the whole queue.
+// DequeueClass removes all jobs of a class from a queue, in whatever form their producers
+// wrote them, and returns how many there were. It reads the whole queue.
 // A job pushed meanwhile may stay.
 func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
-	raws, err := redis.ByteSlices(c.Do("LRANGE", s.queue(queue), 0, -1))
+	raws, err := redis.ByteSlices(c.Do("LRANGE", s.KeyOfQueue(queue), 0, -1))
 	if err != nil {
-		return 0, fmt.Errorf("reading queue %s: %w", queue, explain(err))
+		return 0, fmt.Errorf("reading queue %s: %w", queue, Explain(err))
 	}
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	seen := make(map[string]bool)
 	for _, raw := range raws {
 		if p, err := payload.Parse(raw); err == nil && p.Class == class && !seen[string(raw)] {
 			seen[string(raw)] = true
-			b.send("LREM", s.queue(queue), 0, raw)
+			b.Send("LREM", s.KeyOfQueue(queue), 0, raw)
 		}
 	}
-	replies, err := b.receive()
+	replies, err := b.Receive()
 	removed := 0
 	for _, reply := range replies {
-		n, refused := redis.Int(answer(reply))
+		n, refused := redis.Int(Answer(reply))
 		removed += n
 		if err == nil {
 			err = refused
 		}
 	}
 	if err != nil {
-		return removed, fmt.Errorf("removing jobs of class %s from queue %s: %w", class, queue, explain(err))
+		return removed, fmt.Errorf("removing jobs of class %s from queue %s: %w", class, queue, Explain(err))
 	}
 	return removed, nil
 }
 
-// RemoveQueue removes a queue with all its jobs, as one. Jobs already reserved
-// by a worker are not touched.
+// RemoveQueue removes a queue with all its jobs in one step. It does not touch jobs that
+// a worker has reserved.
 func (s Store) RemoveQueue(c redis.Conn, queue string) error {
-	b := batch{c: c}
-	b.send("MULTI")
-	b.send("SREM", s.queues(), queue)
-	b.send("DEL", s.queue(queue))
-	b.send("EXEC")
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("MULTI")
+	b.Send("SREM", s.KeyOfQueues(), queue)
+	b.Send("DEL", s.KeyOfQueue(queue))
+	b.Send("EXEC")
+	replies, err := b.Receive()
 	for _, reply := range replies {
 		if err == nil {
-			_, err = answer(reply)
+			_, err = Answer(reply)
 		}
 		results, _ := reply.([]any)
 		for _, result := range results {
 			if err == nil {
-				_, err = answer(result)
+				_, err = Answer(result)
 			}
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("removing queue %s: %w", queue, explain(err))
+		return fmt.Errorf("removing queue %s: %w", queue, Explain(err))
 	}
 	return nil
 }
 
 // Queues returns the names of all queues, sorted bytewise, empty ones included.
 func (s Store) Queues(c redis.Conn) ([]string, error) {
-	names, err := redis.Strings(c.Do("SMEMBERS", s.queues()))
+	names, err := redis.Strings(c.Do("SMEMBERS", s.KeyOfQueues()))
 	if err != nil {
-		return nil, fmt.Errorf("reading the set of queues: %w", explain(err))
+		return nil, fmt.Errorf("reading the set of queues: %w", Explain(err))
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// QueueSize returns how many jobs wait in a queue, in its lanes too; a queue that does
+// QueueSize returns how many jobs wait in a queue, its lanes included. A queue that does
 // not exist has none.
 func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
-	n, err := redis.Int64(c.Do("LLEN", s.queue(queue)))
+	n, err := redis.Int64(c.Do("LLEN", s.KeyOfQueue(queue)))
 	if err != nil {
-		return 0, fmt.Errorf("reading the size of queue %s: %w", queue, explain(err))
+		return 0, fmt.Errorf("reading the size of queue %s: %w", queue, Explain(err))
 	}
 	lanes, err := s.WaitingIn(c, queue)
 	for _, l := range lanes {
@@ -102,9 +102,9 @@ func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
 	return n, err
 }
 
-// Peek returns at most count payloads from position start, the head being 0,
-// and leaves them there. A negative start counts from the tail, a negative
-// count means all that follow.
+// Peek returns at most count payloads from position start, the head being 0, and
+// removes none. A negative start counts from the tail. A negative count means all
+// that follow.
 func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, error) {
 	if count == 0 {
 		return nil, nil
@@ -113,15 +113,15 @@ func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, err
 	if end := start + min(count, math.MaxInt-max(start, 0)) - 1; count > 0 && (start >= 0 || end < 0) {
 		stop = end
 	}
-	raws, err := redis.ByteSlices(c.Do("LRANGE", s.queue(queue), start, stop))
+	raws, err := redis.ByteSlices(c.Do("LRANGE", s.KeyOfQueue(queue), start, stop))
 	if err != nil {
-		return nil, fmt.Errorf("reading queue %s: %w", queue, explain(err))
+		return nil, fmt.Errorf("reading queue %s: %w", queue, Explain(err))
 	}
 	return raws, nil
 }
 
-// explain adds the way out to what Redis says when it refuses a command.
-func explain(err error) error {
+// Explain adds the remedy to the error with which Redis refused a command.
+func Explain(err error) error {
 	var refused redis.Error
 	if !errors.As(err, &refused) {
 		return err
@@ -145,21 +145,22 @@ func explain(err error) error {
 	return fmt.Errorf("%s: %w", way, err)
 }
 
-func isWrongType(err error) bool {
+// IsWrongType reports whether Redis refused a command because of a key's type.
+func IsWrongType(err error) bool {
 	var refused redis.Error
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "WRONGTYPE ")
 }
 
-func plural(n int, noun string) string {
+// Plural is a number with its noun: "1 job", "2 jobs".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// KeptHint tells where the payload of a FailedJob with Keep is, and how it gets
-// back into its queue.
+// KeptHint says where the payload of a FailedJob with Keep is, and how to requeue it.
 func (s Store) KeptHint(queue string) string {
 	return fmt.Sprintf("only its beginning is shown here, all of it is the last element of the list %s; LMOVE %[1]s %s RIGHT RIGHT puts it back",
-		s.kept(queue), s.queue(queue))
+		s.kept(queue), s.KeyOfQueue(queue))
 }

@@ -22,33 +22,33 @@ const (
 )
 
 // Fence declares a process dead, if its lease is still the observed one ("" for
-// a record without a lease). Only after it returned true may its jobs be moved.
+// a record without a lease). Only after it returned true may a reaper move its jobs.
 func (s Store) Fence(c redis.Conn, process, observed string) (bool, error) {
-	var a call
-	a.key(s.processes())
-	a.key(s.reaped(process))
-	a.key(s.process(process))
-	a.arg(process, observed, tombstoneSeconds)
-	fenced, err := redis.Bool(a.do(c, fenceScript))
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.reaped(process))
+	a.Key(s.process(process))
+	a.Arg(process, observed, tombstoneSeconds)
+	fenced, err := redis.Bool(a.Do(c, fenceScript))
 	if err != nil {
 		return false, fmt.Errorf("fencing process %s: %w", process, err)
 	}
 	return fenced, nil
 }
 
-// Recovered tells what became of the jobs of a dead process.
+// Recovered counts what became of the jobs of a dead process.
 type Recovered struct {
 	Requeued int
-	Failed   int     // were found in dead processes too often
-	Refused  []error // queues that would not take their jobs back, values that are no jobs
+	Failed   int     // found in dead processes too often
+	Refused  []error // queues that refused their jobs, values that are no jobs
 }
 
 // Recover moves all jobs of a fenced process back to the heads of their queues and lanes, in
 // their old order. A job that was with a worker in more than limit dead processes, and was on
-// trial in some of them, is filed as failed instead; limit 0 never does. It works in pieces and
-// may be repeated: what it has moved is out of the record.
+// trial in some of them, is filed as failed instead; with limit 0 none is. Recover works in chunks
+// and may be repeated: the jobs it has moved are out of the record.
 //
-// end lists the effects of each job's end: a poison job is filed as failed, any other goes back.
+// end returns the effects of each job's end: a poison job is filed as failed, any other goes back.
 func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, end func(DeadJob) []Effect) (Recovered, error) {
 	var total Recovered
 	keys, err := redis.Strings(c.Do("HKEYS", s.inflight(dead.ID)))
@@ -70,7 +70,7 @@ func (s Store) Recover(c redis.Conn, dead Process, limit int, now time.Time, end
 			return total, err
 		}
 	}
-	for _, digest := range r.filing { // a job that could not be filed yet
+	for _, digest := range r.filing { // jobs that could not be filed yet
 		delete(r.over, digest)
 	}
 	if len(r.over) == 0 {
@@ -104,7 +104,7 @@ type recovery struct {
 }
 
 // recovery reads which suspects ran in the process. Jobs of the same bytes share their
-// counts, so a job counts as on trial if one of its twins was.
+// counts, so a job counts as on trial if another job with its bytes was.
 func (s Store) recovery(c redis.Conn, dead Process, limit int, now time.Time, handed HandedOut) (recovery, error) {
 	r := recovery{Store: s, dead: dead, limit: limit, now: now, handed: handed,
 		past: make(map[string]bool), filing: make(map[int64]string), over: make(map[string]bool)}
@@ -120,10 +120,11 @@ func (s Store) recovery(c redis.Conn, dead Process, limit int, now time.Time, ha
 	return r, err
 }
 
-// move moves a piece, highest ticket first, so that each push puts a job in front of those
-// reserved after it. A job whose count changed between the reading and the script is left, and
-// tried again at once. Another reaper changes counts, and so does the refusal of a job whose
-// twin comes next: jobs of the same bytes share a count, and one death raises it by one.
+// move moves one chunk, highest ticket first, so that each push puts a job in front of those
+// reserved after it. If a job's count changed between the reading and the script, the script
+// leaves the job and move tries it again at once. Another reaper may change a count. So may the
+// refusal of a job whose twin comes next: jobs of the same bytes share a count, and one death
+// raises it by one.
 func (r *recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 	closed := make(map[string]bool) // keys that Redis refused
 	for attempt := 0; attempt < 3; {
@@ -159,7 +160,7 @@ func (r *recovery) move(c redis.Conn, tickets []int64, total *Recovered) error {
 	return nil
 }
 
-// ends decides how jobs end. It passes over those that need a closed key.
+// ends decides how jobs end. It skips those that need a closed key.
 func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) ([]Ended, error) {
 	deaths, err := r.DeathsOf(c, jobs, r.now)
 	if err != nil {
@@ -179,7 +180,7 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 			e.Effects = append(e.Effects, Guard("HGET", hashKey(r.recovered()), was, d.digest),
 				effect("HSET", hashKey(r.recovered()), d.digest, d.raw))
 		}
-		// What no failure record can hold goes back: the process that takes it keeps it elsewhere.
+		// A job too long for a failure record goes back: the process that takes it keeps it elsewhere.
 		dead := DeadJob{Reserved: j, Process: r.dead.ID, Worker: r.dead.WorkerID(0), Started: running}
 		if running && d.guilty(r.limit) && payload.Recordable(j.Payload) {
 			r.filing[j.Ticket] = d.digest
@@ -196,14 +197,14 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 	return ended, nil
 }
 
-// needs reports whether the end writes, other than softly, under one of the keys.
+// needs reports whether the end has an effect, other than a soft one, on one of the keys.
 func (e Ended) needs(keys map[string]bool) bool {
 	return slices.ContainsFunc(e.Effects, func(row Effect) bool {
 		return row.verb[0] != '~' && slices.ContainsFunc(row.keys, func(k Key) bool { return keys[k.name] })
 	})
 }
 
-// count adds to the total what became of jobs.
+// count adds the outcome of the jobs to the total.
 func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
 	if out.missing == len(ended) { // the process is not fenced, or another reaper was faster
 		return
@@ -228,7 +229,7 @@ func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
 	total.Requeued += max(0, len(ended)-out.missing-len(stays)-filed)
 }
 
-// commit ends jobs in the name of the dead process.
+// commit ends jobs on behalf of the dead process.
 func (r *recovery) commit(c redis.Conn, ended []Ended) (committed, error) {
 	out, err := r.Store.commit(c, r.byReaper(r.dead.ID), ended)
 	if errors.Is(err, ErrStale) { // the process is not fenced: its jobs are its own
@@ -254,17 +255,17 @@ func (r *recovery) found(d Deaths) Deaths {
 	return d
 }
 
-// Strays is what one page of the keys holds that another key should name.
+// Strays is what one page of the keyspace holds that another key should name.
 type Strays struct {
-	Processes []string         // that have records, in-flight ones and others
-	Lanes     map[Lanes][]Lane // that have jobs
+	Processes []string         // processes with records, in-flight ones and others
+	Lanes     map[Lanes][]Lane // lanes with jobs
 }
 
-// Strays looks at one page of the keys, and returns it together with the cursor of the next page
-// (0: from the start). Which of the processes have no lease the caller knows from Renew, and
-// which of the lanes nothing names Relane finds out.
+// Strays reads one page of the keyspace and returns the cursor of the next page (0: from the
+// start). The caller knows from Renew which of the processes have no lease. Relane finds out
+// which of the lanes no other key names.
 func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
-	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", escapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
+	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
 		err = ErrAnswer
 	}
@@ -289,7 +290,7 @@ func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, e
 	return found, next, err
 }
 
-// escapeGlob makes a literal of a namespace that holds pattern characters.
-func escapeGlob(s string) string {
+// EscapeGlob makes a literal of text that holds pattern characters of Redis.
+func EscapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -140,8 +140,8 @@ func TestRecoverWrongType(t *testing.T) {
 	w.push("high", "h1", "h2")
 	m := w.enter("p")
 	m.reserve(4, "low", "high")
-	w.spoil(w.s.queue("low"))
-	w.spoil(w.s.queues())
+	w.spoil(w.s.KeyOfQueue("low"))
+	w.spoil(w.s.KeyOfQueues())
 	m.die()
 	got := m.recover(3)
 	w.same("requeued", 2, got.Requeued)
@@ -154,10 +154,10 @@ func TestRecoverWrongType(t *testing.T) {
 	if left, err := w.s.Leave(w.c, "p"); err != nil || left != 2 {
 		t.Errorf("the process left with jobs in its record: %d, %v", left, err)
 	}
-	w.do("DEL", w.s.queue("low"), w.s.queues())
+	w.do("DEL", w.s.KeyOfQueue("low"), w.s.KeyOfQueues())
 	w.same("later", Recovered{Requeued: 2}, m.recover(3))
 	w.same("low", []string{"l1", "l2"}, w.queue("low"))
-	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.queues()))
+	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()))
 }
 
 // Failures that cannot be filed are not counted as filed.

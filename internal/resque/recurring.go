@@ -23,31 +23,31 @@ func (s Store) schedulesChanged() string    { return s.ns + "schedules_changed" 
 func (s Store) ticks() string           { return s.ns + "go:ticks" }
 func (s Store) pausedSchedules() string { return s.ns + "go:paused-schedules" }
 
-// Ticks is what Redis knows of a schedule's ticks.
+// Ticks is the state of a schedule's ticks in Redis.
 type Ticks struct {
-	Last   time.Time // ticks up to here are done with; zero: nothing is known
-	Owner  string    // the process that noted it, NoOwner, or what RemovedOwner says
-	Timing string    // what it had as the schedule's timing
+	Last   time.Time // ticks up to here are done; zero: unknown
+	Owner  string    // the process that noted it, NoOwner, or a RemovedOwner
+	Timing string    // the schedule's timing as the owner had it
 
-	// Enqueued is when somebody last enqueued the job, in whole seconds; zero: never, or
-	// what stands there is not understood. Foreign is whether it was a Ruby scheduler,
-	// after Last was noted.
+	// Enqueued is when a scheduler last enqueued the job, in whole seconds; zero: never, or
+	// the text has no form we know. Foreign is whether a Ruby scheduler did so after Last
+	// was noted.
 	Enqueued time.Time
 	Foreign  bool
 
-	tick, enqueued string // as they stand in Redis
+	tick, enqueued string // the texts in Redis
 }
 
 // EnqueuedText is Enqueued as it was written.
 func (t Ticks) EnqueuedText() string { return t.enqueued }
 
-// NoOwner stands for an owner that has stopped.
+// NoOwner is the owner after the owning process has stopped.
 const NoOwner = "-"
 
-// RemovedOwner stands for an owner that had a schedule taken from it at that moment.
+// RemovedOwner is the owner after the schedule was removed from the owning process at that moment.
 func RemovedOwner(at time.Time) string { return NoOwner + strconv.FormatInt(at.UnixMilli(), 10) }
 
-// Removed is when the owner had the schedule taken from it; zero: it had not.
+// Removed returns when the schedule was removed from its owner; zero: it was not.
 func (t Ticks) Removed() time.Time {
 	ms, err := strconv.ParseInt(strings.TrimPrefix(t.Owner, NoOwner), 10, 64)
 	if err != nil {
@@ -66,28 +66,28 @@ func parseTicks(tick, enqueued string) Ticks {
 	}
 	var err error
 	if t.Enqueued, err = time.Parse(startedLayout, enqueued); err != nil {
-		t.Enqueued, _ = time.Parse(utcLayout, enqueued) // whatever somebody wrote there
+		t.Enqueued, _ = time.Parse(utcLayout, enqueued) // another program may have written anything
 	}
 	return t
 }
 
-// ReadTicks reads what is known of schedules, in their order.
+// ReadTicks reads the ticks of schedules, in their order.
 func (s Store) ReadTicks(c redis.Conn, schedules ...string) ([]Ticks, error) {
-	b := batch{c: c}
-	b.send("HMGET", redis.Args{}.Add(s.ticks()).AddFlat(schedules)...)
-	b.send("HMGET", redis.Args{}.Add(s.lastEnqueuedAt()).AddFlat(schedules)...)
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("HMGET", redis.Args{}.Add(s.ticks()).AddFlat(schedules)...)
+	b.Send("HMGET", redis.Args{}.Add(s.lastEnqueuedAt()).AddFlat(schedules)...)
+	replies, err := b.Receive()
 	var both [2][]string
 	for i := range both {
 		if err == nil {
-			both[i], err = redis.Strings(answer(replies[i]))
+			both[i], err = redis.Strings(Answer(replies[i]))
 		}
 		if err == nil && len(both[i]) != len(schedules) {
 			err = ErrAnswer
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the ticks of recurring schedules: %w", explain(err))
+		return nil, fmt.Errorf("reading the ticks of recurring schedules: %w", Explain(err))
 	}
 	all := make([]Ticks, len(schedules))
 	for i := range all {
@@ -99,13 +99,13 @@ func (s Store) ReadTicks(c redis.Conn, schedules ...string) ([]Ticks, error) {
 // Fire is ticks of one schedule to be fired.
 type Fire struct {
 	Schedule string
-	Was      Ticks // as it was read
+	Was      Ticks // as ReadTicks returned it
 
 	Last          time.Time // the last of the ticks; to be noted with owner and timing
 	Owner, Timing string
 
-	// Lock is that of the Ruby schedulers, and Shared is whether to keep still while
-	// one of them holds it.
+	// Lock is that of the Ruby schedulers. With Shared nothing is fired while one of them
+	// holds it.
 	Lock   MasterLock
 	Shared bool
 
@@ -120,42 +120,42 @@ type Fired int
 const (
 	FiredOK      Fired = iota
 	FiredPaused        // the ticks are noted, but nothing was pushed
-	FiredMoved         // somebody was faster; what stands there is returned
+	FiredMoved         // another process was faster; its ticks are returned
 	FiredForeign       // a Ruby scheduler holds the lock
-	FiredEarly         // by Redis's clock, which is returned as Last, it is not time yet
+	FiredEarly         // too early by Redis's clock, which is returned as Last
 )
 
-// Fire pushes the jobs of ticks, unless what was read of the schedule has changed since.
-// In that case, and if it succeeds, the new state is returned.
+// Fire pushes the jobs of ticks, unless the schedule has changed since it was read. In that
+// case, and if it succeeds, the new state is returned.
 func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	tick := fmt.Sprintf("%d %s %s", f.Last.UnixMilli(), f.Owner, f.Timing)
 	enqueued := StartedAt(f.At.UTC())
-	var a call
-	a.key(s.ticks())
-	a.key(s.lastEnqueuedAt())
-	a.key(s.pausedSchedules())
-	a.key(s.queues())
-	a.key(s.queue(f.Queue))
-	a.key(f.Lock.keys[0])
+	var a Call
+	a.Key(s.ticks())
+	a.Key(s.lastEnqueuedAt())
+	a.Key(s.pausedSchedules())
+	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfQueue(f.Queue))
+	a.Key(f.Lock.keys[0])
 	shared := ""
 	if f.Shared {
 		shared = "1"
 	}
-	// A clock that is ahead must not do away with ticks to come.
+	// A clock that is ahead must not skip ticks to come.
 	notBefore := f.At.UnixMilli()
 	if len(f.Payloads) > 0 {
 		notBefore = max(notBefore, f.Last.UnixMilli())
 	}
-	a.arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
+	a.Arg(f.Schedule, f.Was.tick, f.Was.enqueued, tick, notBefore, shared, enqueued, f.Queue)
 	for _, p := range f.Payloads {
-		a.arg(p)
+		a.Arg(p)
 	}
-	r, err := redis.Strings(a.do(c, tickScript))
+	r, err := redis.Strings(a.Do(c, tickScript))
 	if err == nil && len(r) == 0 {
 		err = ErrAnswer
 	}
 	if err != nil {
-		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, explain(err))
+		return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, Explain(err))
 	}
 	switch {
 	case r[0] == "ok":
@@ -176,54 +176,54 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	return 0, Ticks{}, fmt.Errorf("firing the recurring schedule %s: %w", f.Schedule, ErrAnswer)
 }
 
-// PersistentSchedules are the schedules that all schedulers have in common, as JSON.
+// PersistentSchedules returns the schedules that all schedulers share, as JSON.
 func (s Store) PersistentSchedules(c redis.Conn) (map[string]string, error) {
 	all, err := redis.StringMap(c.Do("HGETALL", s.persistentSchedules()))
 	if err != nil {
-		return nil, fmt.Errorf("reading the recurring schedules: %w", explain(err))
+		return nil, fmt.Errorf("reading the recurring schedules: %w", Explain(err))
 	}
 	return all, nil
 }
 
-// PersistentSchedule is one of them, and whether it is there.
+// PersistentSchedule returns one of them, and whether it exists.
 func (s Store) PersistentSchedule(c redis.Conn, name string) (text string, there bool, err error) {
 	text, err = redis.String(c.Do("HGET", s.persistentSchedules(), name))
 	if errors.Is(err, redis.ErrNil) {
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("reading the recurring schedule %s: %w", name, explain(err))
+		return "", false, fmt.Errorf("reading the recurring schedule %s: %w", name, Explain(err))
 	}
 	return text, true, nil
 }
 
-// SaveSchedule writes a schedule that all schedulers have in common, and has Ruby's look
-// at it.
+// SaveSchedule writes a schedule that all schedulers share, and makes Ruby's schedulers
+// load it.
 func (s Store) SaveSchedule(c redis.Conn, name string, config []byte) error {
-	b := batch{c: c}
-	b.send("HSET", s.persistentSchedules(), name, config)
-	b.send("SADD", s.schedulesChanged(), name)
+	b := Batch{Conn: c}
+	b.Send("HSET", s.persistentSchedules(), name, config)
+	b.Send("SADD", s.schedulesChanged(), name)
 	if err := b.check(); err != nil {
-		return fmt.Errorf("saving the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("saving the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
 
-// RemoveSchedule removes such a schedule, and reports whether there was one.
+// RemoveSchedule removes such a schedule, and reports whether it existed.
 func (s Store) RemoveSchedule(c redis.Conn, name string) (bool, error) {
-	b := batch{c: c}
-	b.send("HDEL", s.persistentSchedules(), name)
-	b.send("SADD", s.schedulesChanged(), name)
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("HDEL", s.persistentSchedules(), name)
+	b.Send("SADD", s.schedulesChanged(), name)
+	replies, err := b.Receive()
 	removed := 0
 	if err == nil {
-		removed, err = redis.Int(answer(replies[0]))
+		removed, err = redis.Int(Answer(replies[0]))
 	}
 	if err == nil {
-		_, err = answer(replies[1])
+		_, err = Answer(replies[1])
 	}
 	if err != nil {
-		return false, fmt.Errorf("removing the recurring schedule %s: %w", name, explain(err))
+		return false, fmt.Errorf("removing the recurring schedule %s: %w", name, Explain(err))
 	}
 	return removed > 0, nil
 }
@@ -231,7 +231,7 @@ func (s Store) RemoveSchedule(c redis.Conn, name string) (bool, error) {
 // PauseSchedule makes a schedule's ticks pass without a job, in the whole fleet.
 func (s Store) PauseSchedule(c redis.Conn, name string, at time.Time) error {
 	if _, err := c.Do("HSET", s.pausedSchedules(), name, StartedAt(at.UTC())); err != nil {
-		return fmt.Errorf("pausing the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("pausing the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
@@ -239,16 +239,16 @@ func (s Store) PauseSchedule(c redis.Conn, name string, at time.Time) error {
 // ResumeSchedule ends PauseSchedule.
 func (s Store) ResumeSchedule(c redis.Conn, name string) error {
 	if _, err := c.Do("HDEL", s.pausedSchedules(), name); err != nil {
-		return fmt.Errorf("resuming the recurring schedule %s: %w", name, explain(err))
+		return fmt.Errorf("resuming the recurring schedule %s: %w", name, Explain(err))
 	}
 	return nil
 }
 
-// PausedSchedules are the names of those that are paused.
+// PausedSchedules returns the names of the paused schedules.
 func (s Store) PausedSchedules(c redis.Conn) ([]string, error) {
 	names, err := redis.Strings(c.Do("HKEYS", s.pausedSchedules()))
 	if err != nil {
-		return nil, fmt.Errorf("reading which recurring schedules are paused: %w", explain(err))
+		return nil, fmt.Errorf("reading which recurring schedules are paused: %w", Explain(err))
 	}
 	return names, nil
 }

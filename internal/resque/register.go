@@ -29,16 +29,16 @@ var beatScript = script("beat")
 // idChunk is how many worker ids one command takes.
 const idChunk = 1000
 
-// Register tells Ruby's tools of the workers and sends their first heartbeats.
+// Register makes the workers known to Ruby's tools and sends their first heartbeats.
 func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) error {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for chunk := range slices.Chunk(ids, idChunk) {
-		b.eval(beatScript, *s.beat(chunk, now))
+		b.Eval(beatScript, *s.beat(chunk, now))
 		since := redis.Args{}
 		for _, id := range chunk {
 			since = since.Add(s.started(id), StartedAt(started))
 		}
-		b.send("MSET", since...)
+		b.Send("MSET", since...)
 	}
 	if err := b.check(); err != nil {
 		return fmt.Errorf("registering %d workers: %w", len(ids), err)
@@ -46,11 +46,11 @@ func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) erro
 	return nil
 }
 
-// Heartbeat tells Ruby's tools that the workers live. It returns how many of them
-// somebody had unregistered: Register them anew.
+// Heartbeat sends the workers' heartbeats to Ruby's tools. It returns how many workers another
+// program had unregistered: call Register for them again.
 func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistered int, err error) {
 	for chunk := range slices.Chunk(ids, idChunk) {
-		n, err := redis.Int(s.beat(chunk, now).do(c, beatScript))
+		n, err := redis.Int(s.beat(chunk, now).Do(c, beatScript))
 		if err != nil {
 			return unregistered, fmt.Errorf("sending the heartbeats of %d workers: %w", len(ids), err)
 		}
@@ -59,28 +59,28 @@ func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistere
 	return unregistered, nil
 }
 
-func (s Store) beat(ids []string, now time.Time) *call {
-	a := new(call)
-	a.key(s.heartbeats())
-	a.key(s.workers())
+func (s Store) beat(ids []string, now time.Time) *Call {
+	a := new(Call)
+	a.Key(s.heartbeats())
+	a.Key(s.workers())
 	at := HeartbeatAt(now)
 	for _, id := range ids {
-		a.arg(id, at)
+		a.Arg(id, at)
 	}
 	return a
 }
 
 // Unregister removes workers and all that Ruby's tools know about them.
 func (s Store) Unregister(c redis.Conn, ids []string) error {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for chunk := range slices.Chunk(ids, idChunk) {
-		b.send("SREM", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
+		b.Send("SREM", redis.Args{}.Add(s.workers()).AddFlat(chunk)...)
 		keys := redis.Args{}
 		for _, id := range chunk {
 			keys = keys.Add(s.worker(id), s.started(id), s.workerStat("processed", id), s.workerStat("failed", id))
 		}
-		b.send("DEL", keys...)
-		b.send("HDEL", redis.Args{}.Add(s.heartbeats()).AddFlat(chunk)...)
+		b.Send("DEL", keys...)
+		b.Send("HDEL", redis.Args{}.Add(s.heartbeats()).AddFlat(chunk)...)
 	}
 	if err := b.check(); err != nil {
 		return fmt.Errorf("unregistering %d workers: %w", len(ids), err)
@@ -88,11 +88,11 @@ func (s Store) Unregister(c redis.Conn, ids []string) error {
 	return nil
 }
 
-// WorkerUpdate is what changed about one worker since it was last told.
+// WorkerUpdate is what changed about one worker since its last update.
 type WorkerUpdate struct {
 	ID   string
 	Work *Work // the job in hand
-	Idle bool  // there is none any more
+	Idle bool  // it has none any more
 
 	Counts            bool // Processed and Failed have changed
 	Processed, Failed int64
@@ -111,8 +111,8 @@ type Work struct {
 	Now     time.Time // by Redis's clock
 }
 
-// EncodeValue returns the value of worker:<id>. Ruby's three fields come first and in
-// its order; it ignores the fourth, without which node-resque throws.
+// Encode returns the value of worker:<id>. Ruby's three fields come first and in
+// its order. Ruby ignores the fourth, without which node-resque throws.
 func (w Work) Encode() []byte {
 	out := payload.AppendText([]byte(`{"queue":`), w.Queue)
 	out = append(out, `,"run_at":"`...)
@@ -123,22 +123,22 @@ func (w Work) Encode() []byte {
 	return append(out, '}')
 }
 
-// UpdateWorkers writes what changed, in one round trip. For a job in hand that php-resque tracks it
+// UpdateWorkers writes what changed in one round trip. For a job in hand that php-resque tracks it
 // writes the status too.
 func (s Store) UpdateWorkers(c redis.Conn, updates []WorkerUpdate) error {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	for _, u := range updates {
 		switch {
 		case u.Work != nil:
-			b.send("SET", s.worker(u.ID), u.Work.Encode())
+			b.Send("SET", s.worker(u.ID), u.Work.Encode())
 			if p, err := payload.Parse(u.Work.Payload); err == nil && p.PHP != nil {
-				b.eval(phpRunningScript, s.phpBegun(*u.Work, p.PHP))
+				b.Eval(phpRunningScript, s.phpBegun(*u.Work, p.PHP))
 			}
 		case u.Idle:
-			b.send("DEL", s.worker(u.ID))
+			b.Send("DEL", s.worker(u.ID))
 		}
 		if u.Counts {
-			b.send("MSET", s.workerStat("processed", u.ID), u.Processed, s.workerStat("failed", u.ID), u.Failed)
+			b.Send("MSET", s.workerStat("processed", u.ID), u.Processed, s.workerStat("failed", u.ID), u.Failed)
 		}
 	}
 	if err := b.check(); err != nil {

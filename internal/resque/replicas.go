@@ -8,40 +8,40 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// ErrFewReplicas is what a ReplicasError is.
+// ErrFewReplicas matches every ReplicasError.
 var ErrFewReplicas = errors.New("too few replicas have the jobs")
 
-// ReplicasError tells that jobs were pushed, but that not as many replicas as
-// wanted said in time that they have them.
+// ReplicasError says that jobs were pushed, but that fewer replicas than
+// wanted confirmed them in time.
 type ReplicasError struct {
 	To           string // "queue low", or "3 queues"
 	Jobs         int
 	Wanted, Have int    // replicas
-	Reason       string // why it is not known how many have them; Have is 0 then
+	Reason       string // why it is unknown how many have them; Have is 0 then
 }
 
 func (e *ReplicasError) Error() string {
-	what := fmt.Sprintf("%s for %s", plural(e.Jobs, "job"), e.To)
+	what := fmt.Sprintf("%s for %s", Plural(e.Jobs, "job"), e.To)
 	if e.Reason != "" {
 		return fmt.Sprintf("%s: pushed, and workers take them, but how many replicas have them is not known: %s", what, e.Reason)
 	}
 	return fmt.Sprintf("%s: pushed, and workers take them, but %d of the %s wanted have them; a fail-over now may lose them, and pushing them again doubles them",
-		what, e.Have, plural(e.Wanted, "replica"))
+		what, e.Have, Plural(e.Wanted, "replica"))
 }
 
 // Is makes errors.Is find ErrFewReplicas.
 func (e *ReplicasError) Is(target error) bool { return target == ErrFewReplicas }
 
 // Replicated returns a Store whose Push waits until n replicas of the server have
-// the jobs, no longer than a duration, which must be less than the connection's
+// the jobs, at most for within, which must be less than the connection's
 // read timeout. If fewer have them then, Push returns a *ReplicasError.
 func (s Store) Replicated(n int, within time.Duration) Store {
 	s.replicas, s.within = n, within
 	return s
 }
 
-// pushReplicated sends the push and the WAIT for it in one round trip. The error of
-// the push itself comes first and says that nothing was done; with few there is a reply.
+// pushReplicated sends the push and its WAIT in one round trip. An error of the push
+// itself comes first and means that nothing was done. With few there is a reply too.
 func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *ReplicasError) (reply any, err error) {
 	if err := c.Send(command, args...); err != nil {
 		return nil, err

@@ -11,27 +11,27 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// There are two schedules of delayed jobs. Plain ones wait as resque-scheduler has
-// them: a list for each second, the set of these seconds, and for each job the set
-// of seconds it is delayed to, so that Ruby's tools find it. Where such a job is due
-// within a second, a hint in a key of ours says when. Jobs that have more than
-// class and arguments wait in a schedule of our own, which Ruby never touches: his
-// scheduler would drop the rest.
+// There are two schedules of delayed jobs. A plain job waits as resque-scheduler has
+// it: in a list for its second, with a set of these seconds, and for each job the set
+// of seconds it is delayed to, by which Ruby's tools find it. If such a job is due
+// within a second, a hint in a key of ours says when. A job with more than class and
+// arguments waits in our own schedule, because Ruby's scheduler would drop the rest.
+// Ruby never touches that schedule.
 
 var delayHash, delayText any = script("delay").Hash(), scriptText("delay")
 
-// Limits of the hints: finding an item in a list costs Redis a look at each, and a
-// hint holds the item once more.
+// Limits of the hints. To find an item in a list Redis compares each element, and a
+// hint holds a copy of the item.
 const (
 	HintItemBytes = 16 << 10
 	HintListItems = 1000
 )
 
-// A Stamp is a time as the schedules have it. Nothing is ever due before its time.
+// A Stamp is a time as the schedules store it. Nothing is ever due before its time.
 type Stamp struct{ MS int64 }
 
-// LastSecond is the last of the year 9999. Later times are taken for it: some programs
-// say by them that a job is never due, and in milliseconds they may be beyond 64 bits.
+// LastSecond is the last of the year 9999. Later times become this one: some programs use
+// them for a job that is never due, and their milliseconds may exceed 64 bits.
 const LastSecond = 253_402_300_799
 
 // StampOf rounds up to a millisecond.
@@ -39,11 +39,11 @@ func StampOf(t time.Time) Stamp {
 	return Stamp{min(max(t.Unix(), -LastSecond), LastSecond)*1000 + int64((t.Nanosecond()+999_999)/1_000_000)}
 }
 
-// second is the second whose list holds the job, rounded up: Ruby's scheduler knows
+// Second is the second whose list holds the job, rounded up: Ruby's scheduler knows
 // no smaller unit.
 func (s Stamp) Second() string { return strconv.FormatInt((s.MS+999)/1000, 10) }
 
-// hint is the millisecond, or "" for a whole second.
+// Hint is the millisecond, or "" for a whole second.
 func (s Stamp) Hint() string {
 	if s.MS%1000 == 0 {
 		return ""
@@ -62,11 +62,11 @@ func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
 	}
 	when := StampOf(at)
 	second := when.Second()
-	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.delayed(), s.bucket(second), s.precise())
+	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.KeyOfSeconds(), s.KeyOfSecond(second), s.KeyOfHints())
 	for queue, raw := range b.All() {
-		args = append(args, s.timestamps(string(payload.Item(raw, queue, b.Style))))
+		args = append(args, s.KeyOfJobSeconds(string(payload.Item(raw, queue, b.Style))))
 	}
-	args = append(args, second, "delayed:"+second, len(s.timestamps("")), when.Hint(), HintItemBytes, HintListItems)
+	args = append(args, second, "delayed:"+second, len(s.KeyOfJobSeconds("")), when.Hint(), HintItemBytes, HintListItems)
 	err := s.push(c, "EVALSHA", args, b)
 	if err != nil && isNoScript(err) {
 		args[0] = delayText
@@ -85,27 +85,27 @@ func (s Store) Schedule(c redis.Conn, b *Bulk, at time.Time) error {
 		return err
 	}
 	when := StampOf(at)
-	args := append(make([]any, 0, 1+2*len(b.jobs)), s.schedule())
+	args := append(make([]any, 0, 1+2*len(b.jobs)), s.KeyOfSchedule())
 	for queue, payload := range b.All() {
-		args = append(args, when.MS, recordPrefix(queue)+string(payload))
+		args = append(args, when.MS, JobPrefix(queue)+string(payload))
 	}
 	return delayError(s.push(c, "ZADD", args, b), b)
 }
 
 func delayError(err error, b *Bulk) error {
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("delaying %s for %s: %w", plural(len(b.jobs), "job"), b.to(), explain(err))
+		return fmt.Errorf("delaying %s for %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
 	}
 	return err
 }
 
-// Due is Redis's time, and how long it is until the first job of each schedule is due;
-// Never if there is none.
+// Due is Redis's time, and how long until the first job of each schedule is due;
+// Never if it has none.
 type Due struct {
 	Now   time.Time
 	Own   time.Duration // our own schedule
 	Plain time.Duration // resque-scheduler's
-	Hints time.Duration // jobs of it that are due within a second
+	Hints time.Duration // those of its jobs that are due within a second
 }
 
 // Never is later than any job is due.
@@ -118,29 +118,29 @@ var dueScript = script("due")
 
 const dueKeys = 3
 
-func (s Store) dueKeys(a *call) {
-	a.key(s.schedule())
-	a.key(s.delayed())
-	a.key(s.precise())
+func (s Store) dueKeys(a *Call) {
+	a.Key(s.KeyOfSchedule())
+	a.Key(s.KeyOfSeconds())
+	a.Key(s.KeyOfHints())
 }
 
-// Due asks when the first jobs are due. With arm, on a connection that tracks keys,
-// Redis tells when that may have changed.
+// Due reads when the first jobs are due. With arm, on a connection that tracks keys,
+// Redis notifies us when that may have changed.
 func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
-	b := batch{c: c}
+	b := Batch{Conn: c}
 	if arm {
-		b.send("CLIENT", "CACHING", "YES")
+		b.Send("CLIENT", "CACHING", "YES")
 	}
-	var a call
+	var a Call
 	s.dueKeys(&a)
-	b.eval(dueScript, a)
-	replies, err := b.receive()
+	b.Eval(dueScript, a)
+	replies, err := b.Receive()
 	if err != nil {
 		return Due{}, err
 	}
 	var r []string
 	for _, reply := range replies { // the last one counts
-		if reply, err = answer(reply); err == nil {
+		if reply, err = Answer(reply); err == nil {
 			r, _ = redis.Strings(reply, nil)
 		}
 	}
@@ -148,7 +148,7 @@ func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
 		err = ErrAnswer
 	}
 	if err != nil {
-		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", explain(err))
+		return Due{}, fmt.Errorf("asking when delayed jobs are due: %w", Explain(err))
 	}
 	return parseDue(r), nil
 }
@@ -160,7 +160,7 @@ func parseDue(r []string) Due {
 	now := time.Unix(sec, micro*1000)
 	until := func(score string, unit float64) time.Duration {
 		at, err := strconv.ParseFloat(score, 64)
-		// Whole milliseconds, rounded up: a pump that wakes then finds the job due.
+		// Whole milliseconds, rounded up, so that a pump that wakes then finds the job due.
 		wait := math.Ceil(at*unit - float64(now.UnixMicro())/1000)
 		if err != nil || math.IsNaN(wait) || wait > float64(Never/time.Millisecond) {
 			return Never

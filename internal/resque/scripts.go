@@ -11,23 +11,28 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// script loads one Lua file. The number of keys is given with each call, since
-// most scripts take a list of queues.
+// script loads one Lua file. Each call gives the number of keys, since most scripts
+// take a list of queues.
 func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
 
-// scriptText returns a script as Redis gets it, without verbs of features.
+// scriptText returns a script as it is sent to Redis, without verbs of features.
 func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 
-// readParts reads a script with the parts that it has in common with others. They stand where the
-// script has the line "--@" with the part's name.
+// readParts reads a script and the parts that it shares with others. A line "--@" with the part's
+// name marks the place of a part.
 func readParts(name string) string {
 	text := readScript(scriptFiles, name)
-	for _, part := range []string{"rows"} {
+	for _, part := range []string{"rows", "turn"} {
 		if strings.Contains(text, "\n--@"+part+"\n") {
 			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
 		}
 	}
 	return text
+}
+
+// LoadScript loads scripts/<name>.lua of a subpackage.
+func LoadScript(files embed.FS, name string) *redis.Script {
+	return redis.NewScript(-1, readScript(files, name))
 }
 
 func readScript(files embed.FS, name string) string {
@@ -38,7 +43,7 @@ func readScript(files embed.FS, name string) string {
 	return string(text)
 }
 
-// Scripts returns the scripts of this package by their names, as Redis gets them. The commit of jobs
+// Scripts returns the scripts of this package by name, as they are sent to Redis. The commit of jobs
 // that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
 	files, _ := scriptFiles.ReadDir("scripts")
@@ -52,29 +57,36 @@ func Scripts() map[string]string {
 	return texts
 }
 
-// call collects the arguments of one script call: keys first, then values.
+// Call collects the arguments of one script call: keys first, then values.
 // Keys are numbered as Lua numbers them, from 1, so that a script's ARGV can
 // point at one of its KEYS.
-type call struct {
+type Call struct {
 	keys   []any
 	argv   []any
-	before int // what stands in keys before the first one
+	before int // elements of keys before the first one
 }
 
-func (c *call) key(name string) int {
+// Key adds a key and returns its number.
+func (c *Call) Key(name string) int {
 	c.keys = append(c.keys, name)
 	return len(c.keys) - c.before
 }
 
-func (c *call) arg(v ...any) { c.argv = append(c.argv, v...) }
+// Arg adds values.
+func (c *Call) Arg(v ...any) { c.argv = append(c.argv, v...) }
 
-func (c *call) args() []any {
+// Values returns how many values were added.
+func (c *Call) Values() int { return len(c.argv) }
+
+// Args returns the arguments of EVALSHA behind the script's hash.
+func (c *Call) Args() []any {
 	args := make([]any, 0, 1+len(c.keys)+len(c.argv))
 	args = append(args, len(c.keys))
 	args = append(args, c.keys...)
 	return append(args, c.argv...)
 }
 
-func (c *call) do(conn redis.Conn, s *redis.Script) (any, error) {
-	return s.Do(conn, c.args()...)
+// Do runs the script.
+func (c *Call) Do(conn redis.Conn, s *redis.Script) (any, error) {
+	return s.Do(conn, c.Args()...)
 }

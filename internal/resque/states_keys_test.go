@@ -56,7 +56,7 @@ func (s *story) fields(name string, hash map[string]string) string {
 			keys = append(keys, k)
 		}
 		for _, ticket := range parseTickets(keys) {
-			queue, payload, _ := parseRecord([]byte(hash[fmt.Sprint(ticket)]))
+			queue, payload, _ := CutPrefix([]byte(hash[fmt.Sprint(ticket)]))
 			list = append(list, fmt.Sprintf("%d:%s/%s", ticket, queue, s.short(string(payload))))
 		}
 		if hash[markField] == "" {

@@ -15,21 +15,21 @@ var (
 	relaneScript         = script("relane")
 )
 
-// Take asks for jobs from lanes, and which lanes to ask next.
+// Take asks for jobs from lanes, and which lanes to ask for next.
 type Take struct {
 	Want   int      // take at most this many
-	Lanes  []Lane   // whose turn it is, the next one first
-	Limits []Limit  // tell also whether these are used up
-	Look   []Look   // show those of these whose turn it is
-	Queues []string // tell how many jobs of these are not sorted yet
-	Arm    bool     // ask Redis to tell when any of this changes; there are no Lanes then
+	Lanes  []Lane   // by turn, the next one first
+	Limits []Limit  // report also whether these are used up
+	Look   []Look   // report which of these are next
+	Queues []string // report how many jobs of these are not sorted yet
+	Arm    bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
 
-	// Numbers are those this process registered, by Limit.Spec. They hold where Redis has
-	// lost a limit's numbers, and are put back there.
+	// Numbers are the numbers of limits that this process registered, by Limit.Spec. They apply
+	// where Redis has lost a limit's numbers, and the script writes them back.
 	Numbers map[string]string
 }
 
-// Look asks to show at most that many of some lanes.
+// Look asks for the first lanes of a set, at most that many.
 type Look struct {
 	Lanes
 	Show int
@@ -39,16 +39,16 @@ type Look struct {
 type Taken struct {
 	Now     int64            // Redis's time in µs
 	Full    map[string]int64 // limits, as text, that are used up; until when in µs, 0: until a job ends
-	Shown   []Shown          // as Look asked
-	Waiting []int64          // as Queues asked
-	Broken  []KeyError       // and what is wrong with numbers of limits
+	Shown   []Shown          // in the order of Look
+	Waiting []int64          // in the order of Queues
+	Broken  []KeyError       // also limits whose numbers are wrong
 }
 
-// Shown is what the lanes of a queue are like.
+// Shown is the state of the lanes of a queue.
 type Shown struct {
 	Lanes int         // how many there are
-	Ready []ReadyLane // of those shown: whose turn it is, the first one first
-	Next  int64       // when the next one's is, in µs; 0: not known
+	Ready []ReadyLane // of those shown: the lanes whose turn has come, the first one first
+	Next  int64       // when the next lane's turn comes, in µs; 0: unknown
 }
 
 // ReadyLane is a lane and when its turn came, in µs.
@@ -59,19 +59,19 @@ type ReadyLane struct {
 
 func (s Store) takeArgs(x *Exchange, script string) []any {
 	t := x.Take
-	c := call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
-	c.key(s.inflight(x.Process))
-	c.key(s.process(x.Process))
-	c.key(s.processes())
-	c.key(s.reaped(x.Process))
-	c.key(s.pauseAll())
-	c.key(s.recovered())
-	c.key(s.limits())
-	c.key(s.clock())
-	c.arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
+	c := Call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
+	c.Key(s.inflight(x.Process))
+	c.Key(s.process(x.Process))
+	c.Key(s.processes())
+	c.Key(s.reaped(x.Process))
+	c.Key(s.pauseAll())
+	c.Key(s.recovered())
+	c.Key(s.limits())
+	c.Key(s.clock())
+	c.Arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
 
 	limits := t.limits()
-	c.arg(len(limits))
+	c.Arg(len(limits))
 	place := make(map[string]int, len(limits))
 	for i, l := range limits {
 		kind := "rate"
@@ -81,37 +81,37 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		case l.putsOff():
 			kind = "wait"
 		}
-		c.arg(kind, c.key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
+		c.Arg(kind, c.Key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
 		place[l.String()] = i + 1
 	}
 	turns := make(map[Lanes]int)
 	turnsKey := func(l Lanes) int {
 		if turns[l] == 0 {
-			turns[l] = c.key(s.turns(l))
+			turns[l] = c.Key(s.turns(l))
 		}
 		return turns[l]
 	}
-	c.arg(len(t.Lanes))
+	c.Arg(len(t.Lanes))
 	for _, l := range t.Lanes {
 		held := l.Limits()
-		c.arg(c.key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
+		c.Arg(c.Key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
 		for _, limit := range held {
-			c.arg(place[limit.String()])
+			c.Arg(place[limit.String()])
 		}
 	}
-	c.arg(len(t.Look))
+	c.Arg(len(t.Look))
 	for _, l := range t.Look {
-		c.arg(turnsKey(l.Lanes), l.Show)
+		c.Arg(turnsKey(l.Lanes), l.Show)
 	}
-	c.arg(len(t.Queues))
+	c.Arg(len(t.Queues))
 	for _, q := range t.Queues {
-		c.arg(c.key(s.queue(q)))
+		c.Arg(c.Key(s.KeyOfQueue(q)))
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
 }
 
-// limits are those of all the lanes, each once.
+// limits returns the limits of all the lanes, each once.
 func (t *Take) limits() (limits []Limit) {
 	seen := make(map[Limit]bool)
 	add := func(all []Limit) {
@@ -129,8 +129,8 @@ func (t *Take) limits() (limits []Limit) {
 	return limits
 }
 
-// armTake has Redis watch what the look will read, and so must come before it. Not the
-// script is armed: each of its reads would cost Redis time for each of its keys.
+// armTake makes Redis track what the look will read, and so must precede it. The script itself
+// is not tracked: that would cost Redis time for each key it reads.
 func (s Store) armTake(c redis.Conn, x *Exchange) error {
 	if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s Store) armTake(c redis.Conn, x *Exchange) error {
 		keys = append(keys, s.turns(l.Lanes))
 	}
 	for _, q := range x.Take.Queues {
-		keys = append(keys, s.queue(q))
+		keys = append(keys, s.KeyOfQueue(q))
 	}
 	for _, l := range x.Take.Limits {
 		keys = append(keys, s.limitKey(l, x.Process))
@@ -225,7 +225,7 @@ func shown(look any, now int64) (s Shown) {
 		own, _ := redis.String(turns[i], nil)
 		score, _ := redis.String(turns[i+1], nil)
 		turn, _ := strconv.ParseFloat(score, 64)
-		if int64(turn) > now+MaxExchangeJobs { // those just served have it a little later than now
+		if int64(turn) > now+MaxExchangeJobs { // a lane just served has a turn a little later than now
 			s.Next = int64(turn)
 			break
 		}
@@ -234,13 +234,13 @@ func shown(look any, now int64) (s Shown) {
 	return s
 }
 
-// Sort moves jobs, which were read from the head of a queue, into their lanes: as many
-// of them as still lie there. It returns how many.
+// Sort moves jobs that were read from the head of a queue into their lanes, as many
+// of them as are still there. It returns how many.
 func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane) (int, error) {
-	var a call
-	a.key(s.queue(queue))
-	a.key(s.lanes())
-	a.key(s.clock())
+	var a Call
+	a.Key(s.KeyOfQueue(queue))
+	a.Key(s.lanes())
+	a.Key(s.clock())
 	place := make(map[Lane]int)
 	turns := make(map[Lanes]int)
 	var rows []any
@@ -250,40 +250,40 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 		}
 		place[l] = len(place) + 1
 		if turns[l.Lanes()] == 0 {
-			turns[l.Lanes()] = a.key(s.turns(l.Lanes()))
+			turns[l.Lanes()] = a.Key(s.turns(l.Lanes()))
 		}
-		rows = append(rows, a.key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
+		rows = append(rows, a.Key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
 	}
-	a.arg(len(place))
-	a.arg(rows...)
+	a.Arg(len(place))
+	a.Arg(rows...)
 	for i, p := range payloads {
-		a.arg(place[lanes[i]], p)
+		a.Arg(place[lanes[i]], p)
 	}
-	moved, err := redis.Int(a.do(c, sortScript))
+	moved, err := redis.Int(a.Do(c, sortScript))
 	if err != nil {
-		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, explain(err))
+		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, Explain(err))
 	}
 	return moved, nil
 }
 
-// Relane puts lanes back among those that jobs are taken from, if they have jobs, and sets of
-// lanes, if they have lanes: the keys that name them were removed. It returns how many.
+// Relane puts lanes that have jobs back among those that jobs are taken from, and sets of lanes that
+// have lanes. The keys that named them were removed. It returns how many.
 func (s Store) Relane(c redis.Conn, lanes map[Lanes][]Lane) (int, error) {
 	if len(lanes) == 0 {
 		return 0, nil
 	}
-	var a call
-	a.key(s.lanes())
-	a.key(s.clock())
+	var a Call
+	a.Key(s.lanes())
+	a.Key(s.clock())
 	for set, of := range lanes {
-		a.arg(a.key(s.turns(set)), set.member(), len(of))
+		a.Arg(a.Key(s.turns(set)), set.member(), len(of))
 		for _, l := range of {
-			a.arg(a.key(s.lane(l)), l.Own)
+			a.Arg(a.Key(s.lane(l)), l.Own)
 		}
 	}
-	n, err := redis.Int(a.do(c, relaneScript))
+	n, err := redis.Int(a.Do(c, relaneScript))
 	if err != nil {
-		return 0, fmt.Errorf("putting back lanes that Redis has lost the names of: %w", explain(err))
+		return 0, fmt.Errorf("putting back lanes that Redis has lost the names of: %w", Explain(err))
 	}
 	return n, nil
 }

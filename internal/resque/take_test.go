@@ -178,7 +178,7 @@ func TestStartsGivenBack(t *testing.T) {
 	w.same("two", []string{"a:0", "a:1"}, payloads(out.Jobs))
 	given := w.s.LeaveLane("p", out.Jobs[0], false)
 
-	w.do("SET", w.s.queue("bad"), "no list")
+	w.do("SET", w.s.KeyOfQueue("bad"), "no list")
 	refused := []Ended{{Ticket: 1, Effects: append(w.s.PushTail("bad", []byte("a:0")), given...)}}
 	w.same("none while the ticket stays", 0, len(w.takeLanes("p", 2, 9, refused, a).Jobs))
 	unrun := []Ended{{Ticket: 1, Effects: given}}

@@ -13,7 +13,7 @@ var changeScript = script("change")
 
 const invalidations = "__redis__:invalidate"
 
-// Changed names that ReceiveChanges returns beside the names of queues.
+// Names that ReceiveChanges returns beside the names of queues.
 const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
@@ -21,9 +21,9 @@ const (
 )
 
 // Track makes the server push a message on the connection wake whenever a key
-// that an arming exchange on conn has read changes. Both are used for nothing
-// else afterwards. It proves the way with a key of its own and returns an error
-// when the server, a proxy or the user's permissions do not let it through.
+// changes that an arming exchange on conn has read. Neither connection may be used for
+// anything else afterwards. Track proves that messages arrive with a key of its own. It returns an
+// error when the server, a proxy or the user's permissions prevent that.
 func (s Store) Track(conn, wake redis.Conn) error {
 	id, err := redis.Int64(wake.Do("CLIENT", "ID"))
 	if err != nil {
@@ -47,15 +47,15 @@ func (s Store) Track(conn, wake redis.Conn) error {
 			return err
 		}
 	}
-	var a call
-	a.key(probe)
-	if _, err := a.do(conn, changeScript); err != nil {
+	var a Call
+	a.Key(probe)
+	if _, err := a.Do(conn, changeScript); err != nil {
 		return err
 	}
 	if _, err := redis.ReceiveWithTimeout(wake, time.Second); err != nil {
 		return fmt.Errorf("no message came when a watched key changed: %w", err)
 	}
-	// From here on without the changes this connection makes itself.
+	// From here on Redis leaves out the changes that this connection makes itself.
 	for _, command := range [][]any{{"DEL", probe}, {"CLIENT", "TRACKING", "OFF"},
 		{"CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"}} {
 		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
@@ -65,7 +65,7 @@ func (s Store) Track(conn, wake redis.Conn) error {
 	return nil
 }
 
-// Ping asks the connection wake for a sign of life, which ReceiveChanges gets.
+// Ping sends a PING on wake; ReceiveChanges receives the answer.
 func (s Store) Ping(wake redis.Conn) error {
 	if err := wake.Send("PING"); err != nil {
 		return err
@@ -73,10 +73,10 @@ func (s Store) Ping(wake redis.Conn) error {
 	return wake.Flush()
 }
 
-// ReceiveChanges waits for the next message and returns the names of the queues
-// in it, PauseChanged, QueuesChanged, DelayedChange and what AboutLanes tells apart, or all when everything may have changed.
-// An answer to a PING returns nothing. Silence for longer than the timeout is an
-// error.
+// ReceiveChanges waits for the next message. It returns the names of the queues in it,
+// PauseChanged, QueuesChanged, DelayedChange and names that AboutLanes reads, or all when everything
+// may have changed. An answer to a PING returns nothing. Silence for longer than the timeout is
+// an error.
 func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error) {
 	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
 	if err != nil {
@@ -100,14 +100,14 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 		return nil, false, err
 	}
 	for _, key := range keys {
-		switch name, isQueue := strings.CutPrefix(key, s.queue("")); {
+		switch name, isQueue := strings.CutPrefix(key, s.KeyOfQueue("")); {
 		case isQueue:
 			names = append(names, name)
 		case key == s.pauseAll():
 			names = append(names, PauseChanged)
-		case key == s.queues():
+		case key == s.KeyOfQueues():
 			names = append(names, QueuesChanged)
-		case key == s.schedule() || key == s.delayed() || key == s.precise():
+		case key == s.KeyOfSchedule() || key == s.KeyOfSeconds() || key == s.KeyOfHints():
 			names = append(names, DelayedChange)
 		default:
 			if about := s.aboutLanes(key); about != "" {

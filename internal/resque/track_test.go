@@ -102,9 +102,9 @@ func TestTracking(t *testing.T) {
 func TestTrackingOnlyWhereArmed(t *testing.T) {
 	t.Parallel()
 	k := newTracked(t)
-	k.heard(func() { k.do("SADD", k.s.queues(), "new") }) // uses up what the first exchange armed
+	k.heard(func() { k.do("SADD", k.s.KeyOfQueues(), "new") }) // uses up what the first exchange armed
 	k.turn(Exchange{Want: 1, Asks: asks("low"), List: true})
-	names, _ := k.heard(func() { k.do("RPUSH", k.s.queue("low"), "l1") })
+	names, _ := k.heard(func() { k.do("RPUSH", k.s.KeyOfQueue("low"), "l1") })
 	k.same("heard without arming", 0, len(names))
 
 	jobs := k.reserve(1, "low")
@@ -118,7 +118,7 @@ func TestTrackingAfterScriptFlush(t *testing.T) {
 	k := newTracked(t)
 	k.do("SCRIPT", "FLUSH")
 	k.arm("low")
-	names, _ := k.heard(func() { k.do("RPUSH", k.s.queue("low"), "l1") })
+	names, _ := k.heard(func() { k.do("RPUSH", k.s.KeyOfQueue("low"), "l1") })
 	k.same("heard", []string{"low"}, names)
 }
 

@@ -8,34 +8,35 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 )
 
 var lockScripts = map[string]*redis.Script{"unique": script("unique"), "replace": script("replace")}
 
-// Hold says until when a job holds its lock.
+// Hold says how long a job holds its lock.
 type Hold string
 
 const (
-	HoldDone  Hold = "done"  // until it is done, or has failed for good
-	HoldStart Hold = "start" // until its handler is about to run
+	HoldDone  Hold = "done"  // until the job is done, or has failed for good
+	HoldStart Hold = "start" // until the job's handler is about to run
 	HoldTime  Hold = "time"  // for a time, whatever becomes of the job
 )
 
-// ProvenFor is how long a lock is believed to have its job after that was seen somewhere:
-// as long as a dead process is believed to live.
+// ProvenFor is how long a lock counts as held after its job was last seen: as long as a dead
+// process counts as living.
 const ProvenFor = 8 * time.Second
 
-// A lock is a hash with one field, the id of the job that holds it. So a job gives it up with
-// an HDEL, which touches nobody else's and may be repeated. What the field says is
+// KeyOfLock is the lock of a unique job: a hash with one field, the id of the job that holds it.
+// The holder releases it with an HDEL, which cannot touch another job's lock and may be repeated.
+// The field's value is
 //
 //	hold, since, when the job was last seen, where, member
 //
-// parted by blanks, times in ms. Where is ticket@process it was seen under, or nothing.
-// Member is what a member of go:schedule is, and with it whatever is needed to look for the
-// job.
-
-func (s Store) lock(name string) string { return s.ns + "go:unique:" + name }
-func (s Store) lockRest() string        { return s.ns + "go:unique-rest" }
+// separated by blanks, times in ms. Where is the ticket@process it was seen under, or empty.
+// Member has the form of a member of go:schedule: it is what a look for the job needs.
+func (s Store) KeyOfLock(name string) string { return s.ns + "go:unique:" + name }
+func (s Store) lockRest() string             { return s.ns + "go:unique-rest" }
 
 // LockName names a lock by what is to be unique: a job's class and arguments as
 // Encode writes them in the Plain style, or a key of the program's.
@@ -55,11 +56,11 @@ type UniqueJob struct {
 	Queue   string
 	Payload []byte
 	At      time.Time // not after now: now
-	Replace bool      // a holder that still waits makes room
+	Replace bool      // take the lock from a holder that still waits
 }
 
-// LockField is the top-level "unique" by which whoever runs a job knows its lock, and how
-// long that may stay: hold:lock:ms, or without the last part for as long as is usual.
+// LockField is the value of the top-level "unique": hold:lock:ms, or without the last part for the
+// usual TTL. From it the process that runs the job knows its lock.
 func LockField(hold Hold, lock string, most time.Duration) string {
 	field := string(hold) + ":" + lock
 	if most > 0 {
@@ -68,8 +69,8 @@ func LockField(hold Hold, lock string, most time.Duration) string {
 	return field
 }
 
-// ParseLock reads what LockField wrote; most is 0 for as long as is usual. Other texts are
-// no lock.
+// ParseLock reads what LockField wrote. most is 0 for the usual TTL. Any other text
+// is no lock.
 func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 	name, rest, _ := strings.Cut(text, ":")
 	lock, last, _ := strings.Cut(rest, ":")
@@ -82,32 +83,32 @@ func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 	return hold, lock, most
 }
 
-// Release gives up a job's lock, if it has it.
-func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.lock(lock)), id) }
+// Release releases a job's lock, if the job has it.
+func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.KeyOfLock(lock)), id) }
 
 // Unlock is Release before the job's end.
 func (s Store) Unlock(c redis.Conn, lock, id string) error {
-	_, err := c.Do("HDEL", s.lock(lock), id)
+	_, err := c.Do("HDEL", s.KeyOfLock(lock), id)
 	if err != nil {
-		return fmt.Errorf("giving up the lock of job %s: %w", id, explain(err))
+		return fmt.Errorf("giving up the lock of job %s: %w", id, Explain(err))
 	}
 	return nil
 }
 
-// EnqueueUnique enqueues a job under its lock. Where another job holds that, it returns the
-// holder and nothing was done; with Replace and a holder that waits, the holder is gone
-// and its id returned.
+// EnqueueUnique enqueues a job under its lock. If another job holds the lock, it returns the
+// holder and does nothing. With Replace it removes a holder that still waits and returns the
+// holder's id.
 //
-// A holder that was not seen for ProvenFor is looked for first, and if it is nowhere the
-// lock is taken from it: it ran elsewhere, or somebody removed it.
+// If the holder was not seen for ProvenFor, EnqueueUnique looks for it first. If the holder is
+// nowhere, because it ran elsewhere or was removed, it loses the lock.
 func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replaced string, err error) {
 	if j.Queue == "" {
 		return nil, "", errNoQueue
 	}
-	if !j.At.After(time.Now()) {
+	if !j.At.After(clock.System.Now()) {
 		j.At = time.Time{}
 	}
-	for range 10 { // each time somebody else was faster
+	for range 10 { // each time another process was faster
 		now, held, err := s.takeLock(c, j)
 		if err != nil || len(held) == 0 {
 			return nil, "", err
@@ -127,7 +128,7 @@ func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replace
 		}
 		stays, err := s.findHolder(c, j, holder)
 		if err != nil {
-			return nil, "", fmt.Errorf("looking for job %s, which holds the lock: %w", holder.ID, explain(err))
+			return nil, "", fmt.Errorf("looking for job %s, which holds the lock: %w", holder.ID, Explain(err))
 		}
 		if stays {
 			return holder, "", nil
@@ -136,13 +137,13 @@ func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replace
 	return holder, "", nil
 }
 
-// takeLock enqueues the job, or returns who holds the lock and what time it is.
+// takeLock enqueues the job, or returns the holder of the lock and Redis's time.
 func (s Store) takeLock(c redis.Conn, j UniqueJob) (now int64, held []Holder, err error) {
-	var a call
-	a.key(s.lock(j.Lock))
-	a.key(s.queues())
-	a.key(s.target(j))
-	a.arg(s.lockArgs(j)...)
+	var a Call
+	a.Key(s.KeyOfLock(j.Lock))
+	a.Key(s.KeyOfQueues())
+	a.Key(s.target(j))
+	a.Arg(s.lockArgs(j)...)
 	reply, err := s.evalPush(c, "unique", &a, j.Queue)
 	answer, _ := redis.Strings(reply, nil)
 	if len(answer) == 0 {
@@ -158,16 +159,16 @@ func (s Store) takeLock(c redis.Conn, j UniqueJob) (now int64, held []Holder, er
 	return now, held, err
 }
 
-// replaceHolder puts the job in the holder's place, if that still waits.
+// replaceHolder puts the job in the holder's place, if the holder still waits.
 func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error) {
-	var a call
-	a.key(s.lock(j.Lock))
-	a.key(s.queues())
-	a.key(s.schedule())
-	a.key(s.queue(h.Queue))
-	a.key(s.target(j))
-	a.arg(s.lockArgs(j)...)
-	a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix)
+	var a Call
+	a.Key(s.KeyOfLock(j.Lock))
+	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfSchedule())
+	a.Key(s.KeyOfQueue(h.Queue))
+	a.Key(s.target(j))
+	a.Arg(s.lockArgs(j)...)
+	a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix)
 	reply, err := s.evalPush(c, "replace", &a, j.Queue)
 	if _, done := reply.([]any); done {
 		return true, err
@@ -178,42 +179,42 @@ func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error)
 	return false, nil
 }
 
-// target is where a job is put.
+// target is the key the job is put into.
 func (s Store) target(j UniqueJob) string {
 	if j.later() {
-		return s.schedule()
+		return s.KeyOfSchedule()
 	}
-	return s.queue(j.Queue)
+	return s.KeyOfQueue(j.Queue)
 }
 
-// lockArgs are what unique.lua and replace.lua are told of the job.
+// lockArgs are the arguments of unique.lua and replace.lua about the job.
 func (s Store) lockArgs(j UniqueJob) []any {
-	member := recordPrefix(j.Queue) + string(j.Payload)
+	member := JobPrefix(j.Queue) + string(j.Payload)
 	most := j.Most
 	if !j.later() {
 		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
 	}
 	if j.Hold != HoldTime {
-		most = withWait(most, time.Until(j.At))
+		most = withWait(most, clock.Until(clock.System, j.At))
 	}
 	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), StampOf(j.At).MS, "", member}
 }
 
 func (j UniqueJob) later() bool { return !j.At.IsZero() }
 
-// withWait is how long a lock may stay whose job has to wait first.
+// withWait is the TTL of a lock whose job has to wait first.
 func withWait(most, wait time.Duration) time.Duration {
 	return most + min(max(wait, 0), math.MaxInt64-most)
 }
 
 // evalPush runs a script that enqueues, and waits for the replicas as Push does. With a
 // *ReplicasError there is a reply too.
-func (s Store) evalPush(c redis.Conn, name string, a *call, queue string) (any, error) {
+func (s Store) evalPush(c redis.Conn, name string, a *Call, queue string) (any, error) {
 	if s.replicas == 0 {
-		return a.do(c, lockScripts[name])
+		return a.Do(c, lockScripts[name])
 	}
 	few := &ReplicasError{To: "queue " + queue, Jobs: 1, Wanted: s.replicas}
-	args := append([]any{lockScripts[name].Hash()}, a.args()...)
+	args := append([]any{lockScripts[name].Hash()}, a.Args()...)
 	reply, err := s.pushReplicated(c, "EVALSHA", args, few)
 	if isNoScript(err) {
 		args[0] = scriptText(name)
@@ -226,15 +227,14 @@ func (s Store) pushError(j UniqueJob, err error) error {
 	if err == nil {
 		err = ErrAnswer
 	}
-	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, explain(err))
+	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, Explain(err))
 }
 
-// LockMoved tells a lock with a commit that its job goes on as another payload, in its
-// queue or, until a time, in the schedule. now is Redis's. From then on the lock may stay
-// for most; one that had run out is there again, but for one that another job has by now:
-// that is left alone.
+// LockMoved keeps a job's lock, as part of a commit, when the job goes on as another payload: in its
+// queue or, until a time, in the schedule. now is Redis's. The lock's TTL becomes most. A lock that
+// had expired is taken again, unless another job has it by now.
 func (s Store) LockMoved(lock, id string, now, at time.Time, most time.Duration, queue string, payload []byte) Effect {
 	ms := strconv.FormatInt(now.UnixMilli(), 10)
-	said := string(HoldDone) + " " + ms + " " + ms + "  " + recordPrefix(queue) + string(payload)
-	return effect("hold", hashKey(s.lock(lock)), id, said, withWait(most, at.Sub(now)).Milliseconds())
+	said := string(HoldDone) + " " + ms + " " + ms + "  " + JobPrefix(queue) + string(payload)
+	return effect("hold", hashKey(s.KeyOfLock(lock)), id, said, withWait(most, at.Sub(now)).Milliseconds())
 }

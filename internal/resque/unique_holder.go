@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// This file is about who has a lock, and how he is looked for.
+// This file finds out whether the holder of a lock still exists.
 
 var holderScript = script("holder")
 
@@ -27,14 +27,14 @@ type Holder struct {
 	prefix int // of member before the payload
 }
 
-// parseHolder reads a field of a lock. One that is not ours is of a job that is nowhere.
+// parseHolder reads a field of a lock. Text that we did not write means a job that is nowhere.
 func parseHolder(id, said string) Holder {
 	h := Holder{ID: id, said: said}
 	parts := strings.SplitN(said, " ", 5)
 	if len(parts) < 5 {
 		return h
 	}
-	queue, payload, ok := parseRecord([]byte(parts[4]))
+	queue, payload, ok := CutPrefix([]byte(parts[4]))
 	if !ok {
 		return h
 	}
@@ -49,7 +49,7 @@ func parseHolder(id, said string) Holder {
 // findHolder reports whether a holder is anywhere, and takes its lock if it is not.
 func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err error) {
 	lanes := make(laneNames)
-	for range 10 { // each time there are processes or lanes that were not known
+	for range 10 { // again if there are processes or lanes we did not know
 		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
 		if err != nil {
 			return false, err
@@ -57,33 +57,33 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		if resting, err := s.readLanes(c, h.Queue, lanes); resting || err != nil {
 			return true, err
 		}
-		var a call
-		a.key(s.lock(j.Lock))
-		a.key(s.lockRest())
-		a.key(s.processes())
-		a.key(s.schedule())
-		a.key(s.queue(h.Queue))
-		a.key(s.lanes())
-		renew := j.Most // by whoever wants it next, unless that was told of a time only
+		var a Call
+		a.Key(s.KeyOfLock(j.Lock))
+		a.Key(s.lockRest())
+		a.Key(s.processes())
+		a.Key(s.KeyOfSchedule())
+		a.Key(s.KeyOfQueue(h.Queue))
+		a.Key(s.lanes())
+		renew := j.Most // the TTL of the job that wants the lock, unless that lock is HoldTime
 		if j.Hold == HoldTime {
 			renew = 0
 		}
-		a.arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
+		a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
 			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
-		a.arg(len(processes))
+		a.Arg(len(processes))
 		for _, p := range processes {
-			a.arg(p, a.key(s.inflight(p)))
+			a.Arg(p, a.Key(s.inflight(p)))
 		}
-		a.arg(len(lanes))
+		a.Arg(len(lanes))
 		for l := range lanes {
-			a.arg(l.member(), a.key(s.turns(l)))
+			a.Arg(l.member(), a.Key(s.turns(l)))
 		}
 		for l, names := range lanes {
 			for own := range names {
-				a.arg(l.member(), own, a.key(s.lane(Lane{l.Queue, l.Shared, own})))
+				a.Arg(l.member(), own, a.Key(s.lane(Lane{l.Queue, l.Shared, own})))
 			}
 		}
-		where, err := redis.String(a.do(c, holderScript))
+		where, err := redis.String(a.Do(c, holderScript))
 		if err != nil {
 			return false, err
 		}
@@ -91,7 +91,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		case "nowhere":
 			return false, nil
 		case "changed":
-			if now, err := redis.String(c.Do("HGET", s.lock(j.Lock), h.ID)); err != nil || now != h.said {
+			if now, err := redis.String(c.Do("HGET", s.KeyOfLock(j.Lock), h.ID)); err != nil || now != h.said {
 				return false, ignoreNil(err)
 			}
 			continue
@@ -101,10 +101,10 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 	return true, nil
 }
 
-// laneNames are lanes of a queue, by what they share with others.
+// laneNames are lanes of a queue, by the limits they share.
 type laneNames map[Lanes]map[string]bool
 
-// readLanes adds the lanes there are. While all rest it reads none.
+// readLanes adds the lanes of the queue. During a rest it reads none.
 func (s Store) readLanes(c redis.Conn, queue string, known laneNames) (resting bool, err error) {
 	sets, err := s.lanesOf(c, queue)
 	if err != nil || len(sets) == 0 {

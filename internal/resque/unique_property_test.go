@@ -41,7 +41,7 @@ func TestUniqueIsUnique(t *testing.T) {
 			w.age(lock, ProvenFor)
 		}
 		for id := range r.live {
-			w.do("DEL", w.s.queue("high"), w.s.queue("low"), w.s.schedule())
+			w.do("DEL", w.s.KeyOfQueue("high"), w.s.KeyOfQueue("low"), w.s.KeyOfSchedule())
 			for _, p := range r.procs {
 				w.do("DEL", w.s.inflight(p.ID))
 			}
@@ -87,8 +87,8 @@ func (r *uniqueRun) check() {
 			note(payload)
 		}
 	}
-	for _, member := range r.w.server.List(r.w.t, "ZRANGE", r.w.s.schedule(), 0, -1) {
-		_, payload, _ := parseRecord([]byte(member))
+	for _, member := range r.w.server.List(r.w.t, "ZRANGE", r.w.s.KeyOfSchedule(), 0, -1) {
+		_, payload, _ := CutPrefix([]byte(member))
 		note(string(payload))
 	}
 	for _, p := range r.procs {
@@ -209,17 +209,17 @@ func (r *uniqueRun) kill(t *rapid.T) {
 
 // pump moves all that waits for its time.
 func (r *uniqueRun) pump(*rapid.T) {
-	for _, member := range r.w.server.List(r.w.t, "ZRANGE", r.w.s.schedule(), 0, -1) {
-		queue, payload, _ := parseRecord([]byte(member))
-		r.w.do("RPUSH", r.w.s.queue(queue), payload)
+	for _, member := range r.w.server.List(r.w.t, "ZRANGE", r.w.s.KeyOfSchedule(), 0, -1) {
+		queue, payload, _ := CutPrefix([]byte(member))
+		r.w.do("RPUSH", r.w.s.KeyOfQueue(queue), payload)
 	}
-	r.w.do("DEL", r.w.s.schedule())
+	r.w.do("DEL", r.w.s.KeyOfSchedule())
 }
 
 // steal takes a job as a Ruby worker does.
 func (r *uniqueRun) steal(t *rapid.T) {
 	queue := rapid.SampledFrom(modelQueues).Draw(t, "queue")
-	raw, _ := r.w.do("LPOP", r.w.s.queue(queue)).([]byte)
+	raw, _ := r.w.do("LPOP", r.w.s.KeyOfQueue(queue)).([]byte)
 	if raw == nil {
 		t.Skip("nothing to steal")
 	}

@@ -53,13 +53,13 @@ func (w *wire) age(lock string, by time.Duration) {
 	for id, said := range w.locks(lock) {
 		h := parseHolder(id, said)
 		parts := strings.SplitN(said, " ", 4)
-		w.do("HSET", w.s.lock(lock), id, fmt.Sprint(parts[0], " ", parts[1], " ", h.seen-by.Milliseconds(), " ", parts[3]))
+		w.do("HSET", w.s.KeyOfLock(lock), id, fmt.Sprint(parts[0], " ", parts[1], " ", h.seen-by.Milliseconds(), " ", parts[3]))
 	}
 }
 
 func (w *wire) locks(lock string) map[string]string {
 	w.t.Helper()
-	all, err := redis.StringMap(w.c.Do("HGETALL", w.s.lock(lock)))
+	all, err := redis.StringMap(w.c.Do("HGETALL", w.s.KeyOfLock(lock)))
 	w.must(err)
 	return all
 }
@@ -71,8 +71,8 @@ func TestUnique(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	w.taken(first)
 	w.same("low", []string{string(first.Payload)}, w.queue("low"))
-	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.queues()))
-	if ms := w.server.Int(t, "PTTL", w.s.lock("a")); ms < 3500_000 || ms > 3600_000 {
+	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()))
+	if ms := w.server.Int(t, "PTTL", w.s.KeyOfLock("a")); ms < 3500_000 || ms > 3600_000 {
 		t.Errorf("the lock stays for %d ms", ms)
 	}
 	w.unchanged("a refused job", func() {
@@ -94,10 +94,10 @@ func TestUnique(t *testing.T) {
 	later := uniqueJob("c", 1, "low")
 	later.At = time.UnixMilli(4_000_000_000_123)
 	w.taken(later)
-	w.same("schedule", []string{"3:low" + string(later.Payload), "4000000000123"}, w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"))
+	w.same("schedule", []string{"3:low" + string(later.Payload), "4000000000123"}, w.server.List(t, "ZRANGE", w.s.KeyOfSchedule(), 0, -1, "WITHSCORES"))
 	w.refused("c1", uniqueJob("c", 2, "low"))
 	stays := func() bool {
-		return time.Now().UnixMilli()+int64(w.server.Int(t, "PTTL", w.s.lock("c"))) > 4_000_003_500_000
+		return time.Now().UnixMilli()+int64(w.server.Int(t, "PTTL", w.s.KeyOfLock("c"))) > 4_000_003_500_000
 	}
 	if !stays() {
 		t.Error("the lock ends before its job is due")
@@ -129,7 +129,7 @@ func TestUniqueForEver(t *testing.T) {
 		w.taken(never)
 		for range 2 {
 			w.refused(never.ID, uniqueJob(lock, 2, "low"))
-			if ms := int64(w.server.Int(t, "PTTL", w.s.lock(lock))); ms < longest-time.Hour.Milliseconds() || ms > longest {
+			if ms := int64(w.server.Int(t, "PTTL", w.s.KeyOfLock(lock))); ms < longest-time.Hour.Milliseconds() || ms > longest {
 				t.Errorf("%v: the lock stays for %d ms", at, ms)
 			}
 			w.age(lock, ProvenFor)
@@ -175,14 +175,14 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 				w.s.ScheduleAt(99, "low", again),
 			}}}})
 		}, true},
-		{"taken by a Ruby worker", func(w *wire) { w.do("LPOP", w.s.queue("low")) }, false},
-		{"dequeued", func(w *wire) { w.do("LREM", w.s.queue("low"), 0, first.Payload) }, false},
+		{"taken by a Ruby worker", func(w *wire) { w.do("LPOP", w.s.KeyOfQueue("low")) }, false},
+		{"dequeued", func(w *wire) { w.do("LREM", w.s.KeyOfQueue("low"), 0, first.Payload) }, false},
 		{"gone with its queue", func(w *wire) { w.must(w.s.RemoveQueue(w.c, "low")) }, false},
 		{"done without a word", func(w *wire) {
 			m := w.enter("p")
 			m.turn(Exchange{Done: tickets(m.reserve(1, "low")...)})
 		}, false},
-		{"a lock of somebody else's", func(w *wire) { w.do("HSET", w.s.lock("a"), "a1", "1") }, false},
+		{"a lock of somebody else's", func(w *wire) { w.do("HSET", w.s.KeyOfLock("a"), "a1", "1") }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 				if n := len(monitor.Commands()); n != 1 {
 					t.Errorf("a job just seen was looked for again: %d commands", n)
 				}
-				if w.server.Int(t, "PTTL", w.s.lock("a")) < 1000 {
+				if w.server.Int(t, "PTTL", w.s.KeyOfLock("a")) < 1000 {
 					t.Error("the lock has no end")
 				}
 				w.age("a", ProvenFor)
@@ -246,10 +246,10 @@ func TestUniqueForATime(t *testing.T) {
 		return j
 	}
 	w.taken(j(1))
-	w.do("LPOP", w.s.queue("low"))
+	w.do("LPOP", w.s.KeyOfQueue("low"))
 	w.age("a", time.Hour)
 	w.refused("a1", j(2))
-	redistest.Eventually(t, time.Minute, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.lock("a")) == 0 })
+	redistest.Eventually(t, time.Minute, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.KeyOfLock("a")) == 0 })
 	w.taken(j(3))
 }
 
@@ -281,7 +281,7 @@ func TestUniqueReplaces(t *testing.T) {
 				t.Errorf("refused by %q, replaces %q", holder, replaced)
 			}
 			w.same("places", tt.want, append(w.queues("low", "high"),
-				strings.TrimSpace("schedule: "+strings.Join(w.server.List(t, "ZRANGE", w.s.schedule(), 0, -1, "WITHSCORES"), " "))))
+				strings.TrimSpace("schedule: "+strings.Join(w.server.List(t, "ZRANGE", w.s.KeyOfSchedule(), 0, -1, "WITHSCORES"), " "))))
 			if locks := w.locks("a"); len(locks) != 1 || locks["a2"] == "" {
 				t.Errorf("the lock is %v", locks)
 			}
@@ -344,8 +344,8 @@ func TestUniqueMoves(t *testing.T) {
 		holder    string
 	}{
 		"its own":          {func(*wire) {}, 3 * time.Hour, "a1"},
-		"run out":          {func(w *wire) { w.do("DEL", w.s.lock("a")) }, 3 * time.Hour, "a1"},
-		"another's by now": {func(w *wire) { w.do("DEL", w.s.lock("a")); w.taken(uniqueJob("a", 2, "high")) }, time.Hour, "a2"},
+		"run out":          {func(w *wire) { w.do("DEL", w.s.KeyOfLock("a")) }, 3 * time.Hour, "a1"},
+		"another's by now": {func(w *wire) { w.do("DEL", w.s.KeyOfLock("a")); w.taken(uniqueJob("a", 2, "high")) }, time.Hour, "a2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -359,13 +359,13 @@ func TestUniqueMoves(t *testing.T) {
 			at := time.Now().Add(2 * time.Hour)
 			moved := w.s.LockMoved("a", "a1", time.Now(), at, time.Hour, "low", first.Payload)
 			out := m.turn(Exchange{Ended: []Ended{{Ticket: job.Ticket, Counts: CountsDone, Effects: []Effect{moved, w.s.ScheduleAt(at.UnixMilli(), "low", first.Payload)}}}})
-			if len(out.Refused) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.schedule()) != 1 {
+			if len(out.Refused) > 0 || len(w.record("p")) > 0 || w.server.Int(t, "ZCARD", w.s.KeyOfSchedule()) != 1 {
 				t.Errorf("refused: %v, record: %v", out.Refused, w.record("p"))
 			}
 			if locks := w.locks("a"); len(locks) != 1 || locks[test.holder] == "" {
 				t.Errorf("the lock is %v", locks)
 			}
-			if left := time.Duration(w.server.Int(t, "PTTL", w.s.lock("a"))) * time.Millisecond; left > test.stays || left < test.stays-time.Minute {
+			if left := time.Duration(w.server.Int(t, "PTTL", w.s.KeyOfLock("a"))) * time.Millisecond; left > test.stays || left < test.stays-time.Minute {
 				t.Errorf("the lock stays for %v, want %v", left, test.stays)
 			}
 			w.refused(test.holder, uniqueJob("a", 3, "low"))
@@ -418,9 +418,9 @@ func TestUniqueRace(t *testing.T) {
 		if len(jobs) != 1 || len(w.locks("a")) != 1 || wins.Load() < 1 || round%3 != 2 && wins.Load() != 1 {
 			t.Fatalf("round %d: %d won; in the queue: %v; locks: %v", round, wins.Load(), jobs, w.locks("a"))
 		}
-		w.do("DEL", w.s.queue("low"))
+		w.do("DEL", w.s.KeyOfQueue("low"))
 		if round%2 == 0 {
-			w.do("DEL", w.s.lock("a"))
+			w.do("DEL", w.s.KeyOfLock("a"))
 		}
 		w.age("a", ProvenFor)
 	}
@@ -435,7 +435,7 @@ func TestUniqueRests(t *testing.T) {
 		w.taken(uniqueJob(lock, 1, "low"))
 		w.age(lock, ProvenFor)
 	}
-	w.do("LPOP", w.s.queue("low"))
+	w.do("LPOP", w.s.KeyOfQueue("low"))
 	w.refused("a1", uniqueJob("a", 2, "low"))
 	if ms := w.server.Int(t, "PTTL", w.s.lockRest()); ms == -1 || ms > 30 {
 		t.Errorf("a rest of %d ms", ms)
@@ -444,7 +444,7 @@ func TestUniqueRests(t *testing.T) {
 		return strings.Contains(w.server.Text(t, "INFO", "stats"), "\nexpired_keys:1\r")
 	})
 	w.do("SET", w.s.lockRest(), "1")
-	w.do("RPOP", w.s.queue("low"))
+	w.do("RPOP", w.s.KeyOfQueue("low"))
 	w.refused("b1", uniqueJob("b", 2, "low"))
 	w.do("DEL", w.s.lockRest())
 	w.taken(uniqueJob("b", 2, "low"))

@@ -10,13 +10,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Verb is an effect that a feature has written in Lua, because no command of Redis does it alone. The
-// file of a verb defines verbs.NAME(job, keys, args) and may define proofs.NAME; what they are given,
-// return and may use is said in scripts/parts/rows.lua. A commit gets the files only of the verbs that
-// it uses.
+// Verb is an effect that a feature has written in Lua, because no single command of Redis does it. The
+// file of a verb defines verbs.NAME(job, keys, args) and may define proofs.NAME.
+// scripts/parts/rows.lua says what they are given, return and may use. A commit sends only the files
+// of the verbs that it uses.
 //
-// An error of Lua in a verb refuses the job that brings it, and no other. A file that does not compile
-// refuses every call that uses it, so a test must commit each verb once.
+// A Lua error in a verb refuses only the job that brings it. A file that does not compile refuses
+// every call that uses it, so a test must commit each verb once.
 type Verb struct{ name, lua string }
 
 var (
@@ -25,7 +25,7 @@ var (
 	verbNames sync.Map // a name to its Verb; written by NewVerb
 )
 
-// NewVerb returns the verb of a name, which consists of small letters, and its file. It is for a
+// NewVerb returns the verb of a name, which consists of small letters, with its file. Call it for a
 // package's variable. It panics if the file does not define the verb or another verb has the name.
 func NewVerb(name, lua string) *Verb {
 	v := &Verb{name, lua}
@@ -64,7 +64,7 @@ func joinVerbs(text string, verbs []*Verb) string {
 	return strings.Replace(text, verbsMark, files.String(), 1)
 }
 
-// rowScript is a script that writes rows, with whatever verbs they have. It is safe for concurrent use.
+// rowScript is a script that writes rows, with the verbs they use. It is safe for concurrent use.
 type rowScript struct {
 	text   string // with the mark
 	plain  *loadedScript

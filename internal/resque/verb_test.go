@@ -167,7 +167,7 @@ func TestVerbProven(t *testing.T) {
 			}
 			w.same("record", []string{"1 low l1", "3 low l3"}, w.record("p"))
 			after := w.dump()
-			for _, changed := range []string{w.s.inflight("p"), w.s.schedule(), w.s.stat("processed")} {
+			for _, changed := range []string{w.s.inflight("p"), w.s.KeyOfSchedule(), w.s.stat("processed")} {
 				delete(before, changed)
 				delete(after, changed)
 			}

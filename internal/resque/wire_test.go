@@ -88,7 +88,7 @@ func (w *wire) push(queue string, payloads ...string) {
 
 func (w *wire) queue(name string) []string {
 	w.t.Helper()
-	return w.server.List(w.t, "LRANGE", w.s.queue(name), 0, -1)
+	return w.server.List(w.t, "LRANGE", w.s.KeyOfQueue(name), 0, -1)
 }
 
 // queues is what lies in each of the named queues, "high: h1 h2".

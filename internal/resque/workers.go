@@ -12,12 +12,12 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// Worker is an entry of the set of workers, whoever wrote it. What is missing or
-// cannot be read is zero: other programs' entries take many forms.
+// Worker is an entry of the set of workers, by any program. A field that is missing or
+// has no form we know is zero: the entries of other programs take many forms.
 type Worker struct {
 	ID     string
 	Host   string
-	PID    string   // as the id has it: programs with several workers append to it
+	PID    string   // as in the id: programs with several workers append to it
 	Queues []string // names and patterns
 
 	Started   time.Time
@@ -38,27 +38,27 @@ type Working struct {
 
 // Workers returns all registered workers, sorted by id, in two round trips.
 func (s Store) Workers(c redis.Conn) ([]Worker, error) {
-	b := batch{c: c}
-	b.send("SMEMBERS", s.workers())
-	b.send("HGETALL", s.heartbeats())
-	replies, err := b.receive()
+	b := Batch{Conn: c}
+	b.Send("SMEMBERS", s.workers())
+	b.Send("HGETALL", s.heartbeats())
+	replies, err := b.Receive()
 	if err != nil {
 		return nil, fmt.Errorf("reading the workers: %w", err)
 	}
-	ids, err := redis.Strings(answer(replies[0]))
+	ids, err := redis.Strings(Answer(replies[0]))
 	if err != nil {
-		return nil, fmt.Errorf("reading the set of workers: %w", explain(err))
+		return nil, fmt.Errorf("reading the set of workers: %w", Explain(err))
 	}
-	beats, err := redis.StringMap(answer(replies[1]))
+	beats, err := redis.StringMap(Answer(replies[1]))
 	if err != nil {
-		return nil, fmt.Errorf("reading the heartbeats: %w", explain(err))
+		return nil, fmt.Errorf("reading the heartbeats: %w", Explain(err))
 	}
 	slices.Sort(ids)
-	b = batch{c: c}
+	b = Batch{Conn: c}
 	b.askWorkers(ids, func(id string) []any {
 		return []any{s.worker(id), s.started(id), s.workerStat("processed", id), s.workerStat("failed", id)}
 	})
-	if replies, err = b.receive(); err != nil {
+	if replies, err = b.Receive(); err != nil {
 		return nil, fmt.Errorf("reading what the workers do: %w", err)
 	}
 	values, err := workerValues(replies)
@@ -73,33 +73,33 @@ func (s Store) Workers(c redis.Conn) ([]Worker, error) {
 		v := values[4*i : 4*i+4]
 		w := parseWorkerID(id)
 		w.Working = parseWorking(v[0])
-		w.Started = parseTime(string(v[1]))
-		w.Heartbeat = parseTime(beats[id])
+		w.Started = ParseTime(string(v[1]))
+		w.Heartbeat = ParseTime(beats[id])
 		w.Processed, w.Failed = number(v[2]), number(v[3])
 		workers[i] = w
 	}
 	return workers, nil
 }
 
-// askWorkers asks for keys of each worker, as many for each. MGET takes a key of
-// another type for a missing one, so a strange one does not hide the others.
-func (b *batch) askWorkers(ids []string, keys func(id string) []any) {
+// askWorkers reads the same number of keys for each worker. To MGET a key of another type
+// is a missing one, so one such key does not hide the others.
+func (b *Batch) askWorkers(ids []string, keys func(id string) []any) {
 	for chunk := range slices.Chunk(ids, idChunk) {
 		args := redis.Args{}
 		for _, id := range chunk {
 			args = append(args, keys(id)...)
 		}
-		b.send("MGET", args...)
+		b.Send("MGET", args...)
 	}
 }
 
-// workerValues are the values that askWorkers asked for, in order.
+// workerValues returns the values that askWorkers read, in order.
 func workerValues(replies []any) ([][]byte, error) {
 	var values [][]byte
 	for _, reply := range replies {
-		page, err := redis.ByteSlices(answer(reply))
+		page, err := redis.ByteSlices(Answer(reply))
 		if err != nil {
-			return nil, fmt.Errorf("reading what the workers do: %w", explain(err))
+			return nil, fmt.Errorf("reading what the workers do: %w", Explain(err))
 		}
 		values = append(values, page...)
 	}
@@ -121,7 +121,7 @@ func parseWorkerID(id string) Worker {
 }
 
 // parseWorking reads worker:<id>. Any text there means that the worker is busy,
-// as it does to Ruby, even where nobody can tell with what.
+// as it does to Ruby, even if the text has no form we know.
 func parseWorking(value []byte) *Working {
 	if len(value) == 0 {
 		return nil
@@ -132,15 +132,15 @@ func parseWorking(value []byte) *Working {
 	var at string
 	_ = json.Unmarshal(fields["queue"], &w.Queue)
 	_ = json.Unmarshal(fields["run_at"], &at)
-	w.RunAt = parseTime(at)
+	w.RunAt = ParseTime(at)
 	if p, err := payload.Parse(w.Payload); err == nil {
 		w.Class = p.Class
 	}
 	return w
 }
 
-// timeLayouts are the forms in which programs tell a time. A fraction of a
-// second may stand in any of them.
+// timeLayouts are the forms in which programs write a time. A fraction of a
+// second may occur in any of them.
 var timeLayouts = []string{
 	time.RFC3339,                       // Ruby's heartbeats and run_at, php-resque, goworker
 	startedLayout,                      // Ruby's starts
@@ -151,8 +151,8 @@ var timeLayouts = []string{
 	"2006/01/02 15:04:05 MST",          // Ruby's run_at before 1.24
 }
 
-// parseTime reads a time somebody wrote, or returns zero.
-func parseTime(text string) time.Time {
+// ParseTime reads a time in any form that Resque's programs write, or returns zero.
+func ParseTime(text string) time.Time {
 	text, _, _ = strings.Cut(text, " (")  // JavaScript's name of the zone
 	text, _, _ = strings.Cut(text, " m=") // Go's monotonic clock
 	for _, layout := range timeLayouts {
@@ -166,7 +166,7 @@ func parseTime(text string) time.Time {
 	return time.Time{}
 }
 
-// number reads a counter; what is none counts as zero, as it does to Ruby.
+// number reads a counter. Text that is no number counts as zero, as it does to Ruby.
 func number(text []byte) int64 {
 	n, _ := strconv.ParseInt(string(text), 10, 64)
 	return n

@@ -95,15 +95,15 @@ func TestParseTime(t *testing.T) {
 		"Sat Nov 21 2026 02:41:26 GMT+0000 (Coordinated Universal Time)", "Sat Nov 21 02:41:26 UTC 2026",
 		fmt.Sprint(want.Unix()),
 	} {
-		if got := parseTime(text); !got.Equal(want) {
+		if got := ParseTime(text); !got.Equal(want) {
 			t.Errorf("%q is %v; want %v", text, got, want)
 		}
 	}
-	if got := parseTime("2026-11-21T02:41:26.25Z"); !got.Equal(want.Add(time.Second / 4)) {
+	if got := ParseTime("2026-11-21T02:41:26.25Z"); !got.Equal(want.Add(time.Second / 4)) {
 		t.Errorf("with a fraction: %v", got)
 	}
 	for _, text := range []string{"", "garbage", "-", "1.5", "2026-11-21", "(", " m="} {
-		if got := parseTime(text); !got.IsZero() {
+		if got := ParseTime(text); !got.IsZero() {
 			t.Errorf("%q is %v; want none", text, got)
 		}
 	}

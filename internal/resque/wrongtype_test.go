@@ -31,12 +31,12 @@ func TestExchangeWrongType(t *testing.T) {
 		{key: s.stat("failed")},
 		{key: s.pauseAll()},
 		{key: s.recovered()},
-		{key: s.queues()},
-		{key: s.failedQueues(), multi: true},
+		{key: s.KeyOfQueues()},
+		{key: s.KeyOfFailureLists(), multi: true},
 		{key: s.failed(), kept: "l2"},
 		{key: "resque:low_failed", multi: true, kept: "l2"},
-		{key: s.queue("low"), kept: "l3"},
-		{key: s.queue("first")},
+		{key: s.KeyOfQueue("low"), kept: "l3"},
+		{key: s.KeyOfQueue("first")},
 	}
 	for _, tt := range tests {
 		name, _ := strings.CutPrefix(tt.key, "resque:")
@@ -110,7 +110,7 @@ func (w *wire) accountFor(kept string, multi bool) {
 	}
 	if list := w.s.failed(); kept != "l2" {
 		if multi {
-			list = w.s.list("low_failed")
+			list = w.s.KeyOfFailures("low_failed")
 		}
 		w.same("failed", []string{"l2"}, w.failedPayloads(list))
 	}
@@ -158,7 +158,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			return err
 		}},
 		"prune": {
-			keys: []string{s.heartbeats(), s.worker("r:1:low"), s.workers(), s.started("r:1:low"), s.list("low_failed"), s.failedQueues()},
+			keys: []string{s.heartbeats(), s.worker("r:1:low"), s.workers(), s.started("r:1:low"), s.KeyOfFailures("low_failed"), s.KeyOfFailureLists()},
 			call: func(w *wire) error {
 				_, err := s.Prune(w.c, Expired{ID: "r:1:low", beat: HeartbeatAt(noon)}, noon.Add(time.Hour), true)
 				return err
@@ -166,7 +166,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 		},
 		"unlock": {keys: []string{s.pruneLock()}, call: func(w *wire) error { return s.UnlockPruning(w.c, "me") }},
 		"delay": {
-			keys: []string{s.delayed(), s.bucket("1900000001"), s.precise(), s.timestamps(`{"class":"Echo","args":[1],"queue":"low"}`)}, all: true,
+			keys: []string{s.KeyOfSeconds(), s.KeyOfSecond("1900000001"), s.KeyOfHints(), s.KeyOfJobSeconds(`{"class":"Echo","args":[1],"queue":"low"}`)}, all: true,
 			before: func(*wire) {},
 			call: func(w *wire) error {
 				b := new(Bulk)
@@ -177,7 +177,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			},
 		},
 		"unique": {
-			keys: []string{s.lock("a"), s.queues(), s.queue("high")}, all: true,
+			keys: []string{s.KeyOfLock("a"), s.KeyOfQueues(), s.KeyOfQueue("high")}, all: true,
 			before: func(*wire) {},
 			call: func(w *wire) error {
 				_, _, err := s.EnqueueUnique(w.c, uniqueJob("a", 2, "high"))
@@ -185,7 +185,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			},
 		},
 		"unique, later": {
-			keys: []string{s.lock("a"), s.schedule()}, all: true,
+			keys: []string{s.KeyOfLock("a"), s.KeyOfSchedule()}, all: true,
 			before: func(*wire) {},
 			call: func(w *wire) error {
 				j := uniqueJob("a", 2, "high")
@@ -195,7 +195,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			},
 		},
 		"replace": {
-			keys: []string{s.lock("a"), s.queues(), s.queue("low"), s.queue("high"), s.schedule()}, all: true,
+			keys: []string{s.KeyOfLock("a"), s.KeyOfQueues(), s.KeyOfQueue("low"), s.KeyOfQueue("high"), s.KeyOfSchedule()}, all: true,
 			before: func(w *wire) {
 				w.taken(uniqueJob("a", 1, "low"))
 				w.age("a", ProvenFor)
@@ -220,7 +220,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			},
 		},
 		"tick": {
-			keys: []string{s.ticks(), s.list("delayed:last_enqueued_at"), s.pausedSchedules(), s.queues(), s.queue("low"), s.list("resque:resque_scheduler_master_lock")}, all: true,
+			keys: []string{s.ticks(), s.KeyOfFailures("delayed:last_enqueued_at"), s.pausedSchedules(), s.KeyOfQueues(), s.KeyOfQueue("low"), s.KeyOfFailures("resque:resque_scheduler_master_lock")}, all: true,
 			before: func(*wire) {},
 			call: func(w *wire) error {
 				_, _, err := s.Fire(w.c, w.aTick("1"))
@@ -234,7 +234,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			}
 			return err
 		}},
-		"pushGuarded": {keys: []string{s.queue("low"), s.queues(), s.HashKey("lock:a").String()}, call: func(w *wire) error {
+		"pushGuarded": {keys: []string{s.KeyOfQueue("low"), s.KeyOfQueues(), s.HashKey("lock:a").String()}, call: func(w *wire) error {
 			out, err := s.PushGuarded(w.c, []GuardedJob{lockedJob(s, "low", "l1", "a")})
 			if err == nil {
 				err = out.Jobs[0]

@@ -19,14 +19,14 @@ func TestRedisRestarts(t *testing.T) {
 	b.Redis.Kill()
 	b.Open()
 	b.Eventually("the jobs end", func() bool { return b.Runs.Finished() == 4 })
-	b.Eventually("the outage is noticed", func() bool { return b.Log.Count("Redis does not serve us") == 1 })
+	b.Eventually("the outage is noticed", func() bool { return b.Log.Count("redis unavailable") == 1 })
 	b.Redis.Restart(t)
 	b.Exactly(10)
 	b.Renewed(1)
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Log.Count("Redis does not serve us"); n != 1 {
+	if n := b.Log.Count("redis unavailable"); n != 1 {
 		t.Errorf("the outage was logged %d times, want once", n)
 	}
 	b.OnlyTotals()

@@ -6,20 +6,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
-
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var clearScript = resque.LoadScript(scriptFiles, "clear")
 
-// changeLooks bounds how many jobs one script looks at in the lists of seconds, to find
-// those that it takes out: Redis serves nobody else meanwhile.
+// changeLooks bounds how many elements one script compares in the lists of seconds to find
+// its jobs: Redis serves no other client meanwhile.
 const changeLooks = 1_000_000
 
-// Remove takes jobs that were listed out of the schedules and returns how many
-// were there still.
+// Remove removes listed jobs from the schedules and returns how many
+// were still there.
 func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
@@ -30,8 +31,8 @@ func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
 	})
 }
 
-// Run puts jobs that were listed into their queues now and returns how many were
-// there still. One that is no job stays.
+// Run puts listed jobs into their queues now and returns how many were
+// still there. An entry that is no job stays.
 func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil })
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
@@ -43,8 +44,8 @@ func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
 	})
 }
 
-// Redelay delays jobs that were listed to another time and returns how many were there
-// still.
+// Redelay delays listed jobs to another time and returns how many were still
+// there.
 func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
 	when := resque.StampOf(at)
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
@@ -56,20 +57,20 @@ func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
 	})
 }
 
-// moved is another member of our schedule as which a job goes on.
+// moved is the member of our schedule as which a job goes on.
 type moved struct {
-	member string // "": as the same
-	lock   string // the lock of a unique job, "": it has none
+	member string // "": unchanged
+	lock   string // the lock of a unique job; "": it has none
 }
 
-// movedTo is what becomes of a job that is delayed to another time, or runs now if that is
-// past: if it expires, it does so as long after it is due as before.
+// movedTo returns what a job becomes that is delayed to another time, or runs now if that is
+// past. If the job expires, it still expires that long after it is due.
 func (d Job) movedTo(at resque.Stamp) moved {
 	p, err := payload.Parse(d.Payload)
 	if err != nil || p.ExpiresAt <= 0 {
 		return moved{}
 	}
-	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, time.Now().UnixMilli()) - d.At.UnixMilli()
+	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, clock.System.Now().UnixMilli()) - d.At.UnixMilli()
 	payload, err := payload.SetFields(d.Payload, resque.ExpiresAt(max(expires, 1)))
 	if err != nil || expires == p.ExpiresAt {
 		return moved{}
@@ -78,8 +79,7 @@ func (d Job) movedTo(at resque.Stamp) moved {
 	return moved{resque.JobPrefix(d.Queue) + string(payload), lock}
 }
 
-// change does something to jobs that were listed, and returns how many were there
-// still.
+// change changes listed jobs, and returns how many were still there.
 func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (int, error) {
 	total := 0
 	for len(jobs) > 0 {
@@ -111,14 +111,14 @@ func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unsche
 	return total, nil
 }
 
-// changeable returns how many of the jobs one script may change, by the lengths of the
-// lists they lie in.
+// changeable returns how many of the jobs one script may change, by the lengths of their
+// lists.
 func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
-	sizes, lists := resque.NewBatch(c), make(map[string]int)
+	sizes, lists := &resque.Batch{Conn: c}, make(map[string]int)
 	for _, d := range jobs {
 		if _, asked := lists[d.second]; d.Plain() && !asked {
 			lists[d.second] = len(lists)
-			sizes.Send("LLEN", s.keys.Second(d.second))
+			sizes.Send("LLEN", s.store.KeyOfSecond(d.second))
 		}
 	}
 	if len(lists) == 0 {
@@ -131,7 +131,7 @@ func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
 	looks := 0
 	for n, d := range jobs {
 		if d.Plain() {
-			size, _ := redis.Int(resque.Answer(replies[lists[d.second]])) // of another type: the script sees to it
+			size, _ := redis.Int(resque.Answer(replies[lists[d.second]])) // of another type: the script reports it
 			if looks += size; looks > changeLooks && n > 0 {
 				return n, nil
 			}
@@ -142,11 +142,11 @@ func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
 
 // Clear removes all delayed jobs of both schedules.
 func (s Store) Clear(c redis.Conn) error {
-	if _, err := c.Do("DEL", s.keys.Own(), s.keys.Hints()); err != nil {
+	if _, err := c.Do("DEL", s.store.KeyOfSchedule(), s.store.KeyOfHints()); err != nil {
 		return fmt.Errorf("removing all delayed jobs: %w", resque.Explain(err))
 	}
 	for {
-		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), 0, pageSize-1))
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.store.KeyOfSeconds(), 0, pageSize-1))
 		for _, second := range seconds {
 			if err == nil {
 				err = s.clearSecond(c, second)
@@ -163,22 +163,22 @@ func (s Store) Clear(c redis.Conn) error {
 
 // clearSecond removes as many jobs of a second as there were when it began.
 func (s Store) clearSecond(c redis.Conn, second string) error {
-	left, err := redis.Int(c.Do("LLEN", s.keys.Second(second)))
+	left, err := redis.Int(c.Do("LLEN", s.store.KeyOfSecond(second)))
 	if err != nil {
 		return err
 	}
 	for {
-		items, err := redis.Strings(c.Do("LRANGE", s.keys.Second(second), 0, pageSize-1))
+		items, err := redis.Strings(c.Do("LRANGE", s.store.KeyOfSecond(second), 0, pageSize-1))
 		if err != nil {
 			return err
 		}
 		var a resque.Call
-		a.Key(s.keys.Seconds())
-		a.Key(s.keys.Second(second))
+		a.Key(s.store.KeyOfSeconds())
+		a.Key(s.store.KeyOfSecond(second))
 		for _, item := range items {
-			a.Key(s.keys.SecondsOf(item))
+			a.Key(s.store.KeyOfJobSeconds(item))
 		}
-		a.Arg(second, len(s.keys.SecondsOf("")))
+		a.Arg(second, len(s.store.KeyOfJobSeconds("")))
 		removed, err := redis.Int(a.Do(c, clearScript))
 		if left -= removed; err != nil || left <= 0 || len(items) == 0 {
 			return err
@@ -186,27 +186,27 @@ func (s Store) clearSecond(c redis.Conn, second string) error {
 	}
 }
 
-// undelaying collects jobs to be taken out of resque-scheduler's seconds, as one.
+// undelaying collects jobs to remove from resque-scheduler's seconds in one step.
 type undelaying struct {
 	Store
 	resque.Call
 	numbers map[string]int
 }
 
-// start begins a call. With a lock it does nothing unless that is held; without, as
-// Ruby's remove_delayed, it does not ask.
+// start begins a call. With a lock the script does nothing unless the lock is held. Without one it
+// does not ask, as Ruby's remove_delayed.
 func (u *undelaying) start(lock *resque.MasterLock) {
-	u.Key(u.keys.Seconds())
-	u.Key(u.keys.Hints())
-	u.Key(u.keys.Queues())
+	u.Key(u.store.KeyOfSeconds())
+	u.Key(u.store.KeyOfHints())
+	u.Key(u.store.KeyOfQueues())
 	if lock != nil {
 		u.Key(lock.Key())
 		u.Arg(lock.Holder)
 	} else {
-		u.Key(u.keys.Seconds()) // any; it is not looked at
+		u.Key(u.store.KeyOfSeconds()) // any key; the script does not read it
 		u.Arg("")
 	}
-	u.Arg(len(u.keys.SecondsOf("")), resque.HintItemBytes, resque.HintListItems)
+	u.Arg(len(u.store.KeyOfJobSeconds("")), resque.HintItemBytes, resque.HintListItems)
 	u.numbers = make(map[string]int)
 }
 
@@ -217,23 +217,23 @@ func (u *undelaying) keyOf(name string) int {
 	return u.numbers[name]
 }
 
-// add names a job and the hint by which it was found, if it was. Exactly one of the
+// add names a job and, if it was found by a hint, that hint. Exactly one of the
 // methods below must follow.
 func (u *undelaying) add(second, item, hint string) {
-	u.Arg(u.keyOf(u.keys.Second(second)), second, u.keyOf(u.keys.SecondsOf(item)), hint)
+	u.Arg(u.keyOf(u.store.KeyOfSecond(second)), second, u.keyOf(u.store.KeyOfJobSeconds(item)), hint)
 }
 
 func (u *undelaying) nowhere() { u.Arg(0, "", "", "") }
 
 func (u *undelaying) toQueue(queue string, payload []byte) {
-	u.Arg(u.keyOf(u.keys.Queue(queue)), queue, payload, "")
+	u.Arg(u.keyOf(u.store.KeyOfQueue(queue)), queue, payload, "")
 }
 
 func (u *undelaying) toTime(at resque.Stamp) {
-	u.Arg(u.keyOf(u.keys.Second(at.Second())), "", at.Second(), at.Hint())
+	u.Arg(u.keyOf(u.store.KeyOfSecond(at.Second())), "", at.Second(), at.Hint())
 }
 
-// do returns how many of the jobs were there still, or -1 without the lock.
+// do returns how many of the jobs were still there, or -1 without the lock.
 func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
 	if u.Values() == 4 {
 		return 0, nil, nil
@@ -241,34 +241,34 @@ func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err 
 	return foundAnswer(u.Call.Do(c, undelayScript))
 }
 
-// unscheduling collects jobs to be taken out of our own schedule, as one.
+// unscheduling collects jobs to remove from our own schedule in one step.
 type unscheduling struct {
 	Store
 	resque.Call
 }
 
 func (u *unscheduling) start() {
-	u.Key(u.keys.Own())
-	u.Key(u.keys.Queues())
-	u.Key(u.keys.FailureLists())
+	u.Key(u.store.KeyOfSchedule())
+	u.Key(u.store.KeyOfQueues())
+	u.Key(u.store.KeyOfFailureLists())
 }
 
 func (u *unscheduling) nowhere(member []byte) { u.Arg(member, 0, 0, "", "") }
 
 func (u *unscheduling) toQueue(member []byte, queue string, payload []byte) {
-	u.Arg(member, u.Key(u.keys.Queue(queue)), 2, queue, payload)
+	u.Arg(member, u.Key(u.store.KeyOfQueue(queue)), 2, queue, payload)
 }
 
 func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {
 	lock := 0
 	if as.lock != "" {
-		lock = u.Key(u.keys.Lock(as.lock))
+		lock = u.Key(u.store.KeyOfLock(as.lock))
 	}
 	u.Arg(member, 0, lock, as.member, at.MS)
 }
 
 func (u *unscheduling) toFailures(member []byte, queue string, record []byte, multi bool) {
-	list, name := u.keys.FailureListFor(queue, multi)
+	list, name := u.store.FailureListFor(queue, multi)
 	u.Arg(member, u.Key(list), 3, name, record)
 }
 

@@ -115,7 +115,7 @@ func TestGoldenPump(t *testing.T) {
 	}
 	w.same("as recorded", redistest.Values(due), w.server.Dump(t, ""))
 	// The recording's time is over or not; it must be.
-	w.do("ZADD", w.k.Seconds(), "XX", 1, "1795228884")
+	w.do("ZADD", w.s.KeyOfSeconds(), "XX", 1, "1795228884")
 	p := &Pump{Store: w.d}
 	lock := w.lock()
 	w.same("moved", Moved{Jobs: 2}, w.pumpAll(p, lock))
@@ -155,28 +155,28 @@ func TestHints(t *testing.T) {
 	w.delay(past.Add(time.Hour), "low", "not due")
 	w.delay(soon, "low", "twice")
 	w.delay(soon, "low", "twice")
-	w.same("hints", 3, w.server.Int(t, "ZCARD", w.k.Hints()))
+	w.same("hints", 3, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 
 	// As if an hour had passed, but for the seconds.
-	for _, hint := range w.server.List(t, "ZRANGE", w.k.Hints(), 0, -1) {
+	for _, hint := range w.server.List(t, "ZRANGE", w.s.KeyOfHints(), 0, -1) {
 		if strings.Contains(hint, "twice") {
-			w.do("ZADD", w.k.Hints(), 1, hint)
+			w.do("ZADD", w.s.KeyOfHints(), 1, hint)
 		}
 	}
 	p, lock := &Pump{Store: w.d}, w.lock()
 	w.same("moved", Moved{Jobs: 2}, w.pumpAll(p, lock))
 	w.same("queue", []string{`{"class":"Echo","args":["twice"]}`, `{"class":"Echo","args":["twice"]}`}, w.queue("low"))
 	second := resque.StampOf(past.Add(time.Hour)).Second()
-	w.same("what is left", []string{second}, w.server.List(t, "ZRANGE", w.k.Seconds(), 0, -1))
-	w.same("hints left", 1, w.server.Int(t, "ZCARD", w.k.Hints()))
-	w.same("keys", 0, w.server.Int(t, "EXISTS", w.k.SecondsOf(`{"class":"Echo","args":["twice"],"queue":"low"}`)))
+	w.same("what is left", []string{second}, w.server.List(t, "ZRANGE", w.s.KeyOfSeconds(), 0, -1))
+	w.same("hints left", 1, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
+	w.same("keys", 0, w.server.Int(t, "EXISTS", w.s.KeyOfJobSeconds(`{"class":"Echo","args":["twice"],"queue":"low"}`)))
 
 	// A hint to what Ruby took away is dropped, and nothing is moved.
-	hint := w.server.List(t, "ZRANGE", w.k.Hints(), 0, -1)[0]
-	w.do("DEL", w.k.Second(second))
-	w.do("ZADD", w.k.Hints(), 1, hint)
+	hint := w.server.List(t, "ZRANGE", w.s.KeyOfHints(), 0, -1)[0]
+	w.do("DEL", w.s.KeyOfSecond(second))
+	w.do("ZADD", w.s.KeyOfHints(), 1, hint)
 	w.same("moved", Moved{}, w.pumpAll(p, lock))
-	w.same("hints left", 0, w.server.Int(t, "EXISTS", w.k.Hints()))
+	w.same("hints left", 0, w.server.Int(t, "EXISTS", w.s.KeyOfHints()))
 	w.same("queue", 2, len(w.queue("low")))
 }
 
@@ -191,8 +191,8 @@ func TestHintsAreLimited(t *testing.T) {
 	w.must(b.Add("low", "Echo", []any{strings.Repeat("x", resque.HintItemBytes)}))
 	w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
 	w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", strings.Repeat("x", resque.HintItemBytes)), far.Add(-time.Millisecond)))
-	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.k.Hints()))
-	w.same("jobs", resque.HintListItems+11, w.server.Int(t, "LLEN", w.k.Second("1900000001")))
+	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
+	w.same("jobs", resque.HintListItems+11, w.server.Int(t, "LLEN", w.s.KeyOfSecond("1900000001")))
 }
 
 // Where only Ruby's scheduler moves the jobs, nobody but their writers is there to remove
@@ -203,12 +203,12 @@ func TestHintsThatNobodyFollows(t *testing.T) {
 	now, err := w.s.Now(w.c)
 	w.must(err)
 	for i := range 300 {
-		w.do("ZADD", w.k.Hints(), now.Add(-time.Hour).UnixMilli()+int64(i), fmt.Sprint("old", i))
+		w.do("ZADD", w.s.KeyOfHints(), now.Add(-time.Hour).UnixMilli()+int64(i), fmt.Sprint("old", i))
 	}
 	left := func(what string, old, others int) {
 		t.Helper()
-		w.same("old hints left by "+what, old, w.server.Int(t, "ZCOUNT", w.k.Hints(), "-inf", now.Add(-time.Minute).UnixMilli()))
-		w.same("hints", old+others, w.server.Int(t, "ZCARD", w.k.Hints()))
+		w.same("old hints left by "+what, old, w.server.Int(t, "ZCOUNT", w.s.KeyOfHints(), "-inf", now.Add(-time.Minute).UnixMilli()))
+		w.same("hints", old+others, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 	}
 	w.delay(now.Truncate(time.Second).Add(-30*time.Second+time.Millisecond), "low", "late")
 	left("one job", 298, 1)
@@ -252,7 +252,7 @@ func TestHintsOfLongLists(t *testing.T) {
 		moved += m.Jobs
 	}
 	w.same("moved by hints", 1, moved)
-	w.same("hints", 0, w.server.Int(t, "EXISTS", w.k.Hints()))
+	w.same("hints", 0, w.server.Int(t, "EXISTS", w.s.KeyOfHints()))
 	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_lrem:calls=1,") {
 		t.Errorf("the long list was searched: %s", stats)
 	}
@@ -273,7 +273,7 @@ func TestHintsGoWithTheirJob(t *testing.T) {
 	w.must(err)
 	w.same("delayed again", 1, n)
 	w.same("hints", []string{`1900000000150 2 {"class":"Echo","args":[2],"queue":"low"}`, `1900000000700 2 {"class":"Echo","args":[1],"queue":"low"}`},
-		w.server.List(t, "ZRANGE", w.k.Hints(), 0, -1))
+		w.server.List(t, "ZRANGE", w.s.KeyOfHints(), 0, -1))
 	jobs, err = w.d.Page(w.c, far, 0, 10)
 	w.must(err)
 	n, err = w.d.Remove(w.c, jobs)
@@ -289,7 +289,7 @@ func TestPumpOwn(t *testing.T) {
 	for i := range 3 * pumpJobs {
 		queue := fmt.Sprintf("q%d", i%3)
 		payload := fmt.Sprintf(`{"class":"Echo","args":[%d],"id":"%d"}`, i, i)
-		w.do("ZADD", w.k.Own(), 1_000_000+i, resque.JobPrefix(queue)+payload)
+		w.do("ZADD", w.s.KeyOfSchedule(), 1_000_000+i, resque.JobPrefix(queue)+payload)
 		want[i%3] = append(want[i%3], payload)
 	}
 	w.must(w.s.Schedule(w.c, delayedBulk("q0", "Echo", "later"), far))
@@ -303,7 +303,7 @@ func TestPumpOwn(t *testing.T) {
 	names, err := w.s.Queues(w.c)
 	w.must(err)
 	w.same("queues", []string{"q0", "q1", "q2"}, names)
-	w.same("left", []string{`2:q0{"class":"Echo","args":["later"]}`}, w.server.List(t, "ZRANGE", w.k.Own(), 0, -1))
+	w.same("left", []string{`2:q0{"class":"Echo","args":["later"]}`}, w.server.List(t, "ZRANGE", w.s.KeyOfSchedule(), 0, -1))
 }
 
 // More queues than one step may name are served all the same.
@@ -312,12 +312,12 @@ func TestPumpOwnManyQueues(t *testing.T) {
 	w := newWire(t)
 	const n = 3 * pumpQueues
 	for i := range n {
-		w.do("ZADD", w.k.Own(), i, resque.JobPrefix(fmt.Sprint("q", i))+"job")
+		w.do("ZADD", w.s.KeyOfSchedule(), i, resque.JobPrefix(fmt.Sprint("q", i))+"job")
 	}
 	if m := w.pumpAll(&Pump{Store: w.d}, resque.MasterLock{}); m.Jobs != n {
 		t.Errorf("moved %+v", m)
 	}
-	w.same("queues", n, w.server.Int(t, "SCARD", w.k.Queues()))
+	w.same("queues", n, w.server.Int(t, "SCARD", w.s.KeyOfQueues()))
 }
 
 // What names no queue is a failure, and those behind it go on.
@@ -325,7 +325,7 @@ func TestPumpOwnSetsAside(t *testing.T) {
 	t.Parallel()
 	for _, member := range []string{"", "junk", "0:{}", "9:low{}", "x:low{}", "99999999999999999999:low", "-1:low", "\xff"} {
 		w := newWire(t)
-		w.do("ZADD", w.k.Own(), 1, resque.JobPrefix("low")+"a", 2, member, 3, resque.JobPrefix("low")+"b")
+		w.do("ZADD", w.s.KeyOfSchedule(), 1, resque.JobPrefix("low")+"a", 2, member, 3, resque.JobPrefix("low")+"b")
 		m := w.pumpAll(&Pump{Store: w.d, By: "h:1:q"}, resque.MasterLock{})
 		if m.Jobs != 2 || len(m.Failed) != 1 {
 			t.Errorf("%q: %+v", member, m)
@@ -336,7 +336,7 @@ func TestPumpOwnSetsAside(t *testing.T) {
 		if len(failures) != 1 || failures[0].Failure.Queue == "" || failures[0].Failure.Worker != "h:1:q" || string(failures[0].Failure.Payload) != string(payload.Invalid([]byte(member))) {
 			t.Errorf("%q: failures %+v", member, failures)
 		}
-		w.same("schedule", 0, w.server.Int(t, "EXISTS", w.k.Own()))
+		w.same("schedule", 0, w.server.Int(t, "EXISTS", w.s.KeyOfSchedule()))
 	}
 }
 
@@ -361,11 +361,11 @@ func TestPumpSeconds(t *testing.T) {
 			default:
 				want = append(want, fmt.Sprintf(`{"class":"Echo","args":[%d]}`, i))
 			}
-			w.do("RPUSH", w.k.Second(second), item)
-			w.do("SADD", w.k.SecondsOf(item), "delayed:"+second)
+			w.do("RPUSH", w.s.KeyOfSecond(second), item)
+			w.do("SADD", w.s.KeyOfJobSeconds(item), "delayed:"+second)
 		}
-		w.do("ZADD", w.k.Seconds(), second, second, now.Unix()-5, now.Unix()-5)
-		w.do("HSET", w.k.Second("last_enqueued_at"), "nightly", "2026-11-21 02:41:27 +0000")
+		w.do("ZADD", w.s.KeyOfSeconds(), second, second, now.Unix()-5, now.Unix()-5)
+		w.do("HSET", w.s.KeyOfSecond("last_enqueued_at"), "nightly", "2026-11-21 02:41:27 +0000")
 		w.delay(time.Unix(now.Unix()-1, 0), "low", "next")
 		want = append(want, `{"class":"Echo","args":["next"]}`)
 
@@ -376,13 +376,13 @@ func TestPumpSeconds(t *testing.T) {
 		}
 		w.same("queue", want, w.queue("low"))
 		left := w.server.Keys(t)
-		wanted := []string{lock.Key(), w.k.Queue("low"), w.k.Queues(), w.k.Second("last_enqueued_at")}
+		wanted := []string{lock.Key(), w.s.KeyOfQueue("low"), w.s.KeyOfQueues(), w.s.KeyOfSecond("last_enqueued_at")}
 		if multi {
-			wanted = append(wanted, w.k.FailureLists(), w.k.FailureList("high_failed"), w.k.FailureList("delayed_failed"))
-			w.same("of high", 1, w.server.Int(t, "LLEN", w.k.FailureList("high_failed")))
-			w.same("of none", 2, w.server.Int(t, "LLEN", w.k.FailureList("delayed_failed")))
+			wanted = append(wanted, w.s.KeyOfFailureLists(), w.s.KeyOfFailures("high_failed"), w.s.KeyOfFailures("delayed_failed"))
+			w.same("of high", 1, w.server.Int(t, "LLEN", w.s.KeyOfFailures("high_failed")))
+			w.same("of none", 2, w.server.Int(t, "LLEN", w.s.KeyOfFailures("delayed_failed")))
 		} else {
-			wanted = append(wanted, w.k.FailureList(resque.FailedList))
+			wanted = append(wanted, w.s.KeyOfFailures(resque.FailedList))
 			failures, err := failures.New(w.s).Page(w.c, []string{resque.FailedList}, 0, -1)
 			w.must(err)
 			for i, item := range []string{`{"class":"Echo"`, `{"class":"Echo","args":[]}`, `{"args":[],"queue":"high"}`} {
@@ -416,9 +416,9 @@ func TestPumpRespectsTheLock(t *testing.T) {
 		}
 	})
 	w.same("queue", []string{}, w.queue("low"))
-	w.same("hints", 1, w.server.Int(t, "ZCARD", w.k.Hints()))
+	w.same("hints", 1, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 	w.must(p.DropHints(w.c, now))
-	w.same("hints of the past", 0, w.server.Int(t, "EXISTS", w.k.Hints()))
+	w.same("hints of the past", 0, w.server.Int(t, "EXISTS", w.s.KeyOfHints()))
 }
 
 // A queue of the wrong type keeps its own jobs waiting, and no others.
@@ -430,12 +430,12 @@ func TestPumpWrongType(t *testing.T) {
 	for i := range 3 {
 		for _, queue := range []string{"bad", "low"} {
 			w.delay(past, queue, i)
-			w.do("ZADD", w.k.Own(), i, resque.JobPrefix(queue)+fmt.Sprint(i))
+			w.do("ZADD", w.s.KeyOfSchedule(), i, resque.JobPrefix(queue)+fmt.Sprint(i))
 		}
 	}
-	w.do("ZADD", w.k.Seconds(), past.Unix()-1, "list")
-	w.do("SET", w.k.Second("list"), "no list")
-	w.do("SET", w.k.Queue("bad"), "no list")
+	w.do("ZADD", w.s.KeyOfSeconds(), past.Unix()-1, "list")
+	w.do("SET", w.s.KeyOfSecond("list"), "no list")
+	w.do("SET", w.s.KeyOfQueue("bad"), "no list")
 	p, lock := &Pump{Store: w.d}, w.lock()
 	m := w.pumpAll(p, lock)
 	if len(m.Broken) < 3 || len(m.Failed) > 0 {
@@ -445,7 +445,7 @@ func TestPumpWrongType(t *testing.T) {
 	if _, _, err := w.d.Count(w.c); err == nil {
 		t.Error("a list of the wrong type was counted")
 	}
-	w.do("DEL", w.k.Second("list"), w.k.Queue("bad"))
+	w.do("DEL", w.s.KeyOfSecond("list"), w.s.KeyOfQueue("bad"))
 	due, err := w.s.Due(w.c, false)
 	w.must(err)
 	if due.Own < putOff/2 || due.Plain < putOff/2 || due.Own > putOff || due.Plain > putOff {
@@ -490,7 +490,7 @@ func TestTwoPumps(t *testing.T) {
 		want = append(want, fmt.Sprintf(`{"class":"Echo","args":[%d]}`, i))
 	}
 	// b acts on what it read before a did.
-	items, err := redis.ByteSlices(w.c.Do("LRANGE", w.k.Second(fmt.Sprint(past.Unix())), 0, -1))
+	items, err := redis.ByteSlices(w.c.Do("LRANGE", w.s.KeyOfSecond(fmt.Sprint(past.Unix())), 0, -1))
 	w.must(err)
 	stale := b.move(lock, time.Now(), fmt.Sprint(past.Unix()), items[:8])
 	_, err = a.Seconds(w.c, lock, time.Now())
@@ -504,8 +504,8 @@ func TestTwoPumps(t *testing.T) {
 // A delayed job whose queue or whose set of queues is of the wrong type waits on.
 func TestDelayedToWrongType(t *testing.T) {
 	t.Parallel()
-	k := resque.New("").Keys()
-	for _, key := range []string{k.Queues(), k.Own()} {
+	k := resque.New("")
+	for _, key := range []string{k.KeyOfQueues(), k.KeyOfSchedule()} {
 		w := newWire(t)
 		w.spoil(key)
 		w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", 1), far.Add(time.Millisecond)))
@@ -516,6 +516,6 @@ func TestDelayedToWrongType(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: running them is no error", key)
 		}
-		w.same("jobs", 1, w.server.Int(t, "LLEN", w.k.Second("1900000001")))
+		w.same("jobs", 1, w.server.Int(t, "LLEN", w.s.KeyOfSecond("1900000001")))
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// A hint is "<millisecond> <place> <item>". One that reads otherwise was not written
-// by us.
+// A hint is "<millisecond> <place> <item>". We did not write one that has another form.
 func parseHint(hint string) (at resque.Stamp, item string, ok bool) {
 	digits, rest, _ := strings.Cut(hint, " ")
 	place, item, ok := strings.Cut(rest, " ")

@@ -1,4 +1,4 @@
-// Package delayed looks at the jobs that wait for their time, changes and removes them, and
+// Package delayed reads, changes and removes the jobs that wait for their time, and
 // moves those that are due to their queues. They wait in two schedules: resque-scheduler's
 // and goworker's own. Store.Delay and Store.Schedule of package resque put them there.
 package delayed
@@ -24,30 +24,29 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// Store is the schedules of one namespace. It is a value, as resque.Store.
+// Store is the schedules of one namespace. Like resque.Store it is a value.
 type Store struct {
-	keys  resque.Keys
 	store resque.Store
 }
 
 // New returns the schedules of a Store's namespace.
-func New(s resque.Store) Store { return Store{s.Keys(), s} }
+func New(s resque.Store) Store { return Store{s} }
 
 // Job is a job that waits in one of the schedules.
 type Job struct {
 	At      time.Time
 	Queue   string
-	Payload []byte // as it will stand in the queue
-	Raw     []byte // as it stands in the schedule
+	Payload []byte // as it will be in the queue
+	Raw     []byte // as it is in the schedule
 	Err     error  // why it is no job; Payload is nil then
 
 	second string // of resque-scheduler; "": it waits in our own schedule
 }
 
-// Plain reports whether it waits where resque-scheduler has its jobs.
+// Plain reports whether the job is in resque-scheduler's schedule.
 func (d Job) Plain() bool { return d.second != "" }
 
-// Is reports whether it is the time that a job delayed to t has.
+// Is reports whether t is the time to which the job is delayed.
 func (d Job) Is(t time.Time) bool {
 	at := resque.StampOf(t)
 	if d.Plain() {
@@ -58,8 +57,8 @@ func (d Job) Is(t time.Time) bool {
 
 const pageSize = 1000
 
-// Page returns jobs that are due at a time or later, of both schedules, in the
-// order of their times: at most count, after leaving out the first skip. A negative
+// Page returns jobs of both schedules that are due at a time or later, in the
+// order of their times: at most count, without the first skip. A negative
 // count means all that follow.
 func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error) {
 	if count == 0 {
@@ -69,7 +68,7 @@ func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error
 	if count > 0 {
 		most = skip + min(count, math.MaxInt-skip)
 	}
-	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), first.MS, "+inf", "WITHSCORES", "LIMIT", 0, most))
+	own, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.store.KeyOfSchedule(), first.MS, "+inf", "WITHSCORES", "LIMIT", 0, most))
 	if err != nil {
 		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
 	}
@@ -87,29 +86,29 @@ func (s Store) Page(c redis.Conn, from time.Time, skip, count int) ([]Job, error
 }
 
 // plainFrom returns the first jobs of resque-scheduler's that are due at a time or later:
-// as many, or more where some have come meanwhile.
+// most of them, or more if some were added meanwhile.
 func (s Store) plainFrom(c redis.Conn, first resque.Stamp, most int) ([]Job, error) {
 	var jobs []Job
 	for offset := 0; len(jobs) < most; {
 		room := most - len(jobs)
-		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.keys.Seconds(), first.Second(), "+inf", "LIMIT", offset, min(room, pageSize)))
+		seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", s.store.KeyOfSeconds(), first.Second(), "+inf", "LIMIT", offset, min(room, pageSize)))
 		if err != nil {
 			return nil, fmt.Errorf("reading when jobs are delayed to: %w", resque.Explain(err))
 		}
 		if len(seconds) == 0 {
 			break
 		}
-		sizes, lists := resque.NewBatch(c), resque.NewBatch(c)
+		sizes, lists := &resque.Batch{Conn: c}, &resque.Batch{Conn: c}
 		for _, second := range seconds {
-			sizes.Send("LLEN", s.keys.Second(second))
+			sizes.Send("LLEN", s.store.KeyOfSecond(second))
 		}
 		replies, err := sizes.Receive()
 		if err != nil {
 			return nil, err
 		}
 		for i, second := range seconds {
-			lists.Send("LRANGE", s.keys.Second(second), 0, room-1)
-			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE says so
+			lists.Send("LRANGE", s.store.KeyOfSecond(second), 0, room-1)
+			size, _ := redis.Int(resque.Answer(replies[i])) // of another type: LRANGE reports it
 			if room -= size; room <= 0 {
 				seconds = seconds[:i+1]
 				break
@@ -151,17 +150,17 @@ func plainJob(second string, item []byte) Job {
 
 // Count returns how many jobs wait in our own schedule and in resque-scheduler's.
 func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
-	if own, err = redis.Int64(c.Do("ZCARD", s.keys.Own())); err != nil {
+	if own, err = redis.Int64(c.Do("ZCARD", s.store.KeyOfSchedule())); err != nil {
 		return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
 	}
 	for start := 0; ; start += pageSize {
-		seconds, err := redis.Strings(c.Do("ZRANGE", s.keys.Seconds(), start, start+pageSize-1))
+		seconds, err := redis.Strings(c.Do("ZRANGE", s.store.KeyOfSeconds(), start, start+pageSize-1))
 		if err != nil {
 			return 0, 0, fmt.Errorf("counting delayed jobs: %w", resque.Explain(err))
 		}
-		b := resque.NewBatch(c)
+		b := &resque.Batch{Conn: c}
 		for _, second := range seconds {
-			b.Send("LLEN", s.keys.Second(second))
+			b.Send("LLEN", s.store.KeyOfSecond(second))
 		}
 		replies, err := b.Receive()
 		if err != nil {
@@ -182,8 +181,8 @@ func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
 
 // Like returns the jobs of both schedules that have this queue and, byte for
 // byte, the class and args of this payload, in the order of their times. In
-// resque-scheduler's it finds those that Ruby and node-resque wrote; our own it looks
-// through, all of it.
+// resque-scheduler's schedule it finds those that Ruby and node-resque wrote; our own it
+// reads as a whole.
 func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 	var jobs []Job
 	for queue, raw := range b.All() {
@@ -210,14 +209,14 @@ func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 
 // plainLike finds an item by the set of seconds it is delayed to.
 func (s Store) plainLike(c redis.Conn, item []byte) ([]Job, error) {
-	seconds, err := redis.Strings(c.Do("SMEMBERS", s.keys.SecondsOf(string(item))))
+	seconds, err := redis.Strings(c.Do("SMEMBERS", s.store.KeyOfJobSeconds(string(item))))
 	if err != nil {
 		return nil, fmt.Errorf("reading what times a job is delayed to: %w", resque.Explain(err))
 	}
 	var jobs []Job
 	for _, key := range seconds {
 		second := key[min(len("delayed:"), len(key)):]
-		places, err := redis.Ints(c.Do("LPOS", s.keys.Second(second), item, "COUNT", 0))
+		places, err := redis.Ints(c.Do("LPOS", s.store.KeyOfSecond(second), item, "COUNT", 0))
 		if err != nil {
 			return nil, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err))
 		}
@@ -228,8 +227,8 @@ func (s Store) plainLike(c redis.Conn, item []byte) ([]Job, error) {
 	return jobs, nil
 }
 
-// ByID finds the jobs of our own schedule with an id. It looks through all of
-// it, or, if their time is known, at those of that time.
+// ByID finds the jobs of our own schedule with an id. It reads all of
+// it or, if the time is known, the jobs of that time.
 func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 	has := func(member []byte) bool {
 		_, raw, ok := resque.CutPrefix(member)
@@ -241,7 +240,7 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Whoever wrote it may have escaped it in another way, so just its plain ones.
+		// The producer may have escaped the id in another way, so match plain characters only.
 		pattern := "*"
 		if !bytes.ContainsAny(text, `\<>&`) {
 			pattern = "*" + resque.EscapeGlob(string(text)) + "*"
@@ -249,7 +248,7 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 		return s.scanOwn(c, pattern, has)
 	}
 	ms := resque.StampOf(at).MS
-	members, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.keys.Own(), ms, ms))
+	members, err := redis.ByteSlices(c.Do("ZRANGEBYSCORE", s.store.KeyOfSchedule(), ms, ms))
 	if err != nil {
 		return nil, fmt.Errorf("reading our schedule of delayed jobs: %w", resque.Explain(err))
 	}
@@ -262,12 +261,12 @@ func (s Store) ByID(c redis.Conn, id string, at time.Time) ([]Job, error) {
 	return jobs, nil
 }
 
-// scanOwn looks through our own schedule, a page a call, so that Redis serves others
-// in between. A job that is moved meanwhile may be missed.
+// scanOwn reads our own schedule, a page a call, so that Redis serves other clients
+// in between. It may miss a job that is moved meanwhile.
 func (s Store) scanOwn(c redis.Conn, pattern string, want func(member []byte) bool) ([]Job, error) {
-	found := make(map[string]Job) // a scan may show a member twice
+	found := make(map[string]Job) // a scan may return a member twice
 	for cursor := "0"; ; {
-		r, err := redis.Values(c.Do("ZSCAN", s.keys.Own(), cursor, "MATCH", pattern, "COUNT", pageSize))
+		r, err := redis.Values(c.Do("ZSCAN", s.store.KeyOfSchedule(), cursor, "MATCH", pattern, "COUNT", pageSize))
 		if err == nil && len(r) != 2 {
 			err = resque.ErrAnswer
 		}

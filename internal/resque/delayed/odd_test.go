@@ -16,8 +16,8 @@ import (
 func TestPumpOwnCannotSetAside(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
-	w.spoil(w.k.FailureList(resque.FailedList))
-	w.do("ZADD", w.k.Own(), 1, "junk", 2, resque.JobPrefix("low")+"b")
+	w.spoil(w.s.KeyOfFailures(resque.FailedList))
+	w.do("ZADD", w.s.KeyOfSchedule(), 1, "junk", 2, resque.JobPrefix("low")+"b")
 	if m := w.pumpAll(&Pump{Store: w.d}, resque.MasterLock{}); m.Jobs != 1 || len(m.Broken) == 0 || len(m.Failed) > 0 {
 		t.Errorf("%+v", m)
 	}
@@ -27,8 +27,8 @@ func TestPumpOwnCannotSetAside(t *testing.T) {
 	if due.Own < putOff/2 || due.Own > putOff+time.Second {
 		t.Errorf("tried again after %v", due.Own)
 	}
-	w.do("DEL", w.k.FailureList(resque.FailedList))
-	w.do("ZADD", w.k.Own(), "XX", 1, "junk")
+	w.do("DEL", w.s.KeyOfFailures(resque.FailedList))
+	w.do("ZADD", w.s.KeyOfSchedule(), "XX", 1, "junk")
 	if m := w.pumpAll(&Pump{Store: w.d}, resque.MasterLock{}); len(m.Failed) != 1 {
 		t.Errorf("after the repair: %+v", m)
 	}
@@ -42,10 +42,10 @@ func TestDelayedToNoSecond(t *testing.T) {
 	for _, second := range []string{"abc", "1.5", "-7", "0x10", "1900000000.0", "1e400"} {
 		w := newWire(t)
 		for range 3 {
-			w.do("RPUSH", w.k.Second(second), item)
+			w.do("RPUSH", w.s.KeyOfSecond(second), item)
 		}
-		w.do("SADD", w.k.SecondsOf(item), "delayed:"+second)
-		w.do("ZADD", w.k.Seconds(), far.Unix(), second)
+		w.do("SADD", w.s.KeyOfJobSeconds(item), "delayed:"+second)
+		w.do("ZADD", w.s.KeyOfSeconds(), far.Unix(), second)
 		jobs, err := w.d.Page(w.c, time.Time{}, 0, 9)
 		w.must(err)
 		for _, change := range []func() (int, error){
@@ -58,8 +58,8 @@ func TestDelayedToNoSecond(t *testing.T) {
 			}
 		}
 		w.same(second+": queue", []string{`{"class":"Echo","args":[1]}`}, w.queue("low"))
-		w.same(second+": seconds", []string{"1900000001"}, w.server.List(t, "ZRANGE", w.k.Seconds(), 0, -1))
-		w.same(second+": stamps", []string{"delayed:1900000001"}, w.server.List(t, "SMEMBERS", w.k.SecondsOf(item)))
+		w.same(second+": seconds", []string{"1900000001"}, w.server.List(t, "ZRANGE", w.s.KeyOfSeconds(), 0, -1))
+		w.same(second+": stamps", []string{"delayed:1900000001"}, w.server.List(t, "SMEMBERS", w.s.KeyOfJobSeconds(item)))
 	}
 }
 
@@ -80,7 +80,7 @@ func TestHintsOfJobsDelayedAnew(t *testing.T) {
 	n, err := w.d.Redelay(w.c, jobs, at)
 	w.must(err)
 	w.same("delayed again", resque.HintListItems+10, n)
-	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.k.Hints()))
+	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 	jobs, err = w.d.Page(w.c, far, 0, 2*resque.HintListItems)
 	w.must(err)
 	w.do("CONFIG", "RESETSTAT")
@@ -106,13 +106,13 @@ func TestClearDelayed(t *testing.T) {
 		w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
 	}
 	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 1), far))
-	w.do("ZADD", w.k.Seconds(), 5, "5", 6, "six") // empty seconds
-	w.do("RPUSH", w.k.Second("six"), "junk")
+	w.do("ZADD", w.s.KeyOfSeconds(), 5, "5", 6, "six") // empty seconds
+	w.do("RPUSH", w.s.KeyOfSecond("six"), "junk")
 	w.must(w.d.Clear(w.c))
 	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
 
-	w.spoil(w.k.Second("7"))
-	w.do("ZADD", w.k.Seconds(), 7, "7")
+	w.spoil(w.s.KeyOfSecond("7"))
+	w.do("ZADD", w.s.KeyOfSeconds(), 7, "7")
 	if err := w.d.Clear(w.c); err == nil {
 		t.Error("a list of the wrong type was cleared")
 	}
@@ -151,10 +151,10 @@ func TestDelayedPageOfManySeconds(t *testing.T) {
 	var want []string
 	for i := range seconds {
 		for _, name := range []string{"a", "b", "c"} {
-			w.do("RPUSH", w.k.Second(fmt.Sprint(far.Unix()+int64(i))), fmt.Sprintf(`{"class":"%s%d","queue":"low"}`, name, i))
+			w.do("RPUSH", w.s.KeyOfSecond(fmt.Sprint(far.Unix()+int64(i))), fmt.Sprintf(`{"class":"%s%d","queue":"low"}`, name, i))
 			want = append(want, fmt.Sprintf(`{"class":"%s%d","args":[]}`, name, i))
 		}
-		w.do("ZADD", w.k.Seconds(), far.Unix()+int64(i), far.Unix()+int64(i))
+		w.do("ZADD", w.s.KeyOfSeconds(), far.Unix()+int64(i), far.Unix()+int64(i))
 	}
 	for _, page := range []struct{ skip, count, trips, reads int }{
 		{0, 20, 4, 7},

@@ -109,33 +109,33 @@ func (r *delays) ruby(t *rapid.T) {
 		item = strings.Replace(item, `,"queue":"low"}`, "}", 1)
 	}
 	second := r.time(t).Unix()
-	r.w.do("RPUSH", r.w.k.Second(fmt.Sprint(second)), item)
-	r.w.do("SADD", r.w.k.SecondsOf(item), fmt.Sprint("delayed:", second))
-	r.w.do("ZADD", r.w.k.Seconds(), second, second)
+	r.w.do("RPUSH", r.w.s.KeyOfSecond(fmt.Sprint(second)), item)
+	r.w.do("SADD", r.w.s.KeyOfJobSeconds(item), fmt.Sprint("delayed:", second))
+	r.w.do("ZADD", r.w.s.KeyOfSeconds(), second, second)
 }
 
 // rubyPump takes the first job of a second, as node's and older Ruby schedulers do.
 func (r *delays) rubyPump(t *rapid.T) {
 	second := fmt.Sprint(r.time(t).Unix())
-	item, err := redis.String(r.w.c.Do("LPOP", r.w.k.Second(second)))
+	item, err := redis.String(r.w.c.Do("LPOP", r.w.s.KeyOfSecond(second)))
 	if err == redis.ErrNil {
 		t.Skip("nothing there")
 	}
 	r.must(err)
-	if _, err := redis.Int(r.w.c.Do("LPOS", r.w.k.Second(second), item)); err == redis.ErrNil {
-		r.w.do("SREM", r.w.k.SecondsOf(item), "delayed:"+second)
+	if _, err := redis.Int(r.w.c.Do("LPOS", r.w.s.KeyOfSecond(second), item)); err == redis.ErrNil {
+		r.w.do("SREM", r.w.s.KeyOfJobSeconds(item), "delayed:"+second)
 	}
 	_, payload, err := payload.ReadItem([]byte(item))
 	r.must(err)
 	r.w.push("low", string(payload))
-	if r.w.server.Int(r.w.t, "EXISTS", r.w.k.Second(second)) == 0 {
-		r.w.do("ZREM", r.w.k.Seconds(), second)
+	if r.w.server.Int(r.w.t, "EXISTS", r.w.s.KeyOfSecond(second)) == 0 {
+		r.w.do("ZREM", r.w.s.KeyOfSeconds(), second)
 	}
 }
 
 func (r *delays) read(t *rapid.T) {
 	second := fmt.Sprint(r.past + rapid.Int64Range(0, 2).Draw(t, "second"))
-	items, err := redis.ByteSlices(r.w.c.Do("LRANGE", r.w.k.Second(second), 0, rapid.IntRange(0, 3).Draw(t, "last")))
+	items, err := redis.ByteSlices(r.w.c.Do("LRANGE", r.w.s.KeyOfSecond(second), 0, rapid.IntRange(0, 3).Draw(t, "last")))
 	r.must(err)
 	r.stale = append(r.stale, r.pumps[0].move(r.lock, time.Now(), second, items))
 }
@@ -200,16 +200,16 @@ func (r *delays) check() {
 	dump := r.w.server.Dump(r.w.t, "")
 	found, seconds := map[string]int{}, map[string]bool{}
 	for key, v := range dump {
-		if second, ok := strings.CutPrefix(key, r.w.k.Second("")); ok {
+		if second, ok := strings.CutPrefix(key, r.w.s.KeyOfSecond("")); ok {
 			seconds[second] = true
 		}
 		switch list, _ := v.([]string); {
-		case strings.HasPrefix(key, r.w.k.Second("")), key == r.w.k.Queue("low"):
+		case strings.HasPrefix(key, r.w.s.KeyOfSecond("")), key == r.w.s.KeyOfQueue("low"):
 			for _, job := range list {
 				found[argument(job)]++
 			}
-		case strings.HasPrefix(key, r.w.k.SecondsOf("")):
-			item := strings.TrimPrefix(key, r.w.k.SecondsOf(""))
+		case strings.HasPrefix(key, r.w.s.KeyOfJobSeconds("")):
+			item := strings.TrimPrefix(key, r.w.s.KeyOfJobSeconds(""))
 			for _, bucket := range list {
 				if there, _ := dump[r.w.s.Namespace()+bucket].([]string); !slices.Contains(there, item) {
 					r.Fatalf("%s points to %s, where it is not", key, bucket)
@@ -217,7 +217,7 @@ func (r *delays) check() {
 			}
 		}
 	}
-	own, _ := dump[r.w.k.Own()].(map[string]float64)
+	own, _ := dump[r.w.s.KeyOfSchedule()].(map[string]float64)
 	for member := range own {
 		found[argument(member)]++
 	}
@@ -225,7 +225,7 @@ func (r *delays) check() {
 	if diff := cmp.Diff(r.want, found); diff != "" {
 		r.Fatalf("jobs are lost or doubled (-want +found):\n%s", diff)
 	}
-	known, _ := dump[r.w.k.Seconds()].(map[string]float64)
+	known, _ := dump[r.w.s.KeyOfSeconds()].(map[string]float64)
 	for second := range seconds {
 		score, ok := known[second]
 		if !ok {
@@ -234,8 +234,8 @@ func (r *delays) check() {
 		if score < float64(far.Unix()) {
 			continue // while it is being moved, twins of what has gone cannot be found, as in Ruby
 		}
-		for _, item := range dump[r.w.k.Second(second)].([]string) {
-			if stamps, _ := dump[r.w.k.SecondsOf(item)].([]string); !slices.Contains(stamps, "delayed:"+second) {
+		for _, item := range dump[r.w.s.KeyOfSecond(second)].([]string) {
+			if stamps, _ := dump[r.w.s.KeyOfJobSeconds(item)].([]string); !slices.Contains(stamps, "delayed:"+second) {
 				r.Fatalf("nobody can cancel %s in second %s", item, second)
 			}
 		}

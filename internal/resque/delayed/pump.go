@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
-
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var (
@@ -20,7 +21,7 @@ var (
 )
 
 // Limits of one step of a Pump. Steps of 100, 500 and 2 000 jobs of our schedule moved
-// 250 000, 360 000 and 400 000 a second, and kept every other client of Redis waiting for
+// 250 000, 360 000 and 400 000 a second, and blocked every other client of Redis for
 // half a millisecond, 1.4 and 5.
 const (
 	pumpJobs    = 500
@@ -29,26 +30,26 @@ const (
 	pumpQueues  = 500
 )
 
-// putOff is how long a job waits that is due but whose queue, or whose list in the
-// schedule, Redis refuses to touch: an operator has to repair that key.
+// putOff is how long a due job waits if Redis refuses to touch its queue, or its list in the
+// schedule: an operator has to repair that key.
 const putOff = time.Minute
 
-// Pump moves jobs that are due from the schedules to their queues. Any number of them
-// may work on the same schedules: each job is moved once, as one with its removal. It
-// is for one goroutine.
+// Pump moves jobs that are due from the schedules to their queues. Any number of pumps
+// may work on the same schedules: a job is moved and removed in one step, so it moves once.
+// A Pump is for one goroutine.
 type Pump struct {
 	Store
 	By         string // the process, for failure records
 	MultiQueue bool   // file failures as Resque's redis_multi_queue backend does
 
-	queues []string // known to have had jobs of our schedule
+	queues []string // queues that have had jobs of our schedule
 	room   int      // how many jobs of resque-scheduler's to read at once
 }
 
 // Moved is what one step of a Pump did.
 type Moved struct {
 	Jobs   int
-	Failed []error // jobs that no worker could run, and so are in the failures now
+	Failed []error // jobs that no worker could run; they are in the failures now
 	Broken []resque.KeyError
 	More   bool // more may be due: step again
 	Lost   bool // another scheduler has the lock
@@ -61,15 +62,15 @@ func (m *Moved) broken(reply any) {
 	}
 }
 
-// Own moves jobs of our own schedule. The script parses no JSON and is given the
-// queues' keys; it answers with the names of those it would have needed.
+// Own moves jobs of our own schedule. The script parses no JSON. It gets the keys of queues, and
+// answers with the names of those that were missing.
 func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	var a resque.Call
-	a.Key(p.keys.Own())
-	a.Key(p.keys.Queues())
+	a.Key(p.store.KeyOfSchedule())
+	a.Key(p.store.KeyOfQueues())
 	a.Arg(pumpJobs, pumpBytes, putOff.Milliseconds())
 	for _, name := range p.queues {
-		a.Key(p.keys.Queue(name))
+		a.Key(p.store.KeyOfQueue(name))
 		a.Arg(name)
 	}
 	r, err := redis.Values(a.Do(c, pumpScript))
@@ -95,15 +96,15 @@ func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	return m, err
 }
 
-// setAside files the first member of our schedule, which does not name its queue, as a
-// failure. Another program wrote it.
+// setAside files the first member of our schedule as a failure. It does not name its queue:
+// another program wrote it.
 func (p *Pump) setAside(c redis.Conn, m *Moved) error {
-	first, err := redis.ByteSlices(c.Do("ZRANGE", p.keys.Own(), 0, 0))
+	first, err := redis.ByteSlices(c.Do("ZRANGE", p.store.KeyOfSchedule(), 0, 0))
 	if err != nil || len(first) == 0 {
 		return err
 	}
 	if queue, _, ok := resque.CutPrefix(first[0]); ok && queue != "" {
-		return nil // another pump was here
+		return nil // another pump has moved it
 	}
 	why := fmt.Errorf("a delayed job names no queue: %s", payload.Short(first[0]))
 	u := unscheduling{Store: p.Store}
@@ -114,7 +115,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	if found > 0 {
 		m.Failed = append(m.Failed, why)
 	}
-	if len(broken) > 0 { // it must not keep those behind it waiting
+	if len(broken) > 0 { // it must not block the members behind it
 		now, err := p.store.Now(c)
 		if err != nil {
 			return err
@@ -128,39 +129,39 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	return err
 }
 
-// failedWithoutQueue is the queue that a failure record names of a job that names none.
+// failedWithoutQueue is the queue in the failure record of a job that names none.
 // With no name at all, Ruby's "retry all" would stop at it.
 const failedWithoutQueue = "delayed"
 
 func (p *Pump) failure(queue string, item []byte, why error) []byte {
 	return payload.Failure{
-		FailedAt: payload.FailedAt(time.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
+		FailedAt: payload.FailedAt(clock.System.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
 		Error: why.Error(), Worker: p.By, Queue: queue,
 	}.Encode()
 }
 
-// Seconds moves jobs of the seconds that resque-scheduler knows and that are over now,
-// provided the lock is held. Each second is done before the next begins.
+// Seconds moves jobs of resque-scheduler's seconds that are over, provided the lock is held.
+// Each second is finished before the next begins.
 func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
-	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Seconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
+	seconds, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.store.KeyOfSeconds(), "-inf", now.Unix(), "LIMIT", 0, pumpSeconds))
 	if err != nil || len(seconds) == 0 {
 		return Moved{}, err
 	}
 	more := len(seconds) == pumpSeconds
-	sizes := resque.NewBatch(c)
+	sizes := &resque.Batch{Conn: c}
 	for _, second := range seconds {
-		sizes.Send("LLEN", p.keys.Second(second))
+		sizes.Send("LLEN", p.store.KeyOfSecond(second))
 	}
 	replies, err := sizes.Receive()
 	if err != nil {
 		return Moved{}, err
 	}
-	lists, room := resque.NewBatch(c), max(p.room, 8)
+	lists, room := &resque.Batch{Conn: c}, max(p.room, 8)
 	for i, second := range seconds {
-		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script sees to it
-		lists.Send("LRANGE", p.keys.Second(second), 0, min(max(size, 1), room)-1)
+		size, _ := redis.Int(resque.Answer(replies[i])) // of another type: the script reports it
+		lists.Send("LRANGE", p.store.KeyOfSecond(second), 0, min(max(size, 1), room)-1)
 		if room -= size; room <= 0 {
-			seconds, more = seconds[:i+1], true // what follows is for after this second
+			seconds, more = seconds[:i+1], true // the rest comes after this second
 			break
 		}
 	}
@@ -168,7 +169,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 		return Moved{}, err
 	}
 	moves, bytes := make([]seconded, len(seconds)), 0
-	scripts := resque.NewBatch(c)
+	scripts := &resque.Batch{Conn: c}
 	for i, second := range seconds {
 		items, _ := redis.ByteSlices(resque.Answer(replies[i]))
 		moves[i] = p.move(lock, now, second, items)
@@ -185,7 +186,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 	for _, m := range moves[1:] {
 		scripts.Send("EVALSHA", append([]any{bucketScript.Hash()}, m.Args()...)...)
 	}
-	// As many the next time as Redis can be asked to read at once.
+	// Next time read as many as Redis may be asked for at once.
 	if p.room = min(4*max(p.room, 8), pumpJobs); bytes > pumpBytes {
 		p.room = 1
 	}
@@ -216,7 +217,7 @@ func (p *Pump) Seconds(c redis.Conn, lock resque.MasterLock, now time.Time) (Mov
 	return m, err
 }
 
-// seconded is what becomes of the first jobs of a second.
+// seconded are the first jobs of a second as the script gets them.
 type seconded struct {
 	resque.Call
 	bytes  int
@@ -226,13 +227,13 @@ type seconded struct {
 func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items [][]byte) seconded {
 	a := seconded{failed: make(map[int]error)}
 	later := strconv.FormatInt(now.Add(putOff).Unix(), 10)
-	a.Key(p.keys.Seconds())
-	a.Key(p.keys.Second(second))
+	a.Key(p.store.KeyOfSeconds())
+	a.Key(p.store.KeyOfSecond(second))
 	a.Key(lock.Key())
-	a.Key(p.keys.Queues())
-	a.Key(p.keys.FailureLists())
-	a.Key(p.keys.Second(later))
-	a.Arg(lock.Holder, second, later, len(p.keys.SecondsOf("")))
+	a.Key(p.store.KeyOfQueues())
+	a.Key(p.store.KeyOfFailureLists())
+	a.Key(p.store.KeyOfSecond(later))
+	a.Arg(lock.Holder, second, later, len(p.store.KeyOfJobSeconds("")))
 	keys := make(map[string]int)
 	key := func(name string) int {
 		if keys[name] == 0 {
@@ -242,17 +243,17 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 	}
 	for i, item := range items {
 		a.bytes += len(item)
-		stamps := a.Key(p.keys.SecondsOf(string(item)))
+		stamps := a.Key(p.store.KeyOfJobSeconds(string(item)))
 		queue, raw, err := payload.ReadItem(item)
 		if err == nil {
-			a.Arg(stamps, key(p.keys.Queue(queue)), 4, queue, raw)
+			a.Arg(stamps, key(p.store.KeyOfQueue(queue)), 4, queue, raw)
 			continue
 		}
 		if queue == "" {
 			queue = failedWithoutQueue
 		}
 		a.failed[i] = fmt.Errorf("a job delayed to %s cannot be run, since %w: %s", second, err, payload.Short(item))
-		list, name := p.keys.FailureListFor(queue, p.MultiQueue)
+		list, name := p.store.FailureListFor(queue, p.MultiQueue)
 		a.Arg(stamps, key(list), 5, name, p.failure(queue, item, a.failed[i]))
 	}
 	return a
@@ -261,7 +262,7 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 // Hints moves jobs of resque-scheduler's seconds at their milliseconds, provided the
 // lock is held.
 func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved, error) {
-	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.keys.Hints(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
+	hints, err := redis.Strings(c.Do("ZRANGEBYSCORE", p.store.KeyOfHints(), "-inf", now.UnixMilli(), "LIMIT", 0, pumpJobs))
 	if err != nil {
 		return Moved{}, fmt.Errorf("reading which delayed jobs are due: %w", resque.Explain(err))
 	}
@@ -270,8 +271,8 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 	for _, hint := range hints {
 		at, item, ok := parseHint(hint)
 		queue, payload, err := payload.ReadItem([]byte(item))
-		if !ok || err != nil { // not written by us; the job is moved with its second
-			if _, err := c.Do("ZREM", p.keys.Hints(), hint); err != nil {
+		if !ok || err != nil { // not ours; the job is moved with its second
+			if _, err := c.Do("ZREM", p.store.KeyOfHints(), hint); err != nil {
 				return Moved{}, err
 			}
 			continue
@@ -285,9 +286,9 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 	return m, err
 }
 
-// DropHints removes the hints that are of no use any more, because the second they lie
-// in is over: the move of that second moves the job.
+// DropHints removes the hints of seconds that are over: the move of such a second moves
+// their jobs.
 func (p *Pump) DropHints(c redis.Conn, now time.Time) error {
-	_, err := c.Do("ZREMRANGEBYSCORE", p.keys.Hints(), "-inf", now.Unix()*1000)
+	_, err := c.Do("ZREMRANGEBYSCORE", p.store.KeyOfHints(), "-inf", now.Unix()*1000)
 	return err
 }

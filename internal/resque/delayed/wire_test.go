@@ -21,14 +21,13 @@ type wire struct {
 	c      redis.Conn
 	s      resque.Store
 	d      Store
-	k      resque.Keys
 }
 
 func newWire(t testing.TB, args ...string) *wire {
 	t.Helper()
 	server := redistest.Start(t, args...)
 	s := resque.New("")
-	return &wire{t: t, server: server, c: server.Dial(t), s: s, d: New(s), k: s.Keys()}
+	return &wire{t: t, server: server, c: server.Dial(t), s: s, d: New(s)}
 }
 
 func (w *wire) must(err error) {
@@ -76,5 +75,5 @@ func (w *wire) push(queue string, payloads ...string) {
 
 func (w *wire) queue(name string) []string {
 	w.t.Helper()
-	return w.server.List(w.t, "LRANGE", w.k.Queue(name), 0, -1)
+	return w.server.List(w.t, "LRANGE", w.s.KeyOfQueue(name), 0, -1)
 }

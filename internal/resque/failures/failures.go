@@ -1,4 +1,4 @@
-// Package failures reads and changes the lists of jobs that failed, Resque's and those of
+// Package failures reads and changes the lists of failed jobs: Resque's, and those of
 // its backend with a list for each queue.
 package failures
 
@@ -17,35 +17,35 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
-// Store is the failure lists of one namespace. It is a value, as resque.Store.
-type Store struct{ keys resque.Keys }
+// Store is the failure lists of one namespace. Like resque.Store it is a value.
+type Store struct{ store resque.Store }
 
 // New returns the failure lists of a Store's namespace.
-func New(s resque.Store) Store { return Store{s.Keys()} }
+func New(s resque.Store) Store { return Store{s} }
 
 var (
 	retryScript  = resque.LoadScript(scriptFiles, "retry")
 	removeScript = resque.LoadScript(scriptFiles, "remove")
 )
 
-// removeTogether is how many records one script removes. To take any out of the middle
-// of a million costs Redis about 30 ms, and each of them 0.1 ms more.
+// removeTogether is how many records one script removes. To remove one from the middle
+// of a million costs Redis about 30 ms, and each further one 0.1 ms.
 const removeTogether = 250
 
-// readAgain is how often a page is read again of whose records none could be retried or
-// removed, since they moved.
+// readAgain is how often a page is read again after none of its records could be retried or
+// removed because they had moved.
 const readAgain = 5
 
 var (
 	// ErrNoFailure is returned for a failure record that is not in its list any
 	// more: another program has removed, cleared or retried it.
 	ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
-	// ErrRetried is returned for a failure record that was to be retried by its id
+	// ErrRetried is returned when a failure record is to be retried by its id
 	// and has been retried before.
 	ErrRetried = errors.New("the failure has been retried already; to run its job once more, get the failure and retry that")
 )
 
-// Record is one element of a failure list: where it was read, and its
+// Record is one element of a failure list: its position when it was read, and its
 // bytes, by which it is found again after it moved.
 type Record struct {
 	List  string
@@ -57,10 +57,10 @@ type Record struct {
 }
 
 // Lists returns the names of all failure lists of the backend with a list
-// for each queue, sorted. The common list is among them: what failed before the
-// backend was chosen is there.
+// for each queue, sorted. The common list is among them: it has the failures from before
+// that backend was chosen.
 func (s Store) Lists(c redis.Conn) ([]string, error) {
-	names, err := redis.Strings(c.Do("SMEMBERS", s.keys.FailureLists()))
+	names, err := redis.Strings(c.Do("SMEMBERS", s.store.KeyOfFailureLists()))
 	if err != nil {
 		return nil, fmt.Errorf("reading the set of failure lists: %w", resque.Explain(err))
 	}
@@ -78,9 +78,9 @@ func (s Store) Count(c redis.Conn, lists ...string) (int64, error) {
 }
 
 func (s Store) lengths(c redis.Conn, lists []string) ([]int64, error) {
-	b := resque.NewBatch(c)
+	b := &resque.Batch{Conn: c}
 	for _, list := range lists {
-		b.Send("LLEN", s.keys.FailureList(list))
+		b.Send("LLEN", s.store.KeyOfFailures(list))
 	}
 	replies, err := b.Receive()
 	if err != nil {
@@ -99,8 +99,8 @@ func (s Store) lengths(c redis.Conn, lists []string) ([]int64, error) {
 // being 0. Several lists are read as if each continued the one before. A
 // negative start counts from the end, a negative count means all that follow.
 //
-// The blank element that a Ruby process leaves where it died removing a record
-// is not returned, though it takes a position.
+// A Ruby process that dies while it removes a record leaves a blank element. Page does not
+// return it, though it takes a position.
 func (s Store) Page(c redis.Conn, lists []string, start, count int64) ([]Record, error) {
 	lengths, err := s.lengths(c, lists)
 	if err != nil {
@@ -147,13 +147,13 @@ func (s Store) readPage(c redis.Conn, list string, start, count int64) (records 
 	return records, nil
 }
 
-// Retry puts the job of a failure back at the tail of its queue and marks the
-// record with retried_at. The record stays, as Resque has it. The queue gets
-// class and args only, as from Ruby, or, to keep an id or whatever else the
-// payload holds, the whole payload.
+// Retry adds the job of a failure to the tail of its queue and marks the
+// record with retried_at. The record stays, as in Resque. The queue gets
+// class and args only, as from Ruby, or with whole the whole payload, which keeps an id and
+// other fields.
 //
-// To retry a record twice, read it again in between. Of two processes that retry one
-// at a time, the second gets ErrNoFailure.
+// To retry a record twice, read it again in between. If two processes retry the same record,
+// the second gets ErrNoFailure.
 func (s Store) Retry(c redis.Conn, r Record, at time.Time, whole bool) error {
 	a, err := s.retryCall(r, at, whole)
 	if err != nil {
@@ -185,17 +185,16 @@ func (s Store) retryCall(r Record, at time.Time, whole bool) (a resque.Call, err
 	if err != nil {
 		return a, err
 	}
-	a.Key(s.keys.FailureList(r.List))
-	a.Key(s.keys.Queues())
-	a.Key(s.keys.Queue(r.Failure.Queue))
+	a.Key(s.store.KeyOfFailures(r.List))
+	a.Key(s.store.KeyOfQueues())
+	a.Key(s.store.KeyOfQueue(r.Failure.Queue))
 	a.Arg(r.Index, r.Raw, marked, r.Failure.Queue, raw)
 	return a, nil
 }
 
-// RetryAll retries, oldest first, the failures that are in the list now, fit, and have
-// not been retried yet, or those retried before if the filter asks for them, and returns
-// how many it did. Records that cannot be retried do not keep it from the others; the
-// error tells how many and why.
+// RetryAll retries, oldest first, the failures in the list that match and have not been retried
+// yet, or those retried before if the filter asks for them. It returns how many it retried.
+// Records that cannot be retried do not stop it; the error says how many they are and why.
 func (s Store) RetryAll(c redis.Conn, list string, filter Filter, at time.Time, whole bool) (int, error) {
 	total, err := s.Count(c, list)
 	if err != nil {
@@ -236,9 +235,9 @@ func (s Store) RetryAll(c redis.Conn, list string, filter Filter, at time.Time, 
 	return retried, nil
 }
 
-// retryPage retries the records of a page in one round trip, each by itself.
+// retryPage retries the records of a page in one round trip, each for itself.
 func (s Store) retryPage(c redis.Conn, records []Record, at time.Time, whole bool) (done int, errs []error, err error) {
-	b := resque.NewBatch(c)
+	b := &resque.Batch{Conn: c}
 	for _, r := range records {
 		a, err := s.retryCall(r, at, whole)
 		if err != nil {
@@ -258,7 +257,7 @@ func (s Store) retryPage(c redis.Conn, records []Record, at time.Time, whole boo
 	return done, errs, err
 }
 
-// hopeless tells whether the next record would be refused as this one was: the
+// hopeless reports whether Redis would refuse the next record too: the
 // reason is Redis, not the record or its queue.
 func hopeless(err error) bool {
 	_, refused := err.(redis.Error)
@@ -277,7 +276,7 @@ func (s Store) Remove(c redis.Conn, r Record) error {
 // remove removes records of one page; seek is "seek" or "".
 func (s Store) remove(c redis.Conn, list string, records []Record, seek string) (int, error) {
 	var a resque.Call
-	a.Key(s.keys.FailureList(list))
+	a.Key(s.store.KeyOfFailures(list))
 	a.Arg(seek)
 	for _, r := range records {
 		a.Arg(r.Index, r.Raw)
@@ -293,7 +292,7 @@ func (s Store) remove(c redis.Conn, list string, records []Record, seek string) 
 func (s Store) Clear(c redis.Conn, lists ...string) error {
 	keys := redis.Args{}
 	for _, list := range lists {
-		keys = keys.Add(s.keys.FailureList(list))
+		keys = keys.Add(s.store.KeyOfFailures(list))
 	}
 	if len(keys) == 0 {
 		return nil
@@ -304,12 +303,12 @@ func (s Store) Clear(c redis.Conn, lists ...string) error {
 	return nil
 }
 
-// RemoveAll removes the failures of a list that fit and returns how many there were. It
-// goes from the end to the front, so that what it removes does not move what it has yet
+// RemoveAll removes the failures of a list that match and returns how many there were. It
+// goes from the end to the front, so that a removal does not move the elements it has yet
 // to read.
 func (s Store) RemoveAll(c redis.Conn, list string, filter Filter) (int, error) {
 	end, err := s.Count(c, list)
-	var found []Record // and not removed yet, the last first; all before end is yet to be read
+	var found []Record // found and not removed yet, the last first; all before end is yet to be read
 	removed, attempts, m, w := 0, 0, filter.matcher(), s.walk(c, list)
 	for err == nil && (end > 0 || len(found) > 0) {
 		if end > 0 && len(found) < removeTogether {

@@ -375,7 +375,7 @@ func TestRetryTwiceAtOnce(t *testing.T) {
 // A list that is cleared before it is read has nothing to be removed any more.
 func TestRemoveAllOfAClearedList(t *testing.T) {
 	a := newAdmin(t)
-	a.Do(t, "RPUSH", a.keys.FailureList(resque.FailedList), "a", "b", "c")
+	a.Do(t, "RPUSH", a.store.KeyOfFailures(resque.FailedList), "a", "b", "c")
 	cleared := &meddler{Conn: a.c, before: 1, meddle: func() { must(t, a.Clear(a.c, resque.FailedList)) }}
 	done := make(chan int)
 	go func() {
@@ -394,7 +394,7 @@ func TestRemoveAllOfAClearedList(t *testing.T) {
 // look through the list.
 func TestRemoveAllInFullPieces(t *testing.T) {
 	a := newAdmin(t)
-	args := []any{a.keys.FailureList(resque.FailedList)}
+	args := []any{a.store.KeyOfFailures(resque.FailedList)}
 	for i := range 10_000 {
 		args = append(args, fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"C%d","args":[%d]}}`, i%7, i))
 	}
@@ -412,7 +412,7 @@ func TestRemoveAllInFullPieces(t *testing.T) {
 	if most := 1429/removeTogether + 2; scripts > most { // one may be sent twice, once with its text
 		t.Errorf("%d scripts, want at most %d", scripts, most)
 	}
-	same(t, "left", int64(8571), int64(a.Int(t, "LLEN", a.keys.FailureList(resque.FailedList))))
+	same(t, "left", int64(8571), int64(a.Int(t, "LLEN", a.store.KeyOfFailures(resque.FailedList))))
 }
 
 func TestBrokenConnection(t *testing.T) {

@@ -9,19 +9,19 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// Filter chooses failures. A zero field chooses all; a failure must fit all
-// that are set.
+// Filter chooses failures. A zero field matches all; a failure must match all
+// fields that are set.
 type Filter struct {
 	Class, Queue, Exception, Text string
 	Since, Until                  time.Time
 	Retried, Unretried            bool
 }
 
-// activeJobWrapper is the class that Rails enqueues every ActiveJob under; the job's
+// activeJobWrapper is the class under which Rails enqueues every ActiveJob. The job's
 // own class is in its argument.
 const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
-// jobClass is the class of a job, for an ActiveJob its own; "" of what is no job.
+// jobClass is the class of a job, for an ActiveJob its own; "" if the text is no job.
 func jobClass(raw []byte) string {
 	p, err := payload.Parse(raw)
 	if err != nil {
@@ -38,10 +38,10 @@ func jobClass(raw []byte) string {
 	return p.Class
 }
 
-// matcher is a filter made ready for many records.
+// matcher is a filter prepared for many records.
 type matcher struct {
 	Filter
-	needles [][]byte // a record that fits holds all of these
+	needles [][]byte // a record that matches holds all of these
 	text    string   // in lower case
 	local   *time.Location
 }
@@ -67,7 +67,7 @@ func unescaped(text string) bool {
 	}) < 0
 }
 
-// fits reports whether a record is chosen. What is no record fits only the filter
+// fits reports whether a record matches. Text that is no record matches only the filter
 // that chooses all.
 func (m *matcher) fits(raw []byte) bool {
 	if m.Filter == (Filter{}) {
@@ -102,7 +102,7 @@ func (m *matcher) fits(raw []byte) bool {
 type Group struct {
 	Class, Exception string
 	Count            int64
-	First, Last      time.Time // when such a job failed; zero if no record of them tells readably
+	First, Last      time.Time // when such jobs failed; zero if no record has a readable time
 }
 
 type failureKind struct{ class, exception string }

@@ -12,10 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Search returns at most count failures that fit, the newest of each list first,
-// and list after list. after is where to go on, "" to begin and else what was returned;
-// "" is returned when there is no more. What other programs remove meanwhile makes it miss
-// nothing; more than a page of it may make it return a failure twice.
+// Search returns at most count failures that match, list after list, the newest of each list first.
+// after is "" to begin, and then the text that Search returned, which is "" at the end. If other
+// programs remove failures meanwhile, Search misses none; if they remove more than a page, it may
+// return a failure twice.
 func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string, count int) (found []Record, next string, err error) {
 	from, err := parseCursor(after)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string,
 	return found, "", nil
 }
 
-// cursor says how far a search has come: the last failure it returned.
+// cursor is the progress of a search: the last failure it returned.
 type cursor struct {
 	index    int64
 	id, list string
@@ -74,7 +74,7 @@ func parseCursor(text string) (cursor, error) {
 	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on; give what the page before returned", text)
 }
 
-// Groups counts the failures that fit by class and exception, most first.
+// Groups counts the failures that match by class and exception, most first.
 func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, error) {
 	m, all := filter.matcher(), make(groups)
 	for _, list := range lists {
@@ -104,9 +104,8 @@ func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, err
 	return list, nil
 }
 
-// Find visits the newest failures with the given ids, until all have been
-// visited. visit returns false to be given another failure of this id, an older one,
-// if there is one. It returns the ids that are left.
+// Find visits the newest failure with each of the given ids. visit returns false to get the next
+// older failure of this id, if there is one. Find returns the ids that are left.
 func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Record) (bool, error)) ([]string, error) {
 	wanted, times := make(map[string]bool), make(map[string]bool)
 	for _, id := range ids {
@@ -147,8 +146,8 @@ func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Recor
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return len(id) == idSize && !wanted[id] }), nil
 }
 
-// RetryByID retries the failures with the given ids, of each one that has not been
-// retried before, and returns how many it did. For others the error is ErrNoFailure or
+// RetryByID retries one failure for each of the given ids, one that has not been
+// retried before, and returns how many it retried. For the other ids the error is ErrNoFailure or
 // ErrRetried.
 func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole bool) (int, error) {
 	retried := 0
@@ -181,8 +180,8 @@ func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole 
 	return retried, errors.Join(append(errs, err)...)
 }
 
-// RemoveByID removes one failure for each of the given ids and returns how many it did.
-// For others the error is ErrNoFailure.
+// RemoveByID removes one failure for each of the given ids and returns how many it removed.
+// For the other ids the error is ErrNoFailure.
 func (s Store) RemoveByID(c redis.Conn, lists, ids []string) (int, error) {
 	removed := 0
 	left, err := s.Find(c, lists, ids, func(r Record) (bool, error) {

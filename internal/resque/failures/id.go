@@ -13,20 +13,20 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// A failure record has no id of its own, and nothing may be added to what Ruby
-// reads. So a record is known by what it says: when, where and how which job failed.
-// What changes during its life is left out: its place in the list, retried_at, and
-// how the bytes were encoded, since Ruby encodes the whole record again when it
-// retries. Records that say the same have the same id: they are as good as each other.
+// A failure record has no id of its own, and we must add nothing to records that Ruby
+// reads. So its content is its id: when, where and how which job failed.
+// Left out is what changes during its life: its place in the list, retried_at, and
+// the encoding, since Ruby encodes the whole record again when it
+// retries. Records of the same content have the same id, and either may stand for the other.
 //
-// The first half of an id stands for failed_at alone, so that most records of a long
-// list can be passed over without a look at the rest.
+// The first half of an id is made from failed_at alone, so that most records of a long
+// list can be skipped by that field.
 const (
 	idTimeDigits = 8
 	idSize       = 28
 )
 
-// ID returns the id of a failure record; "" is that of a blank one.
+// ID returns the id of a failure record. A blank one has "".
 func ID(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
@@ -70,8 +70,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:(idSize-idTimeDigits)/2])
 }
 
-// canonical is one form for all JSON texts of a value: of numbers, escapes and the
-// order of members each encoder has its own.
+// canonical returns the same form for all JSON texts of a value. Encoders differ in numbers,
+// escapes and the order of members.
 func canonical(raw []byte) []byte {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -102,7 +102,7 @@ func canonicalNumbers(v any) any {
 	return v
 }
 
-// canonicalNumber makes one of 1, 1.0 and 1e0: Node prints all as 1.
+// canonicalNumber makes 1, 1.0 and 1e0 the same: Node prints all as 1.
 func canonicalNumber(literal string) json.Number {
 	if !strings.ContainsAny(literal, ".eE") && literal != "-0" {
 		return json.Number(literal)

@@ -9,7 +9,7 @@ import (
 
 // failedLayouts are the forms of failed_at beside those of other times.
 var failedLayouts = []string{
-	"2006/01/02 15:04:05 -0700",        // of zones that have no abbreviation …
+	"2006/01/02 15:04:05 -0700",        // in zones that have no abbreviation …
 	"2006/01/02 15:04:05 -07",          // … with whole hours
 	"2006/01/02 15:04:05 MST",          // Ruby's, and ours
 	"2006/01/02 15:04:05",              // without a zone
@@ -18,13 +18,12 @@ var failedLayouts = []string{
 	"2006-01-02 15:04:05",
 }
 
-// zoneDoubt is how far apart two places on earth can be: by so much may a time be
-// wrong whose zone the text does not tell, or by an abbreviation that not all know.
+// zoneDoubt is how far the clocks of two places on earth can differ. A time may be wrong by that
+// much if its text has no zone, or an abbreviation that is ambiguous.
 const zoneDoubt = 26 * time.Hour
 
-// failureTime reads when a job failed. Where the text does not say in which zone, or
-// says it by an abbreviation that this machine does not know, it is taken for local time and
-// sure is false. An unreadable one is zero.
+// failureTime reads when a job failed. If the text has no zone, or an abbreviation that this
+// machine does not know, it counts as local time and sure is false. An unreadable time is zero.
 func failureTime(text string, local *time.Location) (at time.Time, sure bool) {
 	text, _, _ = strings.Cut(text, " (")  // JavaScript's name of the zone
 	text, _, _ = strings.Cut(text, " m=") // Go's monotonic clock
@@ -40,10 +39,10 @@ func failureTime(text string, local *time.Location) (at time.Time, sure bool) {
 		if t.Location() == local || t.Location() == time.UTC || name == "GMT" || offset != 0 {
 			return t, true
 		}
-		// Go has made a zone of that name up.
+		// Go has invented a zone of that name.
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), local), false
 	}
-	if !strings.ContainsAny(text, "-:") { // a number is none of the forms
+	if !strings.ContainsAny(text, "-:") { // none of the forms is a bare number
 		return time.Time{}, true
 	}
 	return resque.ParseTime(text), true

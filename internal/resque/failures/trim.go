@@ -11,14 +11,14 @@ import (
 
 var trimScript = resque.LoadScript(scriptFiles, "trim")
 
-// trimTogether is how many failures are cut off the front of a list at a time.
+// trimTogether is how many failures are cut off the front of a list in one step.
 const trimTogether = 1000
 
-// Trim removes a piece of the oldest failures of a list that has more than most,
-// and returns how many. It is to be called again until that is none.
+// Trim removes some of the oldest failures of a list that has more than most,
+// and returns how many. Call it again until it returns 0.
 func (s Store) Trim(c redis.Conn, list string, most int64) (int, error) {
 	var a resque.Call
-	a.Key(s.keys.FailureList(list))
+	a.Key(s.store.KeyOfFailures(list))
 	a.Arg(most, trimTogether)
 	n, err := redis.Int(a.Do(c, trimScript))
 	if err != nil {
@@ -27,12 +27,12 @@ func (s Store) Trim(c redis.Conn, list string, most int64) (int, error) {
 	return n, nil
 }
 
-// Expire removes failures that are older than a time, from position start on: a
-// piece of them. It returns how many, and where to go on; -1 is the end.
+// Expire removes some of the failures that are older than a time, from position start on.
+// It returns how many, and where to continue; -1 is the end.
 //
-// Failures stand in the order in which they were filed, so it ends at the first that is
-// young enough. One that does not tell readably when it failed stays, and so for longer
-// do those that tell it in a zone we do not know: see zoneDoubt.
+// Failures are in the order in which they were filed, so Expire ends at the first that is
+// young enough. A failure without a readable time stays. One whose time is in a zone we do not
+// know stays longer: see zoneDoubt.
 func (s Store) Expire(c redis.Conn, list string, before time.Time, start int64) (removed int, next int64, err error) {
 	raws, err := s.walk(c, list).read(start, start+removeTogether)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s Store) Expire(c redis.Conn, list string, before time.Time, start int64) 
 }
 
 // latestFailure is the latest time at which a job can have failed by its record; zero if
-// the record does not tell.
+// the record has no readable time.
 func latestFailure(raw []byte) time.Time {
 	var f payload.FailureFields
 	f.Scan(raw)

@@ -12,17 +12,17 @@ import (
 // A walk reads a failure list in pages while other programs change it. Failures are added
 // at the end; a removal moves all behind it forwards.
 //
-// Towards the front (backward) nothing can be missed by that, but something seen twice.
-// Towards the end a page begins behind an element of the one before; where it is not
-// there any more it is looked for, by its id. In either case no element is missed that
-// stood in the list from the first page to the last; one may be seen twice.
+// Towards the front (backward) a removal hides nothing, but an element may be seen twice.
+// Towards the end (forward) a page begins behind an element of the page before. If that element has
+// moved, the walk finds it by its id. In either direction no element is missed that was
+// in the list from the first page to the last; one may be seen twice.
 
 const (
 	leastPage = 1
 	firstPage = 100
 	mostPage  = 1000
-	pageBytes = 1 << 20 // about; one page and the next are about alike
-	anchors   = 8       // elements by which a page finds the one before
+	pageBytes = 1 << 20 // about; two neighbouring pages are similar
+	anchors   = 8       // elements by which a page finds the page before
 )
 
 // walk is one walk through a list.
@@ -39,7 +39,7 @@ func (s Store) walk(c redis.Conn, list string) *walk {
 
 // read returns the elements from start up to end.
 func (w *walk) read(start, end int64) ([][]byte, error) {
-	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.keys.FailureList(w.list), start, end-1))
+	raws, err := redis.ByteSlices(w.c.Do("LRANGE", w.store.KeyOfFailures(w.list), start, end-1))
 	if err != nil {
 		return nil, fmt.Errorf("reading failure list %s: %w", w.list, resque.Explain(err))
 	}
@@ -59,7 +59,7 @@ type page struct {
 	raws  [][]byte
 }
 
-// choose returns the records of a page that fit, the first first.
+// choose returns the records of a page that match, in their order.
 func (w *walk) choose(p page, fits func(raw []byte) bool) []Record {
 	var records []Record
 	for i, raw := range p.raws {
@@ -73,8 +73,8 @@ func (w *walk) choose(p page, fits func(raw []byte) bool) []Record {
 }
 
 // backward visits the pages of the list from position end to its front, until visit
-// returns false or an error. last is the id of the element that stood at end and was
-// seen already, or "".
+// returns false or an error. last is the id of the element that was at end and has been
+// visited already, or "".
 func (w *walk) backward(end int64, last string, visit func(page) (bool, error)) error {
 	for end > 0 {
 		start, upTo := max(0, end-w.size), end
@@ -117,7 +117,7 @@ func lastIndex(raws [][]byte, is func(raw []byte) bool) int {
 }
 
 // forward visits the pages from the front up to where position end was, or farther if
-// it has lost its way. visit returns false to see its page again, as it is by then.
+// it lost its place. visit returns false to see its page again, as it is then.
 func (w *walk) forward(end int64, visit func(page) (bool, error)) error {
 	var seen []string // the ids of the last elements that were seen
 	for done := int64(0); done < end; {
@@ -156,8 +156,8 @@ func (w *walk) forward(end int64, visit func(page) (bool, error)) error {
 	return nil
 }
 
-// lost returns behind which position an element that was seen stands by now; 0, to begin
-// anew, if none is to be found.
+// lost returns the position behind which a visited element is now. It is 0, the start, if
+// none is found.
 func (w *walk) lost(done int64, seen []string) (int64, error) {
 	for end := done; end > 0; {
 		start := max(0, end-mostPage)
@@ -173,7 +173,7 @@ func (w *walk) lost(done int64, seen []string) (int64, error) {
 	return 0, nil
 }
 
-// lastSeen is where the last of the elements stands that were seen; -1: nowhere.
+// lastSeen is the position of the last visited element; -1 if there is none.
 func lastSeen(raws [][]byte, seen []string) int {
 	return lastIndex(raws, func(raw []byte) bool { return slices.Contains(seen, ID(raw)) })
 }

@@ -1,8 +1,8 @@
--- Sends heartbeats, and registers whom somebody has unregistered. Ruby removes workers that
--- send none for five minutes, so it must work when Redis is out of memory: the HDEL is a
--- first write that is allowed there, and with it the others. The heartbeats go first: a
--- worker without one, seen by Ruby, would count as old. One key of the wrong type does not
--- keep the other from being written.
+-- Sends heartbeats, and registers workers that another program has unregistered. Ruby removes
+-- workers that send none for five minutes, so this must work when Redis is out of memory: Redis
+-- allows an HDEL as the first write there, and then the others. The heartbeats go first, because
+-- to Ruby a worker without one counts as old. A wrong type of one key does not keep the other
+-- from being written.
 --
 -- KEYS  1 workers:heartbeat   2 workers   ARGV  worker id, time, worker id, time, …
 -- Returns how many were not registered.

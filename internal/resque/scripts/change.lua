@@ -1,7 +1,7 @@
--- Changes a key of nobody's, so that whoever watches it is told.
+-- Changes a probe key, so that Redis notifies the connections that track it.
 --
--- KEYS  1 probe, which is gone a second later
+-- KEYS  1 probe, which expires a second later
 --
--- The DEL is a first write that Redis allows when out of memory, and with it the SET.
+-- Redis allows a DEL as the first write when out of memory, and then the SET.
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[1], '1', 'EX', 1)

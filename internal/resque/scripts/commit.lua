@@ -1,5 +1,5 @@
--- Commits how jobs ended: for each job it writes rows and removes the ticket. A job's own process, a
--- reaper and the server that has leased it use it. A plain done job needs less: the HDEL of an exchange.
+-- Commits how jobs ended: for each job it writes rows and removes the ticket. Its callers are a job's
+-- own process, a reaper and the server that has leased it. A plain done job needs only an exchange's HDEL.
 --
 -- KEYS  1 record: ticket to bytes   2, 3 of the guard   4 stat:processed   5 stat:failed   then the rows'
 -- ARGV  guard and value:  process, epoch   2 is the process record, 3 the tombstone
@@ -11,9 +11,10 @@
 --       parts/rows.lua says what rows are. Guards come first, then head or tail; soft rows come last.
 -- Returns {'ok', tickets that were not in the record, number of refusals, number of jobs left, then the
 --       refusals: ticket, key, error…, the tickets left…, the lists that were pushed to…}, or {'stale'},
---       {'gone'}, {'reaped'}. A refusal with the ticket '' is of a soft row or a total: its job has gone.
+--       {'gone'}, {'reaped'}. A refusal with the ticket '' is of a soft row or a total: its job has ended.
 --
--- Atomic: the call. Of a job every row is written and the ticket removed, or nothing is written and the
+-- Atomic: the call. For each job every row is written and the ticket removed, or nothing is written and
+-- the ticket stays.
 -- ticket stays.
 --@rows
 record, types = KEYS[1], ARGV[3]
@@ -25,7 +26,7 @@ if ARGV[1] == 'process' then
 elseif ARGV[1] == 'dead' and tonumber(call('ZSCORE', KEYS[2], ARGV[2]) or '0') >= 0 then
   return {'stale'}
 end
-call('HDEL', record, '') -- Redis allows this when out of memory, and with it all that follows
+call('HDEL', record, '') -- Redis allows this first write when out of memory, and then all that follow
 
 local left, gone, done, failed, at = {}, {}, 0, 0, 4
 while at <= #ARGV do

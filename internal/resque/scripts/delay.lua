@@ -1,16 +1,16 @@
 -- Delays jobs to a second, in the form of resque-scheduler: all of them or none.
 --
 -- KEYS  1 delayed_queue_schedule   2 delayed:<second>   3 precise
---       then timestamps:<item> for each job, which names the item as well
--- ARGV  second, 'delayed:<second>', length of what stands before an item in its key,
+--       then timestamps:<item> for each job, which also contains the item
+-- ARGV  second, 'delayed:<second>', length of the key before the item,
 --       millisecond within the second before or '', the longest item and the longest list
 --       that get a hint
 -- Returns nothing.
 --
--- A hint is '<millisecond> <place in the list> <item>': the place tells equal jobs apart.
--- Who adds hints removes twice as many whose second is long over, since a fleet whose jobs
--- Ruby's scheduler moves may have nobody else who does.
--- What a script has written stays written, so every key is read as its type first.
+-- A hint is '<millisecond> <place in the list> <item>': the place distinguishes equal jobs.
+-- Each call that adds hints removes twice as many whose second is long over. If Ruby's
+-- scheduler moves the jobs, no other process of the fleet may do so.
+-- Redis does not roll back a script, so every key is first read as its type.
 redis.call('ZCARD', KEYS[1])
 redis.call('LLEN', KEYS[2])
 redis.call('ZCARD', KEYS[3])

@@ -1,5 +1,5 @@
--- Tells when the first job of each schedule is due. Read like this, the keys are
--- watched, those that do not exist too.
+-- Returns when the first job of each schedule is due. Because the script reads the keys, a
+-- tracking connection watches them, including those that do not exist.
 --
 -- KEYS  schedules
 -- Returns {seconds, microseconds, score of the first member of each key or ''…}.

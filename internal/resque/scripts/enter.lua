@@ -1,12 +1,13 @@
 -- Puts a process into the fleet, or back into it after Redis lost its data: its
--- record and its lease, as one.
+-- record and its lease, in one step.
 --
 -- KEYS  1 processes   2 process record   3 workers:heartbeat   4 tombstone   5 in-flight record
 -- ARGV  process, lease in ms, mark of the in-flight record or '', first worker id or '', heartbeat,
 --       then fields and values of the process record
--- The HDEL is a first write that Redis allows when out of memory, and with it the others:
--- who works off the queues is what such a Redis needs.
--- Returns 'ok', 'taken' where somebody has the first worker id, or 'reaped'.
+-- Returns 'ok', 'taken' where another process has the first worker id, or 'reaped'.
+--
+-- Redis allows an HDEL as the first write when out of memory, and then the others. Such a Redis
+-- needs a process that empties its queues.
 if redis.call('EXISTS', KEYS[4]) == 1 then return 'reaped' end
 redis.call('ZCARD', KEYS[1])
 redis.call('HLEN', KEYS[3])

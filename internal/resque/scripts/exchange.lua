@@ -1,5 +1,5 @@
--- One turn of a poller, atomically: commit jobs that are done, reserve what free workers
--- can take. commit.lua commits what has effects.
+-- One turn of a poller, atomically: commits jobs that are done and reserves jobs for free
+-- workers. commit.lua commits jobs with effects.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone   5 stat:processed
 --       6 pause-all-workers   7 recovered   8 queues   then queues
@@ -11,8 +11,8 @@
 --       flags: p paused, f fenced, r the record was removed since the process entered,
 --       s some payload may have been in a dead process.
 --
--- Nothing is written before the record, the lease and the epoch are proven. The first
--- write is an HDEL, which Redis allows when out of memory, and with it all that follow.
+-- Nothing is written before the record, the lease and the epoch are proven. Redis allows an
+-- HDEL as the first write when out of memory, and then all that follow.
 local record, process = KEYS[1], KEYS[2]
 local removed = redis.call('HEXISTS', record, 'entered') == 0
 local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
@@ -21,13 +21,7 @@ local reaped = redis.call('EXISTS', KEYS[4]) == 1
 if epoch ~= ARGV[2] then return {reaped and 'reaped' or epoch and 'stale' or 'gone'} end
 
 local at, errors = 8, {}
-local function arg() at = at + 1; return ARGV[at] end
-local function number() return tonumber(arg()) end
-local function try(key, command, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
-  if type(reply) ~= 'table' or not reply.err then return reply, true end
-  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
-end
+--@turn
 
 local acks = number()
 local done = redis.call('HDEL', record, '', unpack(ARGV, at + 1, at + acks))

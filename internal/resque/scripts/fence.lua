@@ -1,6 +1,6 @@
 -- Declares a process dead, provided its lease is still the one that was observed.
--- From here on it can neither renew nor reserve; what it commits meanwhile counts
--- as long as the ticket is in its record. Its lease then says since when, as a negative number.
+-- From then on the process can neither renew nor reserve. It can still commit a job
+-- whose ticket is in its record. The lease becomes a negative number: since when it is dead.
 --
 -- KEYS  1 processes   2 tombstone   3 process record
 -- ARGV  process, lease observed or '', seconds the tombstone stays

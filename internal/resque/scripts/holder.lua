@@ -1,22 +1,22 @@
--- Looks for the job that holds a lock, everywhere a job can be, at one instant. Where it
--- is nowhere the lock is taken from it: what is nowhere comes back nowhere.
+-- Looks for the job that holds a lock, everywhere a job can be, at one instant. If the job is
+-- nowhere, the lock is removed: a job that is nowhere never comes back.
 --
 -- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6 lanes
 --       then in-flight records, turns and lists of lanes
--- ARGV  1 id, 2 what the lock says, 3 how much of that precedes the member of the schedule,
---       4 how much of the member precedes the payload, 5 how long the lock may stay in ms
---       once the job is due, or 0 for as long as it may now,
---       6 what the lock is to say before the time, 7 where it was seen last or '',
+-- ARGV  1 id, 2 value of the lock, 3 how much of it precedes the member of the schedule,
+--       4 how much of the member precedes the payload, 5 TTL of the lock in ms
+--       once the job is due, or 0 to keep the present one,
+--       6 new value of the lock before the time, 7 where the job was seen last or '',
 --       how many processes, and for each: itself, record,
 --       how many sets of lanes of the queue, and for each: member of lanes, turns,
 --       then for each lane: member of lanes, its name, list
--- Returns 'schedule', 'process', 'queue' or 'lane', where it is; 'nowhere'; 'changed' where the
--- lock is not as it was read, or there are processes or lanes that are not named; 'resting'.
+-- Returns 'schedule', 'process', 'queue' or 'lane', where it is; 'nowhere'; 'changed' if the
+-- lock has another value, or a process or lane was not named; 'resting'.
 --
--- A record of a job from a lane has the lane before the member.
+-- The record of a job from a lane has the lane before the member.
 --
--- Looking through lists costs what they are long. After it, all rest for twenty times as
--- long, so that it never takes more than a twentieth of Redis's time.
+-- A look costs as much as the lists are long. After one, no process looks for twenty times as
+-- long, so that looks never take more than a twentieth of Redis's time.
 local lock, id, said = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HGET', lock, id) ~= said then return 'changed' end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'resting' end
@@ -48,7 +48,7 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[6])) do
   end
 end
 
-local function holds(record, ticket) -- behind whatever the record says of the job's queue
+local function holds(record, ticket) -- behind the record's prefix: queue or lane
   return string.sub(redis.call('HGET', record, ticket) or '', -#payload) == payload
 end
 local function running()

@@ -1,8 +1,8 @@
--- Takes a process out of the fleet, if nothing is left in its in-flight record but the mark.
+-- Takes a process out of the fleet, if its in-flight record holds nothing but the mark.
 --
 -- KEYS  1 processes   2 process record   3 in-flight record   4 pulse
 -- ARGV  process
--- Returns how many jobs are left; 0 means that it is out.
+-- Returns how many jobs are left. With 0 the process is out.
 local left = redis.call('HLEN', KEYS[3]) - redis.call('HEXISTS', KEYS[3], 'entered')
 if left == 0 then
   redis.call('ZREM', KEYS[1], ARGV[1])

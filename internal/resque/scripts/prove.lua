@@ -1,4 +1,4 @@
--- Tries every command that the other scripts use, on a key of nobody's, so that a missing
+-- Tries every command that the other scripts use, on a probe key, so that a missing
 -- permission shows at the start and not in the middle of a commit.
 --
 -- KEYS  1 probe   Returns {} or {command, error} of the first that Redis refuses.

@@ -1,10 +1,10 @@
--- Removes one worker of another program that died, as Ruby's pruning does, provided
--- it has neither sent a heartbeat nor changed its job since it was looked at.
+-- Removes one dead worker of another program, as Ruby's pruning does, provided that since
+-- the observation it has neither sent a heartbeat nor changed its job.
 --
 -- KEYS  1 workers:heartbeat   2 worker:<id>   3 workers   4 worker:<id>:started
 --       5 stat:processed:<id>   6 stat:failed:<id>   7 failure list   8 failed_queues
 -- ARGV  worker id, heartbeat seen, job seen or '', failure record or '', member of failed_queues or ''
--- Returns 1, or 0 where the worker has moved.
+-- Returns 1, or 0 where the worker has changed.
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 if (redis.call('GET', KEYS[2]) or '') ~= ARGV[3] then return 0 end
 redis.call('SCARD', KEYS[3])

@@ -1,11 +1,11 @@
 -- Puts jobs at the tails of queues, and the queues into the set of queues: all or
--- nothing. Under MULTI a key of the wrong type would not keep the others out.
+-- nothing. Under MULTI a key of the wrong type would not keep the others from being written.
 --
 -- KEYS  1 queues   then the queues, each once
 -- ARGV  for each queue: its name, how many jobs it gets, their payloads
 -- Returns nothing.
 --
--- What a script has written stays written, so every key is read as its type first.
+-- Redis does not roll back a script, so every key is first read as its type.
 redis.call('SCARD', KEYS[1])
 for key = 2, #KEYS do redis.call('LLEN', KEYS[key]) end
 local at = 1

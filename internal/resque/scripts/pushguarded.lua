@@ -1,16 +1,16 @@
--- Pushes jobs together with guards and effects. A job's push is rows too: its guards come first, then
--- its effects, then what puts it into its queue or the schedule; soft rows come last.
+-- Pushes jobs together with guards and effects. A job's rows are its guards, then its effects, then
+-- the push into its queue or the schedule; soft rows come last.
 --
 -- KEYS  1 schedule   then the rows'
 -- ARGV  one letter for each key, its type, as in commit.lua
---       then for each job: how many values its rows have, the rows, of which parts/rows.lua tells
+--       then for each job: how many values its rows have, and the rows, see parts/rows.lua
 -- Returns {'ok', number of jobs pushed, number of refusals, number of jobs left, then the refusals:
 --       job, key, error…, the jobs whose guards did not hold…, the lists that were pushed to…}. Jobs
 --       are numbered from 1. A refusal with the job '' is of a soft row: its job was pushed.
 --
 -- Atomic: the call. All rows of all jobs are proven before the first is written. If one is refused,
--- nothing is written for any job. Guards are asked again before the job is written, because a job
--- before it may have changed the answer. The call is refused, whole, when out of memory.
+-- nothing is written for any job. Guards are read again before a job is written, because a job
+-- before it may have changed them. The call is refused, whole, when out of memory.
 --@rows
 types = ARGV[1]
 -- This writes nothing, and Redis refuses it whenever it would refuse the first write of a job.

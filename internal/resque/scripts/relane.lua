@@ -1,13 +1,13 @@
--- Puts lanes back among those that jobs are taken from, where they have jobs: the keys that
--- name them were removed.
+-- Puts lanes that have jobs back among those that jobs are taken from. The keys that named
+-- them were removed.
 --
 -- KEYS  1 lanes   2 clock, see take   then turns and lists
 -- ARGV  for each set of lanes that share their limits: key of the turns, member of lanes, how
 --       many lanes, and for each of these: key of the list, its name among the turns
 -- Returns how many were put back: lanes, and sets of lanes.
 --
--- All keys are read as their type first. The SREM is a first write that Redis allows when out of
--- memory, and with it all others.
+-- All keys are first read as their type. Redis allows an SREM as the first write when out of
+-- memory, and then all others.
 local at, sets = 1, {}
 redis.call('SCARD', KEYS[1])
 local ahead, last = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+)$')

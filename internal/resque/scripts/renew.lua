@@ -1,4 +1,4 @@
--- Renews a process's lease and shows it everybody's.
+-- Renews a process's lease and returns the leases of all processes.
 --
 -- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of delayed jobs
 -- ARGV  process, lease in ms, longest gap between two renewals in ms
@@ -6,10 +6,10 @@
 --       schedule or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
 --
 -- The pulse says since when the fleet's renewals have come without a gap, and when the last
--- one came. A gap, or a clock that jumped, starts it again.
+-- one came. A gap, or a clock that jumped, restarts it.
 --
--- XX: a lease that somebody removed is not put back by its renewal. The HDEL is a first
--- write that Redis allows when out of memory, so that leases live on there.
+-- XX: a renewal does not put back a lease that another program removed. Redis allows an HDEL as
+-- the first write when out of memory, so that leases are renewed there too.
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'reaped'} end
 if redis.call('HEXISTS', KEYS[2], 'epoch') == 0 or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return {'gone'}

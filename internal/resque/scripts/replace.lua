@@ -1,10 +1,10 @@
--- Puts a job in the place of the one that holds its lock, if that one still waits: lock
--- and both jobs as one. In the same queue it takes the very place.
+-- Puts a job in the place of the one that holds its lock, if the holder still waits: lock
+-- and both jobs in one step. In the same queue the job takes the holder's position.
 --
 -- KEYS  1 lock   2 queues   3 schedule   4 queue of the holder   5 queue, or the schedule
--- ARGV  1 to 7 as in unique.lua, then id of the holder, what the lock says of it, how much
+-- ARGV  1 to 7 as in unique.lua, then id of the holder, its value of the lock, how much
 --       of that precedes the member of the schedule, how much of the member the payload
--- Returns {now in ms}; 'changed' where the lock is not as it was read; 'gone' where the
+-- Returns {now in ms}; 'changed' if the lock has another value; 'gone' if the
 -- holder does not wait.
 local lock, id, due, holder, said = KEYS[1], ARGV[1], ARGV[5], ARGV[8], ARGV[9]
 local member = string.sub(said, ARGV[10] + 1)
@@ -18,7 +18,7 @@ if not later and not at then return 'gone' end
 
 local now = redis.call('TIME')
 now = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
-redis.call('PEXPIRE', lock, ARGV[4]) -- Redis allows it when out of memory, and with it the rest
+redis.call('PEXPIRE', lock, ARGV[4]) -- Redis allows it as the first write when out of memory, and then the rest
 redis.call('HSET', lock, id, ARGV[2] .. ' ' .. now .. ' ' .. now .. ' ' .. ARGV[3])
 if holder ~= id then redis.call('HDEL', lock, holder) end
 if at and KEYS[4] == KEYS[5] then

@@ -1,5 +1,5 @@
--- Raises a process's epoch, so that a request Redis hears late changes nothing,
--- and tells which tickets its in-flight record holds.
+-- Raises a process's epoch, so that a request which arrives late changes nothing,
+-- and returns the tickets of its in-flight record.
 --
 -- KEYS  1 in-flight record   2 process record   3 tombstone
 -- Returns {'ok', epoch, ticket…} or {'reaped'|'gone'}.

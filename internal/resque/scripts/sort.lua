@@ -1,13 +1,13 @@
--- Moves jobs from the head of a queue into lanes, as far as the queue still is what was
--- read: another process may sort it too, and Ruby take from it.
+-- Moves jobs from the head of a queue into lanes, as far as the queue still holds the jobs
+-- that were read: another process may sort it too, and Ruby take from it.
 --
 -- KEYS  1 queue   2 lanes   3 clock, see take   then lists and turns
 -- ARGV  how many lanes, then for each: list key, key of the turns, its name there, member of lanes
 --       then for each job: lane, payload
 -- Returns how many jobs were moved.
 --
--- All keys are read as their type first. The LPOP is a first write that Redis allows when out of
--- memory, and with it all others.
+-- All keys are first read as their type. Redis allows an LPOP as the first write when out of
+-- memory, and then all others.
 local lanes, at = {}, 2
 redis.call('SCARD', KEYS[2])
 local ahead, last = string.match(redis.call('GET', KEYS[3]) or '', '^(%d+) (%d+)$')

@@ -1,6 +1,6 @@
--- Takes jobs from lanes, as many as their limits allow, a job of each lane in turn; and
--- shows which lanes may be taken from next. As in an exchange each job is written under
--- its ticket into the in-flight record in the same step.
+-- Takes jobs from lanes, as many as their limits allow, one from each lane in turn, and
+-- returns which lanes are next. As in an exchange it writes each job under its ticket into
+-- the in-flight record in the same step.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
 --       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
@@ -12,20 +12,20 @@
 --       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
 --       {jobs in the queue…}, {key, error…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
--- A lane's turn is when it was last taken from or got its first job: who was served longest
--- ago is next. 'wait' is a rate of one lane only, whose turn it puts off until there is a
--- token, a minute at most: its numbers may change. A rate says when the next start is due.
--- A start may be 5 ms early, which makes up for late ones, and those who wait come in the
--- middle of that or of a burst, not once for each token.
+-- A lane's turn is when it was last taken from or got its first job: the lane served longest
+-- ago is next. 'wait' is a rate of one lane only. It puts off the lane's turn until there is a
+-- token, at most a minute because its numbers may change. A rate stores when the next start is
+-- due. A start may be 5 ms early, which makes up for late ones. The turn of a lane that waits
+-- is in the middle of that time or of a burst, so that it is not woken for each token.
 --
--- A limit whose number Redis has lost holds at the process's, which is put back. Without one, as
--- with a number that is none, it holds at 1: one at a time, one a second.
+-- If Redis has lost a limit's number, the process's number applies and is written back. Without
+-- one, or if the text is no number, the limit is 1: one at a time, one a second.
 --
--- Time is Redis's but does not go back: the clock says how much is to be added, and what time
--- it was a second ago or less.
+-- Time is Redis's but never goes back: the clock holds the offset to add, and the time of at
+-- most a second ago.
 --
 -- Nothing is written before the record, the lease and the epoch are proven and all
--- keys are read; the first write is an HDEL, which Redis allows when out of memory.
+-- keys are read. Redis allows an HDEL as the first write when out of memory.
 local record, process = KEYS[1], KEYS[2]
 redis.call('HLEN', record)
 local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
@@ -35,13 +35,7 @@ if epoch ~= ARGV[2] then
 end
 
 local at, errors = 5, {}
-local function arg() at = at + 1; return ARGV[at] end
-local function number() return tonumber(arg()) end
-local function try(key, command, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
-  if type(reply) ~= 'table' or not reply.err then return reply, true end
-  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
-end
+--@turn
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
 local ahead, last = string.match(try(8, 'GET') or '', '^(%d+) (%d+)$')
@@ -72,7 +66,7 @@ local function readLimit()
     l.every = n
     l.slack = ok and math.max(l.every * ((burst or 1) - 1), math.min(l.every, early)) or -1
     local due, most = tonumber(used or '') or 0, now + l.slack + l.every
-    l.next, l.moved = math.max(math.min(due, most), now), due > most -- it was slower before
+    l.next, l.moved = math.max(math.min(due, most), now), due > most -- the rate was slower before
   end
   return l
 end

@@ -1,5 +1,5 @@
--- Fires ticks of a recurring schedule: proves that nobody has fired them, notes the last
--- of them and pushes their jobs, as one. Without jobs it only notes.
+-- Fires ticks of a recurring schedule: proves that no process has fired them, notes the last
+-- of them and pushes their jobs, in one step. Without jobs it only notes.
 --
 -- KEYS  1 ticks   2 delayed:last_enqueued_at   3 paused schedules   4 queues   5 queue
 --       6 lock of resque-schedulers
@@ -7,13 +7,14 @@
 --       tick to note, without when the job was enqueued, Redis's time in ms before which it is too early,
 --       '1': not while a Ruby scheduler holds the lock, last_enqueued_at to note,
 --       name of the queue, payloads
--- A tick is noted with last_enqueued_at as it stands then: another one there later is
--- somebody else's.
 -- Returns {'ok'}, {'paused'}: noted, nothing pushed, {'moved', tick, last_enqueued_at} as
--- they stand, {'foreign', holder} or {'early', Redis's time in ms}.
+-- they are, {'foreign', holder} or {'early', Redis's time in ms}.
 --
--- Our holders of the lock end with eight digits, Ruby's with the process number. The first
--- write is one that Redis refuses when out of memory: the tick is late then, not lost.
+-- A tick is noted with the last_enqueued_at of that moment. If that has changed later, another
+-- program enqueued the job.
+--
+-- Our holders of the lock end with eight digits, Ruby's with the process number. Redis refuses
+-- the first write when out of memory: the tick is late then, not lost.
 local tick = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local enqueued = redis.call('HGET', KEYS[2], ARGV[1]) or ''
 local paused = redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1

@@ -1,10 +1,10 @@
--- Enqueues a job and gives it a lock, as one, unless another job holds the lock. Like a
+-- Enqueues a job and gives it a lock, in one step, unless another job holds the lock. Like a
 -- push it is refused, whole, when out of memory.
 --
 -- KEYS  1 lock   2 queues   3 queue, or the schedule
--- ARGV  id, what the lock says before the times, what it says behind them, how long it may
---       stay in ms, due time in ms or '', queue or '', payload or member of the schedule
--- Returns {now in ms}, or where the lock is held {now in ms, id, what the lock says, …}.
+-- ARGV  id, value of the lock before the times, its value behind them, its TTL in ms,
+--       due time in ms or '', queue or '', payload or member of the schedule
+-- Returns {now in ms}, or if the lock is held {now in ms, id, value of the lock, …}.
 local lock, id, due = KEYS[1], ARGV[1], ARGV[5]
 local reply = redis.call('TIME')
 local now = string.format('%.0f', reply[1] * 1000 + math.floor(reply[2] / 1000))

@@ -1,17 +1,17 @@
--- Moves the first jobs of one second that resque-scheduler knows to the tails of their
--- queues, or to the failures those that no worker could run.
+-- Moves the first jobs of one of resque-scheduler's seconds to the tails of their queues. Jobs
+-- that no worker could run go to the failures.
 --
 -- KEYS  1 delayed_queue_schedule   2 delayed:<second>   3 the schedulers' lock   4 queues
 --       5 failed_queues   6 delayed:<later second>   then timestamps:<item>, queues and failure lists
--- ARGV  holder of the lock, second, later second, length of what stands before an item in
---       its key, then for each job: timestamps key, list key, number of the key of a set,
+-- ARGV  holder of the lock, second, later second, length of the key before the item,
+--       then for each job: timestamps key, list key, number of the key of a set,
 --       what to add to it or '', payload or failure record
 -- Returns {jobs moved, 1 if another scheduler has the lock, {key, error…}}.
 --
--- The items are compared with those that stand there now: at the first that differs,
--- since another program removed one meanwhile, it stops. A job whose list is of the wrong type is
--- delayed to the later second, and so is a whole second whose bucket is. The LTRIM trims
--- nothing: a first write that Redis allows when out of memory.
+-- The script compares the items with the present ones and stops at the first that differs: another
+-- program removed one meanwhile. A job whose list is of the wrong type is delayed to the later
+-- second, and so is a second whose bucket is. The LTRIM trims nothing: Redis allows it as the
+-- first write when out of memory.
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then return {0, 1, {}} end
 redis.call('ZCARD', KEYS[1])
 redis.call('SCARD', KEYS[4])

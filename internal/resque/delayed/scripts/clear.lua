@@ -1,11 +1,11 @@
--- Takes the first jobs out of a second that resque-scheduler knows.
+-- Removes the first jobs of one of resque-scheduler's seconds.
 --
 -- KEYS  1 delayed_queue_schedule   2 delayed:<second>   then timestamps:<item> of these jobs
--- ARGV  second, length of what stands before an item in its key
--- Returns how many were taken out.
+-- ARGV  second, length of the key before the item
+-- Returns how many were removed.
 --
--- At the first that is another by now, since another program removed one meanwhile, it stops. An
--- empty second goes. The LTRIM trims nothing: a first write that Redis allows when out of memory.
+-- The script stops at the first job that differs: another program removed one meanwhile. It removes
+-- an empty second. The LTRIM trims nothing: Redis allows it as the first write when out of memory.
 redis.call('ZCARD', KEYS[1])
 redis.call('LTRIM', KEYS[2], 0, -1)
 local there, found = redis.call('LRANGE', KEYS[2], 0, #KEYS - 2), 0

@@ -4,12 +4,12 @@
 -- KEYS  1 schedule   2 queues   then queues
 -- ARGV  most jobs, most bytes, how long in ms a job waits whose queue is refused,
 --       then the names of those queues
--- Returns {jobs moved, 1 if more may be due, {names of queues that are wanted too},
+-- Returns {jobs moved, 1 if more may be due, {names of queues whose keys were missing},
 --       {key, error…}, 1 if the first job that is left names no queue}.
 --
--- A member is '<length of the queue's name>:<queue><payload>'. The empty ZREMRANGEBYRANK
--- is a first write that Redis allows when out of memory, and with it the others. Jobs are
--- pushed before they are removed: an error in between would double them, not lose them.
+-- A member is '<length of the queue's name>:<queue><payload>'. Redis allows the empty
+-- ZREMRANGEBYRANK as the first write when out of memory, and then the others. Jobs are
+-- pushed before they are removed: an error in between doubles them and loses none.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('SCARD', KEYS[2])

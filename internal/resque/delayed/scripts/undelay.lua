@@ -1,22 +1,22 @@
--- Takes jobs out of the seconds that resque-scheduler knows, each known by its item, and
--- puts them elsewhere, or nowhere.
+-- Removes jobs from resque-scheduler's seconds, each known by its item, and puts them
+-- elsewhere, or nowhere.
 --
 -- KEYS  1 delayed_queue_schedule   2 precise   3 queues   4 the schedulers' lock
 --       then delayed:<second>, timestamps:<item> and queues
--- ARGV  holder of the lock or '', length of what stands before an item in its key, the
+-- ARGV  holder of the lock or '', length of the key before the item, the
 --       longest item and the longest list that get a hint, then for each job: bucket key,
 --       second, timestamps key, hint or '', list key or 0, name of that queue or '',
 --       payload, or second of that bucket, millisecond within the second before it or ''
 -- Returns {jobs found, or -1 if another scheduler has the lock, {key, error…}}.
 --
--- An empty second goes, and with an item all hints to it; with a hint only this one.
--- A job that cannot be put elsewhere stays where it is, and so does one found by a hint
--- in a list too long to get one: to search that for each takes long. Its second moves it.
+-- An empty second goes. With an item go all hints to it; with a hint only this one.
+-- A job that cannot be put elsewhere stays. A job found by a hint also stays if its list is too
+-- long to get hints: a search for each would take long. Its second moves it.
 if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {-1, {}} end
 redis.call('ZCARD', KEYS[1])
 redis.call('ZCARD', KEYS[2])
 redis.call('SCARD', KEYS[3])
-redis.call('ZREMRANGEBYRANK', KEYS[2], 1, 0) -- not refused when out of memory, and so nothing after it is
+redis.call('ZREMRANGEBYRANK', KEYS[2], 1, 0) -- Redis allows it when out of memory, and then all that follow
 local errors, found = {}, 0
 local function try(command, key, ...)
   local reply = redis.pcall(command, key, ...)
@@ -26,7 +26,7 @@ end
 local hints = {} -- of each second: those to each item
 local function forget(second, item)
   local from = tonumber(second)
-  if not from then return end -- somebody else's
+  if not from then return end -- another program's
   if not hints[second] then
     local of = {}
     from = (from - 1) * 1000

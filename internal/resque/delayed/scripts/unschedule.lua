@@ -1,4 +1,4 @@
--- Takes jobs out of our own schedule and puts them elsewhere, or nowhere.
+-- Removes jobs from our own schedule and puts them elsewhere, or nowhere.
 --
 -- KEYS  1 schedule   2 queues   3 failed_queues   then queues, failure lists and locks
 -- ARGV  for each job: its member, list key or 0, number of the key of a set, what to add to it
@@ -7,9 +7,9 @@
 --       which it goes on or '', the time in ms to which it is delayed or '' for nowhere
 -- Returns {jobs found, {key, error…}}.
 --
--- What a lock says of its job ends with the member.
+-- The value of a lock ends with the member.
 --
--- A job that cannot be put elsewhere stays where it is.
+-- A job that cannot be put elsewhere stays.
 redis.call('SCARD', KEYS[2])
 local errors, found = {}, 0
 local function goesOn(lock, member, as)
@@ -18,7 +18,7 @@ local function goesOn(lock, member, as)
     if string.sub(said[i], -#member) == member then redis.call('HSET', lock, said[i - 1], string.sub(said[i], 1, -#member - 1) .. as) end
   end
 end
-redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0) -- not refused when out of memory, and so nothing after it is
+redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0) -- Redis allows it when out of memory, and then all that follow
 for at = 1, #ARGV, 5 do
   local member, list, set, name, text = unpack(ARGV, at, at + 4)
   list = tonumber(list)

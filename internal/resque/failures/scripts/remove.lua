@@ -1,19 +1,19 @@
--- Removes failure records, each known by its bytes: where it was read something else
--- may stand by now. They are blanked first, as Ruby does, so that of equal records
--- the right one goes.
+-- Removes failure records, each known by its bytes, because another element may be at its
+-- place by now. The script blanks them first, as Ruby does, so that of equal records the
+-- right one goes.
 --
 -- KEYS  1 failure list
--- ARGV  'seek' to look through the whole list for a record that is not near where it was
+-- ARGV  'seek' to search the whole list for a record that is not near where it was
 --       read; then for each record, the foremost first: index where it was read, the record
 -- Returns how many were removed.
 --
--- Looking through a long list takes Redis tens of milliseconds, so of many records none
--- is sought; the caller reads them again. Blanks that a Ruby process left behind go with
--- a record that was sought; else as many blanks go as were made. What is all of the end
--- of the list is cut off.
+-- A search through a long list takes Redis tens of milliseconds, so a call with many records
+-- searches for none; the caller reads them again. With a record that was searched for, the
+-- blanks that Ruby processes left go too; else only as many blanks go as were made. If the
+-- whole end of the list goes, it is cut off.
 --
--- The LTRIM trims nothing: a first write that Redis allows when out of memory, and
--- with it the LSETs, so that a full Redis can be emptied.
+-- The LTRIM trims nothing. Redis allows it as the first write when out of memory, and then
+-- the LSETs, so that a full Redis can be emptied.
 local list, length = KEYS[1], redis.call('LLEN', KEYS[1])
 if length == 0 then return 0 end
 redis.call('LTRIM', list, 0, -1)
@@ -21,7 +21,7 @@ local first, last = tonumber(ARGV[2]), tonumber(ARGV[#ARGV - 1])
 local dense = last - first < #ARGV -- read as one
 local found, n, from, span, least, most = {}, 0, 0, {}, length, 0
 local function read(first, last)
-  from = math.max(0, first - 200) -- whoever removes a record moves those behind it
+  from = math.max(0, first - 200) -- each removal moves the records behind it
   span = redis.call('LRANGE', list, from, last)
 end
 local function place(index, record)

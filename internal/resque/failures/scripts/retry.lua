@@ -1,14 +1,14 @@
 -- Puts the job of one failure record back into its queue and marks the record as
--- retried, as one. The record is known by its bytes: where it was read something else
--- may stand by now. Like a push it is refused, whole, when out of memory.
+-- retried, in one step. The record is known by its bytes, because another element may be at its
+-- place by now. Like a push it is refused, whole, when out of memory.
 --
 -- KEYS  1 failure list   2 queues   3 queue
 -- ARGV  index where it was read, the record, the record with retried_at, queue name, payload,
---       'seek' to look through the whole list for a record that is not near there
--- Returns 1, or 0 where the record is not in the list any more, or was not sought.
+--       'seek' to search the whole list for a record that is not near there
+-- Returns 1, or 0 if the record is not in the list any more, or was not searched for.
 local list, index, record = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 if redis.call('LINDEX', list, index) ~= record then
-  local from = math.max(0, index - 200) -- whoever removes a record moves those behind it
+  local from = math.max(0, index - 200) -- each removal moves the records behind it
   local near = redis.call('LRANGE', list, from, index)
   index = nil
   for i = #near, 1, -1 do

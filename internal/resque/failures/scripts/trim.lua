@@ -1,4 +1,4 @@
--- Removes the oldest failures of a list that has too many, a piece of them.
+-- Removes some of the oldest failures of a list that has too many.
 --
 -- KEYS  1 failure list
 -- ARGV  how many may stay, at most how many to remove

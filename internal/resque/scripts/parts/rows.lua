@@ -1,4 +1,4 @@
--- Rows: what is written as one with a job's end, or with its push. The loader puts this file into the
+-- Rows are written in one step with a job's end or push. The loader puts this file into the
 -- scripts that write rows, which set record, types and, for each job, ticket.
 --
 -- A row is a verb, how many values follow, and the values. A key is its number in KEYS.
@@ -13,12 +13,12 @@
 -- may be its own proof. What no read foresees (a field that is no number, a Lua error in a verb)
 -- refuses the job as well, but the rows before it are written, and written again next time.
 --
--- A file of verbs defines verbs.NAME and, if the types of its keys are not proof enough, proofs.NAME,
--- which writes nothing. Both return nothing, or why the job is refused and, if it is not the first one,
--- the key; a proof returns '' to leave the job, as a guard does. job has the fields ticket, bytes (the
--- record's value, or nil) and now (ms of Redis's clock). keys and arguments are lists of strings. The
--- file uses call and try, which are redis.call and redis.pcall, record, the key of the record or nil,
--- and fills(key) for a list that it pushes to.
+-- A file of verbs defines verbs.NAME. If the types of its keys are not proof enough, it defines
+-- proofs.NAME, which writes nothing. Both return nothing, or why the job is refused and, if it is not
+-- the first one, the key. A proof returns '' to leave the job, as a guard does. job has the fields
+-- ticket, bytes (the record's value, or nil) and now (ms of Redis's clock). keys and arguments are lists
+-- of strings. A file may use call and try, which are redis.call and redis.pcall; record, the key of the
+-- record or nil; and fills(key) for a list that it pushes to.
 local call, try, byte, sub = redis.call, redis.pcall, string.byte, string.sub
 local record, types, ticket
 local known, filled, reply = {}, {}, {'ok', 0, 0, 0}
@@ -58,8 +58,7 @@ end
 local verbs, proofs, run
 local function join() -- only in a call that uses such verbs
   verbs, proofs = {}, {}
-  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for it
-    if field == 'ticket' then return ticket end
+  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
     if field == 'bytes' then return record and call('HGET', record, ticket) or nil end
     local time = call('TIME')
     return time[1] * 1000 + time[2] / 1000
@@ -68,7 +67,7 @@ local function join() -- only in a call that uses such verbs
   function run(steps, verb, at) -- a verb or its proof: nil, or why it is refused, and the key
     if row ~= at then
       local n = ARGV[at + 2] + 0
-      row, keys, args = at, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
+      row, job.ticket, keys, args = at, ticket, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
       for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
     end
     local ok, why, key = pcall(steps[verb], job, keys, args)
@@ -114,7 +113,7 @@ local function write(at, last)
       c = byte(verb)
     end
     key = KEYS[ARGV[at + 2] + 0]
-    if c == 63 then -- prove asked it
+    if c == 63 then -- prove has asked it
     elseif c < 91 then
       local answer = try(verb, key, unpack(ARGV, at + 3, to))
       if type(answer) == 'table' then why = answer.err
