@@ -353,24 +353,3 @@ func TestLimitsChangeWhileJobsWait(t *testing.T) {
 		t.Errorf("%d of %d jobs ran", len(seen), total)
 	}
 }
-
-// Jobs from lanes count as running when their process dies, like all others.
-func TestJobsFromLanesAreRecordedAsHandedOut(t *testing.T) {
-	t.Parallel()
-	b := daemontest.Setup(t)
-	b.Daemon.Register("Slow", func(_ string, n int) { b.Runs.Start(fmt.Sprint(n)); <-b.Gate }, goworker.Concurrency(4))
-	b.Daemon.LimitQueue("work")
-	b.Start()
-	for n := range 3 {
-		b.Push(daemontest.TenantJob("Slow", "a", n))
-	}
-	b.Eventually("they run", func() bool { return b.Runs.Started() == 3 })
-	process := goworker.InFleet(b.Daemon)
-	upTo, _ := strconv.Atoi(b.Redis.Text(t, "HGET", "resque:go:process:"+process, "handed"))
-	for _, ticket := range b.Redis.List(t, "HKEYS", "resque:go:inflight:"+process) {
-		if n, err := strconv.Atoi(ticket); err == nil && n > upTo {
-			t.Errorf("the record says that jobs up to %d were handed out, and not %d", upTo, n)
-		}
-	}
-	b.Open()
-}

@@ -44,7 +44,7 @@ func BenchmarkCommit(b *testing.B) {
 				w.do("CONFIG", "RESETSTAT")
 				b.ReportAllocs()
 				for b.Loop() {
-					w.must(w.c.Send("DEL", w.s.failed(), w.s.queue("low"), w.s.lane(rate)))
+					w.must(w.c.Send("DEL", w.s.failed(), w.s.KeyOfQueue("low"), w.s.lane(rate)))
 					w.must(w.c.Send("HSET", record...))
 					w.must(w.c.Send("EVALSHA", w.s.commitArgs(commitFor(ended).hash, w.s.byProcess("p", 1), ended)...))
 					w.must(w.c.Flush())
