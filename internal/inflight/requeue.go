@@ -59,7 +59,7 @@ func (r *Record) requeue(tasks []*Task, started bool) {
 // returned is the outcome of a job that goes back to the head of its queue or lane. Its task may be
 // in the hands of a worker, which goes on to write it.
 func (r *Record) returned(t *Task, started bool) End {
-	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Worker: t.Worker, Started: started}
+	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Started: started}
 	o := r.ends.End(j, outcome.Returned, nil)
 	return NewEnd(t, &o)
 }
