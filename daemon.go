@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -35,7 +36,7 @@ type Daemon struct {
 	settings   WorkerSettings
 	configured bool // SetSettings was called
 	openers    map[string]conn.Opener
-	parts      []Part
+	parts      []part.Part
 	features   []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
 	client     *client                              // what talks to Redis; nil before Init and after Close
 	closed     bool                                 // Close was called, and Init, Run and Work were not since
@@ -136,7 +137,7 @@ func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parts = append(d.parts, p)
+	d.parts = append(d.parts, part.Part(p))
 }
 
 // Init checks the settings, and that no limit has two numbers, and makes ready what

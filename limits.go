@@ -46,19 +46,13 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 // may see one more. Burst allows some at once. n is at least 1, and the period at least a
 // microsecond for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
-	l := Limit{limit: limits.Limit{Kind: resque.LimitStarts, Burst: 1}}
-	if n > 0 {
-		l.limit.Rate = float64(per.Microseconds()) / float64(n)
-	}
-	if l.limit.Rate < 1 {
+	var l Limit
+	if l.limit = limits.Rate(n, per); l.limit.Rate < 1 {
 		l.wrong.Wrong("RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per)
 		return l
 	}
-	// A process looks again some time after a token is there: what comes about in 10 ms
-	// may be started together, or fast rates would fall short.
-	l.limit.Burst = max(1, int(10_000/l.limit.Rate))
 	l.apply("RateLimit", opts)
-	l.limit.Spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.limit.Rate, 'f', 3, 64), l.limit.Burst)
+	l.limit.Count()
 	return l
 }
 
@@ -92,12 +86,7 @@ func (l *Limit) keyed(option string, key KeyFunc) {
 func InProcess() LimitOption {
 	return func(l *Limit) {
 		l.wrong.Once("where the limit holds", "InProcess")
-		switch l.limit.Kind {
-		case resque.LimitRunning:
-			l.limit.Kind = resque.LimitRunningHere
-		case resque.LimitStarts:
-			l.limit.Kind = resque.LimitStartsHere
-		}
+		l.limit.Here()
 	}
 }
 
@@ -145,29 +134,7 @@ type KeyFunc func(args []json.RawMessage) string
 // Arg takes as the key the argument at an index, the first being 0, or what stands at
 // a path of field names in it: Arg(0, "account", "id"). A string is taken as what it
 // says, anything else as its JSON. What is missing or null is no key.
-func Arg(index int, path ...string) KeyFunc {
-	return func(args []json.RawMessage) string {
-		if index < 0 || index >= len(args) {
-			return ""
-		}
-		value := args[index]
-		for _, name := range path {
-			var object map[string]json.RawMessage
-			if json.Unmarshal(value, &object) != nil {
-				return ""
-			}
-			value = object[name]
-		}
-		if len(value) == 0 || string(value) == "null" {
-			return ""
-		}
-		var text string
-		if value[0] == '"' && json.Unmarshal(value, &text) == nil {
-			return text
-		}
-		return string(value)
-	}
-}
+func Arg(index int, path ...string) KeyFunc { return limits.Arg(index, path) }
 
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
 // called before Run; a queue that has limits already gets them instead. It panics if the

@@ -57,7 +57,7 @@ type Shards struct {
 	config  config
 	log     *slog.Logger
 	flush   func()
-	parts   []Part
+	parts   []part.Part
 	paused  bool
 	running bool
 }
@@ -116,7 +116,7 @@ func (s *Shards) AddHooks(h Hooks) {
 func (s *Shards) AddPart(p Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parts = append(s.parts, p)
+	s.parts = append(s.parts, part.Part(p))
 }
 
 // RegisterDialer makes all shards reach URIs of a scheme by way of another package;
@@ -246,9 +246,9 @@ func (s *Shards) run(ctx context.Context) []error {
 		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	group := part.NewGroup(clock.System, s.members, conn.MayPass)
-	parts, err := arrangeParts(workParts, map[string]startStop{"poller": {
-		func(context.Context) error { group.Start(base); return nil },
-		func(context.Context) error { group.Stop(); return nil },
+	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
+		Start: func(context.Context) error { group.Start(base); return nil },
+		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
 		return []error{fmt.Errorf("goworker: %w", err)}
