@@ -230,7 +230,7 @@ func (d *Daemon) usable() error {
 func (c *client) close(why error) {
 	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
-		c.log.Warn("closing the way to Redis", "error", err)
+		c.log.Warn("closing the dialer failed", "error", err)
 	}
 	c.flush()
 }

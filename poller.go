@@ -456,7 +456,7 @@ func (p *poller) leftovers() error {
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
 	}
 	if n := p.busy - len(abandoned); n > 0 {
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
+		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that other processes had taken over", n))
 	}
 	if len(e.Unfinished)+e.Undelivered == 0 {
 		return nil
