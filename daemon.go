@@ -106,7 +106,8 @@ func (d *Daemon) SetSettings(settings WorkerSettings) {
 // for each run again. A parameter may be a number, string, bool, struct, map, slice,
 // pointer, json.RawMessage, interface{}, or a type that unmarshals itself. A variadic
 // one takes the rest. So:
-//   - null leaves a parameter at its zero value; use a pointer to tell them apart;
+//   - null leaves a parameter at its zero value; a pointer parameter distinguishes the
+//     two;
 //   - an integer parameter is exact to its last bit and refuses 1.5 and 1.0;
 //   - a []byte is read from base64;
 //   - a time.Time takes RFC 3339 and, as the parameter itself, "2006-01-02".

@@ -388,8 +388,8 @@ func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 // EnqueueAll pushes any number of jobs, with one round trip to each of their shards, to
 // all shards at the same time; see Daemon.EnqueueAll.
 //
-// Each shard takes all of its jobs or none, but the shards do not depend on each other:
-// the error joins a *ShardError for each shard that refused; the others have their
+// Each shard takes all of its jobs or none, but the shards do not depend on each other.
+// The error joins a *ShardError for each shard that refused. The others have their
 // jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
 func (s *Shards) EnqueueAll(jobs ...*Job) error {
 	routes, empty, err := s.table()

@@ -1,6 +1,6 @@
-// Package retry decides whether a job whose run failed runs again, and when: by the policy of its
-// class, or because its handler asked for it. With resque-retry's way of counting it also keeps the
-// counts of that Ruby plugin.
+// Package retry decides whether a job whose run failed runs again, and when. The policy of its
+// class decides, or its handler asks for a retry. With resque-retry's way of counting it also keeps
+// the counts of that Ruby plugin.
 package retry
 
 import (
