@@ -14,18 +14,18 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// PingEvery is how often the poller's idle subscription is asked whether it still lives; a
-// silence of three times as long is its end.
+// PingEvery is how often the poller's idle subscription is pinged. After three times as long
+// a silence it counts as broken.
 const PingEvery = 10 * time.Second
 
-// Link is the poller's way to Redis: a connection for the exchanges and, where the
-// server can track keys, a second one on which it tells that a queue has filled.
-// When either breaks both are made anew, since a subscription that lost its other
-// half is silent.
+// Link is the poller's pair of connections to Redis: one for exchanges and, if the
+// server can track keys, one on which it notifies us that a queue has filled.
+// When either breaks both are redialed, since tracking stops with the
+// first one and the second then stays silent.
 type Link struct {
 	store     resque.Store
 	Conn      redis.Conn
-	Wake      redis.Conn // nil: this server cannot tell, poll
+	Wake      redis.Conn // nil: the server cannot notify us; poll
 	Untracked error      // why not
 	pings     time.Duration
 	requests  chan *resque.Exchange
@@ -35,10 +35,10 @@ type Link struct {
 	used      atomic.Bool // an exchange was sent since the last PING
 
 	mu       sync.Mutex
-	changed  []string // watched names that changed since the last take
+	changed  []string // tracked names that changed since the last Take
 	all      bool     // anything may have changed
 	broken   error    // the subscription ended
-	unproven bool     // it is time to prove that the other connection lives
+	unproven bool     // prove with the next exchange that the other connection lives
 }
 
 // Reply is the answer to an exchange that Send has started.
@@ -49,8 +49,8 @@ type Reply struct {
 }
 
 // Dial connects, proves that the server can do what we need and, if asked,
-// sets up the tracking, with a PING to its connection this often. The signal channel
-// gets a value, if it has room, whenever there is something to take.
+// sets up tracking, with a PING on its connection this often. The signal channel
+// gets a value, if it has room, whenever Take or the replies have something.
 func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
 	c, err := d.Dial(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pi
 	}
 	l := &Link{store: store, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // interrupts a pending read
 		defer stop()
 		l.Untracked = l.subscribe(ctx, d)
 		if l.Untracked != nil && (c.Err() != nil || conn.Elsewhere(l.Untracked)) {
@@ -71,8 +71,8 @@ func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pi
 	return l, nil
 }
 
-// subscribe opens the second connection and proves that a message comes through:
-// behind some proxies all commands succeed and nothing ever arrives.
+// subscribe opens the second connection and proves that a message arrives:
+// behind some proxies all commands succeed but no message ever comes.
 func (l *Link) subscribe(ctx context.Context, d conn.Dialer) error {
 	wake, err := d.Dial(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *Link) subscribe(ctx context.Context, d conn.Dialer) error {
 	return nil
 }
 
-// Send starts an exchange; its reply comes on the channel of replies.
+// Send starts an exchange. Its reply comes on the channel of replies.
 func (l *Link) Send(x *resque.Exchange) {
 	l.used.Store(true)
 	l.requests <- x
@@ -141,7 +141,7 @@ func (l *Link) ping(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-tick.C:
-			// An error here shows in listen, which reads from the same connection.
+			// listen reads from the same connection and gets the error too.
 			_ = l.store.Ping(l.Wake)
 			if l.used.Swap(false) {
 				continue
@@ -155,14 +155,14 @@ func (l *Link) ping(done <-chan struct{}) {
 	}
 }
 
-// Unprove has the next Prove report true.
+// Unprove makes the next Prove report true.
 func (l *Link) Unprove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unproven = true
 }
 
-// Take returns what changed since it was last called.
+// Take returns what changed since the last Take.
 func (l *Link) Take() (changed []string, all bool, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,9 +171,9 @@ func (l *Link) Take() (changed []string, all bool, broken error) {
 	return changed, all, l.broken
 }
 
-// Prove reports that an exchange is to be sent even if it has nothing to say, because
-// there was none between two PINGs: of a server that dropped the connection we would hear of no
-// change any more, and nothing of that on the other connection.
+// Prove reports that an exchange is due, even an empty one, because there was none between two
+// PINGs. If the server dropped the exchange connection it stopped tracking, and the other
+// connection does not show that.
 func (l *Link) Prove() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *Link) Prove() bool {
 	return due
 }
 
-// Shut closes both connections and waits for the goroutines. An exchange under way
+// Shut closes both connections and waits for the goroutines. An exchange in flight
 // ends with an error.
 func (l *Link) Shut() {
 	_ = l.Conn.Close()
