@@ -31,7 +31,7 @@ func Result(class string, value any) json.RawMessage {
 		err = fmt.Errorf("%d bytes are more than %d", len(result), maxResult)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "goworker: no hook gets the result of %s, which the daemon cannot be told: %v\n", class, err)
+		fmt.Fprintf(os.Stderr, "goworker: no hook gets the result of %s, which cannot be sent to the daemon: %v\n", class, err)
 		return nil
 	}
 	return result

@@ -84,7 +84,7 @@ func AppendText(dst []byte, s string) []byte { return appendString(dst, s, Plain
 // element which is in a list for a moment while Ruby removes a record.
 func ParseFailure(raw []byte) (Failure, error) {
 	if len(raw) == 0 {
-		return Failure{}, errors.New("the failure record is empty; somebody is removing it")
+		return Failure{}, errors.New("the failure record is empty; another program is removing it")
 	}
 	var f FailureFields
 	if !f.Scan(raw) {
