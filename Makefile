@@ -33,7 +33,7 @@ test: deps check check-bench ## run all tests, on real Redis servers and against
 	go test -race -count=1 ./...
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
-	REDISTEST_ACL=1 go test -race -count=1 . ./internal/... ./test/daemon ./test/jobs
+	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
 
 chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS=1000 JOBS=1000000, CHAOS='-faults=F4'
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \

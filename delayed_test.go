@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"

@@ -1,6 +1,6 @@
 // Package goworker is a background worker that speaks Resque.
 //
-// Ruby, PHP, Node and Go programs push jobs with the Resque client they have; a Go
+// Ruby, PHP, Node and Go programs push jobs with the Resque client they have. A Go
 // program registers functions by class name and works:
 //
 //	func main() {
@@ -14,15 +14,8 @@
 //	}
 //
 // It is a drop-in for benmanns/goworker: change the import path. Jobs are delivered
-// at least once, whatever is killed; Redis going away is waited for; Ruby's own
-// tools see the workers as their own.
-//
-// # Words
-//
-// A class is the wire's name for what is to be done, a handler the code that does
-// it. A job lies in a queue as its payload, JSON with a class and arguments. A
-// worker is one slot that runs one job at a time; a Daemon has as many as its
-// Concurrency. A process is one life of a Daemon among the others on the same Redis.
+// at least once, whichever process is killed. The daemon waits for a Redis that is
+// away. Ruby's own tools see its workers as their own.
 //
 // # The life of a job
 //
@@ -42,4 +35,50 @@
 // The functions of this package work on one default Daemon, which also reads the
 // command line. New makes others, without globals; they run side by side. NewShards
 // makes one worker of several, for queues that lie on several Redises.
+//
+// # Words
+//
+// What a job is made of:
+//
+//   - class: the name of a job's kind, as its payload says it
+//   - handler: the Go code that runs the jobs of a class
+//   - payload: the bytes of a job in Redis, JSON with a class and arguments
+//   - queue: a Redis list of payloads
+//
+// Who works:
+//
+//   - daemon: what takes jobs from queues and runs them; see Daemon
+//   - process: one life of a daemon in the fleet, from its start to its end
+//   - fleet: all processes that work on the same Redis and namespace
+//   - worker: one slot of a daemon, which runs one job at a time
+//   - poller: the goroutine that takes jobs from Redis and hands outcomes in
+//   - lease: a process's sign of life, which it renews
+//   - reaper: the part that finds dead processes and recovers their jobs
+//   - leader: the process that does what one of the fleet is enough for
+//
+// What happens to a job:
+//
+//   - reserve: move it from its queue into the in-flight record of a process
+//   - in-flight: reserved, and not yet committed
+//   - ticket: its number in that record
+//   - prefetch: reserve it before a worker is free
+//   - outcome: what became of it: done, failed, retried and so on
+//   - effect: what Redis writes with an outcome, such as a failure record
+//   - commit: hand an outcome in: its effects are written and the ticket goes
+//   - requeue: put it back into its queue
+//   - recover: requeue it because its process died
+//   - failure: the record of a failed job in Resque's list
+//   - poison: it kills its process; a suspect was running in a process that died
+//
+// When and how often it runs:
+//
+//   - delayed: it waits in a schedule until it is due; the pump then moves it
+//   - recurring: a schedule fires a job at each of its ticks
+//   - retry: a further run after one that failed; an attempt is one of its runs
+//   - limit: how many run at a time, or start in a time; a slot is one place
+//   - lane: the jobs of a queue that have the same limits and the same key
+//   - unique: it holds a lock, so that no second such job is enqueued
+//   - isolated: it runs in a process of its own
+//
+// docs/architecture.md is a map of the code.
 package goworker

@@ -77,19 +77,6 @@ func (e *ShutdownError) Error() string {
 	return "goworker: " + strings.Join(parts, "; ")
 }
 
-// ShardError says that a shard did not take its part of what EnqueueAll was given.
-type ShardError struct {
-	URI  string // of the shard, without a password
-	Jobs []*Job // its part; none of it is there, unless the connection broke
-	Err  error
-}
-
-func (e *ShardError) Error() string {
-	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
-}
-
-func (e *ShardError) Unwrap() error { return e.Err }
-
 // UnknownClassError is the failure of a job whose class no handler is registered
 // for in this process.
 type UnknownClassError struct {
@@ -232,19 +219,6 @@ func (e *MemoryLimitError) Error() string {
 	const mib = 1 << 20
 	return fmt.Sprintf("the processes of %s held %.1f MiB of memory, more than its limit of %.1f MiB, and were killed",
 		e.Class, float64(e.Used)/mib, float64(e.Limit)/mib)
-}
-
-// failure is the error of a job of a class that was isolated.
-func (i *isolation) failure(class string, err error) error {
-	switch e := err.(type) {
-	case *isolate.Crash:
-		return &CrashError{Class: class, ExitCode: e.ExitCode, Signal: e.Signal, Stderr: e.Stderr, how: e.How}
-	case *isolate.OverTime:
-		return &TimeLimitError{Class: class, Limit: i.Hard, Err: e.Err, trace: e.Trace}
-	case *isolate.OverMemory:
-		return &MemoryLimitError{Class: class, Limit: i.Memory, Used: e.Used}
-	}
-	return err
 }
 
 // exceptionOf returns the exceptions of those errors whose name in a failure record is

@@ -99,7 +99,7 @@ func TestPanic(t *testing.T) {
 					t.Errorf("trace holds a frame that is not the program's: %s", line)
 				}
 			}
-			if !strings.Contains(string(p.Stack), "delivery.go") {
+			if !strings.Contains(string(p.Stack), "worker.go") {
 				t.Error("Stack is not whole")
 			}
 		})

@@ -1,315 +1,321 @@
 package goworker
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
+	"math"
 	"time"
 
+	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
-	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is one turn of the poller: what an exchange hands in and asks for, and
-// what is made of its answer.
-
-// tasksTogether is how many tasks are allocated as one: enough to make little of the
-// cost, and few enough that a long job does not keep many a finished one in memory.
-const tasksTogether = 16
+// This file is one turn of the poller: what an exchange hands in and asks for, what is made of its
+// answer, and what is done when it did not end well.
 
 // turn starts an exchange if there is a reason to and none is under way.
 func (p *poller) turn(ctx context.Context) {
-	if s := p.d.lease.Session(); s != p.session {
+	if s := p.lease.Session(); s != p.record.Session() {
 		p.begin(s)
 	}
 	if p.sent != nil {
 		p.claim()
 		return
 	}
-	if p.link == nil {
+	if p.keeper.Link() == nil {
 		p.claim()
-		p.relink(ctx)
+		if p.stage < forced {
+			p.keeper.Dial(ctx)
+		}
 		return
 	}
-	now := time.Now()
-	if p.retell(ctx, now) {
+	now := p.Clock.Now()
+	if p.stage == working && p.keeper.Retrack(ctx, now) {
 		return
 	}
 	if p.resyncs {
-		if p.resync(ctx); p.link == nil {
+		if p.resync(); p.keeper.Link() == nil {
 			return
 		}
 	}
-	p.watch.tick(now)
-	if !p.retryAt.IsZero() && !now.Before(p.retryAt) {
-		p.pending, p.refused = append(p.refused, p.pending...), nil
-		p.retryAt = time.Time{}
+	paused := p.source.Tick(now)
+	p.record.Retry(now)
+	if p.complete && !p.record.Starting() {
+		p.quit()
 	}
-	if p.complete && len(p.ahead)+len(p.misplaced) == 0 && p.suspects.idle() {
-		p.quitting = true
-	}
-	p.sortQueues()
 	p.claim()
-	p.giveBackIdle(now)
-	p.giveBackMisplaced()
-	if len(p.ahead) > 0 && p.pace.ahead() && !p.quitting {
-		return // they are about to be taken; one exchange then serves more
+	p.requeue(now, paused)
+	p.record.Regroup()
+	if p.record.Ahead() > 0 && p.pace.Ahead() && p.stage == working {
+		return // workers are about to take these jobs; one exchange then serves more
 	}
 	x := p.compose(now)
 	if x == nil {
 		return
 	}
 	p.sent, p.sentAt = x, now
-	p.link.Send(x)
+	p.keeper.Link().Send(x)
+}
+
+// begin takes over another session: at the start, or after the lease was lost.
+func (p *poller) begin(s *fleet.Session) {
+	p.record.Begin(s)
+	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
+	p.source.Changed(nil, true)
+}
+
+// claim brings the poller's share of the workers up to date: it keeps tokens for the jobs that run and
+// for those it has asked for. While there may be jobs in Redis, it wants all workers. It is called each
+// turn.
+func (p *poller) claim() {
+	if !p.share.Shared() {
+		return
+	}
+	now := p.Clock.Now()
+	able := p.keeper.Link() != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
+	if !able {
+		p.share.Reserve(0) // others can use these workers meanwhile
+		p.share.Acquire(p.busy, 0)
+		return
+	}
+	if p.sent == nil {
+		p.share.KeepReserved(p.record.Ahead())
+	}
+	could := p.busy + p.record.Ahead()
+	if p.record.SuspectWaits() {
+		could++
+	}
+	if p.mayReserve() && p.source.Hungry(now, p.record.Pending() > 0) {
+		could = math.MaxInt
+	}
+	p.share.Acquire(p.busy, could)
+}
+
+// overdue is when an exchange takes so long that Redis may stand still. Then the workers that are
+// reserved for its jobs go to others.
+func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.Patience()) }
+
+// mayReserve reports whether more jobs may be reserved, except for the pause of the fleet.
+func (p *poller) mayReserve() bool {
+	return p.stage == working && !p.selfPause && !p.fenced && !p.record.Full()
+}
+
+// requeue returns prefetched jobs that may not wait here: the process pauses or stops, or the
+// workers turned out to be slow.
+func (p *poller) requeue(now time.Time, paused bool) {
+	switch stop := p.stage > working || paused || p.selfPause; {
+	case stop:
+		p.record.Requeue(true)
+	case p.record.Ahead() == 0 || p.busy < p.share.Slots():
+	case p.pace.Waited(now, p.record.AheadSince()):
+		p.record.Requeue(false)
+	}
 }
 
 // compose builds the next exchange, or returns nil if there is no need of one.
 func (p *poller) compose(now time.Time) *resque.Exchange {
-	if p.reaped || p.fenced && len(p.pending) == 0 {
+	if p.reaped || p.fenced && p.record.Pending() == 0 {
 		return nil
 	}
-	if p.paused && p.watch.recheck() {
-		p.paused = false // and the answer says whether it still holds
+	x := new(resque.Exchange)
+	p.record.HandIn(x)
+	slots := p.share.Slots()
+	idle, want := max(0, slots-p.busy), 0
+	if p.mayReserve() {
+		want = p.record.Room(slots, idle, p.pace.Ahead())
 	}
-	x := &resque.Exchange{Process: p.session.Process.ID, Epoch: p.epoch, Last: p.last}
-	idle := max(0, p.slots()-p.busy)
-	if want := p.wanted(idle); want > 0 && !p.askPolicy(x) {
-		p.watch.lanes.want = min(want, idle-len(p.ahead))
-		x.Asks, x.List = p.watch.plan(now, want, len(p.pending) > 0)
-		p.turnToLanes(x)
-		if len(x.Asks) > 0 {
-			x.Want = want
-			p.share.Reserve(idle)
-		}
-		if len(x.Asks) > 0 || x.List {
-			x.Arm = p.link.Wake != nil && p.watch.arm()
-		}
+	p.source.Plan(x, want, idle-p.record.Ahead(), now)
+	if n := x.Reserves(); n > 0 {
+		p.share.Reserve(min(idle, n+p.record.Ahead()))
 	}
-	p.handIn(x)
-	x.Sizes = p.watch.rounds.unmeasured()
-	p.suspects.advance(now, p.busy < p.slots())
-	// Whatever this exchange reserves may be with a worker before the next one says so.
-	x.Handed = p.suspects.record(p.last+int64(x.Want), x.Want > 0)
-	if x.Empty() && !p.link.Prove() {
+	p.record.Advance(x, p.busy < slots, now)
+	if x.Empty() && !p.keeper.Link().Prove() {
 		return nil
 	}
 	return x
 }
 
-// heldPayloads is how many payloads of the largest size may be held at a time: each is
-// decoded by a worker, and a queue of large ones must not cost memory by concurrency.
-const heldPayloads = 4
-
-func (p *poller) hold(t *task) {
-	p.held[t.Ticket] = t
-	p.heldBytes += len(t.Payload)
-}
-
-func (p *poller) release(ticket int64) {
-	if t := p.held[ticket]; t != nil {
-		delete(p.held, ticket)
-		p.heldBytes -= len(t.Payload)
-	}
-}
-
-// wanted is how many jobs to reserve.
-func (p *poller) wanted(idle int) int {
-	if p.paused || !p.mayReserve() {
-		return 0
-	}
-	if p.heldBytes >= heldPayloads*p.d.config.MaxPayload {
-		return 0
-	}
-	n := p.slots()
-	want := idle - len(p.ahead)
-	if p.pace.ahead() && p.suspects.idle() {
-		want += n
-	}
-	if len(p.suspects.waiting) >= n {
-		want = 0
-	}
-	return min(want, resque.MaxExchangeJobs)
-}
-
-// mayReserve reports whether more jobs may be reserved, but for the fleet's pause.
-func (p *poller) mayReserve() bool {
-	return !p.quitting && !p.selfPause && !p.fenced && len(p.refused) < resque.MaxExchangeJobs
-}
-
-// handIn moves pending outcomes into the exchange, as many as one may carry.
-func (p *poller) handIn(x *resque.Exchange) {
-	n, size := 0, 0
-	var back []resque.Ended
-	for _, o := range p.pending {
-		if n == resque.MaxExchangeJobs || size > resque.MaxExchangeBytes {
-			break
-		}
-		n++
-		if o.plain() {
-			x.Done = append(x.Done, o.task.Ticket)
-			continue
-		}
-		size += o.Size()
-		if o.back {
-			back = append(back, o.Ended)
-		} else {
-			x.Ended = append(x.Ended, o.Ended)
-		}
-	}
-	// Each goes in front of those before it, so the last reserved comes first.
-	slices.SortFunc(back, func(a, b resque.Ended) int { return cmp.Compare(b.Ticket, a.Ticket) })
-	x.Ended = append(x.Ended, back...)
-	p.sentOut = p.pending[:n:n]
-	p.pending = p.pending[n:]
-	if len(p.pending) == 0 {
-		p.pending = nil
-	}
-}
-
 // answer takes the reply to the exchange under way.
 func (p *poller) answer(ctx context.Context, r link.Reply) {
-	x, out := p.sent, p.sentOut
-	p.sent, p.sentOut = nil, nil
-	if x.Process != p.session.Process.ID { // sent in a life before this one
-		if r.Link == p.link && r.Err != nil && !aboutRecord(r.Err) {
-			p.lose(r.Err)
+	x := p.sent
+	p.sent = nil
+	current := r.Link == p.keeper.Link()
+	if x.Process != p.record.Session().Process.ID { // sent in a session before this one
+		if current && r.Err != nil && !aboutRecord(r.Err) {
+			p.keeper.Lose(r.Err)
 		}
 		return
 	}
-	if r.Link != p.link || r.Err != nil {
+	if !current || r.Err != nil {
 		// The script may have run. Nothing of it is taken for granted: the record
 		// is read back before anything else is sent.
-		p.pending = append(out, p.pending...)
-		if r.Link == p.link {
-			p.trouble(ctx, r.Err)
+		p.record.Unanswered()
+		if current {
+			p.trouble(r.Err)
 		}
 		return
 	}
-	p.d.outages.OK("poller")
-	p.retry.Reset()
-	now := time.Now()
-	p.pace.trip(now.Sub(p.sentAt))
+	p.keeper.Served()
+	now := p.Clock.Now()
+	p.pace.Trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
-		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", p.session.Process.ID)
+		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", x.Process)
 	}
-	p.complain(r.Broken)
-	p.confirm(p.setAside(out, r.Refused, now))
-	if x.Handed != "" {
-		if t := p.suspects.begin(now); t != nil {
-			p.ahead = slices.Insert(p.ahead, 0, t)
-		}
+	for _, e := range r.Broken {
+		p.complain(e)
 	}
-	p.paused = r.Paused
+	for _, f := range r.Refused {
+		p.complain(f.KeyError)
+	}
+	p.record.Confirm(r.Refused, now, p.committed)
+	p.record.Recorded(x, now)
 	if r.Fenced && !p.fenced {
 		p.fenced = true
-		p.d.lease.Wake()
+		p.lease.Wake()
 	}
 	p.receive(r.Exchanged, now)
-	p.watch.answered(x, r.Exchanged)
-	for _, queue := range r.Filled {
-		p.watch.returned(queue) // after what was said of it: it may have been filled later
-	}
-	if r.Taken != nil {
-		p.complain(r.Taken.Broken)
-		p.lanesTaken()
-	}
-	p.lanesMissing()
-	if p.d.config.ExitOnComplete && !p.paused && p.watch.drained() {
+	if p.source.Answered(x, r.Exchanged, now) {
 		p.complete = true
 	}
 	p.resyncs = p.resyncs || r.Removed && !r.Fenced
 }
 
+// committed is called for each outcome that Redis has committed.
+func (p *poller) committed(e *inflight.End) {
+	p.source.Ended(&e.Task.Job, &e.Commit, true)
+}
+
+// receive takes jobs that were reserved. It asks first how often they were found in dead processes,
+// if that may be so. Where Redis does not answer, all of them are suspects.
 func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	var deaths []resque.Deaths
-	known := true
+	var err error
 	if r.Suspects {
-		deaths, known = p.deaths(r.Jobs, now)
-	}
-	var tasks []task
-	for i, j := range r.Jobs {
-		if len(tasks) == 0 {
-			tasks = make([]task, min(tasksTogether, len(r.Jobs)-i))
-		}
-		t := &tasks[0]
-		tasks = tasks[1:]
-		t.Reserved, t.Process, t.Session, t.ReservedAt = j, p.session.Process.ID, p.session, now
-		p.last = j.Ticket
-		p.hold(t)
-		if deaths != nil {
-			t.deaths, t.Found = &deaths[i], deaths[i].Count
-		}
-		if t.Found > 0 || !known {
-			p.suspects.add(t)
-		} else {
-			p.ahead = append(p.ahead, t)
+		if deaths, err = p.Store.DeathsOf(p.keeper.Link().Conn, r.Jobs, p.lease.Now()); err != nil {
+			p.Log.Warn("could not learn which jobs were found in dead processes; running them one at a time", "error", err)
 		}
 	}
-}
-
-// setAside keeps the outcomes that Redis refused, so that they are handed in again in a while,
-// and returns the others.
-func (p *poller) setAside(out []ended, refused []resque.Refusal, now time.Time) (taken []ended) {
-	if len(refused) == 0 {
-		return out
-	}
-	why := make(map[int64]resque.Refusal, len(refused))
-	for _, r := range refused {
-		p.complain([]resque.KeyError{r.KeyError})
-		why[r.Ticket] = r
-	}
-	for _, o := range out {
-		switch r, ok := why[o.task.Ticket]; {
-		case !ok:
-			taken = append(taken, o)
-		case r.NoBytes():
-			o.Bytes = o.task.Payload
-			p.pending = append(p.pending, o)
-		default:
-			p.refused, p.retryAt = append(p.refused, o), now.Add(part.BackoffMost)
-		}
-	}
-	return taken
-}
-
-// confirm ends what was committed.
-func (p *poller) confirm(out []ended) {
-	for _, o := range out {
-		t := o.task
-		p.release(t.Ticket)
-		if t.Lane != nil {
-			p.watch.lanes.released(*t.Lane, !o.started)
-		}
-		if o.lane != nil {
-			p.watch.lanes.filled(*o.lane)
-		}
-		if !o.plain() {
-			p.recent.add(o.Ended)
-		}
-	}
+	p.record.Received(r.Jobs, deaths, err != nil, now)
 }
 
 // complain logs what Redis refused or what is wrong with a key, once for each key and reason.
-func (p *poller) complain(broken []resque.KeyError) {
-	for _, e := range broken {
-		p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Reason)
-	}
+func (p *poller) complain(e resque.KeyError) {
+	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Reason)
 }
 
 func (p *poller) sayOnce(about, message string, args ...any) {
-	said := slog.AnyValue(args[len(args)-1]).String()
-	if p.logged[about] == said {
-		return
+	if p.said.News(about, slog.AnyValue(args[len(args)-1]).String()) {
+		p.Log.Error(message, args...)
 	}
-	p.logged[about] = said
-	p.log.Error(message, args...)
 }
 
-// aboutRecord tells whether an error is not about the way to Redis, but says what
-// was found there instead of our record.
+// connected takes the end of an attempt to connect.
+func (p *poller) connected(ctx context.Context, d link.Dialed) {
+	if !p.keeper.Take(d) {
+		return
+	}
+	p.source.Connected(p.keeper.Link().Wake != nil)
+	p.resync()
+}
+
+// aboutRecord reports whether an error is about the process's record, and not about the connection.
 func aboutRecord(err error) bool {
 	return errors.Is(err, resque.ErrReaped) || errors.Is(err, resque.ErrGone) || errors.Is(err, resque.ErrStale)
+}
+
+// trouble decides what an error of an exchange means.
+func (p *poller) trouble(err error) {
+	switch {
+	case errors.Is(err, resque.ErrReaped):
+		p.reaped = true
+		p.lease.Wake()
+	case errors.Is(err, resque.ErrGone):
+		p.lost = true
+		p.resync()
+	case errors.Is(err, resque.ErrStale):
+		p.resync()
+	default:
+		p.keeper.Lose(err)
+	}
+}
+
+// resync reads back the in-flight record: after a reply was lost the script may have run.
+func (p *poller) resync() {
+	if s := p.lease.Session(); s != p.record.Session() {
+		p.begin(s)
+	}
+	switch err := p.readBack(); {
+	case err == nil:
+	case errors.Is(err, resque.ErrReaped):
+		p.reaped, p.resyncs = true, false
+		p.lease.Wake()
+	default:
+		p.lost = p.lost || errors.Is(err, resque.ErrGone)
+		p.keeper.Lose(fmt.Errorf("reading back what this process holds: %w", err))
+	}
+}
+
+// readBack adopts jobs in the record that this process never saw. An outcome whose ticket is gone
+// was committed, if the record has its mark. If it has not, the record was removed: then what this
+// process holds is written into it again, and all outcomes are handed in.
+func (p *poller) readBack() error {
+	c, process := p.keeper.Link().Conn, p.record.Session().Process
+	if p.lost {
+		p.Log.Warn("Redis lost the record of this process; writing it again", "process", process.ID)
+		if err := p.Store.Reenter(c, process, p.record.NextEpoch(), fleet.LeasePeriod); err != nil {
+			return err
+		}
+		p.lease.RegisterAgain()
+	}
+	epoch, tickets, whole, err := p.Store.Resync(c, process.ID)
+	if err != nil {
+		return err
+	}
+	unknown, unreadable, err := p.Store.ReadReserved(c, process.ID, p.record.Unknown(tickets))
+	if err != nil {
+		return err
+	}
+	if !whole {
+		jobs, handed := p.record.Missing(tickets)
+		p.Log.Warn("the in-flight record of this process was removed; writing it again", "process", process.ID, "jobs", len(jobs))
+		if err := p.Store.Restore(c, process.ID, epoch, jobs, handed); err != nil {
+			return err
+		}
+	}
+	p.resyncs, p.lost = false, false
+	for _, e := range unreadable {
+		p.sayOnce("unreadable", "the in-flight record holds a value that goworker did not write", "error", e)
+	}
+	p.record.Resynced(epoch, tickets, whole)
+	if fresh := p.record.Adopt(unknown); len(fresh) > 0 {
+		p.Log.Info("found jobs that were reserved by an exchange whose answer was lost", "jobs", len(fresh))
+		p.receive(resque.Exchanged{Jobs: fresh, Suspects: true}, p.Clock.Now())
+	}
+	p.source.Changed(nil, true)
+	return nil
+}
+
+// LeaseLost is called by the lease when another session has begun.
+func (p *poller) LeaseLost(*fleet.Session) { p.poke() }
+
+// LeaseHeld is called by the lease after each renewal.
+func (p *poller) LeaseHeld(s *fleet.Session) {
+	p.ask(func() {
+		if p.record.Session() == s {
+			p.fenced = false
+		}
+	})
+}
+
+// RecordGone is called by the lease when Redis has lost the process's record.
+func (p *poller) RecordGone(s *fleet.Session) {
+	p.ask(func() {
+		if p.record.Session() == s {
+			p.resyncs, p.lost = true, true
+		}
+	})
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/watch"
 )
 
 // This file is what external tests see of the inside. Each name is one thing that a
@@ -21,9 +23,9 @@ import (
 const (
 	ActiveJobWrapper = args.ActiveJobWrapper
 	HeartbeatEvery   = fleet.HeartbeatEvery
-	HeldPayloads     = heldPayloads
+	HeldPayloads     = inflight.HeldPayloads
 	MaxErrorText     = failure.MaxText
-	MostLeft         = mostLeft
+	MostLeft         = watch.MostPassed
 	ScanEvery        = fleet.ScanEvery
 )
 
@@ -82,7 +84,7 @@ func askPoller(d *Daemon, f func(p *poller)) {
 
 // Load is how many jobs the daemon's record holds, and how many workers are busy.
 func Load(d *Daemon) (held, busy int) {
-	askPoller(d, func(p *poller) { held, busy = len(p.held), p.busy })
+	askPoller(d, func(p *poller) { held, busy = p.record.Held(), p.busy })
 	return held, busy
 }
 
@@ -91,29 +93,21 @@ func Turn(d *Daemon) { askPoller(d, func(*poller) {}) }
 
 // KnowsPaused reports whether the daemon has seen that a queue is paused.
 func KnowsPaused(d *Daemon, queue string) (paused bool) {
-	askPoller(d, func(p *poller) { paused = p.watch.lanes.paused[queue] })
+	askPoller(d, func(p *poller) { paused = p.source.(*watch.Order).Lanes().Paused(queue) })
 	return paused
 }
 
 // SortedQueues is how many queues the daemon knows to be sorted into lanes.
 func SortedQueues(d *Daemon) (n int) {
-	askPoller(d, func(p *poller) { n = len(p.watch.lanes.queues) })
+	askPoller(d, func(p *poller) { n = p.source.(*watch.Order).Lanes().Len() })
 	return n
-}
-
-// ForgetLanes lets the time pass after which the lanes of a queue are forgotten.
-func ForgetLanes(d *Daemon, queue string) {
-	askPoller(d, func(p *poller) {
-		q := p.watch.lanes.queues[queue]
-		q.look, q.groups[0].idle = true, time.Now().Add(-forgetAfter)
-	})
 }
 
 // ProveLink makes the poller prove its connections with its next exchange.
 func ProveLink(d *Daemon) {
 	askPoller(d, func(p *poller) {
-		if p.link != nil {
-			p.link.Unprove()
+		if l := p.keeper.Link(); l != nil {
+			l.Unprove()
 		}
 	})
 }

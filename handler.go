@@ -4,9 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/stuck"
 )
 
 // Handler runs the jobs of a class. Most programs register plain functions (see
@@ -118,4 +129,316 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 		d.Result = result
 	}
 	return err
+}
+
+// Option is a setting of one class, given to Register: Timeout, UseNumber, With, Retry,
+// Isolated, OnExpired, ExpireAfter, Unique, Fair, and a Limit such as Concurrency.
+//
+// One rule holds for the options of every call, and for the options that an option has: a
+// value that is out of its range, an option that is given twice, and two that contradict
+// each other are mistakes of the program. Register and LimitQueue, which return no error,
+// panic with a sentence that names the class or queue, the option, its value and what is
+// allowed. Functions that return an error return that sentence. For settings and flags
+// Init, Run and Work do.
+//
+// What adds up may be repeated: With, limits, RetryOn, RetryIf, NoRetryOn, NoRetryIf, and
+// ChildEnv for several variables. An option of EnqueueWith goes before the one of the
+// class, and a flag before the setting: these are not given twice. Of a flag that stands
+// twice on the command line the last counts.
+type Option interface{ register(*options) }
+
+// option is an Option that is a function.
+type option func(*options)
+
+func (o option) register(to *options) { o(to) }
+
+// options are what Register was given beside the handler.
+type options struct {
+	mistakes
+	class      *outcome.Class // with what features read
+	timeout    time.Duration
+	useNumber  bool
+	middleware []Middleware
+
+	// check returns what is wrong with options that are right each by itself; nil: nothing.
+	check func(*options) error
+
+	// instead runs in place of the handler, which then runs elsewhere; nil: the handler runs here.
+	instead Handler
+	limit   time.Duration // of instead: the run is stuck some time after it; 0: never
+}
+
+// Timeout gives each run of the class this long: then its context ends with
+// context.DeadlineExceeded. A handler that does not look at its context is not
+// stopped: after StuckAfter it is one of the Stuck, and Isolated can end it. Returning
+// the context's error makes the run a failure that names the timeout. 0, the default, is
+// no limit; it must not be negative.
+func Timeout(d time.Duration) Option {
+	return option(func(o *options) {
+		o.once("how long a run may take", fmt.Sprintf("Timeout(%s)", d))
+		if d < 0 {
+			o.wrong("Timeout(%s): it must be positive, or 0 for no limit", d)
+		}
+		o.timeout = d
+	})
+}
+
+// UseNumber decodes numbers into interface{} values as json.Number instead of
+// float64 for this class, so that integers above 2^53 keep all their digits.
+// Typed parameters need no such help: an int64 is exact either way.
+// WorkerSettings.UseNumber does the same for every class.
+func UseNumber() Option {
+	return option(func(o *options) {
+		o.once("how numbers are decoded", "UseNumber")
+		o.useNumber = true
+	})
+}
+
+// With wraps the class's handler in middleware, the first outermost. Middleware
+// for all classes runs outside of it. Given more than once, the later ones run
+// inside the earlier.
+func With(mw ...Middleware) Option {
+	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
+}
+
+// mistakes is what is wrong with the options of one call. The zero value has none.
+// An option does not know the class it is for, so it leaves its mistakes here, and the
+// call reports the first of them.
+type mistakes struct {
+	first error
+	said  []saying
+}
+
+// saying is something that one option of a call says.
+type saying struct{ what, option string }
+
+// wrong adds a mistake.
+func (m *mistakes) wrong(format string, args ...any) { m.add(fmt.Errorf(format, args...)) }
+
+// add adds a mistake, unless it is none.
+func (m *mistakes) add(err error) {
+	if m.first == nil {
+		m.first = err
+	}
+}
+
+// once adds a mistake if an option before this one said the same thing.
+func (m *mistakes) once(what, option string) {
+	for _, s := range m.said {
+		switch {
+		case s.what != what:
+		case s.option == option:
+			m.wrong("%s is given twice; give it once", option)
+		default:
+			m.wrong("%s and %s both say %s; give one of them", s.option, option, what)
+		}
+	}
+	m.said = append(m.said, saying{what, option})
+}
+
+// take adds the mistakes of an option that has options of its own.
+func (m *mistakes) take(option string, its mistakes) {
+	if its.first != nil {
+		m.wrong("%s: %w", option, its.first)
+	}
+}
+
+// Middleware wraps a handler in another, as in net/http:
+//
+//	func logged(next goworker.Handler) goworker.Handler {
+//		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
+//			start := time.Now()
+//			err := next.Perform(ctx, d)
+//			slog.InfoContext(ctx, "job", "class", d.Class, "took", time.Since(start), "err", err)
+//			return err
+//		})
+//	}
+//
+// It is called once for each class, not once for each job; the handler it
+// returns is used by many workers at the same time. Given several, the first is
+// the outermost. It wraps only classes that have a handler: a job of an unknown
+// class fails without passing it. A panic of the handler unwinds through it.
+type Middleware func(Handler) Handler
+
+// chain wraps h so that mw[0] is the outermost.
+func chain(h Handler, mw []Middleware) Handler {
+	for i := len(mw) - 1; i >= 0; i-- {
+		h = mw[i](h)
+	}
+	return h
+}
+
+// registry knows what was registered: the classes with their handlers and options. It is safe for
+// concurrent use. Every job reads it and hardly anything writes it, so readers take no lock: a writer
+// replaces the whole map.
+type registry struct {
+	// useNumber is the settings' UseNumber, for all classes.
+	useNumber atomic.Bool
+
+	// stuck are the jobs that run past their time limits.
+	stuck stuck.Jobs
+
+	// limits are those of all classes and queues.
+	limits *limits.Table
+
+	classes atomic.Pointer[map[string]*outcome.Class]
+
+	write      sync.Mutex   // held while classes is replaced
+	middleware []Middleware // of all classes; guarded by write
+}
+
+func newRegistry() *registry {
+	r := new(registry)
+	r.classes.Store(new(map[string]*outcome.Class))
+	r.limits = limits.NewTable(r)
+	return r
+}
+
+// entry is what runs the jobs of one class. It never changes once it is in the map.
+type entry struct {
+	options
+	bare    Handler       // without any middleware
+	wrapped Handler       // what runs
+	retry   *retry.Policy // nil: failed jobs are not retried
+}
+
+// register makes fn the handler of class, in place of the one it had. It panics
+// on a mistake in the program: an empty class, nil, or a function of a form that
+// is not allowed.
+func (r *registry) register(class string, fn any, opts []Option) {
+	if class == "" {
+		panic("goworker: Register needs a class name: the \"class\" its jobs are enqueued with, such as \"SendEmail\"")
+	}
+	h, err := compile(fn)
+	if err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
+	e := &entry{bare: h, options: options{class: &outcome.Class{Name: class}}}
+	for _, opt := range opts {
+		if opt == nil {
+			panic(fmt.Sprintf("goworker: Register(%q): a nil Option was given; leave it out", class))
+		}
+		opt.register(&e.options)
+	}
+	of, limited := outcome.Get[limits.Of](e.class)
+	if limited {
+		outcome.Put(e.class, limits.Named(class, of))
+		e.add(limits.Repeated(of))
+	}
+	if e.check != nil {
+		e.add(e.check(&e.options))
+	}
+	if e.first != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, e.first))
+	}
+	for _, mw := range e.middleware {
+		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
+	}
+	e.retry, _ = outcome.Get[*retry.Policy](e.class)
+	e.class.Handler = e
+
+	r.write.Lock()
+	defer r.write.Unlock()
+	e.wrapped = r.wrap(e)
+	next := maps.Clone(*r.classes.Load())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	next[class] = e.class
+	r.classes.Store(&next)
+	if limited {
+		r.limits.ClassHasLimits()
+	}
+}
+
+// use adds middleware around every class, those registered later too.
+func (r *registry) use(mw ...Middleware) {
+	for _, m := range mw {
+		mustMiddleware(m, "Use")
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	r.middleware = append(r.middleware, mw...)
+	next := make(map[string]*outcome.Class)
+	for name, c := range *r.classes.Load() {
+		e := *c.Handler.(*entry)
+		e.wrapped = r.wrap(&e)
+		e.class = c.With(&e)
+		next[name] = e.class
+	}
+	r.classes.Store(&next)
+}
+
+func (r *registry) wrap(e *entry) Handler {
+	return chain(chain(e.bare, e.middleware), r.middleware)
+}
+
+func mustMiddleware(mw Middleware, where string) {
+	if mw == nil {
+		panic("goworker: " + where + ": a nil Middleware was given; leave it out")
+	}
+}
+
+// lookup returns the entry of a class, nil if it has none.
+func (r *registry) lookup(class string) *entry {
+	if c := r.Class(class); c != nil {
+		return c.Handler.(*entry)
+	}
+	return nil
+}
+
+// Class returns the class of a name, nil if there is none.
+func (r *registry) Class(name string) *outcome.Class { return (*r.classes.Load())[name] }
+
+// All returns all classes by their names.
+func (r *registry) All() map[string]*outcome.Class { return *r.classes.Load() }
+
+// Unknown is the failure of a job whose class is not registered.
+func (r *registry) Unknown(class string) error { return &UnknownClassError{Class: class} }
+
+// Misfit is the failure of an ActiveJob whose wrapper makes no sense.
+func (r *registry) Misfit(class string, e *args.Error) error { return argumentError(class, e) }
+
+// Read reads a payload that lies in a queue and finds its class.
+func (r *registry) Read(queue string, raw []byte) *outcome.Job {
+	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}}
+	outcome.Read(j, r, math.MaxInt)
+	return j
+}
+
+// delivery is what the program's handler, middleware and hooks see of a job.
+func (r *registry) delivery(j *outcome.Job) *Delivery {
+	if d, ok := j.View.(*Delivery); ok {
+		return d
+	}
+	d := &Delivery{
+		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+	}
+	if j.Class != nil {
+		e := j.Class.Handler.(*entry)
+		d.RetriesLeft = e.retry.Left(j.Attempt)
+		d.useNumber = e.useNumber || r.useNumber.Load()
+		d.handler, d.timeout, d.limit = e.wrapped, e.timeout, e.timeout
+		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
+			d.handler = h
+		} else if e.instead != nil { // the handler and its Timeout are the child's
+			d.handler, d.timeout, d.limit = e.instead, 0, e.limit
+		}
+	}
+	j.View = d
+	return d
+}
+
+// isolated makes the Delivery of a job in its child process.
+func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+	j := r.Read(job.Queue, job.Payload)
+	if j.Err != nil {
+		return nil, j.Err
+	}
+	d, e := r.delivery(j), j.Handler.(*entry)
+	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
+	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
+	d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
+	return d, nil
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goworker/goworker/internal/outcome"
 )
 
 // Hooks are functions a Daemon calls around jobs and at its own end. Any of them
@@ -74,42 +76,21 @@ func (l *hookList) started(ctx context.Context, d *Delivery) {
 	}
 }
 
-func (l *hookList) succeeded(ctx context.Context, d *Delivery) {
+// ended calls the hook for how a job ended. A job that goes back as it was has none.
+func (l *hookList) ended(ctx context.Context, d *Delivery, o *outcome.Outcome) {
+	ctx = NewContext(ctx, d)
 	for _, h := range l.list() {
-		if h.Success != nil {
-			l.call("Success", func() { h.Success(NewContext(ctx, d), d) })
-		}
-	}
-}
-
-func (l *hookList) failed(ctx context.Context, d *Delivery, err error) {
-	for _, h := range l.list() {
-		if h.Failure != nil {
-			l.call("Failure", func() { h.Failure(NewContext(ctx, d), d, err) })
-		}
-	}
-}
-
-func (l *hookList) expired(ctx context.Context, d *Delivery) {
-	for _, h := range l.list() {
-		if h.Expired != nil {
-			l.call("Expired", func() { h.Expired(NewContext(ctx, d), d) })
-		}
-	}
-}
-
-func (l *hookList) retried(ctx context.Context, d *Delivery, err error, at time.Time) {
-	for _, h := range l.list() {
-		if h.Retry != nil {
-			l.call("Retry", func() { h.Retry(NewContext(ctx, d), d, err, at) })
-		}
-	}
-}
-
-func (l *hookList) discarded(ctx context.Context, d *Delivery, err error) {
-	for _, h := range l.list() {
-		if h.Discard != nil {
-			l.call("Discard", func() { h.Discard(NewContext(ctx, d), d, err) })
+		switch {
+		case o.State == outcome.Done && h.Success != nil:
+			l.call("Success", func() { h.Success(ctx, d) })
+		case o.State == outcome.Failed && h.Failure != nil:
+			l.call("Failure", func() { h.Failure(ctx, d, o.Err) })
+		case o.State == outcome.Expired && h.Expired != nil:
+			l.call("Expired", func() { h.Expired(ctx, d) })
+		case o.State == outcome.Retried && h.Retry != nil:
+			l.call("Retry", func() { h.Retry(ctx, d, o.Err, o.At) })
+		case o.State == outcome.Discarded && h.Discard != nil:
+			l.call("Discard", func() { h.Discard(ctx, d, o.Err) })
 		}
 	}
 }

@@ -2,13 +2,11 @@ package goworker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
-	"github.com/goworker/goworker/internal/part"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
@@ -54,7 +52,7 @@ func Isolated(opts ...IsolatedOption) Option {
 		o.once("how jobs are isolated", "Isolated")
 		o.take("Isolated", i.mistakes)
 		own := i // one value of Isolated may serve several classes
-		o.isolation = &own
+		o.instead, o.check = &own, own.check
 	})
 }
 
@@ -133,19 +131,17 @@ func ChildEnv(vars ...string) IsolatedOption {
 // listening on a port; it must register the classes and call Work or Run in any case.
 func IsolatedChild() bool { return isolate.Child() }
 
-// checkLimits returns what is wrong with the limits of a class. Without a HardTimeout
-// it sets that which follows from the Timeout.
-func (o *options) checkLimits() error {
-	i := o.isolation
+// check returns what is wrong with the limits of a class. Without a HardTimeout it sets that which
+// follows from the Timeout.
+func (i *isolation) check(o *options) error {
 	switch {
-	case i == nil:
-		return nil
 	case i.Hard > 0 && o.timeout > i.Hard:
 		return fmt.Errorf("its Timeout of %s is longer than its HardTimeout of %s, so its context would never end by it; give the Timeout less",
 			o.timeout, i.Hard)
 	case i.Hard == 0 && o.timeout > 0:
 		i.Hard = o.timeout + HardTimeoutMargin
 	}
+	o.limit = i.Deadline()
 	return nil
 }
 
@@ -162,52 +158,17 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	return i.failure(d.Class, err)
 }
 
-// program is a daemon as the child process of one of its jobs needs it.
-type program struct {
-	*client
-	registry *registry
-	parts    []Part
-}
-
-// serveChild runs the one job this process was started for, whichever of the daemons
-// it belongs to, and ends the process. In a process that is no child it does nothing.
-func serveChild(ctx context.Context, parts []Part, daemons ...*Daemon) error {
-	if !IsolatedChild() {
-		return nil
+// failure is the error of a job of a class that was isolated.
+func (i *isolation) failure(class string, err error) error {
+	switch e := err.(type) {
+	case *isolate.Crash:
+		return &CrashError{Class: class, ExitCode: e.ExitCode, Signal: e.Signal, Stderr: e.Stderr, how: e.How}
+	case *isolate.OverTime:
+		return &TimeLimitError{Class: class, Limit: i.Hard, Err: e.Err, trace: e.Trace}
+	case *isolate.OverMemory:
+		return &MemoryLimitError{Class: class, Limit: i.Memory, Used: e.Used}
 	}
-	programs := make([]isolate.Program, len(daemons))
-	for i, d := range daemons {
-		d.mu.Lock()
-		programs[i] = program{d.client, d.registry, parts}
-		d.mu.Unlock()
-	}
-	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
-}
-
-func (p program) Identity() string { return p.config.identity() }
-
-func (p program) Flush() { p.flush() }
-
-// Perform runs the job.
-func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
-	d, err := p.registry.isolated(r)
-	if err == nil {
-		err = d.perform(ctx)
-	}
-	if err != nil || d.Result == nil {
-		return nil, err
-	}
-	return isolate.Result(d.Class, d.Result), nil
-}
-
-// Parts starts those parts that belong in a child.
-func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
-	parts, err := childParts(p.parts)
-	if err != nil {
-		return nil, err
-	}
-	started, err := part.Start(ctx, parts)
-	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
+	return err
 }
 
 // StuckAfter is how long after the time limit of its class a job still runs until it
@@ -225,22 +186,4 @@ type StuckJob struct {
 
 	Started time.Time
 	Limit   time.Duration // the Timeout of its class, or the HardTimeout of an isolated one
-}
-
-// Stuck returns the jobs that run in this process past their time limit by more than
-// StuckAfter, the oldest first. Each is logged once, with the place where its handler
-// is; a job that ends after all leaves the list, and its outcome counts as it is.
-func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
-
-// Stuck returns the jobs of all shards that run past their time limit; see
-// Daemon.Stuck.
-func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
-
-// stuckJobs lists the jobs that run past their time limit.
-func (r *registry) stuckJobs() []StuckJob {
-	var jobs []StuckJob
-	for _, j := range r.stuck.List() {
-		jobs = append(jobs, StuckJob(j))
-	}
-	return jobs
 }

@@ -1,5 +1,21 @@
 package goworker
 
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/stuck"
+)
+
 // Job is one unit of work: the queue it lies in and what Resque stores there.
 // Literals without field names, Job{"mail", Payload{"SendEmail", args}}, stay
 // valid: neither this type nor Payload will ever get another field. What else is
@@ -19,4 +35,171 @@ type Payload struct {
 	// what encoding/json makes of JSON: string, bool, nil, []interface{},
 	// map[string]interface{}, and float64 or, with UseNumber, json.Number.
 	Args []interface{} `json:"args"`
+}
+
+// Delivery is one run of one job. Middleware gets it as an argument, any other
+// handler through FromContext. It belongs to that run: nothing in it may be
+// changed except by middleware before it calls the next handler, and then only
+// Args and Result. Reading it from goroutines the handler started is safe.
+type Delivery struct {
+	// Queue is the queue the job was taken from, without namespace.
+	Queue string
+
+	// Class is the class the handler was found by. For a job written by Rails'
+	// ActiveJob it is that job's own class, not the wrapper's.
+	Class string
+
+	// ID is the job's id where its producer gave it one: ActiveJob's job_id, or
+	// the payload's top-level "id", which PHP and goworker's own features write.
+	// Jobs enqueued with plain Ruby Resque have none.
+	ID string
+
+	// Attempt says which try this is; the first is 1. It counts runs that ended in
+	// a retry, not those cut short by a dying process: see Recovered.
+	Attempt int
+
+	// RetriesLeft is how often the job is retried at most if this run fails; NoLimit if
+	// its class says so. Without Retry it is 0.
+	RetriesLeft int
+
+	// Recovered is how often this job was found running in a process that had
+	// died. Above 0, part of its work may have been done already.
+	Recovered int
+
+	// Worker is the id of the worker that runs the job, as Resque's tools show it.
+	Worker string
+
+	// Args are the job's arguments, each as JSON. For an ActiveJob they are its
+	// arguments with ActiveJob's own encoding taken off. Treat them as read-only.
+	Args []json.RawMessage
+
+	// ReservedAt is when this process took the job from its queue.
+	ReservedAt time.Time
+
+	// Result is what the handler returned beside a nil error, and nil until then
+	// or if it returns only an error. Middleware may read it after the handler.
+	Result any
+
+	raw       []byte
+	handler   Handler
+	timeout   time.Duration
+	limit     time.Duration // the run is stuck some time after it; 0: never
+	stuck     *stuck.Jobs   // lists it then
+	logger    *slog.Logger  // of the daemon; nil outside one
+	daemon    string        // the daemon's identity, for the child of an isolated job
+	useNumber bool
+
+	// decode guards job: several goroutines of one handler may ask for it.
+	decode sync.Once
+	job    *Job
+
+	// self is the run's context. It lives here so that a run costs no allocation
+	// of its own for it.
+	self deliveryContext
+}
+
+// Raw returns a copy of the payload's bytes as they lay in the queue, with every
+// field its producer wrote. It is nil for a Delivery made by hand.
+func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
+
+// Job returns the job with its arguments decoded: numbers are float64, or
+// json.Number when the class or the settings ask for UseNumber and where a
+// float64 cannot hold the number at all. It is decoded at the first call; all
+// calls of one run return the same Job.
+func (d *Delivery) Job() *Job {
+	d.decode.Do(func() {
+		values := make([]interface{}, len(d.Args))
+		for i, raw := range d.Args {
+			v, err := args.Any(raw, d.useNumber)
+			if err != nil {
+				v, _ = args.Any(raw, true)
+			}
+			values[i] = v
+		}
+		d.job = &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: values}}
+	})
+	return d.job
+}
+
+// FromContext returns the run that ctx belongs to: the context a handler got, or
+// one derived from it. It is nil outside a job.
+func FromContext(ctx context.Context) *Delivery {
+	d, _ := ctx.Value(deliveryKey{}).(*Delivery)
+	return d
+}
+
+// NewContext returns a context FromContext finds d in. The daemon does this for
+// every job; programs need it only to test a handler without one.
+func NewContext(ctx context.Context, d *Delivery) context.Context {
+	return &deliveryContext{Context: ctx, delivery: d}
+}
+
+type deliveryKey struct{}
+
+type deliveryContext struct {
+	context.Context
+	delivery *Delivery
+}
+
+func (c *deliveryContext) Value(key any) any {
+	if key == (deliveryKey{}) {
+		return c.delivery
+	}
+	return c.Context.Value(key)
+}
+
+// GlobalID names a Rails model instance, gid://app/Model/1. ActiveJob passes
+// models as these; a parameter of this type takes one apart, a string parameter
+// gets it whole. In JSON it is the string.
+type GlobalID struct {
+	// App is the Rails application's name.
+	App string
+	// Model is the class, "User" or "Admin::User".
+	Model string
+	// ID is the primary key, unescaped. The parts of a composite key are joined
+	// with "/".
+	ID string
+}
+
+var errGlobalID = errors.New("a GlobalID looks like gid://app/Model/1")
+
+// String returns the gid:// form.
+func (g GlobalID) String() string {
+	parts := strings.Split(g.ID, "/")
+	if slices.Contains(parts, "") { // no composite key, but slashes of the key itself
+		parts = []string{g.ID}
+	}
+	for i, p := range parts {
+		parts[i] = url.QueryEscape(p)
+	}
+	return "gid://" + g.App + "/" + g.Model + "/" + strings.Join(parts, "/")
+}
+
+// MarshalText returns the gid:// form.
+func (g GlobalID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads the gid:// form. Parameters behind a question mark are
+// dropped: they tell Rails' locator how to load the model.
+func (g *GlobalID) UnmarshalText(text []byte) error {
+	rest, ok := strings.CutPrefix(string(text), "gid://")
+	rest, _, _ = strings.Cut(rest, "?")
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) < 3 {
+		return errGlobalID
+	}
+	for i, p := range parts {
+		if p == "" {
+			return errGlobalID
+		}
+		if i < 2 {
+			continue
+		}
+		id, err := url.QueryUnescape(p)
+		if err != nil {
+			return errGlobalID
+		}
+		parts[i] = id
+	}
+	*g = GlobalID{App: parts[0], Model: parts[1], ID: strings.Join(parts[2:], "/")}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/resque"

@@ -2,190 +2,176 @@ package goworker
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
+	"github.com/goworker/goworker/internal/watch"
 )
 
-// task is a job on its way through this process: reserved, handed to a worker, finished, committed.
-type task struct {
-	outcome.Job
-	Session *fleet.Session // that reserved it
-	deaths  *resque.Deaths // what is remembered of it being found in dead processes; nil: nothing
-
-	// looked is set by a worker that knows that the job need not wait in a lane, and by the
-	// poller once it has the outcome of one that must.
-	looked atomic.Bool
-
-	abandoned bool // it went back to its queue although its handler still runs
-}
-
-// ended is what became of a task.
-type ended struct {
-	task *task
-	resque.Ended
-	ran     time.Duration
-	started bool // its handler was called
-
-	back      bool         // it goes back to the head of its queue, or into its lane
-	left      bool         // it is left to processes that know its class
-	lane      *resque.Lane // where it waits now, if it goes into a lane
-	misplaced bool         // it lay in its queue, and belongs into that lane
-}
-
-func newOutcome(t *task, o *outcome.Outcome) ended {
-	e := ended{
-		task: t, Ended: o.Ended(t.Ticket), ran: o.Ran, started: o.Started,
-		back: o.State == outcome.Returned, left: o.State == outcome.Passed, lane: o.Next.Lane,
-	}
-	e.misplaced = e.back && o.Next.Place == outcome.Lane && (t.Lane == nil || *t.Lane != *o.Next.Lane)
-	return e
-}
-
-// suspicion is what is remembered of the job being found in dead processes.
-func (t *task) suspicion() resque.Deaths {
-	if t.deaths == nil {
-		return resque.Deaths{}
-	}
-	return *t.deaths
-}
-
-// unsorted reports whether the job may belong into another lane: it lay in its queue, or in the
-// lane of a class that the process which sorted it did not know.
-func (t *task) unsorted() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
-
-// plain reports whether an acknowledgement is all that the outcome takes.
-func (o ended) plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
-
-// poller is the only goroutine that talks to the queues. Each turn it does one
-// exchange with Redis: it hands in the outcomes of jobs that finished and takes
-// at most as many new ones as there are idle workers, plus one a worker where
-// handlers are shorter than the way to Redis.
+// poller is the only goroutine that talks to the queues. Each turn it does one exchange with Redis:
+// it hands in the outcomes of jobs that ended, and takes at most as many new ones as there are idle
+// workers, plus one a worker where handlers are shorter than the way to Redis.
 //
-// All fields below the mutex's own belong to the poller's goroutine.
+// All fields belong to the poller's goroutine but for the channels and the inbox.
 type poller struct {
-	d       *Daemon
-	log     *slog.Logger
-	store   resque.Store
-	set     *outcome.Set
-	jobs    chan *task    // unbuffered: a job leaves the poller when a worker takes it
-	signal  chan struct{} // something was finished, changed or asked for; holds one
-	replies chan link.Reply
-	links   chan linked
-	quit    chan struct{} // closed: reserve no more, end when all is committed
-	force   chan struct{} // closed: give back what is still running
-	ended   chan struct{} // closed when run returned
-	stop    sync.Once
+	part.Base
+	lease  lease            // of this process
+	source source           // from which jobs come
+	keeper *link.Keeper     // keeps the poller connected
+	record *inflight.Record // what Redis knows to be with this process
+	share  *share.Share     // of the workers, which several daemons may have in common
+	pool   *share.Pool      // of those daemons; nil: this one has its workers for itself
+	pace   watch.Pace       // whether to prefetch
+	said   logging.Once
 
-	// leftBehind is closed when jobs were given back whose handlers still run.
-	leftBehind chan struct{}
+	jobs       chan *inflight.Task // to the workers. Unbuffered: a job leaves the poller when a worker takes it
+	signal     chan struct{}       // holds one value: sent by poke and by the link, received by the poller
+	ended      chan struct{}       // closed when run has returned
+	leftBehind chan struct{}       // closed when run has returned and handlers still run
+	inbox      inbox
+	busy       int // how many workers have a job
 
-	mu       sync.Mutex
-	finished []ended
-	asked    []func() // run by the poller's goroutine
+	sent   *resque.Exchange // under way; nil: none is
+	sentAt time.Time
 
-	collected []ended // the other of two buffers that take turns as finished
-	link      *link.Link
-	linking   bool
-	retry     part.Backoff
-	session   *fleet.Session
-	epoch     int64
-	last      int64           // highest ticket reserved
-	held      map[int64]*task // everything in our record
-	heldBytes int             // of its payloads
-	recent    recentEnds      // committed lately, with effects
-	ahead     []*task         // reserved, not yet with a worker, in order
-	suspects  suspects        // reserved too, but they start one at a time
-	busy      int             // workers with a task
-	pending   []ended         // to be handed in
-	refused   []ended         // likewise, but Redis would not take them; tried again at retryAt
-	retryAt   time.Time
-	misplaced []ended     // found to belong into lanes; see giveBackMisplaced
-	looking   atomic.Bool // misplaced waits for workers to look; read by them
-	sent      *resque.Exchange
-	sentOut   []ended // what the exchange under way hands in
-	sentAt    time.Time
-	fenced    bool
-	resyncs   bool      // the record must be read back before anything else is sent
-	lost      bool      // Redis lost what it knew of this process: it enters again before that
-	reaped    bool      // nothing more is sent until there is another session
-	hopeless  bool      // told to end without delivering what is pending
-	tellAgain time.Time // when to ask a server anew to tell of changes that would not
-	untold    int       // how often it has been asked
-	paused    bool      // by the key, for the whole fleet
-	selfPause bool      // by a signal, for this process
-	complete  bool      // all queues were empty once, and then the daemon is to end
-	quitting  bool
-	forced    bool
-	abandoned []*task
-
-	share *share.Share // of the workers, which several daemons may have in common
-
-	watch  watch
-	sorter *sorter
-	pace   pace
-	logged map[string]string // what was already said about a key
-	timer  *time.Timer
-	timeAt time.Time
+	stage     stage
+	complete  bool // there are no more jobs, and the settings ask to end then
+	selfPause bool // by Daemon.Pause, for this process
+	fenced    bool // the lease is not held: nothing may be reserved until it is
+	reaped    bool // other processes have this one's jobs: nothing is sent until there is another session
+	resyncs   bool // the record must be read back before anything else is sent
+	lost      bool // Redis lost what it knew of this process, which must enter again before that
+	alarm     alarm
 }
 
-type linked struct {
-	link *link.Link
-	err  error
+// stage is how far the poller is on its way to the end.
+type stage int
+
+const (
+	working  stage = iota
+	quitting       // reserve no more; end when all is committed
+	forced         // jobs that still ran went back; end when that is committed, or there is no Redis
+	hopeless       // end at once, without delivering what waits
+)
+
+// lease is the process's place in the fleet. Its methods are safe for concurrent use.
+type lease interface {
+	// Session returns the present session, which holds the lease or has lost it.
+	Session() *fleet.Session
+
+	// Silent reports whether the lease was not renewed for so long that other processes may have
+	// taken this one's jobs.
+	Silent(now time.Time) bool
+
+	// Now returns the time by Redis's clock.
+	Now() time.Time
+
+	// Wake has the lease renewed now.
+	Wake()
+
+	// RegisterAgain has the workers registered now.
+	RegisterAgain()
 }
 
-func newPoller(d *Daemon, set *outcome.Set) *poller {
-	p := &poller{
-		d: d, log: d.log, store: d.store, set: set,
-		jobs:    make(chan *task),
-		signal:  make(chan struct{}, 1),
-		replies: make(chan link.Reply, 1),
-		links:   make(chan linked, 1),
-		quit:    make(chan struct{}),
-		force:   make(chan struct{}),
-		ended:   make(chan struct{}),
+// source is where the poller's jobs come from. The poller's goroutine calls it.
+type source interface {
+	// Tick is called each turn, before the others. It acts on times that have come, and reports
+	// whether the fleet is paused, as far as is known.
+	Tick(now time.Time) (paused bool)
 
+	// Hungry reports whether Plan would have something to ask now. Commits says whether the next
+	// exchange commits.
+	Hungry(now time.Time, commits bool) bool
+
+	// Plan adds to an exchange, which holds already what it commits, what it asks for: want jobs at
+	// most, of which idle may start at once.
+	Plan(x *resque.Exchange, want, idle int, now time.Time)
+
+	// Answered takes the answer to an exchange. It reports whether the process is to end because
+	// there are no more jobs.
+	Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) (complete bool)
+
+	// Ended is called when a job has ended or goes back, and once more when Redis has committed that.
+	Ended(j *outcome.Job, end *outcome.Commit, committed bool)
+
+	// Connected is called when there is a new connection, and says whether Redis notifies of
+	// changes on it.
+	Connected(tracking bool)
+
+	// Changed takes the names of what Redis reported as changed; all: anything may have changed.
+	Changed(names []string, all bool)
+
+	// Next returns when the poller must turn again if nothing happens before. Taking says whether
+	// more jobs could start now.
+	Next(taking bool) time.Time
+
+	// Stop is called when the poller ends.
+	Stop()
+}
+
+// newPoller returns a poller that has no source yet. With a pool it shares its workers.
+func newPoller(b part.Base, c config, l lease, ends inflight.Ends, pool *share.Pool) *poller {
+	signal := make(chan struct{}, 1)
+	return &poller{
+		Base: b, lease: l, pool: pool, share: share.Alone(c.Concurrency),
+		keeper:     link.NewKeeper(b, !c.DisableTracking, c.PollInterval, signal),
+		record:     inflight.New(ends, c.MaxPayload),
+		pace:       watch.Pace{Allowed: !c.DisableLookAhead},
+		jobs:       make(chan *inflight.Task),
+		signal:     signal,
+		ended:      make(chan struct{}),
 		leftBehind: make(chan struct{}),
-		held:       make(map[int64]*task),
-		logged:     make(map[string]string),
-		timer:      time.NewTimer(time.Hour),
+		alarm:      alarm{timer: b.Clock.NewTimer(part.Never)},
 	}
-	p.watch = newWatch(d.config, d.registry, d.lease.Peers)
-	p.sorter = newSorter(p)
-	p.pace.allowed = !d.config.DisableLookAhead
-	p.share = share.Alone(d.config.Concurrency)
-	return p
 }
 
-// lingerTurns is how often the poller lets workers run before it goes to Redis. A
-// turn costs a fraction of a microsecond, the way to Redis at least ten.
-const lingerTurns = 4
+// inbox is what other goroutines leave for the poller.
+type inbox struct {
+	mu       sync.Mutex
+	finished []inflight.End // by workers
+	asked    []func()       // to be run by the poller's goroutine
 
-// finish is how a worker hands in an outcome.
-func (p *poller) finish(o ended) {
-	p.mu.Lock()
-	p.finished = append(p.finished, o)
-	p.mu.Unlock()
+	spare []inflight.End // of the poller: the other of two buffers that take turns as finished
+}
+
+// take empties the inbox. What was finished is valid until the next call.
+func (i *inbox) take() (finished []inflight.End, asked []func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	finished, asked = i.finished, i.asked
+	i.finished, i.asked = i.spare[:0], nil
+	return finished, asked
+}
+
+// finish is how a worker hands in what became of a job.
+func (p *poller) finish(t *inflight.Task, o *outcome.Outcome) {
+	p.inbox.mu.Lock()
+	p.inbox.finished = append(p.inbox.finished, inflight.NewEnd(t, o))
+	p.inbox.mu.Unlock()
 	p.poke()
 }
 
 // ask has f run by the poller's goroutine.
 func (p *poller) ask(f func()) {
-	p.mu.Lock()
-	p.asked = append(p.asked, f)
-	p.mu.Unlock()
+	p.inbox.mu.Lock()
+	p.inbox.asked = append(p.inbox.asked, f)
+	p.inbox.mu.Unlock()
 	p.poke()
 }
 
+// poke has the poller turn.
 func (p *poller) poke() {
 	select {
 	case p.signal <- struct{}{}:
@@ -193,8 +179,20 @@ func (p *poller) poke() {
 	}
 }
 
-// run is the poller's loop. It returns when it was told to quit, or found all
-// queues empty where it was to exit then, and every outcome is committed.
+// admitted is how a worker says that a job may run here and now.
+func (p *poller) admitted(t *inflight.Task) {
+	t.Admitted()
+	if p.record.Regrouping() {
+		p.poke()
+	}
+}
+
+// yields is how often the poller lets workers run before it goes to Redis. A turn of the scheduler
+// costs a fraction of a microsecond, the way to Redis at least ten.
+const yields = 4
+
+// run is the poller's loop. It returns when it was asked to quit, or when there are no more jobs and
+// the settings ask to end then, and every outcome is committed.
 func (p *poller) run(ctx context.Context) {
 	defer close(p.ended)
 	defer close(p.jobs)
@@ -204,111 +202,85 @@ func (p *poller) run(ctx context.Context) {
 		}
 	}()
 	ctx, cancel := context.WithCancel(ctx)
-	defer p.unlink()
+	defer p.keeper.Stop()
 	defer cancel()
-	defer p.sorter.stop()
-	if b := p.d.budget; b != nil {
-		p.share = b.Join(p.d.config.Concurrency, p.poke)
+	defer p.source.Stop()
+	if p.pool != nil {
+		p.share = p.pool.Join(p.share.Slots(), p.poke)
 		defer p.share.Leave()
 	}
-	quit, force := p.quit, p.force
 	for {
 		p.collect()
-		p.linger()
+		p.yield()
 		p.turn(ctx)
 		if p.done() {
 			return
 		}
-		next := p.handOut()
-		var jobs chan *task
+		next := p.dispatch()
+		var jobs chan *inflight.Task
 		if next != nil {
 			jobs = p.jobs
 		}
-		p.sleepUntil(p.wakeAt())
+		p.alarm.set(p.Clock, p.wakeAt())
 		select {
 		case jobs <- next:
-			p.handed(next)
+			p.dispatched()
 		case <-p.signal:
-		case r := <-p.replies:
+		case r := <-p.keeper.Replies():
 			p.answer(ctx, r)
-		case l := <-p.links:
-			p.linkMade(ctx, l)
-		case <-p.timer.C:
-			p.timeAt = time.Time{}
-		case <-quit:
-			quit = nil
-			p.quitting = true
-		case <-force:
-			force = nil
-			p.forced = true
-			p.giveBackRunning()
+		case d := <-p.keeper.Dialed():
+			p.connected(ctx, d)
+		case <-p.alarm.timer.C():
+			p.alarm.at = time.Time{}
 		}
 	}
 }
 
-// unlink closes the connections, also those that are being made.
-func (p *poller) unlink() {
-	if p.linking {
-		p.linking = false
-		if l := <-p.links; l.err == nil {
-			l.link.Shut()
-		}
-	}
-	if p.link != nil {
-		l := p.link
-		p.link = nil
-		l.Shut()
-	}
-}
-
-// done reports whether nothing is left to be done: no worker has a task of ours
-// and no outcome waits. A forced stop leaves at once what cannot be delivered.
+// done reports whether no worker has a job of this process, and no outcome waits. A forced stop
+// leaves at once what cannot be delivered.
 func (p *poller) done() bool {
-	if p.hopeless {
+	switch {
+	case p.stage == hopeless:
 		return true
-	}
-	if !p.quitting || p.sent != nil {
+	case p.stage == working || p.sent != nil:
 		return false
-	}
-	if p.forced && p.link == nil {
+	case p.stage == forced && p.keeper.Link() == nil:
 		return true
 	}
-	return len(p.pending)+len(p.refused)+len(p.misplaced)+len(p.ahead)+len(p.suspects.waiting) == 0 && (p.busy == 0 || p.forced)
+	return p.record.Delivered() && (p.busy == 0 || p.stage == forced)
 }
 
-// collect takes what workers and others have left for the poller.
+// collect takes what workers, others and Redis have left for the poller.
 func (p *poller) collect() {
-	p.mu.Lock()
-	finished, asked := p.finished, p.asked
-	p.finished, p.asked = p.collected[:0], nil
-	p.mu.Unlock()
-	for _, o := range finished {
+	finished, asked := p.inbox.take()
+	for i := range finished {
+		e := &finished[i]
 		p.busy--
-		p.pace.ran(o.ran)
-		p.settle(o)
+		p.pace.Ran(e.Ran)
+		if p.record.Ended(e) {
+			p.source.Ended(&e.Task.Job, &e.Commit, false)
+		}
 	}
 	clear(finished)
-	p.collected = finished
+	p.inbox.spare = finished
 	for _, f := range asked {
 		f()
 	}
-	if p.link != nil && p.link.Wake != nil {
-		changed, all, broken := p.link.Take()
+	if l := p.keeper.Link(); l != nil && l.Wake != nil {
+		changed, all, broken := l.Take()
 		if broken != nil {
-			p.lose(broken)
+			p.keeper.Lose(broken)
 			return
 		}
-		p.sortChanged(changed, all)
-		p.watch.changed(changed, all)
+		p.source.Changed(changed, all)
 	}
 }
 
-// linger lets short handlers end before the next exchange, so that one serves
-// them all: what was reserved ahead is handed out first, and then those that run
-// get a few turns of the scheduler.
-func (p *poller) linger() {
-	for range lingerTurns {
-		if p.sent != nil || p.busy == 0 || len(p.ahead) > 0 || !p.pace.ahead() {
+// yield lets short handlers end before the next exchange, so that one serves them all. Those that
+// run get a few turns of the scheduler; prefetched jobs are dispatched first.
+func (p *poller) yield() {
+	for range yields {
+		if p.sent != nil || p.busy == 0 || p.record.Ahead() > 0 || !p.pace.Ahead() {
 			return
 		}
 		runtime.Gosched()
@@ -316,32 +288,12 @@ func (p *poller) linger() {
 	}
 }
 
-// settle queues an outcome for the next exchange, unless its job is no longer
-// ours to settle: then it was given to somebody else, and counts there.
-func (p *poller) settle(o ended) {
-	t := o.task
-	p.suspects.ended(t)
-	if t.abandoned || t.Session != p.session {
-		return
-	}
-	if o.left {
-		p.leftToOthers(o)
-	}
-	if o.misplaced {
-		p.sortFrom(*o.lane)
-		t.looked.Store(true) // only now: until it is here, others of its queue wait for it
-		p.misplaced = append(p.misplaced, o)
-		return
-	}
-	p.pending = append(p.pending, o)
-}
-
-// handOut gives jobs to the workers that wait for one and returns the next to
-// offer, if any. Where handlers are short more workers are about to wait, and
-// letting them costs less than being woken by each.
-func (p *poller) handOut() *task {
-	if len(p.ahead) == 0 || p.d.lease.Silent(time.Now()) {
-		return nil // what was reserved long ago may be somebody else's by now
+// dispatch gives jobs to the workers that wait for one, and returns the next to offer; nil if there
+// is none. Where handlers are short more workers are about to wait, and letting them costs less
+// than being woken by each.
+func (p *poller) dispatch() *inflight.Task {
+	if p.record.Ahead() == 0 || p.lease.Silent(p.Clock.Now()) {
+		return nil // other processes may have by now what was reserved long ago
 	}
 	for turns := 0; ; {
 		next := p.next()
@@ -350,12 +302,12 @@ func (p *poller) handOut() *task {
 		}
 		select {
 		case p.jobs <- next:
-			p.handed(next)
+			p.dispatched()
 			turns = 0
 			continue
 		default:
 		}
-		if turns == lingerTurns || !p.pace.ahead() {
+		if turns == yields || !p.pace.Ahead() {
 			return next
 		}
 		turns++
@@ -364,111 +316,148 @@ func (p *poller) handOut() *task {
 	}
 }
 
-// next is the task to offer to the workers, if any.
-func (p *poller) next() *task {
-	if p.link == nil || p.fenced || len(p.ahead) == 0 || p.busy >= p.slots() {
+// next is the job to offer to the workers; nil if there is none.
+func (p *poller) next() *inflight.Task {
+	if p.keeper.Link() == nil || p.fenced || p.busy >= p.share.Slots() {
 		return nil
 	}
-	return p.ahead[0]
+	return p.record.Next()
 }
 
-func (p *poller) handed(t *task) {
-	p.ahead = p.ahead[1:]
+func (p *poller) dispatched() {
+	p.record.Dispatched()
 	p.busy++
 	p.share.Begin()
 }
 
-// begin takes over a new session: at the start, or after the lease was lost. What
-// the old one held is somebody else's now.
-func (p *poller) begin(s *fleet.Session) {
-	p.session, p.epoch, p.last = s, 1, 0
-	p.held, p.heldBytes, p.recent = make(map[int64]*task), 0, recentEnds{}
-	p.ahead, p.suspects = nil, suspects{}
-	p.pending, p.refused, p.misplaced, p.sentOut = nil, nil, nil, nil
-	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
-	p.watch.forget()
-}
-
-// wakeAt is the next time at which the poller must act by itself.
+// wakeAt is the next time at which the poller must turn by itself.
 func (p *poller) wakeAt() time.Time {
-	if p.sent != nil || p.link == nil {
+	if p.sent != nil || p.keeper.Link() == nil {
 		if p.sent != nil && p.share.Spare(p.busy) {
 			return p.overdue()
 		}
 		return time.Time{}
 	}
-	tellAgain := p.tellAgain
-	if p.quitting {
-		tellAgain = time.Time{}
-	}
-	var trialOver time.Time
-	if !p.fenced && !p.reaped {
-		trialOver = p.suspects.wakeAt()
-	}
-	at := p.watch.nextLook(p.retryAt, tellAgain, p.lanesAt(), trialOver)
-	if len(p.ahead) > 0 && p.busy >= p.slots() {
-		if give := p.ahead[0].ReservedAt.Add(p.pace.patience()); at.IsZero() || give.Before(at) {
-			at = give
+	busy := p.busy >= p.share.Slots()
+	at := p.source.Next(p.mayReserve() && p.share.Slots()-p.busy > p.record.Ahead())
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(at) {
+			at = t
 		}
+	}
+	sooner(p.record.RetryAt())
+	if p.stage == working {
+		sooner(p.keeper.RetrackAt())
+	}
+	if !p.fenced && !p.reaped {
+		sooner(p.record.Trial())
+	}
+	if since := p.record.AheadSince(); busy && !since.IsZero() {
+		sooner(since.Add(p.pace.Patience()))
 	}
 	return at
 }
 
-// sleepUntil arms the timer, leaving it alone where it already fires early enough:
-// it is set far less often than the loop turns.
-func (p *poller) sleepUntil(at time.Time) {
-	if at.IsZero() || (!p.timeAt.IsZero() && !at.Before(p.timeAt)) {
-		return
-	}
-	p.timeAt = at
-	p.timer.Reset(time.Until(at))
+// alarm is the time at which the poller turns by itself.
+type alarm struct {
+	timer clock.Timer
+	at    time.Time // zero: the timer has fired, or was never set
 }
 
-// LeaseLost is called by the lease when another session has begun.
-func (p *poller) LeaseLost(*fleet.Session) { p.poke() }
-
-// LeaseHeld is called by the lease after each renewal.
-func (p *poller) LeaseHeld(s *fleet.Session) {
-	p.ask(func() {
-		if p.session == s {
-			p.fenced = false
-		}
-	})
+// set arms the timer, unless it fires early enough already: it is armed far less often than the
+// poller turns.
+func (a *alarm) set(c clock.Clock, at time.Time) {
+	if at.IsZero() || !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.at = at
+	a.timer.Reset(clock.Until(c, at))
 }
 
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
 
-// slots is how many jobs may run here now.
-func (p *poller) slots() int { return p.share.Slots() }
-
-// claim brings the poller's share of the workers up to date: it keeps tokens for the
-// jobs that run and for those it has asked for. While there may be jobs in Redis, it
-// wants all workers. It is called each turn.
-func (p *poller) claim() {
-	if !p.share.Shared() {
-		return
-	}
-	now := time.Now()
-	able := p.link != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
-	if !able {
-		p.share.Reserve(0) // others can use these workers meanwhile
-		p.share.Acquire(p.busy, 0)
-		return
-	}
-	if p.sent == nil {
-		p.share.KeepReserved(len(p.ahead))
-	}
-	could := p.busy + len(p.ahead)
-	if p.suspects.next() {
-		could++
-	}
-	if p.mayReserve() && (!p.paused || p.watch.repause) && p.watch.hungry(now, len(p.pending) > 0) {
-		could = p.d.config.Concurrency
-	}
-	p.share.Acquire(p.busy, could)
+// pause makes the poller take no more jobs, or take them again.
+func (p *poller) pause(paused bool) {
+	p.ask(func() {
+		if p.selfPause != paused {
+			p.Log.Info("pause", "paused", paused)
+		}
+		p.selfPause = paused
+		p.source.Changed(nil, true)
+	})
 }
 
-// overdue is when an exchange takes so long that Redis may stand still. Then the
-// workers that are reserved for its jobs go to others.
-func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.patience()) }
+// quit makes the poller take no more jobs, and end when all outcomes are committed.
+func (p *poller) quit() { p.stage = max(p.stage, quitting) }
+
+// abandon returns jobs whose handlers did not end in time. The handlers may still be running; what
+// they hand in later is dropped.
+func (p *poller) abandon() {
+	if p.stage >= forced {
+		return
+	}
+	p.stage = forced
+	p.collect()
+	p.record.Abandon()
+}
+
+// drain stops the poller. It takes no more jobs. Those that run may finish until the timeout (0:
+// there is none) or until hard is closed.
+func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
+	p.ask(p.quit)
+	var deadline <-chan time.Time
+	if timeout > 0 {
+		timer := p.Clock.NewTimer(timeout)
+		defer timer.Stop()
+		deadline = timer.C()
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-deadline:
+	case <-hard:
+	}
+	p.Log.Warn("cancelling the jobs that still run")
+	p.lease.Session().StopJobs(ErrShutdown)
+	if p.endsWithin(cancelGrace) {
+		return nil
+	}
+	p.ask(p.abandon)
+	if !p.endsWithin(commitGrace) {
+		p.ask(func() { p.stage = hopeless })
+		<-p.ended
+	}
+	return p.leftovers()
+}
+
+func (p *poller) endsWithin(d time.Duration) bool {
+	timer := p.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return true
+	case <-timer.C():
+		return false
+	}
+}
+
+// leftovers says what could not be brought to an end. The poller has ended.
+func (p *poller) leftovers() error {
+	e := &ShutdownError{Undelivered: p.record.Undelivered()}
+	abandoned := p.record.Abandoned()
+	for _, t := range abandoned {
+		class := "an invalid payload"
+		if payload, err := payload.Parse(t.Payload); err == nil {
+			class = payload.Class
+		}
+		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
+	}
+	if n := p.busy - len(abandoned); n > 0 {
+		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
+	}
+	if len(e.Unfinished)+e.Undelivered == 0 {
+		return nil
+	}
+	return e
+}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -29,7 +29,7 @@ func newProcess(c config, distinct bool) resque.Process {
 		Version:     version(),
 		Queues:      c.queues.Label(),
 		Concurrency: c.Concurrency,
-		Started:     time.Now(),
+		Started:     clock.System.Now(),
 		IDHead:      fmt.Sprintf("%s.go:%d-", c.Hostname, pid),
 		IDQueues:    c.queues.Label(),
 	}

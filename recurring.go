@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 )
@@ -169,7 +170,7 @@ func (d *Daemon) RunScheduleNow(name string) error {
 	if err != nil {
 		return err
 	}
-	return d.Enqueue(&Job{Queue: s.Queue, Payload: Payload{Class: s.Class, Args: s.JobArgs(time.Now())}})
+	return d.Enqueue(&Job{Queue: s.Queue, Payload: Payload{Class: s.Class, Args: s.JobArgs(clock.System.Now())}})
 }
 
 // ScheduleInfo is a recurring schedule as it stands.

@@ -240,13 +240,13 @@ func TestKeysOfWrongType(t *testing.T) {
 	}
 }
 
-// Who is told to stop while he waits for a Redis that refuses has nothing to regret.
+// A daemon that is stopped while it waits for a Redis that refuses it ends without an error.
 func TestStopBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	b.Redis.Do(t, "REPLICAOF", "127.0.0.1", "1")
 	b.Start()
-	b.Eventually("it waits", func() bool { return strings.Contains(b.Log.Text(), "trying again until it does") })
+	b.Eventually("it waits", func() bool { return strings.Contains(b.Log.Text(), "redis unavailable, retrying") })
 	if err := b.Stop(); err != nil {
 		t.Errorf("Run returned %v", err)
 	}

@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,11 +21,13 @@ import (
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/watch"
 )
 
 // run is one call of Run.
@@ -120,7 +123,8 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, d.registry.features()...)
-	d.poller = newPoller(d, set)
+	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
+	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
@@ -134,6 +138,15 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
 	}, &d.recurring, d.lock, d.lease, d.lease)
 	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// newSource returns what a poller takes jobs from.
+func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
+	l := lanes.New(base, d.registry.limits, p.ask, d.lease.Sweep)
+	return watch.New(base, l, watch.Options{
+		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		Peers: d.lease.Peers, Waits: p.record.Regroups,
+	})
 }
 
 // features are what jobs may have, in the order in which they admit, wrap, decide and settle. Limits come
@@ -220,13 +233,7 @@ func (d *Daemon) Resume() { d.pause(false) }
 
 func (d *Daemon) pause(paused bool) {
 	if p := d.currentPoller(); p != nil {
-		p.ask(func() {
-			if p.selfPause != paused {
-				p.log.Info("pause", "paused", paused)
-			}
-			p.selfPause = paused
-			p.watch.forget()
-		})
+		p.pause(paused)
 	}
 }
 
@@ -254,7 +261,7 @@ func (d *Daemon) now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running == nil {
-		return time.Now()
+		return clock.System.Now()
 	}
 	return d.lease.Now()
 }
@@ -268,70 +275,129 @@ func (d *Daemon) currentPoller() *poller {
 	return d.running.poller
 }
 
-// After the contexts of running jobs are cancelled, how long they have to return,
-// and how long what then is to be committed may take.
-const (
-	cancelGrace = 2 * time.Second
-	commitGrace = 3 * time.Second
+// program is a daemon as the child process of one of its jobs needs it.
+type program struct {
+	*client
+	registry *registry
+	parts    []Part
+}
+
+// serveChild runs the one job this process was started for, whichever of the daemons
+// it belongs to, and ends the process. In a process that is no child it does nothing.
+func serveChild(ctx context.Context, parts []Part, daemons ...*Daemon) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	programs := make([]isolate.Program, len(daemons))
+	for i, d := range daemons {
+		d.mu.Lock()
+		programs[i] = program{d.client, d.registry, parts}
+		d.mu.Unlock()
+	}
+	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
+}
+
+func (p program) Identity() string { return p.config.identity() }
+
+func (p program) Flush() { p.flush() }
+
+// Perform runs the job.
+func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
+	d, err := p.registry.isolated(r)
+	if err == nil {
+		err = d.perform(ctx)
+	}
+	if err != nil || d.Result == nil {
+		return nil, err
+	}
+	return isolate.Result(d.Class, d.Result), nil
+}
+
+// Parts starts those parts that belong in a child.
+func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
+	parts, err := childParts(p.parts)
+	if err != nil {
+		return nil, err
+	}
+	started, err := part.Start(ctx, parts)
+	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
+}
+
+// Part is something a Daemon starts before it works and stops when it is done: a
+// metrics server, a database pool. The daemon's own pieces are parts too:
+// "lease", "records", "workers", "poller", "schedule" and "recurring", each requiring the
+// ones before it.
+//
+// Parts start in the order of what they require and stop in reverse. A part that
+// does not require "workers" or "poller", itself or through others, starts before
+// the workers and outlives every job.
+type Part struct {
+	// Name is how other parts require this one, and how errors speak of it.
+	Name string
+
+	// Requires names the parts that must run before this one starts and until it
+	// has stopped.
+	Requires []string
+
+	// Isolated says that the part also runs in the child processes of isolated jobs
+	// (see Isolated), around the handler: a database pool that handlers use, not a
+	// server. What it requires counts there only if it is of that kind too.
+	Isolated bool
+
+	// Start returns once the part really runs; nil means that there is nothing to
+	// start. When a later part fails to start, those that did are stopped.
+	Start func(ctx context.Context) error
+
+	// Stop returns once the part has really stopped; nil means nothing to stop. It
+	// is called once, and only after a Start that succeeded. All parts share the
+	// context's deadline, which for those below the workers leaves a little time
+	// after the shutdown timeout.
+	Stop func(ctx context.Context) error
+}
+
+// startStop is how an own part of a daemon starts and stops.
+type startStop struct{ start, stop func(context.Context) error }
+
+// workParts are the parts that take jobs and run them, in order.
+var workParts = []part.Part{
+	{Name: "lease"},
+	{Name: "records", Requires: []string{"lease"}},
+	{Name: "workers", Requires: []string{"records"}},
+	{Name: "poller", Requires: []string{"workers"}},
+}
+
+// daemonParts are all own parts of a daemon.
+var daemonParts = append(slices.Clip(workParts),
+	part.Part{Name: "schedule", Requires: []string{"poller"}},
+	part.Part{Name: "recurring", Requires: []string{"poller"}},
 )
 
-// drain stops the poller: no more jobs are taken, those that run may finish until
-// the timeout (0: none) or until somebody asks for haste.
-func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
-	p.stop.Do(func() { close(p.quit) })
-	var deadline <-chan time.Time
-	if timeout > 0 {
-		deadline = time.After(timeout)
+// arrangeParts returns own parts, with what starts and stops them, and the parts added to
+// them, in the order in which they start. An own part that has no steps does nothing.
+func arrangeParts(own []part.Part, steps map[string]startStop, added []Part) ([]part.Part, error) {
+	all := slices.Clone(own)
+	for i, p := range all {
+		all[i].Start, all[i].Stop = steps[p.Name].start, steps[p.Name].stop
 	}
-	select {
-	case <-p.ended:
-		return nil
-	case <-deadline:
-	case <-hard:
+	return part.Around(append(all, internalParts(added)...), "workers", "poller")
+}
+
+// internalParts returns the parts as the package part takes them.
+func internalParts(parts []Part) []part.Part {
+	all := make([]part.Part, len(parts))
+	for i, p := range parts {
+		all[i] = part.Part{Name: p.Name, Requires: p.Requires, Start: p.Start, Stop: p.Stop}
 	}
-	p.log.Warn("cancelling the jobs that still run")
-	p.d.lease.Session().StopJobs(ErrShutdown)
-	if p.endsWithin(cancelGrace) {
-		return nil
-	}
-	close(p.force)
-	if !p.endsWithin(commitGrace) {
-		p.ask(func() {
-			if !p.forced { // it was waiting for Redis all the while
-				p.forced = true
-				p.giveBackRunning()
-			}
-			p.hopeless = true
+	return all
+}
+
+// childParts returns the parts that run in a child process, sorted.
+func childParts(parts []Part) ([]part.Part, error) {
+	kept := slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return !p.Isolated })
+	for i, p := range kept {
+		kept[i].Requires = slices.DeleteFunc(slices.Clone(p.Requires), func(name string) bool {
+			return !slices.ContainsFunc(kept, func(p Part) bool { return p.Name == name })
 		})
-		<-p.ended
 	}
-	return p.leftovers()
-}
-
-func (p *poller) endsWithin(d time.Duration) bool {
-	select {
-	case <-p.ended:
-		return true
-	case <-time.After(d):
-		return false
-	}
-}
-
-// leftovers says what could not be brought to an end. The poller has ended.
-func (p *poller) leftovers() error {
-	e := &ShutdownError{Undelivered: len(p.pending) + len(p.refused) + len(p.sentOut)}
-	for _, t := range p.abandoned {
-		class := "an invalid payload"
-		if payload, err := payload.Parse(t.Payload); err == nil {
-			class = payload.Class
-		}
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
-	}
-	if n := p.busy - len(p.abandoned); n > 0 {
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
-	}
-	if len(e.Unfinished)+e.Undelivered == 0 {
-		return nil
-	}
-	return e
+	return part.Sort(internalParts(kept))
 }

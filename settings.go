@@ -45,6 +45,13 @@ const (
 	NoLimit = -1
 )
 
+// A stop that reaches the shutdown timeout cancels the contexts of the jobs that run. They then have
+// cancelGrace to return, and the commit of what became of them has commitGrace.
+const (
+	cancelGrace = 2 * time.Second
+	commitGrace = 3 * time.Second
+)
+
 // The values of WorkerSettings.Order and of the flag -order.
 const (
 	// OrderStrict looks at the first queue first for every job, as Ruby Resque

@@ -469,7 +469,7 @@ func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
 
 // EnqueueIn is EnqueueAt after a duration, from now on.
 func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
-	return s.EnqueueAt(time.Now().Add(in), job)
+	return s.EnqueueAt(clock.System.Now().Add(in), job)
 }
 
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and

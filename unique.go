@@ -157,7 +157,7 @@ func (e *DuplicateError) Error() string {
 		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
 }
 
-func (u Uniqueness) register(to *options) { u.enqueue(&to.enqueue) }
+func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 
 func (u Uniqueness) enqueue(to *enqueueOptions) {
 	to.once("how the job is unique", "Unique")

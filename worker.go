@@ -9,9 +9,11 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/stuck"
 )
 
 // workers are the goroutines that run jobs, one a slot.
@@ -32,7 +34,7 @@ type workers struct {
 // workerSlot is one worker. It is for the worker's goroutine.
 type workerSlot struct {
 	*fleet.Slot
-	task    *task           // the job in hand
+	task    *inflight.Task  // the job in hand
 	outcome outcome.Outcome // what became of it
 	perform outcome.Handler // calls its handler
 }
@@ -99,11 +101,8 @@ func (w *workers) work(n int) {
 }
 
 // perform calls the handler of a job.
-func (w *workers) perform(ctx context.Context, t *task) error {
-	t.looked.Store(true)
-	if w.poller.looking.Load() {
-		w.poller.poke()
-	}
+func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
+	w.poller.admitted(t)
 	d := w.registry.delivery(&t.Job)
 	d.logger, d.daemon = w.Log, w.identity
 	w.hooks.started(ctx, d)
@@ -112,38 +111,25 @@ func (w *workers) perform(ctx context.Context, t *task) error {
 	return err
 }
 
-// observe calls the hooks for an end.
+// observe calls the hooks for an end. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
-	if j.Dead || !j.Readable() {
-		return
-	}
-	switch o.State {
-	case outcome.Done:
-		w.hooks.succeeded(ctx, w.registry.delivery(j))
-	case outcome.Failed:
-		w.hooks.failed(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Retried:
-		w.hooks.retried(ctx, w.registry.delivery(j), o.Err, o.At)
-	case outcome.Discarded:
-		w.hooks.discarded(ctx, w.registry.delivery(j), o.Err)
-	case outcome.Expired:
-		w.hooks.expired(ctx, w.registry.delivery(j))
+	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
+		w.hooks.ended(ctx, w.registry.delivery(j), o)
 	}
 }
 
 // end hands in what became of a job.
-func (w *workers) end(n int, t *task) {
+func (w *workers) end(n int, t *inflight.Task) {
 	s := &w.slots[n]
 	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
-	t.looked.Store(true)
 	s.End(o.Counts)
 	s.task = nil
 	w.log(t, o)
-	w.poller.finish(newOutcome(t, o))
+	w.poller.finish(t, o)
 }
 
-func (w *workers) log(t *task, o *outcome.Outcome) {
+func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	ctx := context.Background()
 	level, message := o.Line()
 	if !w.Log.Enabled(ctx, level) {
@@ -161,4 +147,39 @@ func (w *workers) log(t *task, o *outcome.Outcome) {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
 	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
+}
+
+// perform runs the handler the registry found for this job. It always returns: a
+// panic comes back as a *PanicError. runtime.Goexit is for the caller, who owns
+// the goroutine.
+func (d *Delivery) perform(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = newPanicError(v)
+		}
+	}()
+	if d.limit > 0 {
+		defer d.watchStuck()()
+	}
+	if d.timeout > 0 {
+		var cancel context.CancelFunc
+		outer := ctx
+		ctx, cancel = context.WithTimeout(outer, d.timeout)
+		defer cancel()
+		defer func() {
+			// Only the class's own deadline is explained; an outer one is not ours.
+			if failure.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
+				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
+			}
+		}()
+	}
+	d.self = deliveryContext{Context: ctx, delivery: d}
+	return d.handler.Perform(&d.self, d)
+}
+
+// watchStuck lists the job as stuck once it has run for too long. Its worker calls done at
+// the end of the run.
+func (d *Delivery) watchStuck() (done func()) {
+	j := stuck.Job{Queue: d.Queue, Class: d.Class, ID: d.ID, Worker: d.Worker, Started: clock.System.Now(), Limit: d.limit}
+	return d.stuck.Watch(j, StuckAfter, d.logger)
 }

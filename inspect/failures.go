@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -139,7 +139,7 @@ func (l *FailureList) Retry(ctx context.Context, f Failure) error {
 		return errUnlisted
 	}
 	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error {
-		return failures.New(s).Retry(c, f.record, time.Now(), l.whole)
+		return failures.New(s).Retry(c, f.record, clock.System.Now(), l.whole)
 	})
 }
 

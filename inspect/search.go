@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
 )
@@ -122,7 +123,7 @@ func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]Failu
 // among them, or that the record cannot be retried. The others are retried all the same.
 func (l *FailureList) RetryID(ctx context.Context, ids ...string) (retried int, err error) {
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		return failures.New(s).RetryByID(c, lists, ids, time.Now(), true)
+		return failures.New(s).RetryByID(c, lists, ids, clock.System.Now(), true)
 	})
 }
 
@@ -141,7 +142,7 @@ func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole 
 		var errs []error
 		total := 0
 		for _, list := range lists {
-			n, err := failures.New(s).RetryAll(c, list, failures.Filter(filter), time.Now(), whole)
+			n, err := failures.New(s).RetryAll(c, list, failures.Filter(filter), clock.System.Now(), whole)
 			total += n
 			errs = append(errs, err)
 			if c.Err() != nil {

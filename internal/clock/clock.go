@@ -48,3 +48,6 @@ func Since(c Clock, t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // Until returns how long it is until t, by the clock c.
 func Until(c Clock, t time.Time) time.Duration { return t.Sub(c.Now()) }
+
+// Sleep waits for d, by the clock c.
+func Sleep(c Clock, d time.Duration) { <-c.NewTimer(d).C() }

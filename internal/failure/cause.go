@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Why the context of a job was cancelled. The root package documents them.
@@ -43,5 +44,43 @@ func isContextError(err error) bool {
 // Is is errors.Is for what handlers return: a panic of the program's errors is no match.
 func Is(err, target error) (yes bool) {
 	defer func() { _ = recover() }()
-	return errors.Is(err, target)
+	return Matches(err, target)
+}
+
+// Matches is errors.Is, except that it ends: among the first maxMatched errors there is no match.
+// It looks at outer errors first, so that an error that unwraps for ever hides none beside it.
+func Matches(err, target error) bool {
+	compares := target != nil && reflect.TypeOf(target).Comparable()
+	return Any(err, func(e error) bool {
+		if compares && e == target {
+			return true
+		}
+		is, ok := e.(interface{ Is(error) bool })
+		return ok && is.Is(target)
+	}) || err == nil && target == nil
+}
+
+// maxMatched bounds the search for a match. It is more than a program joins.
+const maxMatched = 10_000
+
+// Any reports whether a test holds for an error or one that it wraps. It tests outer errors first.
+func Any(err error, test func(error) bool) bool {
+	var few [8]error // most errors wrap fewer
+	queue := append(few[:0], err)
+	for i := 0; i < len(queue) && i < maxMatched; i++ {
+		e := queue[i]
+		if e == nil {
+			continue
+		}
+		if test(e) {
+			return true
+		}
+		switch u := e.(type) {
+		case interface{ Unwrap() error }:
+			queue = append(queue, u.Unwrap())
+		case interface{ Unwrap() []error }:
+			queue = append(queue, u.Unwrap()...)
+		}
+	}
+	return false
 }

@@ -180,3 +180,89 @@ func TestInternal(t *testing.T) {
 		t.Error("a test's own function is not the program's")
 	}
 }
+
+type askedFailure struct{ is error }
+
+func (askedFailure) Error() string          { return "asked" }
+func (e askedFailure) Is(target error) bool { return target == e.is }
+
+// listFailure cannot be compared.
+type listFailure []string
+
+func (listFailure) Error() string { return "list" }
+
+// forkFailure unwraps to two of its own for ever.
+type forkFailure struct{}
+
+func (forkFailure) Error() string     { return "fork" }
+func (e forkFailure) Unwrap() []error { return []error{e, e} }
+
+// Is is errors.Is where that ends: an error that unwraps for ever must not hold a worker.
+func TestIs(t *testing.T) {
+	t.Parallel()
+	target := errors.New("target")
+	deep := target
+	for range 50 {
+		deep = fmt.Errorf("deeper: %w", deep)
+	}
+	many := make([]error, 300)
+	for i := range many {
+		many[i] = errors.New("other")
+	}
+	for _, tt := range []struct {
+		name        string
+		err, target error
+	}{
+		{"itself", target, target},
+		{"another", errors.New("target"), target},
+		{"nil", nil, target},
+		{"both nil", nil, nil},
+		{"nothing sought", target, nil},
+		{"deep", deep, target},
+		{"one of many", errors.Join(append(many, deep)...), target},
+		{"none of many", errors.Join(many...), target},
+		{"asked", fmt.Errorf("x: %w", askedFailure{is: target}), target},
+		{"asked for another", askedFailure{is: plainFailure{}}, target},
+		{"equal values", fmt.Errorf("x: %w", plainFailure{}), plainFailure{}},
+		{"not comparable", listFailure{"a"}, listFailure{"a"}},
+		{"not comparable, wrapped", fmt.Errorf("x: %w", listFailure{"a"}), target},
+		{"nil pointer", (*pointerFailure)(nil), target},
+		{"the cause", &Cancelled{target, plainFailure{}}, target},
+	} {
+		if got, want := Is(tt.err, tt.target), errors.Is(tt.err, tt.target); got != want {
+			t.Errorf("%s: %v, errors.Is says %v", tt.name, got, want)
+		}
+	}
+	for name, endless := range map[string]error{"loop": loopFailure{}, "fork": forkFailure{}} {
+		if Is(endless, target) {
+			t.Errorf("%s: a match", name)
+		}
+		if !Is(&Cancelled{target, endless}, target) {
+			t.Errorf("%s: an error beside it is not found", name)
+		}
+	}
+	if Is(hostileFailure{}, target) {
+		t.Error("a panic is a match")
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"stopped, and it gave way":          {&Cancelled{ErrShutdown, fmt.Errorf("read: %w", context.Canceled)}, true},
+		"stopped, and its deadline passed":  {&Cancelled{ErrShutdown, context.DeadlineExceeded}, true},
+		"stopped, and it failed":            {&Cancelled{ErrShutdown, plainFailure{}}, false},
+		"lost its lease":                    {&Cancelled{ErrLeaseLost, plainFailure{}}, true},
+		"lost its lease, endless":           {&Cancelled{ErrLeaseLost, loopFailure{}}, true},
+		"cancelled":                         {&Cancelled{ErrCancelled, context.Canceled}, false},
+		"its own deadline":                  {context.DeadlineExceeded, false},
+		"stopped, endless and never either": {&Cancelled{ErrShutdown, forkFailure{}}, false},
+	} {
+		if got := Interrupted(tt.err); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

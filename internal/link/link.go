@@ -11,21 +11,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// PingEvery is how often the poller's idle subscription is pinged. After three times as long
-// a silence it counts as broken.
+// PingEvery is how often the poller's idle subscription is asked whether it still lives; a
+// silence of three times as long is its end.
 const PingEvery = 10 * time.Second
 
-// Link is the poller's pair of connections to Redis: one for exchanges and, if the
-// server can track keys, one on which it notifies us that a queue has filled.
-// When either breaks both are redialed, since tracking stops with the
-// first one and the second then stays silent.
+// Link is the poller's way to Redis: a connection for the exchanges and, where the server can track
+// keys, a second one on which Redis notifies that a queue has filled. When either breaks both are
+// replaced, since a subscription that lost its other half is silent.
 type Link struct {
-	store     resque.Store
+	base      part.Base
 	Conn      redis.Conn
-	Wake      redis.Conn // nil: the server cannot notify us; poll
+	Wake      redis.Conn // nil: this server does not track keys
 	Untracked error      // why not
 	pings     time.Duration
 	requests  chan *resque.Exchange
@@ -35,10 +35,10 @@ type Link struct {
 	used      atomic.Bool // an exchange was sent since the last PING
 
 	mu       sync.Mutex
-	changed  []string // tracked names that changed since the last Take
+	changed  []string // watched names that changed since the last Take
 	all      bool     // anything may have changed
 	broken   error    // the subscription ended
-	unproven bool     // prove with the next exchange that the other connection lives
+	unproven bool     // it is time to prove that the other connection lives
 }
 
 // Reply is the answer to an exchange that Send has started.
@@ -48,19 +48,18 @@ type Reply struct {
 	Err error
 }
 
-// Dial connects, proves that the server can do what we need and, if asked,
-// sets up tracking, with a PING on its connection this often. The signal channel
-// gets a value, if it has room, whenever Take or the replies have something.
-func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
-	c, err := d.Dial(ctx)
+// Dial connects and, if asked, sets up tracking, with a PING to its connection this often. The signal
+// channel gets a value, if it has room, whenever there is something to take.
+func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
+	c, err := b.Dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{store: store, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	l := &Link{base: b, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // interrupts a pending read
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
 		defer stop()
-		l.Untracked = l.subscribe(ctx, d)
+		l.Untracked = l.subscribe(ctx)
 		if l.Untracked != nil && (c.Err() != nil || conn.Elsewhere(l.Untracked)) {
 			l.Shut()
 			return nil, l.Untracked
@@ -71,16 +70,16 @@ func Dial(ctx context.Context, d conn.Dialer, store resque.Store, track bool, pi
 	return l, nil
 }
 
-// subscribe opens the second connection and proves that a message arrives:
-// behind some proxies all commands succeed but no message ever comes.
-func (l *Link) subscribe(ctx context.Context, d conn.Dialer) error {
-	wake, err := d.Dial(ctx)
+// subscribe opens the second connection and proves that a message comes through:
+// behind some proxies all commands succeed and nothing ever arrives.
+func (l *Link) subscribe(ctx context.Context) error {
+	wake, err := l.base.Dialer.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = wake.Close() })
 	defer stop()
-	if err := l.store.Track(l.Conn, wake); err != nil {
+	if err := l.base.Store.Track(l.Conn, wake); err != nil {
 		_ = wake.Close()
 		return err
 	}
@@ -92,7 +91,7 @@ func (l *Link) subscribe(ctx context.Context, d conn.Dialer) error {
 	return nil
 }
 
-// Send starts an exchange. Its reply comes on the channel of replies.
+// Send starts an exchange; its reply comes on the channel of replies.
 func (l *Link) Send(x *resque.Exchange) {
 	l.used.Store(true)
 	l.requests <- x
@@ -101,10 +100,10 @@ func (l *Link) Send(x *resque.Exchange) {
 func (l *Link) exchange() {
 	defer l.wg.Done()
 	for x := range l.requests {
-		err := l.store.Send(l.Conn, x)
+		err := l.base.Store.Send(l.Conn, x)
 		var out resque.Exchanged
 		if err == nil {
-			out, err = l.store.Receive(l.Conn, x)
+			out, err = l.base.Store.Receive(l.Conn, x)
 		}
 		l.replies <- Reply{Link: l, Exchanged: out, Err: err}
 	}
@@ -114,7 +113,7 @@ func (l *Link) listen(done chan struct{}) {
 	defer l.wg.Done()
 	defer close(done)
 	for {
-		keys, all, err := l.store.ReceiveChanges(l.Wake, 3*l.pings)
+		keys, all, err := l.base.Store.ReceiveChanges(l.Wake, 3*l.pings)
 		l.mu.Lock()
 		l.changed = append(l.changed, keys...)
 		l.all = l.all || all
@@ -134,15 +133,16 @@ func (l *Link) listen(done chan struct{}) {
 
 func (l *Link) ping(done <-chan struct{}) {
 	defer l.wg.Done()
-	tick := time.NewTicker(l.pings)
-	defer tick.Stop()
+	timer := l.base.Clock.NewTimer(l.pings)
+	defer timer.Stop()
 	for {
 		select {
 		case <-done:
 			return
-		case <-tick.C:
-			// listen reads from the same connection and gets the error too.
-			_ = l.store.Ping(l.Wake)
+		case <-timer.C():
+			timer.Reset(l.pings)
+			// An error here shows in listen, which reads from the same connection.
+			_ = l.base.Store.Ping(l.Wake)
 			if l.used.Swap(false) {
 				continue
 			}
@@ -155,14 +155,14 @@ func (l *Link) ping(done <-chan struct{}) {
 	}
 }
 
-// Unprove makes the next Prove report true.
+// Unprove has the next Prove report true.
 func (l *Link) Unprove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unproven = true
 }
 
-// Take returns what changed since the last Take.
+// Take returns what changed since it was last called.
 func (l *Link) Take() (changed []string, all bool, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,9 +171,9 @@ func (l *Link) Take() (changed []string, all bool, broken error) {
 	return changed, all, l.broken
 }
 
-// Prove reports that an exchange is due, even an empty one, because there was none between two
-// PINGs. If the server dropped the exchange connection it stopped tracking, and the other
-// connection does not show that.
+// Prove reports, once, that an exchange must be sent even if it has nothing to say, because there
+// was none between two PINGs. A server that dropped the connection reports no more changes, and
+// nothing on the other connection says so.
 func (l *Link) Prove() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *Link) Prove() bool {
 	return due
 }
 
-// Shut closes both connections and waits for the goroutines. An exchange in flight
+// Shut closes both connections and waits for the goroutines. An exchange under way
 // ends with an error.
 func (l *Link) Shut() {
 	_ = l.Conn.Close()
@@ -193,8 +193,8 @@ func (l *Link) Shut() {
 	l.wg.Wait()
 }
 
-// WhyUntracked is the sentence for the log when a server cannot track keys.
-func WhyUntracked(err error, interval time.Duration) string {
+// whyUntracked is the sentence for the log when a server cannot track keys.
+func whyUntracked(err error, interval time.Duration) string {
 	text := err.Error()
 	if strings.Contains(text, "NOPERM") {
 		text += "; add &__redis__:invalidate +subscribe +client to the user's rules (docs/redis.md)"

@@ -8,7 +8,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -29,7 +31,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := Dial(t.Context(), d, resque.New(""), true, time.Second, make(chan struct{}, 1), make(chan Reply, 1))
+	l, err := Dial(t.Context(), part.Base{Store: resque.New(""), Dialer: d, Clock: clock.System}, true, time.Second, make(chan struct{}, 1), make(chan Reply, 1))
 	if err == nil {
 		t.Cleanup(l.Shut)
 	}

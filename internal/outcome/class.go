@@ -23,6 +23,11 @@ type binding struct {
 	all     []Policy // in use for a job that has no others; nil if no feature has one
 }
 
+// With returns the class with another handler.
+func (c *Class) With(handler any) *Class {
+	return &Class{Name: c.Name, Handler: handler, options: c.options}
+}
+
 // Put gives the class an option. It is called before the class is in use.
 func Put[T any](c *Class, option T) {
 	if c.options == nil {

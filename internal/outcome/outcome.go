@@ -77,6 +77,30 @@ type Outcome struct {
 // Plain reports whether an acknowledgement is all that the outcome takes.
 func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
+// Commit is what is left of an outcome on its way to Redis: what the commit writes, and what the poller
+// and the source of its jobs need to know.
+type Commit struct {
+	resque.Ended
+	State   State
+	Lane    *resque.Lane  // where the job waits then, if it goes into a lane
+	Started bool          // the handler was called
+	Ran     time.Duration // from when a worker took the job
+}
+
+// Commit returns what is to be committed of the job's outcome.
+func (o *Outcome) Commit(j *Job) Commit {
+	return Commit{Ended: o.Ended(j.Ticket), State: o.State, Lane: o.Next.Lane, Started: o.Started, Ran: o.Ran}
+}
+
+// Plain reports whether an acknowledgement is all that the commit takes.
+func (c *Commit) Plain() bool { return c.Counts == resque.CountsDone && len(c.Effects) == 0 }
+
+// Regroups reports whether the job goes into another lane than the one it came from: it lay in its
+// queue, or in the lane of a class that the process which sorted it did not know.
+func (c *Commit) Regroups(j *Job) bool {
+	return c.State == Returned && c.Lane != nil && (j.Lane == nil || *j.Lane != *c.Lane)
+}
+
 // Ended is the outcome as the commit takes it.
 func (o *Outcome) Ended(ticket int64) resque.Ended {
 	return resque.Ended{Ticket: ticket, Counts: o.Counts, Effects: o.Effects}

@@ -3,6 +3,7 @@ package outcome
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -199,13 +200,16 @@ func unwrap(j *Job, classes Classes) error {
 	return nil
 }
 
-// version changes when a live feature comes, goes or changes.
+// version changes when live features come, go or change, also where one comes as another goes.
 func (s *Set) version() (v uint64) {
 	for _, live := range s.live {
-		v += live()
+		v = v*versions + live()
 	}
 	return v
 }
+
+// versions is a number by whose powers small versions add up to different sums.
+const versions = 0x9E3779B97F4A7C15
 
 // policies returns the policies of a job in the features' order. It returns nil for a plain job: of a
 // known class, from its queue, of which no feature has a policy.
@@ -337,7 +341,7 @@ func (s *Set) ask(ctx context.Context, j *Job, err error, o *Outcome) {
 	o.State, o.Err = Failed, err
 }
 
-// settle completes an outcome: where the job goes, what its end gives back, how it counts.
+// settle completes an outcome: its result, where the job goes, what its end gives back, how it counts.
 func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 	o.Started = j.Started
 	if !o.Counted {
@@ -351,6 +355,11 @@ func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 	}
 	if o.State != Done {
 		s.next(j, o)
+	} else if j.Keep {
+		var err error
+		if o.Result, err = encode(j.Value); err != nil {
+			o.Log.Attrs = append(o.Log.Attrs, slog.String("result", "cannot be encoded: "+err.Error()))
+		}
 	}
 	for _, p := range j.policies {
 		p.Settle(j, o)
@@ -358,13 +367,17 @@ func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 	if o.Next.Place != Nowhere {
 		s.place(j, o)
 	}
-	if j.Keep && o.State == Done {
-		result, err := json.Marshal(j.Value)
-		if o.Result = result; err != nil {
-			o.Log.Attrs = append(o.Log.Attrs, slog.String("result", "cannot be encoded: "+err.Error()))
-		}
-	}
 	for _, observe := range s.observers {
 		observe(ctx, j, o)
 	}
+}
+
+// encode encodes what a handler returned. The program's encoder may panic.
+func encode(value any) (result json.RawMessage, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = nil, fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return json.Marshal(value)
 }

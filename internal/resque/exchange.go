@@ -70,6 +70,14 @@ func (x *Exchange) Empty() bool {
 		len(x.Done)+len(x.Ended) == 0
 }
 
+// Reserves returns how many jobs the exchange may reserve.
+func (x *Exchange) Reserves() int {
+	if x.Take != nil {
+		return x.Take.Want
+	}
+	return x.Want
+}
+
 // Exchanged is Redis's answer.
 type Exchanged struct {
 	Jobs     []Reserved
@@ -280,7 +288,9 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 		err = s.ended(commit.reply, &out)
 	}
 	if err == nil && x.Take != nil {
-		err = x.taken(take.reply, &out)
+		if err = x.taken(take.reply, &out); err == nil {
+			out.Broken = append(out.Broken, out.Taken.Broken...)
+		}
 	}
 	out.Policy, out.Broken = policy, append(out.Broken, broken...)
 	return out, err

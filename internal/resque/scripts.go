@@ -22,7 +22,7 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 // name marks the place of a part.
 func readParts(name string) string {
 	text := readScript(scriptFiles, name)
-	for _, part := range []string{"rows"} {
+	for _, part := range []string{"rows", "turn"} {
 		if strings.Contains(text, "\n--@"+part+"\n") {
 			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 )
 
 var lockScripts = map[string]*redis.Script{"unique": script("unique"), "replace": script("replace")}
@@ -103,7 +105,7 @@ func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replace
 	if j.Queue == "" {
 		return nil, "", errNoQueue
 	}
-	if !j.At.After(time.Now()) {
+	if !j.At.After(clock.System.Now()) {
 		j.At = time.Time{}
 	}
 	for range 10 { // each time another process was faster
@@ -193,7 +195,7 @@ func (s Store) lockArgs(j UniqueJob) []any {
 		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
 	}
 	if j.Hold != HoldTime {
-		most = withWait(most, time.Until(j.At))
+		most = withWait(most, clock.Until(clock.System, j.At))
 	}
 	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), StampOf(j.At).MS, "", member}
 }

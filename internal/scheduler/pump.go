@@ -213,7 +213,7 @@ func (p *Pump) connect(ctx context.Context) error {
 		return nil
 	}
 	p.dialed = p.base.Clock.Now()
-	l, err := link.Dial(ctx, p.base.Dialer, p.base.Store, track, pumpPings, p.loop.Woken(), nil)
+	l, err := link.Dial(ctx, p.base, track, pumpPings, p.loop.Woken(), nil)
 	p.link = l
 	return err
 }

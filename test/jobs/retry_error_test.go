@@ -55,6 +55,7 @@ func TestRetryByError(t *testing.T) {
 		{name: "the outermost counts", err: goworker.Discard(goworker.RetryIn(0, goworker.Fail(daemontest.ErrNoLuck))), want: discarded},
 		{name: "the policy panics", opts: []goworker.RetryOption{goworker.RetryIf(func(error) bool { panic("oops") })}, err: daemontest.ErrNoLuck, want: failed, text: "no luck (deciding about a retry panicked: oops)"},
 		{name: "the delay panics", opts: []goworker.RetryOption{goworker.DelayFunc(func(int, error) time.Duration { panic("oops") })}, err: daemontest.ErrNoLuck, want: failed, text: "no luck (deciding about a retry panicked: oops)"},
+		{name: "endless", opts: []goworker.RetryOption{goworker.Delays{0}, goworker.RetryOn(daemontest.ErrNoLuck), goworker.RetryIf(goworker.ErrorAs[*strconv.NumError])}, err: endlessError{}, want: failed, text: "unwraps for ever"},
 		{name: "nil pointer as error", opts: []goworker.RetryOption{goworker.Delays{0}, goworker.RetryOn(daemontest.ErrNoLuck)}, err: nilPointer, want: failed},
 	}
 	server := redistest.Start(t)
@@ -63,7 +64,7 @@ func TestRetryByError(t *testing.T) {
 			t.Parallel()
 			ns := fmt.Sprint("t", i)
 			b := daemontest.SetupOn(t, server, func(s *goworker.WorkerSettings) { s.Namespace = ns; s.ExitOnComplete = true; s.Concurrency = 1 })
-			var opts []goworker.Option
+			opts := []goworker.Option{goworker.Timeout(daemontest.Soon)}
 			if tt.opts != nil {
 				limit := 1
 				if len(tt.opts) == 0 {
@@ -117,6 +118,13 @@ func TestRetryByError(t *testing.T) {
 		})
 	}
 }
+
+// endlessError unwraps for ever.
+type endlessError struct{}
+
+func (endlessError) Error() string { return "unwraps for ever" }
+
+func (e endlessError) Unwrap() error { return e }
 
 type nilError struct{ err error }
 

@@ -81,15 +81,19 @@ func TestProgramAndCommands(t *testing.T) {
 	}
 }
 
-// pages returns the text of the README and of the docs, by their paths.
+// pages returns the text of the README, the docs and the like, by their paths.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no docs", err)
+	var paths []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/internals/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal("no docs in ", pattern, err)
+		}
+		paths = append(paths, found...)
 	}
 	text := make(map[string]string)
-	for _, path := range append(paths, "../../README.md", "../../SECURITY.md") {
+	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +109,9 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	code := regexp.MustCompile("(?s)```.*?```")
 	for page, text := range all {
+		text = code.ReplaceAllString(text, "")
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			to := page
 			if m[1] != "" {

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
-
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var clearScript = resque.LoadScript(scriptFiles, "clear")
@@ -69,7 +70,7 @@ func (d Job) movedTo(at resque.Stamp) moved {
 	if err != nil || p.ExpiresAt <= 0 {
 		return moved{}
 	}
-	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, time.Now().UnixMilli()) - d.At.UnixMilli()
+	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, clock.System.Now().UnixMilli()) - d.At.UnixMilli()
 	payload, err := payload.SetFields(d.Payload, resque.ExpiresAt(max(expires, 1)))
 	if err != nil || expires == p.ExpiresAt {
 		return moved{}

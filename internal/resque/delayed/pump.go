@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goworker/goworker/internal/resque"
-
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var (
@@ -134,7 +135,7 @@ const failedWithoutQueue = "delayed"
 
 func (p *Pump) failure(queue string, item []byte, why error) []byte {
 	return payload.Failure{
-		FailedAt: payload.FailedAt(time.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
+		FailedAt: payload.FailedAt(clock.System.Now()), Payload: payload.Invalid(item), Exception: "Resque::InvalidDelayedJob",
 		Error: why.Error(), Worker: p.By, Queue: queue,
 	}.Encode()
 }

@@ -21,13 +21,7 @@ local reaped = redis.call('EXISTS', KEYS[4]) == 1
 if epoch ~= ARGV[2] then return {reaped and 'reaped' or epoch and 'stale' or 'gone'} end
 
 local at, errors = 8, {}
-local function arg() at = at + 1; return ARGV[at] end
-local function number() return tonumber(arg()) end
-local function try(key, command, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
-  if type(reply) ~= 'table' or not reply.err then return reply, true end
-  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
-end
+--@turn
 
 local acks = number()
 local done = redis.call('HDEL', record, '', unpack(ARGV, at + 1, at + acks))

@@ -35,13 +35,7 @@ if epoch ~= ARGV[2] then
 end
 
 local at, errors = 5, {}
-local function arg() at = at + 1; return ARGV[at] end
-local function number() return tonumber(arg()) end
-local function try(key, command, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
-  if type(reply) ~= 'table' or not reply.err then return reply, true end
-  errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
-end
+--@turn
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
 local ahead, last = string.match(try(8, 'GET') or '', '^(%d+) (%d+)$')

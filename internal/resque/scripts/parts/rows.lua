@@ -58,8 +58,7 @@ end
 local verbs, proofs, run
 local function join() -- only in a call that uses such verbs
   verbs, proofs = {}, {}
-  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for it
-    if field == 'ticket' then return ticket end
+  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
     if field == 'bytes' then return record and call('HGET', record, ticket) or nil end
     local time = call('TIME')
     return time[1] * 1000 + time[2] / 1000
@@ -68,7 +67,7 @@ local function join() -- only in a call that uses such verbs
   function run(steps, verb, at) -- a verb or its proof: nil, or why it is refused, and the key
     if row ~= at then
       local n = ARGV[at + 2] + 0
-      row, keys, args = at, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
+      row, job.ticket, keys, args = at, ticket, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
       for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
     end
     local ok, why, key = pcall(steps[verb], job, keys, args)

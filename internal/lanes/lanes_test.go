@@ -1,0 +1,227 @@
+package lanes
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// classes are limits that every job of every queue has.
+type classes []resque.Limit
+
+func (c classes) Lane(queue string, _ []byte) (resque.Lane, bool) {
+	return resque.NewLane(queue, c...), len(c) > 0
+}
+func (c classes) Limits(string) bool { return false }
+func (c classes) SortedBy(lanes resque.Lanes) bool {
+	return slices.ContainsFunc(c, lanes.SortedBy)
+}
+func (c classes) Numbers() (map[string]string, error) { return nil, nil }
+func (c classes) Any() bool                           { return len(c) > 0 }
+
+func testLanes(names ...string) *Lanes {
+	l := New(part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}, classes(nil), func(f func()) { f() }, func() {})
+	l.Work(works(names...))
+	return l
+}
+
+func works(names ...string) (all []queues.Queue) {
+	for _, name := range names {
+		all = append(all, queues.Queue{Name: name})
+	}
+	return all
+}
+
+// A time that has come while the poller was busy is acted on in its next turn.
+func TestLanesForgetNoTime(t *testing.T) {
+	t.Parallel()
+	l := testLanes()
+	past := time.Now().Add(-time.Millisecond)
+	l.full["r:Call"] = fullLimit{past, true}
+	l.group(resque.Lanes{Queue: "work", Shared: "r:Call"})
+	q := l.queues["work"]
+	q.look, q.next, q.rest = false, past, past
+	if at := l.Next(); at != past {
+		t.Errorf("the next look is at %v", at)
+	}
+	if l.Tick(time.Now()); !l.ready(q) || !l.Next().IsZero() {
+		t.Errorf("after it ready is %v, and the next look at %v", l.ready(q), l.Next())
+	}
+}
+
+// Keys whose slots were once found taken, and are not asked for any more, leave nothing.
+func TestFullKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	l, now := testLanes("work"), time.Now()
+	full := func(name string) {
+		l.taken(new(resque.Take), resque.Exchanged{Taken: &resque.Taken{Now: 1, Full: map[string]int64{name: 0}}}, now)
+	}
+	for i := range 1000 {
+		full(resque.Limit{Kind: resque.LimitRunning, Name: "Mail/key", Keyed: true, Key: fmt.Sprint(i)}.String())
+		full("c:Mail")
+		now = now.Add(fullFor)
+		l.Tick(now)
+	}
+	// A check is never put off for more than stuckMost, nor kept for longer, nor looked for
+	// more often.
+	if most := int(3*stuckMost/fullFor) + 2; len(l.full) > 1 || len(l.checks) > most {
+		t.Errorf("%d limits are full, and %d are checked, want at most %d", len(l.full), len(l.checks), most)
+	}
+	if c := l.checks["c:Mail"]; c.wait != stuckMost || !slices.Contains(l.stuck, "c:Mail") {
+		t.Errorf("the limit that is used up all the time is checked by %+v", c)
+	}
+}
+
+// What the fleet sorts of queues that this process does not work on is not looked at.
+func TestLanesOfOtherQueuesAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	l := testLanes("work")
+	p := &resque.Policy{Lanes: []resque.Lanes{{Queue: "work", Shared: "c:Mail"}}}
+	for i := range 100 {
+		p.Lanes = append(p.Lanes, resque.Lanes{Queue: fmt.Sprint("tenant-", i), Shared: "c:Mail"})
+	}
+	l.agree(p)
+	if take := l.Take("work", 1); !slices.Equal(take.Queues, []string{"work"}) {
+		t.Errorf("it looks at %v", take.Queues)
+	}
+	l.Work([]queues.Queue{{Name: "tenant-7"}, {Name: "work"}})
+	if take := l.Take("work", 1); !slices.Contains(take.Queues, "tenant-7") || len(take.Queues) != 2 {
+		t.Errorf("with another queue it looks at %v", take.Queues)
+	}
+}
+
+// Lanes are dropped when the fleet does not name them any more, but none that the fleet may
+// have had no time to name.
+func TestLanesThatTheFleetForgets(t *testing.T) {
+	t.Parallel()
+	l := testLanes("work")
+	lane := resque.NewLane("work", resque.Limit{Kind: resque.LimitRunning, Name: "Mail"})
+	forgets := func() bool {
+		l.agree(new(resque.Policy))
+		return l.queues["work"] == nil
+	}
+	for name, note := range map[string]func(){
+		"sorted":      func() { l.sorted("work", []resque.Lane{lane}) },
+		"misplaced":   func() { l.Found(lane) },
+		"given back":  func() { l.Filled(lane) },
+		"left behind": func() { l.Skip(lane, time.Now()) },
+	} {
+		l.requested()
+		if note(); forgets() {
+			t.Errorf("a lane is dropped by an answer that is older than what was %s", name)
+		}
+		if l.requested(); !forgets() {
+			t.Errorf("a lane that the fleet does not name, where a job was %s, is kept", name)
+		}
+	}
+}
+
+// Lanes by whose limits nothing is sorted here, and in which nothing was for an hour, are to
+// be forgotten; others not.
+func TestLanesToForget(t *testing.T) {
+	t.Parallel()
+	l, now := testLanes("work"), time.Now()
+	l.classes = classes{{Kind: resque.LimitRunning, Name: "Mail"}}
+	old := resque.Lanes{Queue: "work", Shared: "c:Call"}
+	l.agree(&resque.Policy{Lanes: []resque.Lanes{old, {Queue: "work", Shared: "c:Mail"}}})
+	shows := func(lanes int) []resque.Lanes {
+		take := l.Take("work", 1)
+		l.abandoned = nil
+		l.taken(take, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: make([]resque.Shown, 2), Waiting: []int64{0}}}, now)
+		if lanes > 0 {
+			take = l.Take("work", 1)
+			l.taken(take, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: []resque.Shown{{Lanes: lanes}, {}}, Waiting: []int64{0}}}, now)
+		}
+		now = now.Add(forgetAfter/2 + time.Second)
+		return l.abandoned
+	}
+	for i, turn := range []struct{ lanes, gone int }{{0, 0}, {0, 0}, {1, 1}, {0, 0}, {0, 0}, {0, 1}, {0, 0}} {
+		if gone := shows(turn.lanes); len(gone) != turn.gone || turn.gone > 0 && gone[0] != old {
+			t.Errorf("look %d: %v are to be forgotten", i, gone)
+		}
+	}
+}
+
+// sorting returns lanes whose sorter works on a Redis, with the given limits.
+func sorting(t *testing.T, names []string, limits ...resque.Limit) (*Lanes, *redistest.Server, *sync.Mutex) {
+	t.Helper()
+	s := redistest.Start(t)
+	dialer, err := conn.NewDialer(t.Context(), conn.Config{URI: s.URI()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, mu := slog.New(slog.DiscardHandler), new(sync.Mutex)
+	base := part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: resque.New(""), Dialer: dialer, Clock: clock.System}
+	l := New(base, classes(limits), func(f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		f()
+	}, func() {})
+	t.Cleanup(l.Stop)
+	l.Work(works(names...))
+	return l, s, mu
+}
+
+// A queue is sorted once a worker has found a job with limits in it, and not while such jobs
+// are still to be put back.
+func TestSorterMovesJobs(t *testing.T) {
+	t.Parallel()
+	limit := resque.Limit{Kind: resque.LimitRunning, Name: "Mail"}
+	l, s, mu := sorting(t, []string{"work", "later"}, limit)
+	for i := range 2000 {
+		s.Do(t, "RPUSH", "resque:queue:work", fmt.Sprint(i))
+	}
+	s.Do(t, "RPUSH", "resque:queue:later", "x")
+	mu.Lock()
+	l.Found(resque.NewLane("work", limit))
+	l.Found(resque.NewLane("later", limit))
+	l.Sort(works("work", "later"), func(queue string) bool { return queue == "later" })
+	mu.Unlock()
+	redistest.Eventually(t, time.Minute, "the jobs are in their lane", func() bool {
+		return s.Int(t, "LLEN", "resque:queue:work") == 0 && s.Int(t, "LLEN", "resque:go:lane:4:work6:c:Mail") == 2000
+	})
+	if s.Int(t, "LLEN", "resque:queue:later") != 1 {
+		t.Error("a queue is sorted of which jobs are still to be put back")
+	}
+	mu.Lock()
+	l.Sort(works("work", "later"), func(string) bool { return false })
+	mu.Unlock()
+	redistest.Eventually(t, time.Minute, "the other is sorted", func() bool { return s.Int(t, "LLEN", "resque:queue:later") == 0 })
+}
+
+// The fleet forgets lanes by which this process does not sort once they were empty for long.
+func TestEmptyLanesAreForgotten(t *testing.T) {
+	t.Parallel()
+	l, s, mu := sorting(t, []string{"work", "turns"}, resque.Limit{Kind: resque.LimitNone, Name: "Turn", Keyed: true})
+	old, turns := resque.Lanes{Queue: "work", Shared: "c:Slow"}, resque.Lanes{Queue: "turns", Shared: "f:Turn"}
+	s.Do(t, "SADD", "resque:go:lanes", "4:workc:Slow", "5:turnsf:Turn")
+	mu.Lock()
+	l.agree(&resque.Policy{Lanes: []resque.Lanes{old, turns}})
+	now := time.Now()
+	for range 2 {
+		take := l.Take("work", 1)
+		shown := make([]resque.Shown, len(take.Look))
+		l.Answered(&resque.Exchange{Process: "p", Take: take}, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: shown, Waiting: make([]int64, len(take.Queues))}}, now)
+		now = now.Add(forgetAfter)
+	}
+	mu.Unlock()
+	redistest.Eventually(t, time.Minute, "the lanes are forgotten", func() bool { return s.Int(t, "SCARD", "resque:go:lanes") == 1 })
+	mu.Lock()
+	defer mu.Unlock()
+	if l.agree(&resque.Policy{Lanes: []resque.Lanes{turns}}); l.Len() != 1 || s.Int(t, "SISMEMBER", "resque:go:lanes", "5:turnsf:Turn") != 1 {
+		t.Errorf("%d queues have lanes", l.Len())
+	}
+}

@@ -1,0 +1,272 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// sorter moves jobs from the heads of sorted queues into their lanes, some hundreds at a time and
+// whether workers are idle or not. Ten jobs that one tenant pushes behind another's million must
+// be found before these have run. It has a connection of its own, and starts when the process
+// first has work for it. The poller's goroutine calls its methods.
+type sorter struct {
+	base      part.Base
+	classes   Classes
+	line      conn.Line
+	loop      *part.Loop
+	namesLost func()                                  // Redis had lost the names of lanes with jobs
+	sorted    func(queue string, lanes []resque.Lane) // jobs were moved into these lanes
+	started   bool
+
+	watched atomic.Bool // Redis notifies when a sorted queue fills, and no job is left to be sorted
+	due     atomic.Bool // a turn is taken even so
+
+	mu      sync.Mutex
+	queues  []string                       // to sort
+	stuck   []string                       // limits whose holders are to be checked
+	process string                         // the one that checks them
+	gone    []resque.Lanes                 // for the fleet to forget
+	lost    map[resque.Lanes][]resque.Lane // to be put back if they have jobs
+
+	// of the goroutine
+	sizes map[string]int // how many jobs of a queue to read at once
+	said  logging.Once
+}
+
+const (
+	// sortMost is how many jobs one step sorts at most.
+	sortMost = 1000
+
+	// sortBytes is how much of them is in memory at most.
+	sortBytes = 1 << 20
+
+	// sortEvery is how often the sorter looks at queues that nothing watches, because all workers
+	// are busy.
+	sortEvery = time.Second
+)
+
+func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane)) *sorter {
+	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, sizes: make(map[string]int)}
+	s.loop = part.NewLoop(b, "sorter", s.turn)
+	s.loop.End = s.line.Close
+	return s
+}
+
+// sort sets the queues to sort.
+func (s *sorter) sort(queues []string) {
+	if slices.Equal(queues, s.queues) {
+		return
+	}
+	s.mu.Lock()
+	s.queues = queues
+	s.mu.Unlock()
+	s.start()
+}
+
+// check frees slots of these limits whose holders have no such job any more. Slots are given back
+// with their jobs, so this happens only after our keys were removed.
+func (s *sorter) check(process string, limits []string) {
+	if len(limits) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.process, s.stuck = process, limits
+	s.mu.Unlock()
+	s.start()
+}
+
+// forget has the fleet forget lanes that are still empty.
+func (s *sorter) forget(gone []resque.Lanes) {
+	if len(gone) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.gone = gone
+	s.mu.Unlock()
+	s.start()
+}
+
+// lookFor puts lanes back that have jobs and that no key names any more.
+func (s *sorter) lookFor(lost map[resque.Lanes][]resque.Lane) {
+	s.addLost(lost)
+	s.start()
+}
+
+func (s *sorter) addLost(lost map[resque.Lanes][]resque.Lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = make(map[resque.Lanes][]resque.Lane)
+	}
+	for set, lanes := range lost {
+		s.lost[set] = append(s.lost[set], lanes...)
+	}
+}
+
+// looked is called after each look at lanes: whether jobs are left to be sorted, and whether Redis
+// notifies of the next one.
+func (s *sorter) looked(unsorted, watched bool) {
+	s.watched.Store(watched)
+	if unsorted {
+		s.wake()
+	}
+}
+
+// changed is called when a sorted queue may have filled.
+func (s *sorter) changed() {
+	s.watched.Store(false)
+	s.wake()
+}
+
+func (s *sorter) start() {
+	if !s.started {
+		s.started = true
+		s.loop.Start(context.Background())
+	}
+	s.wake()
+}
+
+func (s *sorter) wake() {
+	s.due.Store(true)
+	s.loop.Wake()
+}
+
+func (s *sorter) stop() { s.loop.Stop(context.Background()) }
+
+// turn sorts until no job is left, unless Redis will notify of the next one.
+func (s *sorter) turn(ctx context.Context) (time.Duration, error) {
+	if !s.due.Swap(false) && s.watched.Load() {
+		return sortEvery, nil
+	}
+	err := s.line.Do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) })
+	if err != nil {
+		s.due.Store(true)
+	}
+	return sortEvery, err
+}
+
+// sortAll does what the poller has asked for, and then sorts, a step of each queue in turn.
+func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
+	s.mu.Lock()
+	queues, stuck, process, gone, lost := s.queues, s.stuck, s.process, s.gone, s.lost
+	s.stuck, s.gone, s.lost = nil, nil, nil
+	s.mu.Unlock()
+	if err := s.putBack(c, lost); err != nil {
+		return err
+	}
+	for _, lanes := range gone {
+		if err := s.base.Store.ForgetLanes(c, lanes); err != nil {
+			return err
+		}
+	}
+	for _, name := range stuck {
+		n, err := s.base.Store.FreeLost(c, resque.ParseLimit(name), process)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.base.Log.Warn("freed slots of a limit that jobs held which are not running any more", "limit", name, "slots", n)
+		}
+	}
+	for len(queues) > 0 && ctx.Err() == nil {
+		var more []string
+		for _, q := range queues {
+			left, err := s.step(ctx, c, q)
+			if refused := redis.Error(""); errors.As(err, &refused) && !conn.MustRedial(err) {
+				if s.said.News(q, err.Error()) { // a key is broken; the other queues go on
+					s.base.Log.Error("the jobs of a queue cannot be sorted by their limits", "queue", q, "error", err)
+				}
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			s.said.Over(q)
+			if left {
+				more = append(more, q)
+			}
+		}
+		queues = more
+	}
+	return nil
+}
+
+// lostLanes is what the log of this sorter says of lanes that cannot be put back. No queue has
+// this name.
+const lostLanes = "\x00lost"
+
+// putBack puts lanes back that no key names any more although they have jobs. While a key has
+// another type it tries again.
+func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) error {
+	n, err := s.base.Store.Relane(c, lost)
+	if n > 0 {
+		s.base.Log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
+		s.namesLost() // there may be others that this process has not seen
+	}
+	if err == nil {
+		return nil
+	}
+	s.addLost(lost)
+	if refused := redis.Error(""); !errors.As(err, &refused) || conn.MustRedial(err) {
+		return err
+	}
+	if s.said.News(lostLanes, err.Error()) {
+		s.base.Log.Error("lanes in which jobs wait cannot be put back; trying again", "error", err)
+	}
+	s.due.Store(true) // in the next turn
+	return nil
+}
+
+// step sorts some jobs, and reports whether there may be more. Payloads may be large, so it
+// begins with one.
+func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more bool, err error) {
+	n := max(1, s.sizes[queue])
+	jobs, err := s.base.Store.Peek(c, queue, 0, n)
+	if err != nil || len(jobs) == 0 {
+		return false, err
+	}
+	bytes := 0
+	lanes := make([]resque.Lane, len(jobs))
+	for i, raw := range jobs {
+		bytes += len(raw)
+		lanes[i], _ = s.classes.Lane(queue, raw)
+	}
+	moved, err := s.base.Store.Sort(c, queue, jobs, lanes)
+	if err != nil {
+		return false, err
+	}
+	if moved == 0 { // another process sorts it
+		s.pause(ctx, rand.N(10*time.Millisecond))
+		return true, nil
+	}
+	switch {
+	case bytes > sortBytes:
+		s.sizes[queue] = n * sortBytes / bytes
+	case len(jobs) == n:
+		s.sizes[queue] = min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1)))
+	}
+	s.sorted(queue, lanes)
+	return true, nil
+}
+
+// pause waits for a time, or until the sorter stops.
+func (s *sorter) pause(ctx context.Context, d time.Duration) {
+	timer := s.base.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+}

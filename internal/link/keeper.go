@@ -1,0 +1,147 @@
+package link
+
+import (
+	"context"
+	"time"
+
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+)
+
+// Keeper keeps the poller connected. It makes another Link when one broke, and asks again for
+// tracking where a server refused it. It belongs to the poller's goroutine.
+type Keeper struct {
+	base     part.Base
+	track    bool
+	interval time.Duration
+	signal   chan<- struct{}
+	replies  chan Reply
+	dialed   chan Dialed
+
+	link      *Link // nil: there is none now
+	dialing   bool  // a goroutine makes one, and sends it on dialed
+	retry     part.Backoff
+	retrackAt time.Time // when to ask again for tracking; zero: Redis tracks, or nobody asked
+	refusals  int       // how often in a row it was refused
+	said      logging.Once
+}
+
+// Dialed is the end of an attempt to connect.
+type Dialed struct {
+	link *Link
+	err  error
+}
+
+// A server that refused tracking is asked again after a second, then after two, and so on up to 17
+// minutes. It may have been slow, or its user may have been given the permission since.
+const (
+	retrackFirst     = time.Second
+	retrackDoublings = 10
+)
+
+// owner is the name under which outages are reported.
+const owner = "poller"
+
+// NewKeeper returns a Keeper that is not connected. Track says whether to ask for tracking; where
+// there is none, queues are looked at each interval. The signal channel gets a value, if it has room,
+// whenever the link has something to take.
+func NewKeeper(b part.Base, track bool, interval time.Duration, signal chan<- struct{}) *Keeper {
+	return &Keeper{
+		base: b, track: track, interval: interval, signal: signal,
+		replies: make(chan Reply, 1), dialed: make(chan Dialed, 1),
+	}
+}
+
+// Link returns the link; nil if there is none now.
+func (k *Keeper) Link() *Link { return k.link }
+
+// Replies is where the answers to exchanges arrive.
+func (k *Keeper) Replies() <-chan Reply { return k.replies }
+
+// Dialed is where attempts to connect end; see Take.
+func (k *Keeper) Dialed() <-chan Dialed { return k.dialed }
+
+// Dial starts to connect, unless an attempt is under way. It waits first if the last one failed.
+func (k *Keeper) Dial(ctx context.Context) {
+	if k.dialing {
+		return
+	}
+	k.dialing = true
+	wait := k.base.Clock.NewTimer(k.retry.Attempt())
+	go func() {
+		defer wait.Stop()
+		select {
+		case <-wait.C():
+		case <-ctx.Done():
+			k.dialed <- Dialed{err: ctx.Err()}
+			return
+		}
+		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies)
+		k.dialed <- Dialed{l, err}
+	}()
+}
+
+// Take takes the end of an attempt, and reports whether there is a link now.
+func (k *Keeper) Take(d Dialed) bool {
+	k.dialing = false
+	if d.err != nil {
+		k.base.Outages.Fail(owner, d.err)
+		return false
+	}
+	k.link = d.link
+	if err := d.link.Untracked; err == nil {
+		k.retrackAt, k.refusals = time.Time{}, 0
+	} else {
+		if text := whyUntracked(err, k.interval); k.said.News("tracking", text) {
+			k.base.Log.Warn(text)
+		}
+		k.retrackAt = k.base.Clock.Now().Add(retrackFirst << min(k.refusals, retrackDoublings))
+		k.refusals++
+	}
+	return true
+}
+
+// RetrackAt returns when Retrack has something to do; zero if it has nothing.
+func (k *Keeper) RetrackAt() time.Time { return k.retrackAt }
+
+// Retrack gives up the link, and starts to make another, when it is time to ask again for tracking.
+// It reports whether it did.
+func (k *Keeper) Retrack(ctx context.Context, now time.Time) bool {
+	if k.retrackAt.IsZero() || now.Before(k.retrackAt) {
+		return false
+	}
+	k.retrackAt = time.Time{}
+	k.shut()
+	k.Dial(ctx)
+	return true
+}
+
+// Lose closes a link that broke. An exchange under way comes back as an error.
+func (k *Keeper) Lose(err error) {
+	k.base.Outages.Fail(owner, err)
+	k.shut()
+}
+
+// Served is called after each exchange that Redis has answered.
+func (k *Keeper) Served() {
+	k.base.Outages.OK(owner)
+	k.retry.Reset()
+}
+
+func (k *Keeper) shut() {
+	if l := k.link; l != nil {
+		k.link = nil
+		l.Shut()
+	}
+}
+
+// Stop closes the connections, also those that are being made. The context of Dial has ended.
+func (k *Keeper) Stop() {
+	if k.dialing {
+		k.dialing = false
+		if d := <-k.dialed; d.err == nil {
+			d.link.Shut()
+		}
+	}
+	k.shut()
+}
