@@ -85,7 +85,7 @@ func run(ctx context.Context, opts options) error {
 	if !opts.core {
 		about.PrintTargets(os.Stdout)
 	}
-	if n := len(b.failed); n > 0 { // each has been told when it happened
+	if n := len(b.failed); n > 0 { // each was reported when it happened
 		return fmt.Errorf("%d measurements failed; their rows are missing or short", n)
 	}
 	return nil

@@ -19,7 +19,7 @@ func needsValue(name string) error {
 }
 
 // valueError turns pflag's error into a sentence. It shows a value only if it
-// was given to a flag of ours, which never takes a secret.
+// was given to one of our flags, which never take a secret.
 func valueError(err error, ours *pflag.FlagSet) error {
 	var missing *pflag.ValueRequiredError
 	if errors.As(err, &missing) {

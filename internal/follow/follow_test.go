@@ -64,7 +64,7 @@ func (w *world) dialAdviser(_ context.Context, addr string) (redis.Conn, error) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.says[addr] == "" {
-		return nil, fmt.Errorf("nobody at %s", addr)
+		return nil, fmt.Errorf("no server at %s", addr)
 	}
 	w.open++
 	return &fakeConn{addr: addr, closed: func() { w.mu.Lock(); w.open--; w.mu.Unlock() }}, nil
@@ -239,7 +239,7 @@ func TestDialGivesUp(t *testing.T) {
 	})
 }
 
-// Without connections nobody is asked anything, and the adviser's is closed.
+// Without connections no adviser is asked, and the adviser's connection is closed.
 func TestLooksOnlyWhileThereAreConnections(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, d *Dialer) {
 		c := mustDial(t, d)

@@ -90,7 +90,7 @@ func (f *Fleet) Master(t testing.TB) *Server {
 			return s
 		}
 	}
-	t.Fatalf("redistest: the Sentinels name %v, which is none of ours", addr)
+	t.Fatalf("redistest: the Sentinels name %v, which is no server of this fleet", addr)
 	return nil
 }
 

@@ -214,7 +214,7 @@ func TestExchangeSaysMore(t *testing.T) {
 	out := m.turn(Exchange{List: true})
 	w.same("queues", []string{"a", "b"}, sorted(out.Queues))
 	if out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: handed(7, 3, 5)}); out.Suspects || len(out.Queues) > 0 {
-		t.Errorf("nobody died and no list was asked for: %+v", out)
+		t.Errorf("no process died and no list was asked for: %+v", out)
 	}
 	w.same("handed", "7 3 5", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
 
@@ -246,7 +246,7 @@ func TestExchangeEmpty(t *testing.T) {
 	}
 }
 
-// Redis forgets scripts when it restarts or is told to; the exchange sends it again.
+// Redis forgets scripts when it restarts or on SCRIPT FLUSH; the exchange sends its script again.
 func TestExchangeAfterScriptFlush(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -64,7 +64,7 @@ func (l *laneRun) push(t *rapid.T) {
 
 func (l *laneRun) lane(payload string) Lane { return byTenant(ofTenant, ofAll, turns)(payload) }
 
-// sort sorts what it has read, perhaps after somebody else did.
+// sort sorts what it has read, perhaps after another process did.
 func (l *laneRun) sort(t *rapid.T) {
 	raws, err := l.w.s.Peek(l.w.c, "low", 0, rapid.IntRange(1, 6).Draw(t, "read"))
 	l.must(err)
@@ -126,7 +126,7 @@ func (l *laneRun) take(t *rapid.T) {
 			ends[string(j.Payload)] = "done"
 		}
 	}
-	for _, tenant := range rapid.Permutation([]string{"a:", "b:", "c:", "nobody:"}).Draw(t, "lanes") {
+	for _, tenant := range rapid.Permutation([]string{"a:", "b:", "c:", "nothing:"}).Draw(t, "lanes") {
 		x.Take.Lanes = append(x.Take.Lanes, l.lane(tenant))
 	}
 	lost := rapid.SampledFrom([]string{"", "", "answer", "request"}).Draw(t, "lost")

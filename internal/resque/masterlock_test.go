@@ -27,7 +27,7 @@ func TestMasterLock(t *testing.T) {
 		}
 	}
 
-	// While Ruby holds it nobody of us gets it, nor takes it away.
+	// While Ruby holds it no daemon gets it or removes it.
 	w.do("SET", key, "localhost:1428", "EX", 100)
 	w.unchanged("asking for a lock that Ruby has", func() { hold(ours, false, "localhost:1428") })
 	w.must(w.s.ReleaseMasterLock(w.c, ours))

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what Redis should hold, told once more in plain Go, one method for each thing
+// model is what Redis should hold, written once more in plain Go, one method for each thing
 // that may happen. The property test in property_test.go lets both go the same way.
 type model struct {
 	names  map[string]bool // the set of queues

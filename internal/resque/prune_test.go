@@ -62,7 +62,7 @@ func TestPruneAsRuby(t *testing.T) {
 	w.same("keys", w.onlyRuby(r.KeysAfter), w.onlyRuby(w.server.Snapshot(t, "")))
 }
 
-// Ruby's rule of the same host, which removes live workers, is none of ours.
+// Ruby's rule of the same host removes live workers; we do not have it.
 func TestPruneSparesTheSameHost(t *testing.T) {
 	t.Parallel()
 	r := redistest.Golden(t, "prune_same_host")

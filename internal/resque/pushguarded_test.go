@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lockedJob is pushed only if nobody has its lock, which it takes.
+// lockedJob is pushed only if its lock is free, and takes it.
 func lockedJob(s Store, queue, payload, lock string) GuardedJob {
 	return GuardedJob{Queue: queue, Payload: []byte(payload), Effects: []Effect{
 		Command("HSET", s.HashKey("lock:"+lock), "by", payload),

@@ -76,8 +76,8 @@ func TestRecoverOrder(t *testing.T) {
 	w.same("left", 0, left)
 }
 
-// Whoever recovers may be killed between two pieces. The next one goes on, nothing is
-// lost or doubled, the order stays, and nothing is counted twice.
+// A reaper may be killed between two pieces. The next one continues: no job is
+// lost, doubled or counted twice, and the order stays.
 func TestRecoverKilledBetweenPieces(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -52,7 +52,7 @@ func TestFire(t *testing.T) {
 		t.Errorf("read %+v", read)
 	}
 
-	// Whoever has read what was before comes too late, and learns how it stands.
+	// A process that has read the state before comes too late, and gets the new state.
 	w.unchanged("the same tick again", func() {
 		outcome, now := w.fire(f)
 		w.same("outcome", FiredMoved, outcome)
@@ -83,7 +83,7 @@ func TestFire(t *testing.T) {
 	lock := "resque:resque:resque_scheduler_master_lock"
 	f.Last = time.UnixMilli(1700000001000)
 	f.At = time.Now().Add(time.Hour)
-	w.unchanged("a tick of somebody whose clock is ahead", func() {
+	w.unchanged("a tick of a process whose clock is ahead", func() {
 		outcome, _ := w.fire(f)
 		w.same("outcome", FiredEarly, outcome)
 	})
@@ -95,7 +95,7 @@ func TestFire(t *testing.T) {
 			w.same("outcome", FiredForeign, outcome)
 		})
 	}
-	w.do("SET", lock, "web-1:77:0123abcd") // one of ours
+	w.do("SET", lock, "web-1:77:0123abcd") // one of our holders
 	w.must(w.s.PauseSchedule(w.c, "nightly", noon))
 	paused, err := w.s.PausedSchedules(w.c)
 	w.must(err)

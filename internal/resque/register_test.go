@@ -98,7 +98,7 @@ func TestTimesAsRuby(t *testing.T) {
 	}
 }
 
-// A worker is alive before it is registered, and again after somebody removed it.
+// A worker is alive before it is registered, and again after another program removed it.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -132,7 +132,7 @@ func TestHeartbeat(t *testing.T) {
 	w.do("HDEL", w.s.heartbeats(), p.WorkerID(0))
 	w.do("DEL", w.s.started(p.WorkerID(0)))
 	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
-	w.same("keys after somebody removed them", want, w.server.Dump(t, ""))
+	w.same("keys after they were removed", want, w.server.Dump(t, ""))
 }
 
 // Worker ids by the thousand go in pieces; a stop leaves none of their keys, and all of others'.

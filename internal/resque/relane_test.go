@@ -70,10 +70,10 @@ func TestTakeWithLostNumbers(t *testing.T) {
 		lose    func(w *wire)
 		want    int
 	}{
-		"removed":                               {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(*wire) {}, 3},
-		"of another type":                       {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 3},
-		"registered by nobody":                  {nil, func(*wire) {}, 1},
-		"of another type, registered by nobody": {nil, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 1},
+		"removed":                         {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(*wire) {}, 3},
+		"of another type":                 {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 3},
+		"not registered":                  {nil, func(*wire) {}, 1},
+		"of another type, not registered": {nil, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write what testdata/states/*.txt show anew")
+var update = flag.Bool("update", false, "rewrite the results in testdata/states/*.txt")
 
 // The files in testdata/states tell the states of a job: a command, a line of dashes, and
 // what came of it, up to an empty line; what starts with # explains. Read them in the order of
@@ -39,7 +39,7 @@ func TestStates(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if diff := cmp.Diff(strings.Split(string(text), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("%s (-file +now; -update writes it anew):\n%s", file, diff)
+				t.Errorf("%s (-file +now; -update rewrites it):\n%s", file, diff)
 			}
 		})
 	}
@@ -314,7 +314,7 @@ func (s *story) reap(args []string) []string {
 	return []string{fmt.Sprintf("requeued %d, failed %d", got.Requeued, got.Failed)}
 }
 
-// redis is "redis COMMAND KEY…": somebody else does that.
+// redis is "redis COMMAND KEY…", by another program.
 func (s *story) redis(args []string) []string {
 	rest := make([]any, 0, len(args))
 	for i, a := range args[1:] {

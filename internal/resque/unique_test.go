@@ -182,7 +182,7 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 			m := w.enter("p")
 			m.turn(Exchange{Done: tickets(m.reserve(1, "low")...)})
 		}, false},
-		{"a lock of somebody else's", func(w *wire) { w.do("HSET", w.s.KeyOfLock("a"), "a1", "1") }, false},
+		{"a lock of another job", func(w *wire) { w.do("HSET", w.s.KeyOfLock("a"), "a1", "1") }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

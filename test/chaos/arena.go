@@ -130,7 +130,7 @@ func (a *arena) processes() []*process {
 	return append([]*process(nil), a.fleet...)
 }
 
-// alive are the worker processes of ours that run.
+// alive are the worker processes that run.
 func (a *arena) alive() (alive []*process) {
 	for _, p := range a.processes() {
 		if p.alive() && !p.node {
@@ -159,7 +159,7 @@ func (a *arena) inject() {
 	a.injected++
 }
 
-// healed says that a fault which killed nobody is over.
+// healed says that a fault which killed no process is over.
 func (a *arena) healed() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

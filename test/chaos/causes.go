@@ -201,8 +201,8 @@ func (a *arena) silent(p *process, at time.Time) bool {
 
 // recoveries measures how long jobs that a death interrupted waited for their next
 // run, and how long the slowest process took to work again after a fault that killed
-// nobody. Time counts from when the fault was over, Redis was there, and somebody who
-// lived on was there to see.
+// none. Time counts from when the fault was over, Redis was there, and a process that
+// survived was there to recover them.
 func (c causes) recoveries(l ledgers) (all []time.Duration) {
 	starts := map[string][]int64{}
 	for _, s := range l.jobs {
@@ -244,7 +244,7 @@ func (c causes) witnessed(died time.Time, until int64) time.Time {
 	}
 	for _, w := range c.a.outages {
 		if w.to.After(from) && w.to.UnixNano() < until {
-			from = w.to // everybody's silence begins anew
+			from = w.to // the silence of all processes restarts
 		}
 	}
 	return from

@@ -141,7 +141,7 @@ func suspend(opts options) result {
 		}
 		a.inject()
 		a.healed()
-		a.nobodyReaped()
+		a.noneReaped()
 	}))
 }
 

@@ -21,7 +21,7 @@ type run struct {
 
 // story is all that the ledgers tell of one job.
 type story struct {
-	push   byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	push   byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: not pushed
 	pushed int64 // when it was acknowledged
 	drops  []run // that did not begin, since it had expired or another had taken its place
 	runs   []run

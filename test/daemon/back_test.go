@@ -27,7 +27,7 @@ func givesBack(t *testing.T) *daemontest.Bundle {
 	return b
 }
 
-// Redis tells nobody of a change of his own.
+// Redis does not notify a process of its own changes.
 func TestJobGivenBackRunsWhenAWorkerIsFree(t *testing.T) {
 	t.Parallel()
 	b := givesBack(t)

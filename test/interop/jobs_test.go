@@ -66,7 +66,7 @@ func TestNodeEnqueuesGoRuns(t *testing.T) {
 	}
 }
 
-// Told of node-resque's scheduler, we leave delayed jobs to it while it is the leader.
+// With the setting for node-resque's scheduler, we leave delayed jobs to it while it is the leader.
 func TestNodeDelaysGoRuns(t *testing.T) {
 	server, peer := setup(t)
 	scheduler := peer.start(t, "scheduler.mjs")

@@ -14,7 +14,7 @@ import (
 // plenty is more than any job ever has to wait for.
 const plenty = 1_000_000
 
-// told is what a variant's classes are told.
+// told returns the options of a variant's classes.
 func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 	switch variant {
 	case "retried":
