@@ -154,8 +154,8 @@ func TestConnectionsToTheOldMasterAreClosed(t *testing.T) {
 	})
 }
 
-// Who does not answer does not say that the master has moved, and who names a
-// server that will not have us is not believed; another adviser is asked.
+// An adviser that does not answer does not say that the master has moved. One that names a
+// server which refuses us is not believed. Then another adviser is asked.
 func TestConnectionsAreKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, d *Dialer) {
 		c := mustDial(t, d)

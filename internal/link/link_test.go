@@ -74,7 +74,7 @@ func TestLinkIsProven(t *testing.T) {
 	}
 }
 
-// A server that is no master says nothing about whether it could tell of changes.
+// A server that is no master says nothing about whether it could track changes.
 func TestLinkToReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -148,8 +148,8 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// What a process has handed out is read back as it was written; the memory of
-// deaths likewise, and no text in its place counts more than it says.
+// The jobs a process has handed out are read back as they were written. So are the counts of
+// deaths, and no text in its place counts more than it says.
 func FuzzProcessRecord(f *testing.F) {
 	f.Add(int64(7), int64(3), int64(5), 2, "3 1800000000000 p:1:ab")
 	f.Add(int64(-1), int64(0), int64(0), 0, "x y z")

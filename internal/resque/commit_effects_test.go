@@ -53,7 +53,7 @@ func (w *wire) everyEnd() (m *proc, others []Ended) {
 	return m, []Ended{later(jobs[0]), failed(jobs[2])[0]}
 }
 
-// dump is all that stands in Redis but what tells the time.
+// dump is all keys of Redis without those that hold a time.
 func (w *wire) dump() map[string]any {
 	w.t.Helper()
 	all := w.server.Dump(w.t, "")
@@ -62,7 +62,7 @@ func (w *wire) dump() map[string]any {
 }
 
 // A key of the wrong type, whichever effect writes there: of its job nothing is written and the
-// ticket stays, and the other jobs of the call end. What is soft is reported, and holds nothing.
+// ticket stays, and the other jobs of the call end. A soft effect is reported, and holds up nothing.
 func TestCommitWrongType(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

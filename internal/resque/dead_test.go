@@ -48,7 +48,7 @@ func (f *fleet) pulse(since, last time.Duration) {
 	f.do("SET", f.s.pulse(), fmt.Sprint(f.now.Add(-since).UnixMilli(), " ", f.now.Add(-last).UnixMilli()))
 }
 
-// dead renews a lease and returns who is dead.
+// dead renews a lease and returns the dead processes.
 func (f *fleet) dead() []string {
 	f.t.Helper()
 	renewed, err := f.s.Renew(f.c, "me", longLease, longGap)

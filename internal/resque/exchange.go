@@ -59,7 +59,7 @@ type Exchange struct {
 	// Policy asks for the fleet's policy about queues, and registers the numbers of this
 	// process's limits.
 	Policy      bool
-	TrackPolicy bool              // ask Redis to tell when it changes
+	TrackPolicy bool              // track it, so that Redis notifies us when it changes
 	Limits      map[string]string // numbers by Limit.Spec
 	Registered  bool              // they were registered before: add only what is missing
 }

@@ -81,7 +81,7 @@ func (l *laneRun) sort(t *rapid.T) {
 	}
 }
 
-// forget has the fleet forget lanes, as one does who found nothing in them for long.
+// forget removes lanes from the fleet's, as a process does that found them empty for long.
 func (l *laneRun) forget(t *rapid.T) { l.must(l.w.s.ForgetLanes(l.w.c, l.lane("a:").Lanes())) }
 
 func (l *laneRun) enter(t *rapid.T) {

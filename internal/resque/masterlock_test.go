@@ -7,7 +7,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// The key, the time it lives and who respects whom are Ruby's.
+// The key, the time it lives and the respect for other holders are Ruby's.
 func TestMasterLock(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

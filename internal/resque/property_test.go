@@ -33,7 +33,7 @@ func TestNothingIsEverLost(t *testing.T) {
 			"forget":   func(*rapid.T) { w.do("SCRIPT", "FLUSH") },
 			"":         func(*rapid.T) { r.check() },
 		})
-		// At last everybody dies and is found dead: nothing may stay behind.
+		// At last all processes die and are found dead: nothing may stay behind.
 		for _, p := range r.m.procs {
 			if !p.left {
 				r.reapWhole(p)

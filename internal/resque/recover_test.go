@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A process is fenced only by who saw the lease that stands.
+// Only a reaper that saw the present lease can fence a process.
 func TestFenceCompares(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -94,7 +94,7 @@ func TestRecoverKilledBetweenPieces(t *testing.T) {
 	w.same("first piece", Recovered{Requeued: 3}, total)
 	w.same("queues after it", []string{"low: l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))
 
-	w.must(r.move(w.c, []int64{8, 7, 6}, &total)) // by another who had read the record earlier
+	w.must(r.move(w.c, []int64{8, 7, 6}, &total)) // by another reaper, which had read the record earlier
 	w.same("the piece again", Recovered{Requeued: 3}, total)
 	w.same("the rest", Recovered{Requeued: 5}, m.recover(3))
 	w.same("queues", []string{"low: l1 l2 l3 l4 l5 l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the results in testdata/states/*.txt")
 
-// The files in testdata/states tell the states of a job: a command, a line of dashes, and
+// The files in testdata/states show the states of a job: a command, a line of dashes, and
 // what came of it, up to an empty line; what starts with # explains. Read them in the order of
 // their names. The commands are the methods of story below. A job is named by its class alone.
 func TestStates(t *testing.T) {
@@ -265,8 +265,8 @@ func (s *story) renew(id string) []string {
 	return nil
 }
 
-// tick is "tick": a lease period passes. Who lives has renewed its lease, and whose lease
-// stands as it did at the tick before counts as dead.
+// tick is "tick": a lease period passes. A living process has renewed its lease. One
+// whose lease is the same as at the tick before counts as dead.
 func (s *story) tick([]string) (lines []string) {
 	s.ticks++
 	for _, id := range slices.Sorted(maps.Keys(s.procs)) {

@@ -66,7 +66,7 @@ func (w *wire) sufferDeaths(limit int, jobs string, ends []end) map[string]strin
 
 func repeat(n int, e end) []end { return slices.Repeat([]end{e}, n) }
 
-// Who is filed, and when; and what the deaths leave of the others: in how many they were, with
+// Which jobs are filed, and when; and the counts of the others: in how many deaths they were, with
 // how many they are charged, and at which level their trials are.
 func TestSuspects(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func uniqueJob(lock string, n int, queue string) UniqueJob {
 	}
 }
 
-// enqueue returns who holds the lock, "" where the job was taken, and whom it replaced.
+// enqueue returns the holder of the lock, "" if the job was taken, and the holder it replaced.
 func (w *wire) enqueue(j UniqueJob) (holder, replaced string) {
 	w.t.Helper()
 	h, replaced, err := w.s.EnqueueUnique(w.c, j)

@@ -31,7 +31,7 @@ func (a *arena) finish() result {
 		if !slices.ContainsFunc(a.processes(), (*process).unheard) || a.number("ZCARD", "resque:go:processes") == 0 {
 			break
 		}
-		last := a.start("-queues=none") // buries those who could not say that they left
+		last := a.start("-queues=none") // buries processes that could not leave
 		a.drain()
 		last.stop()
 	}

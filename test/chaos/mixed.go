@@ -27,7 +27,7 @@ func policies(opts options) result {
 			span = min(span, opts.duration)
 		}
 		m := &mixture{a: a, end: time.Now().Add(span), line: a.line(), queues: "work,lanes", environment: []string{"CHAOS_TICKS=1"}}
-		m.acts = append(m.gentle(), m.rest) // who removes leases by hand makes jobs invisible for those that want their locks
+		m.acts = append(m.gentle(), m.rest) // removing leases by hand makes jobs invisible for those that want their locks
 		m.run(5, load{rate: 300, longest: 20, failing: 10, orders: true})
 	})
 }
@@ -129,7 +129,7 @@ func (m *mixture) partition() {
 	m.onLine(m.a.between(time.Second, 14*time.Second), m.line.halfOpen)
 }
 
-// onLine disturbs the line for a while, which silences those who are on it, now or meanwhile.
+// onLine disturbs the line for a while, which silences the processes on it, now or meanwhile.
 func (m *mixture) onLine(span time.Duration, disturb func() (heal func())) {
 	m.wire.Lock()
 	defer m.wire.Unlock()

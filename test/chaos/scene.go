@@ -46,7 +46,7 @@ var produced = map[scene]string{
 	clearing: "clear,pushed,1", removing: "remove,pushed,1",
 }
 
-// pushSome pushes n jobs before anybody works.
+// pushSome pushes n jobs before any process works.
 func (a *arena) pushSome(n int) {
 	var jobs []job
 	for i := range n {
@@ -172,7 +172,7 @@ func (a *arena) leaveCorpse(queue string) {
 	}
 }
 
-// running tells whether a job has begun.
+// running reports whether a job has begun.
 func (a *arena) running(id string) bool {
 	l, err := readLedgers(a.dir)
 	return err == nil && l.jobs[id] != nil && len(l.jobs[id].runs) > 0

@@ -26,7 +26,7 @@ type delivered struct {
 	Raw              string
 }
 
-// tell is a handler that passes on what it was given.
+// tell is a handler that passes on its arguments.
 func tell(to chan<- delivered) func(context.Context, *goworker.Job) error {
 	return func(ctx context.Context, _ *goworker.Job) error {
 		d := goworker.FromContext(ctx)

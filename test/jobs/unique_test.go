@@ -346,7 +346,7 @@ func TestUniqueRetries(t *testing.T) {
 }
 
 // A retry's lock ends too, though not before the job could be due, even if it had run out
-// meanwhile. What another job then has is left to that.
+// meanwhile. Another job's lock stays.
 func TestUniqueRetriesOfTheLate(t *testing.T) {
 	t.Parallel()
 	const most = 200 * time.Millisecond
