@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 	w.must(w.s.Check(w.c, "p"))
 }
 
-// A missing permission shows at the start, with the name of the command, whichever it is.
+// A missing permission shows at the start, with the name of the command.
 func TestCheckNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -33,17 +33,17 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// renewed has a process renew its lease that long ago.
+// renewed sets the last renewal of a process.
 func (f *fleet) renewed(id string, ago time.Duration) {
 	f.do("ZADD", f.s.processes(), f.now.Add(longLease-ago).UnixMilli(), id)
 }
 
-// fenced has a process be declared dead that long ago.
+// fenced sets how long ago a process was declared dead.
 func (f *fleet) fenced(id string, ago time.Duration) {
 	f.do("ZADD", f.s.processes(), -f.now.Add(-ago).UnixMilli(), id)
 }
 
-// pulse has the fleet renew since some time ago, the last time some time ago.
+// pulse sets since when the fleet renews, and how long ago it last did.
 func (f *fleet) pulse(since, last time.Duration) {
 	f.do("SET", f.s.pulse(), fmt.Sprint(f.now.Add(-since).UnixMilli(), " ", f.now.Add(-last).UnixMilli()))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// crash lets a new process reserve n jobs of low, hand over those up to the given
-// ticket but for the held ones, and die.
+// crash lets a new process reserve n jobs of low, hand out those up to the given
+// ticket except the held ones, and die.
 func (w *wire) crash(id string, n int, handed string, limit int) Recovered {
 	w.t.Helper()
 	m := w.enter(id)
@@ -26,7 +26,7 @@ func (w *wire) crash(id string, n int, handed string, limit int) Recovered {
 // onTrial says of two jobs that the first is on trial, and that the second waits.
 const onTrial = "2 2 *1"
 
-// Only jobs that were with a worker are remembered to have been in a dead process.
+// Only jobs that were with a worker count as found in a dead process.
 func TestDeathsCountWhatRan(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -87,7 +87,7 @@ func TestDeathsWithoutCap(t *testing.T) {
 	w.same("deaths", 9, w.deaths("l1"))
 }
 
-// Jobs of the same bytes died once when their process did, however many they were.
+// Any number of jobs of the same bytes count as one death of their process.
 func TestDeathsOfTwins(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

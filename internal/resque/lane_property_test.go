@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However pushes, sorting, taking, lost answers, kills and recoveries follow each other,
+// In any sequence of pushes, sorting, taking, lost answers, kills and recoveries,
 // every job is in exactly one place, those of a tenant are in their order, a slot is held
 // for each job that runs and for no other, and no more are held than there are.
 func TestLanesLoseNothing(t *testing.T) {
@@ -103,7 +103,7 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 }
 
 // take is a turn of a process: some of its jobs end, and it asks some lanes for more. The
-// answer may be lost; then it reads back, and the request is heard late.
+// answer may be lost; then the process resyncs, and Redis runs the request late.
 func (l *laneRun) take(t *rapid.T) {
 	l.w.do("SCRIPT", "LOAD", commitScript.plain.text)
 	p := l.draw(t)

@@ -121,7 +121,7 @@ func TestRenewNothing(t *testing.T) {
 	}
 }
 
-// A request that Redis hears after its sender gave up on it changes nothing.
+// A request that Redis gets after its sender gave up on it changes nothing.
 func TestResyncMakesRequestsLate(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -165,7 +165,7 @@ func TestResyncNothing(t *testing.T) {
 	}
 }
 
-// Redis lost everything; what still runs here is put under protection again.
+// Redis lost everything; the jobs that still run here are protected again.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -55,7 +55,7 @@ func TestRecoverNeedsFence(t *testing.T) {
 	}
 }
 
-// Jobs come back to the heads of their queues in the order in which they lay there.
+// Jobs come back to the heads of their queues in their old order.
 func TestRecoverOrder(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -110,8 +110,8 @@ func (w *wire) deaths(payload string) int {
 	return d[0].Count
 }
 
-// What a process that counts as dead commits while its jobs are moved counts where its
-// ticket still stands, and nowhere else.
+// A commit of a process that counts as dead, while its jobs are moved, counts if the
+// ticket is still in its record, and otherwise not.
 func TestCommitDuringRecovery(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the results in testdata/states/*.txt")
 
 // The files in testdata/states show the states of a job: a command, a line of dashes, and
-// what came of it, up to an empty line; what starts with # explains. Read them in the order of
+// the result, up to an empty line; # starts an explanation. Read them in the order of
 // their names. The commands are the methods of story below. A job is named by its class alone.
 func TestStates(t *testing.T) {
 	t.Parallel()
