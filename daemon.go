@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -34,8 +35,9 @@ type Daemon struct {
 	configured bool // SetSettings was called
 	openers    map[string]conn.Opener
 	parts      []Part
-	client     *client // what talks to Redis; nil before Init and after Close
-	closed     bool    // Close was called, and Init, Run and Work were not since
+	features   []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
+	client     *client                              // what talks to Redis; nil before Init and after Close
+	closed     bool                                 // Close was called, and Init, Run and Work were not since
 	running    *run
 
 	// Of the current run, written before its goroutines start.

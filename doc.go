@@ -20,7 +20,7 @@
 // # The life of a job
 //
 //  1. A producer pushes the payload to the tail of its queue.
-//  2. The daemon reserves it: in one step it leaves the queue and stands in this
+//  2. The daemon reserves it: in one step it leaves the queue and enters this
 //     process's in-flight record.
 //  3. A worker finds the handler by class and runs it: see Register.
 //  4. The outcome is committed: in one step the job leaves the record, the totals

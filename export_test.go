@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
@@ -38,6 +40,24 @@ var (
 func InitToEnqueue(d *Daemon) error {
 	_, err := d.init(false)
 	return err
+}
+
+// AddFeature gives the daemon a feature that is in no list, from the next run on.
+func AddFeature(d *Daemon, feature func(outcome.Deps) outcome.Feature) {
+	d.features = append(d.features, feature)
+}
+
+// ClassOption gives a class an option of such a feature.
+func ClassOption[T any](value T) Option {
+	return option(func(o *options) { outcome.Put(o.class, value) })
+}
+
+// Observe has f called for every end, from the next run on.
+func Observe(d *Daemon, f func(*outcome.Job, *outcome.Outcome)) {
+	d.AddPart(Part{Name: "observer", Start: func(context.Context) error {
+		d.workers.set.Observe(func(_ context.Context, j *outcome.Job, o *outcome.Outcome) { f(j, o) })
+		return nil
+	}})
 }
 
 // InFleet is the id of the daemon's process, or "" before it has one.

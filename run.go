@@ -122,7 +122,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	set := outcome.New(outcome.Deps{
 		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, d.registry.features()...)
+	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
 	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)

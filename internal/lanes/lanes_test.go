@@ -129,6 +129,27 @@ func TestLanesThatTheFleetForgets(t *testing.T) {
 	}
 }
 
+// A job that was put into a lane behind a look is looked for: Redis does not notify this process of its
+// own writes.
+func TestLateCommitIsLookedFor(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{true, false} {
+		l, now := testLanes("work"), time.Now()
+		limit := resque.Limit{Kind: resque.LimitRunning, Name: "Mail"}
+		lane := resque.NewLane("work", limit)
+		l.classes = classes{limit}
+		l.agree(&resque.Policy{Lanes: []resque.Lanes{lane.Lanes()}})
+		take := l.Take("work", 1)
+		l.Filled(lane)
+		x := &resque.Exchange{Take: take}
+		full := map[string]int64{"c:Mail": 0}
+		l.Answered(x, resque.Exchanged{Late: late, Taken: &resque.Taken{Now: 1, Full: full, Shown: make([]resque.Shown, 1), Waiting: []int64{0}}}, now)
+		if open, _ := l.Open("work", true); open != late {
+			t.Errorf("after an answer that is late (%v) the lanes are asked: %v", late, open)
+		}
+	}
+}
+
 // Lanes by whose limits nothing is sorted here, and in which nothing was for an hour, are to
 // be forgotten; others not.
 func TestLanesToForget(t *testing.T) {

@@ -61,6 +61,9 @@ func (l *Lanes) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 	}
 	if r.Taken != nil {
 		l.taken(x.Take, r, now)
+		if r.Late {
+			l.lookBehind()
+		}
 		unsorted, watched := l.unsorted()
 		l.sorter.looked(unsorted, watched)
 		l.sorter.check(x.Process, l.stuck)
@@ -71,6 +74,13 @@ func (l *Lanes) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 		l.sorter.lookFor(l.lost)
 		l.lost = nil
 	}
+}
+
+// lookBehind is called when the jobs that ended were committed behind the look. The look missed jobs
+// that went into lanes and slots that came free, and Redis does not notify us of our own writes.
+func (l *Lanes) lookBehind() {
+	clear(l.full)
+	l.lookAtAll()
 }
 
 // unsorted reports whether queues hold jobs that are to be sorted, and whether Redis notifies of

@@ -47,7 +47,8 @@ type Exchange struct {
 	Asks []Ask
 
 	// Ended is committed first, by a script of its own; if Redis did not know that script, it is
-	// committed last. Jobs that go back to the same list are ordered by ticket, highest first.
+	// committed last, and the answer is Late. Jobs that go back to the same list are ordered by
+	// ticket, highest first.
 	Ended []Ended
 
 	// Sizes are queues whose lengths are to be returned. They are read before the rest.
@@ -93,6 +94,7 @@ type Exchanged struct {
 	Broken   []KeyError
 	Refused  []Refusal // of effects and guards of Ended
 	Filled   []string  // the queues that effects of Ended pushed to
+	Late     bool      // Ended was committed last: the rest of the answer may be older
 	Taken    *Taken    // the answer to Take
 	Policy   *Policy   // where it was asked for
 }
@@ -286,6 +288,7 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	}
 	if err == nil && len(x.Ended) > 0 {
 		err = s.ended(commit.reply, &out)
+		out.Late = slices.Contains(unknown, &commit)
 	}
 	if err == nil && x.Take != nil {
 		if err = x.taken(take.reply, &out); err == nil {

@@ -246,6 +246,33 @@ func TestExchangeEmpty(t *testing.T) {
 	}
 }
 
+// The answer says that it is older than the commit if Redis did not know that script: then the look at
+// a lane does not show the job that the commit has put there.
+func TestLateCommit(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		w := newWire(t)
+		w.push("low", "a:1")
+		m := w.enter("p")
+		jobs := m.reserve(1, "low")
+		lane := NewLane("low", Limit{Kind: LimitStartsHere, Name: "Mail"})
+		w.do("SCRIPT", "FLUSH")
+		w.do("SCRIPT", "LOAD", takeText)
+		if known {
+			w.do("SCRIPT", "LOAD", commitScript.plain.text)
+		}
+		ended := []Ended{{Ticket: jobs[0].Ticket, Effects: w.s.ToLane(jobs[0], lane)}}
+		out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: 1, Ended: ended, Take: &Take{Want: 1, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}}})
+		shown := 0
+		if known {
+			shown = 1
+		}
+		w.same("late", !known, out.Late)
+		w.same("lanes shown", shown, out.Taken.Shown[0].Lanes)
+		w.same("jobs in the lane", 1, w.server.Int(t, "LLEN", w.s.lane(lane)))
+	}
+}
+
 // Redis forgets scripts when it restarts or on SCRIPT FLUSH; the exchange sends its script again.
 func TestExchangeAfterScriptFlush(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,12 @@
 package repository
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,6 +68,84 @@ func TestDocsNameTests(t *testing.T) {
 	}
 	if names["security.md"] < 20 || names["tests.md"] < 100 {
 		t.Errorf("the pages name %v tests", names)
+	}
+}
+
+// Each line of the log that the page for operators explains is one that the code may write.
+func TestOperatingPageQuotesTheLog(t *testing.T) {
+	t.Parallel()
+	var sources strings.Builder
+	for _, name := range tracked(t, "*.go") {
+		if text, err := os.ReadFile(filepath.Join(top, name)); err == nil && !strings.HasSuffix(name, "_test.go") {
+			sources.Write(text)
+		}
+	}
+	page := docs(t)[filepath.Join("..", "..", "docs", "operating.md")]
+	_, page, _ = strings.Cut(page, "## What the log says")
+	page, _, _ = strings.Cut(page, "\n## ")
+	quoted := regexp.MustCompile("(?m)^\\| `(?:N )?([^`…]*)…?` \\|").FindAllStringSubmatch(page, -1)
+	if len(quoted) < 15 {
+		t.Errorf("the page quotes %d lines", len(quoted))
+	}
+	for _, line := range quoted {
+		if !strings.Contains(sources.String(), line[1]) {
+			t.Errorf("docs/operating.md quotes %q, which no code logs", line[1])
+		}
+	}
+}
+
+// Each file that the map and the pages for maintainers name is there. A script stands in a folder of
+// scripts.
+func TestDocsNameFiles(t *testing.T) {
+	t.Parallel()
+	files := tracked(t, "*")
+	named := regexp.MustCompile("`([\\w/]+\\.(?:go|lua))`")
+	count := 0
+	for page, text := range docs(t) {
+		if !strings.Contains(page, "internals") && filepath.Base(page) != "architecture.md" && filepath.Base(page) != "CONTRIBUTING.md" {
+			continue
+		}
+		for _, name := range named.FindAllStringSubmatch(text, -1) {
+			there := slices.ContainsFunc(files, func(file string) bool {
+				return file == name[1] || strings.HasSuffix(name[1], ".lua") && strings.HasSuffix(file, "/"+name[1])
+			})
+			if !there {
+				t.Errorf("%s names %s, which is not there", page, name[1])
+			}
+			count++
+		}
+	}
+	if count < 40 {
+		t.Errorf("the pages name %d files", count)
+	}
+}
+
+// The map shows the rows of layers.
+func TestLayersAreDocumented(t *testing.T) {
+	t.Parallel()
+	page := docs(t)[filepath.Join("..", "..", "docs", "architecture.md")]
+	for i, row := range layers {
+		line := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %d \| (.*?) \|`, i+1)).FindStringSubmatch(page)
+		if line == nil {
+			t.Errorf("docs/architecture.md has no row %d", i+1)
+			continue
+		}
+		var shown []string
+		for _, name := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(line[1], -1) {
+			if name[1] != "inspect" {
+				name[1] = "internal/" + name[1]
+			}
+			shown = append(shown, name[1])
+		}
+		if i == len(layers)-1 {
+			shown = append(shown, "") // the root package
+		}
+		row = slices.Clone(row)
+		slices.Sort(row)
+		slices.Sort(shown)
+		if !slices.Equal(row, shown) {
+			t.Errorf("row %d has %q, and docs/architecture.md shows %q", i+1, row, shown)
+		}
 	}
 }
 

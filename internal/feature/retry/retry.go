@@ -5,8 +5,10 @@ package retry
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
@@ -129,7 +131,7 @@ func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again boo
 }
 
 // dead gives back what a job of a dead process may have of resque-retry's. The class's options are not
-// known there: so it drops the keys in both spellings.
+// known there: so it drops the keys in both spellings, of an ActiveJob those of its wrapper too.
 type dead struct {
 	outcome.None
 	deps outcome.Deps
@@ -140,9 +142,17 @@ func (p dead) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if o.State != outcome.Failed {
 		return
 	}
-	plain := resque.NewRetryKey(j.Parsed.Class, j.Parsed.Args, false)
-	o.Effects = append(o.Effects, p.deps.Store.DropCount(plain, true)...)
-	if blanks := resque.NewRetryKey(j.Parsed.Class, j.Parsed.Args, true); blanks != plain {
-		o.Effects = append(o.Effects, p.deps.Store.DropCount(blanks, true)...)
+	var dropped []resque.RetryKey
+	drop := func(class string, args []json.RawMessage) {
+		for _, blanks := range []bool{false, true} {
+			if key := resque.NewRetryKey(class, args, blanks); !slices.Contains(dropped, key) {
+				dropped = append(dropped, key)
+				o.Effects = append(o.Effects, p.deps.Store.DropCount(key, true)...)
+			}
+		}
+	}
+	drop(j.Name, j.Args)
+	if j.Name != j.Parsed.Class {
+		drop(j.Parsed.Class, j.Parsed.Args)
 	}
 }
