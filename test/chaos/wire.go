@@ -271,7 +271,7 @@ func (w *wire) replies(client, server net.Conn, waiting chan call) {
 	}
 }
 
-// script names the script that a command calls, "" where it calls none of ours.
+// script names the script that a command calls, "" where it calls another script or none.
 func (w *wire) script(raw []byte) string {
 	words := bulks(raw, 2)
 	if len(words) < 2 {
