@@ -11,6 +11,8 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -34,7 +36,7 @@ type Daemon struct {
 	settings   WorkerSettings
 	configured bool // SetSettings was called
 	openers    map[string]conn.Opener
-	parts      []Part
+	parts      []part.Part
 	features   []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
 	client     *client                              // what talks to Redis; nil before Init and after Close
 	closed     bool                                 // Close was called, and Init, Run and Work were not since
@@ -57,12 +59,11 @@ type Daemon struct {
 
 // client is what Init makes and Close closes.
 type client struct {
+	producer.Client
 	config config
 	log    *slog.Logger
 	flush  func()
-	store  resque.Store
 	dialer conn.Dialer
-	pool   *conn.Pool
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -136,7 +137,7 @@ func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parts = append(d.parts, p)
+	d.parts = append(d.parts, part.Part(p))
 }
 
 // Init checks the settings, and that no limit has two numbers, and makes ready what
@@ -189,8 +190,8 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	log, flush := c.log()
 	d.client = &client{
-		config: c, log: log, flush: flush, store: c.store(),
-		dialer: dialer, pool: conn.NewPool(dialer, c.Connections),
+		Client: producer.Client{Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout},
+		config: c, log: log, flush: flush, dialer: dialer,
 	}
 	d.closed = false
 	return d.client, nil
@@ -228,7 +229,7 @@ func (d *Daemon) usable() error {
 
 // close ends the client. Calls that wait for one of its connections return why.
 func (c *client) close(why error) {
-	c.pool.Close(why)
+	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the way to Redis", "error", err)
 	}

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/clock"
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/outcome"
-	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // Enqueue pushes a job to the tail of its queue, as Resque.enqueue does, and
@@ -24,10 +22,10 @@ import (
 // When the connection breaks before Redis has answered, it is unknown whether the
 // job is in its queue.
 //
-// A job whose class was registered here with an option for jobs that are enqueued, such
-// as Unique, is enqueued as by EnqueueWith.
+// If its class was registered here with an option for jobs that are enqueued, such as
+// Unique, it is enqueued as by EnqueueWith.
 func (d *Daemon) Enqueue(job *Job) error {
-	if d.registry.told(job) {
+	if _, has := d.registry.enqueueOptions(job); has {
 		_, err := d.EnqueueWith(job)
 		return err
 	}
@@ -36,8 +34,8 @@ func (d *Daemon) Enqueue(job *Job) error {
 
 // EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil
 // all of them are in their queues, each queue's in the order given here, and no
-// worker saw some of them without the others. With an error none is, and nothing
-// was sent if it says that a job cannot be encoded. As with Enqueue, only when the
+// worker saw some of them without the others. With an error none is. If the error says
+// that a job cannot be encoded, nothing was sent. As with Enqueue, only when the
 // connection breaks before Redis has answered is it unknown which of the two holds.
 //
 // Redis does nothing else meanwhile: about half a millisecond for 1,000 jobs of 100
@@ -60,7 +58,7 @@ func (d *Daemon) enqueue(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	return client.push(bulk)
+	return client.Push(bulk)
 }
 
 func (d *Daemon) encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
@@ -70,33 +68,33 @@ func (d *Daemon) encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
 			bulk.Grow(len(jobs) - 1)
 		}
 		if err := d.addJob(&bulk, job); err != nil {
-			return nil, unsent(err, i, len(jobs))
+			return nil, producer.Unsent(err, i, len(jobs))
 		}
 	}
 	return &bulk, nil
 }
 
-// unsent says of an error about one of so many jobs that it kept back all of them.
-func unsent(err error, i, jobs int) error {
-	if jobs > 1 {
-		err = fmt.Errorf("job %d of %d: %w", i+1, jobs, err)
-	}
-	return fmt.Errorf("goworker: %w; nothing was enqueued", err)
-}
-
-var errNoJob = errors.New("a job to be enqueued needs a queue and a class")
-
-// bulk is what jobs are collected in, empty.
+// bulk returns an empty bulk.
 func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.MaxPayload} }
 
-func addJob(bulk *resque.Bulk, job *Job, fields ...payload.Field) error {
-	if job == nil || job.Queue == "" || job.Payload.Class == "" {
-		return errNoJob
+// plain returns a job as the producer takes it. For nil that is a job without a queue.
+func plain(job *Job) producer.Job {
+	if job == nil {
+		return producer.Job{}
 	}
-	if err := bulk.Add(job.Queue, job.Payload.Class, job.Payload.Args, fields...); err != nil {
-		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, err)
+	return producer.Job{Queue: job.Queue, Class: job.Payload.Class, Args: job.Payload.Args}
+}
+
+// addJob adds a job with the options of its class.
+func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
+	o, has := d.registry.enqueueOptions(job)
+	switch {
+	case !has:
+		return plain(job).Add(bulk)
+	case o.unique != nil:
+		return plain(job).Wrap(errUniqueAmongMany)
 	}
-	return nil
+	return plain(job).Add(bulk, o.allFields(d)...)
 }
 
 // EnqueueOption is a setting of one job, given to EnqueueWith: WithID, At, In, Unique,
@@ -105,15 +103,15 @@ func addJob(bulk *resque.Bulk, job *Job, fields ...payload.Field) error {
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 type enqueueOptions struct {
-	mistakes
+	setting.Mistakes
 	id     string
 	at     time.Time       // zero: now
-	fields []payload.Field // what the payload gets beside class and args
+	fields []payload.Field // of the payload, beside class and args
 	unique *Uniqueness     // nil: it has no lock
 	expiry Expiry
 }
 
-// allFields are the fields together with those that depend on the time.
+// allFields returns the fields and those that depend on the time.
 func (o *enqueueOptions) allFields(d *Daemon) []payload.Field {
 	if o.expiry.none() {
 		return o.fields
@@ -131,13 +129,12 @@ type enqueueOption func(*enqueueOptions)
 func (o enqueueOption) enqueue(to *enqueueOptions) { o(to) }
 
 // WithID gives the job an id of the program's own, which its handler finds in
-// Delivery.ID. Nothing keeps two jobs from having the same.
-// The id must not be empty.
+// Delivery.ID. Nothing keeps two jobs from having the same. It must not be empty.
 func WithID(id string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
-		o.once("the job's id", fmt.Sprintf("WithID(%q)", id))
+		o.Once("the job's id", fmt.Sprintf("WithID(%q)", id))
 		if id == "" {
-			o.wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
+			o.Wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
 		}
 		o.id = id
 	})
@@ -152,30 +149,29 @@ type Receipt struct {
 	Replaced string
 }
 
-// EnqueueWith is Enqueue for a job that is told more than its class and arguments.
-// Such a job has an id, made up where WithID does not give one; it stands in the
-// payload beside class and args, where Ruby's workers pass over it. Ruby's
-// Resque.dequeue, which compares whole payloads, does not find the job.
+// EnqueueWith is Enqueue with options. The job gets an id, a random one unless WithID
+// gives one. The id stands in the payload beside class and args, where Ruby's workers
+// ignore it. Ruby's Resque.dequeue compares whole payloads, so it does not find the job.
 //
-// Options go before those that the class was registered with.
+// Options go before those of the class's registration.
 //
-// The error is a *DuplicateError for a job that is refused by Unique. As with Enqueue,
-// when the connection breaks before Redis has answered it is unknown whether the job is
-// in its queue, and with ErrTooFewReplicas it is: the receipt then has its ID all the same.
+// The error is a *DuplicateError for a job that Unique refuses. As with Enqueue, when the
+// connection breaks before Redis has answered, it is unknown whether the job is in its
+// queue. With ErrTooFewReplicas it is there, and the receipt has its ID.
 func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	client, err := d.init(false)
 	if err != nil {
 		return Receipt{}, err
 	}
-	o := d.registry.enqueueOptions(job)
+	o, _ := d.registry.enqueueOptions(job)
 	for i, opt := range opts {
 		if opt == nil {
-			return Receipt{}, unsent(fmt.Errorf("option %d of EnqueueWith is nil; leave it out", i+1), 0, 1)
+			return Receipt{}, producer.Unsent(fmt.Errorf("option %d of EnqueueWith is nil; leave it out", i+1), 0, 1)
 		}
 		opt.enqueue(&o)
 	}
-	if o.first != nil && job != nil {
-		return Receipt{}, unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, o.first), 0, 1)
+	if o.First != nil && job != nil {
+		return Receipt{}, producer.Unsent(plain(job).Wrap(o.First), 0, 1)
 	}
 	if o.id == "" {
 		o.id = payload.NewID()
@@ -185,29 +181,24 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		return client.enqueueUnique(job, o)
 	}
 	bulk := client.config.bulk()
-	if err := addJob(&bulk, job, append(o.fields, payload.TextField("id", o.id))...); err != nil {
-		return Receipt{}, unsent(err, 0, 1)
+	if err := plain(job).Add(&bulk, append(o.fields, payload.TextField("id", o.id))...); err != nil {
+		return Receipt{}, producer.Unsent(err, 0, 1)
 	}
-	return Receipt{ID: o.id}, client.put(&bulk, o.at)
+	return Receipt{ID: o.id}, client.Put(&bulk, o.at)
 }
 
-// enqueueOptions are what the job's class was registered with for jobs that are enqueued.
-func (r *registry) enqueueOptions(job *Job) (o enqueueOptions) {
-	if r.told(job) {
-		of, _ := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
-		o = *of
-		o.mistakes = mistakes{} // options of the call go before these
-	}
-	return o
-}
-
-// told reports whether the job's class was registered with such options.
-func (r *registry) told(job *Job) bool {
+// enqueueOptions returns the options for enqueued jobs with which the job's class was
+// registered, and whether there are any.
+func (r *registry) enqueueOptions(job *Job) (o enqueueOptions, has bool) {
 	if job == nil {
-		return false
+		return o, false
 	}
-	_, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
-	return has
+	of, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
+	if has {
+		o = *of
+		o.Mistakes = setting.Mistakes{} // options of the call go before these
+	}
+	return o, has
 }
 
 // onEnqueue registers an option for every job of a class that is enqueued here.
@@ -218,19 +209,7 @@ func (o *options) onEnqueue(option EnqueueOption) {
 		outcome.Put(o.class, of)
 	}
 	option.enqueue(of)
-	o.add(of.first)
-}
-
-// addJob is the function of that name, with what the job's class was registered with.
-func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
-	if !d.registry.told(job) {
-		return addJob(bulk, job)
-	}
-	o := d.registry.enqueueOptions(job)
-	if o.unique != nil {
-		return fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errUniqueAmongMany)
-	}
-	return addJob(bulk, job, o.allFields(d)...)
+	o.Add(of.First)
 }
 
 // Expiry is what ExpireAfter and ExpiresAt make: an Option and an EnqueueOption.
@@ -240,18 +219,18 @@ type Expiry struct {
 	fixed bool // ExpiresAt made it
 }
 
-// ExpireAfter gives a job so long, from when it is enqueued or, if it is enqueued for
-// later, from when it is due. If its handler was not called by then, retries included, it
-// is not called any more: the job is dropped and counted in FleetInfo.Expired, or handed
-// to the function of OnExpired. A handler that runs is not cut short; see Timeout.
+// ExpireAfter gives a job so long from when it is enqueued or, if it is enqueued for later,
+// from when it is due. After that its handler is not called any more, for a retry neither:
+// the job is dropped and counted in FleetInfo.Expired, or passed to the function of
+// OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
 // to EnqueueWith, for that job. Zero is no limit, also where the class has one; it must not
 // be negative.
 //
-// The time stands in the payload, by Redis's clock where the daemon is running and by
-// this machine's where it only enqueues; workers compare it with Redis's. Ruby's workers
-// pass over it and run the job.
+// The time stands in the payload. A daemon that runs takes it from Redis's clock, one that
+// only enqueues from this machine's. Workers compare it with Redis's. Ruby's workers
+// ignore it and run the job.
 func ExpireAfter(d time.Duration) Expiry { return Expiry{after: d} }
 
 // ExpiresAt is ExpireAfter with the time itself. The zero time is no limit. The two do not
@@ -265,17 +244,17 @@ func (e Expiry) enqueue(to *enqueueOptions) {
 	if e.fixed {
 		option = fmt.Sprintf("ExpiresAt(%s)", e.at.Format(time.RFC3339Nano))
 	}
-	to.once("when the job expires", option)
+	to.Once("when the job expires", option)
 	if e.after < 0 {
-		to.wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
+		to.Wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
 	}
 	to.expiry = e
 }
 
-// none reports whether the job has all the time it takes.
+// none reports whether the job never expires.
 func (e Expiry) none() bool { return e.after == 0 && e.at.IsZero() }
 
-// fields are what the payload of a job gets that may start at a time.
+// fields returns the fields of the payload of a job that may start at a time.
 func (e Expiry) fields(from time.Time) []payload.Field {
 	at := e.at
 	if e.after > 0 {
@@ -287,61 +266,27 @@ func (e Expiry) fields(from time.Time) []payload.Field {
 	return []payload.Field{resque.ExpiresAt(at.UnixMilli())}
 }
 
-// OnExpired has a function run, in place of the class's handler and without its
-// middleware, for jobs whose time is over. They are then jobs like any other: done with
-// nil, failed with an error, and not counted as expired.
+// OnExpired makes a function run for jobs whose time is over, in place of the class's
+// handler and without its middleware. They are then jobs like any other: done with nil,
+// failed with an error, and not counted as expired.
 func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 	return option(func(o *options) {
-		o.once("what runs for expired jobs", "OnExpired")
+		o.Once("what runs for expired jobs", "OnExpired")
 		if f == nil {
-			o.wrong("OnExpired was given no function; leave it out")
+			o.Wrong("OnExpired was given no function; leave it out")
 		}
 		outcome.Put(o.class, expiry.OnExpired{Handler: HandlerFunc(f)})
 	})
 }
 
-// push pushes jobs as one. While Redis answers that another server takes them now,
-// or soon will, which is to say that nothing was done, it is tried again: a
-// fail-over or a slot that moves is over in seconds. That goes on for as long as
-// connecting may take. An error after which the jobs may be there is returned at once.
-func (c *client) push(bulk *resque.Bulk) error {
-	return c.send(func(conn redis.Conn) error { return c.store.PushBulk(conn, bulk) })
-}
-
-// send is push for whatever Redis does as a whole or not at all.
-func (c *client) send(do func(redis.Conn) error) error {
-	giveUp := clock.System.Now().Add(c.config.dial().Options().ConnectTimeout)
-	var retry part.Backoff
-	for {
-		err := c.sendOnce(do)
-		if err == nil || !conn.Elsewhere(err) {
-			return err
-		}
-		wait := retry.Next()
-		if clock.System.Now().Add(wait).After(giveUp) {
-			return err
-		}
-		clock.Sleep(clock.System, wait)
-	}
-}
-
-func (c *client) sendOnce(do func(redis.Conn) error) error {
-	lent, err := c.pool.Get(context.Background())
-	if err != nil {
-		return err
-	}
-	defer conn.PutBack(lent)
-	return do(lent)
-}
-
-// store is what writes and reads the keys. Its pushes wait for replicas as long as
-// the connection may wait for an answer, at most.
+// store returns the Store of the settings. Its pushes wait for replicas at most half as
+// long as the connection waits for an answer.
 func (c config) store() resque.Store {
 	within := min(ReplicaWait, c.dial().Options().ReadTimeout/2)
 	return resque.New(c.Namespace).Replicated(c.WaitReplicas, within)
 }
 
-// ShardError says that a shard did not take its part of what EnqueueAll was given.
+// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
 type ShardError struct {
 	URI  string // of the shard, without a password
 	Jobs []*Job // its part; none of it is there, unless the connection broke
@@ -354,22 +299,22 @@ func (e *ShardError) Error() string {
 
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// EnqueueAt enqueues a job at a time, as resque-scheduler's enqueue_at does: it waits
-// in Redis, where Ruby's tools see it and may cancel it, and some process of the fleet,
-// a daemon or a Ruby scheduler, moves it to its queue. A time that is not after now, by
-// this machine's clock, is Enqueue.
+// EnqueueAt enqueues a job at a time, as resque-scheduler's enqueue_at does. The job waits
+// in Redis, where Ruby's tools see it and may cancel it. A daemon or a Ruby scheduler of
+// the fleet then moves it to its queue. A time that is not after now, by this machine's
+// clock, is Enqueue.
 //
 // Daemons move it at the millisecond by Redis's clock. A Ruby scheduler, where there
-// is one, looks each five seconds and knows whole seconds only, so what it sees is the
-// time rounded up to one. Nobody moves it before its time.
+// is one, looks each five seconds and knows whole seconds only: it sees the time rounded
+// up. No process moves the job before its time.
 //
 // When the connection breaks before Redis has answered, it is unknown whether the job
 // is delayed.
 //
-// A job whose class was registered here with an option for jobs that are enqueued, such
-// as Unique, is enqueued as by EnqueueWith and At.
+// If its class was registered here with an option for jobs that are enqueued, such as
+// Unique, it is enqueued as by EnqueueWith and At.
 func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
-	if d.registry.told(job) {
+	if _, has := d.registry.enqueueOptions(job); has {
 		_, err := d.EnqueueWith(job, At(t))
 		return err
 	}
@@ -393,23 +338,22 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 		return err
 	}
 	for i, job := range jobs {
-		if d.registry.told(job) {
-			return unsent(fmt.Errorf("enqueueing %s: %w", job.Payload.Class, errToldAmongMany), i, len(jobs))
+		if _, has := d.registry.enqueueOptions(job); has {
+			return producer.Unsent(plain(job).Wrap(errOptionsAmongMany), i, len(jobs))
 		}
 	}
 	bulk, err := d.encodeJobs(client.config, jobs)
 	if err != nil {
 		return err
 	}
-	if !t.After(clock.System.Now()) {
-		return client.push(bulk)
-	}
-	return client.send(func(c redis.Conn) error { return client.store.Delay(c, bulk, t) })
+	return client.Delay(bulk, t)
 }
 
+var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")
+
 // At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
-// daemons know, since Ruby's scheduler would drop the job's id and what else it is told;
-// see EnqueueAt for how exact that is. Of jobs for one millisecond the order is open.
+// daemons know, since Ruby's scheduler would drop the job's id and its other options.
+// See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
 // A time that is not after now enqueues at once.
 func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
 
@@ -420,15 +364,7 @@ func In(d time.Duration) EnqueueOption {
 
 func due(t time.Time, option string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
-		o.once("when the job is due", option)
+		o.Once("when the job is due", option)
 		o.at = t
 	})
-}
-
-// put enqueues what EnqueueWith has collected, now or at its time.
-func (c *client) put(bulk *resque.Bulk, at time.Time) error {
-	if !at.After(clock.System.Now()) {
-		return c.push(bulk)
-	}
-	return c.send(func(conn redis.Conn) error { return c.store.Schedule(conn, bulk, at) })
 }

@@ -3,10 +3,6 @@ package goworker
 import (
 	"flag"
 	"fmt"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -17,8 +13,8 @@ import (
 	"github.com/goworker/goworker/internal/setting"
 )
 
-// defaultCommandLine is the default daemon's. It is made when first needed, so
-// that importing the package does nothing.
+// defaultCommandLine is the default daemon's. It is made at first use, so that importing
+// the package does nothing.
 var defaultCommandLine = sync.OnceValue(newCommandLine)
 
 // Flags returns the flags of the default daemon, for programs that parse their
@@ -27,13 +23,12 @@ var defaultCommandLine = sync.OnceValue(newCommandLine)
 //	pflag.CommandLine.AddFlagSet(goworker.Flags())
 //	pflag.Parse()
 //
-// A program that asks for the flags parses them, before Init, Work or the first
-// Enqueue: goworker will not look at the command line itself any more. So a call
-// of Flags also keeps goworker away from a command line that it shall not read.
+// A program that calls Flags parses them, before Init, Work or the first Enqueue.
+// goworker then does not read the command line itself. So a call of Flags also keeps
+// goworker away from a command line that it shall not read.
 //
-// Add the program's own flags first: AddFlagSet skips names that are taken, so
-// that they stay the program's, and set goworker's counterpart with
-// SetSettings.
+// Add the program's own flags first. AddFlagSet skips names that are taken, and they stay
+// the program's. Set goworker's settings of these names with SetSettings.
 func Flags() *pflag.FlagSet {
 	c := defaultCommandLine()
 	c.HandOut()
@@ -47,9 +42,9 @@ func Flags() *pflag.FlagSet {
 //	flag.Parse()
 //
 // Names that are taken are skipped and stay the program's: define its own flags
-// first. The package github.com/goworker/goworker/flags does the same by being
-// imported. On another set than flag.CommandLine, as after Flags, the program
-// parses the flags, before Init, Work or the first Enqueue.
+// first. Importing the package github.com/goworker/goworker/flags does the same. The
+// program parses any other set than flag.CommandLine, before Init, Work or the first
+// Enqueue.
 func AddFlags(set *flag.FlagSet) {
 	c := defaultCommandLine()
 	if set != flag.CommandLine {
@@ -74,7 +69,7 @@ func newCommandLine() *commandLine {
 	return c
 }
 
-// apply returns the settings with the flags that were given in place of theirs.
+// apply returns the settings with the values of the flags that were given.
 func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
 	c.Read(func() {
 		for _, put := range c.puts {
@@ -84,8 +79,8 @@ func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
 	return s
 }
 
-// settingRows are all settings: what the flags, the environment, the checks and
-// docs/configuration.md say of them. Flags take effect in this order.
+// settingRows are all settings, with their flags, variables, defaults and checks. A test
+// compares them with docs/configuration.md. Flags take effect in this order.
 var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues",
 		Put: func(s *WorkerSettings) { s.Queues = nil }},
@@ -98,7 +93,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "Concurrency", Flag: "concurrency", Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs"},
 	{Field: "Connections", Flag: "connections", Default: DefaultConnections, Help: "the maximum number of connections to the Redis database"},
 	// The default shown is not the environment's: that may hold a password.
-	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: environmentURI, Default: DefaultURI,
+	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: setting.URI, Default: DefaultURI,
 		Help: "the URI of the Redis server"},
 	{Field: "Namespace", Flag: "namespace", Default: DefaultNamespace, Help: "the Redis namespace",
 		Check: func(s *WorkerSettings) error { s.Namespace = resque.New(s.Namespace).Namespace(); return nil }},
@@ -115,8 +110,8 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "TLSClientCertPath", Flag: "tls-client-cert", Help: "path to the certificate to show the Redis server", Check: checkClientCert},
 	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Help: "path to the key of that certificate"},
 	{Field: "SkipTLSVerify", Flag: "insecure-tls", Help: "skip TLS validation"},
-	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job", Check: checkReplicas},
-	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Help: "how many bytes a job's payload may have", Check: checkMaxPayload},
+	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job"},
+	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Help: "how many bytes a job's payload may have"},
 	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",
 		Help: "how long running jobs may go on after a signal to stop; 0 = no limit"},
 	{Field: "ConnectTimeout", Default: DefaultConnectTimeout, None: "NoTimeout"},
@@ -134,15 +129,15 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "SchedulerLockPrefix", Flag: "scheduler-lock-prefix", Env: []string{"RESQUE_SCHEDULER_MASTER_LOCK_PREFIX"},
 		Help: "RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's resque-schedulers"},
 	{Field: "NodeScheduler", Flag: "node-scheduler", Help: "share the lock of node-resque's scheduler, too"},
-	{Field: "DynamicSchedule", Flag: "dynamic-schedule", Env: []string{"DYNAMIC_SCHEDULE"}, Environment: dynamicSchedule,
+	{Field: "DynamicSchedule", Flag: "dynamic-schedule", Env: []string{"DYNAMIC_SCHEDULE"}, Environment: setting.Dynamic,
 		Help: "fire the recurring schedules that are in Redis for all schedulers"},
 	{Field: "DisableSignals"},
 	{Field: "DisableTracking"},
 	{Field: "DisableLookAhead"},
 }
 
-// putInterval makes the flag -interval stand for all fields of the setting. Zero means to
-// exit when no job is found.
+// putInterval makes the flag -interval replace all fields of the setting. Zero makes the
+// daemon exit when it finds no job.
 func putInterval(s *WorkerSettings) {
 	s.Interval, s.IntervalFloat = 0, 0
 	s.ExitOnComplete = s.ExitOnComplete || s.PollInterval == 0
@@ -165,30 +160,9 @@ func checkInterval(s *WorkerSettings) error {
 	return nil
 }
 
-// environmentURI follows REDIS_PROVIDER as Heroku's add-ons set it: it names
-// the variable that holds the URI.
-func environmentURI(getenv func(string) string) string {
-	if name := getenv("REDIS_PROVIDER"); name != "" {
-		if uri := getenv(name); uri != "" {
-			return uri
-		}
-	}
-	return getenv("REDIS_URL")
-}
-
-// checkHostname refuses what would break a worker id apart: Resque splits ids at
-// colons.
-func checkHostname(s *WorkerSettings) error {
-	if s.Hostname == "" {
-		var err error
-		if s.Hostname, err = os.Hostname(); err != nil || s.Hostname == "" {
-			return fmt.Errorf("settings: this machine does not tell its name (%v); set Hostname or the flag -hostname", err)
-		}
-	}
-	if strings.ContainsAny(s.Hostname, ": \t\r\n") {
-		return fmt.Errorf("settings: Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", s.Hostname)
-	}
-	return nil
+func checkHostname(s *WorkerSettings) (err error) {
+	s.Hostname, err = setting.Hostname(s.Hostname)
+	return err
 }
 
 func checkClientCert(s *WorkerSettings) error {
@@ -197,24 +171,4 @@ func checkClientCert(s *WorkerSettings) error {
 			s.TLSClientCertPath, s.TLSClientKeyPath)
 	}
 	return nil
-}
-
-func checkReplicas(s *WorkerSettings) error {
-	if s.WaitReplicas < 0 {
-		return fmt.Errorf("settings: WaitReplicas is %d: it must be a number of replicas, or 0 to wait for none", s.WaitReplicas)
-	}
-	return nil
-}
-
-func checkMaxPayload(s *WorkerSettings) error {
-	if s.MaxPayload > payload.MaxSize {
-		return fmt.Errorf("settings: MaxPayload is %d: it must be at most %d bytes, since Redis takes 512 MiB at once", s.MaxPayload, payload.MaxSize)
-	}
-	return nil
-}
-
-// dynamicSchedule says whether DYNAMIC_SCHEDULE is one of the words that Ruby takes for on.
-func dynamicSchedule(getenv func(string) string) string {
-	on := slices.Contains([]string{"1", "t", "T", "true", "TRUE", "on", "ON"}, getenv("DYNAMIC_SCHEDULE"))
-	return strconv.FormatBool(on)
 }

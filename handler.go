@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -154,7 +155,7 @@ func (o option) register(to *options) { o(to) }
 
 // options are what Register was given beside the handler.
 type options struct {
-	mistakes
+	setting.Mistakes
 	class      *outcome.Class // with what features read
 	timeout    time.Duration
 	useNumber  bool
@@ -175,9 +176,9 @@ type options struct {
 // no limit; it must not be negative.
 func Timeout(d time.Duration) Option {
 	return option(func(o *options) {
-		o.once("how long a run may take", fmt.Sprintf("Timeout(%s)", d))
+		o.Once("how long a run may take", fmt.Sprintf("Timeout(%s)", d))
 		if d < 0 {
-			o.wrong("Timeout(%s): it must be positive, or 0 for no limit", d)
+			o.Wrong("Timeout(%s): it must be positive, or 0 for no limit", d)
 		}
 		o.timeout = d
 	})
@@ -189,7 +190,7 @@ func Timeout(d time.Duration) Option {
 // WorkerSettings.UseNumber does the same for every class.
 func UseNumber() Option {
 	return option(func(o *options) {
-		o.once("how numbers are decoded", "UseNumber")
+		o.Once("how numbers are decoded", "UseNumber")
 		o.useNumber = true
 	})
 }
@@ -199,48 +200,6 @@ func UseNumber() Option {
 // inside the earlier.
 func With(mw ...Middleware) Option {
 	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
-}
-
-// mistakes is what is wrong with the options of one call. The zero value has none.
-// An option does not know the class it is for, so it leaves its mistakes here, and the
-// call reports the first of them.
-type mistakes struct {
-	first error
-	said  []saying
-}
-
-// saying is something that one option of a call says.
-type saying struct{ what, option string }
-
-// wrong adds a mistake.
-func (m *mistakes) wrong(format string, args ...any) { m.add(fmt.Errorf(format, args...)) }
-
-// add adds a mistake, unless it is none.
-func (m *mistakes) add(err error) {
-	if m.first == nil {
-		m.first = err
-	}
-}
-
-// once adds a mistake if an option before this one said the same thing.
-func (m *mistakes) once(what, option string) {
-	for _, s := range m.said {
-		switch {
-		case s.what != what:
-		case s.option == option:
-			m.wrong("%s is given twice; give it once", option)
-		default:
-			m.wrong("%s and %s both say %s; give one of them", s.option, option, what)
-		}
-	}
-	m.said = append(m.said, saying{what, option})
-}
-
-// take adds the mistakes of an option that has options of its own.
-func (m *mistakes) take(option string, its mistakes) {
-	if its.first != nil {
-		m.wrong("%s: %w", option, its.first)
-	}
 }
 
 // Middleware wraps a handler in another, as in net/http:
@@ -323,13 +282,13 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	of, limited := outcome.Get[limits.Of](e.class)
 	if limited {
 		outcome.Put(e.class, limits.Named(class, of))
-		e.add(limits.Repeated(of))
+		e.Add(limits.Repeated(of))
 	}
 	if e.check != nil {
-		e.add(e.check(&e.options))
+		e.Add(e.check(&e.options))
 	}
-	if e.first != nil {
-		panic(fmt.Sprintf("goworker: Register(%q): %s", class, e.first))
+	if e.First != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, e.First))
 	}
 	for _, mw := range e.middleware {
 		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))

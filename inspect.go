@@ -69,12 +69,7 @@ func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) err
 	if err != nil {
 		return err
 	}
-	lent, err := client.pool.Get(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.PutBack(lent)
-	return f(client.store, lent)
+	return client.Do(ctx, f)
 }
 
 func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }

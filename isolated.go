@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // DefaultKillGrace is how long an isolated job has from the end of its context until
@@ -43,14 +44,14 @@ func Isolated(opts ...IsolatedOption) Option {
 	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: cancelGrace / 2}}
 	for _, opt := range opts {
 		if opt == nil {
-			i.wrong("a nil IsolatedOption was given; leave it out")
+			i.Wrong("a nil IsolatedOption was given; leave it out")
 		} else {
 			opt(&i)
 		}
 	}
 	return option(func(o *options) {
-		o.once("how jobs are isolated", "Isolated")
-		o.take("Isolated", i.mistakes)
+		o.Once("how jobs are isolated", "Isolated")
+		o.Take("Isolated", i.First)
 		own := i // one value of Isolated may serve several classes
 		o.instead, o.check = &own, own.check
 	})
@@ -61,7 +62,7 @@ type IsolatedOption func(*isolation)
 
 // isolation is how the jobs of a class are isolated.
 type isolation struct {
-	mistakes
+	setting.Mistakes
 	isolate.Limits
 }
 
@@ -81,9 +82,9 @@ func HardTimeout(d time.Duration) IsolatedOption {
 
 // number adds the mistakes of an option that says a number, which must not be negative.
 func (i *isolation) number(negative bool, what, option string) {
-	i.once(what, option)
+	i.Once(what, option)
 	if negative {
-		i.wrong("%s: it cannot be negative; leave it out for the default", option)
+		i.Wrong("%s: it cannot be negative; leave it out for the default", option)
 	}
 }
 
@@ -118,9 +119,9 @@ func ChildEnv(vars ...string) IsolatedOption {
 		for _, v := range vars {
 			name, _, ok := strings.Cut(v, "=")
 			if !ok || name == "" {
-				i.wrong("%q is not NAME=value, which ChildEnv takes", v)
+				i.Wrong("%q is not NAME=value, which ChildEnv takes", v)
 			}
-			i.once("the variable "+name, fmt.Sprintf("ChildEnv(%s)", name))
+			i.Once("the variable "+name, fmt.Sprintf("ChildEnv(%s)", name))
 		}
 		i.Env = append(i.Env, vars...)
 	}

@@ -106,22 +106,6 @@ func TestErrorsCross(t *testing.T) {
 	}
 }
 
-func TestChildParts(t *testing.T) {
-	t.Parallel()
-	parts, err := childParts([]Part{
-		{Name: "cache", Requires: []string{"database", "workers"}, Isolated: true},
-		{Name: "server", Requires: []string{"cache"}},
-		{Name: "database", Requires: []string{"lease", "server"}, Isolated: true},
-	})
-	var names []string
-	for _, p := range parts {
-		names = append(names, p.Name)
-	}
-	if err != nil || !reflect.DeepEqual(names, []string{"database", "cache"}) {
-		t.Errorf("%q, %v", names, err)
-	}
-}
-
 // limited performs a job of a class with a time limit of a minute, in a goroutine of
 // its own, and returns the registry and what tells of the end.
 func limited(t *testing.T, book *safeBuffer, handler any) (*registry, <-chan error) {

@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
-	"net/url"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,45 +157,18 @@ type GlobalID struct {
 	ID string
 }
 
-var errGlobalID = errors.New("a GlobalID looks like gid://app/Model/1")
-
 // String returns the gid:// form.
-func (g GlobalID) String() string {
-	parts := strings.Split(g.ID, "/")
-	if slices.Contains(parts, "") { // no composite key, but slashes of the key itself
-		parts = []string{g.ID}
-	}
-	for i, p := range parts {
-		parts[i] = url.QueryEscape(p)
-	}
-	return "gid://" + g.App + "/" + g.Model + "/" + strings.Join(parts, "/")
-}
+func (g GlobalID) String() string { return args.FormatGlobalID(g.App, g.Model, g.ID) }
 
 // MarshalText returns the gid:// form.
 func (g GlobalID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads the gid:// form. Parameters behind a question mark are
-// dropped: they tell Rails' locator how to load the model.
+// UnmarshalText reads the gid:// form. It drops parameters behind a question mark: Rails'
+// locator loads the model by them.
 func (g *GlobalID) UnmarshalText(text []byte) error {
-	rest, ok := strings.CutPrefix(string(text), "gid://")
-	rest, _, _ = strings.Cut(rest, "?")
-	parts := strings.Split(rest, "/")
-	if !ok || len(parts) < 3 {
-		return errGlobalID
+	app, model, id, err := args.ParseGlobalID(string(text))
+	if err == nil {
+		*g = GlobalID{App: app, Model: model, ID: id}
 	}
-	for i, p := range parts {
-		if p == "" {
-			return errGlobalID
-		}
-		if i < 2 {
-			continue
-		}
-		id, err := url.QueryUnescape(p)
-		if err != nil {
-			return errGlobalID
-		}
-		parts[i] = id
-	}
-	*g = GlobalID{App: parts[0], Model: parts[1], ID: strings.Join(parts[2:], "/")}
-	return nil
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // Limit is how many jobs may run at a time, or be started in a time. Given to Register
@@ -22,7 +23,7 @@ import (
 // know nothing of limits.
 type Limit struct {
 	limit limits.Limit
-	wrong mistakes
+	wrong setting.Mistakes
 }
 
 // LimitOption says more about a Limit. Mistakes are reported by Register and LimitQueue;
@@ -33,7 +34,7 @@ type LimitOption func(*Limit)
 func Concurrency(n int, opts ...LimitOption) Limit {
 	l := Limit{limit: limits.Limit{Kind: resque.LimitRunning, Spec: strconv.Itoa(n)}}
 	if n < 1 {
-		l.wrong.wrong("Concurrency(%d): at least one job must be able to run", n)
+		l.wrong.Wrong("Concurrency(%d): at least one job must be able to run", n)
 	}
 	l.apply("Concurrency", opts)
 	return l
@@ -45,26 +46,20 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 // may see one more. Burst allows some at once. n is at least 1, and the period at least a
 // microsecond for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
-	l := Limit{limit: limits.Limit{Kind: resque.LimitStarts, Burst: 1}}
-	if n > 0 {
-		l.limit.Rate = float64(per.Microseconds()) / float64(n)
-	}
-	if l.limit.Rate < 1 {
-		l.wrong.wrong("RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per)
+	var l Limit
+	if l.limit = limits.Rate(n, per); l.limit.Rate < 1 {
+		l.wrong.Wrong("RateLimit(%d, %v): it must allow at least one start, and at most one each microsecond", n, per)
 		return l
 	}
-	// A process looks again some time after a token is there: what comes about in 10 ms
-	// may be started together, or fast rates would fall short.
-	l.limit.Burst = max(1, int(10_000/l.limit.Rate))
 	l.apply("RateLimit", opts)
-	l.limit.Spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.limit.Rate, 'f', 3, 64), l.limit.Burst)
+	l.limit.Count()
 	return l
 }
 
 func (l *Limit) apply(to string, opts []LimitOption) {
 	for _, o := range opts {
 		if o == nil {
-			l.wrong.wrong("%s: a nil LimitOption was given; leave it out", to)
+			l.wrong.Wrong("%s: a nil LimitOption was given; leave it out", to)
 		} else {
 			o(l)
 		}
@@ -75,14 +70,14 @@ func (l *Limit) apply(to string, opts []LimitOption) {
 // it.
 func PerKey(key KeyFunc) LimitOption {
 	return func(l *Limit) {
-		l.wrong.once("for whom the limit holds", "PerKey")
+		l.wrong.Once("for whom the limit holds", "PerKey")
 		l.keyed("PerKey", key)
 	}
 }
 
 func (l *Limit) keyed(option string, key KeyFunc) {
 	if key == nil {
-		l.wrong.wrong("%s: a nil KeyFunc was given; leave it out", option)
+		l.wrong.Wrong("%s: a nil KeyFunc was given; leave it out", option)
 	}
 	l.limit.Key = key
 }
@@ -90,13 +85,8 @@ func (l *Limit) keyed(option string, key KeyFunc) {
 // InProcess makes the limit one of each process by itself.
 func InProcess() LimitOption {
 	return func(l *Limit) {
-		l.wrong.once("where the limit holds", "InProcess")
-		switch l.limit.Kind {
-		case resque.LimitRunning:
-			l.limit.Kind = resque.LimitRunningHere
-		case resque.LimitStarts:
-			l.limit.Kind = resque.LimitStartsHere
-		}
+		l.wrong.Once("where the limit holds", "InProcess")
+		l.limit.Here()
 	}
 }
 
@@ -105,9 +95,9 @@ func InProcess() LimitOption {
 // class's or queue's own. The name must not be empty.
 func SharedAs(name string) LimitOption {
 	return func(l *Limit) {
-		l.wrong.once("the limit's name", fmt.Sprintf("SharedAs(%q)", name))
+		l.wrong.Once("the limit's name", fmt.Sprintf("SharedAs(%q)", name))
 		if name == "" {
-			l.wrong.wrong(`SharedAs(""): the name is empty; give one, or leave it out`)
+			l.wrong.Wrong(`SharedAs(""): the name is empty; give one, or leave it out`)
 		}
 		l.limit.Name = name
 	}
@@ -118,12 +108,12 @@ func SharedAs(name string) LimitOption {
 // the rate allows in 10 ms. n is at least 1. It does not go with a Concurrency.
 func Burst(n int) LimitOption {
 	return func(l *Limit) {
-		l.wrong.once("how many may start at once", fmt.Sprintf("Burst(%d)", n))
+		l.wrong.Once("how many may start at once", fmt.Sprintf("Burst(%d)", n))
 		switch {
 		case n < 1:
-			l.wrong.wrong("Burst(%d): it must be at least 1", n)
+			l.wrong.Wrong("Burst(%d): it must be at least 1", n)
 		case l.limit.Rate == 0:
-			l.wrong.wrong("Burst(%d): a Concurrency starts as many as may run; give Burst to a RateLimit", n)
+			l.wrong.Wrong("Burst(%d): a Concurrency starts as many as may run; give Burst to a RateLimit", n)
 		}
 		l.limit.Burst = n
 	}
@@ -131,7 +121,7 @@ func Burst(n int) LimitOption {
 
 // register makes a Limit an Option.
 func (l Limit) register(o *options) {
-	o.add(l.wrong.first)
+	o.Add(l.wrong.First)
 	of, _ := outcome.Get[limits.Of](o.class)
 	outcome.Put(o.class, append(of, l.limit))
 }
@@ -144,29 +134,7 @@ type KeyFunc func(args []json.RawMessage) string
 // Arg takes as the key the argument at an index, the first being 0, or what stands at
 // a path of field names in it: Arg(0, "account", "id"). A string is taken as what it
 // says, anything else as its JSON. What is missing or null is no key.
-func Arg(index int, path ...string) KeyFunc {
-	return func(args []json.RawMessage) string {
-		if index < 0 || index >= len(args) {
-			return ""
-		}
-		value := args[index]
-		for _, name := range path {
-			var object map[string]json.RawMessage
-			if json.Unmarshal(value, &object) != nil {
-				return ""
-			}
-			value = object[name]
-		}
-		if len(value) == 0 || string(value) == "null" {
-			return ""
-		}
-		var text string
-		if value[0] == '"' && json.Unmarshal(value, &text) == nil {
-			return text
-		}
-		return string(value)
-	}
-}
+func Arg(index int, path ...string) KeyFunc { return limits.Arg(index, path) }
 
 // LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
 // called before Run; a queue that has limits already gets them instead. It panics if the
@@ -192,14 +160,14 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 
 // plainLimits are limits as the feature knows them, and what is wrong with them.
 func plainLimits(all []Limit) ([]limits.Limit, error) {
-	var wrong mistakes
+	var wrong setting.Mistakes
 	of := make([]limits.Limit, len(all))
 	for i, l := range all {
-		wrong.add(l.wrong.first)
+		wrong.Add(l.wrong.First)
 		of[i] = l.limit
 	}
-	wrong.add(limits.Repeated(of))
-	return of, wrong.first
+	wrong.Add(limits.Repeated(of))
+	return of, wrong.First
 }
 
 // Fair makes the jobs of a class take turns by a key: one of each key that has jobs
@@ -208,7 +176,7 @@ func plainLimits(all []Limit) ([]limits.Limit, error) {
 // processes of the fleet take them together.
 func Fair(key KeyFunc) Option {
 	return option(func(o *options) {
-		o.once("by which key jobs take turns", "Fair")
+		o.Once("by which key jobs take turns", "Fair")
 		l := Limit{limit: limits.Limit{Kind: resque.LimitNone}}
 		l.keyed("Fair", key)
 		l.register(o)

@@ -101,7 +101,7 @@ func (d *Daemon) GetConn() (*RedisConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	lent, err := c.pool.Get(context.Background())
+	lent, err := c.Pool.Get(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -118,14 +118,5 @@ func (d *Daemon) PutConn(c *RedisConn) {
 
 // withConn runs f on a connection of the pool.
 func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
-	client, err := d.init(false)
-	if err != nil {
-		return err
-	}
-	lent, err := client.pool.Get(context.Background())
-	if err != nil {
-		return err
-	}
-	defer conn.PutBack(lent)
-	return f(client.store, lent)
+	return lender{d}.Do(context.Background(), f)
 }

@@ -1,16 +1,15 @@
 package goworker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // DefaultRetries is how often a job is retried at most when its handler asks for it
@@ -30,26 +29,25 @@ const DefaultRetries = retry.AskedLimit
 // times it is filed as failed, once, with its last error.
 func Retry(n int, opts ...RetryOption) Option {
 	name := fmt.Sprintf("Retry(%d)", n)
-	p := &retryPolicy{limit: n}
-	var wrong mistakes
+	p := &retryPolicy{policy: retry.Policy{Limit: n}}
 	for _, opt := range opts {
 		if opt == nil {
-			wrong.wrong("a nil RetryOption was given; leave it out")
+			p.Wrong("a nil RetryOption was given; leave it out")
 		} else {
-			wrong.add(opt.retry(p))
+			p.Add(opt.retry(p))
 		}
 	}
-	wrong.add(p.first)
-	if p.delay == nil {
+	if p.policy.Delay == nil {
 		_ = Exponential{}.retry(p)
 	}
+	p.policy.Allows = p.choice.Allows
 	return option(func(o *options) {
-		o.once("how often a failed job is retried", name)
+		o.Once("how often a failed job is retried", name)
 		if n < NoLimit {
-			o.wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
+			o.Wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
 		}
-		o.take("Retry", wrong)
-		outcome.Put(o.class, p.policy())
+		o.Take("Retry", p.First)
+		outcome.Put(o.class, &p.policy)
 	})
 }
 
@@ -57,118 +55,46 @@ func Retry(n int, opts ...RetryOption) Option {
 // Retry. Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
-// retryPolicy is what Retry was told. It never changes.
+// retryPolicy collects the options of one Retry. It does not change afterwards.
 type retryPolicy struct {
-	mistakes
-	limit int
-	delay DelayFunc
-	only  []func(error) bool // if any are given, one must say yes
-	never []func(error) bool // none may say yes
-	ruby  *ResqueRetry
+	setting.Mistakes
+	policy retry.Policy
+	choice retry.Choice
 }
 
-// retryIf is a RetryOption that looks at the error.
-type retryIf struct {
-	test  func(error) bool
-	never bool
-}
+// retryOption is a RetryOption that is a function.
+type retryOption func(*retryPolicy) error
 
-// retryOn is a RetryOption that looks for errors.
-type retryOn struct {
-	errs  []error
-	never bool
-}
-
-func (o retryOn) retry(p *retryPolicy) error {
-	name := "RetryOn"
-	if o.never {
-		name = "NoRetryOn"
-	}
-	switch {
-	case len(o.errs) == 0:
-		return fmt.Errorf("%s was given no errors; leave it out", name)
-	case slices.Contains(o.errs, nil):
-		return fmt.Errorf("%s was given a nil error, which no job fails with; leave that out", name)
-	}
-	return retryIf{anyOf(slices.Clone(o.errs)), o.never}.retry(p)
-}
-
-func (o retryIf) retry(p *retryPolicy) error {
-	switch {
-	case o.test == nil:
-		return errors.New("a nil function was given to choose errors; leave it out")
-	case o.never:
-		p.never = append(p.never, o.test)
-	default:
-		p.only = append(p.only, o.test)
-	}
-	return nil
-}
+func (o retryOption) retry(p *retryPolicy) error { return o(p) }
 
 // RetryOn retries only after errors that are (errors.Is) one of these. With several
 // RetryOn and RetryIf, one that applies is enough.
-func RetryOn(errs ...error) RetryOption { return retryOn{errs: errs} }
+func RetryOn(errs ...error) RetryOption {
+	return retryOption(func(p *retryPolicy) error { return p.choice.On(errs, false) })
+}
 
 // RetryIf retries only after errors for which f returns true.
 //
 //	goworker.Retry(5, goworker.RetryIf(goworker.ErrorAs[net.Error]))
-func RetryIf(f func(error) bool) RetryOption { return retryIf{test: f} }
+func RetryIf(f func(error) bool) RetryOption {
+	return retryOption(func(p *retryPolicy) error { return p.choice.If(f, false) })
+}
 
 // NoRetryOn files a job as failed, at once, after an error that is (errors.Is) one of
 // these. It wins over RetryOn and RetryIf.
-func NoRetryOn(errs ...error) RetryOption { return retryOn{errs: errs, never: true} }
+func NoRetryOn(errs ...error) RetryOption {
+	return retryOption(func(p *retryPolicy) error { return p.choice.On(errs, true) })
+}
 
 // NoRetryIf files a job as failed, at once, after an error for which f returns true. It
 // wins over RetryOn and RetryIf.
-func NoRetryIf(f func(error) bool) RetryOption { return retryIf{test: f, never: true} }
+func NoRetryIf(f func(error) bool) RetryOption {
+	return retryOption(func(p *retryPolicy) error { return p.choice.If(f, true) })
+}
 
 // ErrorAs reports whether the error, or one it wraps, has the type T (errors.As). It is
 // meant for RetryIf and NoRetryIf.
-func ErrorAs[T error](err error) bool {
-	var target T
-	return failure.Any(err, func(e error) bool {
-		if _, is := e.(T); is {
-			return true
-		}
-		as, ok := e.(interface{ As(any) bool })
-		return ok && as.As(&target)
-	})
-}
-
-func anyOf(errs []error) func(error) bool {
-	return func(err error) bool {
-		for _, target := range errs {
-			if failure.Matches(err, target) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// policy is the policy as the feature knows it.
-func (p *retryPolicy) policy() *retry.Policy {
-	policy := &retry.Policy{Limit: p.limit, Delay: p.delay, Allows: p.allows}
-	if p.ruby != nil {
-		policy.Ruby = &retry.Ruby{Ruby34: p.ruby.Ruby34, NoFailureKey: p.ruby.NoFailureKey, ExpireAfter: p.ruby.ExpireAfter}
-	}
-	return policy
-}
-
-// allows reports whether the policy retries after such an error.
-func (p *retryPolicy) allows(err error) bool {
-	for _, never := range p.never {
-		if never(err) {
-			return false
-		}
-	}
-	for _, only := range p.only {
-		if only(err) {
-			return true
-		}
-	}
-	return len(p.only) == 0
-}
+func ErrorAs[T error](err error) bool { return failure.As[T](err) }
 
 // What the fields of Exponential are when they are zero.
 const (
@@ -179,51 +105,29 @@ const (
 )
 
 // NoJitter is a Jitter of zero.
-const NoJitter = -1
+const NoJitter = retry.NoJitter
 
 // Exponential waits longer before each retry. After the n-th run a job waits
 //
 //	min(Max, Base · Factor^(n−1)) · (1 − Jitter · r), r random in [0, 1)
 //
-// so by default 10 s, 20 s, 40 s, … an hour, each up to a fifth less: that jobs which
-// failed together do not come back together. Fields that are zero have their defaults.
+// By default these are 10 s, 20 s, 40 s, … an hour, each up to a fifth less. The random
+// part spreads the retries of jobs that failed together. Fields that are zero have their
+// defaults.
 type Exponential struct {
 	Base   time.Duration
 	Factor float64       // at least 1
-	Max    time.Duration // at least Base, which it is by default where that is longer
+	Max    time.Duration // at least Base, which is the default if it is longer
 	Jitter float64       // at most 1, which is anything from nothing to the whole wait; NoJitter: none
 }
 
 func (e Exponential) retry(p *retryPolicy) error {
-	e.Base = orDefault(e.Base, DefaultRetryBase)
-	e.Factor = orDefault(e.Factor, DefaultRetryFactor)
-	e.Max = min(orDefault(e.Max, max(DefaultRetryMax, e.Base)), longestWait)
-	e.Jitter = orDefault(e.Jitter, DefaultRetryJitter)
-	if e.Jitter == NoJitter {
-		e.Jitter = 0
-	}
-	switch {
-	case e.Base < 0 || e.Max < 0:
-		return fmt.Errorf("Exponential{Base: %s, Max: %s}: neither may be negative", e.Base, e.Max)
-	case e.Max < min(e.Base, longestWait):
-		return fmt.Errorf("Exponential{Base: %s, Max: %s}: Max is shorter than the first wait", e.Base, e.Max)
-	case !(e.Factor >= 1) || math.IsInf(e.Factor, 0):
-		return fmt.Errorf("Exponential{Factor: %v}: it must be at least 1", e.Factor)
-	case !(e.Jitter >= 0 && e.Jitter <= 1):
-		return fmt.Errorf("Exponential{Jitter: %v}: it must be at most 1 and not negative, or NoJitter", e.Jitter)
-	}
-	return p.wait("Exponential", func(attempt int, _ error) time.Duration {
-		wait := min(float64(e.Max), float64(e.Base)*math.Pow(e.Factor, float64(attempt-1)))
-		return time.Duration(wait * (1 - e.Jitter*rand.Float64()))
-	})
-}
-
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
+	e.Base = cmp.Or(e.Base, DefaultRetryBase)
+	e.Factor = cmp.Or(e.Factor, DefaultRetryFactor)
+	e.Max = cmp.Or(e.Max, max(DefaultRetryMax, e.Base))
+	e.Jitter = cmp.Or(e.Jitter, DefaultRetryJitter)
+	wait, err := retry.Exponential(e).Wait()
+	return p.wait("Exponential", wait, err)
 }
 
 // Fibonacci waits 1, 2, 3, 5, 8, … Units before the retries, as Machinery does with
@@ -234,21 +138,10 @@ type Fibonacci struct {
 }
 
 func (f Fibonacci) retry(p *retryPolicy) error {
-	f.Unit = orDefault(f.Unit, time.Second)
-	f.Max = min(orDefault(f.Max, longestWait), longestWait)
-	switch {
-	case f.Unit < 0 || f.Max < 0:
-		return fmt.Errorf("Fibonacci{Unit: %s, Max: %s}: neither may be negative", f.Unit, f.Max)
-	case f.Max < min(f.Unit, longestWait):
-		return fmt.Errorf("Fibonacci{Unit: %s, Max: %s}: Max is shorter than the first wait", f.Unit, f.Max)
-	}
-	return p.wait("Fibonacci", func(attempt int, _ error) time.Duration {
-		a, b := 1.0, 2.0
-		for n := 1; n < attempt && a*float64(f.Unit) < float64(f.Max); n++ {
-			a, b = b, a+b
-		}
-		return time.Duration(min(a*float64(f.Unit), float64(f.Max)))
-	})
+	f.Unit = cmp.Or(f.Unit, time.Second)
+	f.Max = cmp.Or(f.Max, retry.Longest)
+	wait, err := retry.Fibonacci(f).Wait()
+	return p.wait("Fibonacci", wait, err)
 }
 
 // Delays are how long a job waits before its first retry, its second, and so on; the
@@ -263,44 +156,35 @@ func ResqueDelays() Delays {
 }
 
 func (d Delays) retry(p *retryPolicy) error {
-	if len(d) == 0 {
-		return errors.New("Delays{}: at least one is needed; Delays{0} does not wait")
-	}
-	d = slices.Clone(d)
-	for _, wait := range d {
-		if wait < 0 {
-			return fmt.Errorf("the wait %s in Delays%v is negative; 0 does not wait", wait, d)
-		}
-	}
-	return p.wait("Delays", func(attempt int, _ error) time.Duration { return d[min(attempt, len(d))-1] })
+	wait, err := retry.Delays(d)
+	return p.wait("Delays", wait, err)
 }
 
 // DelayFunc says how long a job waits after its attempt-th run, the first being 1, ended
-// with err. Zero or less puts it behind the others of its queue at once. It is called by
-// many workers at the same time.
+// with err. Zero or less puts it behind the others of its queue at once. Many workers
+// call it at the same time.
 type DelayFunc func(attempt int, err error) time.Duration
 
 func (f DelayFunc) retry(p *retryPolicy) error {
 	if f == nil {
 		return errors.New("a nil DelayFunc was given; leave it out")
 	}
-	return p.wait("DelayFunc", f)
+	return p.wait("DelayFunc", f, nil)
 }
 
-func (p *retryPolicy) wait(option string, f DelayFunc) error {
-	p.once("how long to wait", option)
-	p.delay = f
-	return nil
+func (p *retryPolicy) wait(option string, wait retry.Wait, err error) error {
+	if err == nil {
+		p.Once("how long to wait", option)
+		p.policy.Delay = wait
+	}
+	return err
 }
 
-// longestWait is far away, and safe to be added to a time.
-const longestWait = retry.Longest
-
-// RetryIn is returned by a handler whose job is to run again after d, whatever its
-// class's Retry says about this error and about the wait. It counts as a retry like any
-// other: when there are none left the job is filed as failed. A class without Retry has
-// DefaultRetries for this. Zero or less puts the job behind the others of its queue at
-// once.
+// RetryIn makes a handler's job run again after d: the handler returns it. It goes before
+// what the class's Retry says about this error and about the wait. It counts as a retry
+// like any other: when there are none left the job is filed as failed. A class without
+// Retry has DefaultRetries for this. Zero or less puts the job behind the others of its
+// queue at once.
 //
 // err says why, for the log and the failure record, and may be nil. Like Discard and
 // Fail it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
@@ -309,16 +193,16 @@ func RetryIn(d time.Duration, err error) error {
 	return &failure.Wish{Kind: failure.WishRetry, Wait: d, Err: err}
 }
 
-// Discard is returned by a handler whose job is to be dropped: it is neither retried nor
+// Discard drops the job of a handler that returns it: the job is neither retried nor
 // filed as failed, but logged and counted as processed. err says why and may be nil.
 func Discard(err error) error { return &failure.Wish{Kind: failure.WishDiscard, Err: err} }
 
-// Fail is returned by a handler whose job is to be filed as failed without a retry. err
-// says why and may be nil.
+// Fail files the job of a handler that returns it as failed, without a retry. err says why
+// and may be nil.
 func Fail(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: err} }
 
-// ResqueRetry makes Retry count as the Ruby plugin resque-retry does, so that Ruby and
-// Go may run the same jobs in turns and neither retries more often than was agreed. Give
+// ResqueRetry makes Retry count as the Ruby plugin resque-retry does. Then Ruby and Go may
+// run the same jobs, and together they retry one no more often than the limit says. Give
 // Retry the limit and the delays that the Ruby class has:
 //
 //	goworker.Retry(6, goworker.ResqueDelays(), goworker.ResqueRetry{})
@@ -326,9 +210,9 @@ func Fail(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: e
 // The count is then not in the job's payload but in resque-retry's key of its class and
 // arguments, which all equal jobs share. A retried run counts as processed and failed.
 // Its job waits, for whole seconds, in resque-scheduler's schedule, where either
-// scheduler finds it; a job that has more than class and arguments waits in goworker's
-// own. A run's beginning costs a round trip to Redis, which runs that begin at the same
-// time share.
+// scheduler finds it. A job that has more than class and arguments waits in goworker's
+// own schedule. The start of a run costs a round trip to Redis; runs that start at the
+// same time share one.
 type ResqueRetry struct {
 	// Ruby34 is for applications on Ruby 3.4 or newer. There the key of jobs with a hash
 	// among their arguments differs.
@@ -340,19 +224,19 @@ type ResqueRetry struct {
 	NoFailureKey bool
 
 	// ExpireAfter is the Ruby class's expire_retry_key_after, in whole seconds; a fraction
-	// counts as one more. The count of a job that is to be retried expires that long after
-	// the job is due again, so that the count of a job that never comes to its end does not
-	// stay for ever. It must be longer than a job that is due waits for a worker and runs:
-	// a count that has expired begins at 0 again. 0 sets no expiry and leaves one that Ruby
-	// has set. A negative one makes Retry panic.
+	// counts as one more. A count expires that long after its job is due again. Without an
+	// expiry, the count of a job that never comes to its end stays for ever. It must be
+	// longer than a job that is due waits for a worker and runs: a count that has expired
+	// starts at 0 again. 0 sets no expiry and leaves one that Ruby has set. It must not be
+	// negative.
 	ExpireAfter time.Duration
 }
 
 func (r ResqueRetry) retry(p *retryPolicy) error {
-	p.once("how retries are counted", "ResqueRetry")
+	p.Once("how retries are counted", "ResqueRetry")
 	if r.ExpireAfter < 0 {
 		return fmt.Errorf("ResqueRetry's ExpireAfter is %s; give a time that is not negative, or leave it out", r.ExpireAfter)
 	}
-	p.ruby = &r
+	p.policy.Ruby = &retry.Ruby{Ruby34: r.Ruby34, NoFailureKey: r.NoFailureKey, ExpireAfter: r.ExpireAfter}
 	return nil
 }

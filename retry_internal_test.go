@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	retrying "github.com/goworker/goworker/internal/feature/retry"
 )
 
 // waits are what an option says of the first n runs.
@@ -19,7 +21,7 @@ func waits(t *testing.T, o RetryOption, n int) []time.Duration {
 	}
 	all := make([]time.Duration, n)
 	for i := range all {
-		all[i] = p.delay(i+1, errNoLuck)
+		all[i] = p.policy.Delay(i+1, errNoLuck)
 	}
 	return all
 }
@@ -57,8 +59,9 @@ func TestDelaysFarOut(t *testing.T) {
 		var p retryPolicy
 		_ = o.retry(&p)
 		for _, attempt := range []int{1, 2, 90, 10_000, math.MaxInt32} {
-			wait, retry, err := (&retryPolicy{limit: NoLimit, delay: p.delay}).policy().Again(attempt, errNoLuck)
-			if wait < 0 || wait > longestWait || !retry || err != errNoLuck {
+			p.policy.Limit, p.policy.Allows = NoLimit, p.choice.Allows
+			wait, retry, err := p.policy.Again(attempt, errNoLuck)
+			if wait < 0 || wait > retrying.Longest || !retry || err != errNoLuck {
 				t.Errorf("%T after %d runs: %s, %v, %v", o, attempt, wait, retry, err)
 			}
 		}
@@ -115,7 +118,7 @@ func TestRetryRefusesNonsense(t *testing.T) {
 // An error with a method RetryAfter says how long to wait, if it says anything.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	p := retryPolicy{limit: 1, delay: func(int, error) time.Duration { return time.Hour }}
+	p := retrying.Policy{Limit: 1, Delay: func(int, error) time.Duration { return time.Hour }, Allows: new(retrying.Choice).Allows}
 	for err, want := range map[error]time.Duration{
 		fmt.Errorf("x: %w", busyFor(time.Minute)): time.Minute,
 		busyFor(-1): time.Hour,
@@ -123,7 +126,7 @@ func TestRetryAfter(t *testing.T) {
 		RetryIn(-time.Second, errNoLuck):                -time.Second,
 		errors.Join(busyFor(0), busyFor(2*time.Minute)): 2 * time.Minute,
 	} {
-		if wait, retry, _ := p.policy().Again(1, err); !retry || wait != want {
+		if wait, retry, _ := p.Again(1, err); !retry || wait != want {
 			t.Errorf("%v: %s, %v; want %s", err, wait, retry, want)
 		}
 	}

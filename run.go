@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/feature/expiry"
@@ -26,6 +24,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
 )
@@ -109,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // prepare makes what belongs to one run. The mutex is held, so that nobody asks
 // for the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
-	d.config, d.log, d.store, d.dialer = c.config, c.log, c.store, c.dialer
+	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
 	d.registry.useNumber.Store(c.config.UseNumber)
 	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.DisableTracking = true
@@ -120,7 +119,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config)
 	set := outcome.New(outcome.Deps{
-		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.borrow,
+		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
@@ -138,6 +137,22 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
 	}, &d.recurring, d.lock, d.lease, d.lease)
 	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// newLease makes the part that keeps this process in the fleet.
+func newLease(b part.Base, c config) *fleet.Lease {
+	return fleet.New(b, fleet.Config{
+		Process: func(distinct bool) resque.Process {
+			return fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+		},
+		Workers:       c.Concurrency,
+		RecoverLimit:  c.RecoverLimit,
+		MultiQueue:    c.multiQueueFailures,
+		FailedMaxSize: c.FailedMaxSize,
+		FailedMaxAge:  c.FailedMaxAge,
+		Lost:          ErrLeaseLost,
+		Shutdown:      ErrShutdown,
+	})
 }
 
 // newSource returns what a poller takes jobs from.
@@ -158,16 +173,6 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	}
 }
 
-// borrow runs f on a connection of the pool.
-func (c *client) borrow(ctx context.Context, f func(redis.Conn) error) error {
-	lent, err := c.pool.Get(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.PutBack(lent)
-	return f(lent)
-}
-
 // stopContext bounds the stop of all parts, where the jobs' time is bounded.
 func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
 	return func() (context.Context, context.CancelFunc) {
@@ -180,17 +185,20 @@ func (c config) stopContext(base context.Context) func() (context.Context, conte
 
 // sortedParts are the daemon's own parts and those added to it, in the order in
 // which they start.
-func (d *Daemon) sortedParts(added []Part, r *run) ([]part.Part, error) {
-	return arrangeParts(daemonParts, map[string]startStop{
-		"lease":   {d.lease.Start, d.lease.Stop},
-		"records": {d.lease.Status.Start, d.lease.Status.Stop},
-		"workers": {d.workers.start, d.workers.stop},
-		"poller": {func(context.Context) error {
-			go d.poller.run(d.base)
-			return nil
-		}, func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) }},
-		"schedule":  {d.pump.Start, d.pump.Stop},
-		"recurring": {d.ticker.Start, d.ticker.Stop},
+func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
+	return part.Arrange(part.Own, map[string]part.Steps{
+		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
+		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
+		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"poller": {
+			Start: func(context.Context) error {
+				go d.poller.run(d.base)
+				return nil
+			},
+			Stop: func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) },
+		},
+		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
+		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 	}, added)
 }
 
@@ -203,7 +211,7 @@ func (d *Daemon) Parts() ([]string, error) {
 	d.mu.Lock()
 	added := slices.Clone(d.parts)
 	d.mu.Unlock()
-	parts, err := arrangeParts(daemonParts, nil, added)
+	parts, err := part.Arrange(part.Own, nil, added)
 	names := make([]string, len(parts))
 	for i, p := range parts {
 		names[i] = p.Name
@@ -279,12 +287,12 @@ func (d *Daemon) currentPoller() *poller {
 type program struct {
 	*client
 	registry *registry
-	parts    []Part
+	parts    []part.Part
 }
 
 // serveChild runs the one job this process was started for, whichever of the daemons
 // it belongs to, and ends the process. In a process that is no child it does nothing.
-func serveChild(ctx context.Context, parts []Part, daemons ...*Daemon) error {
+func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
 	if !IsolatedChild() {
 		return nil
 	}
@@ -315,7 +323,7 @@ func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessag
 
 // Parts starts those parts that belong in a child.
 func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
-	parts, err := childParts(p.parts)
+	parts, err := part.Isolated(p.parts)
 	if err != nil {
 		return nil, err
 	}
@@ -353,51 +361,4 @@ type Part struct {
 	// context's deadline, which for those below the workers leaves a little time
 	// after the shutdown timeout.
 	Stop func(ctx context.Context) error
-}
-
-// startStop is how an own part of a daemon starts and stops.
-type startStop struct{ start, stop func(context.Context) error }
-
-// workParts are the parts that take jobs and run them, in order.
-var workParts = []part.Part{
-	{Name: "lease"},
-	{Name: "records", Requires: []string{"lease"}},
-	{Name: "workers", Requires: []string{"records"}},
-	{Name: "poller", Requires: []string{"workers"}},
-}
-
-// daemonParts are all own parts of a daemon.
-var daemonParts = append(slices.Clip(workParts),
-	part.Part{Name: "schedule", Requires: []string{"poller"}},
-	part.Part{Name: "recurring", Requires: []string{"poller"}},
-)
-
-// arrangeParts returns own parts, with what starts and stops them, and the parts added to
-// them, in the order in which they start. An own part that has no steps does nothing.
-func arrangeParts(own []part.Part, steps map[string]startStop, added []Part) ([]part.Part, error) {
-	all := slices.Clone(own)
-	for i, p := range all {
-		all[i].Start, all[i].Stop = steps[p.Name].start, steps[p.Name].stop
-	}
-	return part.Around(append(all, internalParts(added)...), "workers", "poller")
-}
-
-// internalParts returns the parts as the package part takes them.
-func internalParts(parts []Part) []part.Part {
-	all := make([]part.Part, len(parts))
-	for i, p := range parts {
-		all[i] = part.Part{Name: p.Name, Requires: p.Requires, Start: p.Start, Stop: p.Stop}
-	}
-	return all
-}
-
-// childParts returns the parts that run in a child process, sorted.
-func childParts(parts []Part) ([]part.Part, error) {
-	kept := slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return !p.Isolated })
-	for i, p := range kept {
-		kept[i].Requires = slices.DeleteFunc(slices.Clone(p.Requires), func(name string) bool {
-			return !slices.ContainsFunc(kept, func(p Part) bool { return p.Name == name })
-		})
-	}
-	return part.Sort(internalParts(kept))
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -57,7 +57,7 @@ type Shards struct {
 	config  config
 	log     *slog.Logger
 	flush   func()
-	parts   []Part
+	parts   []part.Part
 	paused  bool
 	running bool
 }
@@ -116,7 +116,7 @@ func (s *Shards) AddHooks(h Hooks) {
 func (s *Shards) AddPart(p Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parts = append(s.parts, p)
+	s.parts = append(s.parts, part.Part(p))
 }
 
 // RegisterDialer makes all shards reach URIs of a scheme by way of another package;
@@ -178,13 +178,9 @@ func (s *Shards) check() (queues.Routes, config, error) {
 		if c, err = s.settingsOf(i).config(true); err != nil {
 			return nil, config{}, s.about(i, err)
 		}
-		for _, queue := range c.queues.Names() {
-			if other := routes.Namer(queue); other >= 0 {
-				return nil, config{}, fmt.Errorf("goworker: queue %q is named by two shards, %s and %s; a queue lies on one, so name it once",
-					queue, s.name(other), s.name(i))
-			}
+		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
+			return nil, config{}, fmt.Errorf("goworker: %w", err)
 		}
-		routes = append(routes, c.queues)
 	}
 	return routes, c, nil
 }
@@ -250,9 +246,9 @@ func (s *Shards) run(ctx context.Context) []error {
 		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	group := part.NewGroup(clock.System, s.members, conn.MayPass)
-	parts, err := arrangeParts(workParts, map[string]startStop{"poller": {
-		func(context.Context) error { group.Start(base); return nil },
-		func(context.Context) error { group.Stop(); return nil },
+	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
+		Start: func(context.Context) error { group.Start(base); return nil },
+		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
 		return []error{fmt.Errorf("goworker: %w", err)}
@@ -342,7 +338,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.route(routes.Find, queue)
+	i, err := routes.Finder()(queue)
 	if err != nil {
 		return nil, fmt.Errorf("goworker: %w", err)
 	}
@@ -355,7 +351,7 @@ func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
 		return nil, err
 	}
 	if job == nil {
-		return nil, unsent(errNoJob, 0, 1)
+		return nil, producer.Unsent(producer.ErrNoJob, 0, 1)
 	}
 	return s.DaemonOf(job.Queue)
 }
@@ -370,22 +366,10 @@ func (s *Shards) table() (queues.Routes, resque.Bulk, error) {
 	return s.routes, s.config.bulk(), nil
 }
 
-// route finds the shard of a queue.
-func (s *Shards) route(find func(queue string) int, queue string) (int, error) {
-	if i := find(queue); i >= 0 {
-		return i, nil
-	}
-	var there []string
-	for i, shard := range s.shards {
-		there = append(there, s.name(i)+" ("+strings.Join(shard.Queues, ",")+")")
-	}
-	return 0, fmt.Errorf("queue %q lies on no shard; there are %s", queue, strings.Join(there, ", "))
-}
-
 // Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
 // DaemonOf and Daemon.Enqueue.
 func (s *Shards) Enqueue(job *Job) error {
-	if s.handlers.told(job) {
+	if _, has := s.handlers.enqueueOptions(job); has {
 		_, err := s.EnqueueWith(job)
 		return err
 	}
@@ -413,48 +397,30 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
-	loads := make([]struct {
-		jobs []*Job
-		bulk resque.Bulk
-	}, len(s.shards))
+	loads := producer.NewLoads[*Job](len(s.shards), len(jobs), empty)
 	find := routes.Finder()
 	for n, job := range jobs {
 		if job == nil {
-			return unsent(errNoJob, n, len(jobs))
+			return producer.Unsent(producer.ErrNoJob, n, len(jobs))
 		}
-		i, err := s.route(find, job.Queue)
+		i, err := find(job.Queue)
+		if err == nil {
+			err = loads.Add(i, job, func(bulk *resque.Bulk) error { return s.daemons[i].addJob(bulk, job) })
+		}
 		if err != nil {
-			return unsent(err, n, len(jobs))
-		}
-		load := &loads[i]
-		if len(load.jobs) == 0 {
-			load.bulk = empty
-		}
-		if err := s.daemons[i].addJob(&load.bulk, job); err != nil {
-			return unsent(err, n, len(jobs))
-		}
-		if load.jobs = append(load.jobs, job); len(load.jobs) == 1 {
-			load.bulk.Grow(len(jobs) / len(loads))
+			return producer.Unsent(err, n, len(jobs))
 		}
 	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(loads))
-	for i, load := range loads {
-		if len(load.jobs) == 0 {
-			continue
+	return loads.Send(func(i int, jobs []*Job, bulk *resque.Bulk) error {
+		client, err := s.daemons[i].init(false)
+		if err == nil {
+			err = client.Push(bulk)
 		}
-		wg.Go(func() {
-			client, err := s.daemons[i].init(false)
-			if err == nil {
-				err = client.push(&load.bulk)
-			}
-			if err != nil {
-				errs[i] = &ShardError{URI: s.name(i), Jobs: load.jobs, Err: err}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+		if err != nil {
+			return &ShardError{URI: s.name(i), Jobs: jobs, Err: err}
+		}
+		return nil
+	})
 }
 
 // EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and

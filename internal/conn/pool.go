@@ -98,6 +98,16 @@ func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
 	return l, nil
 }
 
+// Do runs f on a connection and puts it back.
+func (p *Pool) Do(ctx context.Context, f func(redis.Conn) error) error {
+	lent, err := p.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer PutBack(lent)
+	return f(lent)
+}
+
 // take waits for a slot.
 func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {

@@ -84,3 +84,15 @@ func Any(err error, test func(error) bool) bool {
 	}
 	return false
 }
+
+// As reports whether an error, or one that it wraps, has the type T, as errors.As does.
+func As[T error](err error) bool {
+	var target T
+	return Any(err, func(e error) bool {
+		if _, is := e.(T); is {
+			return true
+		}
+		as, ok := e.(interface{ As(any) bool })
+		return ok && as.As(&target)
+	})
+}

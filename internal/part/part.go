@@ -39,6 +39,7 @@ func (b Base) Line(limit time.Duration) conn.Line {
 type Part struct {
 	Name     string
 	Requires []string // the parts that run before this one starts and until it has stopped
+	Isolated bool     // it runs in the children of isolated jobs too
 	Start    func(ctx context.Context) error
 	Stop     func(ctx context.Context) error
 }

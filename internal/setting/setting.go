@@ -25,6 +25,7 @@ type Row[S any] struct {
 	Derived string   // what is the default in words, if it is no constant
 	None    string   // the name of the constant -1 for no limit; 0 on the command line
 	Allowed []string // the words that are allowed, in any case; nil: any text
+	Max     int      // the largest number that is allowed; 0: any
 	Help    string   // of the flag
 
 	// Environment, if it is set, is read in place of the first variable of Env.
@@ -132,6 +133,10 @@ func (r Row[S]) lookUp(getenv func(string) string) string {
 func number[S any, T int | time.Duration](r Row[S], v T, allowed string) (T, error) {
 	byDefault := defaultOf[T](r.Default)
 	switch {
+	case r.Max > 0 && v > T(r.Max):
+		return 0, fmt.Errorf("settings: %s is %v: it must be at most %v", r.Field, v, r.Max)
+	case v < 0 && r.None == "" && byDefault == 0:
+		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for none", r.Field, v, allowed)
 	case v < 0 && r.None == "":
 		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
 	case v == -1:

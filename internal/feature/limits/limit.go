@@ -23,6 +23,34 @@ type Limit struct {
 	Rate  float64 // µs between two starts; 0: it counts jobs that run
 }
 
+// Rate returns a limit of n starts in each period. Its Rate is below 1 if these are none or too many.
+// Count must be called before use.
+func Rate(n int, per time.Duration) Limit {
+	l := Limit{Kind: resque.LimitStarts}
+	if n > 0 {
+		l.Rate = float64(per.Microseconds()) / float64(n)
+	}
+	// A process looks again some time after there is a token. The tokens of about 10 ms may be used
+	// together, or fast rates would fall short.
+	l.Burst = max(1, int(10_000/max(1, l.Rate)))
+	return l
+}
+
+// Count writes the numbers of a rate, as Redis keeps them.
+func (l *Limit) Count() {
+	l.Spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.Rate, 'f', 3, 64), l.Burst)
+}
+
+// Here makes the limit hold for one process instead of the fleet.
+func (l *Limit) Here() {
+	switch l.Kind {
+	case resque.LimitRunning:
+		l.Kind = resque.LimitRunningHere
+	case resque.LimitStarts:
+		l.Kind = resque.LimitStartsHere
+	}
+}
+
 // Of is the option of a class that has limits. All of them have names; see Named.
 type Of []Limit
 

@@ -18,10 +18,10 @@ import (
 
 // Policy is the option of a class whose jobs are retried. It does not change.
 type Policy struct {
-	Limit  int                                        // of retries; -1: none
-	Delay  func(attempt int, err error) time.Duration // how long a job waits after a run; 0 or less: not at all
-	Allows func(err error) bool                       // whether such an error is retried; nil: only if the handler asks
-	Ruby   *Ruby                                      // nil: the payload has the count
+	Limit  int                  // of retries; -1: none
+	Delay  Wait                 // 0 or less: the job does not wait
+	Allows func(err error) bool // whether such an error is retried; nil: only if the handler asks
+	Ruby   *Ruby                // nil: the payload has the count
 }
 
 // Ruby is how resque-retry counts.

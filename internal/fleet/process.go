@@ -1,0 +1,52 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// NewProcess makes a new identity. The host part of the worker ids is not the name of the host: a Ruby
+// worker that starts on the same host would take them for its own dead neighbours and fail their running
+// jobs, whatever their heartbeats say. A distinct identity has its random part in the middle field too,
+// because another process has the plain one.
+func NewProcess(hostname, queues string, concurrency int, distinct bool) resque.Process {
+	random := make([]byte, 4)
+	_, _ = rand.Read(random) // never fails
+	mark := hex.EncodeToString(random)
+	pid := os.Getpid()
+	p := resque.Process{
+		ID:          fmt.Sprintf("%s:%d:%s", hostname, pid, mark),
+		Host:        hostname,
+		PID:         pid,
+		Version:     version(),
+		Queues:      queues,
+		Concurrency: concurrency,
+		Started:     clock.System.Now(),
+		IDHead:      fmt.Sprintf("%s.go:%d-", hostname, pid),
+		IDQueues:    queues,
+	}
+	if distinct {
+		p.IDHead = fmt.Sprintf("%s.go:%d.%s-", hostname, pid, mark)
+	}
+	return p
+}
+
+// version returns the version of this module in the program that uses it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == "github.com/goworker/goworker" && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}

@@ -1,0 +1,45 @@
+package setting
+
+import "fmt"
+
+// Mistakes collects the mistakes in the options of one call. The zero value has none. An option does
+// not know for which class it is: it adds its mistakes here, and the call reports the first of them.
+type Mistakes struct {
+	First error // nil: there is none
+
+	given []given
+}
+
+// given is one option of a call, and which setting it sets.
+type given struct{ what, option string }
+
+// Wrong adds a mistake.
+func (m *Mistakes) Wrong(format string, args ...any) { m.Add(fmt.Errorf(format, args...)) }
+
+// Add adds a mistake; nil is none.
+func (m *Mistakes) Add(err error) {
+	if m.First == nil {
+		m.First = err
+	}
+}
+
+// Once adds a mistake if an earlier option of the call has set the same thing.
+func (m *Mistakes) Once(what, option string) {
+	for _, g := range m.given {
+		switch {
+		case g.what != what:
+		case g.option == option:
+			m.Wrong("%s is given twice; give it once", option)
+		default:
+			m.Wrong("%s and %s both say %s; give one of them", g.option, option, what)
+		}
+	}
+	m.given = append(m.given, given{what, option})
+}
+
+// Take adds the mistake of an option that has options of its own.
+func (m *Mistakes) Take(option string, err error) {
+	if err != nil {
+		m.Wrong("%s: %w", option, err)
+	}
+}
