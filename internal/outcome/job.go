@@ -39,6 +39,10 @@ type Job struct {
 	// is opaque to this package.
 	Handler any
 
+	// Fields are what policies add to the payload of the next run, whichever policy decides that there
+	// is one. They are set by Admit, Wrap or Decide.
+	Fields []payload.Field
+
 	Started bool // the handler was called; of a dead process's job: it was handed out
 	Value   any  // what the handler returned beside a nil error
 	Keep    bool // set by a policy: Value becomes Outcome.Result
