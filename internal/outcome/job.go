@@ -43,6 +43,10 @@ type Job struct {
 	// is one. They are set by Admit, Wrap or Decide.
 	Fields []payload.Field
 
+	// Reroute, which a policy may set in Admit, changes the decision to run the job again before its next
+	// run is built: where that goes, and how this run counts.
+	Reroute func(j *Job, o *Outcome)
+
 	Started bool // the handler was called; of a dead process's job: it was handed out
 	Value   any  // what the handler returned beside a nil error
 	Keep    bool // set by a policy: Value becomes Outcome.Result

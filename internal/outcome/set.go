@@ -362,6 +362,9 @@ func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 // complement completes an outcome: its result, where the job goes, what its end gives back, how it counts.
 func (s *Set) complement(j *Job, o *Outcome) {
 	o.Started = j.Started
+	if o.State == Retried && j.Reroute != nil {
+		j.Reroute(j, o)
+	}
 	if !o.Counted {
 		o.Counts = o.State.counts()
 	}
