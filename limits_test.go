@@ -353,3 +353,24 @@ func TestLimitsChangeWhileJobsWait(t *testing.T) {
 		t.Errorf("%d of %d jobs ran", len(seen), total)
 	}
 }
+
+// A job that this process pushes to a sorted queue, as when it retries one at once, is sorted at once:
+// Redis does not notify a connection of its own writes.
+func TestOwnPushToSortedQueueIsSorted(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.PollInterval = time.Hour })
+	b.Daemon.Register("Limited", func(id string) {}, goworker.Concurrency(1))
+	b.Daemon.Register("Again", func(id string) error {
+		if b.Runs.Start(id); b.Runs.Starts(id) == 1 {
+			return daemontest.ErrNoLuck
+		}
+		return nil
+	}, goworker.Retry(1, goworker.Delays{0}))
+	b.Start()
+	b.Push(daemontest.Job("Limited", "first"))
+	b.Eventually("it is done", func() bool { return b.Stat("processed") == 1 })
+	for n := range 5 {
+		b.Push(daemontest.Job("Again", fmt.Sprint(n)))
+		b.Eventually("it is retried", func() bool { return b.Stat("processed") == 3+2*n })
+	}
+}

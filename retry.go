@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/feature/resqueretry"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/setting"
@@ -49,6 +50,9 @@ func Retry(n int, opts ...RetryOption) Option {
 		}
 		o.Take("Retry", p.First)
 		outcome.Put(o.class, &p.policy)
+		if p.ruby != nil {
+			outcome.Put(o.class, *p.ruby)
+		}
 	})
 }
 
@@ -59,6 +63,7 @@ type RetryOption interface{ retry(*retryPolicy) error }
 // retryPolicy collects the options of one Retry. It does not change afterwards.
 type retryPolicy struct {
 	setting.Mistakes
+	ruby   *resqueretry.Rule // nil: the payload has the count
 	policy retry.Policy
 	choice retry.Choice
 }
@@ -238,6 +243,6 @@ func (r ResqueRetry) retry(p *retryPolicy) error {
 	if r.ExpireAfter < 0 {
 		return fmt.Errorf("ResqueRetry's ExpireAfter is %s; give a time that is not negative, or leave it out", r.ExpireAfter)
 	}
-	p.policy.Ruby = &retry.Ruby{Ruby34: r.Ruby34, NoFailureKey: r.NoFailureKey, ExpireAfter: r.ExpireAfter}
+	p.ruby = &resqueretry.Rule{Ruby34: r.Ruby34, NoFailureKey: r.NoFailureKey, ExpireAfter: r.ExpireAfter}
 	return nil
 }

@@ -84,10 +84,16 @@ func (w *workers) work(n int) {
 			w.wg.Done()
 			return
 		}
-		t := s.task
+		t, decided := s.task, false
+		defer func() {
+			if !decided { // a function of the program ended the goroutine once more
+				w.set.Abort(&t.Job, ErrGoexit, &s.outcome)
+			}
+			w.end(n, t)
+			go w.work(n)
+		}()
 		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &s.outcome)
-		w.end(n, t)
-		go w.work(n)
+		decided = true
 	}()
 	for t := range w.poller.jobs {
 		t.Worker, t.Slot, t.StartedAt = t.Session.Workers[n], n, w.Clock.Now()

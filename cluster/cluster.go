@@ -1,6 +1,6 @@
-// Package cluster lets goworker live in a Redis Cluster: with a namespace that
-// holds a hash tag all its keys are in one slot, and the master of that slot is
-// found and followed when the slot moves or its master fails. Only a program that
+// Package cluster lets goworker live in a Redis Cluster. With a namespace that
+// holds a hash tag all its keys are in one slot. The package finds the master of that slot and
+// follows when the slot moves or its master fails. Only a program that
 // imports it links it:
 //
 //	goworker.RegisterDialer("redis+cluster", cluster.Open)
@@ -25,8 +25,8 @@ import (
 	"github.com/goworker/goworker/internal/follow"
 )
 
-// askWithin is how long one node may take to accept a connection, and to answer,
-// when it is asked for the master of our slot.
+// askWithin is how long one node may take to accept a connection, and to answer
+// which node is the master of our slot.
 const askWithin = time.Second
 
 const defaultPort = "6379"
@@ -39,18 +39,18 @@ var _ goworker.Opener = Open
 //
 //	redis+cluster://[[user]:password@]host[:6379][,host2[:port]…]
 //
-// and, with TLS to all nodes, rediss+cluster://. The hosts are a beginning: the
-// other nodes are learned from them. Some programs write redis-cluster://; register
+// and, with TLS to all nodes, rediss+cluster://. The hosts are a beginning: they name the
+// other nodes. Some programs write redis-cluster://; register
 // Open for that.
 //
 // It refuses a namespace without a hash tag, which is a part in braces such as
-// {resque}: the scripts touch several keys each, and a Cluster runs a script only
-// where all of them are in one slot.
+// {resque}: the scripts use several keys each, and a Cluster runs a script only
+// if all of them are in one slot.
 //
-// It dials nobody. Dial asks a node who serves the slot, goes there and proves it.
-// While the Cluster is failing over it tries again, for DialOptions.ConnectTimeout
-// at most. While there are connections one node is asked each second, and when it
-// names another master, and that node agrees, the connections to the old one are
+// Open does not dial. Dial asks a node for the master of the slot and proves that it is.
+// During a fail-over it tries again, for DialOptions.ConnectTimeout
+// at most. While there are connections it asks one node each second. When that names
+// another master, and the other master agrees, the connections to the old one are
 // closed.
 func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Dialer, error) {
 	u, err := follow.ParseURI(uri, defaultPort)
@@ -68,7 +68,7 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 	w := &way{uri: u, key: opts.Namespace, redis: opts, adviser: opts}
 	w.adviser.ConnectTimeout = min(opts.ConnectTimeout, askWithin)
 	w.adviser.ReadTimeout = min(opts.ReadTimeout, askWithin)
-	for _, host := range u.Hosts { // what is wrong with them is said here
+	for _, host := range u.Hosts { // Server says what is wrong with a host
 		if _, err := opts.Server(u.Server(host, 0)); err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 	}), nil
 }
 
-// onlyHosts refuses what else may stand in a URI, but for the database 0.
+// onlyHosts refuses all other parts of a URI, except the database 0.
 func onlyHosts(u follow.URI) error {
 	dbs := u.Path
 	for name, values := range u.Query {
@@ -98,9 +98,9 @@ func onlyHosts(u follow.URI) error {
 	return nil
 }
 
-// tagged reports whether the namespace has a hash tag as Redis reads it: between
-// the first opening brace and the first closing one after it stands something.
-// Whatever follows in a key then makes no difference.
+// tagged reports whether the namespace has a hash tag as Redis reads it: there is text between
+// the first opening brace and the first closing one after it.
+// Then the rest of a key makes no difference.
 func tagged(namespace string) bool {
 	_, rest, _ := strings.Cut(namespace, "{")
 	tag, _, closed := strings.Cut(rest, "}")
@@ -110,7 +110,7 @@ func tagged(namespace string) bool {
 // way is how to dial the nodes, and what to ask them for.
 type way struct {
 	uri follow.URI
-	key string // one of the slot's keys. Nobody writes it
+	key string // one of the slot's keys. No program writes it
 
 	redis, adviser goworker.DialOptions
 }
@@ -136,9 +136,9 @@ func (w *way) dialMaster(ctx context.Context, addr string) (redis.Conn, error) {
 	return c, nil
 }
 
-// ask looks for a key of our slot at a node: either it is there, or the node says
-// where. So nothing of the slots has to be known here, and what is asked is what is
-// needed: whether the node would serve us.
+// ask reads a key of our slot at a node: either it is there, or the node says
+// where. So we need not know the slots, and the answer is the one we
+// need: whether this node has our keys.
 func (w *way) ask(c redis.Conn, at string) (string, error) {
 	_, err := c.Do("EXISTS", w.key)
 	addr, err := master(at, err)
@@ -148,7 +148,7 @@ func (w *way) ask(c redis.Conn, at string) (string, error) {
 	return addr, nil
 }
 
-// master reads what the node at an address answered.
+// master reads the answer of the node at an address.
 func master(at string, err error) (string, error) {
 	var refused redis.Error
 	if !errors.As(err, &refused) {
@@ -157,14 +157,14 @@ func master(at string, err error) (string, error) {
 	switch words := strings.Fields(string(refused)); {
 	case len(words) == 3 && words[0] == "MOVED":
 		return announced(words[2], at)
-	case len(words) == 3 && words[0] == "ASK": // it hands its keys to another, and serves those that are left
+	case len(words) == 3 && words[0] == "ASK": // the node moves its keys to another, and serves those that are left
 		return at, nil
 	}
 	return "", err
 }
 
-// announced is the address in a node's answer: a host and a port, the host in no
-// brackets, or missing where it is the one that was asked.
+// announced is the address in a node's answer: a host and a port. The host has no
+// brackets, and is missing if it is the node that was asked.
 func announced(addr, at string) (string, error) {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 0 {
@@ -180,7 +180,7 @@ func reach(host, port, at string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// others are the nodes the Cluster has, masters and replicas.
+// others are the nodes of the Cluster, masters and replicas.
 func (w *way) others(c redis.Conn, at string) ([]string, error) {
 	ranges, err := redis.Values(c.Do("CLUSTER", "SLOTS"))
 	if err != nil {

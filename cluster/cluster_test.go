@@ -57,8 +57,8 @@ func dialed(t *testing.T, d goworker.Dialer) (redis.Conn, string) {
 	return c, addr
 }
 
-// Every node leads to the master of our slot, and those it tells of do when it is
-// gone itself. Whoever waits for the answer of a master that was stopped is let go.
+// Every node leads to the master of our slot, and when it is gone the nodes it has named
+// do. A call that waits for the answer of a stopped master ends.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -85,8 +85,8 @@ func TestOpen(t *testing.T) {
 	master.Resume()
 }
 
-// A moved slot is found anew, and connections to its old master are closed although
-// nobody asked them anything.
+// A moved slot is found again, and connections to its old master are closed although
+// no command was sent on them.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.Patient...)

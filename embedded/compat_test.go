@@ -150,8 +150,8 @@ func TestAnswersAsRedis(t *testing.T) {
 	}
 }
 
-// TestDiffersFromRedis holds what differs, so that nobody has to find it twice and
-// a newer miniredis tells when it no longer does.
+// TestDiffersFromRedis lists the differences, so that they need not be found twice. It fails
+// when a newer miniredis no longer differs.
 func TestDiffersFromRedis(t *testing.T) {
 	t.Parallel()
 	real, ours := redistest.Start(t).Dial(t), dial(t, open(t, "embedded:"))

@@ -4,11 +4,11 @@
 //	goworker.RegisterDialer("embedded", embedded.Open)
 //	goworker.SetSettings(goworker.WorkerSettings{URI: "embedded:", …})
 //
-// It is miniredis, written in Go. It knows what goworker needs and is no Redis
-// for production: the data lives in memory, as long as the daemon it was opened
-// for, there are no passwords, and it sends no notice of changed keys, so that
-// the daemon polls. The child process of an isolated job has another, empty one: what
-// the job enqueues there is gone.
+// It is miniredis, written in Go. It has what goworker needs and is no Redis
+// for production: the data is in memory, as long as the daemon that opened
+// it lives, and there are no passwords. It cannot notify the daemon of changed keys, so
+// the daemon polls. The child process of an isolated job has another, empty one:
+// jobs that the job enqueues there are lost.
 package embedded
 
 import (
@@ -86,8 +86,8 @@ func Start(addr string, opts goworker.DialOptions) (*Server, error) {
 	return s, nil
 }
 
-// tick makes time pass for keys with an expiry: miniredis lets it stand still.
-// Its own clock mode visits every key at every command instead.
+// tick makes time pass for keys with an expiry, which miniredis does not do.
+// Its own clock mode visits every key at every command.
 func (s *Server) tick() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -126,7 +126,7 @@ func (s *Server) Dial(ctx context.Context) (redis.Conn, error) {
 // Addr returns the host:port it listens on, for redis-cli or another producer.
 func (s *Server) Addr() string { return s.addr }
 
-// PollInterval tells the daemon to look for jobs this often, as it is told of none.
+// PollInterval is how often the daemon looks for jobs: this server cannot notify it.
 func (s *Server) PollInterval() time.Duration { return PollInterval }
 
 // Close stops the server, breaks its connections and drops its data. It returns

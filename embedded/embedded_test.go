@@ -85,7 +85,7 @@ func TestCloseBreaksConnections(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	// Not a port the system gave: once closed, it may give it to somebody else.
+	// Not a port the system gave: once closed, the system may give it to another program.
 	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	s := open(t, "embedded://"+addr)
 	if s.Addr() != addr {

@@ -22,12 +22,12 @@ type DelayedJob struct {
 	Args  []json.RawMessage
 	ID    string // of a job enqueued by EnqueueWith
 
-	// Plain says that it waits where resque-scheduler has its jobs, and Ruby's tools
+	// Plain says that the job is in resque-scheduler's schedule, where Ruby's tools
 	// see it. Others wait in the daemons' own schedule.
 	Plain bool
 
-	// Payload is what its queue will get, Raw what stands in the schedule, and Invalid
-	// says why nothing but Raw and At is known, where that is no job. At its time it is
+	// Payload is what its queue will get, and Raw the entry in the schedule. If the entry is no job,
+	// Invalid says why, and only Raw and At are set. At its time it is
 	// filed as a failure.
 	Payload json.RawMessage
 	Raw     []byte
@@ -39,9 +39,9 @@ type DelayedJob struct {
 // DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
 // holds nothing: each call asks Redis. It is safe for concurrent use.
 //
-// Remove, Enqueue and Reschedule act on exactly the jobs they are given, as they were
-// listed: one that has been moved, cancelled or delayed again since is left alone and
-// not counted. Each job is moved as one; a call with more than a thousand is not.
+// Remove, Enqueue and Reschedule act on exactly the given jobs, as they were
+// listed. A job that was moved, cancelled or delayed again since stays and does
+// not count. Each job changes in one step; a call with more than a thousand takes several.
 type DelayedList struct{ in *Inspector }
 
 // Delayed returns the delayed jobs.
@@ -56,9 +56,9 @@ func (l *DelayedList) Count(ctx context.Context) (int64, error) {
 }
 
 // List returns jobs that are due at a time or later, in the order of their times: at
-// most count, after leaving out the first skip. A negative count means all that follow.
-// From the zero time it begins with the first of all. It reads what it skips; to go
-// through many, start each page at the time of the last job that was listed, and skip
+// most count, without the first skip. A negative count means all that follow.
+// From the zero time it begins with the first of all. It reads the jobs it skips. To go
+// through many, start each page at the time of the last listed job, and skip
 // those of that time.
 func (l *DelayedList) List(ctx context.Context, from time.Time, skip, count int) ([]DelayedJob, error) {
 	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) {
@@ -66,12 +66,12 @@ func (l *DelayedList) List(ctx context.Context, from time.Time, skip, count int)
 	})
 }
 
-// Like returns the delayed jobs equal to this one, in the order of their times: of the
-// same queue and class, and whose arguments are exactly the bytes that Enqueue would
-// write; nil are none. Those that Ruby and node-resque delayed are among them.
+// Like returns the delayed jobs equal to this one, in the order of their times: the
+// same queue and class, and arguments of exactly the bytes that Enqueue would
+// write; nil means none. Jobs that Ruby and node-resque delayed are among them.
 //
-// Plain jobs are found at once. Our own schedule is looked through, about a second for
-// each million of its jobs, while Redis serves other clients in between.
+// It finds plain jobs at once. It reads all of our own schedule, about a second for
+// each million of its jobs; Redis serves other clients in between.
 func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) {
 	bulk, err := l.in.sought(job)
 	if err != nil {
@@ -80,8 +80,8 @@ func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) 
 	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).Like(c, bulk) })
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. Given the time to which it
-// did, it looks there only; with the zero time it looks through all, as Like does.
+// Find returns the jobs with an id that EnqueueWith delayed. With their time it reads
+// the jobs of that time only; with the zero time it reads all, as Like does.
 func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
 	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).ByID(c, id, at) })
 }
@@ -107,18 +107,18 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 	return jobs, nil
 }
 
-// Remove cancels listed jobs and returns how many there still were.
+// Remove cancels listed jobs and returns how many were still there.
 func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed int, err error) {
 	return l.change(ctx, jobs, delayed.Store.Remove)
 }
 
-// Enqueue puts listed jobs into their queues now and returns how many there still were.
-// What is no job stays.
+// Enqueue puts listed jobs into their queues now and returns how many were still there.
+// An entry that is no job stays.
 func (l *DelayedList) Enqueue(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
 	return l.change(ctx, jobs, delayed.Store.Run)
 }
 
-// Reschedule delays listed jobs to another time and returns how many there still were.
+// Reschedule delays listed jobs to another time and returns how many were still there.
 func (l *DelayedList) Reschedule(ctx context.Context, t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
 	return l.change(ctx, jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
 		return s.Redelay(c, listed, t)
@@ -141,8 +141,8 @@ func (l *DelayedList) Clear(ctx context.Context) error {
 }
 
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in their
-// order, one for each: the same queue and class, and the same bytes of arguments. A job
-// that EnqueueAt delayed to within a second is shown at the next whole one.
+// order, one for each job: the same queue and class, and the same bytes of arguments. A job
+// that EnqueueAt delayed to within a second has the next whole one.
 func (i *Inspector) ScheduledAt(ctx context.Context, job *Job) ([]time.Time, error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	var times []time.Time
@@ -162,7 +162,7 @@ func (i *Inspector) RemoveDelayed(ctx context.Context, job *Job) (removed int, e
 	return i.Delayed().Remove(ctx, jobs...)
 }
 
-// RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
+// RemoveDelayedFrom is RemoveDelayed for jobs delayed to one time.
 func (i *Inspector) RemoveDelayedFrom(ctx context.Context, t time.Time, job *Job) (removed int, err error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	if err != nil {
@@ -177,7 +177,7 @@ func (i *Inspector) RemoveDelayedFrom(ctx context.Context, t time.Time, job *Job
 	return i.Delayed().Remove(ctx, there...)
 }
 
-// EnqueueDelayed enqueues all delayed jobs equal to this one now, in place of at their
+// EnqueueDelayed enqueues all delayed jobs equal to this one now instead of at their
 // times, and returns how many there were.
 func (i *Inspector) EnqueueDelayed(ctx context.Context, job *Job) (enqueued int, err error) {
 	jobs, err := i.Delayed().Like(ctx, job)
@@ -187,7 +187,7 @@ func (i *Inspector) EnqueueDelayed(ctx context.Context, job *Job) (enqueued int,
 	return i.Delayed().Enqueue(ctx, jobs...)
 }
 
-// sought is a job to be looked for, encoded.
+// sought is the job to look for, encoded.
 func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
 	settings, err := i.redis.Settings()
 	switch {

@@ -17,24 +17,24 @@ var (
 	// ErrNoFailure is returned for a failure that is not in its list any more: it was
 	// retried, removed or cleared since it was listed.
 	ErrNoFailure = failures.ErrNoFailure
-	// ErrRetried is returned by RetryID for a failure that has been retried before, so
-	// that two operators who press the button make one job. To run the job once more, Get the
+	// ErrRetried is returned by RetryID for a failure that has been retried before. So two
+	// operators who press the button make one job. To run the job once more, Get the
 	// failure and Retry that.
 	ErrRetried = failures.ErrRetried
 )
 
-// Failure is a job that failed, as its record tells. What the record does not
-// tell is zero; records come from every program that speaks Resque.
+// Failure is a job that failed, as its record describes it. A field that the record does not
+// have is zero: records come from every program that speaks Resque.
 type Failure struct {
-	// ID names the failure as long as it stands in its list, whatever else is added or
-	// removed and by whatever program it is retried: 28 hexadecimal digits, made of what
-	// the record says. Failures that say the very same have one ID.
+	// ID names the failure as long as it is in its list, whatever else is added or
+	// removed, and whichever program retries it: 28 hexadecimal digits, computed from
+	// the record's content. Failures with the same content have one ID.
 	ID string
 
-	FailedAt  string // as its writer put it: of a Resque worker local time with an abbreviated zone
+	FailedAt  string // as its writer wrote it: a Resque worker's local time with an abbreviated zone
 	RetriedAt string // empty if it was never retried
 
-	Class   string          // as the payload has it: of an ActiveJob that of Rails' wrapper
+	Class   string          // as in the payload: for an ActiveJob that of Rails' wrapper
 	Payload json.RawMessage // as it was in the queue
 
 	Exception string // the kind of error
@@ -44,8 +44,8 @@ type Failure struct {
 	Worker string
 	Queue  string
 
-	// Raw is the record as it stands in Redis, and Invalid says why nothing but
-	// Raw is known, where it is not a failure record.
+	// Raw is the record in Redis. If it is not a failure record, Invalid says why, and only
+	// Raw is set.
 	Raw     []byte
 	Invalid error
 
@@ -69,14 +69,14 @@ type FailureList struct {
 func (i *Inspector) Failures() *FailureList { return &FailureList{in: i} }
 
 // In returns the view of one queue's own failure list, whichever backend the
-// daemon is set to use. If the queue has no name, what is asked of its list is refused
-// with an error.
+// daemon uses. If the queue has no name, the methods of the view return
+// an error.
 func (l *FailureList) In(queue string) *FailureList {
 	return &FailureList{in: l.in, queue: queue, one: true, whole: l.whole}
 }
 
 // KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
-// or whatever its writer put beside class and args, but for the number of its attempt.
+// and the other fields beside class and args, except the number of its attempt.
 // Resque's own retry drops all of these.
 func (l *FailureList) KeepPayload() *FailureList {
 	return &FailureList{in: l.in, queue: l.queue, one: l.one, whole: true}
@@ -94,7 +94,7 @@ func (l *FailureList) Count(ctx context.Context) (int64, error) {
 // negative count means all that follow.
 //
 // An element that Ruby left blank while removing it takes a position but is not
-// returned, so there may be fewer than count without the end being reached.
+// returned, so fewer than count does not mean the end.
 func (l *FailureList) List(ctx context.Context, start, count int) ([]Failure, error) {
 	records, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
 		return failures.New(s).Page(c, lists, int64(start), int64(count))
@@ -126,10 +126,10 @@ func failuresOf(records []failures.Record) []Failure {
 }
 
 // Retry pushes the job of a listed failure to the tail of its queue again and
-// marks the record as retried, as one. The record stays in the list.
+// marks the record as retried, in one step. The record stays in the list.
 //
-// It acts on exactly this record, wherever it has moved. Two that retry it
-// at a time make one job: the later gets ErrNoFailure, and lists the failure again
+// It acts on exactly this record, even if it has moved. If two programs retry it
+// at once, they make one job: the later one gets ErrNoFailure, and lists the failure again
 // if the job is to run once more.
 func (l *FailureList) Retry(ctx context.Context, f Failure) error {
 	if err := l.in.redis.Usable(); err != nil {
@@ -146,13 +146,13 @@ func (l *FailureList) Retry(ctx context.Context, f Failure) error {
 // RetryAll retries, oldest first, all failures that have not been retried before,
 // and returns how many these were. A job that fails again meanwhile is not retried
 // again. Records that cannot be retried, because they hold no job or name no queue,
-// are passed over; the error says how many, and why the first.
+// are skipped; the error says how many, and why the first.
 func (l *FailureList) RetryAll(ctx context.Context) (retried int, err error) {
 	return l.retryAll(ctx, FailureFilter{}, l.whole)
 }
 
-// Remove removes a listed failure: exactly this record, wherever it has
-// moved. It returns ErrNoFailure where the record is not there any more.
+// Remove removes a listed failure: exactly this record, even if it has
+// moved. It returns ErrNoFailure if the record is not there any more.
 func (l *FailureList) Remove(ctx context.Context, f Failure) error {
 	if err := l.in.redis.Usable(); err != nil {
 		return err
@@ -181,7 +181,7 @@ var errUnlisted = errors.New("goworker: this failure does not come from List; on
 
 var errNoQueueOfFailures = errors.New("goworker: the queue whose failures are meant has no name; give it one, or leave In out for all there are")
 
-// overLists asks something about the lists in view.
+// overLists reads the lists in view.
 func overLists[T any](ctx context.Context, l *FailureList, ask func(s resque.Store, c redis.Conn, lists []string) (T, error)) (answer T, err error) {
 	settings, err := l.in.redis.Settings()
 	if err != nil {

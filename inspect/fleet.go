@@ -14,7 +14,7 @@ import (
 )
 
 // WorkerInfo is what a registered worker, of any program that speaks Resque,
-// tells about itself. What it does not tell, or not readably, is zero.
+// writes about itself. A field that it does not write, or not readably, is zero.
 type WorkerInfo struct {
 	ID     string   // host:pid:queues
 	Host   string   // of a goworker process with ".go" at its end
@@ -22,7 +22,7 @@ type WorkerInfo struct {
 	Queues []string // names and patterns it looks at, in their order
 
 	Started   time.Time
-	Heartbeat time.Time // Ruby takes a worker for dead 300 s after this
+	Heartbeat time.Time // Ruby counts a worker as dead 300 s after this
 
 	Processed int64 // jobs run since it started, failed ones included
 	Failed    int64
@@ -30,8 +30,8 @@ type WorkerInfo struct {
 	Working *WorkingInfo // the job in hand; nil while idle
 }
 
-// WorkingInfo is the job that a worker has in hand. All is zero where the worker
-// is busy but does not tell readably with what.
+// WorkingInfo is the job that a worker has in hand. All fields are zero if the worker
+// is busy but its entry is not readable.
 type WorkingInfo struct {
 	Queue   string
 	Class   string
@@ -57,7 +57,7 @@ func (i *Inspector) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return infos, err
 }
 
-// FleetInfo is the state of a whole Resque, as Ruby's Resque.info tells it.
+// FleetInfo is the state of a whole Resque, as Ruby's Resque.info returns it.
 type FleetInfo struct {
 	Pending   int64 // jobs waiting in all queues
 	Processed int64 // jobs ever run, failed ones included

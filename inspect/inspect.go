@@ -1,5 +1,5 @@
-// Package inspect answers what an operator asks about a Resque: which jobs failed, which
-// are delayed, which wait, and what the workers do. It changes what an operator may change:
+// Package inspect answers an operator's questions about a Resque: which jobs failed, which
+// are delayed, which wait, and what the workers do. It makes an operator's changes:
 // it retries and removes failures, cancels delayed jobs, pauses and removes queues.
 //
 // It sees the whole fleet, the workers and jobs of Ruby and of other programs included. A
@@ -26,7 +26,7 @@ type Inspector struct{ redis access.Redis }
 // New returns an Inspector. It is for the packages of this module.
 func New(r access.Redis) *Inspector { return &Inspector{r} }
 
-// Job names jobs by what they are: their queue, their class and, unless Args is nil, their
+// Job names all jobs with the same queue, class and, unless Args is nil,
 // arguments, as a producer gives them.
 type Job struct {
 	Queue string
@@ -53,7 +53,7 @@ func query[T any](ctx context.Context, i *Inspector, ask func(s resque.Store, c 
 	return answer, err
 }
 
-// bound is a connection on which the waits for answers end with a context. The connection
+// bound is a connection whose waits for answers end with a context. The connection
 // is broken then, since the answer may come later.
 type bound struct {
 	redis.Conn

@@ -34,11 +34,11 @@ func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
 }
 
 // Dequeue removes from job.Queue every waiting job equal to this one and returns
-// how many there were. A job already reserved by a worker is not touched.
+// how many there were. It does not touch a job that a worker has reserved.
 //
-// With Args nil it removes all jobs of the class, as Resque.dequeue does when it is given
+// With Args nil it removes all jobs of the class, as Resque.dequeue does with
 // the class only; it then reads the whole queue. Otherwise class and arguments are encoded
-// as Enqueue encodes them, and what has exactly these bytes is removed. A job with further
+// as Enqueue encodes them, and jobs of exactly these bytes are removed. A job with further
 // fields, such as an id, differs. So does one whose producer prints numbers or escapes in
 // another way. Arguments that are empty but not nil mean a job without arguments.
 func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err error) {
@@ -68,10 +68,10 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 }
 
 // PauseQueue keeps all processes of the fleet from taking jobs of a queue until
-// ResumeQueue. Jobs that were taken run. Where Redis can tell the processes, they stop at
-// once, else within their interval. Ruby's workers do not know of it: for them there is the
-// key pause-all-workers, which stops all workers. A pattern or an exclusion, as lists of
-// queues have them, is refused: name each queue.
+// ResumeQueue. Jobs that were taken run. The processes stop at once if Redis can notify
+// them, else within their interval. Ruby's workers do not know of it: for them there is the
+// key pause-all-workers, which stops all workers. A pattern or an exclusion, as in lists of
+// queues, is refused: name each queue.
 func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
 	if err := i.redis.Usable(); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
 	return i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
 }
 
-// ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
-// the PausedQueues as it stands.
+// ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless PausedQueues
+// contains exactly this text.
 func (i *Inspector) ResumeQueue(ctx context.Context, queue string) error {
 	if err := i.redis.Usable(); err != nil {
 		return err
@@ -114,11 +114,11 @@ type WaitingInfo struct {
 	Limits []string // the names of the limits they are held to, each with its key: SendEmail/key=acme
 	Key    string   // the key of Fair, if they take turns by one
 	Jobs   int64
-	Turn   time.Time // since when it is its turn or, if it waits for a rate, when that is looked at: within a minute
+	Turn   time.Time // when its turn came. If it waits for a rate, when a process looks at that: within a minute
 }
 
-// Waiting returns what waits in a queue whose jobs have limits or take turns, the lane
-// whose turn is next first. Ruby's tools do not see these jobs. It costs a command a lane.
+// Waiting returns the lanes of a queue whose jobs have limits or take turns, the next
+// lane first. Ruby's tools do not see these jobs. It sends a command for each lane.
 func (i *Inspector) Waiting(ctx context.Context, queue string) ([]WaitingInfo, error) {
 	lanes, err := query(ctx, i, func(s resque.Store, c redis.Conn) ([]resque.WaitingLane, error) { return s.WaitingIn(c, queue) })
 	infos := make([]WaitingInfo, 0, len(lanes))

@@ -13,19 +13,19 @@ import (
 	"github.com/goworker/goworker/internal/resque/failures"
 )
 
-// FailureFilter chooses failures. Fields that are zero choose all; a failure is chosen
-// if it fits every field that is set. Fields that contradict each other are an error of the
-// calls that are given them.
+// FailureFilter chooses failures. A zero field matches all; a failure is chosen
+// if it matches every field that is set. A call returns an error if fields contradict each
+// other.
 type FailureFilter struct {
 	Class     string // the job's class; of an ActiveJob its own, not that of Rails' wrapper
 	Queue     string // the queue the job came from
 	Exception string // the kind of error
-	Text      string // is somewhere in the error's text, whatever the case of its letters
+	Text      string // a part of the error's text, in any case of its letters
 
 	// Since and Until bound when the job failed: at Since or later, and before Until. A
-	// record tells whole seconds in the local time of its writer. Where the zone is not
-	// told, or is an abbreviation that this machine does not know, such as EST in Berlin, it is
-	// taken for our own. Failures that do not tell readably when they failed fit
+	// record has whole seconds in the local time of its writer. If it has no zone, or
+	// an abbreviation that this machine does not know, such as EST in Berlin, the
+	// time counts as our local time. A failure without a readable time matches
 	// neither.
 	Since, Until time.Time
 
@@ -33,7 +33,7 @@ type FailureFilter struct {
 	Unretried bool // only those that were not
 }
 
-// check says what in a filter contradicts itself, so that it could fit nothing.
+// check returns an error if the filter contradicts itself, so that it could match nothing.
 func (f FailureFilter) check() error {
 	switch {
 	case f.Retried && f.Unretried:
@@ -51,16 +51,16 @@ type FailureGroup struct {
 	Count     int64
 
 	// First and Last are when the oldest and the newest of them failed; see
-	// FailureFilter.Since. Zero if none tells.
+	// FailureFilter.Since. Zero if none has a readable time.
 	First, Last time.Time
 }
 
-// Get returns the failure with this ID. Of several it is the newest. The error is
+// Get returns the failure with this ID, the newest if there are several. The error is
 // ErrNoFailure if there is none.
 //
-// This and all that follows reads the lists in pages of at most 1 MiB or a thousand
-// failures, from the newest to the oldest. A million failures take seconds, Redis
-// none longer than a few milliseconds at a time, unless it says otherwise.
+// Get and the methods below read the lists in pages of at most 1 MiB or a thousand
+// failures, from the newest to the oldest. A million failures take seconds, but block Redis
+// for no more than a few milliseconds at a time, unless a method says otherwise.
 func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
 		left, err := failures.New(s).Find(c, lists, []string{id}, func(r failures.Record) (bool, error) {
@@ -74,11 +74,11 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 	})
 }
 
-// Search returns at most count of the failures that fit, the newest first; where each
-// queue has its own list, list after list. after is "" to begin with, and then what the
-// page before returned as next; next is "" when there are no more.
+// Search returns at most count of the matching failures, the newest first; if each
+// queue has its own list, list after list. after is "" to begin with, and then the next that
+// the page before returned; next is "" when there are no more.
 //
-// What is added, removed or retried meanwhile makes it miss no other failure. If a
+// Failures that are added, removed or retried meanwhile make it miss no other. If a
 // thousand or more are removed between two pages it may return one twice.
 func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
 	if err := l.in.redis.Usable(); err != nil {
@@ -98,7 +98,7 @@ func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after st
 	return found, next, err
 }
 
-// Groups counts the failures that fit by class and exception, the most frequent first.
+// Groups counts the matching failures by class and exception, the most frequent first.
 // A failure that moves meanwhile may be counted twice.
 func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]FailureGroup, error) {
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
@@ -114,9 +114,9 @@ func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]Failu
 	})
 }
 
-// RetryID retries failures by their IDs and returns how many it did. Each is pushed to
-// the tail of its queue with its whole payload, but for the number of its attempt, and
-// its record marked as retried, as one. Where an ID stands for several failures one of
+// RetryID retries failures by their IDs and returns how many it retried. In one step it pushes
+// each to the tail of its queue and marks its record as retried. The payload is whole, except
+// for the number of its attempt. If an ID stands for several failures, one of
 // them is retried.
 //
 // The error joins one for each ID that was not retried: ErrNoFailure or ErrRetried
@@ -127,9 +127,9 @@ func (l *FailureList) RetryID(ctx context.Context, ids ...string) (retried int, 
 	})
 }
 
-// RetryWhere is RetryID for all failures that fit and have not been retried before, or,
+// RetryWhere is RetryID for all matching failures that have not been retried before, or,
 // with filter.Retried, for those that have: the oldest first. Records that cannot be
-// retried are passed over; the error says how many, and why the first.
+// retried are skipped; the error says how many, and why the first.
 func (l *FailureList) RetryWhere(ctx context.Context, filter FailureFilter) (retried int, err error) {
 	return l.retryAll(ctx, filter, true)
 }
@@ -153,7 +153,7 @@ func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole 
 	})
 }
 
-// RemoveID removes failures by their IDs, one for each, and returns how many it did.
+// RemoveID removes failures by their IDs, one for each, and returns how many it removed.
 // Their jobs are gone for good. The error joins ErrNoFailure for each ID that is not
 // there; the others are removed all the same.
 func (l *FailureList) RemoveID(ctx context.Context, ids ...string) (removed int, err error) {
@@ -162,9 +162,9 @@ func (l *FailureList) RemoveID(ctx context.Context, ids ...string) (removed int,
 	})
 }
 
-// RemoveWhere removes all failures that fit and returns how many these were. Their jobs
-// are gone for good. Out of the middle of a list of a million it takes at most 250 at a
-// time, each time of which costs Redis some 30 ms.
+// RemoveWhere removes all matching failures and returns how many these were. Their jobs
+// are gone for good. From the middle of a list of a million it removes at most 250 at a
+// time, which each time costs Redis some 30 ms.
 func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (removed int, err error) {
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		if err := filter.check(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What Ruby's Psych takes for numbers. It has kept to YAML 1.1, with differences of its
+// The numbers of Ruby's Psych. It has kept to YAML 1.1, with differences of its
 // own: 08 and 1e3 are texts there, 1,000 and 12:30 are numbers.
 var (
 	integer     = regexp.MustCompile(`^[-+]?(?:0b[01_,]+|0[0-7_,]+|0|[1-9](?:[,_]?[0-9])*|0x[0-9a-fA-F_,]+)$`)
@@ -23,7 +23,7 @@ var (
 	unjoined    = strings.NewReplacer("_", "", ",", "")
 )
 
-// name is that of a pair. What is no text becomes one, as in JSON's names.
+// name is that of a pair. Other types become text, as in JSON's names.
 func name(key *yaml.Node) string {
 	if key.Kind == yaml.ScalarNode {
 		switch value, err := scalar(key); v := value.(type) {
@@ -63,8 +63,8 @@ func scalar(n *yaml.Node) (any, error) {
 	return value, nil
 }
 
-// plain reads what stands without quotes. A time of day with a date is left a text, since
-// Ruby makes of it what its time zone and its JSON library say.
+// plain reads a value without quotes. A time of day with a date stays a text, since
+// in Ruby it depends on the time zone and the JSON library.
 func plain(text string) (any, error) {
 	switch strings.ToLower(text) {
 	case "", "~", "null":
@@ -105,7 +105,7 @@ func plain(text string) (any, error) {
 	return text, nil
 }
 
-// base60 counts the first part as hours even where there are but two, as Psych does. The
+// base60 counts the first part as hours even if there are only two parts, as Psych does. The
 // sign is that of the first part only.
 func base60(text string) json.Number {
 	total, unit := 0.0, 3600.0

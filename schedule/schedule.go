@@ -21,7 +21,7 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// Scheduler takes schedules: a *goworker.Daemon, goworker.Default() for one.
+// Scheduler accepts schedules: a *goworker.Daemon, such as goworker.Default().
 type Scheduler interface {
 	Schedule(name string, r goworker.Recurring) error
 }
@@ -33,12 +33,12 @@ type Entry struct {
 }
 
 // LoadFile schedules the entries of a file, as resque-scheduler's "Resque.schedule =
-// YAML.load_file(path)" does. Those with a rails_env or env that does not name RAILS_ENV
-// are passed over, and so are those with neither cron nor every. Ruby schedulers that have read the same file fire them while they hold
-// their lock, and daemons while none does.
+// YAML.load_file(path)" does. It skips entries with a rails_env or env that does not name
+// RAILS_ENV, and entries with neither cron nor every. Ruby schedulers that have read the same
+// file fire the entries while they hold their lock, and daemons while none does.
 //
-// The error names each entry that is not understood; the others are scheduled all the
-// same, unless the file is no YAML.
+// The error names each entry that LoadFile cannot read. It schedules the others, unless the
+// file is no YAML.
 func LoadFile(to Scheduler, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -55,8 +55,8 @@ func LoadFile(to Scheduler, path string) error {
 	return nil
 }
 
-// Parse reads the entries that count in an environment, in the order in which they
-// stand, and an error that names those it does not understand.
+// Parse reads the entries for an environment, in the order of the
+// file, and an error that names those it cannot read.
 func Parse(text []byte, environment string) ([]Entry, error) {
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
@@ -84,7 +84,7 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", p.name, p.value.Line, err))
 			continue
-		case r.Cron == "" && r.Every == 0: // kept in the file to be run by hand
+		case r.Cron == "" && r.Every == 0: // in the file only to be run by hand
 			continue
 		case r.Environments != nil && !slices.Contains(r.Environments, environment):
 			continue

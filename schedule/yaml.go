@@ -11,13 +11,13 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// maxNodes bounds what aliases can blow up a file to.
+// maxNodes bounds the size to which aliases can expand a file.
 const maxNodes = 100_000
 
 var errTooLarge = errors.New("the file is too large, or its aliases make it so")
 
-// reader turns YAML into JSON with everything in the order in which it stands, since a
-// job's arguments are compared byte by byte.
+// reader turns YAML into JSON and keeps the order of everything, since
+// arguments of jobs are compared byte by byte.
 type reader struct {
 	left int // nodes it may still read
 }
@@ -82,7 +82,7 @@ type pair struct {
 }
 
 // pairs are those of a mapping and those merged into it by <<. Of equal names the last
-// counts, merged or not, and it stands where the first one stood.
+// counts, merged or not, in the place of the first.
 func (r *reader) pairs(n *yaml.Node) ([]pair, error) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -123,8 +123,8 @@ func (r *reader) pairs(n *yaml.Node) ([]pair, error) {
 	return all, nil
 }
 
-// merged are the pairs of the mapping that << names, or of several, the first of which
-// counts most and so comes last.
+// merged are the pairs of the mapping that << names, or of several. The first of several
+// takes precedence and so comes last.
 func (r *reader) merged(value *yaml.Node) (all []pair, err error) {
 	if r.left--; r.left < 0 {
 		return nil, errTooLarge

@@ -1,4 +1,4 @@
-// Package sentinel lets goworker find its Redis by way of Redis Sentinels and
+// Package sentinel lets goworker find its Redis through Redis Sentinels and
 // follow it when they make another server the master. Only a program that imports
 // it links it:
 //
@@ -25,7 +25,7 @@ import (
 )
 
 // askWithin is how long one Sentinel may take to accept a connection, and to answer.
-// The next is asked then, so a Dial gets to several of them.
+// Then the next is asked, so a Dial reaches several of them.
 const askWithin = time.Second
 
 const defaultPort = "26379"
@@ -40,18 +40,18 @@ var _ goworker.Opener = Open
 //	    [?db=n&sentinel_user=…&sentinel_password=…]
 //
 // and, with TLS to the Sentinels and to Redis, rediss+sentinel://. User, password
-// and db are for Redis; the Sentinels get theirs by the parameters, or none. The
-// hosts are a beginning: the other Sentinels are learned from them.
+// and db are for Redis; those of the Sentinels are parameters, or none. The
+// hosts are a beginning: they name the other Sentinels.
 //
-// Other programs' spellings are taken too: redis-sentinel:// and rediss-sentinel://
+// Open also accepts the spellings of other programs: redis-sentinel:// and rediss-sentinel://
 // (register Open for them), the master's name as #master-name, ?master=,
 // ?sentinelMasterId= or ?service_name= with only the db in the path, and
 // sentinel_username.
 //
-// It dials nobody. Dial asks the Sentinels for the master, and proves that it is
-// one before it hands out a connection. While they disagree or fail over it tries
-// again, for DialOptions.ConnectTimeout at most. While there are connections one
-// Sentinel is asked each second, and when it names another master, and that server
+// Open does not dial. Dial asks the Sentinels for the master, and proves that it is
+// the master before it returns a connection. While they disagree or fail over it tries
+// again, for DialOptions.ConnectTimeout at most. While there are connections it asks one
+// Sentinel each second. When that names another master, and the other master
 // agrees, the connections to the old one are closed.
 func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Dialer, error) {
 	s, err := parse(uri)
@@ -61,7 +61,7 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 	s.redis, s.sentinel = opts, opts
 	s.sentinel.ConnectTimeout = min(opts.ConnectTimeout, askWithin)
 	s.sentinel.ReadTimeout = min(opts.ReadTimeout, askWithin)
-	for _, host := range s.uri.Hosts { // what is wrong with them is said here
+	for _, host := range s.uri.Hosts { // Server says what is wrong with a host
 		if _, err := s.redis.Server(s.uri.Server(host, s.db)); err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 	}), nil
 }
 
-// way is what a URI says, and how to dial.
+// way is the content of a URI, and how to dial.
 type way struct {
 	uri    follow.URI
 	master string
@@ -138,7 +138,7 @@ func (s *way) dialSentinel(ctx context.Context, addr string) (redis.Conn, error)
 }
 
 // dialMaster proves that the server is the master by INFO, which the minimal ACL
-// allows anyway: a Sentinel may not know yet what has happened.
+// allows anyway: a Sentinel may be behind.
 func (s *way) dialMaster(ctx context.Context, addr string) (redis.Conn, error) {
 	c, err := follow.Dial(ctx, s.redis, s.uri.Server(addr, s.db))
 	if err != nil {

@@ -104,7 +104,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%s: %v; want %q", uri, err, want)
 			}
 			if time.Since(begin) >= opts.ConnectTimeout {
-				t.Errorf("%s: it was tried again, in vain", uri)
+				t.Errorf("%s: it was retried without need", uri)
 			}
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/goworker/goworker/bench/result"
 )
 
-// told is what jobs are told in the rows of what a feature costs.
+// told names the option of the jobs in each row about the cost of a feature.
 var told = []struct{ contender, what string }{
 	{"ours", "nothing"},
 	{"ours-expiring", "to expire after an hour"},
@@ -19,8 +19,8 @@ var told = []struct{ contender, what string }{
 	{"ours-isolated", "to run in a process of its own"},
 }
 
-// features is what a no-op job costs with each thing it can be told, and that as a
-// multiple of what it costs with nothing.
+// features is what a no-op job costs with each option, and that as a
+// multiple of its cost without options.
 func features(f result.File) string {
 	figures := []figure{
 		{"jobs/s", "jobs_per_s"}, {"worker's CPU, µs", "worker_cpu_us_per_job"}, {"Redis's CPU, µs", "redis_cpu_us_per_job"},

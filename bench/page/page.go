@@ -42,7 +42,7 @@ func Write(docs string, f result.File) error {
 	return os.WriteFile(path, []byte(filled), 0o644)
 }
 
-// Fill returns the page with its sections made anew.
+// Fill returns the page with its sections rewritten.
 func Fill(text string, f result.File) (string, error) {
 	var unknown error
 	filled := section.ReplaceAllStringFunc(text, func(old string) string {

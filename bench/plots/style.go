@@ -23,7 +23,7 @@ type theme struct {
 	hues             map[string]color.Color
 }
 
-// The hues are Okabe and Ito's, which those who do not see all colours can tell
+// The hues are Okabe and Ito's, which readers who do not see all colours can tell
 // apart; shapes and dashes say the same once more.
 func hues(ours, plain, blue, olive color.Color) map[string]color.Color {
 	return map[string]color.Color{

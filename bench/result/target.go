@@ -106,7 +106,7 @@ func (t *targets) ratio(what string, times, ours, theirs float64) {
 	t.add(fmt.Sprintf("≥ %v× %s", times, what), Number(ours/theirs)+"×", ours > 0 && theirs > 0, ours >= times*theirs)
 }
 
-// fastest compares with the fastest worker a program can have instead of ours.
+// fastest compares with the fastest worker a program can have instead of goworker.
 func (t *targets) fastest(times float64, workers int) {
 	peer, best := "", 0.0
 	for _, name := range Contenders {

@@ -85,7 +85,7 @@ func run(ctx context.Context, opts options) error {
 	if !opts.core {
 		about.PrintTargets(os.Stdout)
 	}
-	if n := len(b.failed); n > 0 { // each has been told when it happened
+	if n := len(b.failed); n > 0 { // each was reported when it happened
 		return fmt.Errorf("%d measurements failed; their rows are missing or short", n)
 	}
 	return nil
@@ -205,7 +205,7 @@ func (b *bench) fail(x *cell, err error) {
 	b.failed = append(b.failed, result.Failure{Contender: x.c.name, Work: x.w.name, Workers: x.workers, Why: why})
 }
 
-// say tells on the standard error stream how far the run is.
+// say writes to the standard error stream how far the run is.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(b.started).Seconds(), fmt.Sprintf(format, args...))
 }

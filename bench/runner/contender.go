@@ -47,9 +47,9 @@ var contenders = []contender{
 		name: "ours-plain", program: "ours", variant: "plain", special: true,
 		depth: resqueDepth, later: resqueLater, works: true,
 	},
-	// With all that jobs can be told in use, and nothing of it for the jobs that are counted.
+	// All options of jobs are in use, but not for the jobs that are counted.
 	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
-	// Each with one thing that its jobs are told.
+	// Each with one option for its jobs.
 	{name: "ours-retried", program: "ours", variant: "retried", bytes: true, special: true, works: true},
 	{name: "ours-limited", program: "ours", variant: "limited", bytes: true, special: true, works: true},
 	{name: "ours-keyed", program: "ours", variant: "keyed", bytes: true, special: true, works: true},

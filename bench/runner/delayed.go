@@ -50,7 +50,7 @@ func (t trial) delay(ctx context.Context, config probe.Config) (time.Time, error
 }
 
 // schedule times the contender's client while it delays jobs to a far time, one each
-// second, and weighs them in Redis. Then it lets a daemon of ours move others beside
+// second, and weighs them in Redis. Then it lets goworker's daemon move others beside
 // them.
 func (t trial) schedule(ctx context.Context, s *server) (figures, time.Duration, error) {
 	config := t.w.config(probe.Push, s.addr, 0, t.workers)
@@ -96,7 +96,7 @@ func (t trial) schedule(ctx context.Context, s *server) (figures, time.Duration,
 }
 
 // move adds how many due jobs a second one daemon, which has nothing else to do, moves
-// to a queue nobody works, beside those that wait, and what that costs Redis.
+// to a queue without workers, beside those that wait, and what that costs Redis.
 func (t trial) move(ctx context.Context, s *server, f figures) error {
 	due, err := t.delay(ctx, work{class: "Noop", delayed: true}.config(probe.Push, s.addr, 0, moved))
 	if err != nil {

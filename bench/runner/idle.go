@@ -102,7 +102,7 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 			return err
 		}
 	}
-	// One pipe for all: whoever starts a job reports it.
+	// One pipe for all: the process that starts a job reports it.
 	reports := make(chan report, plan.samples+1000)
 	processes := make([]*process, plan.processes)
 	for i := range processes {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// monitor counts commands by who sent them. Redis's own counters do not tell a
+// monitor counts commands by their sender. Redis's own counters do not tell a
 // client's command from one inside a script; MONITOR does. It slows the server,
 // so nothing is timed while it listens.
 type monitor struct {

@@ -121,7 +121,7 @@ func (p *process) next(ctx context.Context, key string, within time.Duration) (r
 	}
 }
 
-// surplus reports whether a report of this kind has come that nobody waits for.
+// surplus reports whether a report of this kind has come without a wait for it.
 func (p *process) surplus(key string) bool {
 	for {
 		select {

@@ -7,7 +7,7 @@ import (
 )
 
 // exactSleeps keeps the calling goroutine on a thread whose sleeps the kernel does
-// not stretch to wake several threads at once (by 50 µs, unless it is told).
+// not stretch to wake several threads at once (by 50 µs by default).
 func exactSleeps() {
 	runtime.LockOSThread()
 	const setTimerSlack = 29 // PR_SET_TIMERSLACK

@@ -59,7 +59,7 @@ func (l *Link) Close() {
 	}
 	l.mu.Unlock()
 	l.listener.Close()
-	l.group.Wait() // nobody sends into the line any more
+	l.group.Wait() // no goroutine sends into the line any more
 	close(l.line)
 }
 

@@ -31,7 +31,7 @@ func (*mailServer) send(mail struct{ To, Subject string }, attachments []string)
 func newMailDaemon() *goworker.Daemon {
 	d := goworker.New(goworker.WorkerSettings{QueuesString: "mail", Concurrency: 50})
 	server := &mailServer{}
-	// It requires nothing, so it starts before the workers and outlives every job.
+	// The part requires nothing, so it starts before the workers and outlives every job.
 	d.AddPart(goworker.Part{Name: "mail server", Start: server.connect, Stop: server.quit})
 	d.Register("SendMail", server.send)
 	return d
@@ -39,8 +39,8 @@ func newMailDaemon() *goworker.Daemon {
 
 func newImageDaemon() *goworker.Daemon {
 	d := goworker.New(goworker.WorkerSettings{QueuesString: "images", Concurrency: 2})
-	// It requires the poller, so it starts last and stops first: the place for what
-	// tells others that the daemon works.
+	// The part requires the poller, so it starts last and stops first: the place to
+	// announce that the daemon works.
 	d.AddPart(goworker.Part{
 		Name:     "readiness",
 		Requires: []string{"poller"},
@@ -71,7 +71,7 @@ func main() {
 			log.Print(err)
 			status = 1
 		}
-		stop() // one that ends, for whatever reason, takes the other along
+		stop() // when one ends, for any reason, the other stops too
 	}
 	os.Exit(status)
 }

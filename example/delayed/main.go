@@ -1,5 +1,5 @@
-// Delayed enqueues jobs for later, looks at them, changes its mind about some, and works
-// the others off as their times come.
+// Delayed enqueues jobs for later, looks at them, changes its mind about some, and runs
+// the others when their times come.
 //
 //	go run ./example/delayed
 //	REDIS_URL=redis://cache:6379/2 go run ./example/delayed
@@ -37,7 +37,7 @@ func main() {
 	must(d.EnqueueIn(2*time.Second, remind("Ann")))
 	must(d.EnqueueAt(now.Add(time.Hour), remind("Bob")))
 	must(d.EnqueueAt(now.Add(2*time.Hour), remind("Cid")))
-	// One that is told more than class and arguments has an id to find it by.
+	// A job with more than class and arguments has an id to find it by.
 	receipt, err := d.EnqueueWith(remind("Dot"), goworker.At(now.Add(24*time.Hour)))
 	must(err)
 

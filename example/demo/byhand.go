@@ -10,11 +10,11 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// invalidPayload is the class that a failure record gives to what is no job.
+// invalidPayload is the class in the failure record of text that is no job.
 const invalidPayload = "InvalidPayload"
 
-// byHand does what an operator does about failures: look at them, take their
-// causes away, retry what may succeed now and remove what never will.
+// byHand does what an operator does about failures: look at them, remove their
+// causes, retry those that may succeed now and remove the others.
 func (d *demo) byHand(ctx context.Context, failures []goworker.Failure) error {
 	fmt.Printf("\n%s jobs have failed:\n", thousands(len(failures)))
 	printReasons(failures)
@@ -57,7 +57,7 @@ func (d *demo) settle(failures []goworker.Failure) (err error) {
 	return nil
 }
 
-// printReasons says what went wrong how often.
+// printReasons prints how often each error happened.
 func printReasons(failures []goworker.Failure) {
 	count := make(map[string]int)
 	for _, f := range failures {

@@ -27,5 +27,5 @@ and a job for it, from
          await queue.enqueue("hello", "Hello", ["world", 1]);
 `
 
-// printHowTo says how to go on from the demo.
+// printHowTo says how to continue after the demo.
 func printHowTo(w io.Writer) { fmt.Fprint(w, howTo) }

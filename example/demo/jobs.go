@@ -18,7 +18,7 @@ type shop struct {
 	bankUp atomic.Bool // whether South Bank can be reached
 }
 
-// register registers all classes but Audit: somebody enqueues that one although
+// register registers all classes but Audit: a producer enqueues that one although
 // no worker knows it yet.
 func (s *shop) register(d *goworker.Daemon) {
 	d.Register("Ping", ping)
@@ -28,7 +28,7 @@ func (s *shop) register(d *goworker.Daemon) {
 	d.Register("ImportRow", importRow)
 }
 
-// repair takes away two of the reasons why jobs failed: the bank is up again, and
+// repair removes two of the reasons why jobs failed: the bank is up again, and
 // the program that knows Audit is deployed.
 func (s *shop) repair(d *goworker.Daemon) {
 	s.bankUp.Store(true)
@@ -45,7 +45,7 @@ type Mail struct {
 	CC      []string `json:"cc"`
 }
 
-// sendMail takes typed arguments and waits as a mail server makes one wait.
+// sendMail takes typed arguments and waits, as for a mail server.
 func sendMail(ctx context.Context, to string, mail Mail) error {
 	if !strings.Contains(to, "@") {
 		return fmt.Errorf("%q is no mail address", to)
@@ -53,7 +53,7 @@ func sendMail(ctx context.Context, to string, mail Mail) error {
 	return pause(ctx, time.Millisecond, 3*time.Millisecond)
 }
 
-// Picture says what to make of which file.
+// Picture is a file and the size to make of it.
 type Picture struct {
 	File   string `json:"file"`
 	Width  int    `json:"width"`
@@ -85,7 +85,7 @@ func importRow(row string) error {
 	return err
 }
 
-// pause waits for some time between the two, or until the job must give way.
+// pause waits for some time between the two, or until the job must stop.
 func pause(ctx context.Context, least, most time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -1,6 +1,6 @@
 // Demo shows a worker at work on a machine that has nothing but Go: on a Redis
-// inside the process it enqueues some thousand jobs of several classes, works
-// them, retries by hand what failed, and sums up.
+// inside the process it enqueues some thousand jobs of several classes, runs
+// them, retries the failed ones by hand, and sums up.
 //
 //	go run ./example/demo
 //	go run ./example/demo -uri=redis://localhost:6379/ -concurrency=100
@@ -23,8 +23,8 @@ import (
 	"github.com/goworker/goworker/embedded"
 )
 
-// The demo has queues and by default a namespace of its own, so that in a Redis
-// which others use their jobs are left alone.
+// The demo has its own queues and by default its own namespace, so that it
+// does not touch other programs' jobs in the same Redis.
 const (
 	mailQueue  = "demo_mail"
 	webQueue   = "demo_web"
@@ -41,7 +41,7 @@ func main() {
 		fail(errors.New("-jobs and -concurrency must be at least 1"))
 	}
 
-	// The terminal is for the progress; what the worker logs goes to a file.
+	// The terminal is for the progress; the worker logs to a file.
 	logFile, err := os.CreateTemp("", "goworker-demo-*.log")
 	if err != nil {
 		fail(err)
@@ -77,10 +77,10 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// demo is a daemon and what is known about its jobs.
+// demo is a daemon and its jobs.
 type demo struct {
 	*goworker.Daemon
-	jobs    int // to be enqueued
+	jobs    int // to enqueue
 	workers int
 	tally   *tally
 	shop    shop
@@ -105,7 +105,7 @@ func (d *demo) show(ctx context.Context) error {
 	d.Use(d.tally.measure)
 	d.AddHooks(d.tally.hooks())
 
-	// Run works until its context ends. Should it end before, so does the story.
+	// Run works until its context ends. If it ends earlier, so does the story.
 	running, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
 	go func() {

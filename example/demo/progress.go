@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// watch lets feed bring jobs into the queues and shows how they go, until this
-// many have ended since the start: as one line that is drawn anew on a terminal, as
-// a line a second elsewhere. In the failure list there are then those the hooks
+// watch runs feed, which enqueues the jobs, and shows the progress until this
+// many have ended since the start. On a terminal it redraws one line; elsewhere it writes
+// a line a second. The failure list then holds those that the hooks
 // have seen, and some others.
 func (d *demo) watch(ctx context.Context, jobs int, others int64, feed func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -75,13 +75,13 @@ func (d *demo) watch(ctx context.Context, jobs int, others int64, feed func(cont
 	}
 }
 
-// isTerminal tells whether a file is one, or looks like one as /dev/null does.
+// isTerminal reports whether a file is a terminal, or looks like one as /dev/null does.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// cut shortens a text that would not fit into so many columns.
+// cut shortens a text to so many columns.
 func cut(text string, columns int) string {
 	if runes := []rune(text); len(runes) > columns {
 		return string(runes[:columns-3]) + "..."
@@ -95,8 +95,8 @@ func bar(part, whole int) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat("-", width-n) + "]"
 }
 
-// rate tells how fast a count rises: over the last second or so, since the
-// figures of a moment jump too much to be read.
+// rate is how fast a count rises, over the last second or so: momentary
+// figures jump too much to be read.
 type rate struct {
 	at    []time.Time
 	count []int

@@ -13,8 +13,8 @@ import (
 
 const rowForm = "%-14s %9s %6s %7s %5s %6s %6s %6s %6s %6s\n"
 
-// print writes the table of all classes. What was retried by hand counts as
-// processed twice, as in Resque; the rates are those of the first time round.
+// print writes the table of all classes. A job retried by hand counts as
+// processed twice, as in Resque; the rates are those of the first runs.
 func (t *tally) print(w io.Writer, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *class) print(w io.Writer, name string, took time.Duration) {
 		thousands(int(perSecond+0.5)), percentile(c.ran, 50), percentile(c.ran, 99), percentile(c.waited, 50), percentile(c.waited, 99))
 }
 
-// percentile is the time in milliseconds that this share of the times does not
-// pass; "-" without times, as for a class whose handler never ran.
+// percentile is the time in milliseconds within which this share of the times
+// stays; "-" without times, as for a class whose handler never ran.
 func percentile(times []time.Duration, percent int) string {
 	if len(times) == 0 {
 		return "-"

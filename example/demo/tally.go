@@ -15,11 +15,11 @@ type tally struct {
 	classes   map[string]*class
 	processed int
 	failed    int
-	byHand    bool // what ends now has been retried by hand
+	byHand    bool // jobs that end now were retried by hand
 }
 
-// class is what is known about the jobs of a class. The times are of the first
-// run of each job only: what is retried has waited for a human.
+// class is the statistics of a class. The times are of the first
+// run of each job only: a retried job has waited for a human.
 type class struct {
 	processed, failed, retried, cured int
 
@@ -39,7 +39,7 @@ func (t *tally) of(name string) *class {
 	return c
 }
 
-// measure is middleware around all handlers. It takes the last argument off, the
+// measure is middleware around all handlers. It removes the last argument, the
 // time when the job was enqueued.
 func (t *tally) measure(next goworker.Handler) goworker.Handler {
 	return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
@@ -61,7 +61,7 @@ func (t *tally) measure(next goworker.Handler) goworker.Handler {
 	})
 }
 
-// hooks count how jobs end: those too that never reach a handler.
+// hooks count how jobs end, including those that never reach a handler.
 func (t *tally) hooks() goworker.Hooks {
 	return goworker.Hooks{
 		Success: func(_ context.Context, d *goworker.Delivery) { t.end(d.Class, true) },
@@ -84,7 +84,7 @@ func (t *tally) end(name string, ok bool) {
 	}
 }
 
-// refuse counts what no hook has seen, since it was no job.
+// refuse counts text that was no job, which no hook has seen.
 func (t *tally) refuse(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 const producers = 4
 
 // backlog is how many jobs wait at most, for each worker. The producers could fill
-// the queues as fast as Redis can; but then the table would show for how long they
-// did, not how soon a busy worker gets to a job.
+// the queues as fast as Redis can. But then the table would show how long they
+// did so, not how soon a busy worker gets to a job.
 const backlog = 10
 
-// malformedEvery is how often something else than a job lands in a queue.
+// malformedEvery is how often a queue gets text that is no job.
 const malformedEvery = 1000
 
 // job returns the n-th job. Its last argument is the time it was enqueued, which
@@ -46,11 +46,11 @@ func job(n int) *goworker.Job {
 	return &goworker.Job{Queue: queue, Payload: goworker.Payload{Class: class, Args: append(args, time.Now().UnixMicro())}}
 }
 
-// malformed tells how many of the first n are no jobs.
+// malformed returns how many of the first n are no jobs.
 func malformed(n int) int { return n / malformedEvery }
 
-// clean removes what an earlier run, interrupted, may have left in the queues, and
-// its failures.
+// clean removes the jobs and failures that an interrupted earlier run may have left in the
+// queues.
 func (d *demo) clean() error {
 	for _, queue := range []string{mailQueue, webQueue, imageQueue} {
 		if err := d.RemoveQueue(queue); err != nil {
@@ -77,8 +77,8 @@ func (d *demo) ownFailures() ([]goworker.Failure, error) {
 	}), err
 }
 
-// work enqueues the jobs and returns, when the worker has ended them all, what
-// failed. Before it there were this many failures in the list.
+// work enqueues the jobs and, when the worker has ended them all, returns
+// the failures. failuresBefore were in the list already.
 func (d *demo) work(ctx context.Context, failuresBefore int64) ([]goworker.Failure, error) {
 	bad := malformed(d.jobs)
 	if err := d.watch(ctx, d.jobs-bad, failuresBefore+int64(bad), d.enqueue); err != nil {
@@ -111,7 +111,7 @@ func (d *demo) enqueue(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// holdBack waits while too many of the first n jobs have not been worked.
+// holdBack waits while too many of the first n jobs are still waiting.
 func (d *demo) holdBack(ctx context.Context, n int) {
 	for ctx.Err() == nil {
 		if processed, _ := d.tally.counts(); n-malformed(n)-processed < backlog*d.workers {

@@ -22,8 +22,8 @@ func main() {
 	greeting := flag.String("greeting", "Hello", "how to greet")
 	times := flag.Int("times", 1, "how often to greet")
 
-	// Work would parse the command line too, but here the program wants to look
-	// at its flags before.
+	// Work would parse the command line too, but this program looks
+	// at its flags first.
 	if err := goworker.Init(); err != nil {
 		log.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// convert stands for a library that does not always come back.
+// convert stands for a library that does not always return.
 func convert(ctx context.Context, file string) (string, error) {
 	switch file {
-	case "broken.tiff": // the library gives up, and the process with it
+	case "broken.tiff": // the library exits, and the process with it
 		os.Exit(9)
-	case "endless.tiff": // and here it does not even look at its context
+	case "endless.tiff": // here it does not even look at its context
 		select {}
 	case "huge.tiff":
 		var pixels [][]byte
@@ -40,8 +40,8 @@ func main() {
 	goworker.Register("Convert", convert,
 		goworker.Timeout(500*time.Millisecond), // the context ends
 		goworker.Isolated(
-			goworker.HardTimeout(3*time.Second),      // the process is told to end
-			goworker.KillGrace(100*time.Millisecond), // and is killed
+			goworker.HardTimeout(3*time.Second),      // the job must end
+			goworker.KillGrace(100*time.Millisecond), // else its process is killed
 			goworker.MaxMemory(256<<20),
 		),
 	)
@@ -50,7 +50,7 @@ func main() {
 		Failure: func(_ context.Context, d *goworker.Delivery, err error) { fmt.Println("failed:", err) },
 	})
 
-	// A child runs main too, and comes to its job in Work.
+	// A child runs main too, and its job runs in Work.
 	if !goworker.IsolatedChild() {
 		for _, file := range []string{"cat.tiff", "broken.tiff", "endless.tiff", "huge.tiff"} {
 			err := goworker.Enqueue(&goworker.Job{Queue: "risky", Payload: goworker.Payload{Class: "Convert", Args: []any{file}}})

@@ -1,4 +1,4 @@
-// Limits shows jobs that are held to limits and tenants that take turns:
+// Limits shows jobs with limits, and tenants that take turns:
 //
 //	go run ./example/limits -queues=calls,reports
 package main
@@ -23,7 +23,7 @@ func main() {
 		fmt.Println("call for", tenant, "to", url)
 	}, goworker.RateLimit(10, time.Second), goworker.Fair(goworker.Arg(0)))
 
-	// Known beforehand, so that the order of each key holds from the first job on.
+	// Declared in advance, so that the order of each key holds from the first job on.
 	goworker.LimitQueue("calls")
 	goworker.LimitQueue("reports")
 	if err := goworker.Work(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// timed wraps every class. It runs around the handler and sees what comes back,
-// the result too; it might as well change the error, or not call the handler.
+// timed wraps every class. It runs around the handler and sees its result and
+// error. It could also change the error, or not call the handler.
 func timed(next goworker.Handler) goworker.Handler {
 	return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
 		start := time.Now()
@@ -25,10 +25,10 @@ func timed(next goworker.Handler) goworker.Handler {
 	})
 }
 
-// databaseKey is where reports find what inDatabase gives them.
+// databaseKey is the context key under which reports find their database.
 type databaseKey struct{}
 
-// inDatabase wraps one class and hands it something by way of the context.
+// inDatabase wraps one class and passes it a value through the context.
 func inDatabase(name string) goworker.Middleware {
 	return func(next goworker.Handler) goworker.Handler {
 		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {

@@ -1,4 +1,4 @@
-// Recurring enqueues jobs again and again: some it names itself, and those of a file of
+// Recurring enqueues jobs again and again: its own, and those of a file of
 // resque-scheduler, if one is given. Start it several times: each tick still gives one job.
 //
 //	go run ./example/recurring -queues=recurring
@@ -15,7 +15,7 @@ import (
 	"github.com/goworker/goworker/schedule"
 )
 
-// ping is told the moment for which it was meant, however late it runs.
+// ping gets the moment of its tick, however late it runs.
 func ping(tick time.Time) {
 	fmt.Println("ping of", tick.UTC().Format("15:04:05"), "in second", tick.Unix()%60)
 }
@@ -33,7 +33,7 @@ func main() {
 	}
 	if path := os.Getenv("SCHEDULE"); path != "" {
 		if err := schedule.LoadFile(goworker.Default(), path); err != nil {
-			log.Println(err) // what is not understood; the rest is scheduled
+			log.Println(err) // names the entries it cannot read; the others are scheduled
 		}
 	}
 	if err := goworker.Work(); err != nil {

@@ -26,7 +26,7 @@ func pay(ctx context.Context, customer string) error {
 	case customer == "bob":
 		return fmt.Errorf("paying for %s: %w", customer, errDeclined)
 	case customer == "carol":
-		return goworker.Discard(errMade) // nothing is left to do, and nobody need look
+		return goworker.Discard(errMade) // nothing is left to do, and no operator need look
 	case run.Attempt == 1:
 		return goworker.RetryIn(time.Second, errors.New("the bank asks to come again in a second"))
 	}

@@ -24,7 +24,7 @@ func main() {
 	for _, queue := range []string{"mail", "video"} {
 		err := s.Enqueue(&goworker.Job{Queue: queue, Payload: goworker.Payload{Class: "Say", Args: []any{"hello"}}})
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err) // the other one works all the same
+			fmt.Fprintln(os.Stderr, err) // the other shard works all the same
 		}
 	}
 	if err := s.Work(); err != nil {

@@ -1,5 +1,5 @@
-// Typed registers functions that take their arguments as what they are. Each
-// JSON argument is decoded straight into its parameter; a job whose arguments do
+// Typed registers functions with typed arguments. Each
+// JSON argument is decoded straight into its parameter. A job whose arguments do
 // not fit fails with a sentence that says which one and why, and the function is
 // not called.
 //
@@ -16,7 +16,7 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// Mail is what Ruby writes as a Hash:
+// Mail is a Hash in Ruby:
 //
 //	Resque.enqueue(SendMail, { to: "ann@example.com", subject: "Welcome" }, ["terms.pdf"])
 type Mail struct {
@@ -25,7 +25,7 @@ type Mail struct {
 }
 
 // sendMail takes a context, a struct and a list. The context ends when the job
-// must give way at a shutdown, and carries what else is known about the job.
+// must stop for a shutdown, and carries everything else known about the job.
 func sendMail(ctx context.Context, mail Mail, attachments []string) error {
 	if mail.To == "" {
 		return errors.New("the mail has no recipient")

@@ -1,6 +1,6 @@
-// Unique enqueues the same jobs several times, as web requests would, and works what was
-// taken: a report once, a save once with the latest text, a reminder only while it is of
-// use.
+// Unique enqueues the same jobs several times, as web requests would, and runs those that
+// were accepted: a report once, a save once with the latest text, a reminder only while it is
+// useful.
 //
 //	go run ./example/unique -queues=unique -exit-on-complete
 package main
@@ -23,7 +23,7 @@ func main() {
 	goworker.Register("Report", func(month string) { fmt.Println("report of", month) },
 		goworker.Unique())
 
-	// Whoever types saves often: one job waits for each document, with the latest text.
+	// A user who types saves often: one job waits for each document, with the latest text.
 	goworker.Register("Save", func(document int, text string) { fmt.Printf("document %d is %q\n", document, text) },
 		goworker.Unique(
 			goworker.ByKeyOf(func(j *goworker.Job) string { return fmt.Sprint("document ", j.Payload.Args[0]) }),

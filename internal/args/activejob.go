@@ -65,7 +65,7 @@ func OpenActiveJob(args []json.RawMessage) (job ActiveJob, err *Error) {
 	return job, nil
 }
 
-// activeJobMark begins the keys by which ActiveJob marks what JSON has no type for.
+// activeJobMark begins the keys by which ActiveJob marks values that JSON has no type for.
 // Rails never escapes these letters: a key that looks different is the program's.
 var activeJobMark = []byte(`"_aj_`)
 
@@ -74,7 +74,7 @@ const (
 	markSerialized = `"_aj_serialized"`
 )
 
-// plainArgument takes ActiveJob's encoding off one argument:
+// plainArgument removes ActiveJob's encoding from one argument:
 //
 //   - {"_aj_globalid":"gid://app/Model/1"} becomes the string (see goworker.GlobalID);
 //   - {"_aj_serialized":S,"value":V,…} becomes V when S is one of Rails' own: a

@@ -19,7 +19,7 @@ type parameter struct {
 }
 
 // decoder writes one JSON value into v, which is settable and zero. raw is valid
-// JSON. It does what encoding/json does; the fast ones below only do it sooner.
+// JSON. The result is that of encoding/json; the fast ones below only take less time.
 type decoder func(raw []byte, v reflect.Value, useNumber bool) error
 
 var (
@@ -119,8 +119,8 @@ func decodeObject(raw []byte, v reflect.Value, useNumber bool) error {
 	return decodeJSON(raw, v, useNumber)
 }
 
-// decodeRaw copies: the arguments are the payload's own bytes, and those must
-// survive for the failure record whatever the handler does with its parameter.
+// decodeRaw copies: the arguments are the payload's own bytes, which the failure record
+// still needs after the handler has changed its parameter.
 func decodeRaw(raw []byte, v reflect.Value, _ bool) error {
 	v.SetBytes(bytes.Clone(raw))
 	return nil
@@ -172,7 +172,7 @@ func decodeBool(raw []byte, v reflect.Value, useNumber bool) error {
 func decodeInt(raw []byte, v reflect.Value, useNumber bool) error {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || v.OverflowInt(n) {
-		return decodeJSON(raw, v, useNumber) // for its error, and null
+		return decodeJSON(raw, v, useNumber) // for its error, and for null
 	}
 	v.SetInt(n)
 	return nil

@@ -18,9 +18,9 @@ type Function struct {
 	results      int        // 0, 1: error, 2: result and error
 }
 
-// Compile checks a function and prepares its calls: what depends only on its type is
-// decided here, once. No parameter may hold one of the reserved types. The error does
-// not say what is allowed: its caller knows other forms too.
+// Compile checks a function and prepares its calls: decisions that depend only on its type
+// are made here, once. No parameter may hold one of the reserved types. The error does
+// not say what is allowed: the caller knows other forms too.
 func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 	t := fn.Type()
 	f := &Function{fn: fn}
@@ -59,8 +59,8 @@ func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 	return f, nil
 }
 
-// Call decodes a job's arguments, into fresh values, and calls the function. Without an
-// error it returns the function's result, nil if it has none. With a misfit it has not
+// Call decodes a job's arguments into fresh values and calls the function. Without an
+// error it returns the function's result, nil if it has none. If it returns a misfit it has not
 // called the function.
 func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber bool) (result any, misfit *Error, err error) {
 	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {

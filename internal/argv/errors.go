@@ -18,8 +18,8 @@ func needsValue(name string) error {
 	return fmt.Errorf("command line: the flag -%s needs a value, as in -%[1]s=value", name)
 }
 
-// valueError turns pflag's error into a sentence. A value is shown only if it
-// was given to a flag of ours, which refuse no secrets.
+// valueError turns pflag's error into a sentence. It shows a value only if it
+// was given to one of our flags, which never take a secret.
 func valueError(err error, ours *pflag.FlagSet) error {
 	var missing *pflag.ValueRequiredError
 	if errors.As(err, &missing) {
@@ -36,7 +36,7 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
 }
 
-// cause is what a flag's value itself says about a bad argument.
+// cause is the error that a flag's value itself returned.
 func cause(err error) error {
 	var invalid *pflag.InvalidValueError
 	for errors.As(err, &invalid) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Line is our flags and what was given for them. It stands on no global flag set unless
-// the program puts it there. The fields are set before the first call of Parse.
+// Line is our flags and their values. It is independent of the global flag sets unless
+// the program adds it there. Set the fields before the first call of Parse.
 type Line struct {
 	Flags *pflag.FlagSet // ours
 
@@ -25,22 +25,22 @@ type Line struct {
 
 	mu        sync.Mutex
 	handedOut bool   // the program parses
-	parsed    bool   // Parse did its work; err and ignored say how it ended
+	parsed    bool   // Parse has run; err and ignored are its result
 	err       error  // a flag had a bad value
 	ignored   string // the first unknown flag, if it was ignored
 }
 
-// Parse reads the command line unless the program already has, and may be
+// Parse reads the command line unless the program already has. It may be
 // called again. Flags that are defined on flag.CommandLine and on
-// pflag.CommandLine are parsed together with ours, and get their values too: a
-// name that is defined twice is the program's. Long flags have one dash or two.
+// pflag.CommandLine are parsed together with ours, and get their values too. If a
+// name is defined twice, the program's flag wins. Long flags have one dash or two.
 // Arguments end at -- and, as in the standard library, at the first that is not
 // a flag. In a program with pflag flags, flags may follow it, as usual there.
-// What is left becomes flag.Args and pflag.Args.
+// The remaining arguments become flag.Args and pflag.Args.
 //
-// An unknown flag is an error and the usage is printed. If lenient, because
-// the program configures us otherwise, it is ignored. -h and -help print the
-// usage and exit; if lenient only -help, since -h might be the program's.
+// An unknown flag is an error and Parse prints the usage. If lenient, because
+// the program configures us otherwise, Parse ignores it. -h and -help print the
+// usage and exit; if lenient only -help does, since -h might be the program's.
 func (l *Line) Parse(args []string, lenient bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,14 +61,14 @@ func (l *Line) Parse(args []string, lenient bool) error {
 	return l.err
 }
 
-// HandOut leaves the parsing to the program: Parse does nothing any more.
+// HandOut leaves the parsing to the program: Parse then does nothing.
 func (l *Line) HandOut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.handedOut = true
 }
 
-// Read calls f while nothing is parsed, for a look at the values.
+// Read calls f, which reads the values, while no parsing is in progress.
 func (l *Line) Read(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *Line) parseWith(program *flag.FlagSet, programP *pflag.FlagSet, args []
 		return true, valueError(err, l.Flags)
 	}
 	if n.unknown == "" {
-		// Both now say that they are parsed, and have the arguments. A pflag set
+		// This marks both sets as parsed and gives them the arguments. A pflag set
 		// that includes a standard one clears its arguments, so it comes first.
 		rest := append([]string{"--"}, all.Args()...)
 		if err := programP.Parse(rest); err != nil {
@@ -124,8 +124,8 @@ func (l *Line) exitWith(code int) {
 	l.Exit(code)
 }
 
-// usage prints the program's own usage, and behind it those of our flags that
-// are not among its own.
+// usage prints the program's own usage, then those of our flags that
+// the program does not have.
 func (l *Line) usage(program *flag.FlagSet, programP *pflag.FlagSet) {
 	out := program.Output()
 	if program.Usage != nil {

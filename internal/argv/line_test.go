@@ -234,7 +234,7 @@ func TestHelp(t *testing.T) {
 	}
 	h := newHost(false, false)
 	if err := h.Parse([]string{"-h", "localhost"}, true); err != nil || h.exited >= 0 {
-		t.Errorf("-h of somebody else: %v, exit %d", err, h.exited)
+		t.Errorf("-h of another program: %v, exit %d", err, h.exited)
 	}
 	h = newHost(false, false)
 	h.Program.String("h", "", "the program's own")

@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// merge returns a set with the flags of all three; of a name that occurs twice
-// the first counts. They are copies that set the originals through their own
-// sets, which thereby know what was set.
+// merge returns a set with the flags of all three; if a name occurs twice
+// the first counts. The flags are copies that set the originals through their own
+// sets, so that these record which flags were set.
 func merge(program *flag.FlagSet, programP, ours *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	all.SetNormalizeFunc(programP.GetNormalizeFunc())
@@ -50,8 +50,8 @@ func (f forwarded) String() string         { return f.original.String() }
 func (f forwarded) Set(value string) error { return f.set(value) }
 func (f forwarded) Type() string           { return "value" }
 
-// AddTo defines our flags on a set of the standard library, sharing the values. Names
-// that are taken are skipped.
+// AddTo defines our flags on a set of the standard library, sharing the values. It skips
+// names that are taken.
 func (l *Line) AddTo(set *flag.FlagSet) {
 	l.Flags.VisitAll(func(f *pflag.Flag) {
 		if set.Lookup(f.Name) == nil {
@@ -78,5 +78,5 @@ func (v stdValue) Set(value string) error { return cause(v.set.Set(v.flag.Name, 
 
 func (v stdValue) Get() any { return v.flag.Value.String() }
 
-// IsBoolFlag lets the flag stand without a value.
+// IsBoolFlag allows the flag without a value.
 func (v stdValue) IsBoolFlag() bool { return v.flag.NoOptDefVal != "" }

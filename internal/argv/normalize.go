@@ -7,10 +7,10 @@ import (
 )
 
 // normalizer rewrites arguments for pflag: a long flag with one dash gets two.
-// What it finds out on the way is in its fields.
+// Its fields also hold what it found.
 type normalizer struct {
 	set          *pflag.FlagSet
-	interspersed bool // flags may follow arguments that are none
+	interspersed bool // flags may follow other arguments
 	lenient      bool // unknown flags are left out
 
 	help    bool
@@ -38,7 +38,7 @@ func (n *normalizer) normalize(args []string) []string {
 			out = append(out, flag)
 		} else {
 			// The next argument may be the value of the unknown flag. If it does
-			// not look like a flag, it most likely is.
+			// not look like a flag, it probably is.
 			takesNext = !strings.Contains(arg, "=") && len(args) > 0 && !isFlag(args[0])
 			if n.unknown == "" {
 				n.unknown, _, _ = strings.Cut(arg, "=")
@@ -57,8 +57,8 @@ func (n *normalizer) normalize(args []string) []string {
 	return out
 }
 
-// isURI reports whether an argument is the flag -uri. As the value of another one,
-// which lacks its own, it would appear in that one's error, and a password with it.
+// isURI reports whether an argument is the flag -uri. If another flag lacks its value, it would
+// take -uri as one and print it in its error, and the password with it.
 func isURI(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	return name == "-uri" || name == "--uri"
@@ -88,7 +88,7 @@ func (n *normalizer) flag(arg string) (flag string, takesNext bool) {
 	return "", false
 }
 
-// cluster looks at short flags in one argument, as in -vn5, of which only the
+// cluster reads short flags in one argument, as in -vn5. Only the
 // last may take a value.
 func (n *normalizer) cluster(arg string) (flag string, takesNext bool) {
 	for i := 1; i < len(arg); i++ {

@@ -25,7 +25,7 @@ func ParseSeconds(value string) (time.Duration, error) {
 }
 
 // DurationOf returns a number of seconds as a duration. It never rounds a positive time
-// to zero, which has a meaning of its own wherever it is used.
+// to zero, which every setting gives another meaning.
 func DurationOf(seconds float64) (time.Duration, error) {
 	d := seconds * float64(time.Second)
 	if !(seconds >= 0 && d < math.MaxInt64) {
@@ -74,8 +74,8 @@ func (c *Count) String() string { return strconv.Itoa(int(*c)) }
 // Type is what the usage calls the value.
 func (c *Count) Type() string { return "int" }
 
-// Amount is the value of a flag that holds a number of at least zero, which is a number
-// like others or no limit.
+// Amount is the value of a flag that holds a number of at least zero. Zero is a number
+// like others, or means no limit.
 type Amount int
 
 // Set takes a whole number of at least 0.

@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// borrowed is a connection that a pool has lent. After it went back it refuses
+// borrowed is a connection that a pool has handed to a borrower. After its return it refuses
 // commands, because the next borrower may be using the connection. It watches for
-// commands that would surprise that borrower. It is for one goroutine, except for
+// commands that would surprise that borrower. Only one goroutine may use it, except for
 // returned.
 type borrowed struct {
 	conn     redis.Conn
@@ -22,16 +22,15 @@ type borrowed struct {
 	spoiled bool // another database, subscriptions, a demoted server, …
 }
 
-// It can all that redigo's connection can, so that redigo's helpers work with it.
+// It has all methods of redigo's connection, so that redigo's helpers work with it.
 var (
 	_ redis.ConnWithTimeout = (*borrowed)(nil)
 	_ redis.ConnWithContext = (*borrowed)(nil)
 )
 
-// reusable makes the connection fit for the next borrower or reports that it
-// cannot be. Commands that were sent without their replies being read are sent off
-// and their replies thrown away: else the next borrower's Do would get them, or
-// their error instead of its own result.
+// reusable prepares the connection for the next borrower, or reports that it cannot. It flushes
+// commands whose replies were not read, and discards the replies. Otherwise the next borrower's Do
+// would get them, or their error instead of its own result.
 func (l *borrowed) reusable() bool {
 	if l.inTx || l.spoiled || l.conn.Err() != nil {
 		return false
@@ -40,7 +39,7 @@ func (l *borrowed) reusable() bool {
 	return l.conn.Err() == nil
 }
 
-// watch notes a command that is about to be sent.
+// watch looks at a command that is about to be sent.
 func (l *borrowed) watch(cmd string) {
 	switch strings.ToUpper(cmd) {
 	case "MULTI", "WATCH":
@@ -53,7 +52,7 @@ func (l *borrowed) watch(cmd string) {
 	}
 }
 
-// check notes a reply that shows that the server has changed.
+// check looks for a reply which shows that the server has changed.
 func (l *borrowed) check(reply any, err error) (any, error) {
 	if err != nil && MustRedial(err) {
 		l.spoiled = true

@@ -26,7 +26,7 @@ func TestPoolReal(t *testing.T) {
 	p := NewPool(d, 1)
 	defer p.Close(errClosed)
 
-	// Replies nobody read are not the next borrower's, and what was sent is done.
+	// Unread replies do not reach the next borrower, and the commands were run.
 	c := take(t, p)
 	_ = c.Send("RPUSH", "list", "a")
 	_ = c.Send("INCR", "list")

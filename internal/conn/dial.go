@@ -20,9 +20,9 @@ const (
 	DefaultWriteTimeout   = 10 * time.Second
 )
 
-// keepAlive is how often the kernel probes a silent connection. A peer that
-// vanished (a firewall that forgot us, a host that lost power) is noticed within
-// about ten probes, also on connections that wait without a read timeout.
+// keepAlive is how often the kernel probes a silent connection. It notices a peer that
+// vanished (a firewall dropped the connection, a host lost power) within about ten
+// probes, also on connections that wait without a read timeout.
 const keepAlive = 15 * time.Second
 
 // Dialer makes connections to one Redis. Dial is safe for concurrent use.
@@ -33,12 +33,12 @@ type Dialer interface {
 // Opener makes the dialer of a URI whose scheme it was registered for.
 type Opener func(ctx context.Context, uri string, opts Options) (Dialer, error)
 
-// Options is what the settings say about every connection. All durations are above 0.
+// Options are the settings of every connection. All durations are above 0.
 type Options struct {
 	ConnectTimeout time.Duration // the whole of a Dial: name lookup, TCP, TLS and greeting
 	ReadTimeout    time.Duration // one reply
 	WriteTimeout   time.Duration // one command
-	TLS            *tls.Config   // nil where the scheme wants none
+	TLS            *tls.Config   // nil unless the scheme wants TLS
 	Namespace      string
 }
 
@@ -61,7 +61,7 @@ func (o Options) dialer(t target) *netDialer {
 	return d
 }
 
-// dialConfig is the part of the settings that says where Redis is and how to
+// Config is the part of the settings that says where Redis is and how to
 // talk to it. A timeout that is zero or negative means its default.
 type Config struct {
 	URI, Namespace                            string
@@ -85,9 +85,9 @@ func (c Config) Options() Options {
 	}
 }
 
-// NewDialer returns the Dialer of cfg.uri. openers is asked first, by scheme in
-// lower case, so a program can also take over a scheme we know. The certificate
-// files are read only for schemes that can use them: one set of settings may
+// NewDialer returns the Dialer of cfg.URI. It asks openers first, by scheme in
+// lower case, so a program can also take over a scheme we know. It reads the certificate
+// files only for schemes that can use them: the same settings may
 // serve redis:// on a laptop and rediss:// in production.
 func NewDialer(ctx context.Context, cfg Config, openers map[string]Opener) (Dialer, error) {
 	scheme, _, _ := strings.Cut(strings.TrimSpace(cfg.URI), ":")
@@ -122,8 +122,8 @@ func newNetDialer(cfg Config, openers map[string]Opener) (Dialer, error) {
 	return opts.dialer(t), nil
 }
 
-// explainScheme says which schemes there are, and for those this module offers
-// elsewhere how to get them.
+// explainScheme lists the schemes there are. For a scheme that this module offers
+// in another package it says how to get it.
 func explainScheme(scheme string, openers map[string]Opener) error {
 	switch scheme {
 	case "embedded":
@@ -149,7 +149,7 @@ func notLinked(what, scheme, pkg string) error {
 }
 
 // PollInterval returns how often to look into the queues of a server that cannot
-// tell us of changes, and whether d's server is one.
+// notify us of changes, and whether d's server is one.
 func PollInterval(d Dialer) (time.Duration, bool) {
 	p, ok := d.(interface{ PollInterval() time.Duration })
 	if !ok {
@@ -172,9 +172,9 @@ type netDialer struct {
 	opts   Options // TLS is nil for a plain connection
 }
 
-// Dial connects, shakes hands, and in one round trip sends AUTH, SELECT and PING.
-// The PING makes a server that wants a password, is loading or refuses us say so
-// here, where it can be explained, and not at the first command.
+// Dial connects, shakes hands, and sends AUTH, SELECT and PING in one round trip.
+// A server that wants a password, is loading or refuses us then answers the PING so. The
+// error is explained here, and does not come with the first command.
 func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
 	dctx, cancel := context.WithTimeout(ctx, d.opts.ConnectTimeout)
 	defer cancel()
@@ -191,8 +191,8 @@ func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
 		nc = tc
 	}
 	c := redis.NewConn(nc, d.opts.ReadTimeout, d.opts.WriteTimeout)
-	// redigo sets its own deadlines at each command, so an end of the context can
-	// only reach a pending read by closing what it reads from.
+	// redigo sets its own deadlines at each command. To end a pending read with the
+	// context, close its connection.
 	stop := context.AfterFunc(dctx, func() { _ = nc.Close() })
 	err = d.greet(c)
 	if !stop() && dctx.Err() != nil {
@@ -209,7 +209,7 @@ func (d *netDialer) greet(c redis.Conn) error {
 	t := d.target
 	var sent []string
 	send := func(cmd string, args ...any) {
-		_ = c.Send(cmd, args...) // into a buffer; Flush reports what goes wrong
+		_ = c.Send(cmd, args...) // into a buffer; Flush returns the error
 		sent = append(sent, cmd)
 	}
 	switch {
@@ -232,7 +232,7 @@ func (d *netDialer) greet(c redis.Conn) error {
 				return d.explainGreeting(context.Background(), err)
 			}
 			if cmd == "PING" && Classify(err) == KindNoPerm {
-				continue // we are in; which commands this user needs is not asked here
+				continue // we are connected; the permissions are checked elsewhere
 			}
 			return d.explainReply(cmd, reply)
 		}

@@ -36,7 +36,7 @@ func dial(t *testing.T, uri string, change ...func(*Config)) (redis.Conn, error)
 }
 
 // wantSentence fails unless err is want, begins with "redis: ", is one line and
-// tells no password: every password of these tests contains "s3cret".
+// shows no password: every password of these tests contains "s3cret".
 func wantSentence(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {

@@ -12,34 +12,34 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// errorKind is what an error of a Redis command means for whoever sent it.
+// Kind is what an error of a Redis command means for the part that sent it.
 type Kind int
 
 const (
-	// KindOther: the command itself was refused; the same one will be refused again.
+	// KindOther: the command itself was refused, and would be refused again.
 	KindOther Kind = iota
-	// kindConn: the connection is gone, and whether the command ran is unknown.
+	// KindConn: the connection is gone, and whether the command ran is unknown.
 	KindConn
-	// kindWait: the server refuses now and may not refuse later; nothing was done.
+	// KindWait: the server refuses now but may accept later; nothing was done.
 	KindWait
-	// kindNoScript: the server forgot a script; send its text.
+	// kindNoScript: the server does not know the script; send its text.
 	kindNoScript
-	// kindNoPerm: the ACL of our user lacks a rule.
+	// KindNoPerm: the ACL of our user lacks a rule.
 	KindNoPerm
-	// kindWrongType: a key holds another type than Resque's.
+	// KindWrongType: a key holds another type than Resque's.
 	KindWrongType
 	// kindAuth: the password is wrong or missing.
 	kindAuth
 )
 
 var replyKinds = map[string]Kind{
-	"LOADING":     KindWait, // reading its data set at start
+	"LOADING":     KindWait, // reading its data set at the start
 	"READONLY":    KindWait, // demoted to a replica
 	"MASTERDOWN":  KindWait, // a replica that lost its master
 	"NOREPLICAS":  KindWait, // min-replicas-to-write
 	"OOM":         KindWait, // maxmemory
 	"MISCONF":     KindWait, // cannot save to disk
-	"BUSY":        KindWait, // somebody's script runs for long
+	"BUSY":        KindWait, // a script of another client runs for long
 	"CLUSTERDOWN": KindWait,
 	"MOVED":       KindWait, // our slot has another master now
 	"ASK":         KindWait, // our slot is moving, and this key has moved
@@ -52,7 +52,7 @@ var replyKinds = map[string]Kind{
 	"WRONGPASS":   kindAuth,
 }
 
-// Classify tells what err means. It sees through wrapping; nil is kindOther.
+// Classify returns what err means. It sees through wrapping; nil is KindOther.
 func Classify(err error) Kind {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -64,9 +64,9 @@ func Classify(err error) Kind {
 	return KindOther
 }
 
-// replyCode returns the code an error reply begins with, or the one hidden in it:
-// Redis before 7 wraps what a script's command met in an ERR of its own, and no
-// version gives a code where the ACL refuses a command inside a script.
+// replyCode returns the code an error reply begins with, or the one hidden in it.
+// Redis before 7 wraps the error of a script's command in an ERR of its own. No
+// version gives a code when the ACL refuses a command inside a script.
 func replyCode(reply redis.Error) string {
 	text := string(reply)
 	code, rest, _ := strings.Cut(text, " ")
@@ -91,7 +91,7 @@ func replyCode(reply redis.Error) string {
 }
 
 // isConnError reports whether err comes from a connection and not from a server's
-// reply. The connection is of no more use, and what was sent may have been done.
+// reply. The connection is of no more use, and the command may have run.
 // The end of a context counts: redigo closes a connection it interrupted.
 func isConnError(err error) bool {
 	if err == nil {
@@ -111,8 +111,8 @@ func isConnError(err error) bool {
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return true
 	}
-	// redigo's own have no type: "redigo: closed", and a reply that is no Redis
-	// protocol, after which it closes the connection.
+	// redigo's own errors have no type: "redigo: closed", and a reply that is not Redis
+	// protocol, after which redigo closes the connection.
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if text := e.Error(); text == "redigo: closed" || strings.HasPrefix(text, "redigo: ") && strings.Contains(text, "possible server error") {
 			return true
@@ -123,7 +123,7 @@ func isConnError(err error) bool {
 
 // MustRedial reports whether to drop the connection err came from: it is broken,
 // or it leads to a server that is no longer the master or no longer knows us. A
-// new one may find the right server behind the same name.
+// new connection may find the right server behind the same name.
 func MustRedial(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -136,8 +136,8 @@ func MustRedial(err error) bool {
 	return false
 }
 
-// Elsewhere reports whether err says that another server is, or is about to be, the
-// one for our keys: nothing was done, and the same command will be taken there.
+// Elsewhere reports whether err says that another server is, or will soon be, the
+// master of our keys: nothing was done, and that server will take the same command.
 func Elsewhere(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -150,8 +150,8 @@ func Elsewhere(err error) bool {
 	return false
 }
 
-// MayPass reports whether what keeps a connection from being made may pass by itself. A
-// certificate that is not trusted does not.
+// MayPass reports whether an error of Dial may end by itself. That a certificate is
+// not trusted does not.
 func MayPass(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	kind := Classify(err)

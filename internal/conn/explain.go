@@ -18,8 +18,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// dialError is a sentence about why there is no connection. The cause is there for
-// errors.Is and errors.As; its text, which may be long or quote what was sent, is
+// dialError is a sentence about why there is no connection. The cause is kept for
+// errors.Is and errors.As. Its text, which may be long or quote what was sent, is
 // not part of the sentence.
 type dialError struct {
 	text  string
@@ -90,7 +90,7 @@ func (d *netDialer) explainTLS(ctx context.Context, err error) error {
 		return sentence(err, "redis: the certificate of %s is outside its period of validity (%s to %s); renew it or set the clock", at,
 			invalid.Cert.NotBefore.Format(time.DateOnly), invalid.Cert.NotAfter.Format(time.DateOnly))
 	case isTimeout(err):
-		// A plain Redis waits for the end of a line that a TLS greeting may not have.
+		// A plain Redis waits for the end of a line, which a TLS greeting may not have.
 		return sentence(err, "redis: no TLS answer from %s within %s; write redis:// instead of rediss:// if it speaks plain Redis", at, short(d.opts.ConnectTimeout))
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return sentence(err, "redis: %s closed the connection in the TLS handshake; write redis:// instead of rediss:// if it speaks plain Redis", at)
@@ -101,7 +101,7 @@ func (d *netDialer) explainTLS(ctx context.Context, err error) error {
 	return sentence(err, "redis: the TLS handshake with %s failed: %v", at, err)
 }
 
-// explainAlert explains that the server refused us.
+// explainAlert explains a TLS alert with which the server refused us.
 func (d *netDialer) explainAlert(err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {
@@ -131,8 +131,8 @@ func (d *netDialer) explainGreeting(ctx context.Context, err error) error {
 	case isTimeout(err):
 		return sentence(err, "redis: %s accepts connections but does not answer within %s; the server hangs or is overloaded", at, short(min(d.opts.ConnectTimeout, d.opts.ReadTimeout)))
 	case cut && d.opts.TLS != nil:
-		// With TLS 1.3 a client certificate is refused after the handshake, and
-		// the refusal may be lost when we write at that moment.
+		// With TLS 1.3 the server refuses a client certificate after the handshake, and
+		// the refusal may be lost if we write at that moment.
 		return d.refusedTLS(err, "it closed it without an answer")
 	case cut:
 		return sentence(err, "redis: %s closed the connection without an answer; write rediss:// if it speaks TLS", at)
@@ -146,7 +146,7 @@ func (d *netDialer) explainGreeting(ctx context.Context, err error) error {
 func (d *netDialer) explainReply(cmd string, reply redis.Error) error {
 	t := d.target
 	if cmd == "AUTH" && strings.HasPrefix(string(reply), "ERR unknown command") {
-		// It quotes the arguments: never let the password into the chain.
+		// The reply quotes the arguments: keep the password out of the error chain.
 		return sentence(redis.Error("ERR unknown command 'AUTH'"), "redis: %s does not know AUTH; take user and password out of the URI", t.addr)
 	}
 	who := "the default user"

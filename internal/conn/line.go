@@ -8,22 +8,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Line is a connection of the daemon's own that is made when it is needed and
-// made anew after it broke. It is used by one goroutine at a time.
+// Line is a connection of the daemon's own. It dials when needed and
+// redials after the connection broke. One goroutine at a time may use it.
 type Line struct {
 	Dialer Dialer
 	conn   redis.Conn
 	fresh  bool // made since the last time the owner asked
 
-	// Limit is how long connecting may take, and each reply; 0 leaves it to the
-	// settings. A silent Redis must cost neither a lease nor a stop much time.
+	// Limit is how long connecting may take, and each reply; 0 means the
+	// settings' limits. A silent Redis must not delay a lease or a stop for long.
 	Limit time.Duration
 }
 
-// Do runs f on the connection. An error of the connection, or one that says that
-// this server will not take our commands (it became a replica), closes it. If that
-// came about while nobody used the connection, f runs again on a new one: what it
-// does must bear being done twice.
+// Do runs f on the connection. An error of the connection closes it, and so does one that says
+// that this server will not take our commands (it became a replica). If the connection broke
+// between two calls, f runs again on a new one: f must be repeatable.
 func (l *Line) Do(ctx context.Context, f func(redis.Conn) error) error {
 	rested := l.conn != nil
 	err := l.try(ctx, f)
@@ -45,7 +44,7 @@ func (l *Line) try(ctx context.Context, f func(redis.Conn) error) error {
 	if l.Limit > 0 {
 		used = hastyConn{conn, l.Limit}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // interrupts a pending read
 	err := f(used)
 	if !stop() || l.conn.Err() != nil || MustRedial(err) {
 		l.Close()
@@ -65,7 +64,7 @@ func (l *Line) dial(ctx context.Context) (redis.Conn, error) {
 	return l.Dialer.Dial(ctx)
 }
 
-// Renewed reports, once, that the connection was made anew.
+// Renewed reports, once, that the connection was redialed.
 func (l *Line) Renewed() bool {
 	fresh := l.fresh
 	l.fresh = false
@@ -74,7 +73,7 @@ func (l *Line) Renewed() bool {
 
 func (l *Line) Close() {
 	if l.conn != nil {
-		_ = l.conn.Close() // it is of no more use either way
+		_ = l.conn.Close() // it is useless either way
 		l.conn = nil
 	}
 }

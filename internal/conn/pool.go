@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// poolWait is how long get waits for a connection that others hold.
+	// poolWait is how long Get waits for a connection while all are borrowed.
 	poolWait = 10 * time.Second
-	// poolPingAfter is the rest after which a connection is tried before it is lent.
+	// poolPingAfter is the idle time after which a connection is tested before it is borrowed.
 	poolPingAfter = 30 * time.Second
-	// poolIdleTimeout is the rest after which a connection is closed.
+	// poolIdleTimeout is the idle time after which a connection is closed.
 	poolIdleTimeout = 5 * time.Minute
 )
 
@@ -25,13 +25,13 @@ var (
 	errReturned = errors.New("redis: this connection was given back with PutConn and is no longer yours; take another with GetConn")
 )
 
-// Pool lends at most a fixed number of connections, dialed when first needed.
+// Pool hands out at most a fixed number of connections, dialed when first needed.
 //
-// What vitess' pool holds are slots, which may be empty: it counts, queues those
-// who wait and closes what rests too long, and the connections are dialed, tried
-// and thrown away here, where there is a context. So a failed dial costs no
-// capacity, and the pool can close while connections are still out, for which
-// vitess' own Close would wait without end.
+// vitess' pool holds slots, which may be empty. It counts them, queues the waiting callers and
+// closes connections that are idle for too long. Dialing, testing and closing connections
+// happens here, where there is a context. So a failed dial costs no
+// capacity, and the pool can close while connections are still borrowed, for which
+// vitess' own Close would wait forever.
 type Pool struct {
 	dialer    Dialer
 	capacity  int
@@ -39,21 +39,21 @@ type Pool struct {
 	pingAfter time.Duration
 
 	slots   *pools.ResourcePool
-	closing context.Context // ends when the pool closes, with the error get then returns: wakes and interrupts get
+	closing context.Context // ends when the pool closes, with the error Get then returns: wakes and interrupts Get
 	stop    context.CancelCauseFunc
 
-	mu     sync.Mutex
-	closed bool
-	lent   map[*borrowed]struct{} // taken and not given back; its slots are out of the pool
+	mu       sync.Mutex
+	closed   bool
+	borrowed map[*borrowed]struct{} // taken and not returned; their slots are out of the pool
 }
 
-// slot is a place for a connection, owned by vitess' pool or by whoever took it.
+// slot is a place for a connection. vitess' pool owns it, or the caller that took it.
 type slot struct {
 	conn redis.Conn // nil: empty
-	used time.Time  // when conn was last given back
+	used time.Time  // when conn was last returned
 }
 
-// Close empties the slot. vitess calls it for slots at rest.
+// Close empties the slot. vitess calls it for idle slots.
 func (s *slot) Close() {
 	if s.conn != nil {
 		_ = s.conn.Close()
@@ -62,11 +62,11 @@ func (s *slot) Close() {
 }
 
 // NewPool returns a pool of up to capacity (≥ 1) connections. It does not dial.
-// It runs one goroutine, which ends with close.
+// It runs one goroutine, which ends with Close.
 func NewPool(d Dialer, capacity int) *Pool {
 	p := &Pool{
 		dialer: d, capacity: capacity, wait: poolWait, pingAfter: poolPingAfter,
-		lent: make(map[*borrowed]struct{}),
+		borrowed: make(map[*borrowed]struct{}),
 	}
 	p.closing, p.stop = context.WithCancelCause(context.Background())
 	empty := func() (pools.Resource, error) { return &slot{}, nil }
@@ -74,10 +74,9 @@ func NewPool(d Dialer, capacity int) *Pool {
 	return p
 }
 
-// Get lends a connection: one at rest, or a new one. It waits no longer than ctx
-// and p.wait for others to give one back; dialing is bounded by ctx and the
-// dialer's own limit. Of a server that went away it costs each call at most one
-// PING and one dial.
+// Get borrows a connection: an idle one, or a new one. It waits for a returned one no longer
+// than ctx and p.wait allow; ctx and the dialer's own limit bound the dial. If a server went
+// away, that costs each call at most one PING and one dial.
 func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
 	s, err := p.take(ctx)
 	if err != nil {
@@ -92,10 +91,10 @@ func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
 	defer p.mu.Unlock()
 	if p.closed {
 		s.Close()
-		p.slots.Put(s) // close waits for it
+		p.slots.Put(s) // Close waits for it
 		return nil, context.Cause(p.closing)
 	}
-	p.lent[l] = struct{}{}
+	p.borrowed[l] = struct{}{}
 	return l, nil
 }
 
@@ -122,7 +121,7 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	case err == nil && p.closing.Err() == nil:
 		return r.(*slot), nil
 	case err == nil:
-		p.slots.Put(r) // close waits for it
+		p.slots.Put(r) // Close waits for it
 		return nil, context.Cause(p.closing)
 	case p.closing.Err() != nil:
 		return nil, context.Cause(p.closing)
@@ -139,7 +138,7 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	return nil, err
 }
 
-// busyError tells that no connection came free before the caller's deadline.
+// busyError says that no connection was returned before the caller's deadline.
 type busyError struct {
 	text  string
 	cause error
@@ -154,7 +153,7 @@ func (e *busyError) Exception() string { return "goworker.busyError" }
 // fill puts a living connection into s.
 func (p *Pool) fill(ctx context.Context, s *slot) error {
 	if s.conn != nil && s.conn.Err() != nil {
-		s.Close() // a dialer that follows a master closes what leads to the old one
+		s.Close() // a dialer that follows a master closes connections to the old one
 	}
 	if s.conn != nil && time.Since(s.used) < p.pingAfter {
 		return nil
@@ -179,8 +178,8 @@ func (p *Pool) fill(ctx context.Context, s *slot) error {
 	return nil
 }
 
-// alive asks a connection that rested whether its server is still there. Firewalls
-// forget silent connections without telling either end, hence the limit.
+// alive tests whether the server of an idle connection is still there. Firewalls
+// drop silent connections without notice to either end, hence the limit.
 func alive(ctx context.Context, c redis.Conn) bool {
 	const limit = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -194,8 +193,8 @@ func alive(ctx context.Context, c redis.Conn) bool {
 	return err == nil || Classify(err) == KindNoPerm
 }
 
-// PutBack takes back what a pool has lent. A second one of the same connection does nothing,
-// one that another pool lent goes back there, and one that no pool lent is closed.
+// PutBack returns a connection to the pool it was borrowed from. A second return does nothing.
+// A connection that no pool handed out is closed.
 func PutBack(c redis.Conn) {
 	l, ok := c.(*borrowed)
 	if !ok {
@@ -222,13 +221,13 @@ func (p *Pool) takeBack(l *borrowed) {
 		s.Close()
 		return
 	}
-	delete(p.lent, l)
+	delete(p.borrowed, l)
 	p.slots.Put(s)
 }
 
-// Close closes the connections at rest and makes get fail with why, also where it waits.
-// Those that are lent stay usable and are closed when given back. It waits for
-// dials in progress, which it interrupts. A second close does nothing.
+// Close closes the idle connections and makes Get fail with why, waiting calls too.
+// Borrowed connections stay usable and are closed when returned. Close waits for
+// dials in progress, which it interrupts. A second Close does nothing.
 func (p *Pool) Close(why error) {
 	p.mu.Lock()
 	if p.closed {
@@ -237,11 +236,11 @@ func (p *Pool) Close(why error) {
 	}
 	p.closed = true
 	p.stop(why)
-	for range p.lent {
-		// Their slots go home without them, so that vitess need not wait.
+	for range p.borrowed {
+		// Their slots return empty, so that vitess need not wait.
 		p.slots.Put(&slot{})
 	}
-	p.lent = nil
+	p.borrowed = nil
 	p.mu.Unlock()
 	p.slots.Close()
 }

@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// tlsConfig makes the TLS settings of every connection. They compose: a CA file
-// adds to the system's authorities, a client certificate is sent whatever is
-// verified, and skipVerify drops the verification of the server and nothing else.
+// tlsConfig returns the TLS settings of every connection. They compose: a CA file
+// adds to the system's authorities, a client certificate is always sent, and
+// SkipVerify drops the verification of the server and nothing else.
 // The caller sets ServerName.
 func tlsConfig(cfg Config) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: cfg.SkipVerify, // asked for by name
+		InsecureSkipVerify: cfg.SkipVerify, // the setting asks for it by name
 	}
 	if cfg.CAPath != "" {
 		pem, err := readSetting("the CA certificate (TLSCertPath, -tls-cert)", cfg.CAPath)
@@ -23,7 +23,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 			return nil, err
 		}
 		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
-			c.RootCAs = x509.NewCertPool() // a system without authorities has ours alone
+			c.RootCAs = x509.NewCertPool() // a system without authorities gets ours alone
 		}
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("redis: the CA certificate %s (TLSCertPath, -tls-cert) holds no certificate in PEM form", cfg.CAPath)
@@ -51,8 +51,8 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	return c, nil
 }
 
-// readSetting reads a file a setting names. os.ReadFile's error has the path and
-// the reason in it.
+// readSetting reads a file that a setting names. The error of os.ReadFile contains the path
+// and the reason.
 func readSetting(what, path string) ([]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

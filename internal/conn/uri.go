@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// knownSchemes are those newDialer understands without an Opener.
+// knownSchemes are those that NewDialer understands without an Opener.
 var knownSchemes = []string{"redis", "rediss", "unix", "valkey", "valkeys"}
 
 const defaultPort = "6379"
 
-// target is what a Redis URI says.
+// target is the content of a Redis URI.
 type target struct {
 	network        string // "tcp" or "unix"
 	addr           string // host:port, or the socket's path
@@ -26,8 +26,8 @@ type target struct {
 	tls            bool
 }
 
-// unknownSchemeError is parseURI's error for a scheme it does not know. newDialer
-// knows which others there are and words the message.
+// unknownSchemeError is parseURI's error for a scheme it does not know. NewDialer
+// knows the others and words the message.
 type unknownSchemeError struct{ scheme string }
 
 func (e *unknownSchemeError) Error() string {
@@ -134,8 +134,8 @@ func (t *target) credentials(info *url.Userinfo) {
 	}
 }
 
-// database reads /db and ?db=, and refuses every other parameter: one that is
-// dropped silently is a setting its writer believes in.
+// database reads /db and ?db=, and refuses every other parameter: a setting that is
+// dropped silently would mislead its writer.
 func (t *target) database(u *url.URL, uri string) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("redis: the database in %s %s; write a number from 0, as in redis://host:6379/2", RedactURI(uri), fmt.Sprintf(format, args...))
@@ -151,7 +151,7 @@ func (t *target) database(u *url.URL, uri string) error {
 	for name, values := range query {
 		if name != "db" {
 			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_-") != "" {
-				name = "***" // it may be the rest of a password that has a question mark
+				name = "***" // it may be the rest of a password that contains a question mark
 			}
 			return fmt.Errorf("redis: the parameter %q in %s is unknown; only ?db=<number> may follow the ?, timeouts and TLS have settings of their own", name, RedactURI(uri))
 		}
@@ -196,11 +196,10 @@ func (t *target) hostPort(u *url.URL, uri string) error {
 	return nil
 }
 
-// RedactURI returns uri for a log or an error: *** stands for the password, and
-// for whatever might be one where the URI is malformed. It works on the text, not
-// on a parsed URI, and errs towards hiding: all before the last '@' is user and
-// password, parameters other than db lose their values, a fragment and an
-// unreadable port are hidden.
+// RedactURI returns uri for a log or an error: *** replaces the password and, in a malformed
+// URI, every part that might be one. It works on the text, not on a parsed URI, and hides too
+// much rather than too little: all before the last '@' is user and password, parameters other
+// than db lose their values, a fragment and an unreadable port are hidden.
 func RedactURI(uri string) string {
 	const stars = "***"
 	uri = strings.TrimSpace(uri)
@@ -220,7 +219,7 @@ func RedactURI(uri string) string {
 	return scheme + redactPlace(rest)
 }
 
-// redactPlace redacts what follows user and password: host, port, path, query.
+// redactPlace redacts the part behind user and password: host, port, path, query.
 func redactPlace(s string) string {
 	const stars = "***"
 	s, _, fragment := strings.Cut(s, "#")
@@ -229,7 +228,7 @@ func redactPlace(s string) string {
 	if slash := strings.IndexByte(place, '/'); slash >= 0 {
 		authority = place[:slash]
 	}
-	for host := range strings.SplitSeq(authority, ",") { // several are for Sentinel and Cluster
+	for host := range strings.SplitSeq(authority, ",") { // Sentinel and Cluster have several
 		colon := strings.LastIndexByte(host, ':')
 		if colon > strings.LastIndexByte(host, ']') && host[colon+1:] != "" && !digits(host[colon+1:]) {
 			// "user:secret" without a host, or the beginning of a password.
@@ -259,8 +258,8 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// plainText reports whether s can stand in a log line as it is: nothing but
-// printable characters, no quote, and no '%' that would hide one.
+// plainText reports whether s may be part of a log line as it is: only
+// printable characters, no quote, and no '%' that could hide one.
 func plainText(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool {
 		return !unicode.IsPrint(c) || c == ' ' || c == '"' || c == '%' || c == utf8.RuneError

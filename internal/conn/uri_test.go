@@ -182,8 +182,8 @@ func FuzzRedactURI(f *testing.F) {
 			t.Errorf("redactURI(%q) = %q breaks the line", uri, got)
 		}
 		place, err := parseURI(uri)
-		told := strings.ReplaceAll(got, "***", "\x00") // of the password "*@", "***@" tells nothing
-		if p := place.password; err == nil && p != "" && strings.Count(uri, p) == 1 && strings.Contains(told, p) {
+		shown := strings.ReplaceAll(got, "***", "\x00") // of the password "*@", "***@" shows nothing
+		if p := place.password; err == nil && p != "" && strings.Count(uri, p) == 1 && strings.Contains(shown, p) {
 			t.Errorf("redactURI(%q) = %q tells the password %q", uri, got, p)
 		}
 	})

@@ -1,7 +1,6 @@
-// Package cron tells when a recurring job is due. The fields of a cron are read here, as
-// Ruby's fugit reads them; netresearch/go-cron finds their next date, and is asked in
-// UTC, about wall-clock times; how a wall clock that jumps becomes moments in time is
-// decided here again.
+// Package cron computes when a recurring job is due. It reads the fields of a cron as Ruby's
+// fugit does. netresearch/go-cron finds their next date, in UTC, for wall-clock times. This
+// package then turns wall-clock times into moments, across the jumps of the clock.
 package cron
 
 import (
@@ -20,10 +19,10 @@ import (
 type Cron struct {
 	zone *time.Location
 
-	// A day is meant if any of these means it.
+	// A day matches if any of these matches it.
 	alternatives []alternative
 
-	// flows is whether every hour is meant. Such a cron follows real time.
+	// flows is whether the cron names every hour. Such a cron follows real time.
 	flows bool
 
 	gem    Gem
@@ -34,10 +33,10 @@ type Cron struct {
 type source struct {
 	shorthand string   // @daily
 	fields    []string // those of the shorthand, or five, or six with the seconds in front
-	zone      string   // "": it names none
+	zone      string   // "": the cron names none
 }
 
-// alternative is what the library can say of a cron, and a condition that it cannot.
+// alternative is a schedule of the library, and a condition that the library cannot express.
 type alternative struct {
 	fields *parser.SpecSchedule
 	day    func(date time.Time) bool // nil: all days that the fields name
@@ -59,17 +58,16 @@ var shorthands = map[string]string{
 const longest = 512
 
 // Parse reads a cron as Ruby's fugit does: five fields, or six with the seconds in
-// front; lists, ranges, which may go round, and steps; names of months and weekdays; L,
+// front; lists, ranges, which may wrap around, and steps; names of months and weekdays; L,
 // last and negative days of the month, mon#1 and mon#-1, sun%2; 7 for Sunday and 24 for
 // midnight; @daily and its like; at the end a time zone, in place of the one given here.
 // With both days of the month and weekdays, either is enough, unless one of the two ends
 // with &.
 //
-// Where fugit means something else than what stands there, it is refused: 24/6 is 0, 5,
-// 11, 17 and 23 there, and -1--5 nearly all days. Where its versions differ, it is as in
-// the later ones: 10/1 is 10-59 of the minutes, "1," is 1, sat-tue/2 is Saturday and
-// Monday, 1-31 is all days as * is, and of mon#1,mon#3 both count. The weeks of sun%2
-// alone are those of the given version.
+// Parse refuses what fugit misreads: there 24/6 is 0, 5, 11, 17 and 23, and -1--5 nearly all
+// days. Where fugit's versions differ, Parse follows the later ones: 10/1 is 10-59 of the
+// minutes, "1," is 1, sat-tue/2 is Saturday and Monday, 1-31 is all days as * is, and of
+// mon#1,mon#3 both count. Only the weeks of sun%2 are those of the given version.
 func Parse(text string, zone *time.Location, gem Gem) (*Cron, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("the cron has %d characters; at most %d are read", len(text), longest)
@@ -117,7 +115,7 @@ func parse(fields []string, zone *time.Location, gem Gem) (*Cron, error) {
 	return c, nil
 }
 
-// Weeks says how the weeks of sun%2 are counted; "" where the cron names none.
+// Weeks says how the weeks of sun%2 are counted; "" if the cron has none.
 func (c *Cron) Weeks() string {
 	fields := c.source.fields
 	switch {
@@ -132,12 +130,12 @@ func (c *Cron) Weeks() string {
 	}
 }
 
-// Zone is the time zone it is told in.
+// Zone is the time zone of the cron.
 func (c *Cron) Zone() *time.Location { return c.zone }
 
 var leadingWord = regexp.MustCompile(`^[a-zA-Z]+`)
 
-// zoneNamed reads the field that may be a time zone; nil: it is not one.
+// zoneNamed reads the field that may be a time zone; nil: it is none.
 func zoneNamed(field string) (*time.Location, error) {
 	for _, layout := range []string{"-07:00", "-0700"} {
 		if at, err := time.Parse(layout, field); err == nil {
@@ -182,8 +180,8 @@ func (c *Cron) compile(fields []string) error {
 	if !both {
 		all = "*"
 	}
-	// Day of month or weekday: what is special of the weekdays stands beside the rest,
-	// unless the rest says nothing.
+	// Day of month or weekday: the special weekdays are an alternative to the other days,
+	// unless the other fields name every day.
 	switch {
 	case both && all != "*" && lists[5] != "*":
 		weekdays := lists[5]
@@ -199,7 +197,7 @@ func (c *Cron) compile(fields []string) error {
 		lists[3], lists[5] = all, s.weekday
 		day := s.day
 		if all != "*" {
-			// The library takes either of the two for enough.
+			// The library matches if either of the two does.
 			weekday := s.weekday
 			lists[5] = "*"
 			day = func(date time.Time) bool { return strconv.Itoa(int(date.Weekday())) == weekday && s.day(date) }
@@ -211,7 +209,7 @@ func (c *Cron) compile(fields []string) error {
 	return nil
 }
 
-// cutAnd takes away the & that asks for day of month and weekday at once.
+// cutAnd cuts off the & that requires day of month and weekday at once.
 func cutAnd(fields []string) (rest []string, both bool) {
 	rest = slices.Clone(fields)
 	for _, i := range []int{len(rest) - 3, len(rest) - 1} {
@@ -238,8 +236,8 @@ func (c *Cron) add(lists []string, day func(time.Time) bool) error {
 	return nil
 }
 
-// nextOnClock is the next time a clock shows that is meant, strictly after the given
-// one; both are clock faces, written as times in UTC. It is zero where there is none.
+// nextOnClock is the next time on a clock's face that matches, strictly after the given
+// one. Both are clock faces, written as times in UTC. It is zero if there is none.
 func (c *Cron) nextOnClock(face time.Time) time.Time {
 	var first time.Time
 	for _, a := range c.alternatives {

@@ -10,9 +10,9 @@ import (
 
 // special is a weekday of some weeks only.
 type special struct {
-	item    string // as it stands in the cron
+	item    string // as in the cron
 	weekday string
-	weeks   int // of %n; 0: it is one of a month's
+	weeks   int // of %n; 0: the weekday is one of a month's
 	day     func(date time.Time) bool
 }
 
@@ -21,7 +21,7 @@ var (
 	everyNth = regexp.MustCompile(`(?i)^([0-7]|[a-z]{3})%([0-9]{1,3})(?:\+([0-9]{1,3}))?$`)
 )
 
-// specialWeekdays takes what the library has no words for out of the weekdays: mon#1 and
+// specialWeekdays separates the weekdays that the library has no form for: mon#1 and
 // mon#-2, the first and the last but one of a month, and mon%2+1, one of every second
 // week.
 func specialWeekdays(field string, gem Gem) (rest string, specials []special, err error) {

@@ -12,7 +12,7 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// LongestPeriod is more than anybody waits for.
+	// LongestPeriod is the longest period that is allowed.
 	LongestPeriod = 100 * 365 * day
 )
 
@@ -25,8 +25,8 @@ var (
 const number = `([0-9]+(?:\.[0-9]+)?)`
 
 var (
-	// amount is one of fugit's, with what may stand in front of it. M is a month and m a
-	// minute; with all other units case is nothing. At the end seconds need no unit.
+	// amount is one of fugit's amounts, with the separators before it. M is a month and m a
+	// minute; the case of other units does not matter. At the end seconds need no unit.
 	amount = regexp.MustCompile(`^(?:[ \t,]|(?i:and))*([0-9]+\.?[0-9]*|\.[0-9]+)(?: *(?:` +
 		`((?i:y(?:ears?)?))|(M|months?)|((?i:w(?:eeks?)?))|((?i:d(?:ays?)?))|((?i:h(?:ours?)?))|(m(?:in(?:ute)?s?)?)|((?i:s(?:ec(?:ond)?)?s?)))|$)`)
 	iso = regexp.MustCompile(`^P(?:` + number + `Y)?(?:` + number + `M)?(?:` + number + `W)?(?:` + number + `D)?` +
@@ -35,8 +35,8 @@ var (
 
 // ParsePeriod reads a duration as resque-scheduler's every takes it: 30s, 15mins, 1h30m,
 // 2.5h, 1d, 1w, 1M (30 days), 1y (365 days), "1 hour and 30 minutes", PT1H, or a plain
-// number of seconds. It is at least a second and a whole number of milliseconds. Other
-// than in Ruby nothing is subtracted: there is no 1h-30m.
+// number of seconds. It is at least a second and a whole number of milliseconds. Unlike
+// Ruby it does not subtract: there is no 1h-30m.
 func ParsePeriod(text string) (time.Duration, error) {
 	d, err := ParseDelay(text)
 	if err == nil && d < time.Second {
@@ -45,7 +45,7 @@ func ParsePeriod(text string) (time.Duration, error) {
 	return d, err
 }
 
-// ParseDelay reads a duration that may also be shorter than a second, or none.
+// ParseDelay reads a duration that may also be zero or shorter than a second.
 func ParseDelay(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	total, err := 0.0, error(nil)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// field is one of a cron's. Its lists, ranges and steps are written out here, as fugit
-// does it, since the library refuses some of them and takes others to mean more.
+// field is one of a cron's. Its lists, ranges and steps are expanded here, as in fugit,
+// since the library refuses some of them and misreads others.
 type field struct {
 	min, max int
 	top      int      // the largest number that may be written: 24 is midnight, 7 is Sunday
@@ -30,7 +30,7 @@ var allFields = []field{sixty, sixty, hours, days, months, weekdays}
 
 var span = regexp.MustCompile(`^(?:[*?]|(-?[0-9]{1,2}|[a-z]+)(?:-(-?[0-9]{1,2}|[a-z]+))?)?(?:/([0-9]{1,2}))?$`)
 
-// list writes a field as a list of numbers, or as * where all are meant.
+// list writes a field as a list of numbers, or as * if it matches all.
 func (f field) list(text string) (string, error) {
 	var all []int
 	star := false
@@ -46,7 +46,7 @@ func (f field) list(text string) (string, error) {
 		all = append(all, each...)
 	}
 	switch {
-	case star && (len(all) == 0 || f.max != weekdays.max): // beside other weekdays * says nothing
+	case star && (len(all) == 0 || f.max != weekdays.max): // beside other weekdays * has no effect
 		return "*", nil
 	case len(all) == 0:
 		return "", errors.New("a field is empty")
@@ -69,7 +69,7 @@ func (f field) list(text string) (string, error) {
 	return b.String(), nil
 }
 
-// expand lists what one item of a field means; nil: all.
+// expand lists the values of one item of a field; nil: all.
 func (f field) expand(item string) ([]int, error) {
 	wrong := func(why string) ([]int, error) { return nil, fmt.Errorf("%q %s", item, why) }
 	m := span.FindStringSubmatch(item)

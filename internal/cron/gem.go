@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Gem is a version of Ruby's fugit. The zero Gem is that of a program that names none:
-// weeks are counted as the newest does it, and what is written is for all from oldest on.
+// Gem is a version of Ruby's fugit. The zero Gem is the default: weeks are counted
+// as the newest version does, and crons are written for all versions from oldest on.
 type Gem struct{ major, minor int }
 
 // oldest is the first version for which crons are written. Before it 5/15 was 5.

@@ -18,11 +18,11 @@ const (
 )
 
 // ForRuby writes the cron, with its time zone, so that fugit from the cron's version on
-// reads it and means the same by it. What some of these versions refuse or take for
-// something else is written in other words, if there are any: sat-tue/2 is 6,1. An error
-// says what cannot be written and what to do.
+// reads it with the same meaning. An item that some of these versions refuse or misread is
+// rewritten if it has another form: sat-tue/2 is 6,1. An error
+// says which item has none and what to do.
 //
-// A Ruby scheduler that meets a cron that it does not read ends, at each start.
+// A Ruby scheduler that cannot read a cron exits, at each start.
 func (c *Cron) ForRuby() (string, error) {
 	zone, err := c.rubyZone()
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Cron) ForRuby() (string, error) {
 	return text, nil
 }
 
-// reader is the oldest version that may read what is written.
+// reader is the oldest version that may read the cron.
 func (g Gem) reader() Gem {
 	if g.isNamed() {
 		return g
@@ -77,7 +77,7 @@ var (
 	rubyOffset   = regexp.MustCompile(`^[+-](?:0[0-9]|1[01]):?(?:00|15|30|45)$`)
 )
 
-// rubyZone is the time zone to be written; "" is that of the process that reads it.
+// rubyZone is the time zone to write; "" is that of the process that reads it.
 func (c *Cron) rubyZone() (string, error) {
 	name := c.source.zone
 	switch {
@@ -95,7 +95,7 @@ func (c *Cron) rubyZone() (string, error) {
 	return name, nil
 }
 
-// insteadOf says what to write for a time zone of the program's own making.
+// insteadOf says what to write for a time zone that the program itself made.
 func insteadOf(zone *time.Location) string {
 	offset := time.Date(2026, 1, 1, 0, 0, 0, 0, zone).Format("-07:00")
 	if sameClock(zone, time.FixedZone("", offsetAt(zone, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))) && rubyOffset.MatchString(offset) {
@@ -109,7 +109,7 @@ func offsetAt(zone *time.Location, at time.Time) int {
 	return offset
 }
 
-// sameClock reports whether clocks in two time zones show the same, in each month of the
+// sameClock reports whether clocks in two time zones agree in each month of the
 // years that matter.
 func sameClock(a, b *time.Location) bool {
 	for at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2040; at = at.AddDate(0, 1, 0) {
@@ -149,7 +149,7 @@ func (f field) forRuby(text string) (string, error) {
 
 // isPlain reports whether all versions read an item, and read it alike. With a step of 1,
 // 10/1 is 10 in some of them; with any step, sat-tue/2 is every day; and 1-31 is not
-// what * is.
+// the same as *.
 func (f field) isPlain(item string, all bool) bool {
 	m := span.FindStringSubmatch(item)
 	from, to, step := m[1], m[2], m[3]
@@ -196,7 +196,7 @@ func runs(each []int) (items []string) {
 	return items
 }
 
-// checkWeekdays refuses what the versions that may read the cron do not agree on.
+// checkWeekdays refuses weekdays that the possible versions read differently.
 func (c *Cron) checkWeekdays() error {
 	fields, _ := cutAnd(c.source.fields)
 	plain, all, err := specialWeekdays(fields[len(fields)-1], c.gem)
@@ -228,8 +228,8 @@ func (c *Cron) checkWeekdays() error {
 	return nil
 }
 
-// checkMonths refuses months that fugit drops, since none of the days is in them,
-// although there is a weekday in them.
+// checkMonths refuses months that contain none of the days of the month: fugit drops
+// such a month, although its weekdays match.
 func checkMonths(fields []string, both bool) error {
 	n := len(fields)
 	dates, err := days.list(fields[n-3])

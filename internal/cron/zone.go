@@ -2,15 +2,15 @@ package cron
 
 import "time"
 
-// Next is the first tick strictly after a moment; zero where there is none.
+// Next is the first tick strictly after a moment; zero if there is none.
 //
-// A cron that means every hour flows: it ticks whenever the clock on the wall shows
-// what it means. In an hour that the clock shows twice it ticks twice, for it is two
-// hours; in one that the clock leaves out it does not.
+// A cron that names every hour flows: it ticks whenever the wall clock shows a matching
+// time. In an hour that the clock shows twice it ticks twice, because it is two
+// hours; in one that the clock skips it does not.
 //
-// Any other names times of the day, and each of them comes once a day. In an hour that
-// the clock shows twice it comes the first time. What the clock leaves out comes at the
-// first moment after the gap, once, however many times the gap holds.
+// Any other cron names times of the day, and each of them comes once a day. In an hour that
+// the clock shows twice it comes the first time. A time that the clock skips comes at the
+// first moment after the gap, once for all times in the gap.
 func (c *Cron) Next(after time.Time) time.Time {
 	if c.flows {
 		return c.nextFlowing(after)
@@ -27,24 +27,24 @@ func (c *Cron) Next(after time.Time) time.Time {
 	}
 }
 
-// face is what the clock on the wall shows at a moment, as a time in UTC.
+// face is what the wall clock shows at a moment, as a time in UTC.
 func (c *Cron) face(at time.Time) time.Time {
 	_, offset := at.In(c.zone).Zone()
 	return at.UTC().Add(seconds(offset))
 }
 
-// moment is when the clock on the wall first shows a face, or, where it leaves it out,
+// moment is when the wall clock first shows a face or, if the clock skips it,
 // the end of the gap.
 func (c *Cron) moment(face time.Time) time.Time {
-	// No clock is set by more than a day, so the search begins before anything that shows
-	// the face. It goes from one period of constant offset to the next.
+	// No clock is set by more than a day, so the search begins before any moment with that
+	// face. It goes from one period of constant offset to the next.
 	var begin time.Time
 	for at := face.Add(-26 * time.Hour); ; at = begin {
 		_, offset := at.In(c.zone).Zone()
 		end := periodEnd(at, c.zone)
 		tick := face.Add(-seconds(offset))
 		switch {
-		case tick.Before(begin): // the clock has jumped over it
+		case tick.Before(begin): // the clock has skipped it
 			return begin.In(c.zone)
 		case end.IsZero(), tick.Before(end):
 			return tick.In(c.zone)
@@ -72,11 +72,11 @@ func (c *Cron) nextFlowing(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// periodEnd is a moment after the given one up to which the offset stays as it is; zero:
-// for ever.
+// periodEnd is a moment after the given one up to which the offset does not change; zero:
+// forever.
 //
-// On the last day of a leap year, time.ZoneBounds says that the period is over at the
-// begin of that day, where the zone's rule counts in place of its table.
+// On the last day of a leap year, time.ZoneBounds says that the period ended at the
+// beginning of that day, if the zone's rule applies in place of its table.
 func periodEnd(at time.Time, zone *time.Location) time.Time {
 	_, end := at.In(zone).ZoneBounds()
 	if !end.IsZero() && !end.After(at) {

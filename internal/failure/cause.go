@@ -28,11 +28,11 @@ func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %v", e.Cause, e.Err
 // Unwrap returns both.
 func (e *Cancelled) Unwrap() []error { return []error{e.Err, e.Cause} }
 
-// Exception has failure records look through it.
+// Exception makes failure records look through the error.
 func (e *Cancelled) Exception() string { return "" }
 
-// Interrupted reports whether a handler was cut short by a stop, or by the loss of the
-// lease: its job goes back, unless a reaper has put it back before.
+// Interrupted reports whether a stop, or the loss of the lease, cut a handler short:
+// its job goes back, unless a reaper has put it back before.
 func Interrupted(err error) bool {
 	return Is(err, ErrShutdown) && isContextError(err) || Is(err, ErrLeaseLost)
 }

@@ -14,8 +14,8 @@ type Names func(err error) string
 // through it if that is "", as if it only carried a text.
 type named interface{ Exception() string }
 
-// exceptionOf returns the exception of a named error. A program's type may have a method
-// of that name by chance: it is not asked.
+// exceptionOf returns the exception of a named error. Exception is not called on a program's
+// own type: its method may have that name by chance.
 func exceptionOf(err error) (exception string, known bool) {
 	n, ok := err.(named)
 	if !ok || !strings.HasPrefix(typeOf(err).PkgPath(), module+"/internal/") {

@@ -1,6 +1,6 @@
-// Package failure makes of an error what a failure record says: the exception, the
-// message and the backtrace. It also holds what a handler's error means: why a job was
-// cancelled, and what its handler asks for.
+// Package failure turns an error into the fields of a failure record: the exception, the
+// message and the backtrace. It also holds the meaning of a handler's error: why the job was
+// cancelled, and what the handler asks for.
 //
 // It calls methods of the program's errors and survives their panics, as with a nil *T
 // in an error.

@@ -16,7 +16,7 @@ type Trace []runtime.Frame
 // panic calls it: only there is the panicking stack still whole.
 func Here() Trace {
 	var t Trace
-	pcs := make([]uintptr, 128) // deeper frames tell nothing a person reads
+	pcs := make([]uintptr, 128) // deeper frames do not help a reader
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		f, more := frames.Next()
@@ -45,8 +45,8 @@ func (t Trace) Lines() []string {
 var module = strings.TrimSuffix(reflect.TypeFor[Trace]().PkgPath(), "/internal/failure")
 
 // internal reports whether a function belongs to Go's runtime, to reflect, or to the
-// packages of this module that call handlers: the root and those below internal. What
-// the module's tests and examples register is the program's.
+// packages of this module that call handlers: the root and those below internal. Handlers in
+// the module's tests and examples count as the program's.
 func internal(function, file string) bool {
 	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
 		return true
@@ -82,7 +82,7 @@ func StackOf(goroutine string) []string {
 	return nil
 }
 
-// stackLines makes of a stack as package runtime prints it what Lines makes of a Trace.
+// stackLines turns a stack as package runtime prints it into the lines of Trace.Lines.
 func stackLines(stack string) []string {
 	var lines []string
 	var function string

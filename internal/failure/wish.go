@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Wish is an error by which a handler says what is to become of its job.
+// Wish is an error by which a handler decides what becomes of its job.
 type Wish struct {
 	Kind WishKind
 	Wait time.Duration // of WishRetry
@@ -35,10 +35,10 @@ func (w *Wish) Error() string {
 	return "the handler gave the job up"
 }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (w *Wish) Unwrap() error { return w.Err }
 
-// Exception has failure records look through it.
+// Exception makes failure records look through the wish.
 func (w *Wish) Exception() string { return "" }
 
 // Wished finds the outermost wish in an error, and the wait that the error, or one it

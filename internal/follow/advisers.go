@@ -10,12 +10,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// learnEvery is how often an adviser is asked who else could be one.
+// learnEvery is how often an adviser is asked for other advisers.
 const learnEvery = time.Minute
 
 // Advisers are servers that know where the master is: the Sentinels, or the nodes
-// of a Cluster. One is asked, on a connection that is kept, until it does not
-// answer or its answer led nowhere; then the next.
+// of a Cluster. One of them is asked, on a connection that stays open, until it does not
+// answer or its answer was wrong; then the next.
 type Advisers struct{ *advisers }
 
 type advisers struct {
@@ -26,14 +26,14 @@ type advisers struct {
 
 	mu      sync.Mutex
 	seeds   []string
-	addrs   []string // the seeds and those learned, the one to ask first in front
+	addrs   []string // the seeds and those learned, the next one to ask first
 	conn    redis.Conn
 	learned time.Time
 }
 
 // NewAdvisers returns Advisers of which the seeds are known. The name, in the
-// plural, is for errors. dial connects to one, ask asks it where the master is,
-// and learn who the others are; a refusal to tell that is no error.
+// plural, is for errors. dial connects to one, ask asks it for the master,
+// and learn for the other advisers. If an adviser refuses learn, that is no error.
 func NewAdvisers(name string, seeds []string,
 	dial func(ctx context.Context, addr string) (redis.Conn, error),
 	ask func(c redis.Conn, at string) (master string, err error),
@@ -42,7 +42,7 @@ func NewAdvisers(name string, seeds []string,
 	return Advisers{&advisers{name: name, dial: dial, ask: ask, learn: learn, seeds: seeds, addrs: slices.Clone(seeds)}}
 }
 
-// Find returns the master's address as the first adviser that answers tells it.
+// Find returns the master's address from the first adviser that answers.
 func (a *advisers) Find(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *advisers) consult(ctx context.Context, at string) (string, error) {
 		a.conn, a.learned = conn, time.Time{}
 	}
 	conn := a.conn
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // reaches a read that waits
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // interrupts a pending read
 	defer stop()
 	master, err := a.ask(conn, at)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *advisers) consult(ctx context.Context, at string) (string, error) {
 	return master, nil
 }
 
-// next has another adviser asked first.
+// next moves on to the next adviser.
 func (a *advisers) next() {
 	if a.conn != nil {
 		_ = a.conn.Close()
@@ -106,14 +106,14 @@ func (a *advisers) next() {
 	a.addrs = append(a.addrs[1:], a.addrs[0])
 }
 
-// Doubt tells that the last answer led nowhere: the next adviser may know better.
+// Doubt reports that the last answer was wrong: the next adviser may know better.
 func (a *advisers) Doubt() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next()
 }
 
-// Leave closes the connection to the adviser. It is made anew when needed.
+// Leave closes the connection to the adviser. The next question redials.
 func (a *advisers) Leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package follow dials a Redis master that moves from server to server, as under
-// Sentinel and in a Cluster, and gives connections up when it has moved.
+// Sentinel and in a Cluster. It closes the connections to a master that has moved.
 package follow
 
 import (
@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// lookEvery is how often the advisers are asked while there are connections. A
-	// master that was replaced, but is silent instead of dead, holds whoever waits
-	// for its answer this long and not for a read timeout.
+	// lookEvery is how often the advisers are asked while there are connections. If a
+	// master was replaced, and is silent instead of dead, its callers wait
+	// this long and not for a read timeout.
 	lookEvery = time.Second
-	// lookWithin bounds one look, with the proof that the new master takes us.
+	// lookWithin bounds one look, with the proof that the new master serves us.
 	lookWithin = 5 * time.Second
 
 	retryFirst = 50 * time.Millisecond
@@ -28,10 +28,10 @@ var errClosed = errors.New("redis: the way to Redis was closed; call Init before
 
 // Config says how a master is found and dialed.
 type Config struct {
-	// Advisers are asked where the master is.
+	// Advisers know where the master is.
 	Advisers Advisers
-	// Dial connects to the server at an address the advisers gave, and returns an
-	// error unless it is the master and serves.
+	// Dial connects to the server at an address from the advisers. It returns an
+	// error unless the server is the master and serves.
 	Dial func(ctx context.Context, addr string) (redis.Conn, error)
 	// Limit is how long the Dialer's Dial may take. While the advisers answer, it
 	// tries that long: a fail-over takes a few seconds.
@@ -58,15 +58,15 @@ type way struct {
 	giveUp func()
 }
 
-// New returns a Dialer. It dials nobody yet.
+// New returns a Dialer. It does not dial yet.
 func New(c Config) *Dialer {
 	d := &Dialer{config: c, ways: make(map[*way]struct{})}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
 
-// Dial finds the master and connects to it. What it returns is the connection
-// itself, with nothing around it.
+// Dial finds the master and connects to it. It returns the connection
+// itself, without a wrapper.
 func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Limit)
 	defer cancel()
@@ -75,7 +75,7 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		addr, err := d.config.Advisers.Find(ctx)
 		if err != nil && !passes(err) {
-			return nil, err // nobody is there to tell us more
+			return nil, err // no adviser answers
 		}
 		if err == nil {
 			var conn redis.Conn
@@ -87,7 +87,7 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 			}
 		}
 		if ctx.Err() != nil && before != nil {
-			return nil, before // it tells more than that time is over
+			return nil, before // a better error than that the time is over
 		}
 		before = err
 		select {
@@ -98,7 +98,7 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 	}
 }
 
-// dial connects to what is said to be the master.
+// dial connects to the server that an adviser named as the master.
 func (d *Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,8 +124,8 @@ func (d *Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 	return nil, err
 }
 
-// passes reports whether what a server answered is over by itself: it starts, or
-// it is no longer or not yet the master.
+// passes reports whether a server's answer will change by itself: the server starts, or
+// is no longer or not yet the master.
 func passes(err error) bool {
 	switch replyCode(err) {
 	case "LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN":
@@ -134,9 +134,9 @@ func passes(err error) bool {
 	return false
 }
 
-// refuses reports whether the master itself will not have us, for want of a
-// password or a permission. All else may be a fail-over: the advisers will name
-// another.
+// refuses reports whether the master itself refuses us: the
+// password or a permission is missing. Any other error may be a fail-over, and the advisers
+// will name another master.
 func refuses(err error) bool {
 	return errors.Is(err, errClosed) || replyCode(err) != "" && !passes(err)
 }
@@ -150,7 +150,7 @@ func replyCode(err error) string {
 	return code
 }
 
-// watch has the goroutine look after a way.
+// watch adds a way to those that the goroutine watches.
 func (d *Dialer) watch(w *way) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +184,7 @@ func (d *Dialer) look() {
 }
 
 // forgetClosed drops the connections that are closed, and reports whether
-// there are others. Without any, the advisers are left alone too.
+// there are others. Without any, the advisers are not asked.
 func (d *Dialer) forgetClosed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,14 +199,14 @@ func (d *Dialer) forgetClosed() bool {
 	return d.looking
 }
 
-// lookOnce gives up the ways that lead elsewhere than to the master. The new
-// one has to prove itself before: an adviser may know less than we do.
+// lookOnce closes the ways that do not lead to the master. First it proves
+// the new master, because an adviser may be behind.
 func (d *Dialer) lookOnce() {
 	ctx, cancel := context.WithTimeout(d.ctx, lookWithin)
 	defer cancel()
 	addr, err := d.config.Advisers.Find(ctx)
 	if err != nil || len(d.elsewhere(addr)) == 0 {
-		return // who cannot say where the master is does not say that it has moved
+		return // an adviser that does not know the master does not say that it has moved
 	}
 	conn, err := d.config.Dial(ctx, addr)
 	if err != nil {
@@ -215,7 +215,7 @@ func (d *Dialer) lookOnce() {
 	}
 	_ = conn.Close()
 	for _, giveUp := range d.elsewhere(addr) {
-		giveUp() // and whoever waits for an answer there gets an error
+		giveUp() // the pending commands end with an error
 	}
 }
 
@@ -230,7 +230,7 @@ func (d *Dialer) elsewhere(addr string) (giveUp []func()) {
 	return giveUp
 }
 
-// Close ends the looking. It closes no connection but those to the advisers.
+// Close stops the looking. It closes no connections but those to the advisers.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	d.stop()

@@ -64,7 +64,7 @@ func (w *world) dialAdviser(_ context.Context, addr string) (redis.Conn, error) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.says[addr] == "" {
-		return nil, fmt.Errorf("nobody at %s", addr)
+		return nil, fmt.Errorf("no server at %s", addr)
 	}
 	w.open++
 	return &fakeConn{addr: addr, closed: func() { w.mu.Lock(); w.open--; w.mu.Unlock() }}, nil
@@ -154,8 +154,8 @@ func TestConnectionsToTheOldMasterAreClosed(t *testing.T) {
 	})
 }
 
-// Who does not answer does not say that the master has moved, and who names a
-// server that will not have us is not believed; another adviser is asked.
+// An adviser that does not answer does not say that the master has moved. One that names a
+// server which refuses us is not believed. Then another adviser is asked.
 func TestConnectionsAreKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, d *Dialer) {
 		c := mustDial(t, d)
@@ -239,7 +239,7 @@ func TestDialGivesUp(t *testing.T) {
 	})
 }
 
-// Without connections nobody is asked anything, and the adviser's is closed.
+// Without connections no adviser is asked, and the adviser's connection is closed.
 func TestLooksOnlyWhileThereAreConnections(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, d *Dialer) {
 		c := mustDial(t, d)

@@ -18,16 +18,16 @@ import (
 type URI struct {
 	Scheme   string   // in lower case
 	Hosts    []string // each with its port
-	Path     []string // what stands between slashes, without empty parts
+	Path     []string // the parts between slashes, without empty ones
 	Query    url.Values
 	Fragment string
 
 	user string // user, password and '@' as they were written, or nothing
 }
 
-// ParseURI takes a URI apart. A host without a port gets the one given. No error
-// quotes the URI, which may hold a password. That user, password and hosts make
-// sense is left to DialOptions.Server.
+// ParseURI splits a URI. A host without a port gets the given one. No error
+// quotes the URI, which may hold a password. DialOptions.Server checks user,
+// password and hosts.
 func ParseURI(uri, port string) (URI, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(uri), "://")
 	if !ok {
@@ -75,7 +75,7 @@ func (u URI) Server(addr string, db int) string {
 	return u.As(u.user, addr) + "/" + strconv.Itoa(db)
 }
 
-// As is the URI of one server with a user and password of its own, which end in an
+// As is the URI of one server with another user and password, which end in an
 // '@' or are empty.
 func (u URI) As(user, addr string) string {
 	if u.TLS() {

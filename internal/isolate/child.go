@@ -21,7 +21,7 @@ import (
 	"github.com/goworker/goworker/internal/failure"
 )
 
-// childProcess is this process where it was started to run one job.
+// childProcess is this process if a daemon started it to run one job.
 type childProcess struct {
 	commands, answers *os.File
 	request           func() (Request, error) // read once
@@ -30,8 +30,8 @@ type childProcess struct {
 	say               sync.Mutex
 }
 
-// child is nil in a process that is none. It removes the mark, so that no process which
-// this one starts is a child.
+// child is nil in any other process. It removes the mark, so that a process which
+// this one starts is no child.
 var child = sync.OnceValue(func() *childProcess {
 	mark, marked := os.LookupEnv(childVar)
 	if !marked {
@@ -51,7 +51,7 @@ var child = sync.OnceValue(func() *childProcess {
 // Child reports whether this process was started to run one job.
 func Child() bool { return child() != nil }
 
-// otherRun is how long a Run of another daemon waits for that of the job's daemon.
+// otherRun is how long the Run of another daemon waits for that of the job's daemon.
 const otherRun = 10 * time.Second
 
 // Serve runs the job of this child with the program that it belongs to, and ends the
@@ -61,8 +61,8 @@ func Serve(ctx context.Context, own Errors, programs ...Program) error {
 	if p.stray {
 		return fmt.Errorf("goworker: %s is set, but this process was not started by that daemon, or the daemon has ended; unset it to start another", childVar)
 	}
-	// A service manager may signal all processes of the service. The daemon alone
-	// decides when the job gives way.
+	// A service manager may signal all processes of the service. Only the daemon
+	// decides when the job must stop.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT)
 	r, err := p.request()
 	if err != nil {
@@ -148,10 +148,10 @@ func (p *childProcess) send(a answer) {
 	}
 	p.say.Lock()
 	defer p.say.Unlock()
-	_, _ = p.answers.Write(data) // a daemon that is gone shows at the other pipe
+	_, _ = p.answers.Write(data) // if the daemon is gone, the other pipe shows it
 }
 
-// watchMemory reports to the daemon when the memory of this process is beyond the limit,
+// watchMemory reports to the daemon when this process exceeds its memory limit, on systems
 // where the daemon cannot see it.
 func (p *childProcess) watchMemory(limit int64) {
 	if memoryOf(os.Getpid()) > 0 {

@@ -11,18 +11,18 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 )
 
-// Errors is what the package above this one knows of its own errors.
+// Errors is what the root package knows about its own errors.
 type Errors struct {
 	Names failure.Names
 
-	// Plain returns an error of its own without what has no form in JSON, and any
-	// other error as it is.
+	// Plain returns an error of the root package without the parts that have no JSON form, and
+	// any other error as it is.
 	Plain func(error) error
 }
 
-// Error is a handler's error as it reaches the daemon. It stands for the error that
-// the handler returned: it has its text and its failure record, and errors.Is and
-// errors.As find in it what they find in that, as far as exported fields tell.
+// Error is a handler's error as it reaches the daemon, in place of the error that
+// the handler returned. It has that error's text and failure record. errors.Is and
+// errors.As find the same in it, as far as exported fields allow.
 type Error struct {
 	Text  string
 	Name  string   `json:"Exception"`
@@ -48,7 +48,7 @@ const (
 	maxFields = 64 << 10 // bytes, each
 )
 
-// NewError makes of a handler's error what the child sends.
+// NewError turns a handler's error into the form that the child sends.
 func NewError(err error, own Errors) *Error {
 	exception, text, trace := failure.Describe(err, own.Names)
 	wish, after := failure.Wished(err)
@@ -114,7 +114,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// As sets target to the first error of its type, as far as exported fields tell.
+// As sets target to the first error of its type, as far as exported fields allow.
 func (e *Error) As(target any) bool {
 	to := reflect.ValueOf(target).Elem()
 	id := typeID(to.Type())

@@ -11,8 +11,8 @@ type Limits struct {
 	Env        []string      // added to its environment, as "NAME=value"
 }
 
-// Deadline is how long after its start a job has ended, unless its process cannot be
-// ended; 0 if it has no limit.
+// Deadline is how long after its start a job has certainly ended, unless its process cannot be
+// killed; 0 if it has no limit.
 func (l Limits) Deadline() time.Duration {
 	if l.Hard == 0 {
 		return 0

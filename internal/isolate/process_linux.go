@@ -10,14 +10,14 @@ import (
 )
 
 // childAttributes put a child into a process group of its own. When this process is
-// killed, a child that has not called Work yet gets SIGTERM; one that has ends its
+// killed, a child that has not called Work yet gets SIGTERM; one that has kills its
 // group itself.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// selfCommand returns this very program, though its file may have been replaced since,
-// and the arguments it was started with, though main may have changed os.Args.
+// selfCommand returns this very program, even if its file was replaced since,
+// and the arguments it was started with, even if main changed os.Args.
 func selfCommand() (path string, args []string, err error) {
 	const self = "/proc/self/exe"
 	line, err := os.ReadFile("/proc/self/cmdline")
@@ -28,12 +28,12 @@ func selfCommand() (path string, args []string, err error) {
 	return self, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), nil
 }
 
-// preferAsVictim makes the kernel, where memory runs out, choose the child and not the
-// daemon.
+// preferAsVictim makes the kernel kill the child and not the daemon when memory runs
+// out.
 func preferAsVictim() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
 
-// memoryOf returns how many bytes a process and its descendants hold in memory, each
-// counted with what it shares with others.
+// memoryOf returns how many bytes a process and its descendants hold in memory. Each counts
+// with the memory it shares with others.
 func memoryOf(pid int) (total int64) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	statm, _ := os.ReadFile(dir + "statm")

@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Program is one daemon of a program, as a child that has a job of that daemon needs it.
+// Program is one daemon of a program, as seen by a child that has a job of that daemon.
 type Program interface {
-	// Identity tells the daemons of the program apart, in the same way in its children.
+	// Identity distinguishes the daemons of the program. It is the same in its children.
 	Identity() string
 
-	// Parts starts what must run around the handler. The function it returns stops
-	// that, after an error too; nil: there is nothing to stop.
+	// Parts starts what must run around the handler. stop ends it, and is called
+	// after an error too; nil: there is nothing to stop.
 	Parts(ctx context.Context) (stop func(context.Context) error, err error)
 
 	// Perform runs the job. It is called in a goroutine of its own.
@@ -23,15 +23,15 @@ type Program interface {
 	Flush()
 }
 
-// Result returns a handler's result as Perform returns it. One that has no form in JSON,
-// or is too long, is reported on standard error and lost: the work is done.
+// Result returns a handler's result as Perform returns it. A result without a JSON form,
+// or too long, is reported on standard error and lost: the work is done.
 func Result(class string, value any) json.RawMessage {
 	result, err := json.Marshal(value)
 	if err == nil && len(result) > maxResult {
 		err = fmt.Errorf("%d bytes are more than %d", len(result), maxResult)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "goworker: no hook gets the result of %s, which the daemon cannot be told: %v\n", class, err)
+		fmt.Fprintf(os.Stderr, "goworker: no hook gets the result of %s, which cannot be sent to the daemon: %v\n", class, err)
 		return nil
 	}
 	return result

@@ -21,8 +21,8 @@ const (
 	// long its pipe may stay open after it was killed.
 	exitGrace = time.Second
 
-	// mostStarts is how often a child is started for a job whose children a signal
-	// stops before they begin with it.
+	// mostStarts is how often a child is started for one job if signals stop the children
+	// before they begin it.
 	mostStarts = 3
 )
 
@@ -31,7 +31,7 @@ const (
 // child.
 func (l Limits) Run(ctx context.Context, class string, r Request) (json.RawMessage, error) {
 	// Linux signals a child when the thread that started it ends. A thread ends with a
-	// goroutine that is locked to it, but not with one that unlocks it first.
+	// goroutine that is locked to it, unless the goroutine unlocks it first.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for starts := 1; ; starts++ {
@@ -58,14 +58,14 @@ type childRun struct {
 	written  chan struct{} // closed when no more is written
 
 	answerPipe *os.File
-	answers    chan answer // closed when the child says no more
-	broken     error       // and why, then
+	answers    chan answer // closed when the child sends no more
+	broken     error       // why it sends no more
 
 	ready   bool     // the program has called Work or Run
 	limited bool     // its hard time limit has passed
 	killed  bool     // by this process
-	stopped bool     // by a signal that meant the whole service, before it was ready
-	used    int64    // bytes, where it was killed for them
+	stopped bool     // by a signal to the whole service, before it was ready
+	used    int64    // bytes, if it was killed for them
 	stack   []string // where its handler was at the limit
 
 	kill   <-chan time.Time
@@ -121,7 +121,7 @@ func (l Limits) start(class string, r Request) (c *childRun, err error) {
 func (c *childRun) write() {
 	defer close(c.written)
 	for message := range c.commands {
-		_, _ = c.pipe.Write(message) // a child that is gone shows at the other pipe
+		_, _ = c.pipe.Write(message) // if the child is gone, the other pipe shows it
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// killIn kills the child after a while, or sooner if that was decided before.
+// killIn kills the child after a while, or sooner if an earlier call said so.
 func (c *childRun) killIn(grace time.Duration) {
 	if at := time.Now().Add(grace); c.kill == nil || at.Before(c.killAt) {
 		c.kill, c.killAt = time.After(grace), at
@@ -220,12 +220,12 @@ func (c *childRun) killNow() {
 	_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace)) // another process may hold the other end
 }
 
-// signal reaches the whole group. Until the child was waited for, no other process can
+// signal signals the whole group. Until the child was waited for, no other process can
 // have its number.
 func (c *childRun) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
 
-// end leaves nothing of the child behind: no process, no number, no file and no
-// goroutine here. It returns how the child ended.
+// end removes everything of the child: its process, number, files and goroutines
+// here. It returns how the child ended.
 func (c *childRun) end() syscall.WaitStatus {
 	c.signal(syscall.SIGKILL)
 	_ = c.cmd.Wait()
@@ -241,7 +241,7 @@ func (c *childRun) end() syscall.WaitStatus {
 }
 
 // reapGroup waits for killed processes of a group that became our children when the
-// child ended. They do where this process is process 1, as in many a container.
+// child ended. That happens if this process is process 1, as in many containers.
 func reapGroup(group int) {
 	if os.Getpid() != 1 {
 		return

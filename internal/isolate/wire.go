@@ -1,7 +1,7 @@
 // Package isolate runs a job in a child process of its own. Limits.Run is the daemon's
-// side: it starts the child, says which job it is to run and when that must give way,
-// and ends it. Serve is the child's side: main calls Work or Run as always, and the job
-// is run instead.
+// side: it starts the child, sends it the job, asks it to stop
+// and kills it. Serve is the child's side: main calls Work or Run as always, which then runs
+// the job.
 package isolate
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 // This file holds the messages between a daemon and a child. Each is its length, four
-// bytes, and JSON. The daemon sends one request, then perhaps that the job must give
-// way. The child sends that it is ready, perhaps where its handler is, and the outcome.
+// bytes, and JSON. The daemon sends one request, then perhaps a command to stop
+// the job. The child sends that it is ready, perhaps where its handler is, and the outcome.
 
 // childVar marks the environment of a child. Its value is the pid of the daemon: a
 // process that inherits the variable from the child is no child.
@@ -45,17 +45,17 @@ type Request struct {
 	Memory     int64 // set by Limits.Run
 }
 
-// command is what the daemon says after the request.
+// command is a message of the daemon after the request.
 type command struct {
-	Cancel string // the cause with which the context of the job is to be cancelled
-	Stack  bool   // say where the handler is
+	Cancel string // the cause with which to cancel the job's context
+	Stack  bool   // send where the handler is
 }
 
-// answer is what the child says.
+// answer is a message of the child.
 type answer struct {
 	Ready   bool     // the program has called Work or Run
 	Stack   []string // where the handler is
-	Memory  int64    // what the Go runtime holds, where it is beyond the limit
+	Memory  int64    // what the Go runtime holds, if it exceeds the limit
 	Outcome *childOutcome
 }
 
@@ -68,7 +68,7 @@ type childOutcome struct {
 // causes are the causes that handlers compare with.
 var causes = []error{failure.ErrShutdown, failure.ErrLeaseLost, failure.ErrCancelled, context.Canceled, context.DeadlineExceeded}
 
-// causeOf returns the cause that came as a text.
+// causeOf returns the cause with a text.
 func causeOf(text string) error {
 	for _, cause := range causes {
 		if cause.Error() == text {
@@ -87,7 +87,7 @@ func frame(message any) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))), data...), nil
 }
 
-// A greater length than these is no message's: something else wrote to the pipe.
+// A longer message did not come from us: something else wrote to the pipe.
 const (
 	maxRequest = 1 << 30  // more than the largest payload has in JSON
 	maxResult  = 16 << 20 // of a handler, in JSON

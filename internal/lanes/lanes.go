@@ -367,6 +367,13 @@ func (l *Lanes) Filled(lane resque.Lane) {
 	l.askIfUnnamed(q)
 }
 
+// Pushed is called for each queue this process pushes a job to. A sorted one is sorted again.
+func (l *Lanes) Pushed(name string) {
+	if l.queues[name] != nil {
+		l.sorter.changed()
+	}
+}
+
 // askIfUnnamed has the policy read again if a group of the queue is not in it.
 func (l *Lanes) askIfUnnamed(q *queue) {
 	l.ask = l.ask || slices.ContainsFunc(q.groups, func(g *group) bool { return !g.agreed })

@@ -16,7 +16,7 @@ func (l *Lanes) AskPolicy(x *resque.Exchange) bool {
 	if !l.ask && l.known {
 		return false
 	}
-	x.Policy, x.Tell, x.Again = true, l.tracking, l.sent
+	x.Policy, x.TrackPolicy, x.Registered = true, l.tracking, l.sent
 	if l.classes.Any() {
 		var err error
 		// LimitQueue may have been called since the start.
@@ -42,7 +42,7 @@ func (l *Lanes) requested() {
 
 // agree takes the policy as Redis answered.
 func (l *Lanes) agree(p *resque.Policy) {
-	l.known, l.sent = true, l.sent || !p.Untold
+	l.known, l.sent = true, l.sent || !p.NumbersRefused
 	clear(l.paused)
 	for _, name := range p.Paused {
 		l.paused[name] = true

@@ -1,3 +1,3 @@
 // Package link is a pair of connections to Redis: one for exchanges, and one on which Redis
-// notifies of changed keys.
+// notifies us of changed keys.
 package link

@@ -8,8 +8,8 @@ import (
 	"github.com/goworker/goworker/internal/part"
 )
 
-// Keeper keeps the poller connected. It makes another Link when one broke, and asks again for
-// tracking where a server refused it. It belongs to the poller's goroutine.
+// Keeper keeps the poller connected. It dials another Link when one broke, and asks again for
+// tracking if a server refused it. It belongs to the poller's goroutine.
 type Keeper struct {
 	base     part.Base
 	track    bool
@@ -21,7 +21,7 @@ type Keeper struct {
 	link      *Link // nil: there is none now
 	dialing   bool  // a goroutine makes one, and sends it on dialed
 	retry     part.Backoff
-	retrackAt time.Time // when to ask again for tracking; zero: Redis tracks, or nobody asked
+	retrackAt time.Time // when to ask again for tracking; zero: Redis tracks, or we did not ask
 	refusals  int       // how often in a row it was refused
 	said      logging.Once
 }
@@ -32,8 +32,8 @@ type Dialed struct {
 	err  error
 }
 
-// A server that refused tracking is asked again after a second, then after two, and so on up to 17
-// minutes. It may have been slow, or its user may have been given the permission since.
+// The keeper asks a server that refused tracking again after a second, then after two, and so on up
+// to 17 minutes. The server may have been slow, or its user may have got the permission since.
 const (
 	retrackFirst     = time.Second
 	retrackDoublings = 10
@@ -42,8 +42,8 @@ const (
 // owner is the name under which outages are reported.
 const owner = "poller"
 
-// NewKeeper returns a Keeper that is not connected. Track says whether to ask for tracking; where
-// there is none, queues are looked at each interval. The signal channel gets a value, if it has room,
+// NewKeeper returns a Keeper that is not connected. Track says whether to ask for tracking; without
+// it the poller looks at the queues each interval. The signal channel gets a value, if it has room,
 // whenever the link has something to take.
 func NewKeeper(b part.Base, track bool, interval time.Duration, signal chan<- struct{}) *Keeper {
 	return &Keeper{
@@ -61,7 +61,7 @@ func (k *Keeper) Replies() <-chan Reply { return k.replies }
 // Dialed is where attempts to connect end; see Take.
 func (k *Keeper) Dialed() <-chan Dialed { return k.dialed }
 
-// Dial starts to connect, unless an attempt is under way. It waits first if the last one failed.
+// Dial starts to connect, unless an attempt is in progress. It waits first if the last one failed.
 func (k *Keeper) Dial(ctx context.Context) {
 	if k.dialing {
 		return
@@ -104,7 +104,7 @@ func (k *Keeper) Take(d Dialed) bool {
 // RetrackAt returns when Retrack has something to do; zero if it has nothing.
 func (k *Keeper) RetrackAt() time.Time { return k.retrackAt }
 
-// Retrack gives up the link, and starts to make another, when it is time to ask again for tracking.
+// Retrack closes the link, and dials another, when it is time to ask again for tracking.
 // It reports whether it did.
 func (k *Keeper) Retrack(ctx context.Context, now time.Time) bool {
 	if k.retrackAt.IsZero() || now.Before(k.retrackAt) {
@@ -116,7 +116,7 @@ func (k *Keeper) Retrack(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// Lose closes a link that broke. An exchange under way comes back as an error.
+// Lose closes a link that broke. An exchange in flight comes back as an error.
 func (k *Keeper) Lose(err error) {
 	k.base.Outages.Fail(owner, err)
 	k.shut()

@@ -15,13 +15,13 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// PingEvery is how often the poller's idle subscription is asked whether it still lives; a
-// silence of three times as long is its end.
+// PingEvery is how often the poller's idle subscription is pinged. After three times as long
+// a silence it counts as broken.
 const PingEvery = 10 * time.Second
 
-// Link is the poller's way to Redis: a connection for the exchanges and, where the server can track
-// keys, a second one on which Redis notifies that a queue has filled. When either breaks both are
-// replaced, since a subscription that lost its other half is silent.
+// Link is the poller's pair of connections to Redis: one for exchanges and, if the server can track
+// keys, one on which Redis notifies us that a queue has filled. When either breaks both are
+// redialed: without the first one Redis stops tracking, and the second just stays silent.
 type Link struct {
 	base      part.Base
 	Conn      redis.Conn
@@ -35,10 +35,10 @@ type Link struct {
 	used      atomic.Bool // an exchange was sent since the last PING
 
 	mu       sync.Mutex
-	changed  []string // watched names that changed since the last Take
+	changed  []string // tracked names that changed since the last Take
 	all      bool     // anything may have changed
 	broken   error    // the subscription ended
-	unproven bool     // it is time to prove that the other connection lives
+	unproven bool     // prove with the next exchange that the other connection lives
 }
 
 // Reply is the answer to an exchange that Send has started.
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, sig
 	}
 	l := &Link{base: b, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
 	if track {
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // interrupts a pending read
 		defer stop()
 		l.Untracked = l.subscribe(ctx)
 		if l.Untracked != nil && (c.Err() != nil || conn.Elsewhere(l.Untracked)) {
@@ -70,8 +70,8 @@ func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, sig
 	return l, nil
 }
 
-// subscribe opens the second connection and proves that a message comes through:
-// behind some proxies all commands succeed and nothing ever arrives.
+// subscribe opens the second connection and proves that a message arrives:
+// behind some proxies all commands succeed but no message ever comes.
 func (l *Link) subscribe(ctx context.Context) error {
 	wake, err := l.base.Dialer.Dial(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Link) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// Send starts an exchange; its reply comes on the channel of replies.
+// Send starts an exchange. Its reply comes on the channel of replies.
 func (l *Link) Send(x *resque.Exchange) {
 	l.used.Store(true)
 	l.requests <- x
@@ -141,7 +141,7 @@ func (l *Link) ping(done <-chan struct{}) {
 			return
 		case <-timer.C():
 			timer.Reset(l.pings)
-			// An error here shows in listen, which reads from the same connection.
+			// listen reads from the same connection and gets the error too.
 			_ = l.base.Store.Ping(l.Wake)
 			if l.used.Swap(false) {
 				continue
@@ -155,14 +155,14 @@ func (l *Link) ping(done <-chan struct{}) {
 	}
 }
 
-// Unprove has the next Prove report true.
+// Unprove makes the next Prove report true.
 func (l *Link) Unprove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unproven = true
 }
 
-// Take returns what changed since it was last called.
+// Take returns what changed since the last Take.
 func (l *Link) Take() (changed []string, all bool, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,9 +171,9 @@ func (l *Link) Take() (changed []string, all bool, broken error) {
 	return changed, all, l.broken
 }
 
-// Prove reports, once, that an exchange must be sent even if it has nothing to say, because there
-// was none between two PINGs. A server that dropped the connection reports no more changes, and
-// nothing on the other connection says so.
+// Prove reports, once, that an exchange is due, even an empty one, because there was none between two
+// PINGs. If the server dropped the exchange connection it stopped tracking, and the other
+// connection does not show that.
 func (l *Link) Prove() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *Link) Prove() bool {
 	return due
 }
 
-// Shut closes both connections and waits for the goroutines. An exchange under way
+// Shut closes both connections and waits for the goroutines. An exchange in flight
 // ends with an error.
 func (l *Link) Shut() {
 	_ = l.Conn.Close()

@@ -39,9 +39,9 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 }
 
 // When the master moves between the two dials of a link, its halves lead to two
-// servers, and no change would be told of. That is found out, also where the second
-// server's number for a connection is the first one's for another: the link works
-// without, and is made anew soon.
+// servers, and no change would be notified. The link finds that out, even if the two
+// servers use the same number for different connections. It then works
+// without tracking and is redialed soon.
 func TestLinkToTwoServers(t *testing.T) {
 	t.Parallel()
 	a, b := redistest.Start(t), redistest.Start(t)
@@ -49,13 +49,13 @@ func TestLinkToTwoServers(t *testing.T) {
 		a.Dial(t)
 		b.Dial(t)
 	}
-	redistest.Eventually(t, time.Minute, "a link to one server is told of changes", func() bool {
+	redistest.Eventually(t, time.Minute, "a link to one server tracks changes", func() bool {
 		l, err := linkTo(t, a)
 		return err == nil && l.Wake != nil
 	})
 	l, err := linkTo(t, a, b)
 	if err != nil || l.Wake != nil || l.Untracked == nil {
-		t.Errorf("two servers: %v, %v; want one that cannot be told of changes", l.Untracked, err)
+		t.Errorf("two servers: %v, %v; want one that cannot track changes", l.Untracked, err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestLinkIsProven(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var l *Link
-	redistest.Eventually(t, time.Minute, "there is a link that is told of changes", func() (ok bool) {
+	redistest.Eventually(t, time.Minute, "there is a link that tracks changes", func() (ok bool) {
 		var err error
 		l, err = linkTo(t, s)
 		return err == nil && l.Wake != nil
@@ -74,7 +74,7 @@ func TestLinkIsProven(t *testing.T) {
 	}
 }
 
-// A server that is no master says nothing about whether it could tell of changes.
+// A server that is no master says nothing about whether it could track changes.
 func TestLinkToReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -1,3 +1,3 @@
-// Package logging makes the daemon's logger, and keeps it short: an outage is one line, and so is
-// a trouble that lasts.
+// Package logging makes the daemon's logger and keeps the log short: an outage is one line, and so
+// is a lasting problem.
 package logging

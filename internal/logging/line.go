@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// What a log line tells of texts that come from Redis or from handlers: class and
-// queue names and errors may be as long as their writers like, and hold what moves
+// Log lines contain texts from Redis and from handlers: class and queue names and errors.
+// Such a text may be of any length, and hold bytes that move
 // a terminal's cursor.
 
 // MaxText is how many bytes of one such text are logged.
 const MaxText = 4 << 10
 
-// Shorten returns text, or as much of its beginning as most bytes hold and how
-// long it was.
+// Shorten returns text or, if it is longer than most bytes, its beginning and its
+// length.
 func Shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -29,7 +29,7 @@ func Shorten(text string, most int) string {
 	return fmt.Sprintf("%s… (%d bytes)", text[:end], len(text))
 }
 
-// logAttr is how each attribute is logged: times in one form, no text too long.
+// attr is how each attribute is logged: times in one form, no text too long.
 func attr(groups []string, a slog.Attr) slog.Attr {
 	switch v := a.Value; v.Kind() {
 	case slog.KindTime:
@@ -48,9 +48,9 @@ func attr(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// visible escapes in a line what is no printable character: a terminal takes U+009B
-// for the beginning of a command, and U+202E turns the text around. slog's handlers
-// escape only some of them, each its own.
+// visible escapes characters of a line that are not printable: to a terminal U+009B
+// begins a command, and U+202E reverses the text. slog's handlers
+// escape only some of them, each handler others.
 func visible(line string) string {
 	hidden := func(c rune) bool { return c >= 0x7f && !unicode.IsPrint(c) }
 	if !strings.ContainsFunc(line, hidden) {

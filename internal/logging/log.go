@@ -9,12 +9,12 @@ import (
 	"github.com/cihub/seelog"
 )
 
-// logTime is RFC 3339 in UTC with milliseconds, which sorts as text.
+// timeForm is RFC 3339 in UTC with milliseconds, which sorts as text.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 // New returns a logger that formats records as lines, "text" or "json",
 // and writes those of at least the given level to w through seelog. Flush
-// returns when all lines logged before have been written; it may be called at
+// returns when all lines logged before it are written. It may be called at
 // any time and more than once.
 func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush func()) {
 	// The lines are complete and filtered when seelog gets them.
@@ -38,7 +38,7 @@ func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush 
 	}), sink.Flush
 }
 
-// lineWriter is where slog's handlers write. They do so once a record.
+// lineWriter receives the lines of slog's handlers, one for each record.
 type lineWriter func(line string)
 
 func (w lineWriter) Write(p []byte) (int, error) {
@@ -46,9 +46,9 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// seelogHandler hands each record to the handler that writes at its level in
-// seelog. One handler a level rather than one with a variable level: a value
-// that logs while it is being formatted would otherwise wait for itself.
+// seelogHandler passes each record to the slog handler of its seelog level.
+// There is one handler for each level, not one with a variable level: a value
+// that logs while it is being formatted would wait for itself.
 type seelogHandler struct {
 	debug, info, warn, error slog.Handler
 }

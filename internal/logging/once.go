@@ -1,7 +1,7 @@
 package logging
 
-// Once remembers what was logged about each subject, so that a trouble which lasts is logged once.
-// The zero value is ready. It is for one goroutine.
+// Once remembers what was logged about each subject, so that a lasting problem is logged once.
+// The zero value is ready. Only one goroutine may use it.
 type Once struct{ said map[string]string }
 
 // News reports whether text differs from what was last logged about a subject, and remembers it.
@@ -16,5 +16,5 @@ func (o *Once) News(subject, text string) bool {
 	return true
 }
 
-// Over forgets a subject: its trouble has ended, and the next one is logged.
+// Over forgets a subject: its problem has ended, and the next one is logged.
 func (o *Once) Over(subject string) { delete(o.said, subject) }

@@ -15,14 +15,14 @@ type Outages struct {
 	clock clock.Clock
 
 	mu     sync.Mutex
-	failed map[string]bool // the parts that Redis does not serve
+	failed map[string]bool // the parts without Redis
 	since  time.Time
 }
 
-// NewOutages returns an outages that writes to log and takes the time from c.
+// NewOutages returns an Outages that writes to log and reads the time from c.
 func NewOutages(log *slog.Logger, c clock.Clock) *Outages { return &Outages{log: log, clock: c} }
 
-// Fail is called by a part whenever Redis did not serve it.
+// Fail is called by a part after each command that Redis did not serve.
 func (o *Outages) Fail(part string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -36,7 +36,7 @@ func (o *Outages) Fail(part string, err error) {
 	o.failed[part] = true
 }
 
-// OK is called by a part whenever Redis has served it.
+// OK is called by a part after each command that Redis served.
 func (o *Outages) OK(part string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -39,6 +39,14 @@ type Job struct {
 	// is opaque to this package.
 	Handler any
 
+	// Fields are what policies add to the payload of the next run, whichever policy decides that there
+	// is one. They are set by Admit, Wrap or Decide.
+	Fields []payload.Field
+
+	// Reroute, which a policy may set in Admit, changes the decision to run the job again before its next
+	// run is built: where that goes, and how this run counts.
+	Reroute func(j *Job, o *Outcome)
+
 	Started bool // the handler was called; of a dead process's job: it was handed out
 	Value   any  // the handler's result beside a nil error
 	Keep    bool // set by a policy: Value becomes Outcome.Result

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
@@ -34,7 +35,7 @@ func (s *Set) next(j *Job, o *Outcome) {
 		}
 		if n.Place == RubySchedule {
 			_, plain := s.store.DelayPlain(second(n.At), j.Queue, j.Payload)
-			if n.Payload = j.Payload; !plain || len(o.Fields) > 0 {
+			if n.Payload = j.Payload; !plain || len(o.Fields)+len(j.Fields) > 0 {
 				n.Place, n.Payload = Schedule, nextRun(j, o)
 			}
 		}
@@ -74,7 +75,7 @@ func second(t time.Time) int64 { return (millis(t) + 999) / 1000 }
 // equal ones for one. An id does not suffice where the producer gave it: nothing keeps the producer from
 // pushing a job twice.
 func nextRun(j *Job, o *Outcome) []byte {
-	fields := o.Fields
+	fields := slices.Concat(j.Fields, o.Fields)
 	again := j.Parsed.Attempt > 1
 	if o.State == Retried {
 		fields = append([]payload.Field{payload.NumberField("attempt", int64(j.Parsed.Attempt)+1)}, fields...)

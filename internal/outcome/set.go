@@ -341,9 +341,30 @@ func (s *Set) ask(ctx context.Context, j *Job, err error, o *Outcome) {
 	o.State, o.Err = Failed, err
 }
 
-// settle completes an outcome: its result, where the job goes, what its end gives back, how it counts.
+// Abort files a job as failed whose handler, or a function of the program that was asked what becomes
+// of it, ended the goroutine. No policy decides, and no observer is called. o is overwritten.
+func (s *Set) Abort(j *Job, err error, o *Outcome) {
+	*o = Outcome{State: Failed, Err: err}
+	if j.policies == nil {
+		j.policies = s.others
+	}
+	s.complement(j, o)
+}
+
+// settle completes an outcome and shows it to the observers.
 func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
+	s.complement(j, o)
+	for _, observe := range s.observers {
+		observe(ctx, j, o)
+	}
+}
+
+// complement completes an outcome: its result, where the job goes, what its end gives back, how it counts.
+func (s *Set) complement(j *Job, o *Outcome) {
 	o.Started = j.Started
+	if o.State == Retried && j.Reroute != nil {
+		j.Reroute(j, o)
+	}
 	if !o.Counted {
 		o.Counts = o.State.counts()
 	}
@@ -366,9 +387,6 @@ func (s *Set) settle(ctx context.Context, j *Job, o *Outcome) {
 	}
 	if o.Next.Place != Nowhere {
 		s.place(j, o)
-	}
-	for _, observe := range s.observers {
-		observe(ctx, j, o)
 	}
 }
 

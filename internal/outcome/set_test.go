@@ -505,6 +505,26 @@ func TestNextBeforeSettle(t *testing.T) {
 	}
 }
 
+// A policy adds fields to the next run of a job, also where another policy decides that there is one.
+func TestFieldsOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, place := range []Place{Nowhere, RubySchedule} {
+		b := talkers(t, func(p *talker) {
+			p.admit = func(j *Job) (Outcome, bool) {
+				j.Fields = []payload.Field{payload.TextField("step", "two")}
+				return Outcome{}, false
+			}
+			p.decide = func(*Job, error) (Outcome, bool) {
+				return Outcome{State: Retried, At: noon.Add(time.Hour), Next: Next{Place: place}}, true
+			}
+		})
+		o := b.run(job(`{"class":"Bound","args":[]}`), errOops)
+		if o.Next.Place != Schedule || !strings.HasPrefix(string(o.Next.Payload), `{"class":"Bound","args":[],"attempt":2,"step":"two","id":"`) {
+			t.Errorf("the next run is %+v %s", o.Next, o.Next.Payload)
+		}
+	}
+}
+
 // Two runs of one job never give the same bytes: the schedule takes equal ones for one.
 func TestNextRunsDiffer(t *testing.T) {
 	t.Parallel()

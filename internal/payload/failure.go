@@ -11,20 +11,20 @@ import (
 
 // Failure is one record of a failure list.
 type Failure struct {
-	FailedAt  string          // as FailedAt writes it; other clients have other forms
-	Payload   json.RawMessage // the job, as it stood in its queue
+	FailedAt  string          // as FailedAt writes it; other clients use other forms
+	Payload   json.RawMessage // the job, as it was in its queue
 	Exception string          // kind of the error: a type's or class's name
 	Error     string          // its message
 	Backtrace []string        // innermost frame first
 	Worker    string          // id of the worker
 	Queue     string          // the queue the job came from
-	RetriedAt string          // "" if nobody retried it
+	RetriedAt string          // "" if it was not retried
 }
 
-// FailedAt writes a time as Resque's failure records have it, in t's own zone.
+// FailedAt formats a time as Resque's failure records do, in t's own zone.
 func FailedAt(t time.Time) string { return t.Format("2006/01/02 15:04:05 MST") }
 
-// EncodeValue writes the record in the order of fields Ruby has, always as JSON that
+// Encode writes the record with Ruby's order of fields, always as JSON that
 // Ruby's and Node's tools can show:
 //
 //   - The payload keeps its bytes. One that is not JSON, not UTF-8, or nested
@@ -68,23 +68,23 @@ func (f Failure) Encode() []byte {
 	return append(b, '}')
 }
 
-// Safe for concurrent use, as every strings.Replacer.
+// Safe for concurrent use, like every strings.Replacer.
 var withoutMarkup = strings.NewReplacer("<", "_", ">", "_", "&", "_", `"`, "_", "'", "_")
 
-// Failure records are never compared byte by byte with what a Rails process
-// would write, so one style does for all.
+// AppendText writes a text of a failure record. The style does not matter, because a record is
+// never compared byte by byte with one by a Rails process.
 func AppendText(dst []byte, s string) []byte { return appendString(dst, s, Plain, "?") }
 
 // ParseFailure reads a record by Ruby, Node, PHP, or an older goworker: fields
-// in any order, missing or null ones empty, times in any form. Where a text is
-// expected and something else stands, its JSON is the text; a backtrace that is
-// one string is taken by lines. Payload is nil if there is none.
+// in any order, missing or null ones empty, times in any form. If a field is not the
+// text it should be, its JSON is the text. A backtrace that is
+// one string is split into lines. Payload is nil if there is none.
 //
-// It is an error if raw is not a JSON object, and that includes the empty
-// element which stands in a list for a moment while Ruby removes a record.
+// It is an error if raw is not a JSON object. That includes the empty
+// element which is in a list for a moment while Ruby removes a record.
 func ParseFailure(raw []byte) (Failure, error) {
 	if len(raw) == 0 {
-		return Failure{}, errors.New("the failure record is empty; somebody is removing it")
+		return Failure{}, errors.New("the failure record is empty; another program is removing it")
 	}
 	var f FailureFields
 	if !f.Scan(raw) {
@@ -114,9 +114,8 @@ type FailureFields struct {
 // recordDepth is how deep a record that is read may be nested, as in encoding/json.
 const recordDepth = 10000
 
-// Scan finds the members in one pass, since millions of records may have to be looked
-// through. Of several members of a name the last counts. It is false where raw is no
-// JSON object.
+// Scan finds the members in one pass, because a search may read millions of records. Of
+// several members of a name the last counts. It is false if raw is not a JSON object.
 func (f *FailureFields) Scan(raw []byte) bool {
 	s := scanner{src: raw, room: recordDepth}
 	s.space()

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Field is a top-level field of a payload beside class and args: what a feature of
-// ours adds to a job. Ruby's workers pass over it, and Ruby's retry and scheduler
-// leave it out.
+// Field is a top-level field of a payload beside class and args, with which one of our
+// features marks a job. Ruby's workers ignore it, and Ruby's retry and scheduler
+// drop it.
 type Field struct {
 	Name  string
 	Value []byte // JSON
@@ -29,9 +29,9 @@ func NumberField(name string, n int64) Field {
 // delayed job, of which there may be ten million in Redis.
 func NewID() string { return rand.Text()[:16] }
 
-// SetFields returns the payload with the given fields set. A field that is there is
-// changed where it stands, the last of equal ones, since that is the one that counts;
-// others go in behind the last field there is. All other bytes are kept. The error is
+// SetFields returns the payload with the given fields set. A field that exists is
+// changed in its place, the last of equal ones, since that one counts;
+// new ones follow the last field. All other bytes are kept. The error is
 // a *Error; raw must be an object.
 func SetFields(raw []byte, fields ...Field) ([]byte, error) {
 	s := scanner{src: raw, room: MaxDepth}

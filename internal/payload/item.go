@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Item returns a job as resque-scheduler's lists have it: its queue comes last. raw is a
+// Item returns a job as resque-scheduler's lists hold it: its queue comes last. raw is a
 // payload that Encode wrote.
 func Item(raw []byte, queue string, style Style) []byte {
 	item := append(make([]byte, 0, len(raw)+len(queue)+16), raw[:len(raw)-1]...)
@@ -13,8 +13,8 @@ func Item(raw []byte, queue string, style Style) []byte {
 	return append(appendString(item, queue, style, replacement), '}')
 }
 
-// NodeItem is Item as node-resque orders it: the queue stands before the args. It is nil
-// for what has no class and args.
+// NodeItem is Item in node-resque's order: the queue precedes the args. It is nil
+// for text without class and args.
 func NodeItem(raw []byte, queue string, style Style) []byte {
 	all, err := members(raw)
 	if err != nil || len(all) < 2 {
@@ -26,9 +26,9 @@ func NodeItem(raw []byte, queue string, style Style) []byte {
 	return append(appendString(item, queue, style, replacement), raw[class:]...)
 }
 
-// ReadItem reads a job in the form it has in resque-scheduler's lists, from any program.
-// It returns the queue that the item names and the payload that goes there: class and args
-// as they stand, in Ruby's order, then all other fields except the queue. As in Ruby's
+// ReadItem reads a job from resque-scheduler's lists, written by any program.
+// It returns the queue that the item names and its payload: class and args
+// unchanged, in Ruby's order, then all other fields except the queue. As in Ruby's
 // scheduler, missing args become [], and anything but a list becomes the one argument.
 func ReadItem(item []byte) (queue string, payload []byte, err error) {
 	if !utf8.Valid(item) {

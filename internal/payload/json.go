@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Style says which characters of a string are written as escapes. Both styles
-// are in use among Ruby applications, and Resque.dequeue finds a job only if its
+// Style says which characters of a string are escaped. Ruby applications use both
+// styles, and Resque.dequeue finds a job only if its
 // bytes are those its own process would write.
 type Style int
 
@@ -32,16 +32,16 @@ const (
 const maxLevels = 1000
 
 // EncodeValue writes v as one JSON value, without blanks or a final newline, in the
-// bytes Ruby would write where Go can know them:
+// bytes Ruby would write as far as Go can know them:
 //
 //   - json.Number and json.RawMessage keep their literal; a RawMessage only
 //     loses white space between its tokens. Inside a struct or the result of a
-//     MarshalJSON method strings are brought to the style, everything else is kept.
+//     MarshalJSON method strings get the style, and everything else is kept.
 //   - Other numbers print as encoding/json prints them: float64(3) is 3.
 //   - Maps are sorted by key; for another order use a type with MarshalJSON.
 //   - Bytes of a string that are not UTF-8 become U+FFFD.
 //
-// Everything else is as encoding/json does it. What has no JSON form (NaN,
+// Everything else is as in encoding/json. A value without a JSON form (NaN,
 // infinities, channels, functions, a value that contains itself) is an error.
 func EncodeValue(v any, style Style) ([]byte, error) {
 	e := encoder{style: style}
@@ -56,7 +56,7 @@ type encoder struct {
 	style Style
 }
 
-// Status has short ways for what jobs mostly carry; reflected does the rest.
+// value has short ways for the common types of arguments; reflected does the rest.
 func (e *encoder) value(v any, level int) error {
 	switch v := v.(type) {
 	case nil:
@@ -203,7 +203,7 @@ func (e *encoder) raw(text []byte) error {
 	return nil
 }
 
-// standard leaves the value to encoding/json. What comes back may hold escapes
+// standard leaves the value to encoding/json. The result may hold escapes
 // of either style, since a MarshalJSON method mostly calls json.Marshal.
 func (e *encoder) standard(v reflect.Value) error {
 	if v.CanAddr() {

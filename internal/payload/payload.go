@@ -1,5 +1,5 @@
-// Package payload reads and writes the texts that Resque keeps in Redis: jobs, as they
-// stand in queues and in resque-scheduler's lists, and failure records. It works on bytes
+// Package payload reads and writes the texts that Resque keeps in Redis: jobs, as they are
+// in queues and in resque-scheduler's lists, and failure records. It works on bytes
 // only and knows no Redis. Bytes that it does not have to change stay as they are.
 package payload
 
@@ -18,25 +18,25 @@ import (
 // Ruby reads a hundred, and a failure record or a worker's entry adds one.
 const MaxDepth = 98
 
-// Payload is a job as it stands in a queue.
+// Payload is a job as it is in a queue.
 type Payload struct {
 	Class string
-	Args  []json.RawMessage // each argument's JSON text; they alias what was parsed
+	Args  []json.RawMessage // each argument's JSON text; they alias the parsed bytes
 	ID    string            // top-level "id", as PHP's client sets it; "" if there is none
 	// Attempt is 1 for a job's first run and 1 more for each run before this
-	// one. It comes from the top-level "attempt", which a plain job has not.
+	// one. It comes from the top-level "attempt", which a plain job does not have.
 	Attempt int
 	// Unique names the lock the job has, as LockField wrote it in the top-level
 	// "unique"; "" if it has none.
 	Unique string
-	// ExpiresAt is when the job is not to be run any more, in ms: the top-level
-	// "expires_at". 0 is never.
+	// ExpiresAt is until when the job may be run, in ms: the top-level
+	// "expires_at". 0 is forever.
 	ExpiresAt int64
 	// PHP is set for a job that php-resque enqueued, by the top-level "id", "prefix" and
 	// "queue_time".
 	PHP *PHPJob
-	// Extra are the fields beside class and args, those above included, as they stand in what
-	// was parsed.
+	// Extra are the fields beside class and args, those above included, as they are in the
+	// parsed bytes.
 	Extra []Extra
 }
 
@@ -60,13 +60,13 @@ func (e *Error) Exception() string { return "Resque::Helpers::DecodeException" }
 
 // Encode writes the payload of a plain job, {"class":"…","args":[…]},
 // with the bytes Ruby Resque would push. No arguments are [], never null. The
-// error names the argument that cannot be encoded, counted from 0. What it
-// returns, Parse accepts.
+// error names the argument that cannot be encoded, counted from 0. Parse accepts
+// every result of Encode.
 func Encode(class string, args []any, style Style) ([]byte, error) {
 	return Append(make([]byte, 0, 64), class, args, style)
 }
 
-// Append is Encode behind what dst holds.
+// Append is Encode that appends to dst.
 func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 	if class == "" {
 		return nil, errors.New("a job needs a class, and the one given is empty")
@@ -99,10 +99,10 @@ func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 	return append(e.buf, "]}"...), nil
 }
 
-// Parse reads a job as Ruby's workers do: keys count by case, the last
+// Parse reads a job as Ruby's workers do: keys are case-sensitive, the last
 // of equal keys wins, missing or null args are none. An object or scalar in
-// place of the list is taken as the one argument. Fields it does not know are
-// passed over. The error is a *Error.
+// place of the list is the one argument. Fields it does not know are
+// ignored. The error is a *Error.
 //
 // Arguments are proven to be JSON but not decoded; they alias raw.
 func Parse(raw []byte) (Payload, error) {
@@ -120,7 +120,7 @@ func Parse(raw []byte) (Payload, error) {
 	var (
 		class, args, id, attempt, unique, expires, prefix, queueTime []byte
 
-		few  [8]json.RawMessage // most jobs have fewer arguments, and one exact copy is the cheapest
+		few  [8]json.RawMessage // most jobs have fewer arguments, and one copy of the right size is cheapest
 		list = few[:0]
 
 		extra []Extra
@@ -211,7 +211,7 @@ func (s *scanner) elements(list []json.RawMessage) ([]json.RawMessage, bool) {
 	}
 }
 
-// refusal turns the place where the scanner failed into an error.
+// refusal returns an error about the place where the scanner failed.
 func (s *scanner) refusal() *Error {
 	switch {
 	case s.tooDeep:
@@ -225,7 +225,7 @@ func (s *scanner) refusal() *Error {
 	return &Error{fmt.Sprintf("the payload is not JSON: %q at byte %d does not belong there", c, s.pos)}
 }
 
-// unquoteKey returns the name between the quotes; only one with escapes costs
+// unquoteKey returns the name between the quotes. Only a name with escapes costs
 // an allocation.
 func unquoteKey(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
@@ -247,7 +247,7 @@ func unquote(quoted []byte) string {
 	return s
 }
 
-// idText takes what clients use as an id: a string, or a number's literal.
+// idText reads the forms that clients use as an id: a string, or a number's literal.
 func idText(raw []byte) string {
 	switch {
 	case len(raw) == 0:
@@ -260,8 +260,8 @@ func idText(raw []byte) string {
 	return ""
 }
 
-// MaxRuns is more often than any job runs. A larger number in a payload was
-// not written by goworker and is ignored.
+// MaxRuns is more often than any job runs. goworker did not write a larger number in a
+// payload, so it is ignored.
 const MaxRuns = 1 << 30
 
 func attemptNumber(raw []byte) int {
@@ -275,7 +275,7 @@ func attemptNumber(raw []byte) int {
 	return n
 }
 
-// millis takes a time in ms. What is none is 0.
+// millis reads a time in ms. Anything else is 0.
 func millis(raw []byte) int64 {
 	if len(raw) == 0 {
 		return 0
@@ -289,7 +289,7 @@ func millis(raw []byte) int64 {
 // or "base64:" and the bytes in base64 if they are not UTF-8. A failure record
 // with anything else in the payload's place breaks Ruby's "retry all".
 //
-// Of more than MaxInvalid bytes it holds only the first, as Excerpt does: written as
+// Of more than MaxInvalid bytes it holds only the first, as Excerpt does: as
 // JSON they may be six times as many.
 func Invalid(raw []byte) []byte {
 	if len(raw) > MaxInvalid {
@@ -304,10 +304,10 @@ func Invalid(raw []byte) []byte {
 	return append(out, "]}"...)
 }
 
-// MaxInvalid is how many bytes of what is no job a failure record holds.
+// MaxInvalid is how many bytes a failure record holds of text that is no job.
 const MaxInvalid = 1 << 20
 
-// excerptSize is how many bytes show what a payload was.
+// excerptSize is how many bytes of a payload an excerpt shows.
 const excerptSize = 1 << 10
 
 // Excerpt is Invalid with only the beginning of raw, and its size.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// PHPJob is a job that php-resque enqueued. Where PHP tracks the job, it created the key
-// job:<id>:status, in which PHP's programs read how far the job is. Every write of the key here
-// has the option XX. So a job that PHP does not track gets no key, and costs no question.
+// PHPJob is a job that php-resque enqueued. If PHP tracks the job, it created the key
+// job:<id>:status, from which PHP's programs read the job's state. Every write of the key here
+// has the option XX, so a job that PHP does not track gets no key and needs no check.
 //
 // resque/php-resque writes a "prefix" into each payload, even an empty one, and a start and a
 // result into each status. chrisboulton/php-resque and php-resque-ex write neither of them.
@@ -19,7 +19,7 @@ type PHPJob struct {
 	prefix  bool   // the payload has a prefix
 }
 
-// PHPStatus is the number under which php-resque knows a state of a job.
+// PHPStatus is php-resque's number for a state of a job.
 type PHPStatus int
 
 const (

@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// ForRetry is what a retry pushes. Class and args are copied as they stand:
-// a number or an escape that went through a decoder would not be found by
-// Resque's dequeue any more.
+// ForRetry is the payload that a retry pushes. Class and args are copied byte for byte:
+// if a decoder changed a number or an escape, Resque's dequeue would not find the job any more.
 func ForRetry(payload []byte, whole bool) ([]byte, error) {
 	all, err := members(payload)
 	if err != nil {
@@ -32,9 +31,8 @@ func ForRetry(payload []byte, whole bool) ([]byte, error) {
 	return append(job, '}'), nil
 }
 
-// restarted returns a payload without the number of its attempt and without the time at
-// which it expires. A job that an operator retries has all its attempts again and is to
-// run. Every other byte stays.
+// restarted returns a payload without its attempt and expiry. A job that an operator retries
+// has all its attempts again and is to run. Every other byte stays.
 func restarted(payload []byte, all []member) []byte {
 	for i := len(all) - 1; i >= 0; i-- {
 		switch {
@@ -50,8 +48,8 @@ func restarted(payload []byte, all []member) []byte {
 	return payload
 }
 
-// MarkRetried returns a failure record with retried_at set, and not one other
-// byte changed.
+// MarkRetried returns a failure record with retried_at set and every other byte
+// unchanged.
 func MarkRetried(record []byte, at string) ([]byte, error) {
 	all, err := members(record)
 	if err != nil {
@@ -74,7 +72,7 @@ func MarkRetried(record []byte, at string) ([]byte, error) {
 	return splice(record, brace, brace, text), nil
 }
 
-// member is one member of a JSON object: its name, and where its value stands.
+// member is one member of a JSON object: its name, and the place of its value.
 type member struct {
 	name       string
 	start, end int64

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// This file writes JSON values as Ruby shows them once it has parsed them: keys that
+// This file writes JSON values as Ruby prints them after parsing. The keys that
 // Ruby plugins make of a job's arguments hold that text, or a digest of it.
 
 // rubyText prints values. Ruby 3.4 and newer put blanks around a hash's arrows.
@@ -40,7 +40,7 @@ func RubyJoin(args []json.RawMessage, spaced bool) string {
 	return t.String()
 }
 
-// rubyValue reads one value of what is known to be JSON.
+// rubyValue reads one value of valid JSON.
 func rubyValue(d *json.Decoder) any {
 	token, err := d.Token()
 	if err != nil {
@@ -73,8 +73,8 @@ func rubyValue(d *json.Decoder) any {
 	return token
 }
 
-// join writes an element of a joined array: arrays in it are joined too, strings and
-// nil are their text, all else is as inspected.
+// join writes an element of a joined array. Arrays in it are joined too, strings and
+// nil are their text, everything else is as inspected.
 func (t *rubyText) join(v any) {
 	switch v := v.(type) {
 	case nil:
@@ -129,7 +129,7 @@ func (t *rubyText) inspect(v any) {
 	}
 }
 
-// number writes integers as they stand and others as Float#to_s does.
+// number writes integers unchanged and other numbers as Float#to_s does.
 func (t *rubyText) number(literal string) {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {

@@ -11,7 +11,7 @@ const hexDigits = "0123456789abcdef"
 // written as bad, which must not need an escape.
 func appendString(dst []byte, s string, style Style, bad string) []byte {
 	dst = append(dst, '"')
-	start := 0 // what lies before it is written
+	start := 0 // everything before it is written
 	for i := 0; i < len(s); {
 		if asIs[s[i]] {
 			i++
@@ -71,14 +71,14 @@ func appendEscape(dst []byte, c rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[c>>12&15], hexDigits[c>>8&15], hexDigits[c>>4&15], hexDigits[c&15])
 }
 
-// appendRestyled copies JSON text and brings the characters that the styles
-// write differently to style. Outside of strings JSON has none of them, nor a
-// backslash, so the function need not find them.
+// appendRestyled copies JSON text and gives the style to the characters that the styles
+// write differently. Outside of strings JSON has none of them, nor a
+// backslash, so the function need not find the strings.
 func appendRestyled(dst, text []byte, style Style) []byte {
 	for i := 0; i < len(text); {
 		if text[i] == '\\' {
-			// The whole escape at once: of \\u003c the first two bytes are
-			// one, and the rest is text.
+			// Take the whole escape at once: the first two bytes of \\u003c are
+			// one escape, and the rest is text.
 			size := max(escapeLength(text[i:]), 1)
 			if c := escaped(text[i : i+size]); style == Plain && styled(c) {
 				dst = utf8.AppendRune(dst, c)

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// The functions of this file take JSON apart without decoding it, so that what is only
-// passed on keeps its bytes. They expect valid JSON. Of anything else they return what
-// stands before the first mistake.
+// The functions of this file split JSON without decoding it, so that values which are only
+// passed on keep their bytes. They expect valid JSON. In other text they stop at the
+// first mistake.
 
 // Member is one key and value of an object, as written. The key has its quotes.
 type Member struct {

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// MatchGlob tells whether a queue's name matches a pattern as Ruby's
+// MatchGlob reports whether a queue's name matches a pattern as Ruby's
 // File.fnmatch? decides it without flags: * stands for any characters, the
 // slash too, ? for one character, [a-z] for one of a set, [^a-z] or [!a-z] for
-// one outside of it, and \ takes the meaning from the next character. None of
+// one outside of it, and \ removes the meaning of the next character. None of
 // them matches a dot at the beginning of the name. An unfinished or empty set
 // matches nothing, and braces stand for themselves.
 func MatchGlob(pattern, name string) bool {

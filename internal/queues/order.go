@@ -56,8 +56,8 @@ func NewAsker(order string) *Asker {
 	return &Asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
-// Plan says how to fill n slots from the queues: all of them or, where many have
-// enough jobs, from few. The cost is one step a queue if the order is strict or
+// Plan decides how to fill n slots from the queues: all of them or, if many have
+// enough jobs, from a few. The cost is one step a queue if the order is strict or
 // round-robin; if it is weighted, one draw a slot and a sort besides.
 func (a *Asker) Plan(queues []Queue, n int, few bool) []Ask {
 	if len(queues) == 0 || n <= 0 {
@@ -80,8 +80,8 @@ func (a *Asker) Plan(queues []Queue, n int, few bool) []Ask {
 	return a.asks
 }
 
-// planWeighted draws a queue for every slot, or for an eighth of them at a time where
-// few are to be asked. Over many jobs each queue is served by its weight, however
+// planWeighted draws a queue for every slot or, if few are to be asked, for an eighth of
+// the slots at a time. Over many jobs each queue is served by its weight, however
 // many slots a plan has.
 func (a *Asker) planWeighted(queues []Queue, n int, few bool) {
 	sum := 0
@@ -136,11 +136,11 @@ func (a *Asker) planRoundRobin(queues []Queue, n int, few bool) {
 	}
 }
 
-// next is the place in the list of the queue whose turn it is. Dealing one job
-// from each queue in turn, the last job came from the queue that gave most, of
-// several such from the last; it is its successor's turn. If that queue is no
+// next is the place in the list of the queue whose turn it is. One job at a time is dealt from
+// each queue in turn, so the last job came from the queue that gave most; of
+// several such, from the last. Its successor is next. If that queue is no
 // longer listed (it was deleted, or is known to be empty), the plan it was
-// served by tells who came next.
+// served by says which queue follows.
 func (a *Asker) next(queues []Queue) int {
 	place := func(name string) int {
 		return slices.IndexFunc(queues, func(q Queue) bool { return q.Name == name })

@@ -88,7 +88,7 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, "*?{}[]") }
 // PlainName reports whether a name stands for itself in a list of queues.
 func PlainName(name string) bool { return !IsPattern(name) && !strings.HasPrefix(name, "!") }
 
-// Dynamic tells whether the list depends on which queues Resque knows.
+// Dynamic reports whether the list depends on which queues Resque knows.
 func (q Spec) Dynamic() bool { return q.wild }
 
 // Order is the order the list itself asks for.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the user of MinimalACL is called and proves it is.
+// Name and password of the user of MinimalACL.
 const (
 	ACLUser     = "worker"
 	ACLPassword = "secret"
@@ -35,11 +35,11 @@ func MinimalACL(t testing.TB) []string {
 }
 
 // asMinimalUser reports whether all tests are to run as the user of MinimalACL, on
-// the keys of whatever namespace they use: REDISTEST_ACL is set.
+// keys of any namespace: REDISTEST_ACL is set.
 func asMinimalUser() bool { return os.Getenv("REDISTEST_ACL") != "" }
 
-// OwnUser skips a test that is about users or their permissions, or needs more of
-// them, where all tests are to run as the user of MinimalACL.
+// OwnUser skips a test that is about users or permissions, or needs more permissions,
+// when all tests run as the user of MinimalACL.
 func OwnUser(t testing.TB) {
 	t.Helper()
 	if asMinimalUser() {
@@ -47,8 +47,8 @@ func OwnUser(t testing.TB) {
 	}
 }
 
-// minimalUser is the user as a server's setting, so that it is there again after a
-// restart. The name is another, since tests make a user worker of their own.
+// minimalUser is the user as a server's setting, so that it still exists after a
+// restart. It has another name, since some tests make a user called worker.
 func minimalUser(t testing.TB) []string {
 	rules := MinimalACL(t)
 	rules[0] = "minimal"

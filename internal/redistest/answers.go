@@ -34,8 +34,8 @@ func (c *answering) Receive() (any, error) {
 	return reply, nil
 }
 
-// Trees makes replies of any shape from bytes: what follows a letter is a number,
-// a text, an error, or how many elements an array has.
+// Trees makes replies of any shape from bytes. A letter is followed by a number,
+// a text, an error, or the number of elements of an array.
 func Trees(text []byte) []any {
 	next := func(n int) []byte {
 		n = min(n, len(text))

@@ -13,19 +13,19 @@ type Cluster struct {
 	Nodes []*Server
 }
 
-// StartCluster runs a Cluster whose nodes take a silent one for dead after two
-// seconds. It returns when all of them agree. args are for every node.
+// StartCluster runs a Cluster whose nodes count a silent one as dead after two
+// seconds. It returns when all of them agree. Every node gets args.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	return StartClusterTLS(t, nil, args...)
 }
 
-// Patient are arguments for a cluster that is not to replace a master which a busy
-// machine keeps from answering for a while.
+// Patient are arguments for a cluster that keeps a master which does not answer for a
+// while on a busy machine.
 var Patient = []string{"--cluster-node-timeout", "15000"}
 
-// StartClusterTLS is StartCluster where all speak TLS only, with the certificate
-// server of the authority, and ask for their clients'. Without one it is plain.
+// StartClusterTLS is StartCluster with TLS only: all nodes use the certificate
+// server of the authority, and ask clients for theirs. Without an authority it is plain.
 func StartClusterTLS(t testing.TB, ca *Authority, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -76,7 +76,7 @@ func (s *Server) ID(t testing.TB) string {
 	return s.Text(t, "CLUSTER", "MYID")
 }
 
-// URI leads to the Cluster by way of two of its nodes.
+// URI leads to the Cluster through two of its nodes.
 func (c *Cluster) URI() string {
 	return "redis+cluster://" + c.Nodes[0].Addr + "," + c.Nodes[4].Addr
 }
@@ -115,7 +115,7 @@ func (c *Cluster) Owner(t testing.TB, key string) (master, replica *Server) {
 	return nil, nil
 }
 
-// Move hands the slot of a key to another master while it is in use, as
+// Move moves the slot of a key to another master while it is in use, as
 // redis-cli --cluster reshard does, a key at a time. between runs after each.
 func (c *Cluster) Move(t testing.TB, key string, to *Server, between func()) {
 	t.Helper()

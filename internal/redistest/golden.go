@@ -77,7 +77,7 @@ func decode[T any](text []byte) (v T, err error) {
 	return v, err
 }
 
-// Values makes a map from key to value of a list of keys, the form Dump has.
+// Values turns a list of keys into a map from key to value, as Dump returns it.
 func Values(keys []Key) map[string]any {
 	m := make(map[string]any, len(keys))
 	for _, k := range keys {

@@ -12,21 +12,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Monitor notes every command the server executes from its start on.
+// Monitor records every command that the server executes after its start.
 type Monitor struct {
 	server *Server
 	t      testing.TB
 	marks  atomic.Int64
 	done   chan struct{} // closed by the reader when the connection is gone
 
-	mu       sync.Mutex // guards what follows: the reader writes, the test reads
+	mu       sync.Mutex // guards the fields below: the reader writes, the test reads
 	seen     chan struct{}
 	marker   string
 	commands [][]string
 	inner    [][]string
 }
 
-// Monitor starts to note commands. The test's end stops it.
+// Monitor starts recording commands. The test's end stops it.
 func (s *Server) Monitor(t testing.TB) *Monitor {
 	t.Helper()
 	c := s.dial(t)
@@ -42,9 +42,9 @@ func (s *Server) Monitor(t testing.TB) *Monitor {
 	return m
 }
 
-// Commands returns what clients have sent so far, names in upper case, those of
-// this package (Do, Keys, Dump) included. Redis counts a command as sent when
-// it executes it; everything answered before this call is there.
+// Commands returns the commands of clients so far, names in upper case, those of
+// this package (Do, Keys, Dump) included. Redis reports a command when
+// it executes it; so every command answered before this call is there.
 func (m *Monitor) Commands() [][]string {
 	m.t.Helper()
 	m.catchUp()
@@ -62,8 +62,8 @@ func (m *Monitor) Inner() [][]string {
 	return slices.Clone(m.inner)
 }
 
-// catchUp sends a command nobody else sends and waits until it comes by: what
-// Redis executed earlier has been noted then.
+// catchUp sends a command that no other client sends and waits until Redis reports it. By then
+// all earlier commands are recorded.
 func (m *Monitor) catchUp() {
 	m.t.Helper()
 	seen := make(chan struct{})
@@ -113,7 +113,7 @@ func (m *Monitor) note(command []string, script bool) {
 //
 //	1339518083.107412 [0 127.0.0.1:60866] "set" "a" "b\x00\"c"
 //
-// The client is "lua" where a script called the command.
+// The client is "lua" if a script called the command.
 func parseMonitor(line string) (command []string, script bool) {
 	_, rest, _ := strings.Cut(line, " [")
 	client, rest, _ := strings.Cut(rest, `] "`)

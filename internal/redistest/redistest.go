@@ -27,12 +27,12 @@ import (
 const (
 	// startLimit is generous because a loaded machine is no reason to fail.
 	startLimit = 20 * time.Second
-	// portTries bounds how often a port that somebody else took is replaced.
+	// portTries bounds how often a port that another process took is replaced.
 	portTries = 50
 )
 
-// Server is a running redis-server. Its methods may be called by several
-// goroutines, except that those which take a testing.TB belong to the test's
+// Server is a running redis-server. Several goroutines may call its methods,
+// except that methods which take a testing.TB belong to the test's
 // own, as always with testing.TB.
 type Server struct {
 	Addr string // host:port of the TCP listener
@@ -52,11 +52,11 @@ type Server struct {
 
 // Start runs a redis-server on a free loopback port, in a temporary directory
 // of its own, and returns when it answers. It keeps nothing on disk unless args
-// say so: they are appended to the command line and win, for instance
+// say so: they follow on the command line and win, for instance
 // "--appendonly", "yes", or "--port", "0", "--tls-port", "…" for a server that
 // speaks only TLS. The test's end stops it.
 //
-// The program is redis-server from the PATH, or what REDIS_SERVER names.
+// The program is redis-server from the PATH, or the one REDIS_SERVER names.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{args: args}
@@ -106,10 +106,10 @@ func launch(t testing.TB, s *Server) *Server {
 	return s
 }
 
-// parent is where servers have their directories: in memory where there is plenty, "" (the
-// system's place for temporary files) elsewhere. What is tested is what a server that
-// is killed leaves to the system, and a disk that others keep busy can hold up one which
-// asks for each write to be safe there for seconds.
+// parent is the directory of the servers' directories: in memory if there is plenty, else ""
+// (the system's place for temporary files). The tests are about what a killed server leaves to
+// the system. A disk that other programs keep busy can delay a server by seconds if it syncs
+// each write.
 func parent() string {
 	const memory, plenty = "/dev/shm", 2 << 30
 	var s syscall.Statfs_t
@@ -119,10 +119,10 @@ func parent() string {
 	return memory
 }
 
-// FreePort returns a loopback port on which nothing listens now. It lies below
-// the range systems give to outgoing connections, and so does the port of a
-// cluster's bus, 10000 above it: a server which is down for a moment finds both
-// free again, and no other server of this program was given them.
+// FreePort returns a loopback port on which no process listens now. It is below
+// the range systems give to outgoing connections, and so is the port of a
+// cluster's bus, 10000 above it. So a server that is down for a moment finds both
+// free afterwards. No other server of this program gets them.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range portTries {
@@ -164,15 +164,15 @@ func (s *Server) start() error {
 	if s.sentinel == "" {
 		args = append(args, "--save", "", "--appendonly", "no")
 	} else {
-		// It is a file because a Sentinel writes into it what it learns.
+		// A file, because a Sentinel writes into it what it learns.
 		file := filepath.Join(s.Dir, "sentinel.conf")
 		if err := os.WriteFile(file, []byte(s.sentinel), 0o600); err != nil {
 			return fmt.Errorf("no configuration for a Sentinel: %w", err)
 		}
 		args = append([]string{file, "--sentinel"}, args...)
 	}
-	// A log that is a file, not a buffer, needs no goroutine to copy it, which
-	// a leak check in the midst of a test would find.
+	// A log that is a file, not a buffer, needs no goroutine to copy it. A leak check
+	// during a test would find that goroutine.
 	cmd := exec.Command(s.binary, append(args, s.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -200,8 +200,8 @@ func (s *Server) start() error {
 	}
 }
 
-// answers reports whether the server has loaded its data and serves. A refusal
-// for want of a password is an answer too.
+// answers reports whether the server has loaded its data and serves. A demand for a
+// password is an answer too.
 func (s *Server) answers() bool {
 	c, err := redis.Dial("unix", s.Socket(), redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *Server) end(sig os.Signal) {
 }
 
 // Restart kills the server if it runs and starts it on the same port and
-// directory. What it kept is there again only if it was told to keep something.
+// directory. It has its data again only if it keeps any on disk.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -273,14 +273,14 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// cutAppendOnlyFile takes away the transaction at the end of the file which the server did
-// not write to its end. Redis 7.0 by itself leaves its first commands there when it starts
-// and does them at the start after, with what was written since: it then takes from a
+// cutAppendOnlyFile removes a transaction from the end of the file that the server did
+// not write completely. Redis 7.0 by itself leaves its first commands there when it starts
+// and runs them at the next start, with those written since: it then takes from a
 // list twice. docs/redis.md says what operators do about that.
 func (s *Server) cutAppendOnlyFile() error {
 	manifest := filepath.Join(s.Dir, "appendonlydir", "appendonly.aof.manifest")
 	if _, err := os.Stat(manifest); err != nil {
-		return nil // it keeps nothing, or elsewhere
+		return nil // it keeps nothing, or in another place
 	}
 	check := exec.Command(strings.Replace(s.binary, "-server", "-check-aof", 1), "--fix", manifest)
 	check.Stdin = strings.NewReader("y\n")
@@ -290,8 +290,8 @@ func (s *Server) cutAppendOnlyFile() error {
 	return nil
 }
 
-// Pause stops the process without ending it: connections stay open and nothing
-// is answered, as when a machine stalls. Resume lets it go on with all that
+// Pause stops the process without ending it: connections stay open and get no
+// answers, as when a machine stalls. After Resume it serves everything that
 // has arrived meanwhile.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 

@@ -13,27 +13,27 @@ import (
 // MasterName is the name by which the Sentinels of this package watch their master.
 const MasterName = "mymaster"
 
-// ElectionLimit is how long a fail-over may take. It does in three seconds, but a
-// Sentinel that the machine leaves no time to run trusts its clock no more and waits
+// ElectionLimit is how long a fail-over may take. Usually it takes three seconds, but a
+// Sentinel that gets no time to run on a busy machine distrusts its clock and waits
 // half a minute.
 const ElectionLimit = time.Minute
 
-// Fleet is a master with two replicas, watched by three Sentinels that take a
-// master for dead after a second.
+// Fleet is a master with two replicas, watched by three Sentinels that count a
+// silent master as dead after a second.
 type Fleet struct {
-	Redis     []*Server // whichever was made the master last
+	Redis     []*Server // any of them may be the master
 	Sentinels []*Server
 }
 
-// StartSentinel runs a Fleet; it returns when the Sentinels know each other and
-// both replicas. args are for the Redis servers.
+// StartSentinel runs a Fleet. It returns when the Sentinels know each other and
+// both replicas. The Redis servers get args.
 func StartSentinel(t testing.TB, args ...string) *Fleet {
 	t.Helper()
 	return StartSentinelTLS(t, nil, args...)
 }
 
-// StartSentinelTLS is StartSentinel where all speak TLS only, with the certificate
-// server of the authority, and ask for their clients'. Without one it is plain.
+// StartSentinelTLS is StartSentinel with TLS only: all servers use the certificate
+// server of the authority, and ask clients for theirs. Without an authority it is plain.
 func StartSentinelTLS(t testing.TB, ca *Authority, args ...string) *Fleet {
 	t.Helper()
 	f := &Fleet{}
@@ -72,7 +72,7 @@ func StartSentinelTLS(t testing.TB, ca *Authority, args ...string) *Fleet {
 	return f
 }
 
-// URI leads to the master by way of the Sentinels.
+// URI leads to the master through the Sentinels.
 func (f *Fleet) URI() string {
 	var hosts []string
 	for _, s := range f.Sentinels {
@@ -90,12 +90,12 @@ func (f *Fleet) Master(t testing.TB) *Server {
 			return s
 		}
 	}
-	t.Fatalf("redistest: the Sentinels name %v, which is none of ours", addr)
+	t.Fatalf("redistest: the Sentinels name %v, which is no server of this fleet", addr)
 	return nil
 }
 
 // Switched waits until all Sentinels name another master than old, and that one
-// takes writes, and returns it.
+// accepts writes, and returns it.
 func (f *Fleet) Switched(t testing.TB, old *Server) *Server {
 	t.Helper()
 	var master *Server

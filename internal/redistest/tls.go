@@ -71,7 +71,7 @@ func (a *Authority) Issue(t testing.TB, name string, c *x509.Certificate) (*x509
 	return cert, key
 }
 
-// Args are what a server needs on its command line to speak TLS at a port, with
+// Args are the command line of a server that speaks TLS at a port with
 // the certificate of that name. clients says whether it asks for theirs: yes or no.
 func (a *Authority) Args(port int, name, clients string) []string {
 	return []string{"--tls-port", strconv.Itoa(port), "--tls-cert-file", a.Crt(name), "--tls-key-file", a.Key(name),

@@ -14,9 +14,9 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// Whatever is answered instead of what we expect, be it that somebody wrote the
-// keys, or that the server is another one: no call panics, an error is a sentence,
-// and an exchange gives out rising tickets of queues it asked for.
+// Any answer that we do not expect, because another program wrote the keys or the server is
+// another one: no call panics, an error is a sentence, and an exchange returns rising tickets of
+// queues it asked for.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(""))
 	f.Add([]byte("\x07\x07" + redistest.Leaf("ok") + redistest.Leaf("ps") + "\x01\x02" + "\x07\x01\x07\x03\x01\x01" + redistest.Leaf("{}") + redistest.Leaf("x") + "\x07\x01\x01\x02" + "\x07\x02" + redistest.Leaf("k") + redistest.Leaf("e") + "\x07\x01" + redistest.Leaf("q")))
@@ -101,8 +101,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// A message tells of exactly the keys it names: those of queues by their names,
-// byte for byte, the others of ours by theirs, and nothing of what is not ours.
+// A message reports exactly the keys it names: queues by their names, byte for byte, our
+// other keys by their constants, and no key outside the namespace.
 func FuzzChanges(f *testing.F) {
 	f.Add("resque", "a", "b:c")
 	f.Add("n:", "", "\xff\n")
@@ -148,8 +148,8 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// What a process has handed out is read back as it was written; the memory of
-// deaths likewise, and no text in its place counts more than it says.
+// The jobs a process has handed out are read back as they were written. So are the counts of
+// deaths, and no text in its place counts more than it says.
 func FuzzProcessRecord(f *testing.F) {
 	f.Add(int64(7), int64(3), int64(5), 2, "3 1800000000000 p:1:ab")
 	f.Add(int64(-1), int64(0), int64(0), 0, "x y z")

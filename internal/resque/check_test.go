@@ -30,8 +30,8 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// user logs in as somebody who may run the commands of the scripts on the namespace's keys,
-// and nothing else but what the rules add or take away.
+// user logs in as a user that may run the commands of the scripts on the namespace's keys.
+// The rules add permissions or remove some.
 func (w *wire) user(rules ...any) redis.Conn {
 	w.t.Helper()
 	commands := slices.Collect(func(yield func(any) bool) {
@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 	w.must(w.s.Check(w.c, "p"))
 }
 
-// A missing permission shows at the start, with the name of the command, whichever it is.
+// A missing permission shows at the start, with the name of the command.
 func TestCheckNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

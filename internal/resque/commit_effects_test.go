@@ -33,8 +33,8 @@ func everyEffect(t *testing.T, s Store) (all []Effect) {
 	return all
 }
 
-// everyEnd has a process with three jobs: the second came from a lane and holds what a job can
-// hold. It returns how the first and the third end.
+// everyEnd enters a process with three jobs. The second came from a lane and holds everything that a
+// job can hold. It returns how the first and the third end.
 func (w *wire) everyEnd() (m *proc, others []Ended) {
 	w.t.Helper()
 	w.do("FLUSHDB")
@@ -53,7 +53,7 @@ func (w *wire) everyEnd() (m *proc, others []Ended) {
 	return m, []Ended{later(jobs[0]), failed(jobs[2])[0]}
 }
 
-// dump is all that stands in Redis but what tells the time.
+// dump is all keys of Redis without those that hold a time.
 func (w *wire) dump() map[string]any {
 	w.t.Helper()
 	all := w.server.Dump(w.t, "")
@@ -61,8 +61,8 @@ func (w *wire) dump() map[string]any {
 	return all
 }
 
-// A key of the wrong type, whichever effect writes there: of its job nothing is written and the
-// ticket stays, and the other jobs of the call end. What is soft is reported, and holds nothing.
+// If any effect of a job writes to a key of the wrong type, nothing of the job is written and the
+// ticket stays. The other jobs of the call end. A soft effect is reported, and holds up nothing.
 func TestCommitWrongType(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -185,7 +185,7 @@ func TestCommitTotalsOfWrongType(t *testing.T) {
 	}
 }
 
-// A job whose guard does not hold is left: nothing of it is written, and it is named. One whose
+// A job whose guard does not hold stays: nothing of it is written, and it is reported. One whose
 // guard Redis refuses is refused. The others of the call end.
 func TestCommitGuards(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ func later(j Reserved) Ended {
 // toTail is the end of a job that goes behind all others of its queue.
 func toTail(j Reserved) Ended { return Ended{Ticket: j.Ticket, Effects: New("").Tail(j)} }
 
-// What an exchange hands in: the keys that stand afterwards. It does not matter whether Redis
+// The keys after an exchange with commits. It does not matter whether Redis
 // knew the script.
 func TestCommit(t *testing.T) {
 	t.Parallel()
@@ -148,8 +148,8 @@ func TestCommitNamesItsQueue(t *testing.T) {
 	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()))
 }
 
-// Tickets that are not in the record: with a tombstone another process has the job and counts
-// it. Without one the record was removed, and what happened is counted and kept. A job that is
+// Tickets that are not in the record. With a tombstone another process has the job and counts
+// it. Without one the record was removed, and the outcome is counted and kept. A job that is
 // to return needs its bytes for that.
 func TestCommitMissing(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,7 @@ func TestCommitMissing(t *testing.T) {
 	}
 }
 
-// A process that was fenced commits what is in its record still, and nothing else.
+// A fenced process can still commit jobs that are in its record, and no others.
 func TestCommitWhileFenced(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

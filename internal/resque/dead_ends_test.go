@@ -8,8 +8,8 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// deadEnds lists the effects of a dead process's jobs, as the features of a daemon do together: a
-// poison job is filed as failed and gives back all that it holds, any other goes back.
+// deadEnds returns the effects of a dead process's jobs, as the features of a daemon do together: a
+// poison job is filed as failed and releases all that it holds, any other goes back.
 func deadEnds(s Store, multi bool, now time.Time) func(DeadJob) []Effect {
 	return func(d DeadJob) (effects []Effect) {
 		p, err := payload.Parse(d.Payload)
@@ -37,7 +37,7 @@ func deadEnds(s Store, multi bool, now time.Time) func(DeadJob) []Effect {
 	}
 }
 
-// deadKeys gives up what stands in Redis for a job that is over, whatever its class: its lock, and
+// deadKeys removes the keys of a job that is over, whatever its class: its lock, and
 // resque-retry's keys in both spellings.
 func deadKeys(s Store, p payload.Payload) (effects []Effect) {
 	if _, lock, _ := ParseLock(p.Unique); lock != "" {

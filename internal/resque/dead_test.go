@@ -33,22 +33,22 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// renewed has a process renew its lease that long ago.
+// renewed sets the last renewal of a process.
 func (f *fleet) renewed(id string, ago time.Duration) {
 	f.do("ZADD", f.s.processes(), f.now.Add(longLease-ago).UnixMilli(), id)
 }
 
-// fenced has a process be declared dead that long ago.
+// fenced sets how long ago a process was declared dead.
 func (f *fleet) fenced(id string, ago time.Duration) {
 	f.do("ZADD", f.s.processes(), -f.now.Add(-ago).UnixMilli(), id)
 }
 
-// pulse has the fleet renew since some time ago, the last time some time ago.
+// pulse sets since when the fleet renews, and how long ago it last did.
 func (f *fleet) pulse(since, last time.Duration) {
 	f.do("SET", f.s.pulse(), fmt.Sprint(f.now.Add(-since).UnixMilli(), " ", f.now.Add(-last).UnixMilli()))
 }
 
-// dead renews a lease and returns who is dead.
+// dead renews a lease and returns the dead processes.
 func (f *fleet) dead() []string {
 	f.t.Helper()
 	renewed, err := f.s.Renew(f.c, "me", longLease, longGap)
@@ -63,13 +63,13 @@ func (f *fleet) dead() []string {
 func TestDead(t *testing.T) {
 	t.Parallel()
 	const min, day = time.Minute, 24 * time.Hour
-	nobody := []string{}
+	none := []string{}
 	tests := []struct {
 		name   string
 		happen func(f *fleet)
 		dead   []string
 	}{
-		{"all renew", func(f *fleet) { f.pulse(9*day, min) }, nobody},
+		{"all renew", func(f *fleet) { f.pulse(9*day, min) }, none},
 		{"silent for a period while others renewed", func(f *fleet) {
 			f.pulse(9*day, min)
 			f.renewed("other", 61*min)
@@ -77,7 +77,7 @@ func TestDead(t *testing.T) {
 		{"silent for a little less", func(f *fleet) {
 			f.pulse(9*day, min)
 			f.renewed("other", 50*min)
-		}, nobody},
+		}, none},
 		{"several", func(f *fleet) {
 			f.pulse(9*day, min)
 			f.renewed("other", 61*min)
@@ -91,25 +91,25 @@ func TestDead(t *testing.T) {
 		{"its lease was removed", func(f *fleet) {
 			f.pulse(9*day, min)
 			f.do("ZREM", f.s.processes(), "other")
-		}, nobody},
+		}, none},
 		{"the pulse is younger than a period", func(f *fleet) {
 			f.pulse(50*min, min)
 			f.renewed("other", 9*day)
-		}, nobody},
+		}, none},
 		{"a gap in the pulse: Redis stood still", func(f *fleet) {
 			f.pulse(9*day, 11*min)
 			f.renewed("other", 61*min)
-		}, nobody},
+		}, none},
 		{"the clock went ahead by a day", func(f *fleet) {
 			f.pulse(9*day, day)
 			f.renewed("other", day)
 			f.renewed("third", day+9*min)
-		}, nobody},
+		}, none},
 		{"the clock went back by a day", func(f *fleet) {
 			f.pulse(-23*60*min, -day)
 			f.renewed("other", -day)
 			f.renewed("third", 61*min-day)
-		}, nobody},
+		}, none},
 		{"the clock went back a period ago", func(f *fleet) {
 			f.pulse(61*min, min)
 			f.renewed("other", -day)
@@ -144,8 +144,8 @@ func TestDeadAfterAFence(t *testing.T) {
 	}
 }
 
-// Whatever stands in the pulse, or nothing, nobody is found dead by it, and from then on it says
-// the truth.
+// With any text in the pulse, or none, no process is found dead, and from then on the pulse is
+// right.
 func TestPulseHeals(t *testing.T) {
 	t.Parallel()
 	future := time.Now().Add(24 * time.Hour).UnixMilli()

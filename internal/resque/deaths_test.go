@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// crash lets a new process reserve n jobs of low, hand over those up to the given
-// ticket but for the held ones, and die.
+// crash lets a new process reserve n jobs of low, hand out those up to the given
+// ticket except the held ones, and die.
 func (w *wire) crash(id string, n int, handed string, limit int) Recovered {
 	w.t.Helper()
 	m := w.enter(id)
@@ -26,7 +26,7 @@ func (w *wire) crash(id string, n int, handed string, limit int) Recovered {
 // onTrial says of two jobs that the first is on trial, and that the second waits.
 const onTrial = "2 2 *1"
 
-// Only jobs that were with a worker are remembered to have been in a dead process.
+// Only jobs that were with a worker count as found in a dead process.
 func TestDeathsCountWhatRan(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -87,7 +87,7 @@ func TestDeathsWithoutCap(t *testing.T) {
 	w.same("deaths", 9, w.deaths("l1"))
 }
 
-// Jobs of the same bytes died once when their process did, however many they were.
+// Any number of jobs of the same bytes count as one death of their process.
 func TestDeathsOfTwins(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -130,7 +130,7 @@ func TestDeathsAge(t *testing.T) {
 	tomorrow := noon.Add(deathsAge + time.Second)
 	digest := func(s string) string { return Digest([]byte(s)) }
 	w.do("HSET", w.s.recovered(), digest("young"), fmt.Sprintf("2 %d", noon.Add(time.Hour).UnixMilli()), "field", "garbage")
-	deaths, err := w.s.Deaths(w.c, []string{digest("old"), digest("young"), "nobody", "field"}, tomorrow)
+	deaths, err := w.s.Deaths(w.c, []string{digest("old"), digest("young"), "unknown", "field"}, tomorrow)
 	w.must(err)
 	for i, want := range []int{0, 2, 0, 0} {
 		w.same(fmt.Sprint("count ", i), want, deaths[i].Count)
@@ -157,7 +157,7 @@ func TestDeathsAge(t *testing.T) {
 	w.same("all are forgotten", 0, w.server.Int(t, "EXISTS", w.s.recovered()))
 }
 
-// A count that somebody else changed between the reading and the script is read again.
+// A count that another reaper changed between the reading and the script is read again.
 func TestDeathsChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -175,7 +175,7 @@ func TestDeathsChangedMeanwhile(t *testing.T) {
 	w.same("deaths", [2]int{3, 1}, [2]int{w.deaths("l1"), w.deaths("l2")})
 }
 
-// A job that is filed as failed by whoever finds it in dead processes gives up its lock with that.
+// When a reaper files a job as failed, the job's lock is released with that.
 func TestDeathsFreeTheLock(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

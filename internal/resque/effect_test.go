@@ -2,7 +2,7 @@ package resque
 
 import "testing"
 
-// What a feature makes of plain commands on keys of its own.
+// featureEffects are effects of plain commands on a feature's own keys.
 func featureEffects(s Store) []Effect {
 	return []Effect{
 		Command("hset", s.HashKey("f:hash"), "a", 1),
@@ -59,7 +59,7 @@ func TestFeatureEffects(t *testing.T) {
 	}
 }
 
-// A guard of a feature leaves the job, which is reported: its end is handed in again later.
+// A guard of a feature leaves the job, which is reported: its end is committed again later.
 func TestFeatureGuard(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -88,8 +88,8 @@ func (w *wire) leased(place, payload string, until any) {
 	w.do("ZADD", w.s.leases(), until, place)
 }
 
-// A leased job ends if its lease is the one that was read. Else nothing of it changes. The others of
-// the call end.
+// A leased job ends if its lease is still the one that was read. Otherwise nothing of it changes. The
+// others of the call end.
 func TestCommitLeased(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -59,10 +59,10 @@ type Exchange struct {
 
 	// Policy asks for the fleet's policy about queues, and registers the numbers of this
 	// process's limits.
-	Policy bool
-	Tell   bool              // ask Redis to tell when it changes
-	Limits map[string]string // numbers by Limit.Spec
-	Again  bool              // they were registered before: add only what is missing
+	Policy      bool
+	TrackPolicy bool              // track it, so that Redis notifies us when it changes
+	Limits      map[string]string // numbers by Limit.Spec
+	Registered  bool              // they were registered before: add only what is missing
 }
 
 // Empty reports whether the exchange would hand in nothing and take nothing.

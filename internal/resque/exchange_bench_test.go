@@ -29,8 +29,8 @@ func (c *canned) SetWriteDeadline(time.Time) error { return nil }
 // shortPayload has the size of the jobs that bench/ measures with.
 const shortPayload = `{"class":"Hello","args":["world",12,true]}  `
 
-// cannedExchange is a turn under load: n jobs are handed in and as many taken. What
-// it returns runs it once.
+// cannedExchange is a turn under load: n jobs are committed and n reserved. The
+// function it returns runs it once.
 func cannedExchange(n int) func() error {
 	x := &Exchange{Process: "worker-host:4711:0a1b2c3d", Epoch: 1, Last: 100_000, Want: n, Asks: []Ask{{Queue: "default", Quota: n}}}
 	x.Handed = HandedOut{UpTo: x.Last}.String()
@@ -78,8 +78,8 @@ func BenchmarkDigest(b *testing.B) {
 	}
 }
 
-// TestAllocations holds how often the hot path allocates. One allocation more
-// is let pass, which the race detector makes; a count that rose further costs every job.
+// TestAllocations bounds the allocations of the hot path. It allows one more,
+// which the race detector makes. A higher count would slow down every job.
 func TestAllocations(t *testing.T) {
 	must := func(err error) {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What one exchange reserves, in which order, and that the record says the same.
+// Which jobs one exchange reserves, in which order, and that the record says the same.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -118,7 +118,7 @@ func TestReserveLimits(t *testing.T) {
 	}
 }
 
-// The key pauses by Ruby's rule: stripped and in lower case it says true.
+// The key pauses by Ruby's rule: stripped and in lower case its value is true.
 func TestPauseKey(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -214,7 +214,7 @@ func TestExchangeSaysMore(t *testing.T) {
 	out := m.turn(Exchange{List: true})
 	w.same("queues", []string{"a", "b"}, sorted(out.Queues))
 	if out := m.turn(Exchange{Want: 1, Asks: asks("a"), Handed: handed(7, 3, 5)}); out.Suspects || len(out.Queues) > 0 {
-		t.Errorf("nobody died and no list was asked for: %+v", out)
+		t.Errorf("no process died and no list was asked for: %+v", out)
 	}
 	w.same("handed", "7 3 5", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
 
@@ -273,7 +273,7 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// Redis forgets scripts when it restarts or is told to; the exchange sends it again.
+// Redis forgets scripts when it restarts or on SCRIPT FLUSH; the exchange sends its script again.
 func TestExchangeAfterScriptFlush(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -287,7 +287,7 @@ func TestExchangeAfterScriptFlush(t *testing.T) {
 	w.same("record", []string{"2 a a2"}, w.record("p"))
 }
 
-// When Redis is full it takes no more jobs from producers; those it has must go on.
+// When Redis is full it takes no more jobs from producers; the workers must continue.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -344,7 +344,7 @@ func TestHanded(t *testing.T) {
 	}
 }
 
-// What a record says about its job is what was put in, and nothing else is taken for one.
+// A record is read back as it was written, and no other text is read as one.
 func FuzzParseRecord(f *testing.F) {
 	for _, seed := range []string{"3:low{}", "0:", "", ":", "3:lo", "-1:x", "+3:low", "03:low", "99999999999999999999:x", "7:a:b é x"} {
 		f.Add([]byte(seed), "low")

@@ -8,7 +8,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// What stands in the record of a dead process is somebody else's writing: it must
+// Another program may have written the record of a dead process: it must
 // not make its reader allocate, or panic.
 func TestProcessRecordClaimsManyWorkers(t *testing.T) {
 	t.Parallel()

@@ -311,15 +311,15 @@ type Policy struct {
 	Paused []string // queues from which no process takes
 	Lanes  []Lanes  // the sorted queues, and the lanes of each
 
-	NoLanes bool // Redis refused to return Lanes
-	Untold  bool // Redis refused the numbers of a limit
+	NoLanes        bool // Redis refused to return Lanes
+	NumbersRefused bool // Redis refused the numbers of a limit
 }
 
 // sendPolicy asks for the policy, and registers the numbers of this process's limits.
 func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
 	for spec, numbers := range x.Limits {
 		command := "HSET"
-		if x.Again {
+		if x.Registered {
 			command = "HSETNX"
 		}
 		if err := c.Send(command, s.limits(), spec, numbers); err != nil {
@@ -327,7 +327,7 @@ func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
 		}
 	}
 	for _, key := range []string{s.paused(), s.lanes()} {
-		if x.Tell {
+		if x.TrackPolicy {
 			if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
 				return err
 			}
@@ -356,12 +356,12 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 	untold := len(broken) > 0
 	var sets [2][]string
 	for i, key := range []string{s.paused(), s.lanes()} {
-		if x.Tell {
+		if x.TrackPolicy {
 			receive(key)
 		}
 		sets[i], _ = redis.Strings(receive(key), nil)
 	}
-	p = &Policy{Paused: sets[0], Lanes: parseLanes(sets[1]), Untold: untold}
+	p = &Policy{Paused: sets[0], Lanes: parseLanes(sets[1]), NumbersRefused: untold}
 	p.NoLanes = slices.ContainsFunc(broken, func(e KeyError) bool { return e.Key == s.lanes() })
 	return p, broken, err
 }

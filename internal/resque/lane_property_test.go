@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However pushes, sorting, taking, lost answers, kills and recoveries follow each other,
+// In any sequence of pushes, sorting, taking, lost answers, kills and recoveries,
 // every job is in exactly one place, those of a tenant are in their order, a slot is held
 // for each job that runs and for no other, and no more are held than there are.
 func TestLanesLoseNothing(t *testing.T) {
@@ -64,7 +64,7 @@ func (l *laneRun) push(t *rapid.T) {
 
 func (l *laneRun) lane(payload string) Lane { return byTenant(ofTenant, ofAll, turns)(payload) }
 
-// sort sorts what it has read, perhaps after somebody else did.
+// sort sorts what it has read, perhaps after another process did.
 func (l *laneRun) sort(t *rapid.T) {
 	raws, err := l.w.s.Peek(l.w.c, "low", 0, rapid.IntRange(1, 6).Draw(t, "read"))
 	l.must(err)
@@ -81,7 +81,7 @@ func (l *laneRun) sort(t *rapid.T) {
 	}
 }
 
-// forget has the fleet forget lanes, as one does who found nothing in them for long.
+// forget removes lanes from the fleet's, as a process does that found them empty for long.
 func (l *laneRun) forget(t *rapid.T) { l.must(l.w.s.ForgetLanes(l.w.c, l.lane("a:").Lanes())) }
 
 func (l *laneRun) enter(t *rapid.T) {
@@ -103,7 +103,7 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 }
 
 // take is a turn of a process: some of its jobs end, and it asks some lanes for more. The
-// answer may be lost; then it reads back, and the request is heard late.
+// answer may be lost; then the process resyncs, and Redis runs the request late.
 func (l *laneRun) take(t *rapid.T) {
 	l.w.do("SCRIPT", "LOAD", commitScript.plain.text)
 	p := l.draw(t)
@@ -126,7 +126,7 @@ func (l *laneRun) take(t *rapid.T) {
 			ends[string(j.Payload)] = "done"
 		}
 	}
-	for _, tenant := range rapid.Permutation([]string{"a:", "b:", "c:", "nobody:"}).Draw(t, "lanes") {
+	for _, tenant := range rapid.Permutation([]string{"a:", "b:", "c:", "nothing:"}).Draw(t, "lanes") {
 		x.Take.Lanes = append(x.Take.Lanes, l.lane(tenant))
 	}
 	lost := rapid.SampledFrom([]string{"", "", "answer", "request"}).Draw(t, "lost")

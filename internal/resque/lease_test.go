@@ -39,12 +39,12 @@ func TestEnter(t *testing.T) {
 	}
 	read.Started = noon
 	w.same("read back", m.Process, read)
-	missing, err := w.s.ReadProcess(w.c, "nobody")
+	missing, err := w.s.ReadProcess(w.c, "unknown")
 	w.must(err)
-	w.same("a process nobody knows", Process{ID: "nobody"}, missing)
+	w.same("an unknown process", Process{ID: "unknown"}, missing)
 }
 
-// A worker id that somebody holds is not taken over, be he registered or about to be.
+// A worker id of another process is not taken over, whether it is registered or about to be.
 func TestEnterTaken(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -88,7 +88,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A lease that somebody took away is not put back by renewing it.
+// Renewing does not put back a lease that was removed.
 func TestRenewNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -121,7 +121,7 @@ func TestRenewNothing(t *testing.T) {
 	}
 }
 
-// A request that Redis hears after its sender gave up on it changes nothing.
+// A request that Redis gets after its sender gave up on it changes nothing.
 func TestResyncMakesRequestsLate(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -156,7 +156,7 @@ func TestResyncNothing(t *testing.T) {
 	}
 	_, err := w.s.Leave(w.c, "p")
 	w.must(err)
-	for process, want := range map[string]error{"p": ErrReaped, "nobody": ErrGone} {
+	for process, want := range map[string]error{"p": ErrReaped, "unknown": ErrGone} {
 		w.unchanged("the resync", func() {
 			if _, _, _, err := w.s.Resync(w.c, process); !errors.Is(err, want) {
 				t.Errorf("%s: got %v, want %v", process, err, want)
@@ -165,7 +165,7 @@ func TestResyncNothing(t *testing.T) {
 	}
 }
 
-// Redis lost everything; what still runs here is put under protection again.
+// Redis lost everything; the jobs that still run here are protected again.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

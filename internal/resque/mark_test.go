@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where the mark stands, a ticket that is gone was committed. It stands from entering on, until
-// the record is removed in whatever way, and then only once the record was restored.
+// If the record has the mark, a missing ticket was committed. The mark is there from entering until
+// the record is removed in any way, and then only after the record was restored.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	restore := func(w *wire, m *proc) { w.must(w.s.Restore(w.c, "p", m.epoch, nil, handed(m.last))) }
@@ -136,8 +136,8 @@ func TestRestoreOutOfMemory(t *testing.T) {
 	w.same("handed", "2", w.server.Text(t, "HGET", w.s.process("p"), "handed"))
 }
 
-// The mark is no job: leaving and recovery pass over it, and the record goes with its process.
-// So does that of an older release, which has none.
+// The mark is no job: leaving and recovery skip it, and the record goes with its process.
+// So does the record of an older release, which has no mark.
 func TestMarkIsNoJob(t *testing.T) {
 	t.Parallel()
 	for _, older := range []bool{false, true} {

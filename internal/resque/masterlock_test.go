@@ -7,7 +7,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// The key, the time it lives and who respects whom are Ruby's.
+// The key, the time it lives and the respect for other holders are Ruby's.
 func TestMasterLock(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -27,7 +27,7 @@ func TestMasterLock(t *testing.T) {
 		}
 	}
 
-	// While Ruby holds it nobody of us gets it, nor takes it away.
+	// While Ruby holds it no daemon gets it or removes it.
 	w.do("SET", key, "localhost:1428", "EX", 100)
 	w.unchanged("asking for a lock that Ruby has", func() { hold(ours, false, "localhost:1428") })
 	w.must(w.s.ReleaseMasterLock(w.c, ours))

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what Redis should hold, told once more in plain Go, one method for each thing
-// that may happen. The property test in property_test.go lets both go the same way.
+// model is what Redis should hold, written once more in plain Go, with one method for each
+// event. The property test in property_test.go runs both in parallel.
 type model struct {
 	names  map[string]bool // the set of queues
 	queues map[string][]string
@@ -65,7 +65,7 @@ func (m *model) putBack(j Reserved) {
 	m.queues[j.Queue] = append([]string{string(j.Payload)}, m.queues[j.Queue]...)
 }
 
-// exchange is what commit.lua and exchange.lua do; it returns the answer they should give. How
+// exchange does what commit.lua and exchange.lua do, and returns the answer they should give. how
 // says how the jobs of x.Ended ended, by ticket.
 func (m *model) exchange(p *modelProc, x *Exchange, how map[int64]string) (jobs []Reserved, missing int) {
 	counted := 0
@@ -136,8 +136,8 @@ func (m *model) reserve(p *modelProc, x *Exchange) (jobs []Reserved) {
 	return jobs
 }
 
-// recover is what becomes of the given tickets, highest first; a whole recovery forgets in
-// the end what it has filed.
+// recover moves the given tickets, highest first. A whole recovery forgets in
+// the end the deaths of the jobs it has filed.
 func (m *model) recover(p *modelProc, tickets []int64, whole bool) {
 	h, over := parseHanded(p.handed), map[string]bool{}
 	trial, onTrial := p.record[h.Trial]

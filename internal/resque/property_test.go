@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However pushes, exchanges, lost answers, kills, recoveries and prunings follow each other,
+// In any sequence of pushes, exchanges, lost answers, kills, recoveries and prunings,
 // every job ever pushed is in exactly one place: a queue, a record, the failures, or done;
 // and Redis holds, key for key and in order, what the model says.
 func TestNothingIsEverLost(t *testing.T) {
@@ -33,7 +33,7 @@ func TestNothingIsEverLost(t *testing.T) {
 			"forget":   func(*rapid.T) { w.do("SCRIPT", "FLUSH") },
 			"":         func(*rapid.T) { r.check() },
 		})
-		// At last everybody dies and is found dead: nothing may stay behind.
+		// At last all processes die and are found dead: nothing may stay behind.
 		for _, p := range r.m.procs {
 			if !p.left {
 				r.reapWhole(p)
@@ -82,7 +82,7 @@ func (r *run) check() {
 
 var modelQueues = []string{"high", "low"}
 
-// Payload is a new job, or now and then one of a few twins.
+// payload is a new job, or now and then one of a few twins.
 func (r *run) payload(t *rapid.T) string {
 	if rapid.IntRange(0, 4).Draw(t, "twin") == 0 {
 		return job("Twin")
@@ -121,8 +121,8 @@ func (r *run) draw(t *rapid.T, which func(*modelProc) bool) *modelProc {
 	return rapid.SampledFrom(procs).Draw(t, "process")
 }
 
-// exchange is one turn of a process, be it alive or a zombie that does not know yet. The
-// request or its answer may be lost; then it reads back, and the request is heard late.
+// exchange is one turn of a process, alive or a zombie that does not know yet. The
+// request or its answer may be lost; then the process resyncs, and Redis runs the request late.
 func (r *run) exchange(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed })
 	x, how := r.compose(t, p)
@@ -165,7 +165,7 @@ func (r *run) send(x *Exchange) (Exchanged, error) {
 	return r.w.s.Receive(r.w.c, x)
 }
 
-// compose hands in some of what the process holds and asks for more. How says how the jobs of
+// compose commits some of the jobs that the process holds and asks for more. how says how the jobs of
 // x.Ended end.
 func (r *run) compose(t *rapid.T, p *modelProc) (x *Exchange, how map[int64]string) {
 	how = map[int64]string{}
@@ -198,7 +198,7 @@ func (r *run) compose(t *rapid.T, p *modelProc) (x *Exchange, how map[int64]stri
 	return x, how
 }
 
-// handed is what a process says of its jobs: some wait for their trials, one may be on trial,
+// handed is what a process says about its jobs: some wait for their trials, one may be on trial,
 // and some ran past theirs.
 func (r *run) handed(t *rapid.T, p *modelProc) string {
 	h := HandedOut{UpTo: p.last + rapid.Int64Range(0, 3).Draw(t, "more")}
@@ -215,8 +215,8 @@ func (r *run) handed(t *rapid.T, p *modelProc) string {
 	return h.String()
 }
 
-// remove has an operator DEL a process's in-flight record. The next exchange says so, the
-// process reads back, and writes the record again.
+// remove is an operator's DEL of a process's in-flight record. The next exchange reports that, and the
+// process resyncs and restores the record.
 func (r *run) remove(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed && !p.fenced })
 	r.w.do("DEL", r.w.s.inflight(p.id))
@@ -231,7 +231,7 @@ func (r *run) remove(t *rapid.T) {
 	r.must(r.w.s.Restore(r.w.c, p.id, p.epoch, p.held, p.handed))
 }
 
-// readBack is what a process does when it does not know whether its exchange was heard.
+// readBack is what a process does when it does not know whether Redis ran its exchange.
 func (r *run) readBack(p *modelProc, x *Exchange) {
 	epoch, held, whole, err := r.w.s.Resync(r.w.c, p.id)
 	r.must(err)
@@ -298,7 +298,7 @@ func (r *run) reapWhole(p *modelProc) {
 	maps.DeleteFunc(p.record, func(int64, Reserved) bool { return true })
 }
 
-// prune removes a dead Ruby worker, or has one die.
+// prune removes a dead Ruby worker, or lets one die.
 func (r *run) prune(t *rapid.T) {
 	if r.m.ruby == "" {
 		r.m.ruby = r.payload(t)

@@ -37,7 +37,7 @@ func (w *wire) prune(now time.Time, multi bool) (pruned []string) {
 	return sorted(pruned)
 }
 
-// rubyWorkers are registered with a heartbeat of the given age and, where there is one, a job.
+// rubyWorker registers a worker with a heartbeat of the given age and, unless work is "", a job.
 func (w *wire) rubyWorker(id string, age time.Duration, work string) {
 	w.t.Helper()
 	w.must(w.s.Register(w.c, []string{id}, noon, noon.Add(-age)))
@@ -62,7 +62,7 @@ func TestPruneAsRuby(t *testing.T) {
 	w.same("keys", w.onlyRuby(r.KeysAfter), w.onlyRuby(w.server.Snapshot(t, "")))
 }
 
-// Ruby's rule of the same host, which removes live workers, is none of ours.
+// Ruby's rule of the same host removes live workers; we do not have it.
 func TestPruneSparesTheSameHost(t *testing.T) {
 	t.Parallel()
 	r := redistest.Golden(t, "prune_same_host")
@@ -156,8 +156,8 @@ func TestPruneMultiQueue(t *testing.T) {
 	w.same("failed_queues", []string{"_failed", "low_failed"}, sorted(w.server.List(t, "SMEMBERS", w.s.KeyOfFailureLists())))
 }
 
-// Two of us may look at the same time; one failure is written. A worker that turned out to
-// live, or went on with another job, is left alone.
+// Two reapers may look at the same time; one failure is written. A worker that turned out to
+// live, or took another job, is left alone.
 func TestPruneComparesWhatItSaw(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

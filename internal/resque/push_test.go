@@ -47,7 +47,7 @@ func TestPushBulk(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with any of the keys, nothing is written to the others.
+// If anything is wrong with one of the keys, nothing is written to the others.
 func TestPushBulkIsAllOrNothing(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lockedJob is pushed only if nobody has its lock, which it takes.
+// lockedJob is pushed only if its lock is free, and takes it.
 func lockedJob(s Store, queue, payload, lock string) GuardedJob {
 	return GuardedJob{Queue: queue, Payload: []byte(payload), Effects: []Effect{
 		Command("HSET", s.HashKey("lock:"+lock), "by", payload),
@@ -101,7 +101,7 @@ func TestPushGuarded(t *testing.T) {
 	})
 }
 
-// A key of the wrong type, whichever row needs it: nothing is written, for no job of the call.
+// A key of the wrong type in any row: nothing is written, for no job of the call.
 func TestPushGuardedOfWrongType(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -137,7 +137,7 @@ func TestPushGuardedOfWrongType(t *testing.T) {
 	}
 }
 
-// What no read foresees refuses one job, which is then not in its queue.
+// An error that no read foresees refuses one job, which is then not in its queue.
 func TestPushGuardedRefusedLate(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -154,7 +154,7 @@ func TestPushGuardedRefusedLate(t *testing.T) {
 	w.same("queue", []string{"l1", "l3"}, w.queue("low"))
 }
 
-// A push is not what a Redis out of memory needs.
+// A Redis out of memory refuses the push.
 func TestPushGuardedRefused(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -183,7 +183,7 @@ func TestPushGuardedRefused(t *testing.T) {
 	}
 }
 
-// With replicas to wait for, what is pushed is answered too if they are too few.
+// If too few replicas confirm the push, it is answered all the same.
 func TestPushGuardedReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// admin is what the tests of the administrative side stand on.
+// admin is the fixture of the tests of the administrative side.
 type admin struct {
 	*redistest.Server
 	Store

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A process is fenced only by who saw the lease that stands.
+// Only a reaper that saw the present lease can fence a process.
 func TestFenceCompares(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -55,7 +55,7 @@ func TestRecoverNeedsFence(t *testing.T) {
 	}
 }
 
-// Jobs come back to the heads of their queues in the order in which they lay there.
+// Jobs come back to the heads of their queues in their old order.
 func TestRecoverOrder(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -76,8 +76,8 @@ func TestRecoverOrder(t *testing.T) {
 	w.same("left", 0, left)
 }
 
-// Whoever recovers may be killed between two pieces. The next one goes on, nothing is
-// lost or doubled, the order stays, and nothing is counted twice.
+// A reaper may be killed between two pieces. The next one continues: no job is
+// lost, doubled or counted twice, and the order stays.
 func TestRecoverKilledBetweenPieces(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -94,7 +94,7 @@ func TestRecoverKilledBetweenPieces(t *testing.T) {
 	w.same("first piece", Recovered{Requeued: 3}, total)
 	w.same("queues after it", []string{"low: l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))
 
-	w.must(r.move(w.c, []int64{8, 7, 6}, &total)) // by another who had read the record earlier
+	w.must(r.move(w.c, []int64{8, 7, 6}, &total)) // by another reaper, which had read the record earlier
 	w.same("the piece again", Recovered{Requeued: 3}, total)
 	w.same("the rest", Recovered{Requeued: 5}, m.recover(3))
 	w.same("queues", []string{"low: l1 l2 l3 l4 l5 l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))
@@ -110,8 +110,8 @@ func (w *wire) deaths(payload string) int {
 	return d[0].Count
 }
 
-// What a process that counts as dead commits while its jobs are moved counts where its
-// ticket still stands, and nowhere else.
+// A commit of a process that counts as dead, while its jobs are moved, counts if the
+// ticket is still in its record, and otherwise not.
 func TestCommitDuringRecovery(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

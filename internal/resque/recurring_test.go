@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// fired is when the tests of this file fire: Redis takes nothing that lies ahead.
+// fired is when the tests of this file fire: Redis refuses ticks in the future.
 var fired = time.Date(2023, 11, 15, 12, 0, 0, 0, time.UTC)
 
 func (w *wire) fire(f Fire) (Fired, Ticks) {
@@ -21,7 +21,7 @@ func (w *wire) fire(f Fire) (Fired, Ticks) {
 	return outcome, ticks
 }
 
-// aTick is a tick of a schedule of which nothing is known.
+// aTick is a tick of a schedule without a state.
 func (w *wire) aTick(payloads ...string) Fire {
 	f := Fire{
 		Schedule: "nightly", Last: time.UnixMilli(1700000000123), Owner: "vm:1:a", Timing: "t", Shared: true,
@@ -52,7 +52,7 @@ func TestFire(t *testing.T) {
 		t.Errorf("read %+v", read)
 	}
 
-	// Whoever has read what was before comes too late, and learns how it stands.
+	// A process that has read the state before comes too late, and gets the new state.
 	w.unchanged("the same tick again", func() {
 		outcome, now := w.fire(f)
 		w.same("outcome", FiredMoved, outcome)
@@ -83,7 +83,7 @@ func TestFire(t *testing.T) {
 	lock := "resque:resque:resque_scheduler_master_lock"
 	f.Last = time.UnixMilli(1700000001000)
 	f.At = time.Now().Add(time.Hour)
-	w.unchanged("a tick of somebody whose clock is ahead", func() {
+	w.unchanged("a tick of a process whose clock is ahead", func() {
 		outcome, _ := w.fire(f)
 		w.same("outcome", FiredEarly, outcome)
 	})
@@ -95,7 +95,7 @@ func TestFire(t *testing.T) {
 			w.same("outcome", FiredForeign, outcome)
 		})
 	}
-	w.do("SET", lock, "web-1:77:0123abcd") // one of ours
+	w.do("SET", lock, "web-1:77:0123abcd") // one of our holders
 	w.must(w.s.PauseSchedule(w.c, "nightly", noon))
 	paused, err := w.s.PausedSchedules(w.c)
 	w.must(err)
@@ -145,7 +145,7 @@ func TestFireRefused(t *testing.T) {
 	})
 }
 
-// Many fire the same ticks at once, each of them knowing only what it has read itself.
+// Many processes fire the same ticks at once, each knowing only what it has read itself.
 func TestEveryTickIsFiredOnce(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -187,7 +187,7 @@ func (w *wire) race(c redis.Conn, owner string, n int64) error {
 	}
 }
 
-// What a Ruby application finds, and what it leaves.
+// What a Ruby application reads, and what it leaves.
 func TestPersistentSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -13,7 +13,7 @@ import (
 
 const rubyWorker = "vm:1428:low"
 
-// Status is what a recording has under a key.
+// value is the value of a key in a recording.
 func value[T any](t *testing.T, keys []redistest.Key, key string) T {
 	t.Helper()
 	v, ok := redistest.Values(keys)[key].(T)
@@ -23,7 +23,7 @@ func value[T any](t *testing.T, keys []redistest.Key, key string) T {
 	return v
 }
 
-// While a job runs our keys are Ruby's, byte for byte but for the field that node needs.
+// While a job runs our keys are Ruby's, byte for byte except the field that node needs.
 func TestWorkingAsRuby(t *testing.T) {
 	t.Parallel()
 	golden := redistest.Golden(t, "work_running").Snapshots["while_running"]
@@ -98,7 +98,7 @@ func TestTimesAsRuby(t *testing.T) {
 	}
 }
 
-// A worker is alive before it is registered, and again after somebody removed it.
+// A worker is alive before it is registered, and again after another program removed it.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -132,10 +132,10 @@ func TestHeartbeat(t *testing.T) {
 	w.do("HDEL", w.s.heartbeats(), p.WorkerID(0))
 	w.do("DEL", w.s.started(p.WorkerID(0)))
 	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
-	w.same("keys after somebody removed them", want, w.server.Dump(t, ""))
+	w.same("keys after they were removed", want, w.server.Dump(t, ""))
 }
 
-// Worker ids by the thousand go in pieces; a stop leaves none of their keys, and all of others'.
+// Thousands of worker ids go in pieces. A stop leaves none of their keys, and all of other workers'.
 func TestManyWorkers(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lanes with jobs that nothing names are found among all keys and named again; empty ones are not.
+// Lanes with jobs that no key names are found and named again; empty ones are not.
 func TestRelane(t *testing.T) {
 	t.Parallel()
 	each, all := Limit{Kind: LimitRunning, Name: "Mail, é", Keyed: true}, Limit{Kind: LimitStarts, Name: "All"}
@@ -60,8 +60,8 @@ func TestRelane(t *testing.T) {
 	}
 }
 
-// A limit whose number Redis has lost holds at the process's, which is put back, and at 1 where the
-// process has none.
+// If Redis has lost a limit's number, the process's number applies and is written back; without
+// one the limit is 1.
 func TestTakeWithLostNumbers(t *testing.T) {
 	t.Parallel()
 	run, start := Limit{Kind: LimitRunning, Name: "Run", Keyed: true}, Limit{Kind: LimitStarts, Name: "Start", Keyed: true}
@@ -70,10 +70,10 @@ func TestTakeWithLostNumbers(t *testing.T) {
 		lose    func(w *wire)
 		want    int
 	}{
-		"removed":                               {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(*wire) {}, 3},
-		"of another type":                       {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 3},
-		"registered by nobody":                  {nil, func(*wire) {}, 1},
-		"of another type, registered by nobody": {nil, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 1},
+		"removed":                         {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(*wire) {}, 3},
+		"of another type":                 {map[string]string{run.Spec(): "3", start.Spec(): "60000000 3"}, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 3},
+		"not registered":                  {nil, func(*wire) {}, 1},
+		"of another type, not registered": {nil, func(w *wire) { w.do("SET", w.s.limits(), "x") }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

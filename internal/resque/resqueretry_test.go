@@ -66,7 +66,7 @@ func TestReadCounts(t *testing.T) {
 	}
 }
 
-// What stands in Redis while a job waits is what Ruby's plugins write.
+// While a job waits, the keys are those that Ruby's plugins write.
 func TestRetryLikeRuby(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

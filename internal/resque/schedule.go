@@ -14,7 +14,7 @@ import (
 // There are two schedules of delayed jobs. A plain job waits as resque-scheduler has
 // it: in a list for its second, with a set of these seconds, and for each job the set
 // of seconds it is delayed to, by which Ruby's tools find it. If such a job is due
-// within a second, a hint in a key of ours says when. A job with more than class and
+// within a second, a hint in one of our keys says when. A job with more than class and
 // arguments waits in our own schedule, because Ruby's scheduler would drop the rest.
 // Ruby never touches that schedule.
 

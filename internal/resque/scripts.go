@@ -46,14 +46,24 @@ func readScript(files embed.FS, name string) string {
 // Scripts returns the scripts of this package by name, as they are sent to Redis. The commit of jobs
 // that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
-	files, _ := scriptFiles.ReadDir("scripts")
-	texts := make(map[string]string, len(files))
-	for _, f := range files {
+	texts := scriptsIn(scriptFiles, scriptText)
+	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
+	return texts
+}
+
+// ScriptsOf returns the scripts of a subpackage by name.
+func ScriptsOf(files embed.FS) map[string]string {
+	return scriptsIn(files, func(name string) string { return readScript(files, name) })
+}
+
+func scriptsIn(files embed.FS, text func(name string) string) map[string]string {
+	entries, _ := files.ReadDir("scripts")
+	texts := make(map[string]string, len(entries))
+	for _, f := range entries {
 		if name, ok := strings.CutSuffix(f.Name(), ".lua"); ok {
-			texts[name] = scriptText(name)
+			texts[name] = text(name)
 		}
 	}
-	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
 	return texts
 }
 

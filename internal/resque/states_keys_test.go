@@ -9,7 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 )
 
-// keys is "keys": all that stands in Redis but what Ruby's tools read about workers, and the pulse.
+// keys is "keys": all keys but those that Ruby's tools read about workers, and the pulse.
 func (s *story) keys([]string) (lines []string) {
 	s.t.Helper()
 	for _, k := range s.server.Snapshot(s.t, s.s.ns) {

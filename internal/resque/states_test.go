@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write what testdata/states/*.txt show anew")
+var update = flag.Bool("update", false, "rewrite the results in testdata/states/*.txt")
 
-// The files in testdata/states tell the states of a job: a command, a line of dashes, and
-// what came of it, up to an empty line; what starts with # explains. Read them in the order of
+// The files in testdata/states show the states of a job: a command, a line of dashes, and
+// the result, up to an empty line; # starts an explanation. Read them in the order of
 // their names. The commands are the methods of story below. A job is named by its class alone.
 func TestStates(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestStates(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if diff := cmp.Diff(strings.Split(string(text), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("%s (-file +now; -update writes it anew):\n%s", file, diff)
+				t.Errorf("%s (-file +now; -update rewrites it):\n%s", file, diff)
 			}
 		})
 	}
@@ -265,8 +265,8 @@ func (s *story) renew(id string) []string {
 	return nil
 }
 
-// tick is "tick": a lease period passes. Who lives has renewed its lease, and whose lease
-// stands as it did at the tick before counts as dead.
+// tick is "tick": a lease period passes. A living process has renewed its lease. One
+// whose lease is the same as at the tick before counts as dead.
 func (s *story) tick([]string) (lines []string) {
 	s.ticks++
 	for _, id := range slices.Sorted(maps.Keys(s.procs)) {
@@ -314,7 +314,7 @@ func (s *story) reap(args []string) []string {
 	return []string{fmt.Sprintf("requeued %d, failed %d", got.Requeued, got.Failed)}
 }
 
-// redis is "redis COMMAND KEY…": somebody else does that.
+// redis is "redis COMMAND KEY…", by another program.
 func (s *story) redis(args []string) []string {
 	rest := make([]any, 0, len(args))
 	for i, a := range args[1:] {

@@ -66,11 +66,11 @@ func (w *wire) sufferDeaths(limit int, jobs string, ends []end) map[string]strin
 
 func repeat(n int, e end) []end { return slices.Repeat([]end{e}, n) }
 
-// Who is filed, and when; and what the deaths leave of the others: in how many they were, with
+// Which jobs are filed, and when; and the counts of the others: in how many deaths they were, with
 // how many they are charged, and at which level their trials are.
 func TestSuspects(t *testing.T) {
 	t.Parallel()
-	first := []end{{}} // nobody is a suspect yet
+	first := []end{{}} // no job is a suspect yet
 	tests := []struct {
 		name  string
 		limit int
@@ -78,7 +78,7 @@ func TestSuspects(t *testing.T) {
 		ends  []end
 		want  map[string]string
 	}{
-		{"after one death nobody is charged", 3, "PA", first, map[string]string{"P": "1 0 0", "A": "1 0 0"}},
+		{"after one death no job is charged", 3, "PA", first, map[string]string{"P": "1 0 0", "A": "1 0 0"}},
 		{"a fast poison", 3, "PAB", slices.Concat(first, repeat(3, end{trial: "P", waits: "AB"})),
 			map[string]string{"P": "filed 4", "A": "1 0 0", "B": "1 0 0"}},
 		{"a fast poison after innocent ones", 3, "ABP", slices.Concat(first, repeat(1, end{trial: "P", past: "AB"}), repeat(2, end{trial: "P"})),
@@ -86,7 +86,7 @@ func TestSuspects(t *testing.T) {
 		{"limit 1", 1, "PA", slices.Concat(first, repeat(1, end{trial: "P", waits: "A"})), map[string]string{"P": "filed 2", "A": "1 0 0"}},
 		{"limit 2 takes two charges", 2, "PA", slices.Concat(first, first, repeat(2, end{trial: "P", waits: "A"})),
 			map[string]string{"P": "filed 4", "A": "2 0 0"}},
-		{"limit 0 files nobody", 0, "PA", slices.Concat(first, repeat(9, end{trial: "P", waits: "A"})), map[string]string{"P": "10 9 0", "A": "1 0 0"}},
+		{"limit 0 files no job", 0, "PA", slices.Concat(first, repeat(9, end{trial: "P", waits: "A"})), map[string]string{"P": "10 9 0", "A": "1 0 0"}},
 		{"a slow poison", 3, "PA", slices.Concat(first, repeat(2, end{past: "PA"}), repeat(2, end{trial: "P", waits: "A"})),
 			map[string]string{"P": "filed 5", "A": "3 0 2"}},
 		{"a slow poison that an innocent one precedes", 3, "AP",

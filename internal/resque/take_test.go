@@ -154,7 +154,7 @@ func TestTakeKeepsRates(t *testing.T) {
 	w.same("two of each", []string{"a:0", "b:0", "a:1", "b:1"}, payloads(out.Jobs))
 	shown := out.Taken.Shown[0]
 	w.same("both wait", 2, shown.Lanes)
-	w.same("nobody's turn has come", 0, len(shown.Ready))
+	w.same("no lane's turn has come", 0, len(shown.Ready))
 	if wait := shown.Next - out.Taken.Now; wait < 59e6 || wait > 60e6 {
 		t.Errorf("the next turn is in %d µs, want a minute", wait)
 	}
@@ -191,7 +191,7 @@ func TestStartsGivenBack(t *testing.T) {
 	}
 }
 
-// Numbers that somebody set by hand and that are none do not lift the limit.
+// Text set by hand that is no number does not lift the limit.
 func TestTakeWithBrokenNumbers(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"-1", "abc", "", "1.2.3", "1e3", "5 -1"} {
@@ -324,7 +324,7 @@ func TestLockOfAJobGoneFromItsLane(t *testing.T) {
 	w.refused("b1", uniqueJob("b", 2, "low"))
 }
 
-// A queue that is sorted while somebody looks for the holder has it in a lane he does not know.
+// If a queue is sorted during the look for a holder, the holder is in a lane that the look does not know.
 func TestLockOfAJobSortedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{3, 4, 5, 6} { // whatever is read first

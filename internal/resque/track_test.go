@@ -24,7 +24,7 @@ func newTracked(t *testing.T) tracked {
 	return tracked{m, wake}
 }
 
-// arm finds the queues empty and asks to be told.
+// arm finds the queues empty and tracks them.
 func (k tracked) arm(queues ...string) {
 	k.t.Helper()
 	out := k.turn(Exchange{Want: 1, Asks: asks(queues...), Arm: true, List: true})
@@ -80,7 +80,7 @@ func TestTracking(t *testing.T) {
 			}
 		}, []string{"low"}, false},
 		{"the pause key", func(w *wire) { w.do("SET", "resque:pause-all-workers", "true") }, []string{PauseChanged}, false},
-		{"a queue nobody asked for", func(w *wire) { w.do("RPUSH", "resque:queue:other", "x") }, nil, false},
+		{"a queue that was not asked for", func(w *wire) { w.do("RPUSH", "resque:queue:other", "x") }, nil, false},
 		{"the leases of others", func(w *wire) { w.enter("q") }, nil, false},
 		{"everything is gone", func(w *wire) { w.do("FLUSHALL") }, nil, true},
 		{"nothing", func(*wire) {}, nil, false},

@@ -197,7 +197,7 @@ func (r *uniqueRun) end(t *rapid.T) {
 // kill has a process found dead and its jobs taken back.
 func (r *uniqueRun) kill(t *rapid.T) {
 	if len(r.procs) == 0 {
-		t.Skip("nobody to kill")
+		t.Skip("no process to kill")
 	}
 	i := rapid.IntRange(0, len(r.procs)-1).Draw(t, "process")
 	p := r.procs[i]

@@ -24,7 +24,7 @@ func uniqueJob(lock string, n int, queue string) UniqueJob {
 	}
 }
 
-// enqueue returns who holds the lock, "" where the job was taken, and whom it replaced.
+// enqueue returns the holder of the lock, "" if the job was taken, and the holder it replaced.
 func (w *wire) enqueue(j UniqueJob) (holder, replaced string) {
 	w.t.Helper()
 	h, replaced, err := w.s.EnqueueUnique(w.c, j)
@@ -182,7 +182,7 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 			m := w.enter("p")
 			m.turn(Exchange{Done: tickets(m.reserve(1, "low")...)})
 		}, false},
-		{"a lock of somebody else's", func(w *wire) { w.do("HSET", w.s.KeyOfLock("a"), "a1", "1") }, false},
+		{"a lock of another job", func(w *wire) { w.do("HSET", w.s.KeyOfLock("a"), "a1", "1") }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -98,8 +98,8 @@ func TestVerb(t *testing.T) {
 	}
 }
 
-// A refused verb keeps its own ticket and no other's, and what it would write before is not written if
-// a proof can tell. Soft, it is reported and holds nothing.
+// A refused verb keeps its own ticket and no other's. If its proof refuses it, none of its rows
+// is written. Soft, it is reported and holds up nothing.
 func TestVerbRefused(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

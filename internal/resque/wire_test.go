@@ -14,7 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// noon is the time the tests of this package tell Redis where it does not tell them.
+// noon is the time that the tests of this package pass where Redis's own is not used.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const (

@@ -88,7 +88,7 @@ func TestExchangeWrongType(t *testing.T) {
 			if tt.kept == "" {
 				return
 			}
-			// Repaired by somebody, the same exchange hands in what was kept.
+			// Once the key is repaired, the same exchange commits the job.
 			w.do("DEL", tt.key)
 			x.Done, x.Want, x.Asks = nil, 0, nil
 			x.Ended = slices.DeleteFunc(x.Ended, func(e Ended) bool { return fmt.Sprint("l", e.Ticket) != tt.kept })

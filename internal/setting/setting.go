@@ -1,5 +1,5 @@
 // Package setting reads settings by a table. A row of it is one setting: its names, its
-// default, what is allowed, and the flag and the variables of the environment that say it.
+// default, what is allowed, and its flag and environment variables.
 package setting
 
 import (
@@ -28,14 +28,14 @@ type Row[S any] struct {
 	Max     int      // the largest number that is allowed; 0: any
 	Help    string   // of the flag
 
-	// Environment, if it is set, is asked in place of the first variable of Env.
+	// Environment, if it is set, is read in place of the first variable of Env.
 	Environment func(getenv func(string) string) string
 
 	// Put, if it is set, is called after the flag's value was put into the field.
 	Put func(*S)
 
 	// Check, if it is set, is called before the field is checked. It may fill in the
-	// field, and refuse what the row does not.
+	// field, and refuse values that the row allows.
 	Check func(*S) error
 }
 
@@ -47,7 +47,7 @@ func (r Row[S]) field(s *S) any {
 	return reflect.ValueOf(s).Elem().FieldByName(r.Field).Addr().Interface()
 }
 
-// Define defines the setting's flag on a set. What it returns puts the flag's value into
+// Define defines the setting's flag on a set. put copies the flag's value into
 // settings, if the flag was given.
 func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
 	var take func(field any)
@@ -79,8 +79,8 @@ func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
 	}
 }
 
-// defineNumber defines a flag for a number. Where zero stands for the default and not for
-// a number, the flag takes none.
+// defineNumber defines a flag for a number. If zero stands for the default and not for
+// a number, the flag refuses zero.
 func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
 	byDefault := defaultOf[int](r.Default)
 	if byDefault > 0 && r.None == "" {
@@ -94,7 +94,7 @@ func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
 }
 
 // Fill fills in the setting from the environment and the default, if the field is zero, and
-// checks it. In place of -1 for no limit, the field is zero then.
+// checks it. A field of -1, for no limit, becomes zero.
 func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
 	if r.Check != nil {
 		if err := r.Check(s); err != nil {
@@ -117,7 +117,7 @@ func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
 	return err
 }
 
-// lookUp returns what the environment says.
+// lookUp returns the setting's value in the environment.
 func (r Row[S]) lookUp(getenv func(string) string) string {
 	if r.Environment != nil {
 		return r.Environment(getenv)

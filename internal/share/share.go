@@ -12,9 +12,9 @@ import (
 //
 // A share says how many tokens it uses and how many it could use. An unused token goes
 // at once to a share that is short of one, the share with the fewest first. A share that
-// holds two tokens more than a share that is short gives up those it does not use. So
+// holds two tokens more than a share that is short gives up its unused ones. So
 // one share alone holds all tokens. Several that want more than there are hold the same
-// number, give or take one; where there are fewer tokens than shares they take turns. A
+// number, give or take one; if there are fewer tokens than shares they take turns. A
 // token in use is never taken away: the other shares wait for jobs to end.
 type Pool struct {
 	mu     sync.Mutex

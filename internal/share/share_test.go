@@ -47,7 +47,7 @@ func (m *partners) turn(s *partner) {
 	s.acquire(s.running, max(s.running, min(need, s.running+s.queued)))
 }
 
-// settle lets those run that were woken, until nobody is.
+// settle runs the shares that were woken, until none is.
 func (m *partners) settle(t *rapid.T) {
 	for rounds := 0; ; rounds++ {
 		var woken *partner
@@ -82,12 +82,12 @@ func (m *partners) check(t *rapid.T) {
 		t.Fatalf("%d tokens of %d, %d of them free", sum, m.total, m.pool.free)
 	}
 	if short && m.pool.free > 0 {
-		t.Fatalf("%d tokens are free and somebody waits", m.pool.free)
+		t.Fatalf("%d tokens are free and a share waits", m.pool.free)
 	}
 }
 
-// Whatever comes and ends: never more jobs run than there are tokens, no token is
-// free while a job waits for one, and nobody is woken for nothing without end.
+// However jobs come and end: never more jobs run than there are tokens, no token is
+// free while a job waits for one, and empty wake-ups end.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -189,6 +189,7 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 	}
 	for _, queue := range r.Filled {
 		o.pushed(queue) // after what the answer says of it: it may have been filled later
+		o.lanes.Pushed(queue)
 	}
 	return o.exits && o.drained()
 }

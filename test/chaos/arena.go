@@ -29,8 +29,8 @@ const (
 type window struct{ from, to time.Time }
 
 // arena is the world of one fault: a Redis, the processes that work on it, those that
-// push to it, and what the fault did to them. What stands below mu is guarded by it
-// for as long as the fault goes on.
+// push to it, and what the fault did to them. mu guards the fields below it
+// while the fault lasts.
 type arena struct {
 	guard
 	opts   options
@@ -52,8 +52,8 @@ type arena struct {
 	removed          removals            // keys that an operator removed, with all in them
 	unnoted          bool                // one of them was killed before it noted anything
 	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
-	found            map[int]time.Time   // when processes were found dead whose tombstones tell of a later time
-	heals            []time.Time         // a fault was over, without anybody's death
+	found            map[int]time.Time   // when processes were found dead whose tombstones have a later time
+	heals            []time.Time         // a fault was over, without a death
 	injected         int
 	goroutines, heap int // the most of a survivor
 	problems         []string
@@ -130,7 +130,7 @@ func (a *arena) processes() []*process {
 	return append([]*process(nil), a.fleet...)
 }
 
-// alive are the worker processes of ours that run.
+// alive are the worker processes that run.
 func (a *arena) alive() (alive []*process) {
 	for _, p := range a.processes() {
 		if p.alive() && !p.node {
@@ -159,7 +159,7 @@ func (a *arena) inject() {
 	a.injected++
 }
 
-// healed says that a fault which killed nobody is over.
+// healed says that a fault which killed no process is over.
 func (a *arena) healed() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +190,7 @@ func (a *arena) silence(p *process, f func()) {
 }
 
 // intn is safe for the goroutines of one fault. Where several draw, the seed gives
-// the same draws, but not who gets which.
+// the same draws, but not which process gets which.
 func (a *arena) intn(n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ var killed = []boundary{
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
-// cut are those at which the request or its reply is lost and nobody dies.
+// cut are the boundaries at which the request or its reply is lost and no process dies.
 var cut = []boundary{
 	{"change", 1, plain}, {"enter", 1, plain}, {"beat", 1, plain}, {"resync", 1, plain}, {"renew", 1, plain},
 	{"exchange", 1, plain}, {"exchange", 2, plain}, {"exchange", 3, plain}, {"exchange", 4, plain}, {"exchange", 6, plain},
@@ -104,7 +104,7 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
-		case stopping: // there is something to hand in, however late it is told
+		case stopping: // it has jobs to commit, however late the signal comes
 			a.pushJobs(job{"long-0", "Nap", 5000}, job{"long-1", "Nap", 5000}, job{"long-2", "Nap", 5000})
 		default:
 			a.prepare(b.scene)
@@ -193,7 +193,7 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			}
 		case trimming:
 			a.eventually("the oldest failures are removed", func() bool { return a.number("LLEN", "resque:failed") <= failuresKept })
-		case relocking: // whoever wants the lock now gets it
+		case relocking: // any job may take the lock now
 			a.order(order{job: job{"after", "Nap", 0}, unique: "pushed-0"})
 		case pruning:
 			a.must("EXPIRE", pruneLock, 1) // of its minute, which the dead cannot give back

@@ -26,7 +26,7 @@ type causes struct {
 	reaped map[int][]time.Time // by process number, when it was declared dead
 }
 
-// newCauses reads the tombstones: each lasts a day, and when it ends tells when it was
+// newCauses reads the tombstones: each lasts a day, so from its end follows when it was
 // set.
 func (a *arena) newCauses() causes {
 	c := causes{a: a, byName: map[string]*process{}, reaped: map[int][]time.Time{}}
@@ -77,7 +77,7 @@ func (c causes) dropped(s *story) (expired, replaced bool) {
 	return expired, replaced
 }
 
-// committed tells whether a run's good end was committed, as far as its process was not
+// committed reports whether a run's good end was committed, as far as its process was not
 // dead before a time, nor declared dead.
 func (c causes) committed(n run, before int64) bool {
 	p := c.byName[n.process]
@@ -152,7 +152,7 @@ func (c causes) of(p *process, first, again run) string {
 	return ""
 }
 
-// stale tells whether a job began in a process that had been declared dead meanwhile: it
+// stale reports whether a job began in a process that had been declared dead meanwhile: it
 // was frozen when a worker had the job and the handler had not.
 func (c causes) stale(n run) bool {
 	const thaws = 2 * time.Second
@@ -180,7 +180,7 @@ func shared(windows []window, from, to time.Time) (sum time.Duration) {
 	return sum
 }
 
-// silent tells whether faults kept the process from being heard, for about as long as a
+// silent reports whether faults kept the process from being heard, for about as long as a
 // lease lasts, when it was declared dead. The last renewal may be 2 s older, and an outage
 // of Redis may have gone before that it had no time to recover from, or come after.
 func (a *arena) silent(p *process, at time.Time) bool {
@@ -201,8 +201,8 @@ func (a *arena) silent(p *process, at time.Time) bool {
 
 // recoveries measures how long jobs that a death interrupted waited for their next
 // run, and how long the slowest process took to work again after a fault that killed
-// nobody. Time counts from when the fault was over, Redis was there, and somebody who
-// lived on was there to see.
+// none. Time counts from when the fault was over, Redis was there, and a process that
+// survived was there to recover them.
 func (c causes) recoveries(l ledgers) (all []time.Duration) {
 	starts := map[string][]int64{}
 	for _, s := range l.jobs {
@@ -230,7 +230,7 @@ func (c causes) recoveries(l ledgers) (all []time.Duration) {
 	return all
 }
 
-// witnessed is when a death could first be noticed by one who lived until the time given.
+// witnessed is when a process that lived until the given time could first notice a death.
 func (c causes) witnessed(died time.Time, until int64) time.Time {
 	from := died
 	var first time.Time
@@ -244,7 +244,7 @@ func (c causes) witnessed(died time.Time, until int64) time.Time {
 	}
 	for _, w := range c.a.outages {
 		if w.to.After(from) && w.to.UnixNano() < until {
-			from = w.to // everybody's silence begins anew
+			from = w.to // the silence of all processes restarts
 		}
 	}
 	return from

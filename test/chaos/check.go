@@ -31,7 +31,7 @@ func (a *arena) finish() result {
 		if !slices.ContainsFunc(a.processes(), (*process).unheard) || a.number("ZCARD", "resque:go:processes") == 0 {
 			break
 		}
-		last := a.start("-queues=none") // buries those who could not say that they left
+		last := a.start("-queues=none") // buries processes that could not leave
 		a.drain()
 		last.stop()
 	}
@@ -49,8 +49,8 @@ for _, record in ipairs(redis.call('KEYS', 'resque:go:inflight:*')) do
 end
 return n`
 
-// drain waits until nothing is queued or reserved, and nobody dead has anything left: a
-// dead process whose lease somebody removed has its other records.
+// drain waits until nothing is queued or reserved, and no dead process has a record left. One
+// whose lease was removed still has its other records.
 func (a *arena) drain() {
 	for deadline := time.Now().Add(2 * soon); ; time.Sleep(50 * time.Millisecond) {
 		queued := a.number("EVAL", waiting, 0)
@@ -68,7 +68,7 @@ func (a *arena) drain() {
 	}
 }
 
-// checkKeys reports keys of ours that are left when all have stopped.
+// checkKeys reports go: keys that are left when all have stopped.
 func (a *arena) checkKeys() {
 	var left []string
 	for _, key := range a.list("KEYS", "*") {
@@ -207,8 +207,8 @@ func (a *arena) join() result {
 		isDone := !isFailed && slices.ContainsFunc(s.runs, func(n run) bool { return n.end > 0 && !n.failed })
 		r.retried += c.judgeAll(&r, id, s)
 		ran := isFailed || len(s.runs)+len(s.drops) > 0
-		o, told := a.orders[id]
-		if told && !a.removed.gone[id] {
+		o, ordered := a.orders[id]
+		if ordered && !a.removed.gone[id] {
 			a.checkOrder(o, s, isFailed)
 		}
 		switch {

@@ -12,7 +12,7 @@ import (
 type options struct {
 	seed     uint64
 	kills    int           // of the fault "kill"
-	jobs     int           // likewise
+	jobs     int           // the same
 	workers  int           // processes of "kill" and "mixed"
 	duration time.Duration // of "mixed"
 	keep     bool          // keep the ledgers of good runs too

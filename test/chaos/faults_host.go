@@ -46,7 +46,7 @@ func clocks(opts options) result {
 			a.inject()
 			a.healed()
 		}
-		a.nobodyReaped()
+		a.noneReaped()
 	}))
 }
 

@@ -41,7 +41,7 @@ func panics(opts options) result {
 	}))
 }
 
-// badPayloads puts into the queue what is no job, or no job of ours.
+// badPayloads puts text into the queue that is no job, or a job of an unknown class.
 func badPayloads(opts options) result {
 	bad := []string{"", "no JSON", "{", "null", "[]", "17", `"text"`, `{}`, `{"class":null,"args":[]}`, `{"class":"","args":[]}`,
 		`{"class":7}`, `{"class":"Nobody","args":[1]}`, `{"class":"Nap","args":{}}`, `{"class":"Nap","args":["few"]}`,

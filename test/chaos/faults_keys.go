@@ -135,7 +135,7 @@ func (k *keeper) prepare(pattern string) {
 		a.strange++
 		a.mu.Unlock()
 	case "recovered":
-		a.must("HSET", "resque:go:recovered", "0123456789abcdef0123456789abcdef", fmt.Sprintf("1 %d nobody", time.Now().UnixMilli()))
+		a.must("HSET", "resque:go:recovered", "0123456789abcdef0123456789abcdef", fmt.Sprintf("1 %d another", time.Now().UnixMilli()))
 	case "reaped:*":
 		a.must("SET", "resque:go:reaped:elsewhere:1:0", "1", "EX", 60)
 	case "precise":

@@ -45,7 +45,7 @@ func (l *line) bothWays(kind string) (heal func()) {
 	return func() { up(); down() }
 }
 
-// halfOpen swallows all bytes: connections stay open, and nobody is told anything.
+// halfOpen swallows all bytes: connections stay open, and neither end notices.
 func (l *line) halfOpen() (heal func()) { return l.bothWays("timeout") }
 
 // reset breaks all connections, and each new one when it is used.

@@ -7,7 +7,7 @@ import (
 )
 
 // spell is how long a worker is spared from kills, and then another one is: the dead
-// are found by those who live for longer than a lease.
+// are found by processes that live for longer than a lease.
 const spell = 15 * time.Second
 
 // kill kills workers at random instants under load and starts them again at once.
@@ -141,7 +141,7 @@ func suspend(opts options) result {
 		}
 		a.inject()
 		a.healed()
-		a.nobodyReaped()
+		a.noneReaped()
 	}))
 }
 

@@ -92,9 +92,9 @@ func clientPause(opts options) result {
 	})
 }
 
-// standstill has Redis serve nobody for one and a half leases, while jobs run. Some processes
-// are cut off a little before that and until a little after it: Redis hears nothing that they
-// sent meanwhile, and the process that is back first sees leases that are long out of date.
+// standstill stops Redis for one and a half leases, while jobs run. Some processes
+// are cut off from a little before that until a little after it: Redis gets nothing that they
+// send meanwhile, and the first process to return sees leases that are long out of date.
 func standstill(opts options, name string, still func(a *arena, span time.Duration)) result {
 	return without(contain(opts, name, []string{"--enable-debug-command", "yes"}, func(a *arena) {
 		for range 3 {
@@ -122,16 +122,16 @@ func standstill(opts options, name string, still func(a *arena, span time.Durati
 				h()
 			}
 		})
-		a.nobodyReaped()
+		a.noneReaped()
 	}))
 }
 
-// nobodyReaped waits until everybody has seen everybody's lease for longer than it
-// lasts, and says so if somebody was found dead.
-func (a *arena) nobodyReaped() {
+// noneReaped waits until every process has seen every lease for longer than it
+// lasts, and reports a process that was found dead.
+func (a *arena) noneReaped() {
 	time.Sleep(leasePeriod + 4*time.Second)
 	if reaped := a.list("KEYS", "resque:go:reaped:*"); len(reaped) > 0 {
-		a.problem("found dead although nobody was: %q", reaped)
+		a.problem("found dead although all live: %q", reaped)
 	}
 }
 
@@ -155,7 +155,7 @@ func (a *arena) starve(span time.Duration) {
 	a.must("CONFIG", "SET", "maxmemory", "0")
 }
 
-// readOnly makes the master a replica of nobody that answers, then a master again.
+// readOnly makes the master a replica of an address that does not answer, then a master again.
 func readOnly(opts options) result {
 	return without(contain(opts, "readonly", nil, func(a *arena) {
 		a.start()
@@ -194,7 +194,7 @@ func (a *arena) hangUp() {
 	_, _ = a.ask("CLIENT", "KILL", "TYPE", "pubsub")
 }
 
-// busy has somebody else's script hold Redis until it is killed.
+// busy lets another program's script hold Redis until it is killed.
 func busy(opts options) result {
 	return without(contain(opts, "busy", impatient, func(a *arena) {
 		a.start()

@@ -36,7 +36,7 @@ func leader(opts options) result {
 			case 4: // a deploy
 				start()
 				owner.stop()
-			case 5: // nobody is left for a while
+			case 5: // no process is left for a while
 				var killing sync.WaitGroup
 				for _, p := range a.alive() {
 					killing.Go(p.kill)
@@ -131,7 +131,7 @@ func pushDelayed(p *producer, jobs []job) {
 
 const masterLock = "resque:resque:resque_scheduler_master_lock"
 
-// schedulers has a Ruby scheduler beside ours again and again. Whoever has the lock moves
+// schedulers runs a Ruby scheduler beside ours again and again. The one with the lock moves
 // the delayed jobs that both know, and fires the schedule that both have.
 func schedulers(opts options) result {
 	const every = 6 // we hold the lock for 5 s after a tick; then it is Ruby's

@@ -19,9 +19,9 @@ type run struct {
 	pid     int // of the process it ran in, which may be a child; 0: not noted
 }
 
-// story is all that the ledgers tell of one job.
+// story is all that the ledgers say about one job.
 type story struct {
-	push   byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: nobody pushed it
+	push   byte  // 'a' acknowledged, 'r' refused, 'u' or 't' unknown; 0: not pushed
 	pushed int64 // when it was acknowledged
 	drops  []run // that did not begin, since it had expired or another had taken its place
 	runs   []run

@@ -17,7 +17,7 @@ func mixed(opts options) result {
 	})
 }
 
-// policies is mixed with everything that a job may be told: delayed, retried, unique,
+// policies is mixed with every option of a job: delayed, retried, unique,
 // limited, isolated and recurring jobs, in two queues.
 func policies(opts options) result {
 	return contain(opts, "policies", slices.Concat(impatient, durable), func(a *arena) {
@@ -27,7 +27,7 @@ func policies(opts options) result {
 			span = min(span, opts.duration)
 		}
 		m := &mixture{a: a, end: time.Now().Add(span), line: a.line(), queues: "work,lanes", environment: []string{"CHAOS_TICKS=1"}}
-		m.acts = append(m.gentle(), m.rest) // who removes leases by hand makes jobs invisible for those that want their locks
+		m.acts = append(m.gentle(), m.rest) // removing leases by hand makes jobs invisible for those that want their locks
 		m.run(5, load{rate: 300, longest: 20, failing: 10, orders: true})
 	})
 }
@@ -83,7 +83,7 @@ func (m *mixture) flags(i int) []string {
 	return flags
 }
 
-// draw draws a worker, but not the first: there is always somebody to find the dead.
+// draw draws a worker, but not the first: there is always one process to find the dead.
 func (m *mixture) draw() int { return 1 + m.a.intn(len(m.fleet)-1) }
 
 func (m *mixture) kill() { m.replace((*process).kill) }
@@ -119,8 +119,8 @@ func (m *mixture) freeze() {
 	p.freeze(func() { time.Sleep(m.a.between(time.Second, 14*time.Second)) })
 }
 
-// slow makes each answer on the line late: where connections are closed again and again
-// besides, nobody there gets to work.
+// slow delays each answer on the line. If connections were also closed again and again, no
+// process there would get to work.
 func (m *mixture) slow() {
 	m.onLine(3*time.Second, func() func() { return m.line.toxic("latency", "downstream", `"latency":100,"jitter":100`) })
 }
@@ -129,7 +129,7 @@ func (m *mixture) partition() {
 	m.onLine(m.a.between(time.Second, 14*time.Second), m.line.halfOpen)
 }
 
-// onLine disturbs the line for a while, which silences those who are on it, now or meanwhile.
+// onLine disturbs the line for a while, which silences the processes on it, now or meanwhile.
 func (m *mixture) onLine(span time.Duration, disturb func() (heal func())) {
 	m.wire.Lock()
 	defer m.wire.Unlock()

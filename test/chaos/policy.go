@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// What the worker's classes with policies are told.
+// Options of the worker's classes with policies.
 const (
 	retries   = 3
 	fewAtOnce = 3
@@ -176,7 +176,7 @@ func (a *arena) drawOrder(j job) order {
 	return o
 }
 
-// checkOrder compares what became of a job with what it was told.
+// checkOrder compares what became of a job with its order.
 func (a *arena) checkOrder(o order, s *story, failed bool) {
 	tried := map[int]bool{}
 	most := 0

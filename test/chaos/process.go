@@ -32,7 +32,7 @@ type process struct {
 	status int // -1: by a signal
 
 	termed, forced bool      // by the fault; guarded by the arena's mutex
-	killed         time.Time // likewise
+	killed         time.Time // the same
 }
 
 // start runs a worker on the queue "work", with further flags, and returns when it is
@@ -141,10 +141,10 @@ func (p *process) alive() bool {
 	}
 }
 
-// ended tells whether the process had ended at a time.
+// ended reports whether the process had ended at a time.
 func (p *process) ended(at int64) bool { return !p.alive() && p.died.UnixNano() < at }
 
-// dead tells whether it had, without having left in peace.
+// dead reports whether it had, without having left in peace.
 func (p *process) dead(at int64) bool { return p.ended(at) && p.status != 0 }
 
 func (p *process) signal(s syscall.Signal) {
@@ -192,7 +192,7 @@ func (p *process) mustLeave() {
 	}
 }
 
-// unheard tells whether a process ended without an answer of Redis to its leaving: it
+// unheard reports whether a process ended without an answer of Redis to its leaving: it
 // waits two seconds for one, in which a busy machine may do nothing for it.
 func (p *process) unheard() bool {
 	if p.alive() || p.status <= 0 {
@@ -202,7 +202,7 @@ func (p *process) unheard() bool {
 	return err == nil && (strings.Contains(string(text), "i/o timeout") || strings.Contains(string(text), "does not answer within"))
 }
 
-// entered tells whether the process ever was in the fleet. One that was stopped while it
+// entered reports whether the process ever was in the fleet. One that was stopped while it
 // still waited for Redis says that it could not start.
 func (p *process) entered() bool {
 	text, err := os.ReadFile(p.output())

@@ -139,14 +139,14 @@ func (a *arena) excuseAnswers(key string, removed time.Time) {
 	}
 }
 
-// within tells whether a rule may not hold at a time, since an operator removed what it needs.
+// within reports whether a rule may not hold at a time, since an operator removed what it needs.
 func (r *removals) within(name string, at int64) bool {
 	return slices.ContainsFunc(r.windows[name], func(w window) bool {
 		return w.from.UnixNano() <= at && at <= w.to.UnixNano()
 	})
 }
 
-// excused tells whether a job that has no outcome was removed by an operator.
+// excused reports whether a job that has no outcome was removed by an operator.
 func (r *removals) excused(id string, s *story) bool {
 	if r.unheard[id] && len(s.runs) == 0 {
 		return true

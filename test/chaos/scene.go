@@ -39,14 +39,14 @@ const (
 	removing  scene = "while removing a queue"
 )
 
-// produced are the scenes of a process that enqueues, and what it is told.
+// produced are the scenes of a process that enqueues, and its orders.
 var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
 	clearing: "clear,pushed,1", removing: "remove,pushed,1",
 }
 
-// pushSome pushes n jobs before anybody works.
+// pushSome pushes n jobs before any process works.
 func (a *arena) pushSome(n int) {
 	var jobs []job
 	for i := range n {
@@ -129,7 +129,7 @@ func (a *arena) prepare(s scene) {
 			a.must("ZADD", "resque:go:lanes:"+member, 1, fmt.Sprint("f:Few=", i))
 			a.must("SADD", "resque:go:lanes", member)
 		}
-	case clearing: // jobs that nobody waits for
+	case clearing: // jobs whose end the test does not wait for
 		for i := range 12 {
 			o := order{job: job{fmt.Sprint("cleared-", i), "Nap", 0}}
 			if err := a.client.EnqueueAt(now.Add(time.Duration(i/3)*time.Second+time.Hour), o.goJob()); err != nil {
@@ -172,7 +172,7 @@ func (a *arena) leaveCorpse(queue string) {
 	}
 }
 
-// running tells whether a job has begun.
+// running reports whether a job has begun.
 func (a *arena) running(id string) bool {
 	l, err := readLedgers(a.dir)
 	return err == nil && l.jobs[id] != nil && len(l.jobs[id].runs) > 0

@@ -5,13 +5,17 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/resque"
+	delayedjobs "github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // phase is how far a call gets before its trap springs.
@@ -122,6 +126,8 @@ func (a *arena) loadScripts() map[string]string {
 // scripts are the product's, by name, but for one that only a client calls.
 func (a *arena) scripts() map[string]string {
 	scripts := resque.Scripts()
+	maps.Copy(scripts, failures.Scripts())
+	maps.Copy(scripts, delayedjobs.Scripts())
 	delete(scripts, "pushguarded")
 	return scripts
 }
@@ -265,7 +271,7 @@ func (w *wire) replies(client, server net.Conn, waiting chan call) {
 	}
 }
 
-// script names the script that a command calls, "" where it calls none of ours.
+// script names the script that a command calls, "" where it calls another script or none.
 func (w *wire) script(raw []byte) string {
 	words := bulks(raw, 2)
 	if len(words) < 2 {

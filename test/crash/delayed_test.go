@@ -15,8 +15,8 @@ import (
 )
 
 // Processes that do nothing but move delayed jobs are killed while they do: each job
-// gets into its queue once, those of one schedule in the order of their times, and the
-// dead leave the schedulers' lock to nobody for long.
+// gets into its queue once, those of one schedule in the order of their times, and no
+// dead process keeps the schedulers' lock for long.
 func TestKilledPumps(t *testing.T) {
 	t.Parallel()
 	const (

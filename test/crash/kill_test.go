@@ -90,7 +90,7 @@ func TestKilledJobsRunElsewhere(t *testing.T) {
 	}
 }
 
-// A process that starts when all others are dead takes their jobs as well: nobody
+// A process that starts when all others are dead takes their jobs as well: no process
 // has to survive.
 func TestKilledJobsRunInTheNextProcess(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func registerLimited(note func(event, id, detail string)) {
 }
 
 // Three processes share limits and are killed at random instants. No job is lost, no more
-// run than may, those of a tenant run in their order, and nobody holds a slot in the end.
+// run than may, those of a tenant run in their order, and no job holds a slot in the end.
 func TestKillsUnderLimits(t *testing.T) {
 	t.Parallel()
 	const (

@@ -50,7 +50,7 @@ func program(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 3
 	}
-	// One write a line: appended as a whole, whoever else appends.
+	// One write a line: it is appended as a whole, even if other processes append too.
 	note := func(event, id, detail string) {
 		if _, err := fmt.Fprintf(file, "%s\t%s\t%d\t%s\n", event, id, os.Getpid(), detail); err != nil {
 			panic(err)

@@ -62,7 +62,7 @@ func (f *fleet) pointed(p *process) (own []string) {
 	return own
 }
 
-// When Redis stalls for longer than a lease, all processes are silent. Nobody may
+// When Redis stalls for longer than a lease, all processes are silent. No reaper may
 // take that for their death.
 func TestStallOfRedisReapsNobody(t *testing.T) {
 	t.Parallel()
@@ -133,8 +133,8 @@ func TestKillsOfRedis(t *testing.T) {
 	}
 }
 
-// Somebody unregisters the workers of a living process, as a Ruby worker does that
-// starts after a long pause of ours. The next heartbeat puts them back.
+// Another program unregisters the workers of a living process, as a Ruby worker does that
+// starts after a long pause of the process. The next heartbeat puts them back.
 func TestRegistrationIsPutBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

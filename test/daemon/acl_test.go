@@ -16,7 +16,7 @@ import (
 )
 
 // TestMinimalACL runs everything the daemon does as the user that the page on Redis
-// names, and then without the right to be told of changes.
+// names, and then without the permission for tracking.
 func TestMinimalACL(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/goworker/goworker/internal/daemontest"
 )
 
-// givesBack has a daemon reserve a job ahead and give it back, since all workers
-// turned out to be slow; and Redis was to tell of the queue when that happened.
+// givesBack makes a daemon prefetch a job and requeue it, because all workers
+// turned out to be slow. At that moment Redis was tracking the queue.
 func givesBack(t *testing.T) *daemontest.Bundle {
 	t.Helper()
 	b := daemontest.Setup(t)
@@ -27,7 +27,7 @@ func givesBack(t *testing.T) *daemontest.Bundle {
 	return b
 }
 
-// Redis tells nobody of a change of his own.
+// Redis does not notify a process of its own changes.
 func TestJobGivenBackRunsWhenAWorkerIsFree(t *testing.T) {
 	t.Parallel()
 	b := givesBack(t)
@@ -37,7 +37,7 @@ func TestJobGivenBackRunsWhenAWorkerIsFree(t *testing.T) {
 	b.Eventually("a later one runs", func() bool { return b.Runs.Ends("late") == 1 })
 }
 
-// And thereafter it has forgotten whom to tell.
+// After its own change Redis does not track the key for us any more.
 func TestPushWakesAfterOthersTookAJobGivenBack(t *testing.T) {
 	t.Parallel()
 	b := givesBack(t)

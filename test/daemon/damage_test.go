@@ -102,7 +102,7 @@ func TestLimitsOutliveTheirNumbers(t *testing.T) {
 	}
 }
 
-// Where nobody alive has registered the limit, it holds at 1.
+// If no living process has registered the limit, it holds at 1.
 func TestLimitThatNobodyKnowsHoldsAtOne(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)

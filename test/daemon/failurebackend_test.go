@@ -26,7 +26,7 @@ func TestFailureBackendThroughout(t *testing.T) {
 	b.Redis.Do(t, "HSET", "resque:go:process:"+dead.ID, "handed", "7 *7")
 	b.Redis.Do(t, "HSET", "resque:go:inflight:"+dead.ID, "7", "5:other"+poison)
 	b.Redis.Do(t, "HSET", "resque:go:recovered", resque.Digest([]byte(poison)), fmt.Sprintf("1 %d another", time.Now().UnixMilli()))
-	// Workers of Ruby's that died, one with a job and one with nobody knows what.
+	// Workers of Ruby's that died, one with a job and one with unreadable text.
 	for id, work := range map[string]string{"ruby:1:work": `{"queue":"work","payload":{"class":"R","args":[]}}`, "ruby:2:work": "corrupt"} {
 		b.Redis.Do(t, "SADD", "resque:workers", id)
 		b.Redis.Do(t, "HSET", "resque:workers:heartbeat", id, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))

@@ -48,7 +48,7 @@ func TestFailuresFound(t *testing.T) {
 		if err := all.Retry(f); err != nil {
 			t.Errorf("%s: on purpose: %v", backend, err)
 		}
-		if n, err := all.RetryWhere(goworker.FailureFilter{Queue: "a", Retried: true}); n != 0 && n != 1 || err != nil { // within one second it is not told apart
+		if n, err := all.RetryWhere(goworker.FailureFilter{Queue: "a", Retried: true}); n != 0 && n != 1 || err != nil { // within one second the two look alike
 			t.Errorf("%s: retried where retried %d, %v", backend, n, err)
 		}
 		if got := server.List(t, "LRANGE", "resque:queue:a", 0, 1); !slices.Equal(got, []string{`{"class":"J","args":[1],"id":"x"}`, `{"class":"J","args":[1]}`}) {

@@ -14,7 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// hookRun runs three jobs, one of each kind of end, with hooks that tell what they
+// hookRun runs three jobs, one of each kind of end, with hooks that report what they
 // see, and returns that and the log's lines.
 func hookRun(t *testing.T, more goworker.Hooks) (seen []string, lines []map[string]any) {
 	t.Helper()

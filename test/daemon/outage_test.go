@@ -151,8 +151,8 @@ func TestConnectionsAreCut(t *testing.T) {
 	b.OnlyTotals()
 }
 
-// A Redis that is silent for longer than the read timeout hears requests when
-// nobody waits for their answers any more. They change nothing then.
+// A Redis that is silent for longer than the read timeout runs requests when
+// no process waits for their answers any more. They change nothing then.
 func TestLateRequests(t *testing.T) {
 	t.Parallel()
 	const n = 1500

@@ -245,8 +245,8 @@ func row(out, class string) string {
 	return ""
 }
 
-// program is one of them, told by the environment where Redis is. It is killed
-// should it not end by itself.
+// program is one of them, with the address of Redis in its environment. It is killed
+// if it does not end by itself.
 func program(t *testing.T, server *redistest.Server, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

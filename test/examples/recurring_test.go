@@ -24,7 +24,7 @@ func TestRecurring(t *testing.T) {
 		exited <- cmd.Wait()
 		_ = write.Close()
 	}()
-	pings, tidied, told := 0, 0, false
+	pings, tidied, stopped := 0, 0, false
 	var out strings.Builder
 	for lines := bufio.NewScanner(read); lines.Scan(); {
 		out.WriteString(lines.Text() + "\n")
@@ -36,8 +36,8 @@ func TestRecurring(t *testing.T) {
 		default:
 			continue
 		}
-		if !told && pings >= 2 && tidied >= 1 {
-			told = true
+		if !stopped && pings >= 2 && tidied >= 1 {
+			stopped = true
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}

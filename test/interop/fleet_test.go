@@ -96,7 +96,7 @@ func TestNodeListsOurWorkers(t *testing.T) {
 		}
 	}
 
-	// An hour is far off: nothing of ours is old.
+	// An hour is far off: no worker of this daemon is old.
 	if cleaned := peer.queue(t, "cleanOldWorkers", time.Hour.Milliseconds()); string(cleaned) != "{}" {
 		t.Errorf("node cleaned %s", cleaned)
 	}
@@ -107,8 +107,8 @@ func TestNodeListsOurWorkers(t *testing.T) {
 	redistest.Eventually(t, patience, "the worker is idle again", func() bool { return busy(t, server) == "" })
 }
 
-// Somebody may tell node to throw our worker out while it works. Node must find
-// it by name, and we must come back.
+// An operator may make node remove our worker while it works. Node must find
+// it by name, and the worker must come back.
 func TestNodeCleansOurWorkerAndItReturns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a heartbeat")

@@ -26,7 +26,7 @@ type delivered struct {
 	Raw              string
 }
 
-// tell is a handler that passes on what it was given.
+// tell is a handler that passes on its arguments.
 func tell(to chan<- delivered) func(context.Context, *goworker.Job) error {
 	return func(ctx context.Context, _ *goworker.Job) error {
 		d := goworker.FromContext(ctx)
@@ -66,7 +66,7 @@ func TestNodeEnqueuesGoRuns(t *testing.T) {
 	}
 }
 
-// Told of node-resque's scheduler, we leave delayed jobs to it while it is the leader.
+// With the setting for node-resque's scheduler, we leave delayed jobs to it while it is the leader.
 func TestNodeDelaysGoRuns(t *testing.T) {
 	server, peer := setup(t)
 	scheduler := peer.start(t, "scheduler.mjs")

@@ -158,7 +158,7 @@ func (s *script) next(t *testing.T, kind string) event {
 	}
 }
 
-// stop lets the script end as it should, and returns the events nobody has read.
+// stop lets the script end as it should, and returns the events that were not read.
 func (s *script) stop(t *testing.T) []event {
 	t.Helper()
 	if s.ended {

@@ -188,7 +188,7 @@ func (b *bundle) gone(want int) {
 	})
 }
 
-// alive tells whether a process runs; one that was killed and that nobody waited for
+// alive reports whether a process runs. A killed process without a wait for it
 // does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {

@@ -213,10 +213,10 @@ func register(d worker, uri, notes string) {
 	d.Register("Forever", func() { family(); select {} }, isolated(goworker.KillGrace(200*time.Millisecond)))
 	d.Register("Leave", func() { family() }, isolated())
 	d.Register("LeaveWhenTold", func() {
-		told := make(chan os.Signal, 1)
-		signal.Notify(told, syscall.SIGUSR2)
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGUSR2)
 		family()
-		<-told
+		<-signals
 	}, isolated())
 	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(5*time.Second)))
 	d.Register("Hold", func(ctx context.Context) error {

@@ -60,7 +60,7 @@ func TestExpired(t *testing.T) {
 	b.OnlyTotals()
 }
 
-// What Register is told of time holds for all that is enqueued by the same daemon.
+// The time options of Register apply to all jobs that the same daemon enqueues.
 func TestExpireClass(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

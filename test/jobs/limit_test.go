@@ -164,7 +164,7 @@ func TestLimitQueue(t *testing.T) {
 	}
 }
 
-// A slot that nobody holds any more, because somebody removed records, is found and freed.
+// A slot that no job holds any more, because its record was removed, is found and freed.
 func TestLostSlotIsFreed(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -243,7 +243,7 @@ func TestLanesAreDrainedByOthers(t *testing.T) {
 	other.NothingWaits()
 }
 
-// Without being told, limits hold all the same.
+// Limits hold without tracking too.
 func TestLimitsWhilePolling(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.DisableTracking, s.PollInterval = true, 20*time.Millisecond })

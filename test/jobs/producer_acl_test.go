@@ -66,8 +66,8 @@ func TestProducerACL(t *testing.T) {
 		parts := strings.SplitN(said[1], " ", 4)
 		s.Do(t, "HSET", key, said[0], parts[0]+" "+parts[1]+" 0 "+parts[3])
 	}
-	s.Do(t, "ZADD", "resque:go:processes", 1, "somebody")
-	s.Do(t, "HSET", "resque:go:inflight:somebody", 1, strings.Repeat("x", 999))
+	s.Do(t, "ZADD", "resque:go:processes", 1, "another")
+	s.Do(t, "HSET", "resque:go:inflight:another", 1, strings.Repeat("x", 999))
 	s.Do(t, "SADD", "resque:go:lanes", "1:q")
 	s.Do(t, "ZADD", "resque:go:lanes:1:q", 1, "f:C=k")
 	s.Do(t, "RPUSH", "resque:go:lane:1:q0:f:C=k", "{}")

@@ -149,6 +149,32 @@ func TestRetryAfterGoexit(t *testing.T) {
 	}
 }
 
+// A function of the program that ends the goroutine in which a job's end is decided costs that job. Its
+// worker goes on.
+func TestGoexitWhileDeciding(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(*goworker.Delivery) error{
+		"after an error": func(*goworker.Delivery) error { return daemontest.ErrNoLuck },
+		"after a Goexit": func(*goworker.Delivery) error { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := daemontest.Trying(t, fails, goworker.Retry(5, goworker.RetryIf(func(error) bool { runtime.Goexit(); return false })))
+			b.Start()
+			for range 20 { // more than there are workers
+				b.Push(daemontest.Job("Try", "a"))
+			}
+			b.Eventually("all have failed", func() bool { return len(b.Failures()) == 20 })
+			if text := b.Failures()[0].Error; text != goworker.ErrGoexit.Error() {
+				t.Errorf("the failure is %q", text)
+			}
+			if n := b.Stat("failed"); n != 20 {
+				t.Errorf("stat:failed is %d", n)
+			}
+		})
+	}
+}
+
 // RetryIn without Retry has a bound, or a job that never gets ready runs for ever.
 func TestRetryInIsBounded(t *testing.T) {
 	t.Parallel()

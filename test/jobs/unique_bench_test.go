@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkEnqueueUnique is one job a call, from eight goroutines, as BenchmarkEnqueue: with
-// an id only, with a lock of its own, and refused. It tells what a lock takes of memory
+// an id only, with a lock of its own, and refused. It reports the memory of a lock
 // beside the job's own.
 func BenchmarkEnqueueUnique(b *testing.B) {
 	server := redistest.Start(b)

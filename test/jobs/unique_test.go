@@ -218,7 +218,7 @@ func TestUniqueDelayed(t *testing.T) {
 	}
 }
 
-// What Register is told holds for all that is enqueued by the same daemon.
+// The options of Register apply to all jobs that the same daemon enqueues.
 func TestUniqueClass(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -286,8 +286,8 @@ func TestUniqueMistakes(t *testing.T) {
 	}
 }
 
-// A job that Ruby's worker takes is unlocked there; nobody tells us. Neither does whoever
-// removes a queue.
+// Ruby's worker takes a job without a word about its lock, and so does a program that removes
+// a queue. The lock is freed all the same.
 func TestUniqueTakenByRuby(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -304,7 +304,7 @@ func TestUniqueTakenByRuby(t *testing.T) {
 	}
 }
 
-// A job that waits for its next try has its lock, and is found by whoever looks for it.
+// A job that waits for its next try keeps its lock, and a look for the holder finds it.
 func TestUniqueRetries(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"later": time.Hour, "at once": 0} {
@@ -346,7 +346,7 @@ func TestUniqueRetries(t *testing.T) {
 }
 
 // A retry's lock ends too, though not before the job could be due, even if it had run out
-// meanwhile. What another job then has is left to that.
+// meanwhile. Another job's lock stays.
 func TestUniqueRetriesOfTheLate(t *testing.T) {
 	t.Parallel()
 	const most = 200 * time.Millisecond
@@ -361,7 +361,7 @@ func TestUniqueRetriesOfTheLate(t *testing.T) {
 	stays := func(b *daemontest.Bundle) time.Duration {
 		return time.Duration(b.Redis.Int(b.T, "PTTL", b.Locks()[0])) * time.Millisecond
 	}
-	t.Run("nobody wants it", func(t *testing.T) {
+	t.Run("no other job wants it", func(t *testing.T) {
 		t.Parallel()
 		b, fail := late(t)
 		fail <- struct{}{}

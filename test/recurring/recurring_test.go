@@ -85,7 +85,7 @@ func (f *fleet) end(pid int, signal syscall.Signal) {
 	}
 }
 
-// owner is the process that fired a schedule's last tick, 0 if it is none of ours.
+// owner is the process that fired a schedule's last tick, 0 if it is none of this test's.
 func (f *fleet) owner(schedule string) int {
 	fields := strings.Fields(f.redis.Text(f.t, "HGET", "resque:go:ticks", schedule))
 	if len(fields) < 3 {

@@ -34,7 +34,7 @@ const top = "../.."
 
 const module = "github.com/goworker/goworker"
 
-// layers are our packages, those that import nothing of ours first: every import points to a row
+// layers are our packages, those that import none of our packages first: every import points to a row
 // above. Packages of one row do not import each other.
 var layers = [][]string{
 	{"internal/clock", "internal/cron", "internal/payload", "internal/queues", "internal/share", "internal/sig"},

@@ -22,7 +22,7 @@ func whenOwned(t *testing.T, c *redistest.Cluster, old *redistest.Server) (*redi
 
 // TestClusterMoves hands our slot to another master and back, key by key, under a
 // load of pushes. While it moves, the scripts find some of their keys gone and do
-// nothing; nothing is lost, nobody is taken for dead, and all goes on by itself.
+// nothing. No job is lost, no process is found dead, and all continues by itself.
 func TestClusterMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.Patient...)
@@ -42,7 +42,7 @@ func TestClusterMoves(t *testing.T) {
 	l.wantNothingLost()
 	l.wantNoneTwice()
 	if dead := away.Text(t, "GET", namespace+"go:recovered"); dead != "" {
-		t.Errorf("somebody was taken for dead: %s", dead)
+		t.Errorf("a process was found dead: %s", dead)
 	}
 }
 

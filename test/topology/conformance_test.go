@@ -182,7 +182,7 @@ func wakes(t *testing.T, s shape, d *goworker.Daemon) {
 				t.Errorf("the job says %q", got)
 			}
 		case <-time.After(soon):
-			t.Fatalf("the %s push woke nobody", what)
+			t.Fatalf("the %s push woke no poller", what)
 		}
 	}
 }

@@ -26,9 +26,9 @@ func kill(_ *testing.T, _ *redistest.Fleet, master *redistest.Server) { master.K
 // pause leaves its connections open: a master that is silent, not dead.
 func pause(_ *testing.T, _ *redistest.Fleet, master *redistest.Server) { master.Pause() }
 
-// TestSentinelFailover has the Sentinels make another server the master under a
-// load of pushes. What the new master had received is done, nobody has to help, and
-// where pushes wait for the replicas, nothing that was acknowledged is lost.
+// TestSentinelFailover makes the Sentinels choose another master under a
+// load of pushes. Jobs that the new master had received are done without help. If
+// pushes wait for the replicas, no acknowledged job is lost.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	for _, how := range []fails{

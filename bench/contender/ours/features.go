@@ -14,7 +14,7 @@ import (
 // plenty is more than any job ever has to wait for.
 const plenty = 1_000_000
 
-// told is what a variant's classes are told.
+// told returns the options of a variant's classes.
 func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 	switch variant {
 	case "retried":
@@ -52,7 +52,7 @@ func tenant(args []json.RawMessage) string {
 	return string(number[len(number)-1:])
 }
 
-// isolate counts here what runs in children, who count for themselves.
+// isolate counts here the jobs that run in children, which count for themselves.
 func isolate(count probe.Handler) {
 	goworker.Register("Noop", func(string, ...interface{}) error { return nil }, told("isolated", nil)...)
 	goworker.AddHooks(goworker.Hooks{Success: func(_ context.Context, d *goworker.Delivery) {

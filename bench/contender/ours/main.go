@@ -1,6 +1,6 @@
 // Command ours is this module with the benchmark's handlers: the same program
 // as the goworker contender, after the import path has changed. Its variants use
-// what a job can be told besides.
+// the options of jobs.
 package main
 
 import (

@@ -1,19 +1,15 @@
 // Package retry decides whether a job whose run failed runs again, and when. The policy of its
-// class decides, or its handler asks for a retry. With resque-retry's way of counting it also keeps
-// the counts of that Ruby plugin.
+// class decides, or its handler asks for a retry.
 package retry
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/outcome"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Policy is the option of a class whose jobs are retried. It does not change.
@@ -21,14 +17,6 @@ type Policy struct {
 	Limit  int                  // of retries; -1: none
 	Delay  Wait                 // 0 or less: the job does not wait
 	Allows func(err error) bool // whether such an error is retried; nil: only if the handler asks
-	Ruby   *Ruby                // nil: the payload has the count
-}
-
-// Ruby is how resque-retry counts.
-type Ruby struct {
-	Ruby34       bool // hashes among the arguments are named as Ruby 3.4 does
-	NoFailureKey bool // no record of a failure that is retried
-	ExpireAfter  time.Duration
 }
 
 // AskedLimit is how often a job is retried at most when its handler asks for it and its class has no
@@ -55,28 +43,16 @@ func (p *Policy) Left(attempt int) int {
 
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
-	counts := newCounter(d)
 	return outcome.Feature{
-		Name:  "retry",
-		Close: counts.Close,
-		Open: func(j *outcome.Job) outcome.Policy {
-			if !j.Dead || !j.Readable() {
-				return nil
-			}
-			return dead{deps: d}
-		},
+		Name: "retry",
 		Bind: func(c *outcome.Class) outcome.Policy {
 			if c == nil {
 				return policy{deps: d, policy: asked}
 			}
-			p, ok := outcome.Get[*Policy](c)
-			switch {
-			case !ok:
-				return nil
-			case p.Ruby != nil:
-				return ruby{policy: policy{deps: d, policy: p}, counts: counts}
+			if p, ok := outcome.Get[*Policy](c); ok {
+				return policy{deps: d, policy: p}
 			}
-			return policy{deps: d, policy: p}
+			return nil
 		},
 	}
 }
@@ -128,31 +104,4 @@ func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again boo
 		wait = p.Delay(attempt, err)
 	}
 	return min(wait, Longest), true, err
-}
-
-// dead gives back what a job of a dead process may have of resque-retry's. The class's options are not
-// known there: so it drops the keys in both spellings, of an ActiveJob those of its wrapper too.
-type dead struct {
-	outcome.None
-	deps outcome.Deps
-}
-
-// Settle drops the keys of a job that is filed as failed.
-func (p dead) Settle(j *outcome.Job, o *outcome.Outcome) {
-	if o.State != outcome.Failed {
-		return
-	}
-	var dropped []resque.RetryKey
-	drop := func(class string, args []json.RawMessage) {
-		for _, blanks := range []bool{false, true} {
-			if key := resque.NewRetryKey(class, args, blanks); !slices.Contains(dropped, key) {
-				dropped = append(dropped, key)
-				o.Effects = append(o.Effects, p.deps.Store.DropCount(key, true)...)
-			}
-		}
-	}
-	drop(j.Name, j.Args)
-	if j.Name != j.Parsed.Class {
-		drop(j.Parsed.Class, j.Parsed.Args)
-	}
 }

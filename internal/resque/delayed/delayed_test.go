@@ -195,8 +195,8 @@ func TestHintsAreLimited(t *testing.T) {
 	w.same("jobs", resque.HintListItems+11, w.server.Int(t, "LLEN", w.s.KeyOfSecond("1900000001")))
 }
 
-// Where only Ruby's scheduler moves the jobs, nobody but their writers is there to remove
-// the hints to them. A job whose hint is gone is moved with its second.
+// If only Ruby's scheduler moves the jobs, only the processes that delay jobs can remove
+// the hints. A job whose hint is gone is moved with its second.
 func TestHintsThatNobodyFollows(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)

@@ -24,6 +24,9 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
+// Scripts returns the scripts of this package by name.
+func Scripts() map[string]string { return resque.ScriptsOf(scriptFiles) }
+
 // Store is the schedules of one namespace. Like resque.Store it is a value.
 type Store struct {
 	store resque.Store

@@ -236,7 +236,7 @@ func (r *delays) check() {
 		}
 		for _, item := range dump[r.w.s.KeyOfSecond(second)].([]string) {
 			if stamps, _ := dump[r.w.s.KeyOfJobSeconds(item)].([]string); !slices.Contains(stamps, "delayed:"+second) {
-				r.Fatalf("nobody can cancel %s in second %s", item, second)
+				r.Fatalf("no program can cancel %s in second %s", item, second)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// noon is the time the tests of this package tell Redis where it does not tell them.
+// noon is the time that the tests of this package pass where Redis's own is not used.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // wire is a server of its own, a connection to it and the Stores of the default namespace.

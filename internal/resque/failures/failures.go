@@ -17,6 +17,9 @@ import (
 //go:embed scripts/*.lua
 var scriptFiles embed.FS
 
+// Scripts returns the scripts of this package by name.
+func Scripts() map[string]string { return resque.ScriptsOf(scriptFiles) }
+
 // Store is the failure lists of one namespace. Like resque.Store it is a value.
 type Store struct{ store resque.Store }
 

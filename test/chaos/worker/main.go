@@ -129,7 +129,7 @@ func (l ledger) register() {
 	goworker.Register("Die", func(id string, ms int) {
 		l.note('s', id)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
-		l.note('d', id) // the ledger's time tells when the process died
+		l.note('d', id) // the ledger's time is when the process died
 		os.Exit(7)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// What the classes of registerPolicies are told; chaos knows it too.
+// Options of the classes of registerPolicies; chaos has the same numbers.
 const (
 	retries   = 3
 	fewAtOnce = 3
@@ -25,7 +25,7 @@ const (
 //	Few     three run at a time
 //	Turn    one of each key runs at a time
 //	Paced   twenty are started a second
-//	Drop    is discarded when it has failed as often as it was told
+//	Drop    is discarded when it has failed as often as its argument says
 //	Alone   runs in a process of its own, which has started another one
 //	Child   the same
 //	Exit    runs in a process of its own and ends it

@@ -61,7 +61,7 @@ func runRubyScheduler(addr string, every int64) error {
 	}
 }
 
-// master takes the lock or keeps it, as far as nobody else has it.
+// master takes the lock or keeps it, unless another scheduler has it.
 func (r rubyScheduler) master() bool {
 	got, _ := redis.Int(r.c.Do("EVAL", `if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then
   redis.call('EXPIRE', KEYS[1], 180)
@@ -118,7 +118,7 @@ func (r rubyScheduler) moveSome(second string) int {
 	}
 	_ = r.c.Send("LTRIM", bucket, 100, -1)
 	if reply, err := r.c.Do("EXEC"); reply == nil && err == nil {
-		return 100 // somebody delayed another job to this second: again
+		return 100 // another job was delayed to this second meanwhile: again
 	}
 	if len(items) < 100 { // clean_up_timestamp
 		_, _ = r.c.Do("WATCH", bucket)

@@ -1,4 +1,4 @@
--- What exchange.lua and take.lua have in common: they read ARGV behind at, and answer with the errors.
+-- The common part of exchange.lua and take.lua: they read ARGV behind at, and answer with errors.
 local function arg() at = at + 1; return ARGV[at] end
 local function number() return tonumber(arg()) end
 local function try(key, command, ...) -- the reply and true, or nothing where Redis refuses the command

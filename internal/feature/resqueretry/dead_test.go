@@ -1,4 +1,4 @@
-package retry
+package resqueretry
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package retry
+package resqueretry
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestCountWaitsForRedis(t *testing.T) {
 	}})
 	defer feature.Close()
 	class := &outcome.Class{Name: "Try"}
-	outcome.Put(class, &Policy{Limit: 1, Ruby: &Ruby{}})
+	outcome.Put(class, Rule{})
 	policy := feature.Bind(class)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	admit := func() <-chan error {
