@@ -141,8 +141,8 @@ func TestDelayedBesideRuby(t *testing.T) {
 	redistest.Eventually(t, daemontest.Soon, "Ruby's has run", func() bool { return len(r.all()) == 2 })
 }
 
-// What resque-scheduler knows is left to it where the settings say so, although nobody has
-// its lock.
+// With LeaveDelayed the daemon leaves resque-scheduler's jobs to it, although its lock is
+// free.
 func TestLeaveDelayed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -202,7 +202,7 @@ func TestManyPumps(t *testing.T) {
 		switch i % 2 {
 		case 0:
 			s.Do(t, "ZADD", "resque:go:schedule", 1000+i, `3:low{"class":"Note","args":["`+what+`"],"id":"x"}`)
-		default: // past seconds, as if nobody had pumped
+		default: // past seconds, as if no scheduler had pumped
 			second := fmt.Sprint(1000 + i/100)
 			s.Do(t, "RPUSH", "resque:delayed:"+second, `{"class":"Note","args":["`+what+`"],"queue":"high"}`)
 			s.Do(t, "ZADD", "resque:delayed_queue_schedule", second, second)

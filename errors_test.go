@@ -55,7 +55,7 @@ func explode(v any) { panic(v) }
 
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	var nobody *customer
+	var absent *customer
 	boom := errors.New("boom")
 	outer := With(func(next Handler) Handler {
 		return HandlerFunc(func(ctx context.Context, d *Delivery) error { return next.Perform(ctx, d) })
@@ -69,7 +69,7 @@ func TestPanic(t *testing.T) {
 		{"value", func() { explode(5) }, "panic: 5", " goworker.explode"},
 		{"error", func(string) { explode(boom) }, "panic: boom", " goworker.explode"},
 		{"goworker's form", func(string, ...interface{}) error { explode("x"); return nil }, "panic: x", " goworker.explode"},
-		{"runtime error", func() error { nobody.Name = "x"; return nil }, "panic: runtime error: invalid memory address or nil pointer dereference", " goworker.TestPanic.func"},
+		{"runtime error", func() error { absent.Name = "x"; return nil }, "panic: runtime error: invalid memory address or nil pointer dereference", " goworker.TestPanic.func"},
 		{"index", func(s []int) { s[len(s)]++ }, "panic: runtime error: index out of range [0] with length 0", " goworker.TestPanic.func"},
 		{"nil", func() { explode(nil) }, "panic: panic called with nil argument", " goworker.explode"},
 		{"value that cannot be printed", func() { explode(hostileFailure{}) }, "panic: %!v(PANIC=Error method: no text)", " goworker.explode"},

@@ -12,9 +12,8 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 )
 
-// Whatever the settings and the environment hold: they come to a configuration in
-// which every number is usable, or to a sentence without the password. Printed,
-// they do not tell it either.
+// Any settings and environment make a configuration in which every number is usable, or
+// an error without the password. Printed settings do not show it either.
 func FuzzSettings(f *testing.F) {
 	f.Add("high,low", "resque", "", "host", "info", "text", "redis", "pass word", 5.0, int64(0), 25, 2)
 	f.Add("*", "a:", "strict", "a:b", "loud", "json", "", "p@s/s#w?d", -1.0, int64(-1), -1, 0)
@@ -27,12 +26,12 @@ func FuzzSettings(f *testing.F) {
 			Concurrency: concurrency, Connections: number, RecoverLimit: number, MaxPayload: number,
 		}
 		env := map[string]string{"REDIS_PROVIDER": "CACHE_URL", "CACHE_URL": "redis://user:" + secret + password + "@cache", "FAILURE_BACKEND": backend}
-		told := func(err error) bool {
+		shows := func(err error) bool {
 			return err != nil && (strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), " "))
 		}
 		c, err := s.configFrom(true, func(name string) string { return env[name] })
-		if told(err) {
-			t.Errorf("the error is no sentence or tells the password: %v", err)
+		if shows(err) {
+			t.Errorf("the error is no sentence or shows the password: %v", err)
 		}
 		if err != nil {
 			return
@@ -41,13 +40,13 @@ func FuzzSettings(f *testing.F) {
 			!strings.HasSuffix(c.Namespace, ":") || strings.ContainsAny(c.Hostname, ": \n") || c.Hostname == "" || c.queues.Label() == "" {
 			t.Errorf("%+v", c.queues)
 		}
-		if _, err := conn.NewDialer(t.Context(), c.dial(), nil); told(err) {
-			t.Errorf("the error is no sentence or tells the password: %v", err)
+		if _, err := conn.NewDialer(t.Context(), c.dial(), nil); shows(err) {
+			t.Errorf("the error is no sentence or shows the password: %v", err)
 		}
 		s.URI = env["CACHE_URL"]
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 			if text := fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, []WorkerSettings{s}); strings.Contains(text, secret) {
-				t.Errorf("%s tells the password: %s", verb, text)
+				t.Errorf("%s shows the password: %s", verb, text)
 			}
 		}
 	})

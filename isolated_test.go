@@ -107,7 +107,7 @@ func TestErrorsCross(t *testing.T) {
 }
 
 // limited performs a job of a class with a time limit of a minute, in a goroutine of
-// its own, and returns the registry and what tells of the end.
+// its own, and returns the registry and a channel for the end.
 func limited(t *testing.T, book *safeBuffer, handler any) (*registry, <-chan error) {
 	r := newRegistry()
 	r.register("C", handler, []Option{Timeout(time.Minute)})

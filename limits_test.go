@@ -55,7 +55,7 @@ func TestRemovedQueuesAreNotSorted(t *testing.T) {
 	if left := b.Redis.List(t, "SMEMBERS", "resque:go:lanes"); len(left) > 0 {
 		t.Errorf("sorted are %v", left)
 	}
-	b.Eventually("nobody looks there any more", func() bool { return goworker.SortedQueues(b.Daemon) == 0 })
+	b.Eventually("the daemon does not look there any more", func() bool { return goworker.SortedQueues(b.Daemon) == 0 })
 	b.PushTo("tenant3", daemontest.TenantJob("Turn", "a", 2))
 	b.Eventually("it is a queue as any other", func() bool { return b.Stat("processed") == 6 })
 }
@@ -297,8 +297,8 @@ func TestLanesOfAnother(t *testing.T) {
 	b.NothingWaits()
 }
 
-// Processes come and go that have other limits for the same class, or none: every job runs
-// once, whoever has sorted it, and nothing is left of the limits.
+// Processes with other limits for the same class, or none, come and go. Every job runs
+// once, by whichever limits it was sorted, and no key of the limits stays.
 func TestLimitsChangeWhileJobsWait(t *testing.T) {
 	t.Parallel()
 	const total = 600

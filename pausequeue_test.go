@@ -15,7 +15,7 @@ import (
 func TestPauseQueue(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*goworker.WorkerSettings){
-		"told": func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" },
+		"notified": func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" },
 		"polling": func(s *goworker.WorkerSettings) {
 			s.QueuesString, s.DisableTracking, s.PollInterval = "work,other", true, 50*time.Millisecond
 		},
@@ -101,7 +101,8 @@ func TestPauseQueueBeforeTheStart(t *testing.T) {
 	b.Eventually("the job runs when the pause is over", func() bool { return b.Runs.Ends("a") == 1 })
 }
 
-// A queue of sorted jobs is paused like any other, and a key of another type pauses nobody.
+// A queue of sorted jobs is paused like any other, and a key of another type pauses no
+// queue.
 func TestPauseSortedQueue(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" })

@@ -63,7 +63,7 @@ func TestLargePayloads(t *testing.T) {
 				t.Errorf("payload %s: %v", f.Payload, err)
 			}
 			if !strings.Contains(f.Error, "LMOVE resque:go:kept:work resque:queue:work RIGHT RIGHT") {
-				t.Errorf("the error does not tell where it is: %s", f.Error)
+				t.Errorf("the error does not say where it is: %s", f.Error)
 			}
 		}
 		if err := b.Stop(); err != nil {

@@ -33,8 +33,8 @@ func TestRecordOfTheFinishedComesBack(t *testing.T) {
 	b.Exactly(4)
 }
 
-// A record that no lease protects, because somebody removed the leases after its
-// process had died, is found and brought back all the same.
+// The leases are removed after a process has died. The reaper finds its record, which
+// has no lease, and recovers the jobs.
 func TestOrphanedRecord(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -44,8 +44,8 @@ func TestOrphanedRecord(t *testing.T) {
 	b.Exactly(1)
 }
 
-// Neither does anything stay of a process that died without jobs before somebody
-// removed the leases, the heartbeats and the registrations.
+// A process died without jobs, and then the leases, the heartbeats and the
+// registrations were removed. No key of it stays.
 func TestOrphanWithoutJobs(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -128,9 +128,9 @@ func TestRecordsRemovedByHand(t *testing.T) {
 	}
 }
 
-// Whoever writes to Redis cannot make a daemon's log lie: what he calls his queues,
-// classes, workers and processes never begins a line of its own, and never reaches
-// a terminal as a command.
+// A client of Redis cannot forge a line of a daemon's log. The names of its queues,
+// classes, workers and processes never begin a line, and never reach a terminal as a
+// command.
 func TestNamesDoNotForgeLogLines(t *testing.T) {
 	t.Parallel()
 	const forged = "x\n\r\x1b[2J\u009b1A\u202e\u2028time=2026-01-01T00:00:00.000Z level=INFO msg=\"all is well\"\x00\x7f\",\"level\":\"INFO"
@@ -165,7 +165,7 @@ func TestNamesDoNotForgeLogLines(t *testing.T) {
 			}
 			var fields struct{ Time, Level, Msg string }
 			if format == "json" && json.Unmarshal([]byte(line), &fields) != nil || format == "text" && !strings.HasPrefix(line, "time=20") {
-				t.Errorf("%s: %q is no line of ours", format, line)
+				t.Errorf("%s: %q is no line of the daemon", format, line)
 			}
 			if fields.Msg == "all is well" || strings.HasPrefix(line, "time=2026-01-01T00:00:00.000Z") {
 				t.Errorf("%s: %q is forged", format, line)

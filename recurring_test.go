@@ -297,8 +297,8 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// Redis's clock counts. One of ours that is told wrong is put right before a tick is
-// fired too early.
+// Redis's clock counts. A process whose clock is wrong corrects it before it fires a
+// tick too early.
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -324,8 +324,8 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// Where Redis's clock was ahead and is set back, periods begin anew in place of waiting
-// until it is as late again; a cron does not double what it has fired.
+// Redis's clock was ahead and is set back. Periods restart and do not wait until that
+// time comes again. A cron does not fire a tick twice.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -427,7 +427,7 @@ func TestTicksOutliveTroubles(t *testing.T) {
 	b.Steady(b.TicksIn("spoiled"), time.Second)
 	b.Steady(b.TicksIn("fine"), time.Second)
 
-	b.Redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and begins anew
+	b.Redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and starts again
 	n = len(b.Queue("fine"))
 	b.AtLeast(n+2, "fine")
 }

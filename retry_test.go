@@ -78,8 +78,8 @@ func TestRetry(t *testing.T) {
 	b.OnlyTotals()
 }
 
-// Without a wait a job goes behind the others of its queue, and the daemon goes on with
-// it although Redis tells nobody of his own pushes.
+// Without a wait a job goes behind the others of its queue. The daemon takes it
+// although Redis does not notify a client of its own pushes.
 func TestRetryAtOnce(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Trying(t, daemontest.Unlucky, goworker.Retry(3, goworker.Delays{0}))
@@ -404,7 +404,7 @@ func TestStopCountsNothingForRuby(t *testing.T) {
 func TestCountOfWrongType(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Trying(t, daemontest.Unlucky, goworker.Retry(1, goworker.ResqueRetry{}))
-	b.Redis.Do(t, "RPUSH", rubyCount, "somebody's")
+	b.Redis.Do(t, "RPUSH", rubyCount, "no number")
 	b.Start()
 	b.Push(rubyJob)
 	b.Eventually("it failed", func() bool { return len(b.Failures()) == 1 })

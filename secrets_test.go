@@ -24,7 +24,7 @@ func noCanary(t *testing.T, where string, text ...any) {
 	for _, v := range text {
 		for _, s := range []string{fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v)} {
 			if i := strings.Index(s, canary); i >= 0 {
-				t.Errorf("%s tells the password: …%s…", where, s[max(0, i-80):min(len(s), i+80)])
+				t.Errorf("%s shows the password: …%s…", where, s[max(0, i-80):min(len(s), i+80)])
 				return
 			}
 		}
@@ -99,9 +99,9 @@ func TestNoSecretInCommandLineErrors(t *testing.T) {
 	}
 }
 
-// A daemon that meets everything that can go wrong with a password, a connection
-// or a job tells the password neither in a line at any level, nor in an error, nor
-// in Redis. Arguments of jobs are the user's: no line has them either.
+// A daemon that meets everything that can go wrong with a password, a connection or a
+// job shows the password neither in a log line at any level, nor in an error, nor in
+// Redis. Arguments of jobs are the user's: no line has them either.
 func TestNoSecretOfARunningDaemon(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -111,7 +111,7 @@ func TestNoSecretOfARunningDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	echo, err := net.Listen("tcp", "127.0.0.1:0") // says back what it is told, the password too
+	echo, err := net.Listen("tcp", "127.0.0.1:0") // echoes all it receives, the password too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestNoSecretOfARunningDaemon(t *testing.T) {
 
 	noCanary(t, "the log", log.String())
 	if strings.Contains(log.String(), private) {
-		t.Error("the log tells an argument of a job")
+		t.Error("the log shows an argument of a job")
 	}
 	if !strings.Contains(log.String(), "level=DEBUG") || !strings.Contains(log.String(), "job failed") {
 		t.Error("the log is not complete")

@@ -229,7 +229,7 @@ func TestShardsRefuse(t *testing.T) {
 					}
 				}
 				if strings.Contains(err.Error(), "secret") {
-					t.Errorf("%s: the error tells the password: %v", what, err)
+					t.Errorf("%s: the error shows the password: %v", what, err)
 				}
 			}
 		})
@@ -304,7 +304,7 @@ func TestShardsAreFair(t *testing.T) {
 		t.Errorf("%d handlers ran at once, want at most 4", most)
 	}
 	for _, s := range f.servers {
-		s.Do(t, "FLUSHALL") // nobody needs the rest of the flood
+		s.Do(t, "FLUSHALL") // the rest of the flood is not needed
 	}
 }
 
@@ -325,10 +325,10 @@ func TestShardDeadAtStart(t *testing.T) {
 		t.Fatalf("enqueueing on a dead shard: %v", err)
 	}
 	f.Eventually("what was for another shard runs", func() bool { return f.ends("d", 1) })
-	f.Eventually("the log tells of it", func() bool { return f.Log.Count("redis unavailable") > 0 })
+	f.Eventually("the outage is logged", func() bool { return f.Log.Count("redis unavailable") > 0 })
 	f.shards.Pause() // it holds for the one to come too
 	f.servers[1].Restart(t)
-	f.Eventually("the log tells that it is back", func() bool { return f.Log.Count("redis available again") > 0 })
+	f.Eventually("its end is logged", func() bool { return f.Log.Count("redis available again") > 0 })
 	f.enqueue(1, "Mark", "b", 3)
 	f.renewedOn(1)
 	if f.Runs.Ends("b0") > 0 {
@@ -337,7 +337,7 @@ func TestShardDeadAtStart(t *testing.T) {
 	f.shards.Resume()
 	f.Eventually("the shard that came later works", func() bool { return f.ends("b", 3) })
 	if n, m := f.Log.Count("redis unavailable"), f.Log.Count("redis available again"); n != 1 || m != 1 {
-		t.Errorf("the log tells %d times that it is away and %d times that it is back\n%s", n, m, f.Log.Text())
+		t.Errorf("the log says %d times that it is away and %d times that it is back\n%s", n, m, f.Log.Text())
 	}
 	if err := f.Stop(); err != nil {
 		t.Error(err)

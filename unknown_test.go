@@ -14,8 +14,8 @@ import (
 
 const leftLine = "job left to others"
 
-// Jobs that nobody here knows go once to the tail of their queue, byte for byte, and
-// count as nothing. Those behind them run.
+// Jobs of unknown classes go once to the tail of their queue, byte for byte, and count
+// as nothing. Those behind them run.
 func TestUnknownIsLeft(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, daemontest.Leaving)
@@ -44,7 +44,7 @@ func TestUnknownIsLeft(t *testing.T) {
 		t.Errorf("%d jobs are called done", n)
 	}
 
-	// Somebody who knows the class gets all of them.
+	// A daemon that knows the class gets all of them.
 	other := goworker.New(goworker.WorkerSettings{QueuesString: "work", Concurrency: 2, URI: b.Redis.URI(), Logger: slog.New(new(daemontest.LogBook)), ExitOnComplete: true, DisableSignals: true})
 	ran := make(chan struct{}, 100)
 	other.Register("Nobody", func() { ran <- struct{}{} })
@@ -138,7 +138,7 @@ func TestUnknownFails(t *testing.T) {
 	b.Eventually("it fails", func() bool { return b.Stat("failed") == 1 && len(b.Failures()) == 1 })
 }
 
-// What becomes of a job whose time is over is for somebody to say who knows its class.
+// Only a process that knows its class decides about a job whose time is over.
 func TestUnknownDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, daemontest.Leaving)
@@ -153,8 +153,8 @@ func TestUnknownDoesNotExpire(t *testing.T) {
 	}
 }
 
-// In a sorted queue they keep nobody waiting, and who knows their class holds them to
-// its limits.
+// In a sorted queue they block no other jobs, and a process that knows their class
+// applies its limits.
 func TestUnknownIsLeftInLanes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, daemontest.Leaving)
@@ -174,12 +174,12 @@ func TestUnknownIsLeftInLanes(t *testing.T) {
 		t.Errorf("%d jobs wait of %d, %v", size, n, err)
 	}
 	other := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.ExitOnComplete = true })
-	other.Daemon.Register("Nobody", func(tenant string, n int) { g.Run("nobody", n, 0) }, goworker.Concurrency(1))
+	other.Daemon.Register("Nobody", func(tenant string, n int) { g.Run("unknown", n, 0) }, goworker.Concurrency(1))
 	other.Start()
 	if err := other.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if most := g.Mosts()["nobody"]; most != 1 || g.Done.Load() != 2*n {
+	if most := g.Mosts()["unknown"]; most != 1 || g.Done.Load() != 2*n {
 		t.Errorf("%d of them ran at a time, and %d jobs in all", most, g.Done.Load())
 	}
 	if err := b.Stop(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// The interval of these daemons is a minute: whatever starts within the deadline
-// of a test was told of.
+// The interval of these daemons is a minute. A job that starts within the deadline of a
+// test started because Redis notified the daemon.
 
 func TestPushWakes(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 		name string
 		list func(*daemontest.Bundle) []string
 	}{
-		{"the one that is told", (*daemontest.Bundle).Subscribers},
+		{"the one that is notified", (*daemontest.Bundle).Subscribers},
 		{"the one that asks", (*daemontest.Bundle).Tracked},
 	}
 	for _, test := range tests {
@@ -134,7 +134,7 @@ func TestPollingWithoutPermissionToSubscribe(t *testing.T) {
 	}
 }
 
-// A server that could not tell is asked again.
+// The daemon asks a server again that could not notify it.
 func TestPermissionToSubscribeComesLater(t *testing.T) {
 	redistest.OwnUser(t)
 	t.Parallel()
@@ -143,9 +143,9 @@ func TestPermissionToSubscribeComesLater(t *testing.T) {
 	})
 	b.Redis.Do(t, "ACL", "SETUSER", "worker", "on", ">secret", "~resque:*", "+@all", "resetchannels")
 	b.Start()
-	b.Eventually("the server cannot tell", func() bool { return b.Log.Count("&__redis__:invalidate") == 1 })
+	b.Eventually("the server cannot notify", func() bool { return b.Log.Count("&__redis__:invalidate") == 1 })
 	b.Redis.Do(t, "ACL", "SETUSER", "worker", "&__redis__:invalidate")
-	b.Eventually("the server tells", func() bool { return len(b.Tracked()) > 0 })
+	b.Eventually("the server notifies", func() bool { return len(b.Tracked()) > 0 })
 	b.Push(daemontest.Job("Mark", "a"))
 	b.Eventually("the job runs", func() bool { return b.Runs.Ends("a") == 1 })
 }

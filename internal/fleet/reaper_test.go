@@ -18,10 +18,10 @@ func TestReap(t *testing.T) {
 	l := b.dead(process("dead"), job, job)
 	b.start()
 	b.eventually("the lease is renewed", func() bool { return b.called("held") })
-	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "nobody", Value: "1"}}) // it was renewed meanwhile
+	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "unknown", Value: "1"}}) // it was renewed meanwhile
 	b.reaper.observe([]resque.Lease{l})
 	b.eventually("it is found dead", func() bool { return b.log.count("a process was found dead") == 1 })
-	if !b.called("died dead") || b.called("died nobody") {
+	if !b.called("died dead") || b.called("died unknown") {
 		t.Error("the heir must learn of the dead process, and of no other")
 	}
 	if jobs := b.redis.List(t, "LRANGE", "resque:queue:work", 0, -1); !slices.Equal(jobs, []string{job, job}) {

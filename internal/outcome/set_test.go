@@ -760,8 +760,8 @@ func TestOptions(t *testing.T) {
 	Put(c, "text")
 	n, ok := Get[number](c)
 	_, none := Get[int](c)
-	_, nobody := Get[number](nil)
-	if n != 7 || !ok || none || nobody {
-		t.Error(n, ok, none, nobody)
+	_, absent := Get[number](nil)
+	if n != 7 || !ok || none || absent {
+		t.Error(n, ok, none, absent)
 	}
 }

@@ -96,7 +96,7 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	w.Changed([]string{"a"}, false)
 	w.wakeups.stop()
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a"}) {
-		t.Errorf("asked %v after a was told of", asked)
+		t.Errorf("asked %v after a notification of a", asked)
 	}
 	w.Tick(now.Add(2 * time.Minute))
 	if asked, _ := look(w, now); !slices.Equal(asked, []string{"a", "b"}) {
@@ -198,7 +198,8 @@ func TestWatchWithoutMessagesLooksOnceAnInterval(t *testing.T) {
 }
 
 // Redis watches a key until it changes, so that the look of each interval costs one
-// command and not two. What that look finds was not told of: it is watched anew.
+// command and not two. Redis has not notified of a change that this look finds, so the
+// key is watched again.
 func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -221,11 +222,11 @@ func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 		t.Error("a look at queues that Redis watches is armed")
 	}
 	if !turn(nil, "a", "b") {
-		t.Error("a push to b was not told of, and b is not watched anew")
+		t.Error("there was no notification of a push to b, and b is not watched again")
 	}
 	w.Changed([]string{resque.PauseChanged}, false)
 	if !turn(nil, "a", "b") {
-		t.Error("the pause changed and is not watched anew")
+		t.Error("the pause changed and is not watched again")
 	}
 	if turn(nil, "a", "b") {
 		t.Error("a look at a pause that Redis watches is armed")
@@ -251,6 +252,6 @@ func TestWatchArmsTheSetOfQueuesWhenItChanged(t *testing.T) {
 	}
 	w.Changed([]string{resque.QueuesChanged}, false)
 	if _, arm := turn(); !arm {
-		t.Error("the set of queues changed and is not watched anew")
+		t.Error("the set of queues changed and is not watched again")
 	}
 }

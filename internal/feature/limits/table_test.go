@@ -8,7 +8,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// registered are classes whose jobs nobody reads.
+// registered are classes whose jobs are not read.
 type registered map[string]*outcome.Class
 
 func (r registered) All() map[string]*outcome.Class { return r }

@@ -13,14 +13,16 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// nobody knows no class.
-type nobody struct{}
+// noClasses has no class.
+type noClasses struct{}
 
-func (nobody) Class(string) *outcome.Class { return nil }
+func (noClasses) Class(string) *outcome.Class { return nil }
 
-func (nobody) Unknown(class string) error { return fmt.Errorf("unknown class %s", class) }
+func (noClasses) Unknown(class string) error { return fmt.Errorf("unknown class %s", class) }
 
-func (nobody) Misfit(class string, e *args.Error) error { return fmt.Errorf("misfit %s: %v", class, e) }
+func (noClasses) Misfit(class string, e *args.Error) error {
+	return fmt.Errorf("misfit %s: %v", class, e)
+}
 
 func list(args ...string) (all []json.RawMessage) {
 	for _, a := range args {
@@ -46,7 +48,7 @@ func TestDeadDropsKeys(t *testing.T) {
 	} {
 		for _, state := range []outcome.State{outcome.Failed, outcome.Returned} {
 			j := &outcome.Job{Reserved: resque.Reserved{Payload: []byte(tt.raw)}, Dead: true}
-			outcome.Read(j, nobody{}, 1000)
+			outcome.Read(j, noClasses{}, 1000)
 			o := outcome.Outcome{State: state}
 			f.Open(j).Settle(j, &o)
 			want := 2 * tt.keys // a count and a record each
