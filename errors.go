@@ -72,7 +72,7 @@ func (e *ShutdownError) Error() string {
 		parts = append(parts, fmt.Sprintf("%d jobs did not stop in time and will run again: %s", n, strings.Join(names, ", ")))
 	}
 	if e.Undelivered > 0 {
-		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs did not reach Redis; these jobs will run again", e.Undelivered))
+		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis; they will run again", e.Undelivered))
 	}
 	return "goworker: " + strings.Join(parts, "; ")
 }
