@@ -50,7 +50,6 @@ func Unique(opts ...UniqueOption) Uniqueness {
 	if u.options.Hold == "" {
 		u.options.Hold = resque.HoldDone
 	}
-	u.wrong.Add(u.options.Check())
 	return u
 }
 
@@ -151,6 +150,9 @@ func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 func (u Uniqueness) enqueue(to *enqueueOptions) {
 	to.Once("how the job is unique", "Unique")
 	to.Add(u.wrong.First)
+	if u.wrong.First == nil {
+		to.Add(u.options.Check())
+	}
 	to.unique = &u
 }
 
