@@ -98,7 +98,7 @@ func ExampleFailureList_RetryID() {
 	repair()
 	_, err = d.Failures().RetryID(id)
 	fmt.Println(err)
-	_, err = d.Failures().RetryID(id) // somebody else presses the button, too
+	_, err = d.Failures().RetryID(id) // another operator presses the button too
 	fmt.Println(errors.Is(err, goworker.ErrRetried))
 	_ = d.Run(context.Background())
 	// Output:

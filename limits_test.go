@@ -298,7 +298,7 @@ func TestLanesOfAnother(t *testing.T) {
 }
 
 // Processes come and go that have other limits for the same class, or none: every job runs
-// once, whoever has sorted it, and nothing is left of the limits.
+// once, whichever process has sorted it, and nothing is left of the limits.
 func TestLimitsChangeWhileJobsWait(t *testing.T) {
 	t.Parallel()
 	const total = 600

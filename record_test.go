@@ -33,8 +33,8 @@ func TestRecordOfTheFinishedComesBack(t *testing.T) {
 	b.Exactly(4)
 }
 
-// A record that no lease protects, because somebody removed the leases after its
-// process had died, is found and brought back all the same.
+// A reaper finds and brings back a record that no lease protects: an operator removed the leases after
+// its process had died.
 func TestOrphanedRecord(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -44,8 +44,8 @@ func TestOrphanedRecord(t *testing.T) {
 	b.Exactly(1)
 }
 
-// Neither does anything stay of a process that died without jobs before somebody
-// removed the leases, the heartbeats and the registrations.
+// Nothing stays of a process that died without jobs before an operator removed the leases, the heartbeats
+// and the registrations.
 func TestOrphanWithoutJobs(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -165,7 +165,7 @@ func TestNamesDoNotForgeLogLines(t *testing.T) {
 			}
 			var fields struct{ Time, Level, Msg string }
 			if format == "json" && json.Unmarshal([]byte(line), &fields) != nil || format == "text" && !strings.HasPrefix(line, "time=20") {
-				t.Errorf("%s: %q is no line of ours", format, line)
+				t.Errorf("%s: %q is no line of goworker", format, line)
 			}
 			if fields.Msg == "all is well" || strings.HasPrefix(line, "time=2026-01-01T00:00:00.000Z") {
 				t.Errorf("%s: %q is forged", format, line)

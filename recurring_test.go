@@ -297,8 +297,7 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// Redis's clock counts. One of ours that is told wrong is put right before a tick is
-// fired too early.
+// Redis's clock counts. A wrong clock of a process is corrected before the ticker fires a tick too early.
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -324,8 +323,8 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 }
 
-// Where Redis's clock was ahead and is set back, periods begin anew in place of waiting
-// until it is as late again; a cron does not double what it has fired.
+// Where Redis's clock was ahead and is set back, periods restart instead of waiting
+// until it is as late again. A cron does not double what it has fired.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
@@ -427,7 +426,7 @@ func TestTicksOutliveTroubles(t *testing.T) {
 	b.Steady(b.TicksIn("spoiled"), time.Second)
 	b.Steady(b.TicksIn("fine"), time.Second)
 
-	b.Redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and begins anew
+	b.Redis.Do(t, "DEL", "resque:go:ticks") // the fleet forgets, and starts fresh
 	n = len(b.Queue("fine"))
 	b.AtLeast(n+2, "fine")
 }

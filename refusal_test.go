@@ -72,7 +72,7 @@ func TestOutOfMemory(t *testing.T) {
 	b.OnlyTotals()
 }
 
-// A daemon that connects anew while memory is short cannot prove that Redis tells
+// A daemon that reconnects while memory is short cannot prove that Redis notifies
 // of pushes; it does so when memory is there again, at the latest.
 func TestReconnectOutOfMemory(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestStartOutOfMemory(t *testing.T) {
 		t.Errorf("%d workers are registered, want 4", n)
 	}
 	b.Redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
-	b.Eventually("their start is told", func() bool {
+	b.Eventually("their start is recorded", func() bool {
 		return b.Redis.Int(t, "EXISTS", "resque:worker:"+goworker.WorkerIDs(b.Daemon)[0]+":started") == 1
 	})
 }
@@ -252,7 +252,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 	}
 }
 
-// A Redis that evicts keys loses jobs, so the operator is told at the start.
+// A Redis that evicts keys loses jobs, so the daemon warns the operator at its start.
 func TestEvictionIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]bool{"allkeys-lru": true, "volatile-ttl": true, "noeviction": false} {

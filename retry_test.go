@@ -404,7 +404,7 @@ func TestStopCountsNothingForRuby(t *testing.T) {
 func TestCountOfWrongType(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Trying(t, daemontest.Unlucky, goworker.Retry(1, goworker.ResqueRetry{}))
-	b.Redis.Do(t, "RPUSH", rubyCount, "somebody's")
+	b.Redis.Do(t, "RPUSH", rubyCount, "another program's")
 	b.Start()
 	b.Push(rubyJob)
 	b.Eventually("it failed", func() bool { return len(b.Failures()) == 1 })

@@ -111,7 +111,7 @@ func TestNoSecretOfARunningDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	echo, err := net.Listen("tcp", "127.0.0.1:0") // says back what it is told, the password too
+	echo, err := net.Listen("tcp", "127.0.0.1:0") // echoes what it receives, the password too
 	if err != nil {
 		t.Fatal(err)
 	}

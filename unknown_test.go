@@ -138,7 +138,7 @@ func TestUnknownFails(t *testing.T) {
 	b.Eventually("it fails", func() bool { return b.Stat("failed") == 1 && len(b.Failures()) == 1 })
 }
 
-// What becomes of a job whose time is over is for somebody to say who knows its class.
+// A process that knows the class of a job decides what becomes of it when its time is over.
 func TestUnknownDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, daemontest.Leaving)

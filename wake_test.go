@@ -55,7 +55,7 @@ func TestPushWakesAfterConnectionsBroke(t *testing.T) {
 		name string
 		list func(*daemontest.Bundle) []string
 	}{
-		{"the one that is told", (*daemontest.Bundle).Subscribers},
+		{"the one that is notified", (*daemontest.Bundle).Subscribers},
 		{"the one that asks", (*daemontest.Bundle).Tracked},
 	}
 	for _, test := range tests {

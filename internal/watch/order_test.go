@@ -198,7 +198,7 @@ func TestWatchWithoutMessagesLooksOnceAnInterval(t *testing.T) {
 }
 
 // Redis watches a key until it changes, so that the look of each interval costs one
-// command and not two. What that look finds was not told of: it is watched anew.
+// command and not two. Redis did not notify of what that look finds: it is watched again.
 func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -221,11 +221,11 @@ func TestWatchArmsOnlyWhatIsNotWatched(t *testing.T) {
 		t.Error("a look at queues that Redis watches is armed")
 	}
 	if !turn(nil, "a", "b") {
-		t.Error("a push to b was not told of, and b is not watched anew")
+		t.Error("Redis did not notify of a push to b, and b is not watched again")
 	}
 	w.Changed([]string{resque.PauseChanged}, false)
 	if !turn(nil, "a", "b") {
-		t.Error("the pause changed and is not watched anew")
+		t.Error("the pause changed and is not watched again")
 	}
 	if turn(nil, "a", "b") {
 		t.Error("a look at a pause that Redis watches is armed")
@@ -251,6 +251,6 @@ func TestWatchArmsTheSetOfQueuesWhenItChanged(t *testing.T) {
 	}
 	w.Changed([]string{resque.QueuesChanged}, false)
 	if _, arm := turn(); !arm {
-		t.Error("the set of queues changed and is not watched anew")
+		t.Error("the set of queues changed and is not watched again")
 	}
 }
