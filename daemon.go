@@ -18,15 +18,15 @@ import (
 	"github.com/goworker/goworker/internal/share"
 )
 
-// Daemon is a background worker: it takes jobs from the queues its settings name
-// and runs them with the functions registered for their classes. The functions of
-// this package are a Daemon's methods on a default one; several run side by side
-// in one process, on the same Redis or on others.
+// Daemon is a background worker: it takes jobs from the queues its settings name and
+// runs them with the functions registered for their classes. The functions of this
+// package are the methods of a default Daemon. Several run side by side in one process,
+// on the same Redis or on others.
 //
 // All methods are safe for concurrent use.
 type Daemon struct {
-	command  *commandLine // of the default daemon only
-	budget   *share.Pool  // of workers, in common with other daemons; nil: all are its own
+	command  *commandLine // only the default daemon has one
+	budget   *share.Pool  // the workers that it shares with other daemons; nil: all are its own
 	registry *registry
 	hooks    hookList
 
@@ -38,7 +38,7 @@ type Daemon struct {
 	openers    map[string]conn.Opener
 	parts      []part.Part
 	features   []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
-	client     *client                              // what talks to Redis; nil before Init and after Close
+	client     *client                              // nil before Init and after Close
 	closed     bool                                 // Close was called, and Init, Run and Work were not since
 	running    *run
 
@@ -57,7 +57,7 @@ type Daemon struct {
 	ticker  *scheduler.Ticker
 }
 
-// client is what Init makes and Close closes.
+// client talks to Redis. Init makes it and Close closes it.
 type client struct {
 	producer.Client
 	config config
@@ -81,10 +81,9 @@ func newDefault() *Daemon {
 	return d
 }
 
-// SetSettings replaces all settings. Flags given on the command line still win,
-// and what is left at zero keeps its default. They take effect at the next Init,
-// Run or Work; until then a daemon that was initialized keeps those it has, and one
-// that was closed stays closed.
+// SetSettings replaces all settings. Flags given on the command line still win, and a
+// field that is zero keeps its default. They take effect at the next Init, Run or Work.
+// Until then an initialized daemon keeps its settings, and a closed one stays closed.
 func (d *Daemon) SetSettings(settings WorkerSettings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,11 +102,12 @@ func (d *Daemon) SetSettings(settings WorkerSettings) {
 //	func(ctx context.Context, job *Job) error
 //	func(ctx context.Context, d *Delivery) error
 //
-// In the second, each of the job's arguments is decoded into its parameter as
-// encoding/json does it, fresh for each run: a parameter may be a number, string,
-// bool, struct, map, slice, pointer, json.RawMessage, interface{}, or anything
-// that unmarshals itself; a variadic one takes what is left. So:
-//   - null leaves a parameter at its zero value; use a pointer to tell them apart;
+// In the second, encoding/json decodes each of the job's arguments into its parameter,
+// for each run again. A parameter may be a number, string, bool, struct, map, slice,
+// pointer, json.RawMessage, interface{}, or a type that unmarshals itself. A variadic
+// one takes the rest. So:
+//   - null leaves a parameter at its zero value; a pointer parameter distinguishes the
+//     two;
 //   - an integer parameter is exact to its last bit and refuses 1.5 and 1.0;
 //   - a []byte is read from base64;
 //   - a time.Time takes RFC 3339 and, as the parameter itself, "2006-01-02".
@@ -119,8 +119,8 @@ func (d *Daemon) SetSettings(settings WorkerSettings) {
 // with a *PanicError; a returned error fails it. A result goes to middleware as
 // Delivery.Result.
 //
-// Register panics, saying what is allowed, if class is empty or handler is nil or
-// none of the above: it is a mistake in the program, not in a job.
+// Register panics if class is empty or handler is nil or none of the above, with a text
+// that says what is allowed. It is a mistake in the program, not in a job.
 func (d *Daemon) Register(class string, handler any, opts ...Option) {
 	d.registry.register(class, handler, opts)
 }
@@ -129,29 +129,28 @@ func (d *Daemon) Register(class string, handler any, opts ...Option) {
 // too. The first one added is the outermost.
 func (d *Daemon) Use(middleware ...Middleware) { d.registry.use(middleware...) }
 
-// AddHooks adds functions to be called around jobs, after those added before.
+// AddHooks adds functions that are called around jobs, after those added before.
 func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 
-// AddPart adds a part to be started and stopped with the daemon, from the next
-// run on.
+// AddPart adds a part that starts and stops with the daemon, from the next run on.
 func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.parts = append(d.parts, part.Part(p))
 }
 
-// Init checks the settings, and that no limit has two numbers, and makes ready what
-// talks to Redis, without dialing it. Work and Run call it; a program calls it itself to
-// use GetConn before, or to learn of a mistake early. Called again it does nothing but
-// take in settings that were replaced since. After Close it makes the daemon usable again.
+// Init checks the settings, and that no limit has two numbers. It prepares the connections
+// to Redis and does not dial. Work and Run call it. A program calls it itself to use
+// GetConn before them, or to learn of a mistake early. A second call only applies settings
+// that were replaced since. After Close it makes the daemon usable again.
 func (d *Daemon) Init() error {
 	_, err := d.init(true)
 	return err
 }
 
-// init makes the client. Programs that only enqueue need no queues, and have a
-// command line of their own. They do not open again what was closed: nobody would close
-// it a second time.
+// init makes the client. A call without work only enqueues: it needs no queues, and the
+// command line is the program's own. Such a call does not reopen a closed daemon, since
+// the program would not close it a second time.
 func (d *Daemon) init(work bool) (*client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +175,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 		return nil, fmt.Errorf("limits: %w", err)
 	}
 	if old := d.client; old != nil && old.config.sameClient(c) {
-		again := *old // it may have been made without the queues; others read the old one
+		again := *old // it may have been made without the queues; other goroutines read the old one
 		again.config = c
 		d.client = &again
 		return d.client, nil
@@ -198,14 +197,14 @@ func (d *Daemon) init(work bool) (*client, error) {
 }
 
 // Close closes the connections. From then on every method that returns an error returns
-// ErrClosed, also where the daemon was never used; only Init, Run and Work do not: they
-// make it usable again. Methods without an error go on as before: Register and its like
-// and SetSettings prepare the next run, Namespace and Stuck answer.
+// ErrClosed, also if the daemon was never used. Only Init, Run and Work make it usable
+// again. Methods without an error go on as before: Register, SetSettings and the like
+// prepare the next run, Namespace and Stuck answer.
 //
-// Close waits for nobody. A call under way ends as it would or, if it waits for a
-// connection, with ErrClosed. A connection that GetConn has lent stays usable until it is
-// put back, and is closed then. Close does not stop a run: call it when Run has returned,
-// as Work does, since handlers that use the daemon get ErrClosed too.
+// Close does not wait. A call that waits for a connection returns ErrClosed; any other
+// call under way ends as usual. A connection of GetConn stays usable until PutConn, which
+// closes it. Close does not stop a run. Call it when Run has returned, as Work does:
+// handlers that use the daemon get ErrClosed too.
 func (d *Daemon) Close() {
 	d.mu.Lock()
 	c := d.client
@@ -216,8 +215,8 @@ func (d *Daemon) Close() {
 	}
 }
 
-// usable returns ErrClosed after Close. What a call was given is looked at later: whether
-// the daemon is closed must not depend on it.
+// usable returns ErrClosed after Close. A call asks it before it looks at its arguments:
+// whether the daemon is closed must not depend on them.
 func (d *Daemon) usable() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,11 +226,12 @@ func (d *Daemon) usable() error {
 	return nil
 }
 
-// close ends the client. Calls that wait for one of its connections return why.
+// close closes the client. Calls that wait for one of its connections return the error
+// why.
 func (c *client) close(why error) {
 	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
-		c.log.Warn("closing the way to Redis", "error", err)
+		c.log.Warn("closing the dialer failed", "error", err)
 	}
 	c.flush()
 }

@@ -26,9 +26,9 @@
 //  4. The outcome is committed: in one step the job leaves the record, the totals
 //     move and, if it failed, its failure is filed.
 //
-// If the process dies between 2 and 4, another one finds out within 12 s and puts
-// the job back to the head of its queue. So a job may run more than once, if its
-// process died, or was cut off, while it ran: write handlers that bear it.
+// If the process dies between 2 and 4, another one notices within 12 s and puts the job
+// back to the head of its queue. So a job may run more than once if its process died,
+// or was cut off, while it ran. Write handlers that bear it.
 //
 // # More than the default
 //
@@ -38,39 +38,39 @@
 //
 // # Words
 //
-// What a job is made of:
+// The parts of a job:
 //
 //   - class: the name of a job's kind, as its payload says it
 //   - handler: the Go code that runs the jobs of a class
 //   - payload: the bytes of a job in Redis, JSON with a class and arguments
 //   - queue: a Redis list of payloads
 //
-// Who works:
+// Processes and their parts:
 //
-//   - daemon: what takes jobs from queues and runs them; see Daemon
+//   - daemon: takes jobs from queues and runs them; see Daemon
 //   - process: one life of a daemon in the fleet, from its start to its end
 //   - fleet: all processes that work on the same Redis and namespace
 //   - worker: one slot of a daemon, which runs one job at a time
-//   - poller: the goroutine that takes jobs from Redis and hands outcomes in
+//   - poller: the goroutine that takes jobs from Redis and commits outcomes
 //   - lease: a process's sign of life, which it renews
 //   - reaper: the part that finds dead processes and recovers their jobs
-//   - leader: the process that does what one of the fleet is enough for
+//   - leader: the one process that does the work of the whole fleet, such as the pump's
 //
-// What happens to a job:
+// The steps of a job:
 //
 //   - reserve: move it from its queue into the in-flight record of a process
 //   - in-flight: reserved, and not yet committed
 //   - ticket: its number in that record
 //   - prefetch: reserve it before a worker is free
-//   - outcome: what became of it: done, failed, retried and so on
-//   - effect: what Redis writes with an outcome, such as a failure record
-//   - commit: hand an outcome in: its effects are written and the ticket goes
+//   - outcome: how its run ended: done, failed, retried and so on
+//   - effect: a write of Redis with an outcome, such as a failure record
+//   - commit: write the outcome: its effects are written and the ticket goes
 //   - requeue: put it back into its queue
 //   - recover: requeue it because its process died
 //   - failure: the record of a failed job in Resque's list
 //   - poison: it kills its process; a suspect was running in a process that died
 //
-// When and how often it runs:
+// Its times and its runs:
 //
 //   - delayed: it waits in a schedule until it is due; the pump then moves it
 //   - recurring: a schedule fires a job at each of its ticks

@@ -32,11 +32,11 @@ func (d *Daemon) Enqueue(job *Job) error {
 	return d.enqueue(job)
 }
 
-// EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil
-// all of them are in their queues, each queue's in the order given here, and no
-// worker saw some of them without the others. With an error none is. If the error says
-// that a job cannot be encoded, nothing was sent. As with Enqueue, only when the
-// connection breaks before Redis has answered is it unknown which of the two holds.
+// EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil all
+// of them are in their queues, each queue's in the order given here. No worker saw some
+// of them without the others. With an error none is. If the error says that a job
+// cannot be encoded, nothing was sent. As with Enqueue, only when the connection breaks
+// before Redis has answered is it unknown which of the two holds.
 //
 // Redis does nothing else meanwhile: about half a millisecond for 1,000 jobs of 100
 // bytes, fifty for 100,000. Larger batches are not faster, so divide what need not
@@ -220,8 +220,8 @@ type Expiry struct {
 }
 
 // ExpireAfter gives a job so long from when it is enqueued or, if it is enqueued for later,
-// from when it is due. After that its handler is not called any more, for a retry neither:
-// the job is dropped and counted in FleetInfo.Expired, or passed to the function of
+// from when it is due. After that its handler is not called any more, for a retry neither.
+// The job is dropped and counted in FleetInfo.Expired, or passed to the function of
 // OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given

@@ -16,8 +16,8 @@ import (
 
 // Causes of a job's context being cancelled, as context.Cause returns them.
 var (
-	// ErrLeaseLost: this process was silent for so long that others found it dead
-	// and were given its jobs. What the handler does from here on is done twice.
+	// ErrLeaseLost: this process was silent for so long that another process found it
+	// dead and requeued its jobs. From here on the handler's work is done twice.
 	ErrLeaseLost = failure.ErrLeaseLost
 
 	// ErrShutdown: the shutdown timeout has passed, or a second signal came. A job
@@ -29,19 +29,19 @@ var (
 	ErrCancelled = failure.ErrCancelled
 )
 
-// ErrGoexit is the failure of a job whose handler called runtime.Goexit, as
-// t.FailNow does: it ended its goroutine instead of returning, so whether the work
-// was done is unknown.
+// ErrGoexit is the failure of a job whose handler called runtime.Goexit, as t.FailNow
+// does. The handler ended its goroutine and did not return, so it is unknown whether it
+// did its work.
 var ErrGoexit = failure.ErrGoexit
 
-// ErrTooFewReplicas is what an error of Enqueue is (errors.Is) when the job was
-// pushed, but fewer replicas than WorkerSettings.WaitReplicas have told in time that
-// they have it. Workers take the job; pushing it again doubles it.
+// ErrTooFewReplicas matches (errors.Is) an error of Enqueue if the job was pushed, but
+// fewer replicas than WorkerSettings.WaitReplicas confirmed it in time. Workers take
+// the job; pushing it again doubles it.
 var ErrTooFewReplicas = resque.ErrFewReplicas
 
-// ErrClosed is what an error of a call after Close is (errors.Is): nothing was done. Only
+// ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
-// way when Close was called may return it too.
+// way at the Close may return it too.
 var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it again")
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
@@ -57,8 +57,8 @@ type ShutdownError struct {
 	// to their queues and will run again, although these handlers may yet finish.
 	Unfinished []string
 
-	// Undelivered is how many outcomes could not be brought to Redis. Their jobs
-	// run again once another process finds this one dead.
+	// Undelivered is how many outcomes did not reach Redis. Their jobs run again once
+	// another process finds this one dead.
 	Undelivered int
 }
 
@@ -77,8 +77,8 @@ func (e *ShutdownError) Error() string {
 	return "goworker: " + strings.Join(parts, "; ")
 }
 
-// UnknownClassError is the failure of a job whose class no handler is registered
-// for in this process.
+// UnknownClassError is the failure of a job for whose class this process has no
+// handler.
 type UnknownClassError struct {
 	Class string
 }
@@ -100,10 +100,10 @@ type ArgumentError struct {
 	// Want is the Go type of the parameter or, with Index 0, the number of
 	// arguments it takes.
 	Want string
-	// Found is what the payload has there, such as "a string", or with Index 0 the
+	// Found names the value in the payload, such as "a string", or with Index 0 the
 	// number of arguments given.
 	Found string
-	// Err is what the decoder said, or nil. It may quote the value.
+	// Err is the decoder's error, or nil. It may quote the value.
 	Err error
 }
 
@@ -119,14 +119,14 @@ func (e *ArgumentError) Error() string {
 // Unwrap returns Err.
 func (e *ArgumentError) Unwrap() error { return e.Err }
 
-// argumentError is e as the failure of a job of a class.
+// argumentError returns the failure of a job of a class.
 func argumentError(class string, e *args.Error) error {
 	return &ArgumentError{Class: class, Index: e.Index, Want: e.Want, Found: e.Found, Err: e.Err}
 }
 
 // PanicError is the failure of a job whose handler panicked.
 type PanicError struct {
-	// Value is what panic was called with.
+	// Value is the argument of panic.
 	Value any
 	// Stack is the goroutine's whole stack, as debug.Stack prints it.
 	Stack []byte
@@ -160,8 +160,8 @@ type TimeLimitError struct {
 	Class string
 	// Limit is the HardTimeout.
 	Limit time.Duration
-	// Err is what the handler returned after its context was cancelled at the limit;
-	// nil if it did not return and was killed.
+	// Err is the error that the handler returned after its context was cancelled at the
+	// limit. It is nil if the handler did not return and was killed.
 	Err error
 
 	trace []string
@@ -174,13 +174,13 @@ func (e *TimeLimitError) Error() string {
 	return fmt.Sprintf("%s reached its hard time limit of %s and was killed; its work may be half done", e.Class, e.Limit)
 }
 
-// Backtrace returns where the handler was at the limit, as lines of the failure
-// record; nothing if its process could no longer say.
+// Backtrace returns where the handler was at the limit, as lines of the failure record.
+// It is empty if the process did not report it.
 func (e *TimeLimitError) Backtrace() []string { return e.trace }
 
-// CrashError is the failure of an isolated job whose process ended without telling
-// what became of the job: a crash, an os.Exit, a kill from outside. Its failure record
-// names it Resque::DirtyExit, as Ruby's does where a forked child died.
+// CrashError is the failure of an isolated job whose process ended and reported no
+// outcome: a crash, an os.Exit, a kill from outside. Its failure record names it
+// Resque::DirtyExit, as Ruby's does if a forked child died.
 type CrashError struct {
 	// Class is the class the handler was found by.
 	Class string
@@ -188,8 +188,8 @@ type CrashError struct {
 	ExitCode int
 	// Signal is the number of that signal, or 0.
 	Signal int
-	// Stderr is the end of what the process wrote to its standard error; where Go
-	// printed a panic there, from that line on.
+	// Stderr is the end of the process's standard error. If Go printed a panic there,
+	// it starts at that line.
 	Stderr []string
 
 	how string // "exited with status 3"
@@ -206,8 +206,8 @@ func (e *CrashError) Error() string {
 // Backtrace returns Stderr.
 func (e *CrashError) Backtrace() []string { return e.Stderr }
 
-// MemoryLimitError is the failure of an isolated job that was killed because it went
-// beyond its MaxMemory.
+// MemoryLimitError is the failure of an isolated job that was killed because it
+// exceeded its MaxMemory.
 type MemoryLimitError struct {
 	// Class is the class the handler was found by.
 	Class string
@@ -221,8 +221,8 @@ func (e *MemoryLimitError) Error() string {
 		e.Class, float64(e.Used)/mib, float64(e.Limit)/mib)
 }
 
-// exceptionOf returns the exceptions of those errors whose name in a failure record is
-// not that of their type; see failure.Names.
+// exceptionOf returns the exception that a failure record names for an error, if it is
+// not the name of the error's type. See failure.Names.
 func exceptionOf(err error) string {
 	switch err.(type) {
 	case *CrashError:
@@ -237,8 +237,8 @@ func exceptionOf(err error) string {
 	return ""
 }
 
-// plainError returns an error of this package without what has no form in JSON, and
-// any other as it is; see isolate.Errors.
+// plainError returns an error of this package without the parts that JSON cannot hold,
+// and any other error as it is. See isolate.Errors.
 func plainError(err error) error {
 	switch e := err.(type) {
 	case *PanicError: // its value may be anything

@@ -14,8 +14,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is one turn of the poller: what an exchange hands in and asks for, what is made of its
-// answer, and what is done when it did not end well.
+// This file is one turn of the poller. It composes an exchange, takes its answer, and reads the
+// in-flight record back when an answer was lost.
 
 // turn starts an exchange if there is a reason to and none is under way.
 func (p *poller) turn(ctx context.Context) {
@@ -61,16 +61,15 @@ func (p *poller) turn(ctx context.Context) {
 	p.keeper.Link().Send(x)
 }
 
-// begin takes over another session: at the start, or after the lease was lost.
+// begin starts another session: at the start, or after the lease was lost.
 func (p *poller) begin(s *fleet.Session) {
 	p.record.Begin(s)
 	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
 	p.source.Changed(nil, true)
 }
 
-// claim brings the poller's share of the workers up to date: it keeps tokens for the jobs that run and
-// for those it has asked for. While there may be jobs in Redis, it wants all workers. It is called each
-// turn.
+// claim updates the poller's share of the workers, each turn. It keeps tokens for the jobs that run and
+// for the jobs it has asked Redis for. While there may be jobs in Redis, it wants all workers.
 func (p *poller) claim() {
 	if !p.share.Shared() {
 		return
@@ -78,7 +77,7 @@ func (p *poller) claim() {
 	now := p.Clock.Now()
 	able := p.keeper.Link() != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
 	if !able {
-		p.share.Reserve(0) // others can use these workers meanwhile
+		p.share.Reserve(0) // other daemons can use these workers meanwhile
 		p.share.Acquire(p.busy, 0)
 		return
 	}
@@ -95,8 +94,8 @@ func (p *poller) claim() {
 	p.share.Acquire(p.busy, could)
 }
 
-// overdue is when an exchange takes so long that Redis may stand still. Then the workers that are
-// reserved for its jobs go to others.
+// overdue is when an exchange takes so long that Redis may stand still. Then other daemons get
+// the workers that are reserved for its jobs.
 func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.Patience()) }
 
 // mayReserve reports whether more jobs may be reserved, except for the pause of the fleet.
@@ -151,8 +150,8 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		return
 	}
 	if !current || r.Err != nil {
-		// The script may have run. Nothing of it is taken for granted: the record
-		// is read back before anything else is sent.
+		// The script may have run or not. So the poller reads the record back before it
+		// sends anything.
 		p.record.Unanswered()
 		if current {
 			p.trouble(r.Err)
@@ -189,8 +188,8 @@ func (p *poller) committed(e *inflight.End) {
 	p.source.Ended(&e.Task.Job, &e.Commit, true)
 }
 
-// receive takes jobs that were reserved. It asks first how often they were found in dead processes,
-// if that may be so. Where Redis does not answer, all of them are suspects.
+// receive takes jobs that were reserved. If some may have been found in dead processes, it first
+// asks Redis how often. If Redis does not answer, all of them are suspects.
 func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	var deaths []resque.Deaths
 	var err error
@@ -202,7 +201,8 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	p.record.Received(r.Jobs, deaths, err != nil, now)
 }
 
-// complain logs what Redis refused or what is wrong with a key, once for each key and reason.
+// complain logs that Redis refused a key or that a key is wrong, once for each key and
+// reason.
 func (p *poller) complain(e resque.KeyError) {
 	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Reason)
 }
@@ -243,7 +243,8 @@ func (p *poller) trouble(err error) {
 	}
 }
 
-// resync reads back the in-flight record: after a reply was lost the script may have run.
+// resync reads back the in-flight record, because the script may have run although its
+// reply was lost.
 func (p *poller) resync() {
 	if s := p.lease.Session(); s != p.record.Session() {
 		p.begin(s)
@@ -259,9 +260,9 @@ func (p *poller) resync() {
 	}
 }
 
-// readBack adopts jobs in the record that this process never saw. An outcome whose ticket is gone
-// was committed, if the record has its mark. If it has not, the record was removed: then what this
-// process holds is written into it again, and all outcomes are handed in.
+// readBack adopts jobs in the record that this process never saw. If the record has its mark,
+// outcomes whose tickets are gone were committed. If it has not, the record was removed. Then
+// readBack writes the jobs of this process into it again, and the poller commits all outcomes.
 func (p *poller) readBack() error {
 	c, process := p.keeper.Link().Conn, p.record.Session().Process
 	if p.lost {

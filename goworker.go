@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// std is the daemon behind the package's functions. It is made when first needed,
-// so that importing the package does nothing.
+// std is the daemon behind the package's functions. It is made at first use, so that
+// importing the package does nothing.
 var std = sync.OnceValue(newDefault)
 
 // Default returns the daemon behind the package's functions.
@@ -21,20 +21,20 @@ func Register(class string, handler any, opts ...Option) { std().Register(class,
 // Use adds middleware around the handlers of all classes; see Daemon.Use.
 func Use(middleware ...Middleware) { std().Use(middleware...) }
 
-// AddHooks adds functions to be called around jobs; see Daemon.AddHooks.
+// AddHooks adds functions that are called around jobs; see Daemon.AddHooks.
 func AddHooks(h Hooks) { std().AddHooks(h) }
 
 // LimitQueue holds all jobs of a queue to limits; see Daemon.LimitQueue.
 func LimitQueue(queue string, limits ...Limit) { std().LimitQueue(queue, limits...) }
 
-// AddPart adds a part to be started and stopped with the daemon; see Daemon.AddPart.
+// AddPart adds a part that starts and stops with the daemon; see Daemon.AddPart.
 func AddPart(p Part) { std().AddPart(p) }
 
 // RegisterDialer makes URIs of a scheme known; see Daemon.RegisterDialer.
 func RegisterDialer(scheme string, open Opener) { std().RegisterDialer(scheme, open) }
 
 // Init parses the command line, unless the program has, checks the settings and
-// makes ready what talks to Redis; see Daemon.Init.
+// prepares the connections; see Daemon.Init.
 func Init() error { return std().Init() }
 
 // Close closes the connections; see Daemon.Close.
@@ -49,7 +49,7 @@ func Stuck() []StuckJob { return std().Stuck() }
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }
 
-// EnqueueWith is Enqueue for a job that is told more; see Daemon.EnqueueWith.
+// EnqueueWith is Enqueue with options; see Daemon.EnqueueWith.
 func EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	return std().EnqueueWith(job, opts...)
 }
@@ -106,7 +106,7 @@ func ResumeQueue(queue string) error { return std().ResumeQueue(queue) }
 // PausedQueues returns the names of the queues that are paused; see Daemon.PausedQueues.
 func PausedQueues() ([]string, error) { return std().PausedQueues() }
 
-// Waiting returns what waits in a queue for limits or turns; see Daemon.Waiting.
+// Waiting returns the lanes of a queue; see Daemon.Waiting.
 func Waiting(queue string) ([]WaitingInfo, error) { return std().Waiting(queue) }
 
 // Workers returns the workers of the whole fleet; see Daemon.Workers.

@@ -22,8 +22,8 @@ import (
 )
 
 // Handler runs the jobs of a class. Most programs register plain functions (see
-// Register); a Handler is for code that wants the Delivery itself, such as
-// middleware. It is called by many workers at the same time.
+// Register). A Handler is for code that needs the Delivery itself, such as middleware.
+// Many workers call it at the same time.
 //
 // The context carries the Delivery, ends at the class's Timeout, and is cancelled
 // when the job must give way, as at a forced shutdown. An error or a panic makes
@@ -38,7 +38,7 @@ type HandlerFunc func(ctx context.Context, d *Delivery) error
 // Perform calls f.
 func (f HandlerFunc) Perform(ctx context.Context, d *Delivery) error { return f(ctx, d) }
 
-// allowedForms ends every complaint about a function.
+// allowedForms ends every error about a function.
 const allowedForms = "allowed are func(queue string, args ...interface{}) error, " +
 	"func([ctx context.Context,] arguments…) with no result, error, or (result, error), " +
 	"func(ctx context.Context, job *Job) error, and a Handler"
@@ -75,7 +75,7 @@ func (f jobFunc) Perform(ctx context.Context, d *Delivery) error {
 	return f(ctx, &Job{Queue: d.Queue, Payload: Payload{Class: d.Class, Args: values}})
 }
 
-// anyArgs decodes all arguments without a type to go by.
+// anyArgs decodes all arguments into interface{} values.
 func anyArgs(d *Delivery) ([]interface{}, error) {
 	values, misfit := args.All(d.Args, d.useNumber)
 	if misfit != nil {
@@ -84,8 +84,8 @@ func anyArgs(d *Delivery) ([]interface{}, error) {
 	return values, nil
 }
 
-// compile turns what a program registers into a Handler. Everything that depends
-// only on the function's type is decided here, once.
+// compile makes a Handler of a registered value. Everything that depends only on the
+// function's type is decided here, once.
 func compile(fn any) (Handler, error) {
 	if fn == nil {
 		return nil, errors.New("the handler is nil; " + allowedForms)
@@ -135,17 +135,17 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // Option is a setting of one class, given to Register: Timeout, UseNumber, With, Retry,
 // Isolated, OnExpired, ExpireAfter, Unique, Fair, and a Limit such as Concurrency.
 //
-// One rule holds for the options of every call, and for the options that an option has: a
-// value that is out of its range, an option that is given twice, and two that contradict
-// each other are mistakes of the program. Register and LimitQueue, which return no error,
-// panic with a sentence that names the class or queue, the option, its value and what is
-// allowed. Functions that return an error return that sentence. For settings and flags
-// Init, Run and Work do.
+// One rule holds for the options of every call, and for the options of an option. These
+// are mistakes of the program: a value out of its range, an option given twice, and two
+// that contradict each other. Register and LimitQueue, which return no error, panic.
+// Their text names the class or queue, the option, its value and what is allowed.
+// Functions that return an error return that text. For settings and flags, Init, Run and
+// Work return it.
 //
-// What adds up may be repeated: With, limits, RetryOn, RetryIf, NoRetryOn, NoRetryIf, and
-// ChildEnv for several variables. An option of EnqueueWith goes before the one of the
-// class, and a flag before the setting: these are not given twice. Of a flag that stands
-// twice on the command line the last counts.
+// Options that add up may be repeated: With, limits, RetryOn, RetryIf, NoRetryOn,
+// NoRetryIf, and ChildEnv for several variables. An option of EnqueueWith goes before
+// that of the class, and a flag before its setting: these are not given twice. Of a flag
+// that stands twice on the command line the last counts.
 type Option interface{ register(*options) }
 
 // option is an Option that is a function.
@@ -153,27 +153,29 @@ type option func(*options)
 
 func (o option) register(to *options) { o(to) }
 
-// options are what Register was given beside the handler.
+// options collects the options of one Register.
 type options struct {
 	setting.Mistakes
-	class      *outcome.Class // with what features read
+	class      *outcome.Class // has the options of the features
 	timeout    time.Duration
 	useNumber  bool
 	middleware []Middleware
 
-	// check returns what is wrong with options that are right each by itself; nil: nothing.
+	// check returns what is wrong with options that are each right by themselves. It may be
+	// nil.
 	check func(*options) error
 
-	// instead runs in place of the handler, which then runs elsewhere; nil: the handler runs here.
+	// instead runs in place of the handler, which then runs in a child; nil: the handler runs
+	// here.
 	instead Handler
-	limit   time.Duration // of instead: the run is stuck some time after it; 0: never
+	limit   time.Duration // of instead: after it and StuckAfter the run is stuck; 0: never
 }
 
-// Timeout gives each run of the class this long: then its context ends with
-// context.DeadlineExceeded. A handler that does not look at its context is not
-// stopped: after StuckAfter it is one of the Stuck, and Isolated can end it. Returning
-// the context's error makes the run a failure that names the timeout. 0, the default, is
-// no limit; it must not be negative.
+// Timeout limits each run of the class: then its context ends with
+// context.DeadlineExceeded. A handler that ignores its context is not stopped: after
+// StuckAfter it is one of the Stuck, and only Isolated can end it. If the handler
+// returns the context's error, the failure names the timeout. 0, the default, is no
+// limit; it must not be negative.
 func Timeout(d time.Duration) Option {
 	return option(func(o *options) {
 		o.Once("how long a run may take", fmt.Sprintf("Timeout(%s)", d))
@@ -195,8 +197,8 @@ func UseNumber() Option {
 	})
 }
 
-// With wraps the class's handler in middleware, the first outermost. Middleware
-// for all classes runs outside of it. Given more than once, the later ones run
+// With wraps the class's handler in middleware, the first outermost. Middleware for all
+// classes runs outside of it. If With is given more than once, the later ones run
 // inside the earlier.
 func With(mw ...Middleware) Option {
 	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
@@ -213,10 +215,10 @@ func With(mw ...Middleware) Option {
 //		})
 //	}
 //
-// It is called once for each class, not once for each job; the handler it
-// returns is used by many workers at the same time. Given several, the first is
-// the outermost. It wraps only classes that have a handler: a job of an unknown
-// class fails without passing it. A panic of the handler unwinds through it.
+// It is called once for each class, not once for each job. Many workers use the handler
+// that it returns at the same time. Of several the first is the outermost. It wraps
+// only classes that have a handler: a job of an unknown class fails without it. A panic
+// of the handler unwinds through it.
 type Middleware func(Handler) Handler
 
 // chain wraps h so that mw[0] is the outermost.
@@ -227,14 +229,14 @@ func chain(h Handler, mw []Middleware) Handler {
 	return h
 }
 
-// registry knows what was registered: the classes with their handlers and options. It is safe for
-// concurrent use. Every job reads it and hardly anything writes it, so readers take no lock: a writer
-// replaces the whole map.
+// registry holds the registered classes with their handlers and options. It is safe for concurrent
+// use. Every job reads it and writes are rare, so readers take no lock: a writer replaces the whole
+// map.
 type registry struct {
 	// useNumber is the settings' UseNumber, for all classes.
 	useNumber atomic.Bool
 
-	// stuck are the jobs that run past their time limits.
+	// stuck lists the jobs that run past their time limits.
 	stuck stuck.Jobs
 
 	// limits are those of all classes and queues.
@@ -253,17 +255,17 @@ func newRegistry() *registry {
 	return r
 }
 
-// entry is what runs the jobs of one class. It never changes once it is in the map.
+// entry runs the jobs of one class. It never changes once it is in the map.
 type entry struct {
 	options
 	bare    Handler       // without any middleware
-	wrapped Handler       // what runs
+	wrapped Handler       // with all middleware; the workers call it
 	retry   *retry.Policy // nil: failed jobs are not retried
 }
 
-// register makes fn the handler of class, in place of the one it had. It panics
-// on a mistake in the program: an empty class, nil, or a function of a form that
-// is not allowed.
+// register makes fn the handler of a class and replaces its former one. It panics on a
+// mistake in the program: an empty class, nil, or a function of a form that is not
+// allowed.
 func (r *registry) register(class string, fn any, opts []Option) {
 	if class == "" {
 		panic("goworker: Register needs a class name: the \"class\" its jobs are enqueued with, such as \"SendEmail\"")
@@ -365,7 +367,7 @@ func (r *registry) Read(queue string, raw []byte) *outcome.Job {
 	return j
 }
 
-// delivery is what the program's handler, middleware and hooks see of a job.
+// delivery returns a job as the program's handler, middleware and hooks see it.
 func (r *registry) delivery(j *outcome.Job) *Delivery {
 	if d, ok := j.View.(*Delivery); ok {
 		return d
@@ -381,7 +383,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 		d.handler, d.timeout, d.limit = e.wrapped, e.timeout, e.timeout
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
-		} else if e.instead != nil { // the handler and its Timeout are the child's
+		} else if e.instead != nil { // the child runs the handler, under its Timeout
 			d.handler, d.timeout, d.limit = e.instead, 0, e.limit
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 )
 
-// Hooks are functions a Daemon calls around jobs and at its own end. Any of them
-// may be nil. They run in the worker's goroutine, so a slow one slows its worker;
-// one that panics is logged and costs nothing else. The context is the job's.
+// Hooks are functions a Daemon calls around jobs and at its own end. Any of them may be
+// nil. They run in the worker's goroutine, so a slow one slows its worker. A panic is
+// logged and has no other effect. The context is the job's.
 //
-// Middleware can do all this and change the outcome besides; a hook only watches,
-// but also sees jobs that never reached a handler: an unknown class, arguments
-// that do not fit.
+// Middleware can do all this and change the outcome too. A hook only watches, but it
+// also sees jobs that never reached a handler: an unknown class, arguments that do not
+// fit.
 type Hooks struct {
 	// Start is called before a job's handler.
 	Start func(ctx context.Context, d *Delivery)
@@ -25,23 +25,23 @@ type Hooks struct {
 	// Success is called when the handler has returned nil; d.Result is set.
 	Success func(ctx context.Context, d *Delivery)
 
-	// Failure is called for a job that is filed as failed, with what the handler
-	// returned, or what kept it from being called. A payload that is no job has no
-	// Delivery and is only logged and filed.
+	// Failure is called for a job that is filed as failed, with the handler's error or
+	// the reason why it was not called. A payload that is no job has no Delivery and is
+	// only logged and filed.
 	Failure func(ctx context.Context, d *Delivery, err error)
 
-	// Expired is called with a job that is dropped because its time is over; see
+	// Expired is called for a job that is dropped because its time is over; see
 	// ExpireAfter.
 	Expired func(ctx context.Context, d *Delivery)
 
-	// Retry is called in place of Failure for a job that runs again, at that time by
-	// Redis's clock or soon after; see the option Retry.
+	// Retry is called in place of Failure for a job that runs again. at is the earliest
+	// time for that, by Redis's clock; see the option Retry.
 	Retry func(ctx context.Context, d *Delivery, err error, at time.Time)
 
 	// Discard is called in place of Failure for a job whose handler returned Discard.
 	Discard func(ctx context.Context, d *Delivery, err error)
 
-	// Shutdown is called once a run, when the daemon stops taking jobs and before
+	// Shutdown is called once in each run, when the daemon stops taking jobs and before
 	// it waits for those that run.
 	Shutdown func()
 }
@@ -76,7 +76,7 @@ func (l *hookList) started(ctx context.Context, d *Delivery) {
 	}
 }
 
-// ended calls the hook for how a job ended. A job that goes back as it was has none.
+// ended calls the hook for the end of a job. A job that is requeued unchanged has none.
 func (l *hookList) ended(ctx context.Context, d *Delivery, o *outcome.Outcome) {
 	ctx = NewContext(ctx, d)
 	for _, h := range l.list() {

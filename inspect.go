@@ -12,11 +12,11 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// What an operator asks is answered by package inspect. The methods of Daemon and of the
+// Package inspect answers the questions of an operator. The methods of Daemon and of the
 // lists below are those of inspect, without a context, on the daemon's connections.
 
 type (
-	// Failure is a job that failed, as its record tells; see inspect.Failure.
+	// Failure is the record of a job that failed; see inspect.Failure.
 	Failure = inspect.Failure
 	// FailureFilter chooses failures: those that fit every field that is set; see
 	// inspect.FailureFilter.
@@ -26,15 +26,15 @@ type (
 	FailureGroup = inspect.FailureGroup
 	// DelayedJob is a job that waits for its time; see inspect.DelayedJob.
 	DelayedJob = inspect.DelayedJob
-	// WorkerInfo is what a registered worker tells about itself; see inspect.WorkerInfo.
+	// WorkerInfo describes a registered worker; see inspect.WorkerInfo.
 	WorkerInfo = inspect.WorkerInfo
-	// WorkingInfo is the job that a worker has in hand; see inspect.WorkingInfo.
+	// WorkingInfo is the job that a worker runs; see inspect.WorkingInfo.
 	WorkingInfo = inspect.WorkingInfo
-	// FleetInfo is the state of a whole Resque, as Ruby's Resque.info tells it; see
+	// FleetInfo is the state of a whole Resque, as Ruby's Resque.info gives it; see
 	// inspect.FleetInfo.
 	FleetInfo = inspect.FleetInfo
-	// WaitingInfo is a lane: jobs of a queue that wait, in order, for the same limits or for
-	// the turn of the same key; see inspect.WaitingInfo.
+	// WaitingInfo is a lane: the jobs of a queue that wait, in order, for the same limits or
+	// the turn of the same key. See inspect.WaitingInfo.
 	WaitingInfo = inspect.WaitingInfo
 )
 
@@ -43,8 +43,8 @@ var (
 	// retried, removed or cleared since it was listed.
 	ErrNoFailure = inspect.ErrNoFailure
 	// ErrRetried is returned by RetryID for a failure that has been retried before, so
-	// that two operators who press the button make one job. To run the job once more, Get
-	// the failure and Retry that.
+	// that two operators who press the button enqueue one job. To run the job once more,
+	// Get the failure and Retry it.
 	ErrRetried = inspect.ErrRetried
 )
 
@@ -74,7 +74,7 @@ func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) err
 
 func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }
 
-// wanted names a job for package inspect.
+// wanted returns a job as package inspect takes it.
 func wanted(job *Job) *inspect.Job {
 	if job == nil {
 		return nil
@@ -121,8 +121,9 @@ func (d *Daemon) PausedQueues() ([]string, error) {
 	return d.inspect().PausedQueues(context.Background())
 }
 
-// Waiting returns what waits in a queue whose jobs have limits or take turns, the lane
-// whose turn is next first. Ruby's tools do not see these jobs. It costs a command a lane.
+// Waiting returns the lanes of a queue whose jobs have limits or take turns, the lane
+// whose turn is next first. Ruby's tools do not see these jobs. It costs one command for
+// each lane.
 func (d *Daemon) Waiting(queue string) ([]WaitingInfo, error) {
 	return d.inspect().Waiting(context.Background(), queue)
 }
@@ -163,21 +164,20 @@ func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
 // holds nothing: each call asks Redis. It is safe for concurrent use. Its methods are
 // those of inspect.FailureList, where each says what it costs.
 //
-// There is one list, unless WorkerSettings.FailureBackend gives each queue its
-// own; then the view is of all lists, each as if it continued the one before, and
-// In narrows it to one.
+// There is one list, unless WorkerSettings.FailureBackend gives each queue its own.
+// Then the view is of all lists, as if each continued the one before. In narrows it to
+// one.
 type FailureList struct{ l *inspect.FailureList }
 
 // Failures returns the failures.
 func (d *Daemon) Failures() *FailureList { return &FailureList{d.inspect().Failures()} }
 
-// In returns the view of one queue's own failure list, whichever backend the
-// daemon is set to use. If the queue has no name, what is asked of its list is refused
-// with an error.
+// In returns the view of one queue's own failure list, whichever backend the daemon is
+// set to use. If the queue has no name, the methods of its list return an error.
 func (l *FailureList) In(queue string) *FailureList { return &FailureList{l.l.In(queue)} }
 
-// KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
-// or whatever its writer put beside class and args, but for the number of its attempt.
+// KeepPayload returns a view whose Retry and RetryAll push the whole payload: with the
+// id and the other fields beside class and args, but without the number of its attempt.
 // Resque's own retry drops all of these.
 func (l *FailureList) KeepPayload() *FailureList { return &FailureList{l.l.KeepPayload()} }
 
@@ -193,8 +193,8 @@ func (l *FailureList) List(start, count int) ([]Failure, error) {
 // Get returns the failure with this ID, the newest of several, or ErrNoFailure.
 func (l *FailureList) Get(id string) (Failure, error) { return l.l.Get(context.Background(), id) }
 
-// Search returns at most count of the failures that fit, the newest first. after is "" to
-// begin with, and then what the page before returned as next.
+// Search returns at most count of the failures that fit, the newest first. after is ""
+// for the first page, and then the next of the page before.
 func (l *FailureList) Search(filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
 	return l.l.Search(context.Background(), filter, after, count)
 }
@@ -211,8 +211,8 @@ func (l *FailureList) Retry(f Failure) error { return l.l.Retry(context.Backgrou
 // RetryAll retries, oldest first, the failures not retried before and returns how many.
 func (l *FailureList) RetryAll() (retried int, err error) { return l.l.RetryAll(context.Background()) }
 
-// RetryID retries failures by their IDs, with their whole payloads, and returns how many it
-// did. The error joins one for each ID that was not retried.
+// RetryID retries failures by their IDs, with their whole payloads, and returns their
+// number. The error joins one for each ID that was not retried.
 func (l *FailureList) RetryID(ids ...string) (retried int, err error) {
 	return l.l.RetryID(context.Background(), ids...)
 }
@@ -245,9 +245,9 @@ func (l *FailureList) ClearRetried() (removed int, err error) {
 	return l.l.ClearRetried(context.Background())
 }
 
-// DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
-// holds nothing: each call asks Redis. It is safe for concurrent use. Its methods are
-// those of inspect.DelayedList, where each says what it costs.
+// DelayedList is a view of all delayed jobs, those of resque-scheduler and goworker's
+// own. It holds nothing: each call asks Redis. It is safe for concurrent use. Its
+// methods are those of inspect.DelayedList, where each says what it costs.
 type DelayedList struct{ l *inspect.DelayedList }
 
 // Delayed returns the delayed jobs.
@@ -256,21 +256,22 @@ func (d *Daemon) Delayed() *DelayedList { return &DelayedList{d.inspect().Delaye
 // Count returns how many jobs are delayed.
 func (l *DelayedList) Count() (int64, error) { return l.l.Count(context.Background()) }
 
-// List returns jobs that are due at a time or later, in the order of their times: at
-// most count, after leaving out the first skip. A negative count means all that follow.
+// List returns jobs that are due at a time or later, in the order of their times. It
+// leaves out the first skip and returns at most count. A negative count means all that
+// follow.
 func (l *DelayedList) List(from time.Time, skip, count int) ([]DelayedJob, error) {
 	return l.l.List(context.Background(), from, skip, count)
 }
 
-// Like returns the delayed jobs equal to this one, in the order of their times: of the
-// same queue and class, and whose arguments are exactly the bytes that Enqueue would
-// write. It looks through our own schedule, a second for each million of its jobs.
+// Like returns the delayed jobs equal to this one, in the order of their times. They
+// have the same queue and class, and exactly the argument bytes that Enqueue would
+// write. It searches goworker's own schedule, a second for each million of its jobs.
 func (l *DelayedList) Like(job *Job) ([]DelayedJob, error) {
 	return l.l.Like(context.Background(), wanted(job))
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. Given the time to which it
-// did, it looks there only; with the zero time it looks through all, as Like does.
+// Find returns the jobs with an id that EnqueueWith delayed. With the time of the job
+// it looks there only; with the zero time it searches all, as Like does.
 func (l *DelayedList) Find(id string, at time.Time) ([]DelayedJob, error) {
 	return l.l.Find(context.Background(), id, at)
 }
@@ -281,7 +282,7 @@ func (l *DelayedList) Remove(jobs ...DelayedJob) (removed int, err error) {
 }
 
 // Enqueue puts listed jobs into their queues now and returns how many there still were.
-// What is no job stays.
+// An entry that is no job stays.
 func (l *DelayedList) Enqueue(jobs ...DelayedJob) (enqueued int, err error) {
 	return l.l.Enqueue(context.Background(), jobs...)
 }
@@ -296,7 +297,7 @@ func (l *DelayedList) Clear() error { return l.l.Clear(context.Background()) }
 
 // Stuck returns the jobs that run in this process past their time limit by more than
 // StuckAfter, the oldest first. Each is logged once, with the place where its handler
-// is; a job that ends after all leaves the list, and its outcome counts as it is.
+// is. A job that ends after all leaves the list, and its outcome counts.
 func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
 
 // Stuck returns the jobs of all shards that run past their time limit; see

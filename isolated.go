@@ -10,33 +10,32 @@ import (
 	"github.com/goworker/goworker/internal/setting"
 )
 
-// DefaultKillGrace is how long an isolated job has from the end of its context until
-// its processes are killed.
+// DefaultKillGrace is the time from the end of an isolated job's context until its
+// processes are killed.
 const DefaultKillGrace = 4 * time.Second
 
-// HardTimeoutMargin is how long after its Timeout an isolated job is killed where its
+// HardTimeoutMargin is how long after its Timeout an isolated job is killed if its
 // class has no HardTimeout.
 const HardTimeoutMargin = 10 * time.Second
 
-// Isolated runs each job of the class in a child process of its own: this program is
-// started again, its main runs as always, and where it calls Work or Run the child
-// runs that one job instead. Whatever the job does to its process — a crash, an
-// endless loop, os.Exit, memory that runs out — is that job's failure and nothing
-// else.
+// Isolated runs each job of the class in a child process of its own. The daemon starts
+// this program again. Its main runs as always, and in place of Work or Run the child
+// runs that one job. A crash, an endless loop, an os.Exit or memory that runs out fails
+// that job and nothing else.
 //
-// The child is the leader of a process group. When the job is over, and when it is
-// killed, all processes of that group are, so nothing that the handler started stays
+// The child is the leader of a process group. When the job is over or is killed, all
+// processes of that group are killed, so no process that the handler started stays
 // behind. When the daemon's process dies, so does the group.
 //
-// What holds for the child:
-//   - everything main does before Work happens in it too; see IsolatedChild;
+// Rules for the child:
+//   - it does everything that main does before Work; see IsolatedChild;
 //   - the handler and all middleware run in it, hooks in the daemon;
 //   - of the parts only those with Part.Isolated run in it;
-//   - standard input is empty, output goes where the daemon's goes;
+//   - standard input is empty, output goes to the daemon's output;
 //   - a result of up to 16 MiB reaches hooks as Delivery.Result in the form of a
 //     json.RawMessage;
-//   - an error reaches them with its text, its failure record and what errors.Is and
-//     errors.As find in its exported fields.
+//   - an error reaches them with its text, its failure record and its exported fields,
+//     which errors.Is and errors.As find.
 //
 // A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
 // elsewhere each job of the class fails.
@@ -60,19 +59,19 @@ func Isolated(opts ...IsolatedOption) Option {
 // IsolatedOption is a setting of Isolated. Mistakes are reported by Register; see Option.
 type IsolatedOption func(*isolation)
 
-// isolation is how the jobs of a class are isolated.
+// isolation is the options of one Isolated. It is the Handler that starts the children.
 type isolation struct {
 	setting.Mistakes
 	isolate.Limits
 }
 
-// HardTimeout ends the job's processes this long after they were started: its context
-// is cancelled, all of them get SIGTERM, and after the KillGrace SIGKILL. The job is a
-// failure with a *TimeLimitError. Without it an isolated job has its Timeout and
-// HardTimeoutMargin more; with neither, all the time it takes.
+// HardTimeout ends the job's processes this long after their start: its context is
+// cancelled, they get SIGTERM, and after the KillGrace SIGKILL. The job is a failure
+// with a *TimeLimitError. The default is the class's Timeout and HardTimeoutMargin;
+// without a Timeout there is no limit.
 //
-// It must not be less than the class's Timeout, which ends the context only. 0 is as
-// without it; it must not be negative.
+// It must not be less than the class's Timeout, which ends the context only. 0 is the
+// default; it must not be negative.
 func HardTimeout(d time.Duration) IsolatedOption {
 	return func(i *isolation) {
 		i.Hard = d
@@ -80,7 +79,7 @@ func HardTimeout(d time.Duration) IsolatedOption {
 	}
 }
 
-// number adds the mistakes of an option that says a number, which must not be negative.
+// number adds the mistakes of an option whose number must not be negative.
 func (i *isolation) number(negative bool, what, option string) {
 	i.Once(what, option)
 	if negative {
@@ -88,9 +87,9 @@ func (i *isolation) number(negative bool, what, option string) {
 	}
 }
 
-// KillGrace is how long the job has, once its context was cancelled, before its
-// processes are killed. At a shutdown it is at most a second. The default
-// is DefaultKillGrace; 0 kills at once. It must not be negative.
+// KillGrace is the time from the cancellation of the job's context until its processes
+// are killed. At a shutdown it is at most a second. The default is DefaultKillGrace; 0
+// kills at once. It must not be negative.
 func KillGrace(d time.Duration) IsolatedOption {
 	return func(i *isolation) {
 		i.Grace = d
@@ -99,11 +98,11 @@ func KillGrace(d time.Duration) IsolatedOption {
 }
 
 // MaxMemory kills the job's processes when together they hold more than so many bytes
-// of memory, and makes the job a failure with a *MemoryLimitError. It is looked at ten
-// times a second, so a fast allocation may go beyond it for a moment. Go's collector
-// knows the limit. On Linux the memory is that of the child and its descendants;
-// elsewhere it is what the Go runtime of the child counts, without C and without
-// other processes. 0, the default, is no limit; it must not be negative.
+// of memory, and makes the job a failure with a *MemoryLimitError. The daemon checks it
+// ten times a second, so a fast allocation may exceed it for a moment. Go's collector
+// knows the limit. On Linux it counts the memory of the child and its descendants.
+// Elsewhere it counts the memory of the child's Go runtime, without C and without other
+// processes. Without it, or with 0, there is no limit; it must not be negative.
 func MaxMemory(bytes int64) IsolatedOption {
 	return func(i *isolation) {
 		i.Memory = bytes
@@ -111,9 +110,9 @@ func MaxMemory(bytes int64) IsolatedOption {
 	}
 }
 
-// ChildEnv adds variables to the child's environment, each as "NAME=value". It has
-// all of the daemon's besides. Given more than once, all of them count, but each name may
-// be there once.
+// ChildEnv adds variables to the child's environment, each as "NAME=value". The child
+// also has all of the daemon's. It may be given more than once, but only once for each
+// name.
 func ChildEnv(vars ...string) IsolatedOption {
 	return func(i *isolation) {
 		for _, v := range vars {
@@ -128,12 +127,12 @@ func ChildEnv(vars ...string) IsolatedOption {
 }
 
 // IsolatedChild reports whether this process was started to run one job of a class that
-// is Isolated. A main asks it to leave out what only the daemon needs, such as
-// listening on a port; it must register the classes and call Work or Run in any case.
+// is Isolated. A main calls it to skip steps that only the daemon needs, such as
+// listening on a port. It must register the classes and call Work or Run in any case.
 func IsolatedChild() bool { return isolate.Child() }
 
-// check returns what is wrong with the limits of a class. Without a HardTimeout it sets that which
-// follows from the Timeout.
+// check returns what is wrong with the limits of a class. Without a HardTimeout it sets the
+// default, which follows from the Timeout.
 func (i *isolation) check(o *options) error {
 	switch {
 	case i.Hard > 0 && o.timeout > i.Hard:
@@ -159,7 +158,7 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	return i.failure(d.Class, err)
 }
 
-// failure is the error of a job of a class that was isolated.
+// failure returns the public error of an isolated job.
 func (i *isolation) failure(class string, err error) error {
 	switch e := err.(type) {
 	case *isolate.Crash:
@@ -172,13 +171,12 @@ func (i *isolation) failure(class string, err error) error {
 	return err
 }
 
-// StuckAfter is how long after the time limit of its class a job still runs until it
+// StuckAfter is how long a job may run after the time limit of its class before it
 // counts as stuck.
 const StuckAfter = 10 * time.Second
 
 // StuckJob is a job that runs although the time limit of its class has passed. Its
-// worker takes no other job until the handler returns: nothing ends a goroutine from
-// outside.
+// worker takes no other job until the handler returns: no other goroutine can end it.
 type StuckJob struct {
 	Queue  string
 	Class  string

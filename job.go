@@ -12,14 +12,14 @@ import (
 	"github.com/goworker/goworker/internal/stuck"
 )
 
-// Job is one unit of work: the queue it lies in and what Resque stores there.
-// Literals without field names, Job{"mail", Payload{"SendEmail", args}}, stay
-// valid: neither this type nor Payload will ever get another field. What else is
-// known about a running job (its id, attempt, raw bytes) is in its Delivery.
+// Job is one unit of work: its queue and the payload that Resque stores there. Literals
+// without field names, Job{"mail", Payload{"SendEmail", args}}, stay valid: neither
+// this type nor Payload will ever get another field. The id, attempt and raw bytes of a
+// running job are in its Delivery.
 type Job struct {
 	// Queue is the queue's name without namespace and "queue:" prefix.
 	Queue string
-	// Payload is what is stored in the queue.
+	// Payload is stored in the queue.
 	Payload Payload
 }
 
@@ -27,16 +27,16 @@ type Job struct {
 type Payload struct {
 	// Class names the handler. Ruby's workers take it for a Ruby class name.
 	Class string `json:"class"`
-	// Args are the arguments in order. In a job that was received, they hold
-	// what encoding/json makes of JSON: string, bool, nil, []interface{},
-	// map[string]interface{}, and float64 or, with UseNumber, json.Number.
+	// Args are the arguments in order. In a received job they have the types of
+	// encoding/json: string, bool, nil, []interface{}, map[string]interface{}, and
+	// float64 or, with UseNumber, json.Number.
 	Args []interface{} `json:"args"`
 }
 
-// Delivery is one run of one job. Middleware gets it as an argument, any other
-// handler through FromContext. It belongs to that run: nothing in it may be
-// changed except by middleware before it calls the next handler, and then only
-// Args and Result. Reading it from goroutines the handler started is safe.
+// Delivery is one run of one job. Middleware gets it as an argument, any other handler
+// through FromContext. It belongs to that run. Only middleware may change it, before it
+// calls the next handler, and then only Args and Result. Goroutines that the handler
+// started may read it.
 type Delivery struct {
 	// Queue is the queue the job was taken from, without namespace.
 	Queue string
@@ -45,21 +45,21 @@ type Delivery struct {
 	// ActiveJob it is that job's own class, not the wrapper's.
 	Class string
 
-	// ID is the job's id where its producer gave it one: ActiveJob's job_id, or
-	// the payload's top-level "id", which PHP and goworker's own features write.
-	// Jobs enqueued with plain Ruby Resque have none.
+	// ID is the job's id if its producer wrote one: ActiveJob's job_id, or the
+	// payload's top-level "id", which PHP and goworker's own features write. Jobs
+	// enqueued with plain Ruby Resque have none.
 	ID string
 
-	// Attempt says which try this is; the first is 1. It counts runs that ended in
-	// a retry, not those cut short by a dying process: see Recovered.
+	// Attempt is the number of this run; the first is 1. It counts runs that ended in a
+	// retry, but not runs that ended because their process died: see Recovered.
 	Attempt int
 
 	// RetriesLeft is how often the job is retried at most if this run fails; NoLimit if
 	// its class says so. Without Retry it is 0.
 	RetriesLeft int
 
-	// Recovered is how often this job was found running in a process that had
-	// died. Above 0, part of its work may have been done already.
+	// Recovered is how often this job was found running in a process that had died.
+	// Above 0, part of its work may be done already.
 	Recovered int
 
 	// Worker is the id of the worker that runs the job, as Resque's tools show it.
@@ -72,15 +72,16 @@ type Delivery struct {
 	// ReservedAt is when this process took the job from its queue.
 	ReservedAt time.Time
 
-	// Result is what the handler returned beside a nil error, and nil until then
-	// or if it returns only an error. Middleware may read it after the handler.
+	// Result is the value that the handler returned beside a nil error. It is nil until
+	// then, and if the handler returns only an error. Middleware may read it after the
+	// handler.
 	Result any
 
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration
-	limit     time.Duration // the run is stuck some time after it; 0: never
-	stuck     *stuck.Jobs   // lists it then
+	limit     time.Duration // after it and StuckAfter the run is stuck; 0: never
+	stuck     *stuck.Jobs   // lists the run when it is stuck
 	logger    *slog.Logger  // of the daemon; nil outside one
 	daemon    string        // the daemon's identity, for the child of an isolated job
 	useNumber bool
@@ -98,10 +99,10 @@ type Delivery struct {
 // field its producer wrote. It is nil for a Delivery made by hand.
 func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
 
-// Job returns the job with its arguments decoded: numbers are float64, or
-// json.Number when the class or the settings ask for UseNumber and where a
-// float64 cannot hold the number at all. It is decoded at the first call; all
-// calls of one run return the same Job.
+// Job returns the job with its arguments decoded. Numbers are float64. They are
+// json.Number if the class or the settings have UseNumber, or if a float64 cannot hold
+// the number at all. The first call decodes the job; all calls of one run return the
+// same Job.
 func (d *Delivery) Job() *Job {
 	d.decode.Do(func() {
 		values := make([]interface{}, len(d.Args))
@@ -124,8 +125,8 @@ func FromContext(ctx context.Context) *Delivery {
 	return d
 }
 
-// NewContext returns a context FromContext finds d in. The daemon does this for
-// every job; programs need it only to test a handler without one.
+// NewContext returns a context FromContext finds d in. The daemon calls it for every
+// job. Programs need it only to test a handler without a daemon.
 func NewContext(ctx context.Context, d *Delivery) context.Context {
 	return &deliveryContext{Context: ctx, delivery: d}
 }

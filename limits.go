@@ -13,20 +13,20 @@ import (
 	"github.com/goworker/goworker/internal/setting"
 )
 
-// Limit is how many jobs may run at a time, or be started in a time. Given to Register
-// it holds for the jobs of a class, given to LimitQueue for those of a queue; several
-// hold all at once. A job that has to wait for its limit waits in Redis: it takes no
-// worker, keeps nobody behind it, and those with the same limits and key run in order.
+// Limit is how many jobs may run at a time, or start in a time. Given to Register it
+// holds for the jobs of a class, given to LimitQueue for those of a queue. Several hold
+// all at once. A job waits for its limit in Redis: it takes no worker and blocks no
+// other job. Jobs with the same limits and key run in order.
 //
 // All processes that work on a queue should register the same limits for its classes.
 // The numbers of the process that started last hold for all of them. Ruby's workers
-// know nothing of limits.
+// ignore limits.
 type Limit struct {
 	limit limits.Limit
 	wrong setting.Mistakes
 }
 
-// LimitOption says more about a Limit. Mistakes are reported by Register and LimitQueue;
+// LimitOption is a setting of a Limit. Mistakes are reported by Register and LimitQueue;
 // see Option.
 type LimitOption func(*Limit)
 
@@ -41,10 +41,10 @@ func Concurrency(n int, opts ...LimitOption) Limit {
 }
 
 // RateLimit starts n jobs in each period, in the whole fleet, by Redis's clock. They are
-// started evenly: one each per/n, so that RateLimit(10, time.Second) starts one each
-// 100 ms. One may come 5 ms early, which makes up for those that came late: so a period
-// may see one more. Burst allows some at once. n is at least 1, and the period at least a
-// microsecond for each.
+// started evenly: one each per/n, so that RateLimit(10, time.Second) starts one each 100
+// ms. A start may be 5 ms early, to make up for late ones, so a period may have one more.
+// Burst allows several at once. n is at least 1, and the period at least a microsecond
+// for each.
 func RateLimit(n int, per time.Duration, opts ...LimitOption) Limit {
 	var l Limit
 	if l.limit = limits.Rate(n, per); l.limit.Rate < 1 {
@@ -66,8 +66,8 @@ func (l *Limit) apply(to string, opts []LimitOption) {
 	}
 }
 
-// PerKey makes the limit hold for each key by itself. A job without a key is not held to
-// it.
+// PerKey makes the limit hold for each key by itself. It does not hold for a job without
+// a key.
 func PerKey(key KeyFunc) LimitOption {
 	return func(l *Limit) {
 		l.wrong.Once("for whom the limit holds", "PerKey")
@@ -82,7 +82,7 @@ func (l *Limit) keyed(option string, key KeyFunc) {
 	l.limit.Key = key
 }
 
-// InProcess makes the limit one of each process by itself.
+// InProcess makes the limit hold for each process by itself.
 func InProcess() LimitOption {
 	return func(l *Limit) {
 		l.wrong.Once("where the limit holds", "InProcess")
@@ -104,8 +104,8 @@ func SharedAs(name string) LimitOption {
 }
 
 // Burst lets a rate start up to n jobs at once after it was not used for a while. Then
-// a period may see n-1 starts more than the rate says. The default is 1, or as many as
-// the rate allows in 10 ms. n is at least 1. It does not go with a Concurrency.
+// a period may have n-1 starts more than the rate. The default is 1, or as many as the
+// rate allows in 10 ms. n is at least 1. It does not go with a Concurrency.
 func Burst(n int) LimitOption {
 	return func(l *Limit) {
 		l.wrong.Once("how many may start at once", fmt.Sprintf("Burst(%d)", n))
@@ -126,24 +126,23 @@ func (l Limit) register(o *options) {
 	outcome.Put(o.class, append(of, l.limit))
 }
 
-// KeyFunc says to whom a job belongs by its arguments, each as JSON: a tenant, an account.
-// "" is nobody. Workers and the goroutine that sorts a queue call it, more than once for a
-// job and side by side; a slow one holds up these only. A panic counts as "".
+// KeyFunc returns the owner of a job from its arguments, each as JSON: a tenant, an
+// account. "" is no owner. Workers and the goroutine that sorts a queue call it, more than
+// once for a job and at the same time. A slow one delays only them. A panic counts as "".
 type KeyFunc func(args []json.RawMessage) string
 
-// Arg takes as the key the argument at an index, the first being 0, or what stands at
-// a path of field names in it: Arg(0, "account", "id"). A string is taken as what it
-// says, anything else as its JSON. What is missing or null is no key.
+// Arg takes as the key the argument at an index, the first being 0, or the value at a
+// path of field names in it: Arg(0, "account", "id"). The key is the text of a string,
+// or the JSON of any other value. A value that is missing or null is no key.
 func Arg(index int, path ...string) KeyFunc { return limits.Arg(index, path) }
 
-// LimitQueue holds all jobs of a queue to these limits, whatever their class. It is
-// called before Run; a queue that has limits already gets them instead. It panics if the
-// queue has no name or is a pattern or an exclusion, as lists of queues have them, and on
-// mistakes in the limits; see Option.
+// LimitQueue makes limits hold for all jobs of a queue, of every class. Call it before
+// Run. They replace the limits that the queue had. It panics if the queue has no name or
+// is a pattern or an exclusion, and on mistakes in the limits; see Option.
 //
-// Without limits it only says beforehand that the queue holds jobs of classes that have
-// some. Otherwise the fleet learns it when a worker first takes such a job, and in that
-// moment jobs of one key that several processes take may change places.
+// Without limits it only announces that the queue has jobs of classes with limits.
+// Otherwise the fleet notices it when a worker first takes such a job. At that moment,
+// jobs of one key that several processes take may change places.
 func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	switch {
 	case queue == "":
@@ -158,7 +157,7 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	d.registry.limits.SetQueue(queue, of)
 }
 
-// plainLimits are limits as the feature knows them, and what is wrong with them.
+// plainLimits returns limits as the feature takes them, and the first mistake in them.
 func plainLimits(all []Limit) ([]limits.Limit, error) {
 	var wrong setting.Mistakes
 	of := make([]limits.Limit, len(all))
@@ -170,10 +169,10 @@ func plainLimits(all []Limit) ([]limits.Limit, error) {
 	return of, wrong.First
 }
 
-// Fair makes the jobs of a class take turns by a key: one of each key that has jobs
-// waiting, whoever pushed how many, and those of one key in order. So one tenant's million
-// jobs do not keep another's ten waiting. The turns are those of the whole queue: all
-// processes of the fleet take them together.
+// Fair makes the jobs of a class take turns by a key: each key with waiting jobs gets one
+// turn, however many jobs it has. Jobs of one key run in order. So one tenant's million
+// jobs do not delay another's ten. The turns are those of the whole queue: all processes
+// of the fleet take them together.
 func Fair(key KeyFunc) Option {
 	return option(func(o *options) {
 		o.Once("by which key jobs take turns", "Fair")

@@ -20,19 +20,19 @@ import (
 	"github.com/goworker/goworker/internal/watch"
 )
 
-// poller is the only goroutine that talks to the queues. Each turn it does one exchange with Redis:
-// it hands in the outcomes of jobs that ended, and takes at most as many new ones as there are idle
-// workers, plus one a worker where handlers are shorter than the way to Redis.
+// poller is the only goroutine that talks to the queues. Each turn it does one exchange with Redis.
+// The exchange commits the outcomes of jobs that ended, and reserves at most one job for each idle
+// worker. While handlers are shorter than a round trip, it prefetches one more for each worker.
 //
-// All fields belong to the poller's goroutine but for the channels and the inbox.
+// All fields belong to the poller's goroutine, except the channels and the inbox.
 type poller struct {
 	part.Base
 	lease  lease            // of this process
 	source source           // from which jobs come
 	keeper *link.Keeper     // keeps the poller connected
-	record *inflight.Record // what Redis knows to be with this process
+	record *inflight.Record // mirrors the in-flight record of this process in Redis
 	share  *share.Share     // of the workers, which several daemons may have in common
-	pool   *share.Pool      // of those daemons; nil: this one has its workers for itself
+	pool   *share.Pool      // of these daemons; nil: this daemon has its workers for itself
 	pace   watch.Pace       // whether to prefetch
 	said   logging.Once
 
@@ -50,9 +50,9 @@ type poller struct {
 	complete  bool // there are no more jobs, and the settings ask to end then
 	selfPause bool // by Daemon.Pause, for this process
 	fenced    bool // the lease is not held: nothing may be reserved until it is
-	reaped    bool // other processes have this one's jobs: nothing is sent until there is another session
-	resyncs   bool // the record must be read back before anything else is sent
-	lost      bool // Redis lost what it knew of this process, which must enter again before that
+	reaped    bool // other processes have this one's jobs: the poller sends nothing until another session
+	resyncs   bool // the poller must read the record back before it sends anything
+	lost      bool // Redis lost all data of this process, which must first register again
 	alarm     alarm
 }
 
@@ -85,18 +85,19 @@ type lease interface {
 	RegisterAgain()
 }
 
-// source is where the poller's jobs come from. The poller's goroutine calls it.
+// source decides which queues and lanes the poller asks for jobs. The poller's
+// goroutine calls it.
 type source interface {
 	// Tick is called each turn, before the others. It acts on times that have come, and reports
 	// whether the fleet is paused, as far as is known.
 	Tick(now time.Time) (paused bool)
 
-	// Hungry reports whether Plan would have something to ask now. Commits says whether the next
-	// exchange commits.
+	// Hungry reports whether Plan would ask for jobs now. commits says whether the next exchange
+	// commits.
 	Hungry(now time.Time, commits bool) bool
 
-	// Plan adds to an exchange, which holds already what it commits, what it asks for: want jobs at
-	// most, of which idle may start at once.
+	// Plan adds to an exchange the requests for jobs: want jobs at most, of which idle may start at
+	// once. The exchange already holds its commits.
 	Plan(x *resque.Exchange, want, idle int, now time.Time)
 
 	// Answered takes the answer to an exchange. It reports whether the process is to end because
@@ -106,14 +107,14 @@ type source interface {
 	// Ended is called when a job has ended or goes back, and once more when Redis has committed that.
 	Ended(j *outcome.Job, end *outcome.Commit, committed bool)
 
-	// Connected is called when there is a new connection, and says whether Redis notifies of
+	// Connected is called for each new connection. tracking says whether Redis notifies of
 	// changes on it.
 	Connected(tracking bool)
 
-	// Changed takes the names of what Redis reported as changed; all: anything may have changed.
+	// Changed takes the names that Redis reported as changed; all: anything may have changed.
 	Changed(names []string, all bool)
 
-	// Next returns when the poller must turn again if nothing happens before. Taking says whether
+	// Next returns when the poller must turn again if nothing happens before. taking says whether
 	// more jobs could start now.
 	Next(taking bool) time.Time
 
@@ -121,7 +122,7 @@ type source interface {
 	Stop()
 }
 
-// newPoller returns a poller that has no source yet. With a pool it shares its workers.
+// newPoller returns a poller without a source. With a pool it shares its workers.
 func newPoller(b part.Base, c config, l lease, ends inflight.Ends, pool *share.Pool) *poller {
 	signal := make(chan struct{}, 1)
 	return &poller{
@@ -137,7 +138,7 @@ func newPoller(b part.Base, c config, l lease, ends inflight.Ends, pool *share.P
 	}
 }
 
-// inbox is what other goroutines leave for the poller.
+// inbox keeps ended jobs and functions of other goroutines for the poller.
 type inbox struct {
 	mu       sync.Mutex
 	finished []inflight.End // by workers
@@ -155,7 +156,7 @@ func (i *inbox) take() (finished []inflight.End, asked []func()) {
 	return finished, asked
 }
 
-// finish is how a worker hands in what became of a job.
+// finish gives the poller the outcome of a job. A worker calls it.
 func (p *poller) finish(t *inflight.Task, o *outcome.Outcome) {
 	p.inbox.mu.Lock()
 	p.inbox.finished = append(p.inbox.finished, inflight.NewEnd(t, o))
@@ -163,7 +164,7 @@ func (p *poller) finish(t *inflight.Task, o *outcome.Outcome) {
 	p.poke()
 }
 
-// ask has f run by the poller's goroutine.
+// ask makes the poller's goroutine run f.
 func (p *poller) ask(f func()) {
 	p.inbox.mu.Lock()
 	p.inbox.asked = append(p.inbox.asked, f)
@@ -171,7 +172,7 @@ func (p *poller) ask(f func()) {
 	p.poke()
 }
 
-// poke has the poller turn.
+// poke makes the poller turn.
 func (p *poller) poke() {
 	select {
 	case p.signal <- struct{}{}:
@@ -179,7 +180,7 @@ func (p *poller) poke() {
 	}
 }
 
-// admitted is how a worker says that a job may run here and now.
+// admitted records that a job may run here and now. A worker calls it.
 func (p *poller) admitted(t *inflight.Task) {
 	t.Admitted()
 	if p.record.Regrouping() {
@@ -191,8 +192,8 @@ func (p *poller) admitted(t *inflight.Task) {
 // costs a fraction of a microsecond, the way to Redis at least ten.
 const yields = 4
 
-// run is the poller's loop. It returns when it was asked to quit, or when there are no more jobs and
-// the settings ask to end then, and every outcome is committed.
+// run is the poller's loop. It ends after quit, or when there are no more jobs and the settings ask
+// to exit then. It returns when every outcome is committed.
 func (p *poller) run(ctx context.Context) {
 	defer close(p.ended)
 	defer close(p.jobs)
@@ -237,7 +238,7 @@ func (p *poller) run(ctx context.Context) {
 }
 
 // done reports whether no worker has a job of this process, and no outcome waits. A forced stop
-// leaves at once what cannot be delivered.
+// does not wait for outcomes that cannot reach Redis.
 func (p *poller) done() bool {
 	switch {
 	case p.stage == hopeless:
@@ -250,7 +251,7 @@ func (p *poller) done() bool {
 	return p.record.Delivered() && (p.busy == 0 || p.stage == forced)
 }
 
-// collect takes what workers, others and Redis have left for the poller.
+// collect empties the inbox and takes the notifications of Redis.
 func (p *poller) collect() {
 	finished, asked := p.inbox.take()
 	for i := range finished {
@@ -276,8 +277,8 @@ func (p *poller) collect() {
 	}
 }
 
-// yield lets short handlers end before the next exchange, so that one serves them all. Those that
-// run get a few turns of the scheduler; prefetched jobs are dispatched first.
+// yield lets short handlers end before the next exchange, so that one exchange serves them all.
+// They get a few turns of the Go scheduler. Prefetched jobs are dispatched first.
 func (p *poller) yield() {
 	for range yields {
 		if p.sent != nil || p.busy == 0 || p.record.Ahead() > 0 || !p.pace.Ahead() {
@@ -288,12 +289,12 @@ func (p *poller) yield() {
 	}
 }
 
-// dispatch gives jobs to the workers that wait for one, and returns the next to offer; nil if there
-// is none. Where handlers are short more workers are about to wait, and letting them costs less
-// than being woken by each.
+// dispatch gives jobs to the workers that wait for one, and returns the next job to offer; nil if
+// there is none. While handlers are short, more workers are about to wait. Letting them run first
+// costs less than a wake-up by each.
 func (p *poller) dispatch() *inflight.Task {
 	if p.record.Ahead() == 0 || p.lease.Silent(p.Clock.Now()) {
-		return nil // other processes may have by now what was reserved long ago
+		return nil // other processes may have taken these jobs by now
 	}
 	for turns := 0; ; {
 		next := p.next()
@@ -316,7 +317,7 @@ func (p *poller) dispatch() *inflight.Task {
 	}
 }
 
-// next is the job to offer to the workers; nil if there is none.
+// next returns the job to offer to the workers; nil if there is none.
 func (p *poller) next() *inflight.Task {
 	if p.keeper.Link() == nil || p.fenced || p.busy >= p.share.Slots() {
 		return nil
@@ -391,8 +392,8 @@ func (p *poller) pause(paused bool) {
 // quit makes the poller take no more jobs, and end when all outcomes are committed.
 func (p *poller) quit() { p.stage = max(p.stage, quitting) }
 
-// abandon returns jobs whose handlers did not end in time. The handlers may still be running; what
-// they hand in later is dropped.
+// abandon requeues jobs whose handlers did not end in time. The handlers may still run; their
+// later outcomes are dropped.
 func (p *poller) abandon() {
 	if p.stage >= forced {
 		return
@@ -402,8 +403,8 @@ func (p *poller) abandon() {
 	p.record.Abandon()
 }
 
-// drain stops the poller. It takes no more jobs. Those that run may finish until the timeout (0:
-// there is none) or until hard is closed.
+// drain stops the poller, which takes no more jobs. Jobs that run may finish until the timeout
+// (0: there is none) or until hard is closed.
 func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
 	p.ask(p.quit)
 	var deadline <-chan time.Time
@@ -442,7 +443,8 @@ func (p *poller) endsWithin(d time.Duration) bool {
 	}
 }
 
-// leftovers says what could not be brought to an end. The poller has ended.
+// leftovers returns an error for the jobs and outcomes that the poller left. The poller
+// has ended.
 func (p *poller) leftovers() error {
 	e := &ShutdownError{Undelivered: p.record.Undelivered()}
 	abandoned := p.record.Abandoned()
@@ -454,7 +456,7 @@ func (p *poller) leftovers() error {
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
 	}
 	if n := p.busy - len(abandoned); n > 0 {
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that were given to other processes before", n))
+		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that other processes had taken over", n))
 	}
 	if len(e.Unfinished)+e.Undelivered == 0 {
 		return nil

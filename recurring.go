@@ -15,9 +15,9 @@ import (
 //
 // Its JSON form is resque-scheduler's.
 type Recurring struct {
-	// Cron says when as Ruby's fugit reads it: five fields, or six with the seconds in
-	// front, "30 4 * * mon-fri"; a time zone may follow, "0 9 * * * Europe/Berlin".
-	// @hourly, @daily, @weekly, @monthly and @yearly are crons too.
+	// Cron is read as Ruby's fugit does: five fields, or six with the seconds in front,
+	// "30 4 * * mon-fri". A time zone may follow, "0 9 * * * Europe/Berlin". There are
+	// also @hourly, @daily, @weekly, @monthly and @yearly.
 	//
 	// On days when clocks are set, a cron that means every hour follows real time: it
 	// misses and doubles no hour. Any other cron has one tick for each time of day it
@@ -39,18 +39,19 @@ type Recurring struct {
 	Location *time.Location
 
 	// Fugit is the version of the gem fugit with which Ruby schedulers read the Cron, as
-	// in "1.11"; of several the oldest, and at least 1.5. It says two things. Before 1.12
-	// the weeks of sun%2 are other ones, and this schedule follows them. With Persist, a
-	// Cron is written only if that version and all later ones read it: fri& is for 1.7 and
-	// later. Empty means the weeks of the newest version. With Persist it means that every
-	// version since 1.5 must read the Cron, so that Crons with weeks are refused.
+	// in "1.11". Of several it is the oldest; it must be at least 1.5. It has two effects.
+	// Before 1.12 the weeks of sun%2 are other ones, and this schedule follows them. With
+	// Persist, a Cron is written only if that version and all later ones read it: fri& is
+	// for 1.7 and later. Empty means the weeks of the newest version. With Persist it
+	// means that every version since 1.5 must read the Cron, so that Crons with weeks are
+	// refused.
 	//
 	// The weeks are counted by the gem et-orbi: with et-orbi 1.4 or later, an older fugit
 	// counts them as 1.12 does.
 	Fugit string
 
-	// Class and Queue say what is enqueued and where. Without a Class it is the name of
-	// the schedule.
+	// Class and Queue are those of the job. Without a Class it is the name of the
+	// schedule.
 	Class, Queue string
 
 	// Args are the job's arguments.
@@ -60,11 +61,11 @@ type Recurring struct {
 	// the moment for which the job was meant, however late it runs.
 	TickArg bool
 
-	// Missed says what becomes of ticks older than Grace that were not fired, because no
-	// daemon ran or Redis was away. Empty means MissedOnce.
+	// Missed decides about ticks older than Grace that were not fired, because no daemon
+	// ran or Redis was away. Empty means MissedOnce.
 	Missed MissedPolicy
 
-	// Grace is how late a tick may be and still be fired, whatever Missed says. Zero means
+	// Grace is how late a tick may be and still be fired, with any Missed. Zero means
 	// DefaultTickGrace.
 	Grace time.Duration
 
@@ -73,9 +74,9 @@ type Recurring struct {
 
 	// Persist keeps the schedule in Redis in place of this process. There all daemons with
 	// DynamicSchedule find it, and Ruby schedulers in dynamic mode. Its Cron is written in
-	// words that they read: "@daily" with a time zone as five fields. A Cron for which
-	// there are none is refused; see Fugit. A Location must have a name that other programs
-	// know, as those of time.LoadLocation have.
+	// a form that they read: "@daily" with a time zone as five fields. A Cron without such
+	// a form is refused; see Fugit. A Location must have a name that other programs know,
+	// as those of time.LoadLocation have.
 	Persist bool
 
 	// Shared marks a schedule that Ruby schedulers have as well, from the same file. While
@@ -89,7 +90,7 @@ type Recurring struct {
 	Environments []string
 }
 
-// MissedPolicy says what becomes of missed ticks; see Recurring.Missed.
+// MissedPolicy decides about missed ticks; see Recurring.Missed.
 type MissedPolicy string
 
 const (
@@ -110,13 +111,13 @@ const (
 	MaxMissedTicks = scheduler.MaxMissed
 )
 
-// Schedule enqueues a job again and again from now on, or replaces the schedule that had
-// the name. It may be called before and while the daemon runs; only a daemon that runs
-// fires ticks. It returns an error that says what is wrong with the schedule.
+// Schedule enqueues a job again and again from now on, or replaces the schedule of that
+// name. Call it before or while the daemon runs; only a daemon that runs fires ticks.
+// Its error says what is wrong with the schedule.
 //
 // A schedule with Persist is written to Redis at once, and ends one that this process has
 // under that name. The daemons with DynamicSchedule fire it. It is refused if Ruby
-// schedulers do not read it: they would end at it, at each start. A schedule without
+// schedulers cannot read it: they would crash at it, at each start. A schedule without
 // Persist leaves the one of its name in Redis alone, and in this process counts before it.
 //
 // Every process of the fleet that has the schedule can fire it, and each tick is fired
@@ -146,7 +147,7 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 }
 
 // PauseSchedule makes the ticks of a schedule pass without a job, in the whole fleet and
-// until ResumeSchedule. They are not made up for. It need not be a schedule of this
+// until ResumeSchedule. They are not fired later. It need not be a schedule of this
 // process. Ruby schedulers do not know of it.
 func (d *Daemon) PauseSchedule(name string) error {
 	return d.withConn(func(s resque.Store, c redis.Conn) error {

@@ -13,17 +13,15 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// A Dialer makes connections to one Redis. Dial is called from several
-// goroutines at once; each call returns a new connection that is authenticated,
-// has its database selected and is ready for commands. Its errors are sentences
-// without passwords.
+// A Dialer makes connections to one Redis. Several goroutines call Dial at once. Each
+// call returns a new connection that is authenticated, has its database selected and is
+// ready for commands. Its errors are sentences without passwords.
 //
 // A Dialer may have two more methods:
 //   - Close() error: called once, when the daemon that uses it is closed and all
 //     its connections are.
-//   - PollInterval() time.Duration: says that its server cannot tell clients of
-//     changed keys, so that the daemon does not try and looks into its queues at
-//     this interval instead (the embedded Redis answers 20 ms).
+//   - PollInterval() time.Duration: its server cannot notify clients of changed keys,
+//     so the daemon polls its queues at this interval (20 ms for the embedded Redis).
 type Dialer interface {
 	Dial(ctx context.Context) (redis.Conn, error)
 }
@@ -34,12 +32,12 @@ type DialerFunc func(ctx context.Context) (redis.Conn, error)
 // Dial calls f.
 func (f DialerFunc) Dial(ctx context.Context) (redis.Conn, error) { return f(ctx) }
 
-// An Opener makes the Dialer of a URI whose scheme it was registered for. It is
-// given the URI as the user wrote it and must not put its password into an
-// error. It need not dial: an unreachable server is the error of Dial.
+// An Opener makes the Dialer of a URI with the scheme it was registered for. It gets
+// the URI as the user wrote it and must not put its password into an error. It need not
+// dial: Dial returns the error of an unreachable server.
 type Opener func(ctx context.Context, uri string, opts DialOptions) (Dialer, error)
 
-// DialOptions is what the settings say about every connection.
+// DialOptions are the settings of every connection.
 type DialOptions struct {
 	ConnectTimeout time.Duration // the whole of a Dial: name lookup, TCP, TLS and greeting; > 0
 	ReadTimeout    time.Duration // one reply; > 0
@@ -47,13 +45,13 @@ type DialOptions struct {
 	// TLS holds the CA, client certificate and verification settings for a scheme
 	// that wants TLS. An Opener's is never nil; Clone it and set ServerName before use.
 	TLS *tls.Config
-	// Namespace is what every key begins with, its colon included.
+	// Namespace is the prefix of every key, its colon included.
 	Namespace string
 }
 
-// Server returns the Dialer of one server, as these options say, for an Opener
-// that knows several. The URI is one of redis://, rediss:// or unix://; the errors
-// of both are those of a daemon with that URI.
+// Server returns the Dialer of one server with these options, for an Opener that knows
+// several. The URI is one of redis://, rediss:// or unix://; the errors of both are
+// those of a daemon with that URI.
 func (o DialOptions) Server(uri string) (Dialer, error) {
 	return conn.Options(o).Server(uri)
 }
@@ -72,8 +70,8 @@ func (r *RedisConn) Close() {
 	}
 }
 
-// RegisterDialer makes the daemon reach URIs of a scheme by way of another package,
-// or of one of the program's own:
+// RegisterDialer makes the daemon dial URIs of a scheme with another package, or with
+// code of the program's own:
 //
 //	d.RegisterDialer("embedded", embedded.Open)
 func (d *Daemon) RegisterDialer(scheme string, open Opener) {
@@ -92,10 +90,9 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 	d.openers = openers
 }
 
-// GetConn borrows a connection for the program's own use; give it back with
-// PutConn. Connections (by default 2) are shared by all borrowers and Enqueue, but
-// not by the daemon's own work. With all of them lent out it waits a while and
-// then returns an error.
+// GetConn borrows a connection for the program's own use; give it back with PutConn.
+// All borrowers and Enqueue share the Connections (by default 2); the daemon's own work
+// has others. If all are borrowed, it waits a while and then returns an error.
 func (d *Daemon) GetConn() (*RedisConn, error) {
 	c, err := d.init(false)
 	if err != nil {
@@ -108,8 +105,8 @@ func (d *Daemon) GetConn() (*RedisConn, error) {
 	return &RedisConn{lent}, nil
 }
 
-// PutConn gives a connection back. A broken one is thrown away; giving one back
-// twice does nothing.
+// PutConn gives a connection back and closes a broken one. The second PutConn of a
+// connection does nothing.
 func (d *Daemon) PutConn(c *RedisConn) {
 	if c != nil && c.Conn != nil {
 		conn.PutBack(c.Conn)

@@ -17,13 +17,14 @@ import (
 // with RetryIn and its class has no Retry.
 const DefaultRetries = retry.AskedLimit
 
-// Retry lets the jobs of a class that fail run again, up to n times after the first
-// run: n + 1 runs in all, as resque-retry's retry_limit counts. NoLimit retries for ever;
-// no other number may be negative. Without this option a failed job is not retried.
+// Retry makes failed jobs of a class run again, up to n times after the first run: n + 1
+// runs in all, as with resque-retry's retry_limit. NoLimit retries for ever; no other
+// number may be negative. Without this option a failed job is not retried.
 //
-// Options say how long a job waits (one of Exponential, Fibonacci, Delays, DelayFunc;
-// Exponential{} if none is given) and which errors are retried (RetryOn, RetryIf,
-// NoRetryOn, NoRetryIf; all if none is given). A panic is an error like any other.
+// One option says how long a job waits: Exponential, Fibonacci, Delays or DelayFunc.
+// Without one it is Exponential{}. Other options say which errors are retried: RetryOn,
+// RetryIf, NoRetryOn, NoRetryIf. Without one all are. A panic is an error like any
+// other.
 //
 // The job waits in Redis and costs no worker. Its payload gets an "attempt" and, if it
 // has none, an "id", so that the count outlives the process. When it has failed n + 1
@@ -101,7 +102,7 @@ func NoRetryIf(f func(error) bool) RetryOption {
 // meant for RetryIf and NoRetryIf.
 func ErrorAs[T error](err error) bool { return failure.As[T](err) }
 
-// What the fields of Exponential are when they are zero.
+// The defaults of the fields of Exponential.
 const (
 	DefaultRetryBase   = 10 * time.Second
 	DefaultRetryFactor = 2.0

@@ -37,18 +37,18 @@ type run struct {
 	poller *poller // nil until it is made; guarded by Daemon.mu
 }
 
-// Run works until the context is cancelled, or all queues are empty where the
-// settings ask to exit then. It then takes no more jobs, waits for those that run,
-// at most for the shutdown timeout, and returns.
+// Run works until the context is cancelled or, with ExitOnComplete, until all queues
+// are empty. It then takes no more jobs, waits for those that run, at most for the
+// shutdown timeout, and returns.
 //
-// Jobs still running at the timeout have their contexts cancelled. Two seconds
-// later what has returned is committed, the rest goes back to its queue, and Run
-// returns a *ShutdownError that names it. Those handlers still run: unlike Work,
-// Run does not end the program, but its caller should.
+// At the timeout, Run cancels the contexts of the jobs that still run. Two seconds
+// later it commits those that have returned and requeues the rest, which its
+// *ShutdownError names. Their handlers still run: unlike Work, Run does not end the
+// program, but its caller should.
 //
-// An unreachable Redis is an error at the start only; afterwards it is waited for.
+// An unreachable Redis is an error at the start only. Later the daemon waits for it.
 //
-// Run leaves the daemon open: Close it when it is needed no more.
+// Run leaves the daemon open: Close it after its last use.
 func (d *Daemon) Run(ctx context.Context) error {
 	c, err := d.init(true)
 	if err != nil {
@@ -106,8 +106,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// prepare makes what belongs to one run. The mutex is held, so that nobody asks
-// for the poller of the run before.
+// prepare makes the parts of one run. The caller holds the mutex, so that no other
+// goroutine gets the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
 	d.registry.useNumber.Store(c.config.UseNumber)
@@ -156,7 +156,7 @@ func newLease(b part.Base, c config) *fleet.Lease {
 	})
 }
 
-// newSource returns what a poller takes jobs from.
+// newSource returns the source of a poller.
 func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
 	l := lanes.New(base, d.registry.limits, p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
@@ -165,16 +165,16 @@ func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
 	})
 }
 
-// features are what jobs may have, in the order in which they admit, wrap, decide and settle. Limits come
-// first, because a job that has to wait is not looked at further; unique comes after all that may keep a
-// job from running, because it may give up its lock.
+// features returns all features, in the order in which they admit, wrap, decide and settle. Limits come
+// first, because a job that has to wait needs no other feature. Unique may release a job's lock, so it
+// comes after all features that may keep a job from running.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return []func(outcome.Deps) outcome.Feature{
 		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, phpstatus.New, unique.New, failed.New,
 	}
 }
 
-// stopContext bounds the stop of all parts, where the jobs' time is bounded.
+// stopContext bounds the stop of all parts, if there is a shutdown timeout.
 func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
 	return func() (context.Context, context.CancelFunc) {
 		if c.ShutdownTimeout == 0 {
@@ -184,7 +184,7 @@ func (c config) stopContext(base context.Context) func() (context.Context, conte
 	}
 }
 
-// sortedParts are the daemon's own parts and those added to it, in the order in
+// sortedParts returns the daemon's own parts and those added to it, in the order in
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 	return part.Arrange(part.Own, map[string]part.Steps{
@@ -220,9 +220,9 @@ func (d *Daemon) Parts() ([]string, error) {
 	return names, err
 }
 
-// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does:
-// their contexts are cancelled now, not at the shutdown timeout. Called before the stop
-// begins it has its effect then; without a run it does nothing.
+// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.
+// Their contexts are cancelled now, not at the shutdown timeout. If it is called before
+// the stop, it has its effect at the stop. Without a run it does nothing.
 func (d *Daemon) StopNow() {
 	d.mu.Lock()
 	r := d.running
@@ -247,14 +247,15 @@ func (d *Daemon) pause(paused bool) {
 }
 
 // CancelJobs cancels the contexts of the jobs that run now, with the cause
-// ErrCancelled. What their handlers then return is filed as a failure.
+// ErrCancelled. The errors that their handlers then return are filed as failures.
 func (d *Daemon) CancelJobs() {
 	if s := d.session(); s != nil && d.currentPoller() != nil {
 		s.CancelJobs(ErrCancelled)
 	}
 }
 
-// session is the present session of the current run, or the last one of the run before.
+// session returns the present session of the current run, or the last one of the run
+// before.
 func (d *Daemon) session() *fleet.Session {
 	d.mu.Lock()
 	lease := d.lease
@@ -265,7 +266,8 @@ func (d *Daemon) session() *fleet.Session {
 	return lease.Session()
 }
 
-// now is the time by Redis's clock while the daemon runs, and else by this machine's.
+// now returns the time by Redis's clock while the daemon runs, and by this machine's
+// clock otherwise.
 func (d *Daemon) now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,15 +286,15 @@ func (d *Daemon) currentPoller() *poller {
 	return d.running.poller
 }
 
-// program is a daemon as the child process of one of its jobs needs it.
+// program is a daemon in the child process of one of its jobs.
 type program struct {
 	*client
 	registry *registry
 	parts    []part.Part
 }
 
-// serveChild runs the one job this process was started for, whichever of the daemons
-// it belongs to, and ends the process. In a process that is no child it does nothing.
+// serveChild runs the one job this process was started for, with the daemon it belongs
+// to, and ends the process. In a process that is no child it does nothing.
 func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
 	if !IsolatedChild() {
 		return nil
@@ -322,7 +324,7 @@ func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessag
 	return isolate.Result(d.Class, d.Result), nil
 }
 
-// Parts starts those parts that belong in a child.
+// Parts starts the parts that run in a child.
 func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
 	parts, err := part.Isolated(p.parts)
 	if err != nil {
@@ -332,34 +334,32 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
 }
 
-// Part is something a Daemon starts before it works and stops when it is done: a
-// metrics server, a database pool. The daemon's own pieces are parts too:
-// "lease", "records", "workers", "poller", "schedule" and "recurring", each requiring the
-// ones before it.
+// Part is something a Daemon starts before it works and stops when it is done: a metrics
+// server, a database pool. The daemon consists of parts too: "lease", "records",
+// "workers", "poller", "schedule" and "recurring". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before
 // the workers and outlives every job.
 type Part struct {
-	// Name is how other parts require this one, and how errors speak of it.
+	// Name is the name by which other parts require this one. Errors name it too.
 	Name string
 
 	// Requires names the parts that must run before this one starts and until it
 	// has stopped.
 	Requires []string
 
-	// Isolated says that the part also runs in the child processes of isolated jobs
-	// (see Isolated), around the handler: a database pool that handlers use, not a
-	// server. What it requires counts there only if it is of that kind too.
+	// Isolated makes the part also run in the child processes of isolated jobs (see
+	// Isolated), around the handler: a database pool that handlers use, not a server.
+	// There it requires only parts that are Isolated too.
 	Isolated bool
 
 	// Start returns once the part really runs; nil means that there is nothing to
-	// start. When a later part fails to start, those that did are stopped.
+	// start. If a later part fails to start, the daemon stops the parts that did.
 	Start func(ctx context.Context) error
 
-	// Stop returns once the part has really stopped; nil means nothing to stop. It
-	// is called once, and only after a Start that succeeded. All parts share the
-	// context's deadline, which for those below the workers leaves a little time
-	// after the shutdown timeout.
+	// Stop returns once the part has really stopped; nil means that there is nothing to
+	// stop. It is called once, and only after a Start that succeeded. All parts share
+	// the context's deadline, a little later than the shutdown timeout.
 	Stop func(ctx context.Context) error
 }

@@ -46,7 +46,7 @@ const (
 )
 
 // A stop that reaches the shutdown timeout cancels the contexts of the jobs that run. They then have
-// cancelGrace to return, and the commit of what became of them has commitGrace.
+// cancelGrace to return, and the commit of their outcomes has commitGrace.
 const (
 	cancelGrace = 2 * time.Second
 	commitGrace = 3 * time.Second
@@ -54,8 +54,8 @@ const (
 
 // The values of WorkerSettings.Order and of the flag -order.
 const (
-	// OrderStrict looks at the first queue first for every job, as Ruby Resque
-	// does: a later queue is served only while the earlier ones are empty.
+	// OrderStrict asks the first queue first for every job, as Ruby Resque does. It
+	// serves a later queue only while the earlier ones are empty.
 	OrderStrict = queues.Strict
 	// OrderWeighted draws a queue for every job, each with the probability
 	// weight / sum of all weights, so that no queue starves.
@@ -75,11 +75,11 @@ const (
 	FailureRedisMultiQueue = "redis_multi_queue"
 )
 
-// WorkerSettings says how a daemon works. The zero value is usable: each field
-// that is zero stands for its default, and only the queues have none.
+// WorkerSettings says how a daemon works. A field that is zero has its default; only
+// the queues have none.
 //
-// For the default daemon, the one behind Work, Enqueue and the other package
-// functions, a setting is taken from the first of these that has it:
+// The default daemon, which Work, Enqueue and the other package functions use, takes a
+// setting from the first of these that has it:
 //
 //  1. a flag given on the command line;
 //  2. the field of the settings given to SetSettings, unless it is zero;
@@ -87,24 +87,23 @@ const (
 //  4. the default.
 //
 // A setting out of its range, and two that contradict each other, are errors of Init, Run
-// and Work, which name the setting, its value and what is allowed. A flag in place of a
-// setting contradicts nothing, and of a flag that is given twice the last counts.
+// and Work. They name the setting, its value and what is allowed. A flag replaces its
+// setting and does not contradict it. Of a flag that is given twice the last counts.
 //
-// A daemon made by New knows no command line and starts at the second. The
-// environment is read when a daemon is made ready, never at import, so a
-// program may call os.Setenv first.
+// A daemon made by New has no command line and starts at the second. Init reads the
+// environment, an import never does, so a program may call os.Setenv first.
 //
 // The names in brackets below are the field's flag and its variable in the
 // environment.
 type WorkerSettings struct {
-	// QueuesString lists the queues to work, separated by commas and searched
-	// in this order; blanks around a name are ignored. Besides a name there may
-	// stand name=weight with a weight from 1 to 1,000,000, which switches to
-	// OrderWeighted; a pattern with *, ? or [abc], which stands for all queues
-	// that match, also those that appear later; and !name or !pattern, which
-	// excludes queues wherever in the list it stands. With a pattern or an
-	// exclusion in the list, a plain name counts only while Resque knows that
-	// queue. Of a name that stands there twice the first counts. No default. [-queues]
+	// QueuesString lists the queues to work, separated by commas and searched in this
+	// order; blanks around a name are ignored. An element is a name, or one of three
+	// other forms. name=weight, with a weight from 1 to 1,000,000, switches to
+	// OrderWeighted. A pattern with *, ? or [abc] stands for all queues that match,
+	// also those that appear later. !name or !pattern, anywhere in the list, excludes
+	// queues. With a pattern or an exclusion in the list, a plain name counts only
+	// while Resque knows that queue. Of a name that stands there twice the first
+	// counts. No default. [-queues]
 	QueuesString string
 	// Queues is QueuesString as a list, []string{"high", "low"}; its elements
 	// have the same grammar. If both are given, Queues come first. The flag
@@ -112,13 +111,12 @@ type WorkerSettings struct {
 	Queues queuesFlag
 	// IntervalFloat is Interval in seconds; it wins over Interval unless zero.
 	IntervalFloat float64
-	// Interval is how long to sleep when no job was found and the server cannot
-	// wake us, and how often to look once more where it can. Because
-	// `Interval: 5.0` has always been written where five seconds were meant, a
-	// value below one microsecond is that many seconds. Zero means
-	// DefaultInterval. New code sets PollInterval. [-interval in seconds;
-	// -interval=0 means: exit when no job is found, as INTERVAL=0 does in
-	// Resque]
+	// Interval is how long the daemon sleeps when it found no job and the server does
+	// not notify it. With notifications it is how often the daemon polls besides. A
+	// value below one microsecond is that many seconds, because programs write
+	// `Interval: 5.0` for five seconds. Zero means DefaultInterval. New code sets
+	// PollInterval. [-interval in seconds; -interval=0 means: exit when no job is
+	// found, as INTERVAL=0 does in Resque]
 	Interval intervalFlag
 	// Concurrency is how many jobs run at the same time: the number of workers
 	// other Resque tools see. Zero means DefaultConcurrency. [-concurrency]
@@ -127,24 +125,23 @@ type WorkerSettings struct {
 	// callers wait for one. The daemon holds a few more for itself. Zero means
 	// DefaultConnections. [-connections]
 	Connections int
-	// URI says where Redis is: redis://user:password@host:port/database, the
-	// same with rediss:// for TLS, or unix:///path/to/socket. If it is empty,
-	// REDIS_PROVIDER names the variable that holds the URI; if there is none,
-	// REDIS_URL holds it; else it is DefaultURI. [-uri, REDIS_PROVIDER,
-	// REDIS_URL]
+	// URI says where Redis is: redis://user:password@host:port/database, the same with
+	// rediss:// for TLS, or unix:///path/to/socket. If it is empty, REDIS_PROVIDER
+	// names the variable that holds the URI. If that is empty too, REDIS_URL holds it.
+	// The last resort is DefaultURI. [-uri, REDIS_PROVIDER, REDIS_URL]
 	URI string
-	// Namespace is what every key in Redis begins with. A missing colon at its
-	// end is added. Empty means DefaultNamespace. [-namespace]
+	// Namespace is the prefix of every key in Redis. A missing colon at its end is
+	// added. Empty means DefaultNamespace. [-namespace]
 	Namespace string
 	// ExitOnComplete makes Work return when the queues are empty and the jobs
 	// it took are done. [-exit-on-complete]
 	ExitOnComplete bool
-	// IsStrict has no effect and is here for programs that set it. Whether the
-	// order is strict follows from the queues; Order overrides that.
+	// IsStrict has no effect and is here for programs that set it. The order follows
+	// from the queues; Order overrides that.
 	IsStrict bool
-	// UseNumber gives handlers that take interface{} arguments a json.Number
-	// for each number, which keeps all its digits, instead of a float64, which
-	// keeps whole numbers up to 2^53. [-use-number]
+	// UseNumber gives handlers that take interface{} arguments a json.Number for each
+	// number instead of a float64. A json.Number keeps all digits; a float64 keeps
+	// whole numbers up to 2^53. [-use-number]
 	UseNumber bool
 	// SkipTLSVerify accepts any certificate of the server. It protects against
 	// listeners, not against impostors. [-insecure-tls]
@@ -165,24 +162,22 @@ type WorkerSettings struct {
 	// OrderWeighted if any queue was given a weight, else OrderStrict.
 	// [-order]
 	Order string
-	// ShutdownTimeout is how long running jobs may go on after the first
-	// signal to stop; then their contexts are cancelled and what has not
-	// returned two seconds later goes back to its queue. Zero means
-	// DefaultShutdownTimeout, which fits into the 30 seconds Kubernetes and
-	// Heroku grant; NoTimeout waits as long as they take. [-shutdown-timeout
-	// in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
+	// ShutdownTimeout is how long running jobs may go on after the first signal to
+	// stop. Then their contexts are cancelled. A job that has not returned two seconds
+	// later goes back to its queue. Zero means DefaultShutdownTimeout, which fits into
+	// the 30 seconds of Kubernetes and Heroku. NoTimeout waits until they end.
+	// [-shutdown-timeout in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
-	// RecoverLimit is how many processes may die while a worker of theirs has a job, before
-	// the job is filed as failed. When a job is to blame for a death: see docs/guarantees.md.
-	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever.
-	// [-recover-limit; -recover-limit=0 is NoLimit]
+	// RecoverLimit is how many processes may die while one of their workers has a job, before
+	// the job is filed as failed. docs/guarantees.md says when a job is to blame for a death.
+	// Zero means DefaultRecoverLimit; NoLimit runs it again for ever. [-recover-limit;
+	// -recover-limit=0 is NoLimit]
 	RecoverLimit int
-	// MaxPayload is how many bytes a job's payload may have. Enqueue refuses a longer
-	// one. One that is found in a queue is not run but filed as a failure with an
-	// excerpt, and its bytes are kept in the list go:kept:<queue> of the namespace.
-	// A process reserves nothing while it holds payloads of four times as many bytes;
-	// decoded, a payload of nothing but tiny values takes up to seventy times its size. Zero means DefaultMaxPayload,
-	// 64 MiB; the most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
+	// MaxPayload is how many bytes a job's payload may have. Enqueue refuses a longer one. A worker does not
+	// run a longer one: it files a failure with an excerpt, and keeps the bytes in the list go:kept:<queue> of
+	// the namespace. A process reserves no jobs while it holds payloads of four times as many bytes. A decoded
+	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
+	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
 	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
@@ -190,41 +185,41 @@ type WorkerSettings struct {
 	// without limits hangs for ever when its peer is gone.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 	// WaitReplicas makes Enqueue wait, after a push and in the same round trip, until
-	// so many replicas have the job, at most ReplicaWait. If fewer say so in time it
-	// returns an error that is ErrTooFewReplicas: the job is in Redis all the same,
-	// but a fail-over may lose it. Zero waits for none. [-wait-replicas]
+	// so many replicas have the job, at most ReplicaWait. If fewer confirm in time, it
+	// returns ErrTooFewReplicas: the job is in Redis, but a fail-over may lose it. Zero
+	// waits for none. [-wait-replicas]
 	WaitReplicas int
-	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads
-	// as ActiveSupport does in a Rails application, so that Resque.dequeue
-	// called there matches jobs enqueued here. Off, payloads are what plain
-	// Ruby writes. [-rails-json]
+	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads as
+	// ActiveSupport does in a Rails application. Then Resque.dequeue in that
+	// application finds jobs enqueued here. Without it, payloads are as plain Ruby
+	// writes them. [-rails-json]
 	RailsJSON bool
 	// FailureBackend is FailureRedis or FailureRedisMultiQueue. Empty means
 	// FailureRedis. [-failure-backend, FAILURE_BACKEND]
 	FailureBackend string
-	// SchedulerLockPrefix is what resque-scheduler processes of the fleet were given as
-	// RESQUE_SCHEDULER_MASTER_LOCK_PREFIX, so that daemons and they share one lock.
-	// Empty means that variable. [-scheduler-lock-prefix,
+	// SchedulerLockPrefix is the RESQUE_SCHEDULER_MASTER_LOCK_PREFIX of the fleet's
+	// resque-scheduler processes, so that they and the daemons share one lock. Empty
+	// means that variable. [-scheduler-lock-prefix,
 	// RESQUE_SCHEDULER_MASTER_LOCK_PREFIX]
 	SchedulerLockPrefix string
-	// NodeScheduler makes daemons keep out of the way of node-resque's scheduler, too,
-	// by sharing its lock, which is not resque-scheduler's. [-node-scheduler]
+	// NodeScheduler makes daemons share the lock of node-resque's scheduler too, which
+	// is another lock than resque-scheduler's. [-node-scheduler]
 	NodeScheduler bool
 	// DynamicSchedule makes the daemon fire the recurring schedules that are in Redis for
-	// all schedulers, Ruby's included, and look every five seconds whether they have
+	// all schedulers, Ruby's included. Every five seconds it looks whether they have
 	// changed. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
-	// also while none runs: for applications whose hooks it is to call, or whose classes
-	// have a method scheduled. Jobs in our own schedule are enqueued all the same.
-	// The daemon then never takes resque-scheduler's lock, not even to fire a recurring
-	// schedule that Ruby has too.
-	// [-leave-delayed]
+	// also while none runs. It is for applications with hooks for resque-scheduler, or with
+	// classes that have a method scheduled. Jobs in goworker's own schedule are still
+	// enqueued. The daemon then never takes resque-scheduler's lock, not even to fire a
+	// recurring schedule that Ruby has too. [-leave-delayed]
 	LeaveDelayed bool
-	// LeaveUnknown leaves jobs of classes that have no handler here to other workers
-	// instead of filing them as failed: each goes to the tail of its queue, and a queue
-	// whose jobs were all looked at rests for a PollInterval. So the order of such a queue
-	// changes, and a job behind one that is left may wait that long. [-leave-unknown]
+	// LeaveUnknown leaves jobs of classes without a handler here to other workers, and
+	// does not file them as failed. Each goes to the tail of its queue. After one round
+	// through a queue, the daemon skips it for a PollInterval. So the order of such a
+	// queue changes, and a job behind one that is left may wait that long.
+	// [-leave-unknown]
 	LeaveUnknown bool
 	// FailedMaxSize is how many failures a failure list may hold. The oldest of more are
 	// removed for good, within about a minute. One process of the fleet removes them, by its
@@ -237,28 +232,28 @@ type WorkerSettings struct {
 	// NoLimit, is no limit.
 	// [-failed-max-age in seconds or as in 720h]
 	FailedMaxAge time.Duration
-	// Hostname is the name of this machine as other Resque tools shall see it;
-	// worker ids begin with it and ".go". Empty means os.Hostname(). It must
-	// contain neither a colon nor a blank. [-hostname]
+	// Hostname is the name of this machine for other Resque tools; worker ids begin
+	// with it and ".go". Empty means os.Hostname(). It must contain neither a colon nor
+	// a blank. [-hostname]
 	Hostname string
 	// LogLevel is the least level that is logged: debug, info, warn or error.
 	// Empty means DefaultLogLevel. [-log-level]
 	LogLevel string
-	// LogFormat is text or json, either one line a record. Empty means
+	// LogFormat is text or json, one line for each record. Empty means
 	// DefaultLogFormat. [-log-format]
 	LogFormat string
-	// Logger receives what the daemon logs, and LogLevel and LogFormat are
+	// Logger receives the log records of the daemon; LogLevel and LogFormat are then
 	// not used. Nil means lines on standard output.
 	Logger *slog.Logger
 	// DisableSignals leaves QUIT, TERM, INT, USR1, USR2 and CONT to the
 	// program.
 	DisableSignals bool
-	// DisableTracking does without the server's notifications of new jobs and
-	// looks at the queues each PollInterval only.
+	// DisableTracking turns the server's notifications of new jobs off. The daemon then
+	// polls the queues each PollInterval only.
 	DisableTracking bool
-	// DisableLookAhead never reserves a job before a worker is idle. Look-ahead
-	// of at most one job a worker is used only while jobs are shorter than a
-	// round trip to Redis.
+	// DisableLookAhead turns prefetching off: no job is reserved before a worker is
+	// idle. Otherwise the daemon prefetches at most one job for each worker, and only
+	// while jobs are shorter than a round trip to Redis.
 	DisableLookAhead bool
 }
 
@@ -310,7 +305,7 @@ func (i *intervalFlag) SetFloat(value float64) error {
 // String returns the interval as in "2.5s".
 func (i intervalFlag) String() string { return i.duration().String() }
 
-// duration undoes the mistake the type invites: as a duration 5.0 is five
+// duration corrects a mistake that the type invites: as a duration 5.0 is five
 // nanoseconds, and no program means less than a microsecond.
 func (i intervalFlag) duration() time.Duration {
 	if i > 0 && time.Duration(i) < time.Microsecond {
@@ -319,8 +314,8 @@ func (i intervalFlag) duration() time.Duration {
 	return time.Duration(i)
 }
 
-// Format prints the settings as fmt prints any struct, but for the password in
-// URI. Encoding them otherwise, as JSON for instance, does not hide it.
+// Format prints the settings as fmt prints any struct, without the password in URI.
+// Other encodings, such as JSON, do not hide it.
 func (s WorkerSettings) Format(state fmt.State, verb rune) {
 	type settings WorkerSettings // without this method
 	s.URI = conn.RedactURI(s.URI)
@@ -332,10 +327,10 @@ func (s WorkerSettings) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("%+v", s))
 }
 
-// config is the settings of a daemon, checked: the environment and all defaults are filled
-// in. A zero means what it says, so no limit where NoTimeout or NoLimit may stand in the
-// settings. Of the fields for the interval only PollInterval counts, and instead of
-// QueuesString and Queues what was read from them. It is printed without the password.
+// config is the settings of a daemon, checked and with the environment and all defaults
+// filled in. A zero is a zero: it is no limit where the settings have NoTimeout or
+// NoLimit. Of the fields for the interval only PollInterval counts, and queues replaces
+// QueuesString and Queues. It is printed without the password.
 type config struct {
 	WorkerSettings
 
@@ -346,9 +341,9 @@ type config struct {
 	environment        string // RAILS_ENV
 }
 
-// config checks the settings, against the environment too. Without needQueues,
-// for a program that only enqueues, there may be none. The error joins all mistakes. Each
-// names the setting, its value and what is allowed.
+// config checks the settings, with the environment. Without needQueues, for a program
+// that only enqueues, there may be no queues. The error joins all mistakes. Each names
+// the setting, its value and what is allowed.
 func (s WorkerSettings) config(needQueues bool) (config, error) {
 	return s.configFrom(needQueues, os.Getenv)
 }
@@ -378,7 +373,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	return c, c.logLevel.UnmarshalText([]byte(s.LogLevel))
 }
 
-// dial returns what the settings say about every connection.
+// dial returns the settings of every connection.
 func (c config) dial() conn.Config {
 	return conn.Config{
 		URI: c.URI, Namespace: c.Namespace, CAPath: c.TLSCertPath, CertPath: c.TLSClientCertPath, KeyPath: c.TLSClientKeyPath, SkipVerify: c.SkipTLSVerify,
@@ -392,7 +387,7 @@ func (c config) sameClient(other config) bool {
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
 
-// log returns the logger, and what writes out the lines it holds back.
+// log returns the logger, and a function that writes out its buffered lines.
 func (c config) log() (log *slog.Logger, flush func()) {
 	if c.Logger != nil {
 		return c.Logger, func() {}
@@ -400,5 +395,5 @@ func (c config) log() (log *slog.Logger, flush func()) {
 	return logging.New(c.logLevel, c.LogFormat, os.Stdout)
 }
 
-// identity tells the daemons of one program apart, in the same way in its children.
+// identity distinguishes the daemons of one program, in its children too.
 func (c config) identity() string { return c.URI + "\x00" + c.Namespace + "\x00" + c.queues.Label() }

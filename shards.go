@@ -27,19 +27,18 @@ type Shard struct {
 	URI string
 
 	// Queues lists its queues in the grammar of WorkerSettings.QueuesString, with
-	// weights, patterns and exclusions. They are what is worked there, and by them
-	// Enqueue finds the shard of a queue. At least one is needed.
+	// weights, patterns and exclusions. The workers take jobs from these, and Enqueue
+	// finds the shard of a queue by them. At least one is needed.
 	Queues []string
 }
 
-// Shards is a worker for queues that lie on several Redises. It is made of a Daemon
-// for each, which have the handlers and the workers in common: at most
-// WorkerSettings.Concurrency jobs run at once, wherever they come from. A shard
-// alone with work has all workers; several that have more work than there are
-// workers get the same number each. What is in a Redis, such as failures and
-// statistics, is asked of its Daemon.
+// Shards is a worker for queues that lie on several Redises. It has a Daemon for each.
+// They share the handlers and the workers: at most WorkerSettings.Concurrency jobs run
+// at once on all shards. A shard that alone has work gets all workers. Several that
+// have more work than there are workers get the same number each. The failures and
+// statistics of a Redis are those of its Daemon.
 //
-// A Redis that is away stops only what lies there.
+// A Redis that is away stops only its own queues.
 //
 // All methods are safe for concurrent use.
 type Shards struct {
@@ -48,7 +47,7 @@ type Shards struct {
 	daemons  []*Daemon
 	members  []*part.Member // by shard; Name and Run are set once, Outages by each run
 	handlers *registry      // of all daemons
-	hooks    hookList       // Shutdown, which is one for all; the daemons have the others
+	hooks    hookList       // only Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
@@ -86,16 +85,15 @@ func (s *Shards) settingsOf(i int) WorkerSettings {
 	return settings
 }
 
-// name is how errors and log lines call a shard.
+// name returns the name of a shard in errors and log lines.
 func (s *Shards) name(i int) string { return conn.RedactURI(s.shards[i].URI) }
 
-// Daemons returns the daemon of each shard, in the order in which they were given:
-// for failures, queues, workers and statistics, which each Redis has of its own.
-// They are run by Run and Work only.
+// Daemons returns the daemon of each shard, in the order in which they were given. It
+// is for failures, queues, workers and statistics, of which each Redis has its own.
+// Only Run and Work run them.
 func (s *Shards) Daemons() []*Daemon { return slices.Clone(s.daemons) }
 
-// Register makes handler run the jobs of a class, whichever shard they lie on; see
-// Daemon.Register.
+// Register makes handler run the jobs of a class on all shards; see Daemon.Register.
 func (s *Shards) Register(class string, handler any, opts ...Option) {
 	s.handlers.register(class, handler, opts)
 }
@@ -103,34 +101,34 @@ func (s *Shards) Register(class string, handler any, opts ...Option) {
 // Use adds middleware around the handlers of all classes; see Daemon.Use.
 func (s *Shards) Use(middleware ...Middleware) { s.handlers.use(middleware...) }
 
-// AddHooks adds functions to be called around jobs; see Daemon.AddHooks. Shutdown is
-// called once a run of all shards.
+// AddHooks adds functions that are called around jobs; see Daemon.AddHooks. Shutdown is
+// called once in each run, for all shards.
 func (s *Shards) AddHooks(h Hooks) {
 	s.hooks.add(Hooks{Shutdown: h.Shutdown})
 	h.Shutdown = nil
 	s.each(func(d *Daemon) { d.AddHooks(h) })
 }
 
-// AddPart adds a part to be started before and stopped after the work on all shards,
-// or, if it requires "workers" or "poller", the other way round; see Part.
+// AddPart adds a part that starts before the work on all shards and stops after it. If
+// it requires "workers" or "poller", it is the other way round; see Part.
 func (s *Shards) AddPart(p Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts = append(s.parts, part.Part(p))
 }
 
-// RegisterDialer makes all shards reach URIs of a scheme by way of another package;
-// see Daemon.RegisterDialer.
+// RegisterDialer makes all shards dial URIs of a scheme with another package; see
+// Daemon.RegisterDialer.
 func (s *Shards) RegisterDialer(scheme string, open Opener) {
 	s.each(func(d *Daemon) { d.RegisterDialer(scheme, open) })
 }
 
-// Init checks the settings and makes ready what talks to the Redises, without
-// dialing them. Everything that needs it calls it; a program calls it itself to
-// learn of a mistake early, or to use the shards again after Close.
+// Init checks the settings and prepares the connections to the Redises, without dialing
+// them. All methods that need it call it. A program calls it itself to learn of a
+// mistake early, or to use the shards again after Close.
 func (s *Shards) Init() error { return s.init(true) }
 
-// init opens what was closed only where it is asked to.
+// init reopens closed shards only with again.
 func (s *Shards) init(again bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,13 +200,13 @@ func (s *Shards) Close() {
 	s.ready, s.closed = false, true
 }
 
-// Run works on all shards until the context is cancelled, or all queues are empty
-// where the settings ask to exit then; see Daemon.Run for how it stops.
+// Run works on all shards until the context is cancelled or, with ExitOnComplete, until
+// all queues are empty. See Daemon.Run for how it stops.
 //
-// A Redis that cannot be reached is tried again until it can, at the start too,
-// and the other shards work meanwhile. What waiting will not mend ends the run of
-// all: settings that make no sense, a wrong password, a certificate that is not
-// trusted, a Redis that is too old or lacks a permission.
+// An unreachable Redis is tried again until it answers, at the start too, and the other
+// shards work meanwhile. A mistake that will not pass ends the run of all shards: a
+// wrong setting or password, a certificate that is not trusted, a Redis that is too old
+// or lacks a permission.
 //
 // The error joins those of the shards, each naming its own.
 func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
@@ -267,7 +265,8 @@ func (s *Shards) run(ctx context.Context) []error {
 	return append(group.Errs, stopErr)
 }
 
-// beganPart says that a daemon's Redis has let it in. The daemon has not taken a job yet.
+// beganPart returns the part that reports a daemon's start. At that time the daemon is
+// registered in Redis and has not taken a job yet.
 func (s *Shards) beganPart(i int) Part {
 	return Part{Name: "shard", Requires: []string{"lease"}, Start: func(context.Context) error {
 		s.members[i].Began()
@@ -280,9 +279,9 @@ func (s *Shards) beganPart(i int) Part {
 	}}
 }
 
-// Work runs until a signal stops it, or all queues are empty where the settings ask
-// to exit then, and closes the connections; see Daemon.Work for the signals, and for
-// when it ends the program.
+// Work runs until a signal stops it or, with ExitOnComplete, until all queues are
+// empty. Then it closes the connections. See Daemon.Work for the signals, and for when
+// it ends the program.
 func (s *Shards) Work() error {
 	if err := s.Init(); err != nil {
 		return err
@@ -304,8 +303,8 @@ func (s *Shards) Work() error {
 	return errors.Join(errs...)
 }
 
-// Pause makes all shards take no more jobs until Resume; see Daemon.Pause. It holds
-// for those that cannot be reached now too.
+// Pause makes all shards take no more jobs until Resume, also those that are
+// unreachable now; see Daemon.Pause.
 func (s *Shards) Pause() { s.pause(true) }
 
 // Resume ends Pause.
@@ -331,7 +330,7 @@ func (s *Shards) each(do func(*Daemon)) {
 }
 
 // DaemonOf returns the daemon of the shard on which a queue lies: the one that names
-// the queue, or else the first with a pattern for it. The error says which queues
+// the queue, otherwise the first with a pattern for it. The error says which queues
 // there are.
 func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	routes, _, err := s.table()
@@ -356,7 +355,7 @@ func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
 	return s.DaemonOf(job.Queue)
 }
 
-// table returns the queues of each shard, and what their jobs are collected in.
+// table returns the queues of each shard, and an empty bulk for their jobs.
 func (s *Shards) table() (queues.Routes, resque.Bulk, error) {
 	if err := s.init(false); err != nil {
 		return nil, resque.Bulk{}, err
@@ -386,12 +385,12 @@ func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	return d.EnqueueWith(job, opts...)
 }
 
-// EnqueueAll pushes any number of jobs, with one round trip to each of the shards on
-// which their queues lie, to all of them at once; see Daemon.EnqueueAll.
+// EnqueueAll pushes any number of jobs, with one round trip to each of their shards, to
+// all shards at the same time; see Daemon.EnqueueAll.
 //
-// On each shard it is all or none, but not on all together: the error joins a
-// *ShardError for each that refused, and what the others were to take is there.
-// With a job that cannot be encoded, or whose queue lies nowhere, nothing is sent.
+// Each shard takes all of its jobs or none, but the shards do not depend on each other.
+// The error joins a *ShardError for each shard that refused. The others have their
+// jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
 func (s *Shards) EnqueueAll(jobs ...*Job) error {
 	routes, empty, err := s.table()
 	if err != nil {
@@ -439,7 +438,7 @@ func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
 }
 
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and
-// Daemon.Schedule. That Daemon has the schedule, and what else can be done with it.
+// Daemon.Schedule. That Daemon has the schedule, and the other methods for it.
 func (s *Shards) Schedule(name string, r Recurring) error {
 	if err := s.init(false); err != nil {
 		return err

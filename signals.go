@@ -9,8 +9,8 @@ import (
 	"github.com/goworker/goworker/internal/sig"
 )
 
-// Controlled is what can be controlled from outside while it works, by signals for
-// instance: a Daemon or Shards.
+// Controlled can be controlled from outside while it works, by signals for instance: a
+// Daemon or Shards.
 type Controlled interface {
 	Pause()      // take no more jobs
 	Resume()     // end Pause
@@ -20,7 +20,7 @@ type Controlled interface {
 
 var _, _ Controlled = (*Daemon)(nil), (*Shards)(nil)
 
-// handleSignals does what a Resque worker does on signals, until it is undone:
+// handleSignals reacts to signals as a Resque worker does, until undo is called:
 //
 //	QUIT, TERM, INT   take no more jobs, finish, stop; the second one stops at once
 //	USR1              cancel the running jobs; they are failures
@@ -69,10 +69,10 @@ func onSignal(on Controlled, s os.Signal, stopping bool, stop func()) {
 	}
 }
 
-// Work runs the daemon until a signal stops it, or all queues are empty where the
-// settings ask to exit then, and closes it. See Run for how it stops; when jobs are
-// still running two seconds after the shutdown timeout, Work ends the program with
-// status 1, because nothing else can stop them.
+// Work runs the daemon until a signal stops it or, with ExitOnComplete, until all
+// queues are empty. Then it closes the daemon. See Run for how it stops. If jobs still
+// run two seconds after the shutdown timeout, Work ends the program with status 1,
+// because there is no other way to stop them.
 func (d *Daemon) Work() (err error) {
 	c, err := d.init(true)
 	if err != nil {
@@ -97,8 +97,8 @@ func (d *Daemon) Work() (err error) {
 	return err
 }
 
-// leftRunning tells whether handlers still run after a stop, which nothing but the
-// end of the program ends.
+// leftRunning reports whether handlers still run after a stop. Only the end of the
+// program ends them.
 func leftRunning(err error) bool {
 	var stuck *ShutdownError
 	return errors.As(err, &stuck) && len(stuck.Unfinished) > 0

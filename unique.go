@@ -70,8 +70,8 @@ func UntilStart() UniqueOption {
 }
 
 // UntilElapsed makes a job keep its lock for a time from when it was enqueued, also when
-// it ends before: at most one job of a lock is enqueued in any such time. It is at least a
-// millisecond.
+// it ends before. So at most one job of a lock is enqueued in any such time. It is at
+// least a millisecond.
 func UntilElapsed(d time.Duration) UniqueOption {
 	return func(u *Uniqueness) {
 		u.until(resque.HoldTime, fmt.Sprintf("UntilElapsed(%s)", d))

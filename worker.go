@@ -16,10 +16,10 @@ import (
 	"github.com/goworker/goworker/internal/stuck"
 )
 
-// workers are the goroutines that run jobs, one a slot.
+// workers are the goroutines that run jobs, one for each slot.
 //
-// A handler that was left behind ends when it likes, perhaps during the daemon's next run: what belongs
-// to one run is therefore kept here and not asked of the daemon.
+// A handler that was left behind may end at any time, perhaps during the daemon's next run. So the
+// state of one run is kept here and not in the daemon.
 type workers struct {
 	part.Base
 	identity string // of the daemon, for the children of isolated jobs
@@ -31,11 +31,11 @@ type workers struct {
 	wg       sync.WaitGroup
 }
 
-// workerSlot is one worker. It is for the worker's goroutine.
+// workerSlot is one worker. Only the worker's goroutine uses it.
 type workerSlot struct {
 	*fleet.Slot
 	task    *inflight.Task  // the job in hand
-	outcome outcome.Outcome // what became of it
+	outcome outcome.Outcome // of that job
 	perform outcome.Handler // calls its handler
 }
 
@@ -117,14 +117,14 @@ func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	return err
 }
 
-// observe calls the hooks for an end. Bytes that are no job have none.
+// observe calls the hooks for an outcome. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
 	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
 		w.hooks.ended(ctx, w.registry.delivery(j), o)
 	}
 }
 
-// end hands in what became of a job.
+// end gives the poller the outcome of a job.
 func (w *workers) end(n int, t *inflight.Task) {
 	s := &w.slots[n]
 	o := &s.outcome
@@ -155,9 +155,8 @@ func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
 }
 
-// perform runs the handler the registry found for this job. It always returns: a
-// panic comes back as a *PanicError. runtime.Goexit is for the caller, who owns
-// the goroutine.
+// perform runs the job's handler. It always returns: a panic becomes a *PanicError. The
+// caller, which owns the goroutine, deals with runtime.Goexit.
 func (d *Delivery) perform(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -173,7 +172,7 @@ func (d *Delivery) perform(ctx context.Context) (err error) {
 		ctx, cancel = context.WithTimeout(outer, d.timeout)
 		defer cancel()
 		defer func() {
-			// Only the class's own deadline is explained; an outer one is not ours.
+			// The text explains the class's own deadline only, not an outer one.
 			if failure.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && outer.Err() == nil {
 				err = fmt.Errorf("%s ran longer than its timeout of %s: %w", d.Class, d.timeout, err)
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// Clock tells the time by Redis's clock. It is safe for concurrent use.
+// Clock returns the time by Redis's clock. It is safe for concurrent use.
 type Clock struct {
 	local  clock.Clock
 	offset atomic.Int64 // Redis's clock less this machine's, in nanoseconds; written by Saw

@@ -135,9 +135,9 @@ func (l *Lease) withdraw(c redis.Conn, p resque.Process) error {
 	return err
 }
 
-// Stop leaves the fleet. It unregisters the workers and gives up the lease, unless jobs are left
-// in the record that could not be requeued: then another process will find this one dead and take
-// them. It also removes the process's former identities.
+// Stop leaves the fleet. It unregisters the workers and gives up the lease. If the record still
+// has jobs that could not be requeued, it keeps the lease: then another process finds this one
+// dead and takes them. It also removes the process's former identities.
 func (l *Lease) Stop(ctx context.Context) error {
 	l.loop.Stop(ctx)
 	session := l.Session()

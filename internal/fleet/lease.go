@@ -14,9 +14,9 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Lease keeps this process in the fleet: it renews the lease, which protects the process's jobs,
-// and the registration and heartbeats of its workers, which Ruby's tools read. It is a part that
-// outlives the workers. All methods but Start and Stop are safe for concurrent use.
+// Lease keeps this process in the fleet. It renews the lease, which protects the process's jobs.
+// It also renews the registration and heartbeats of its workers, which Ruby's tools read. It is
+// a part that outlives the workers. All methods but Start and Stop are safe for concurrent use.
 type Lease struct {
 	*Clock
 	*members
@@ -82,7 +82,7 @@ func (l *Lease) RegisterAgain() {
 func (l *Lease) Sweep() { l.reaper.scanner.sweep() }
 
 // Silent reports whether the lease was not renewed for so long that another process may have
-// taken the jobs: this process stood still, or Redis did.
+// taken the jobs. This process stood still then, or Redis did.
 func (l *Lease) Silent(now time.Time) bool {
 	return now.UnixNano()-l.held.Load() >= int64(LeasePeriod)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// NewProcess makes a new identity. The host part of the worker ids is not the name of the host: a Ruby
-// worker that starts on the same host would take them for its own dead neighbours and fail their running
-// jobs, whatever their heartbeats say. A distinct identity has its random part in the middle field too,
-// because another process has the plain one.
+// NewProcess makes a new identity. The host part of the worker ids is not the name of the host.
+// Otherwise a Ruby worker that starts on the same host would take them for its own dead neighbours. It
+// would fail their running jobs, in spite of their heartbeats. A distinct identity has its random part
+// in the middle field too, because another process has the plain one.
 func NewProcess(hostname, queues string, concurrency int, distinct bool) resque.Process {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // never fails

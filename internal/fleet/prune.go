@@ -26,8 +26,8 @@ type pruner struct {
 }
 
 // prune removes workers by Ruby's rules: those whose last heartbeat is more than 300 s old. It
-// leaves alone a worker that never sent one, and the workers of processes with leases, which say
-// more. self is the worker id that takes Ruby's lock.
+// keeps workers that never sent one. It also keeps the workers of processes with leases, since a
+// lease is better evidence. self is the worker id that takes Ruby's lock.
 func (p *pruner) prune(c redis.Conn, self string) error {
 	if clock.Since(p.base.Clock, p.pruned) < pruneEvery {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Session is one life of this process in the fleet: from the moment it takes a lease until it
-// leaves the fleet or learns that it lost the lease. A job belongs to the session that reserved it.
-// All methods are safe for concurrent use.
+// Session is one life of this process in the fleet. It starts when the process takes a lease, and
+// ends when it leaves the fleet or notices that it lost the lease. A job belongs to the session
+// that reserved it. All methods are safe for concurrent use.
 type Session struct {
 	Process resque.Process
 	Workers []string // the workers' ids, by slot

@@ -10,12 +10,12 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// HeldPayloads is how many payloads of the largest size a process holds at most: each is decoded by
-// a worker, and a queue of large ones must not cost memory by concurrency.
+// HeldPayloads is how many payloads of the largest size a process holds at most. Workers decode
+// them, and the memory for a queue of large ones must not grow with the concurrency.
 const HeldPayloads = 4
 
-// tasksTogether is how many tasks are allocated as one: enough to make little of the cost, and few
-// enough that a long job does not keep many ended ones in memory.
+// tasksTogether is how many tasks are allocated as one: enough to make the cost small. They are so
+// few that a long job does not keep many ended ones in memory.
 const tasksTogether = 16
 
 // Ends decides what becomes of a job that no worker ends.
@@ -38,9 +38,9 @@ type Record struct {
 	suspects suspects // reserved too; they start one at a time
 
 	pending   []End     // to be handed in
-	sent      []End     // what the exchange under way hands in
+	sent      []End     // committed by the exchange under way
 	spare     []End     // room for the next pending ones
-	refused   []End     // what Redis refused; handed in again at retryAt
+	refused   []End     // refused by Redis; committed again at retryAt
 	retryAt   time.Time // zero: nothing was refused
 	misplaced []End     // of jobs for other lanes; see Regroup
 	recent    recentEnds

@@ -7,8 +7,8 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 )
 
-// This file is how jobs go back to where they came from: those that no worker took, those whose
-// handlers did not end in time, and those that belong into lanes.
+// This file requeues jobs: those that no worker took, those whose handlers did not end in time,
+// and those that belong into lanes.
 
 // Requeue returns the jobs that wait for a worker, and if all is true the suspects that wait for
 // their trials too.
@@ -22,7 +22,7 @@ func (r *Record) Requeue(all bool) {
 }
 
 // Abandon returns the jobs whose handlers did not end in time. The handlers may still be running:
-// what they hand in later is dropped.
+// their later outcomes are dropped.
 func (r *Record) Abandon() {
 	r.pending, r.misplaced = append(r.pending, r.misplaced...), nil
 	ended := make(map[*Task]bool)
@@ -45,9 +45,9 @@ func (r *Record) Abandon() {
 	r.requeue(running, true)
 }
 
-// requeue returns jobs to their queues or lanes, the last reserved first: each goes in front of those
-// before it, also where one exchange cannot carry them all. Started says that their handlers were
-// called.
+// requeue returns jobs to their queues or lanes, the last reserved first. Each goes in front of those
+// before it, so the order holds even if one exchange cannot carry them all. Started says that their
+// handlers were called.
 func (r *Record) requeue(tasks []*Task, started bool) {
 	slices.SortFunc(tasks, func(a, b *Task) int { return cmp.Compare(b.Ticket, a.Ticket) })
 	for _, t := range tasks {
@@ -64,8 +64,8 @@ func (r *Record) returned(t *Task, started bool) End {
 	return NewEnd(t, &o)
 }
 
-// Regroup puts jobs that workers found to belong into other lanes there, in their order, and what
-// else this process holds of their queues back into these. To keep the order it waits until
+// Regroup moves jobs that belong into other lanes there, in their order. The other jobs of their
+// queues that this process holds go back into these queues. To keep the order it waits until
 // workers have admitted or ended all jobs of these queues that they have.
 func (r *Record) Regroup() {
 	if len(r.misplaced) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// This file is how the mirror follows the record after an answer was lost: the script may have run
-// or not, so the record is read back.
+// This file corrects the mirror after an answer was lost. The script may have run or not, so the
+// poller reads the record back.
 
 // NextEpoch returns an epoch that makes late requests of this one change nothing.
 func (r *Record) NextEpoch() int64 {
@@ -21,8 +21,8 @@ func (r *Record) Unknown(tickets []int64) []int64 {
 	return slices.DeleteFunc(slices.Clone(tickets), func(t int64) bool { return r.held[t] != nil })
 }
 
-// Missing returns the jobs that this process holds and that are not among the tickets in the record,
-// to be written into it again; and what to write about those that are with workers.
+// Missing returns the jobs of this process whose tickets are not in the record, to be written into
+// it again. It also returns the entries for those that workers have.
 func (r *Record) Missing(tickets []int64) (jobs []resque.Reserved, handed string) {
 	inRecord := ticketSet(tickets)
 	for _, t := range r.held {

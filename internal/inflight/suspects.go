@@ -9,8 +9,8 @@ import (
 )
 
 // suspects are the jobs of this process that were found in dead processes. One of them may kill
-// this process too. So they start one at a time: each is on trial for a while, and the process's
-// record says which one is, before a worker gets it. See internal/resque/deaths.go for the rules.
+// this process too. So they start one at a time. Each is on trial for a while, and the process's
+// record names it before a worker gets it. See internal/resque/deaths.go for the rules.
 type suspects struct {
 	waiting  []*Task   // reserved, for their trials: the shortest first, then the most suspicious
 	chosen   *Task     // goes on trial once the record says so
@@ -85,7 +85,7 @@ func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	switch {
 	case trial == nil:
 	case len(s.past) > 0 && trial.suspicion().Level == 0:
-		h.Past = append(h.Past, trial.Ticket) // too short to tell it from the others
+		h.Past = append(h.Past, trial.Ticket) // too short to distinguish it from the others
 	case trial.suspicion().Level == 1 || trial.suspicion().Charged > 0:
 		h.Trial, h.Past = trial.Ticket, nil // that one of the others killed the process just then would be a chance
 	default:

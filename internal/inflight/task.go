@@ -1,6 +1,6 @@
-// Package inflight mirrors the in-flight record that this process has in Redis: the jobs it has
-// reserved, the outcomes that Redis has not committed yet, and which jobs are with workers. It has
-// no goroutine, no connection and no clock of its own.
+// Package inflight mirrors the in-flight record of this process in Redis: the reserved jobs, the
+// outcomes that Redis has not committed yet, and the jobs that workers have. It has no goroutine,
+// no connection and no clock of its own.
 package inflight
 
 import (
@@ -15,7 +15,7 @@ import (
 type Task struct {
 	outcome.Job
 	Session *fleet.Session // that reserved it
-	deaths  *resque.Deaths // what is remembered of it being found in dead processes; nil: nothing
+	deaths  *resque.Deaths // how it was found in dead processes; nil: it was not
 
 	// admitted is set once the job goes into no other lane, or its outcome is known. The worker and
 	// the poller write it, and the poller reads it.
@@ -27,8 +27,8 @@ type Task struct {
 // Admitted is called by the worker when the job may run: it goes into no other lane.
 func (t *Task) Admitted() { t.admitted.Store(true) }
 
-// movable reports whether the job may belong into another lane: it lay in its queue, or in the lane
-// of a class that the process which sorted it did not know.
+// movable reports whether the job may belong into another lane: it came from its queue, or from the
+// lane of an unknown class.
 func (t *Task) movable() bool { return t.Lane == nil || t.Lane.Known() != *t.Lane }
 
 // suspicion is what is remembered of the job being found in dead processes.

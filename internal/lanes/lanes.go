@@ -1,7 +1,7 @@
-// Package lanes is what a poller does about queues whose jobs are sorted into lanes, one for each
-// set of limits and key, and about queues that are paused. The poller takes jobs from the lanes of
-// such a queue; a sorter moves jobs into them. While no queue is sorted and none is paused, all
-// that is sent because of this package is one question at each connection.
+// Package lanes chooses the lanes from which a poller takes jobs. A sorted queue has one lane for
+// each set of limits and key. The package also knows which queues are paused. The poller takes
+// jobs from the lanes of such a queue; a sorter moves jobs into them. While no queue is sorted and
+// none is paused, all that is sent because of this package is one question at each connection.
 package lanes
 
 import (
@@ -78,7 +78,7 @@ type queue struct {
 	name     string
 	sorted   bool // this process sorts it too: it has limits of its jobs
 	groups   []*group
-	due      []dueLane // what the last look found
+	due      []dueLane // found by the last look
 	look     bool      // something changed since the last look
 	changed  bool      // something changed while a look was under way
 	next     time.Time // when the turn of another lane comes
@@ -122,8 +122,8 @@ const (
 	mostTried = 256
 )
 
-// New returns the lanes of a poller. The sorter has run called with functions that must run on the
-// poller's goroutine, and namesLost when Redis had lost the names of lanes with jobs.
+// New returns the lanes of a poller. The sorter calls run with functions that must run on the
+// poller's goroutine. It calls namesLost when Redis had lost the names of lanes with jobs.
 func New(b part.Base, c Classes, run func(func()), namesLost func()) *Lanes {
 	l := &Lanes{
 		base: b, classes: c, ask: true,
@@ -264,9 +264,9 @@ func (l *Lanes) Next() (at time.Time) {
 	return at
 }
 
-// Sort names the queues that the sorter sorts: those of the given ones that this process sorts. A
-// queue for which waits returns true is left out: jobs of it are still to be put back, and must
-// come to stand before those that the sorter finds there.
+// Sort names the queues that the sorter sorts: those of the given ones that this process sorts.
+// It leaves out a queue for which waits returns true. Jobs of such a queue are still to be
+// requeued, and must come before those that the sorter finds there.
 func (l *Lanes) Sort(all []queues.Queue, waits func(queue string) bool) {
 	var names []string
 	if len(l.queues) > 0 && l.classes.Any() {
@@ -316,8 +316,8 @@ func (l *Lanes) Open(name string, taking bool) (open, raw bool) {
 	return !q.sorted, !q.sorted
 }
 
-// Empty reports whether nothing waits in a queue's lanes, or waits to be sorted into them, as far
-// as is known; and whether the queue itself may hold jobs that stay there.
+// Empty reports whether, as far as is known, no job waits in a queue's lanes or waits to be
+// sorted. It also reports whether the queue itself may hold jobs that stay there.
 func (l *Lanes) Empty(name string) (empty, raw bool) {
 	q := l.queues[name]
 	if q == nil {
@@ -343,7 +343,7 @@ func (l *Lanes) Skip(lane resque.Lane, until time.Time) {
 
 // Released updates the limits of a lane after one of its jobs ended or went back. A job that was
 // not started gave back the starts that rates had counted. Tracking does not report our own writes
-// and forgets the key after them; so if a group of the queue is not in the policy yet, the policy
+// and forgets the key after them. So if a group of the queue is not in the policy yet, the policy
 // is read again.
 func (l *Lanes) Released(lane resque.Lane, started bool) {
 	for _, name := range limitTexts(lane) {

@@ -19,7 +19,7 @@ func (l *Lanes) AskPolicy(x *resque.Exchange) bool {
 	x.Policy, x.TrackPolicy, x.Registered = true, l.tracking, l.sent
 	if l.classes.Any() {
 		var err error
-		// By what was registered since the start.
+		// LimitQueue may have been called since the start.
 		if l.numbers, err = l.classes.Numbers(); err != nil && l.said.News("numbers", err.Error()) {
 			l.base.Log.Error("two numbers for one limit; the first holds", "error", err)
 		}
@@ -63,8 +63,8 @@ func (l *Lanes) Work(all []queues.Queue) {
 	l.resolve()
 }
 
-// resolve keeps the queues that this process works on and that have lanes: by the policy, by
-// LimitQueue, or by groups that the policy cannot name yet.
+// resolve keeps the queues of this process that have lanes: by the policy, by LimitQueue, or
+// by groups that the policy cannot name yet.
 func (l *Lanes) resolve() {
 	agreed := make(map[resque.Lanes]bool, len(l.policy))
 	for _, lanes := range l.policy {

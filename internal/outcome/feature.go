@@ -11,9 +11,9 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Feature is something a job may have. It is a package of its own below internal/feature, which
-// imports this one and no other feature, and one line in the daemon's list of features. What it
-// does for one job is a Policy.
+// Feature is something a job may have. It is a package of its own below internal/feature and
+// one line in the daemon's list of features. It imports this package and no other feature. What
+// it does for one job is a Policy.
 //
 // The functions are called by many goroutines at a time. Those that are nil are not needed.
 type Feature struct {
@@ -28,9 +28,9 @@ type Feature struct {
 	// is not registered here, and for those of dead processes. It goes before Bind.
 	Open func(j *Job) Policy
 
-	// Bind returns the policy of all jobs of a class, by the class's options; nil if there is none.
-	// It is called once a class. Bind(nil) is for a job of which no feature has a policy, and that did
-	// not end well, and for all features that have none of their own for a job that has others.
+	// Bind returns the policy of all jobs of a class, by the class's options; nil if there is none. It
+	// is called once a class. Bind(nil) is for a job without any policy that did not end well. It is
+	// also for the features that have no policy for a job that has others.
 	Bind func(c *Class) Policy
 
 	// Live returns a version, 0 while the feature is off. When it changes, Bind is called again for
@@ -116,7 +116,7 @@ type Push struct {
 	Queue string
 	Class *Class // nil: not registered here
 
-	Fields []payload.Field // what the payload gets beside class and args
+	Fields []payload.Field // of the payload, beside class and args
 
 	// Guards and Effects are proven and written as one with the push. A job whose guards do not hold
 	// is not pushed.

@@ -9,9 +9,9 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Job is a job that was taken, as features know it. A worker makes it, a reaper for a job of a dead
-// process, an HTTP server for a leased one: nothing in it needs the class to be registered here.
-// It belongs to one goroutine at a time, but for what Running reads.
+// Job is a job that was taken, as features know it. A worker makes it, or a reaper for a job of a
+// dead process, or an HTTP server for a leased one. Its class need not be registered here. It
+// belongs to one goroutine at a time, but for what Running reads.
 type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
@@ -31,7 +31,7 @@ type Job struct {
 	ID      string            // "": the producer gave none
 	Args    []json.RawMessage // of an ActiveJob its own, with ActiveJob's encoding taken off
 	Attempt int               // which run this is; the first is 1
-	Err     error             // what keeps it from running: its size, its form, its class
+	Err     error             // why it cannot run: its size, its form, its class
 
 	UnknownClass bool // Err is that the class is not registered here
 
@@ -48,7 +48,7 @@ type Job struct {
 	Reroute func(j *Job, o *Outcome)
 
 	Started bool // the handler was called; of a dead process's job: it was handed out
-	Value   any  // what the handler returned beside a nil error
+	Value   any  // the handler's result beside a nil error
 	Keep    bool // set by a policy: Value becomes Outcome.Result
 
 	// View is what the taker makes of the job for the program.

@@ -70,9 +70,10 @@ func millis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() 
 // second rounds up as well.
 func second(t time.Time) int64 { return (millis(t) + 999) / 1000 }
 
-// nextRun is the payload of a job's next run: the attempt counted, if one was used up, what policies add,
-// and something that no other job's payload has, because the schedule takes equal ones for one. An id
-// does not suffice where the producer gave it: nothing keeps the producer from pushing a job twice.
+// nextRun returns the payload of a job's next run. It counts the attempt, if one was used up, and adds
+// the fields of the policies. It also makes the payload unlike any other, because the schedule takes
+// equal ones for one. An id does not suffice where the producer gave it: nothing keeps the producer from
+// pushing a job twice.
 func nextRun(j *Job, o *Outcome) []byte {
 	fields := slices.Concat(j.Fields, o.Fields)
 	again := j.Parsed.Attempt > 1

@@ -1,6 +1,6 @@
-// Package outcome decides what becomes of a job, in one place for all jobs: those that a worker has
-// run, those of a dead process, those that go back unrun. The decision is an Outcome, which one script
-// commits. Features take part in it by policies: see Feature.
+// Package outcome decides the outcome of a job, in one place for all jobs: those that a worker has
+// run, those of a dead process, and those that go back without a run. The decision is an Outcome,
+// which one script commits. Features take part in it by policies: see Feature.
 //
 // The package needs neither a poller nor Redis.
 package outcome
@@ -58,9 +58,9 @@ func (s State) counts() resque.Counts {
 type Outcome struct {
 	State   State
 	Err     error           // why, unless Done
-	Result  json.RawMessage // what the handler returned; only where a policy set Job.Keep
+	Result  json.RawMessage // of the handler; only where a policy set Job.Keep
 	At      time.Time       // of Retried and Snoozed, by Redis's clock; zero or past: now
-	Fields  []payload.Field // what policies add to the payload of the next run
+	Fields  []payload.Field // of policies, for the payload of the next run
 	Next    Next            // where the job goes; Nowhere if its state is Over
 	Effects []resque.Effect // written as one with the end, in any order; some are soft
 	Started bool            // the handler was called; of a dead process's job: it was handed out
@@ -77,8 +77,8 @@ type Outcome struct {
 // Plain reports whether an acknowledgement is all that the outcome takes.
 func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 
-// Commit is what is left of an outcome on its way to Redis: what the commit writes, and what the poller
-// and the source of its jobs need to know.
+// Commit is an outcome on its way to Redis: the writes of the commit, and the data that the poller and
+// the source of its jobs need.
 type Commit struct {
 	resque.Ended
 	State   State
@@ -95,8 +95,8 @@ func (o *Outcome) Commit(j *Job) Commit {
 // Plain reports whether an acknowledgement is all that the commit takes.
 func (c *Commit) Plain() bool { return c.Counts == resque.CountsDone && len(c.Effects) == 0 }
 
-// Regroups reports whether the job goes into another lane than the one it came from: it lay in its
-// queue, or in the lane of a class that the process which sorted it did not know.
+// Regroups reports whether the job goes into another lane than the one it came from: it came from
+// its queue, or from the lane of an unknown class.
 func (c *Commit) Regroups(j *Job) bool {
 	return c.State == Returned && c.Lane != nil && (j.Lane == nil || *j.Lane != *c.Lane)
 }
@@ -126,8 +126,7 @@ const (
 	RubySchedule       // resque-scheduler's, to the second, if the job is one it can hold; else Schedule
 )
 
-// Log is the line of the log that tells of an outcome. An outcome without a message has the line of
-// its state.
+// Log is the log line of an outcome. An outcome without a message has the line of its state.
 type Log struct {
 	Level   slog.Level
 	Message string

@@ -102,9 +102,9 @@ func (s *Set) Fail(ctx context.Context, j *Job, err error, o *Outcome) {
 	s.decide(ctx, j, err, o)
 }
 
-// End decides about a job that no worker ends: one of a dead process (Job.Dead), one that goes back
-// because the process stops, one that was leased. Job.Started says whether its handler was called. One
-// that was not, and that goes back, is not read.
+// End decides about a job that no worker ends: a job of a dead process (Job.Dead), one that goes back
+// because the process stops, or one that was leased. Job.Started says whether its handler was called.
+// One that was not, and that goes back, is not read.
 func (s *Set) End(j *Job, state State, err error) (o Outcome) {
 	if j.Started || state != Returned {
 		s.read(j)

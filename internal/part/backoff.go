@@ -16,8 +16,8 @@ const (
 	BackoffMost = 1 * time.Second
 )
 
-// Next returns how long to wait after one more failure: from half of d up to d, where d is 50 ms
-// after the first failure, twice as much after each further one, and BackoffMost at most.
+// Next returns how long to wait after one more failure: from half of d up to d. d is 50 ms after
+// the first failure, twice as much after each further one, and BackoffMost at most.
 func (b *Backoff) Next() time.Duration {
 	d := BackoffMost
 	if b.failures < 5 {
@@ -27,8 +27,8 @@ func (b *Backoff) Next() time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// Attempt returns how long to wait before an attempt: not at all before the first one, and then
-// what Next returns.
+// Attempt returns how long to wait before an attempt: zero before the first one, and then the
+// result of Next.
 func (b *Backoff) Attempt() time.Duration {
 	if b.failures == 0 {
 		b.failures = 1

@@ -88,8 +88,8 @@ func (l *Loop) Stopping() bool {
 	}
 }
 
-// Stop stops the loop. It waits for the turn under way: until ctx ends or for Grace, whichever
-// comes first, and then until the turn returns because its context has ended.
+// Stop stops the loop. It waits for the turn under way until ctx ends, but at most for Grace.
+// Then it cancels the turn's context and waits until the turn returns.
 func (l *Loop) Stop(ctx context.Context) {
 	l.once.Do(func() { close(l.quit) })
 	if l.cancel == nil {

@@ -1,5 +1,5 @@
-// Package part is how the daemon's parts are built and run: what every part is given, in which
-// order parts start and stop, and the loop that most of them are.
+// Package part builds and runs the daemon's parts. It has the tools that every part gets, the
+// order in which parts start and stop, and the loop that most of them run.
 package part
 
 import (
@@ -111,8 +111,8 @@ func Outliving(parts []Part, ones ...string) []string {
 	return names
 }
 
-// Around sorts parts. The first of the given ones also requires all that depend on none of
-// them: what is added to run around the jobs is up before the first job and outlives the last.
+// Around sorts parts. The first of the given ones also requires all parts that depend on none
+// of them. So the program's parts start before the first job and outlive the last.
 func Around(parts []Part, ones ...string) ([]Part, error) {
 	if _, err := Sort(parts); err != nil {
 		return nil, err

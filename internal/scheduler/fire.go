@@ -67,7 +67,7 @@ func (t *Ticker) fire(c redis.Conn, e *entry, now time.Time, times []time.Time, 
 	if e.Shared && len(f.Payloads) > 0 && !t.config.LeaveDelayed {
 		// While this process has the lock, no Ruby scheduler fires the schedule for the same
 		// time. If another process of goworker has the lock, that is as good: the script
-		// tells its lock from Ruby's.
+		// distinguishes its lock from Ruby's.
 		//
 		// With LeaveDelayed only the lock's holder moves Ruby's delayed jobs, and Ruby's
 		// scheduler asks for the lock each five seconds. So the ticker never takes it. The
@@ -129,7 +129,7 @@ func (t *Ticker) plan(e *entry) {
 const fireRefused = "a tick of a recurring schedule is refused; it is tried again"
 
 // isRefusal reports whether Redis refused one schedule. Otherwise the error is the connection's, or
-// that of a server that serves nobody now.
+// that of a server that serves no client now.
 func isRefusal(err error) bool {
 	kind := conn.Classify(err)
 	return err != nil && (kind == conn.KindOther || kind == conn.KindWrongType || kind == conn.KindNoPerm)

@@ -33,7 +33,7 @@ func (p *Pump) moveDue(ctx context.Context) (wait time.Duration, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // reaches a read that waits
 	defer stop()
 	if err := p.broken; err != nil {
-		return 0, fmt.Errorf("being told of delayed jobs: %w", err)
+		return 0, fmt.Errorf("tracking delayed jobs: %w", err)
 	}
 	defer func() {
 		if lost := p.lock.Release(c, pumpUser); err == nil {

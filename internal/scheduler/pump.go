@@ -23,9 +23,9 @@ type PumpConfig struct {
 }
 
 // Pump moves delayed jobs that are due to their queues. Any process may do so: what several
-// processes move at a time is moved once. To spare Redis, the leader and the holder of the
-// schedulers' lock move jobs at their times: they know when the next job is due, sleep until then,
-// and Redis notifies them of a sooner one. The other processes learn with each renewal of their
+// processes move at a time is moved once. To spare Redis, only the leader and the holder of the
+// schedulers' lock move jobs at their times. They know when the next job is due and sleep until
+// then. Redis notifies them of a sooner one. The other processes learn with each renewal of their
 // leases what is due, and help where jobs are overdue.
 //
 // Jobs that resque-scheduler knows are moved only under its lock. The pump holds the lock for one
@@ -65,7 +65,7 @@ const (
 	trackAgain = time.Minute
 
 	// pumpPings is how often the pump's subscription is asked whether it lives. It is seldom,
-	// since the renewals of the lease tell of jobs that are due, too.
+	// since the renewals of the lease report jobs that are due, too.
 	pumpPings = 30 * time.Second
 
 	// pumpStop is how long a turn may go on that has begun when the daemon stops.

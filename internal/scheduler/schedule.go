@@ -31,7 +31,7 @@ type Recurring struct {
 	Environments []string
 }
 
-// What becomes of missed fire times.
+// The policies for missed fire times.
 const (
 	MissedOnce = "once" // the last one is fired
 	MissedSkip = "skip" // none is fired
@@ -171,7 +171,7 @@ func (s *Schedule) lastFired(known resque.Ticks, now time.Time) time.Time {
 	}
 }
 
-// unclear reports whether a Ruby scheduler has fired the schedule at a time that nobody can read.
+// unclear reports whether a Ruby scheduler has fired the schedule at a time that cannot be read.
 func (s *Schedule) unclear(known resque.Ticks) bool {
 	return s.Shared && known.Foreign && known.Enqueued.IsZero()
 }

@@ -73,7 +73,7 @@ type Ticker struct {
 	entries map[string]*entry
 	gone    []*entry                 // removed entries that this process may still own
 	refused map[string]string        // schedules in Redis that do not run here, by name
-	said    map[string]*logging.Once // what was logged, by schedule
+	said    map[string]*logging.Once // the last log line, by schedule
 	foreign time.Time                // until when a Ruby scheduler is taken to hold the lock
 	locked  time.Time                // when to release the lock; zero: the ticker does not hold it
 }
@@ -138,8 +138,8 @@ func (t *Ticker) Stop(ctx context.Context) error {
 }
 
 // turn does everything that is to be done now, and returns how long there is nothing to do. It
-// returns an error of the connection, or of a server that serves nobody now. What is wrong with
-// one schedule is logged and costs the others nothing.
+// returns an error of the connection, or of a server that serves no client now. What is wrong
+// with one schedule is logged and costs the others nothing.
 func (t *Ticker) turn(ctx context.Context) (time.Duration, error) {
 	t.load(t.redis.Now())
 	due, _ := t.due(t.redis.Now())
@@ -156,8 +156,8 @@ func (t *Ticker) turn(ctx context.Context) (time.Duration, error) {
 	return t.nap(t.redis.Now()), nil
 }
 
-// work is the part of a turn that needs Redis: it reads the schedules in Redis if it is to look,
-// releases the lock if it is to unlock, and fires what is due.
+// work is the part of a turn that needs Redis. With look it reads the schedules in Redis, with
+// unlock it releases the lock, and it fires what is due.
 func (t *Ticker) work(c redis.Conn, look, unlock bool) error {
 	if look {
 		all, err := t.base.Store.PersistentSchedules(c)

@@ -1,5 +1,5 @@
-// Package watch decides from where the poller asks for jobs, and when: from the queues themselves,
-// from the lanes of those that are sorted, and not from those that rest.
+// Package watch decides from where the poller asks for jobs, and when: from the queues, from the
+// lanes of sorted queues, and not from queues that it skips for a while.
 package watch
 
 import (
@@ -224,8 +224,8 @@ func (o *Order) passed(j *outcome.Job, end *outcome.Commit) {
 	}
 }
 
-// drained reports whether the fleet is not paused, and every queue was found empty, or with only
-// jobs for other processes, and Redis has notified of no change since.
+// drained reports whether every queue was found empty, or with jobs for other processes only.
+// Redis must not have notified of a change since, and the fleet must not be paused.
 func (o *Order) drained() bool {
 	return o.listed && !o.paused && !slices.ContainsFunc(o.all, func(q queues.Queue) bool {
 		empty, raw := o.lanes.Empty(q.Name)

@@ -2,9 +2,10 @@ package watch
 
 import "time"
 
-// Pace measures handlers against the way to Redis. From both it decides whether a job a worker may
-// be prefetched: where a handler is shorter than a round trip, a worker would wait for its next job
-// longer than it works. Both figures are exponential averages; each new value weighs one eighth.
+// Pace measures handlers against the way to Redis. From both it decides whether the poller may
+// prefetch a job for each worker. If a handler is shorter than a round trip, a worker would wait
+// for its next job longer than it works. Both figures are exponential averages; each new value
+// weighs one eighth.
 type Pace struct {
 	Allowed bool // by the settings
 
@@ -34,8 +35,8 @@ func (p *Pace) Trip(d time.Duration) { p.trip += (min(d, longestTrip) - p.trip) 
 // Ahead reports whether jobs may be prefetched.
 func (p *Pace) Ahead() bool { return p.Allowed && p.runs >= paceRuns && p.run < p.trip }
 
-// Patience is how long a prefetched job may wait for a worker before it goes back to its queue,
-// where other processes can take it: four round trips, and 10 ms at least.
+// Patience is how long a prefetched job may wait for a worker: four round trips, and 10 ms at
+// least. Then it goes back to its queue, where other processes can take it.
 func (p *Pace) Patience() time.Duration { return max(10*time.Millisecond, 4*p.trip) }
 
 // Waited reports whether a job that was reserved at a time has waited longer than Patience. If so

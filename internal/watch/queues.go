@@ -22,7 +22,7 @@ type Queues struct {
 	next     time.Time // the next look at all queues
 
 	tracking bool            // Redis notifies of changes
-	all      []queues.Queue  // what the list in the settings comes to
+	all      []queues.Queue  // that the list in the settings stands for
 	empty    map[string]bool // found empty; with tracking, Redis watches them
 	changed  map[string]bool // those that Redis reported while an exchange was under way
 

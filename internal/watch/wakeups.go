@@ -8,8 +8,8 @@ import (
 )
 
 // wakeups backs off after empty wake-ups. A push wakes every idle process, and one of them gets the
-// job. A process that came too late several times in a row lets others go first, for longer the more
-// processes there are: otherwise Redis would serve all of them for each push.
+// job. A process that came too late several times in a row lets others go first. The more processes
+// there are, the longer it waits. Otherwise Redis would serve all of them for each push.
 type wakeups struct {
 	clock clock.Clock
 	peers func() int // how many processes there are

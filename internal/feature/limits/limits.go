@@ -38,9 +38,8 @@ type policy struct {
 	store resque.Store
 }
 
-// Admit sends a job into its lane that lay in its queue although it has limits: so a process learns that
-// the queue holds such jobs. It does so as well for a job in the lane of a class that the process which
-// sorted it did not know.
+// Admit sends a job with limits into its lane if it came from its queue: this is how a process notices
+// that the queue holds such jobs. It does the same for a job from the lane of an unknown class.
 func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
 	if j.Lane != nil && j.Lane.Known() == *j.Lane {
 		return o, false

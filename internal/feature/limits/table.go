@@ -81,10 +81,10 @@ func (t *Table) SortedBy(lanes resque.Lanes) bool {
 	return false
 }
 
-// Lane returns the lane in which a job of a queue waits, and whether it waits for anything: a job that
-// is held to nothing need not be sorted. Bytes that are no job are held to nothing but their queue's
-// limits. Jobs of a class that is not registered here have a lane of their class, so that they block no
-// others when they are left to other processes.
+// Lane returns the lane in which a job of a queue waits, and whether it has limits: a job without
+// limits need not be sorted. Bytes that are no job have their queue's limits only. Jobs of a class that
+// is not registered here have a lane of their class. So they block no other jobs when this process
+// leaves them to others.
 func (t *Table) Lane(queue string, raw []byte) (lane resque.Lane, held bool) {
 	if len(t.ofQueue(queue)) == 0 && t.free(plainClass(raw)) {
 		return resque.Lane{Queue: queue}, false
@@ -127,7 +127,7 @@ func (t *Table) free(class []byte) bool {
 }
 
 // plainClass is the class of a payload in the form that nearly all have: the class first, and nothing
-// escaped. It is nil for any other, which only parsing tells.
+// escaped. It is nil for any other form, which must be parsed.
 func plainClass(raw []byte) []byte {
 	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
 	end := bytes.IndexByte(rest, '"')

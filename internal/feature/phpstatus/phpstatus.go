@@ -29,8 +29,8 @@ type policy struct {
 	time  outcome.Time
 }
 
-// Settle writes the status. A job that was discarded, has expired or was cancelled is complete:
-// php-resque writes the same for a job that its hooks keep from being performed, and a failed status
+// Settle writes the status. A job that was discarded, has expired or was cancelled is complete.
+// php-resque writes the same for a job that its hooks keep from being performed. A failed status
 // would point to a failure record that does not exist.
 func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	status := payload.PHPComplete

@@ -1,5 +1,5 @@
-// Package retry decides whether a job whose run failed runs again, and when: by the policy of its
-// class, or because its handler asked for it.
+// Package retry decides whether a job whose run failed runs again, and when. The policy of its
+// class decides, or its handler asks for a retry.
 package retry
 
 import (

@@ -40,8 +40,8 @@ func (o Options) ttl() time.Duration {
 	return o.Most
 }
 
-// field returns the TTL to write into the payload, for the process that runs the job and moves the lock;
-// 0 if it is the usual one.
+// field returns the TTL to write into the payload, for the process that runs the job and moves the lock.
+// It is 0 for the usual TTL.
 func (o Options) field() time.Duration {
 	if o.Hold == resque.HoldStart || o.Most == AtMost {
 		return 0

@@ -1,5 +1,5 @@
-// Package unknown leaves jobs of classes that have no handler here to processes that know them, where
-// the settings say so: each goes to the tail of its queue, or into a lane of its class.
+// Package unknown leaves jobs of classes without a handler here to other processes, if the settings
+// say so. Each goes to the tail of its queue, or into a lane of its class.
 package unknown
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Lanes tells the lane of a job.
+// Lanes finds the lane of a job.
 type Lanes interface {
 	LaneOf(j *outcome.Job) (lane resque.Lane, held bool)
 }
@@ -48,8 +48,9 @@ func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, dec
 	return o, true
 }
 
-// lane returns the lane to which a job of an unknown class goes back: the lane it came from if another
-// process sorted it knowing its class, else a lane of that class alone, so that it blocks no other jobs.
+// lane returns the lane to which a job of an unknown class goes back. If a process that knows the class
+// sorted it, that is the lane it came from. Otherwise it is a lane of that class alone, so that it
+// blocks no other jobs.
 func (p policy) lane(j *outcome.Job) resque.Lane {
 	if lane, _ := p.lanes.LaneOf(j); lane.Known() == *j.Lane {
 		return lane
