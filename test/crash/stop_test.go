@@ -172,7 +172,7 @@ func TestStopWithoutRedis(t *testing.T) {
 		t.Errorf("exit status %d, want that of an error of Work", status)
 	}
 	t.Logf("the stop took %v", time.Since(began))
-	if want := fmt.Sprintf("the outcomes of %d jobs did not reach Redis", 2); !strings.Contains(p.output(), want) {
+	if want := fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis", 2); !strings.Contains(p.output(), want) {
 		t.Errorf("the output does not say that %s", want)
 	}
 	f.redis.Restart(t)
