@@ -17,7 +17,7 @@ MODULES = . test/chaos bench bench/contender/machinery
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations mutations deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS
 
 chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
 	test/chaos/mutations.sh $(MUTATIONS)
+
+mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 6 minutes
+	test/mutations.sh $(MUTATIONS)
 
 deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque
 	@$(call install,command -v $(REDIS_SERVER),redis-server)

@@ -375,6 +375,9 @@ func (a *alarm) set(c clock.Clock, at time.Time) {
 	a.timer.Reset(clock.Until(c, at))
 }
 
+// tasks returns the channel on which the workers get their jobs.
+func (p *poller) tasks() <-chan *inflight.Task { return p.jobs }
+
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
 

@@ -150,7 +150,9 @@ func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 func (u Uniqueness) enqueue(to *enqueueOptions) {
 	to.Once("how the job is unique", "Unique")
 	to.Add(u.wrong.First)
-	to.Add(u.options.Check())
+	if u.wrong.First == nil {
+		to.Add(u.options.Check())
+	}
 	to.unique = &u
 }
 

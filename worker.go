@@ -26,9 +26,25 @@ type workers struct {
 	registry *registry
 	hooks    *hookList
 	set      *outcome.Set
-	poller   *poller
+	dispatch dispatcher
 	slots    []workerSlot
 	wg       sync.WaitGroup
+}
+
+// dispatcher gives jobs to the workers and takes what became of them. Its methods are safe for
+// concurrent use.
+type dispatcher interface {
+	// tasks returns the channel on which jobs come. It is closed when no more come.
+	tasks() <-chan *inflight.Task
+
+	// admitted is called before the handler of a job.
+	admitted(t *inflight.Task)
+
+	// finish is called with what became of a job.
+	finish(t *inflight.Task, o *outcome.Outcome)
+
+	// left is closed when the dispatcher has ended while handlers still ran.
+	left() <-chan struct{}
 }
 
 // workerSlot is one worker. Only the worker's goroutine uses it.
@@ -39,8 +55,8 @@ type workerSlot struct {
 	perform outcome.Handler // calls its handler
 }
 
-func newWorkers(b part.Base, c config, r *registry, h *hookList, set *outcome.Set, p *poller, status *fleet.Status) *workers {
-	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, poller: p, slots: make([]workerSlot, c.Concurrency)}
+func newWorkers(b part.Base, c config, r *registry, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
+	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, slots: make([]workerSlot, c.Concurrency)}
 	for n := range w.slots {
 		s := &w.slots[n]
 		s.Slot = status.Slot(n)
@@ -69,7 +85,7 @@ func (w *workers) stop(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-w.poller.left():
+	case <-w.dispatch.left():
 	}
 	return nil
 }
@@ -95,7 +111,7 @@ func (w *workers) work(n int) {
 		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &s.outcome)
 		decided = true
 	}()
-	for t := range w.poller.jobs {
+	for t := range w.dispatch.tasks() {
 		t.Worker, t.Slot, t.StartedAt = t.Session.Workers[n], n, w.Clock.Now()
 		s.task = t
 		s.Begin(&t.Job)
@@ -108,7 +124,7 @@ func (w *workers) work(n int) {
 
 // perform calls the handler of a job.
 func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
-	w.poller.admitted(t)
+	w.dispatch.admitted(t)
 	d := w.registry.delivery(&t.Job)
 	d.logger, d.daemon = w.Log, w.identity
 	w.hooks.started(ctx, d)
@@ -132,7 +148,7 @@ func (w *workers) end(n int, t *inflight.Task) {
 	s.End(o.Counts)
 	s.task = nil
 	w.log(t, o)
-	w.poller.finish(t, o)
+	w.dispatch.finish(t, o)
 }
 
 func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {

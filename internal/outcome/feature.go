@@ -65,8 +65,8 @@ type Policy interface {
 	// (see Job.Started). The first that returns true decides. If none does the job has failed.
 	Decide(ctx context.Context, j *Job, err error) (Outcome, bool)
 
-	// Settle adds effects to an end that any feature decided: also to one in a dead process whose reaper
-	// does not know the class. It uses the outcome and what stands in the payload.
+	// Settle adds effects to an end, whichever policy decided it. That may be an end in a dead process whose
+	// reaper does not know the class. It uses the outcome and what stands in the payload.
 	Settle(j *Job, o *Outcome)
 }
 

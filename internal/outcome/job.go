@@ -15,7 +15,7 @@ import (
 type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
-	// Set by the worker or reaper that took the job.
+	// Set by the taker: a worker's process, a reaper, a server.
 	Process    string // whose in-flight record holds it
 	Worker     string // the worker's id, as Resque's tools show it
 	Slot       int    // the worker's number

@@ -208,7 +208,7 @@ func TestUniqueDelayed(t *testing.T) {
 	if _, err := b.Daemon.EnqueueWith(save("2"), goworker.At(due)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Daemon.EnqueueAllAt(due, save("3")); err == nil || !strings.Contains(err.Error(), "delay each by itself") {
+	if err := b.Daemon.EnqueueAllAt(due, save("3")); err == nil || !strings.Contains(err.Error(), "delay each job by itself") {
 		t.Errorf("among several: %v", err)
 	}
 	b.Start()

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Things broken on purpose, for each of which a test must fall. A test that passes all the same
+# proves nothing. mutate.sh says what the arguments are.
+set -u
+. "$(dirname "$0")/mutate.sh"
+
+# try NAME PACKAGE TESTS FILE SED [FILE SED]...: TESTS is a regular expression of names.
+try() {
+	of=$1 package=$2 tests=$3
+	shift 3
+	mutate "$of" "$@" && builds . go test -c -o "$copy/mutated.test" "$package" || return 0
+	shrink=
+	grep -qF rapid.shrinktime "$copy/mutated.test" && shrink=-rapid.shrinktime=1s
+	if in_copy "$package" "$copy/mutated.test" -test.count=1 -test.timeout=3m -test.run "^($tests)\$" $shrink; then
+		fault "NOT FOUND: $tests of $package pass all the same"
+		return 0
+	fi
+	by=$(sed -n -E 's/^ *--- FAIL: ([^ /]+).*/\1/p; s/^\t+(Test[^ /]+)[^ ]* \([0-9.ms]+\)$/\1/p' "$log" | sort -u | head -n 4 | tr '\n' ' ')
+	if [ -n "$by" ]; then
+		echo "$name: found by ${by% } of $package"
+	else
+		fault "no test fell, but the program did:"
+		tail -n 20 "$log"
+	fi
+}
+
+scripts=internal/resque/scripts
+# The record in Redis misses the jobs that a process has reserved.
+try inflight ./internal/resque 'TestReserve|TestStates' \
+	$scripts/exchange.lua "s/^  if count > 0 then redis.call('HSET', record.*//"
+# Reapers trust the leases of others although the fleet was silent for a while.
+try gap ./internal/resque TestDead \
+	$scripts/renew.lua "s/ or now - last > tonumber(ARGV\[3\])//; s/, 'PX', ARGV\[3\])/)/"
+# What an exchange without an answer handed in is not handed in again.
+try outcome ./internal/inflight TestRecord \
+	internal/inflight/commit.go 's/^\tr.pending, r.sent = append(r.sent, r.pending...), nil$/\tr.sent = nil/'
+# A unique job that ended keeps its lock.
+try lock ./test/jobs TestUniqueUntilDone \
+	internal/feature/unique/unique.go '/deps.Store.Release(/d'
+# A job from a lane that ended keeps its slot.
+try slot ./internal/resque TestTakeKeepsLimits \
+	internal/resque/lane.go '/effect("SREM", setKey(s.limitKey/d'
+# Two processes fire one tick.
+try tick ./internal/resque TestEveryTickIsFiredOnce \
+	$scripts/tick.lua '/^if tick ~= ARGV\[2\]/d'
+# Large whole numbers lose their last digits.
+try argument ./internal/args TestFunction \
+	internal/args/decode.go 's/^\tn, err := strconv.ParseInt(string(raw), 10, 64)$/\tf, err := strconv.ParseFloat(string(raw), 64)\n\tn := int64(f)/'
+# Workers are registered and send no heartbeats: Ruby would remove them.
+try heartbeat ./internal/resque TestHeartbeat \
+	$scripts/beat.lua "s/redis.pcall('HSET', KEYS\[1\], unpack(ARGV))/0/"
+# The fields of a failure record stand in another order than Ruby's.
+try failure-fields ./internal/payload 'TestFailureEqualsRuby|TestFailureEncode' \
+	internal/payload/failure.go 's/,"exception":/,"?":/; s/,"error":/,"exception":/; s/,"?":/,"error":/
+		s/withoutMarkup.Replace(f.Exception)/?/; s/f\.Error)$/withoutMarkup.Replace(f.Exception))/; s/?)$/f.Error)/'
+# The last failure stands first.
+try failure-list ./internal/resque 'TestCommit.*' \
+	internal/resque/commit.go 's/effect("RPUSH", listKey(list), record)/effect("LPUSH", listKey(list), record)/'
+# The process of an isolated job outlives its limits.
+try child ./test/isolated TestKilledAtTheLimit \
+	internal/isolate/run.go 's/_ = syscall.Kill(-c.cmd.Process.Pid, s)/if s != syscall.SIGKILL { & }/'
+# What the process of an isolated job has started outlives it.
+try child-group ./test/isolated TestKilledAtTheLimit \
+	internal/isolate/run.go 's/syscall.Kill(-c.cmd.Process.Pid, s)/syscall.Kill(c.cmd.Process.Pid, s)/'
+finish
