@@ -26,11 +26,10 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes.
-# Benchmarks heed no -timeout.
+# Each benchmark runs once, in the binary of the tests.
 test: deps check check-bench ## run all tests, on real Redis servers and against node-resque
-	timeout 300 go test -run='^$$' -bench=. -benchtime=1x ./...
 	cd test/chaos && go test -race -count=1 -timeout=30m .
-	go test -race -count=1 ./...
+	go test -race -count=1 -bench=. -benchtime=1x ./...
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs

@@ -349,7 +349,7 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	return client.Delay(bulk, t)
 }
 
-var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each by itself, with EnqueueAt")
+var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")
 
 // At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
 // daemons know, since Ruby's scheduler would drop the job's id and its other options.
