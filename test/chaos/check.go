@@ -79,6 +79,7 @@ func (a *arena) checkKeys() {
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire
+		case strings.HasPrefix(name, "go:slots:") && len(a.removed.unheard) > 0: // freed when the limit is next used up
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
 		default:
 			left = append(left, key)

@@ -148,10 +148,9 @@ func (r *removals) within(name string, at int64) bool {
 
 // excused reports whether a job that has no outcome was removed by an operator.
 func (r *removals) excused(id string, s *story) bool {
-	if r.unheard[id] && len(s.runs) == 0 {
-		return true
-	}
-	if !r.gone[id] {
+	// A job whose last reservation the process never heard of stood in the removed record only.
+	unheard := r.unheard[id] && !slices.ContainsFunc(s.runs, func(n run) bool { return n.end == 0 })
+	if !r.gone[id] && !unheard {
 		return false
 	}
 	if len(s.runs) > 0 {
