@@ -15,6 +15,9 @@ BENCH_MODULES = bench/node/node_modules/.package-lock.json
 # dependency of ours.
 MODULES = . test/chaos bench bench/contender/machinery
 
+# The packages that have benchmarks.
+BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=chaos --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-acl chaos chaos-mutations mutations deps check check-bench lint vuln fuzz bench bench-huge bench-core bench-check bench-record
@@ -26,10 +29,12 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes.
-# Each benchmark runs once, in the binary of the tests.
+# Benchmarks heed no -timeout. Most tests wait more than they compute, so four
+# packages run at a time.
 test: deps check check-bench ## run all tests, on real Redis servers and against node-resque
+	timeout 300 go test -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 	cd test/chaos && go test -race -count=1 -timeout=30m .
-	go test -race -count=1 -bench=. -benchtime=1x ./...
+	go test -race -count=1 -p=4 ./...
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
