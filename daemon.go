@@ -27,6 +27,7 @@ import (
 type Daemon struct {
 	command  *commandLine // only the default daemon has one
 	budget   *share.Pool  // the workers that it shares with other daemons; nil: all are its own
+	group    *part.Budget // of the stop of all shards; nil: this daemon is none of several
 	registry *registry
 	hooks    hookList
 

@@ -61,13 +61,13 @@ func (l *Lease) join(ctx context.Context) error {
 	}
 }
 
-// enterWhole is enter, except that it may take LeaveGrace after ctx has ended. A process that
+// enterWhole is enter, except that it may take enterGrace after ctx has ended. A process that
 // had entered half would stay in the fleet after it has ended.
 func (l *Lease) enterWhole(ctx context.Context) error {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		timer := l.base.Clock.NewTimer(LeaveGrace)
+		timer := l.base.Clock.NewTimer(enterGrace)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
