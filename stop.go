@@ -52,8 +52,9 @@ type ShutdownError struct {
 	// Record is the key of the in-flight record of this process.
 	Record string
 
-	// Parts names the parts of the program that did not stop in their time. They may
-	// still run. "hook Shutdown" is the hook of that name.
+	// Parts names the parts that did not stop in their time. They may still run. "hook
+	// Shutdown" is the hook of that name. A part of the daemon's own is among them only
+	// if a Dialer of the program ignores its context.
 	Parts []string
 }
 
