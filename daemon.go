@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -172,7 +173,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 		return nil, err
 	}
 	if _, err := d.registry.limits.Numbers(); err != nil && work {
-		return nil, fmt.Errorf("limits: %w", err)
+		return nil, prefix.Of(err)
 	}
 	if old := d.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; other goroutines read the old one
@@ -185,7 +186,7 @@ func (d *Daemon) init(work bool) (*client, error) {
 	}
 	dialer, err := conn.NewDialer(context.Background(), c.dial(), d.openers)
 	if err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	log, flush := c.log()
 	d.client = &client{

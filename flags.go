@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -67,6 +68,11 @@ func newCommandLine() *commandLine {
 		}
 	}
 	return c
+}
+
+// Parse parses the command line; see argv.Line.
+func (c *commandLine) Parse(args []string, lenient bool) error {
+	return prefix.Of(c.Line.Parse(args, lenient))
 }
 
 // apply returns the settings with the values of the flags that were given.
@@ -149,11 +155,11 @@ func checkInterval(s *WorkerSettings) error {
 	case s.IntervalFloat != 0:
 		d, err := argv.DurationOf(s.IntervalFloat)
 		if err != nil {
-			return fmt.Errorf("settings: IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
+			return fmt.Errorf("IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
 		}
 		s.PollInterval = d
 	case s.Interval < 0:
-		return fmt.Errorf("settings: Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
+		return fmt.Errorf("Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
 	default:
 		s.PollInterval = s.Interval.duration()
 	}
@@ -167,7 +173,7 @@ func checkHostname(s *WorkerSettings) (err error) {
 
 func checkClientCert(s *WorkerSettings) error {
 	if (s.TLSClientCertPath == "") != (s.TLSClientKeyPath == "") {
-		return fmt.Errorf("settings: TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
+		return fmt.Errorf("TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
 			s.TLSClientCertPath, s.TLSClientKeyPath)
 	}
 	return nil

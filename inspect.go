@@ -9,6 +9,7 @@ import (
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -69,7 +70,7 @@ func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) err
 	if err != nil {
 		return err
 	}
-	return client.Do(ctx, f)
+	return prefix.Of(client.Do(ctx, f))
 }
 
 func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }

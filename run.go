@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
@@ -78,7 +78,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
-		return fmt.Errorf("goworker: %w", err)
+		return prefix.Of(err)
 	}
 	startErr, err := part.Run(ctx, parts, c.config.stopContext(d.base), func() {
 		select {
@@ -92,10 +92,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
 			startErr = nil // the stop came before the start was over
 		}
-		if err = errors.Join(startErr, err); err != nil {
-			err = fmt.Errorf("goworker: %w", err)
-		}
-		return err
+		return prefix.Of(errors.Join(startErr, err))
 	}
 	if err != nil {
 		d.log.Error("stopped", "error", err)
@@ -103,7 +100,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Info("stopped")
 	}
 	c.flush()
-	return err
+	return prefix.Of(err)
 }
 
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
@@ -217,7 +214,7 @@ func (d *Daemon) Parts() ([]string, error) {
 	for i, p := range parts {
 		names[i] = p.Name
 	}
-	return names, err
+	return names, prefix.Of(err)
 }
 
 // StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 )
 
@@ -362,7 +363,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs = append(errs, row.Fill(&s, getenv))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return config{}, err
+		return config{}, prefix.Of(err)
 	}
 	c.WorkerSettings = s
 	if s.RailsJSON {

@@ -55,7 +55,7 @@ func Parse(lists []string) (Spec, error) {
 func (q *Spec) add(part string) error {
 	if pattern, ok := strings.CutPrefix(part, "!"); ok {
 		if pattern = strings.TrimSpace(pattern); pattern == "" {
-			return fmt.Errorf("queue list: an exclamation mark stands alone; write the queue to exclude right behind it, as in !low")
+			return fmt.Errorf("an exclamation mark stands alone; write the queue to exclude right behind it, as in !low")
 		}
 		q.excluded = append(q.excluded, pattern)
 		q.wild = true
@@ -66,10 +66,10 @@ func (q *Spec) add(part string) error {
 		queue.Name = strings.TrimSpace(part[:i])
 		weight, err := strconv.Atoi(strings.TrimSpace(part[i+1:]))
 		if err != nil || weight < 1 || weight > maxWeight {
-			return fmt.Errorf("queue list: %q: the weight must be a numeric value from 1 to %d; write name=weight, as in high=2", part, maxWeight)
+			return fmt.Errorf("%q: the weight must be a numeric value from 1 to %d; write name=weight, as in high=2", part, maxWeight)
 		}
 		if queue.Name == "" {
-			return fmt.Errorf("queue list: %q has a weight but no name; write name=weight, as in high=2", part)
+			return fmt.Errorf("%q has a weight but no name; write name=weight, as in high=2", part)
 		}
 		queue.weight = weight
 		q.weighted = true

@@ -30,11 +30,11 @@ func Dynamic(getenv func(string) string) string {
 func Hostname(given string) (name string, err error) {
 	if name = given; name == "" {
 		if name, err = os.Hostname(); err != nil || name == "" {
-			return "", fmt.Errorf("settings: the name of this machine is unknown (%v); set Hostname or the flag -hostname", err)
+			return "", fmt.Errorf("the name of this machine is unknown (%v); set Hostname or the flag -hostname", err)
 		}
 	}
 	if strings.ContainsAny(name, ": \t\r\n") {
-		return "", fmt.Errorf("settings: Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", name)
+		return "", fmt.Errorf("Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", name)
 	}
 	return name, nil
 }

@@ -134,15 +134,15 @@ func number[S any, T int | time.Duration](r Row[S], v T, allowed string) (T, err
 	byDefault := defaultOf[T](r.Default)
 	switch {
 	case r.Max > 0 && v > T(r.Max):
-		return 0, fmt.Errorf("settings: %s is %v: it must be at most %v", r.Field, v, r.Max)
+		return 0, fmt.Errorf("%s is %v: it must be at most %v", r.Field, v, r.Max)
 	case v < 0 && r.None == "" && byDefault == 0:
-		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for none", r.Field, v, allowed)
+		return 0, fmt.Errorf("%s is %v: it must be %s, or 0 for none", r.Field, v, allowed)
 	case v < 0 && r.None == "":
-		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
+		return 0, fmt.Errorf("%s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
 	case v == -1:
 		return 0, nil
 	case v < 0:
-		return 0, fmt.Errorf("settings: %s is %v: it must be positive, 0 for the default, or %s", r.Field, v, r.None)
+		return 0, fmt.Errorf("%s is %v: it must be positive, 0 for the default, or %s", r.Field, v, r.None)
 	}
 	return cmp.Or(v, byDefault), nil
 }
@@ -153,7 +153,7 @@ func oneOf(field, value string, allowed []string) (string, error) {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("settings: %s is %q: it must be %s", field, value, strings.Join(allowed, " or "))
+	return "", fmt.Errorf("%s is %q: it must be %s", field, value, strings.Join(allowed, " or "))
 }
 
 // orNone returns -1 for a zero that stands for no limit.

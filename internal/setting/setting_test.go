@@ -21,7 +21,7 @@ var rows = []Row[settings]{
 	{Field: "Name", Also: "Old", Flag: "name", Env: []string{"NAME", "OTHER_NAME"}, Default: "nobody", Put: func(s *settings) { s.Old = "" },
 		Check: func(s *settings) error {
 			if s.Name == "bad" {
-				return errors.New("settings: Name is bad")
+				return errors.New("Name is bad")
 			}
 			if s.Name == "" {
 				s.Name = s.Old
@@ -75,12 +75,12 @@ func TestFill(t *testing.T) {
 func TestFillNamesEachMistake(t *testing.T) {
 	t.Parallel()
 	_, err := fill(settings{Name: "bad", Kind: "three", Workers: -1, Limit: -2, Every: -1, Within: -5}, nil)
-	want := `settings: Name is bad
-settings: Kind is "three": it must be one or two
-settings: Workers is -1: it must be at least 1, or 0 for 5
-settings: Limit is -2: it must be positive, 0 for the default, or NoLimit
-settings: Every is -1ns: it must be positive, or 0 for 1s
-settings: Within is -5ns: it must be positive, 0 for the default, or NoTimeout`
+	want := `Name is bad
+Kind is "three": it must be one or two
+Workers is -1: it must be at least 1, or 0 for 5
+Limit is -2: it must be positive, 0 for the default, or NoLimit
+Every is -1ns: it must be positive, or 0 for 1s
+Within is -5ns: it must be positive, 0 for the default, or NoTimeout`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)
 	}
