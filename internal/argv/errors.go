@@ -14,6 +14,11 @@ func unknownFlag(arg string) error {
 	return fmt.Errorf("this program has no flag %s; -help lists those it has", arg)
 }
 
+// strayArgument is the error of an argument that belongs to no flag.
+func strayArgument(arg string) error {
+	return fmt.Errorf("what is %q? It is neither a flag nor the value of one; write a list without blanks, as in -queues=a,b, and a switch with an equals sign, as in -use-number=false", conn.RedactURI(arg))
+}
+
 func needsValue(name string) error {
 	return fmt.Errorf("the flag -%s needs a value, as in -%[1]s=value", name)
 }

@@ -93,9 +93,10 @@ func TestDefine(t *testing.T) {
 		want        settings
 	}{
 		{args: "", want: settings{Name: "n", Old: "o", Limit: 7}},
-		{args: "--name= --on --kind=x --workers=1 --limit=2 --every=0.5 --within=1m",
-			want: settings{Kind: "x", On: true, Workers: 1, Limit: 2, Every: time.Second / 2, Within: time.Minute}},
+		{args: "--name= --on --kind=TWO --workers=1 --limit=2 --every=0.5 --within=1m",
+			want: settings{Kind: "two", On: true, Workers: 1, Limit: 2, Every: time.Second / 2, Within: time.Minute}},
 		{args: "--limit=0 --within=0 --every=0 --on=false", want: settings{Name: "n", Old: "o", Limit: -1, Within: -1}},
+		{args: "--kind=x", wrong: "it takes one or two"},
 		{args: "--workers=0", wrong: "a whole number of at least 1"},
 		{args: "--limit=-1", wrong: "a whole number of at least 0"},
 		{args: "--every=-1", wrong: "it takes seconds"},

@@ -158,7 +158,9 @@ func TestOnePrefix(t *testing.T) {
 
 	options := goworker.DialOptions{Namespace: "resque:"}
 	for what, open := range map[string]goworker.Opener{"sentinel": sentinel.Open, "cluster": cluster.Open, "embedded": embedded.Open,
-		"Server": func(_ context.Context, uri string, o goworker.DialOptions) (goworker.Dialer, error) { return o.Server(uri) }} {
+		"Server": func(_ context.Context, uri string, o goworker.DialOptions) (goworker.Dialer, error) {
+			return o.Server(uri)
+		}} {
 		for _, uri := range []string{"", "nonsense", "redis://", "redis+sentinel://a:b:c/m", "redis+sentinel://host", "redis+cluster://host:x", "redis+cluster://host", "embedded://x:y@z"} {
 			d, err := open(t.Context(), uri, options)
 			if err == nil {
