@@ -23,6 +23,9 @@ var (
 // from Redis must not decide how much memory its reader takes.
 const mostWorkers = 1 << 16
 
+// LeasePeriod is how long a lease lasts: fleet.LeasePeriod.
+const LeasePeriod = 8 * time.Second
+
 // ErrTaken is returned by Enter when another process has registered the worker ids.
 var ErrTaken = errors.New("the worker ids are taken")
 
