@@ -7,8 +7,11 @@ import (
 	"os"
 	"sync"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -31,6 +34,8 @@ type Daemon struct {
 	hooks    hookList
 
 	recurring scheduler.Table
+	tally     *health.Tally
+	gate      *gate.Gate
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -50,6 +55,7 @@ type Daemon struct {
 	outages *logging.Outages
 	base    context.Context
 	poller  *poller
+	pulse   *health.Pulse[health.Poller]
 	workers *workers
 	lease   *fleet.Lease
 	lock    *scheduler.Lock
@@ -69,7 +75,7 @@ type client struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{settings: settings, configured: true, registry: newRegistry()}
+	d := &Daemon{settings: settings, configured: true, registry: newRegistry(), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
 	d.hooks.fail = d.hookPanicked
 	return d
 }
