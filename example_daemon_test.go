@@ -184,3 +184,12 @@ func ExampleDaemon_Stats() {
 	fmt.Println(stats.Jobs.Failed, stats.Queues["mail"].Failed, stats.Classes["Greet"].Runs)
 	// Output: 1 1 1
 }
+
+func ExampleDaemon_Classes() {
+	d := goworker.New(goworker.WorkerSettings{})
+	d.Register("Greet", func(name string) {}, goworker.Timeout(time.Minute), goworker.Concurrency(3))
+	for _, class := range d.Classes() {
+		fmt.Println(class.Name, class.Options)
+	}
+	// Output: Greet [how long a run may take: Timeout(1m0s) how many run: at most 3 at a time]
+}

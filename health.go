@@ -2,11 +2,14 @@ package goworker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 )
 
@@ -192,6 +195,34 @@ func (s *Stats) take(tallies ...*health.Tally) {
 		s.Classes[name] = JobStats(n)
 	}
 	s.Exchanges, s.Outages, s.Away = c.Exchanges, c.Outages, c.Away
+}
+
+// ClassInfo is a registered class.
+type ClassInfo struct {
+	// Name is the class, as payloads say it.
+	Name string
+
+	// Options are those with which it was registered, in words: "how long a run may take: Timeout(30s)".
+	Options []string
+}
+
+// Classes returns the registered classes by their names, with their options.
+func (d *Daemon) Classes() []ClassInfo { return d.registry.infos() }
+
+// Classes returns the registered classes of all shards; see Daemon.Classes.
+func (s *Shards) Classes() []ClassInfo { return s.handlers.infos() }
+
+func (r *registry) infos() []ClassInfo {
+	all := r.All()
+	infos := make([]ClassInfo, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		info := ClassInfo{Name: name, Options: all[name].Handler.(*entry).Given()}
+		if of, ok := outcome.Get[*enqueueOptions](all[name]); ok {
+			info.Options = append(info.Options, of.Given()...)
+		}
+		infos = append(infos, info)
+	}
+	return infos
 }
 
 // SetGate has a function asked whether the daemon may take jobs: before the first job, and then each
