@@ -4,12 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/inspect"
-	"github.com/goworker/goworker/internal/access"
-	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Package inspect answers the questions of an operator. The methods of Daemon and of the
@@ -48,31 +43,7 @@ var (
 	ErrRetried = inspect.ErrRetried
 )
 
-// lender gives package inspect the daemon's connections.
-type lender struct{ d *Daemon }
-
-func (l lender) Usable() error { return l.d.usable() }
-
-func (l lender) Settings() (access.Settings, error) {
-	client, err := l.d.init(false)
-	if err != nil {
-		return access.Settings{}, err
-	}
-	c := client.config
-	return access.Settings{
-		Style: c.style, MaxPayload: c.MaxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.URI),
-	}, nil
-}
-
-func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
-	client, err := l.d.init(false)
-	if err != nil {
-		return err
-	}
-	return client.Do(ctx, f)
-}
-
-func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }
+func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d.endpoint}) }
 
 // wanted returns a job as package inspect takes it.
 func wanted(job *Job) *inspect.Job {
