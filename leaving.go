@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/drain"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // ErrProcessesAlive is returned by DrainToResque while a process of goworker holds a lease: its jobs
@@ -56,6 +60,29 @@ type DrainLeft struct {
 	Key  string // with the namespace
 	Jobs int    // 0: it holds none, or they were not counted
 	Why  string // and what to do about it
+}
+
+// String says in lines what was done, what delayed jobs lost, and what is left.
+func (r DrainReport) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dead processes: %d; their jobs back: %d, filed as failures: %d\n", len(r.Dead), r.Requeued, r.Failed)
+	fmt.Fprintf(&b, "from lanes to their queues: %d\n", r.Lanes)
+	fmt.Fprintf(&b, "delayed, to resque-scheduler: %d; to their queues: %d\n", r.Delayed, r.Queued)
+	fmt.Fprintf(&b, "payloads that were kept, to their queues: %d\n", r.Kept)
+	fmt.Fprintf(&b, "locks released: %d; other keys removed: %d\n", r.Locks, r.Removed)
+	for _, name := range slices.Sorted(maps.Keys(r.Dropped)) {
+		fmt.Fprintf(&b, "lost %s: %s\n", name, resque.Plural(r.Dropped[name], "delayed job"))
+	}
+	for _, l := range r.Left {
+		fmt.Fprintf(&b, "left %s: %s: %s\n", l.Key, resque.Plural(l.Jobs, "job"), l.Why)
+	}
+	for _, process := range r.Alive {
+		fmt.Fprintf(&b, "alive: %s\n", process)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	return b.String()
 }
 
 // DrainToResque moves the jobs that only goworker understands into keys that Ruby reads: those of
