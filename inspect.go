@@ -266,14 +266,14 @@ func (l *DelayedList) Reschedule(t time.Time, jobs ...DelayedJob) (rescheduled i
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
 func (l *DelayedList) Clear() error { return l.l.Clear(context.Background()) }
 
-// Stuck returns the jobs that run in this process past their time limit by more than
+// StuckJobs returns the jobs that run in this process past their time limit by more than
 // StuckAfter, the oldest first. Each is logged once, with the place where its handler
 // is. A job that ends after all leaves the list, and its outcome counts.
-func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
+func (d *Daemon) StuckJobs() []StuckJob { return d.registry.stuckJobs() }
 
-// Stuck returns the jobs of all shards that run past their time limit; see
-// Daemon.Stuck.
-func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
+// StuckJobs returns the jobs of all shards that run past their time limit; see
+// Daemon.StuckJobs.
+func (s *Shards) StuckJobs() []StuckJob { return s.handlers.stuckJobs() }
 
 // stuckJobs lists the jobs that run past their time limit.
 func (r *registry) stuckJobs() []StuckJob {
