@@ -89,9 +89,15 @@ type drain struct {
 	Report
 	ctx   context.Context
 	store resque.Store
-	keys  map[string][]resque.OwnKey // by the method of the store that names them
+	keys  map[string][]resque.OwnKey // those of holding, by the method of the store that names them
 	now   time.Time                  // by Redis's clock
+
+	lanesLeft, processesLeft bool // jobs are left in lanes, in records of dead processes
 }
+
+// holding are the keys that a drain looks at one by one. Of others, as of locks, there may be
+// millions, and no more than a page of these is held at a time.
+var holding = []string{"inflight", "process", "lane", "kept"}
 
 // Run drains. Its report says what was done also if there is an error.
 func Run(ctx context.Context, c Config) (Report, error) {
@@ -146,27 +152,39 @@ func (d *drain) leave(key string, jobs int, why string) {
 	d.Left = append(d.Left, Left{Key: key, Jobs: jobs, Why: why})
 }
 
-// scan reads the names of all our keys.
+// scan reads the names of the keys that hold jobs.
 func (d *drain) scan() error {
 	d.keys = make(map[string][]resque.OwnKey)
 	seen := make(map[string]bool)
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		if err := d.do(func(c redis.Conn) error {
-			keys, next, err := d.store.OwnKeys(c, cursor)
-			for _, k := range keys {
-				if !seen[k.Name] { // a scan may return a key twice
-					seen[k.Name] = true
-					d.keys[k.Is.Builder] = append(d.keys[k.Is.Builder], k)
-				}
+	err := d.pages(func(keys []resque.OwnKey) error {
+		for _, k := range keys {
+			if slices.Contains(holding, k.Is.Builder) && !seen[k.Name] { // a scan may return a key twice
+				seen[k.Name] = true
+				d.keys[k.Is.Builder] = append(d.keys[k.Is.Builder], k)
 			}
-			cursor = next
-			return err
-		}); err != nil {
-			return err
 		}
-	}
+		return nil
+	})
 	for _, keys := range d.keys {
 		slices.SortFunc(keys, func(a, b resque.OwnKey) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return err
+}
+
+// pages calls f with all our keys, a page at a time.
+func (d *drain) pages(f func([]resque.OwnKey) error) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var keys []resque.OwnKey
+		err := d.do(func(c redis.Conn) (err error) {
+			keys, cursor, err = d.store.OwnKeys(c, cursor)
+			return err
+		})
+		if err == nil {
+			err = f(keys)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -208,7 +226,7 @@ func (d *drain) lanes() error {
 
 func (d *drain) lane(l resque.Lane, key string) error {
 	var stays, broken int // how many jobs at the tail were read and are still there; those that are no jobs
-	next, largest := firstPiece, 1
+	next, largest, idle := firstPiece, 1, 0
 	for done := false; !done; {
 		err := d.do(func(c redis.Conn) error {
 			jobs, err := d.store.ReadLane(c, l, stays, next)
@@ -232,6 +250,9 @@ func (d *drain) lane(l resque.Lane, key string) error {
 			} else if len(move) > 0 {
 				n, err := d.store.DrainLane(c, l, move)
 				d.Lanes += n
+				if err == nil {
+					err = idles(&idle, n, key)
+				}
 				if err != nil {
 					return err
 				}
@@ -240,6 +261,7 @@ func (d *drain) lane(l resque.Lane, key string) error {
 			return nil
 		})
 		if resque.IsWrongType(err) {
+			d.lanesLeft = true
 			d.leave(key, 0, err.Error())
 			return nil
 		}
@@ -248,9 +270,22 @@ func (d *drain) lane(l resque.Lane, key string) error {
 		}
 	}
 	if broken > 0 {
+		d.lanesLeft = true
 		d.leave(key, broken, "payloads that are no jobs, which end a Ruby worker; look at them with LRANGE, then DEL the key")
 	}
 	return nil
+}
+
+// idles ends a drain whose pieces move nothing: another program changes the key at the same time.
+func idles(idle *int, moved int, key string) error {
+	if moved > 0 {
+		*idle = 0
+		return nil
+	}
+	if *idle++; *idle < 10 {
+		return nil
+	}
+	return fmt.Errorf("the jobs of %s change while they are read: another program moves them; drain again when it has ended", key)
 }
 
 // ignore counts the fields that Ruby passes over.

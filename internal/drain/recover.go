@@ -142,6 +142,7 @@ func (d *drain) reap(c redis.Conn, l resque.Lease) error {
 	}
 	d.Dead = append(d.Dead, l.Process)
 	if reaped.Left > 0 {
+		d.processesLeft = true
 		why := "its values name no queue; look at them with HGETALL"
 		if len(reaped.Refused) > 0 {
 			why = reaped.Refused[0].Error()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -14,31 +13,26 @@ import (
 // remove releases locks and removes the keys that hold no job. What still holds jobs stays, with
 // the keys that lead to them.
 func (d *drain) remove() error {
-	if err := d.scan(); err != nil { // the moves have changed much
-		return err
-	}
-	lanes := len(d.keys["lane"]) > 0 && !d.DryRun
-	processes := len(d.keys["inflight"]) > 0 && !d.DryRun
-	var locks, others []string
-	for _, row := range resque.Fates {
-		for _, k := range d.keys[row.Builder] {
+	return d.pages(func(keys []resque.OwnKey) error {
+		var locks, others []string
+		for _, k := range keys {
 			switch {
-			case row.Fate == resque.FateReleased:
+			case k.Is.Fate == resque.FateReleased:
 				locks = append(locks, k.Name)
-			case row.Fate == resque.FateKept && (row.Builder == "own" || strings.HasPrefix(row.Builder, "lease")):
+			case k.Is.Builder == "own" || k.Is.Builder == "leased" || k.Is.Builder == "leases":
 				d.leave(k.Name, 0, "this version of goworker does not know what it holds")
-			case row.Fate != resque.FateRemoved:
-			case lanes && (row.Builder == "lanes" || row.Builder == "turns"):
-			case processes && (row.Builder == "processes" || row.Builder == "process"):
+			case k.Is.Fate != resque.FateRemoved:
+			case d.lanesLeft && (k.Is.Builder == "lanes" || k.Is.Builder == "turns"):
+			case d.processesLeft && (k.Is.Builder == "processes" || k.Is.Builder == "process"):
 			default:
 				others = append(others, k.Name)
 			}
 		}
-	}
-	if err := d.removeKeys(locks, &d.Locks); err != nil {
-		return err
-	}
-	return d.removeKeys(others, &d.Removed)
+		if err := d.removeKeys(locks, &d.Locks); err != nil {
+			return err
+		}
+		return d.removeKeys(others, &d.Removed)
+	})
 }
 
 func (d *drain) removeKeys(keys []string, total *int) error {

@@ -16,7 +16,7 @@ func (d *drain) schedule() error {
 	key := d.store.KeyOfSchedule()
 	stays, broken := 0, 0 // how many jobs at the start were read and are still there; those that are no jobs
 	refused := make(map[string]int)
-	next, largest := firstPiece, 1
+	next, largest, idle := firstPiece, 1, 0
 	for done := false; !done; {
 		err := d.do(func(c redis.Conn) error {
 			all, err := d.store.ReadScheduled(c, stays, next)
@@ -43,15 +43,16 @@ func (d *drain) schedule() error {
 			if len(move) == 0 {
 				return nil
 			}
-			_, keys, err := d.store.DrainScheduled(c, move, d.Style)
+			n, keys, err := d.store.DrainScheduled(c, move, d.Style)
+			if err != nil {
+				return err
+			}
 			for _, k := range keys {
 				refused[k.Key]++
 				stays++
 			}
-			if err == nil {
-				d.count(move, keys)
-			}
-			return err
+			d.count(move, keys)
+			return idles(&idle, n+len(keys), key)
 		})
 		if resque.IsWrongType(err) {
 			d.leave(key, 0, err.Error())

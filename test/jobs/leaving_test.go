@@ -18,7 +18,7 @@ import (
 func TestDrainToResque(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 100 * time.Millisecond })
-	b.Daemon.Register("Hold", b.Classes()["Hold"], goworker.Concurrency(1))
+	b.Daemon.Register("Hold", b.Classes()["Hold"], goworker.MaxRunning(1))
 	b.Daemon.Register("Fail", b.Classes()["Fail"], goworker.Retry(3, goworker.Delays{time.Hour}))
 	b.Daemon.Register("Once", b.Classes()["Mark"], goworker.Unique())
 	b.Start()
@@ -29,11 +29,11 @@ func TestDrainToResque(t *testing.T) {
 	}
 	for _, enqueue := range []func() error{
 		func() error {
-			_, err := b.Daemon.EnqueueWith(job("Once", "unique"), goworker.In(time.Hour))
+			_, err := b.Daemon.EnqueueWith(job("Once", "unique"), goworker.ProcessIn(time.Hour))
 			return err
 		},
 		func() error {
-			_, err := b.Daemon.EnqueueWith(job("Mark", "expiring"), goworker.In(time.Hour), goworker.ExpireAfter(time.Hour))
+			_, err := b.Daemon.EnqueueWith(job("Mark", "expiring"), goworker.ProcessIn(time.Hour), goworker.ExpireAfter(time.Hour))
 			return err
 		},
 		func() error { return b.Daemon.EnqueueIn(time.Hour, job("Mark", "plain")) },
