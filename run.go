@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -68,11 +67,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running = r
 	d.prepare(ctx, c)
-	r.poller = d.poller
+	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
-		d.running = nil
+		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
 	}()
 
@@ -264,17 +263,6 @@ func (d *Daemon) session() *fleet.Session {
 		return nil
 	}
 	return lease.Session()
-}
-
-// now returns the time by Redis's clock while the daemon runs, and by this machine's
-// clock otherwise.
-func (d *Daemon) now() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running == nil {
-		return clock.System.Now()
-	}
-	return d.lease.Now()
 }
 
 func (d *Daemon) currentPoller() *poller {

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrFewReplicas matches every ReplicasError.
-var ErrFewReplicas = errors.New("too few replicas have the jobs")
+var ErrFewReplicas = errors.New("goworker: too few replicas have the jobs")
 
 // ReplicasError says that jobs were pushed, but that fewer replicas than
 // wanted confirmed them in time.

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoSchedule is returned for a name that no recurring schedule has.
-var ErrNoSchedule = errors.New("there is no such recurring schedule")
+var ErrNoSchedule = errors.New("goworker: there is no such recurring schedule")
 
 // OnConn runs f on a connection to Redis.
 type OnConn func(f func(resque.Store, redis.Conn) error) error
@@ -117,7 +117,7 @@ func (t *Table) Find(name string, on OnConn) (*Schedule, error) {
 			return err
 		}
 		if !there {
-			return fmt.Errorf("goworker: recurring schedule %s: %w", name, ErrNoSchedule)
+			return fmt.Errorf("%w: %s", ErrNoSchedule, name)
 		}
 		found, err = Read(name, text)
 		return err
