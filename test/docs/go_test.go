@@ -270,3 +270,43 @@ func asModule(dir, name string) error {
 	mod := fmt.Sprintf("module %s\n\ngo 1.25\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", name, module, module, top)
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600)
 }
+
+// TestDocsUseNoDeprecatedNames finds functions in blocks and tables that have a better name. The page about
+// migrating may have them.
+func TestDocsUseNoDeprecatedNames(t *testing.T) {
+	t.Parallel()
+	fset := token.NewFileSet()
+	packages, err := parser.ParseDir(fset, root, func(f os.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deprecated := make(map[string]bool)
+	for _, file := range packages["goworker"].Files {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.Contains(f.Doc.Text(), "\nDeprecated: ") {
+				deprecated[f.Name.Name] = true
+			}
+		}
+	}
+	if len(deprecated) < 5 {
+		t.Errorf("the package has the deprecated functions %v", deprecated)
+	}
+	named := regexp.MustCompile(`goworker\.([A-Z]\w*)\(|` + "`" + `([A-Z]\w*)\(`)
+	for _, pattern := range []string{"README.md", "docs/*.md"} {
+		paths, _ := filepath.Glob(filepath.Join(root, pattern))
+		for _, path := range paths {
+			if filepath.Base(path) == "migrating.md" {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+				if name := m[1] + m[2]; deprecated[name] {
+					t.Errorf("%s uses %s, which is deprecated", filepath.Base(path), name)
+				}
+			}
+		}
+	}
+}
