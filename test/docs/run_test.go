@@ -47,7 +47,7 @@ go() {
 	command go "$@"
 }
 trap 'pwd > "$CWD"' EXIT
-eventually() { for i in $(seq 300); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; echo "never: $*"; return 1; }
+eventually() { for i in $(seq 900); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; echo "never: $*"; return 1; }
 `
 
 // scene is what a page runs in: its server, its directory, its processes.
@@ -134,7 +134,7 @@ func (s *scene) start(cmd *exec.Cmd) error {
 // run runs a command to its end, which has to be a good one, and returns what it printed.
 func (s *scene) run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd, out, err := s.command(ctx, name, args...)
 	if err != nil {
@@ -380,7 +380,7 @@ func (b item) compare(t *testing.T, s *scene) error {
 	if s.background == nil {
 		return errors.New("nothing runs in the background")
 	}
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(3 * time.Minute)
 	for !shows(b.text, s.background.output()) {
 		if time.Now().After(end) || len(s.background.exited) > 0 {
 			return fmt.Errorf("the page shows\n%s\nand what runs in the background printed\n%s", b.text, s.background.output())
