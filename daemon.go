@@ -23,7 +23,8 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	*endpoint
-	budget *share.Pool // the workers that it shares with other daemons; nil: all are its own
+	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
+	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
 	hooks  hookList
 
 	recurring scheduler.Table

@@ -59,6 +59,7 @@ type Shards struct {
 	parts   []part.Part
 	paused  bool
 	running bool
+	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
 // NewShards returns the worker of several Redises. The settings are those of a
@@ -228,14 +229,15 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
-	workers := share.NewPool(config.Concurrency)
+	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
 	for _, d := range s.daemons {
-		d.budget = workers
+		d.budget, d.group = workers, stop
 	}
+	s.stop = stop
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.running, s.paused = false, false
+		s.running, s.paused, s.stop = false, false, nil
 		s.mu.Unlock()
 	}()
 
@@ -251,16 +253,21 @@ func (s *Shards) run(ctx context.Context) []error {
 	if err != nil {
 		return []error{fmt.Errorf("goworker: %w", err)}
 	}
-	startErr, stopErr := part.Run(ctx, parts, config.stopContext(base), func() {
+	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
 		case <-group.Ended:
 		}
-		s.hooks.shutdown()
 	})
-	if startErr != nil {
+	if stopErr = withParts(stopErr, left); stopErr != nil {
+		s.log.Error("stopped", "error", stopErr)
+	}
+	switch {
+	case startErr != nil:
 		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+	case slices.Contains(left, "poller"): // the shards still write their errors
+		return []error{stopErr}
 	}
 	return append(group.Errs, stopErr)
 }
@@ -294,7 +301,7 @@ func (s *Shards) Work() error {
 	}
 	errs := s.run(ctx)
 	if !slices.Contains(errs, ErrRunning) { // then the other run still needs them
-		defer s.Close()
+		defer closeInTime(s.Close)
 	}
 	if slices.ContainsFunc(errs, leftRunning) {
 		s.flush()
@@ -321,7 +328,15 @@ func (s *Shards) pause(paused bool) {
 func (s *Shards) CancelJobs() { s.each((*Daemon).CancelJobs) }
 
 // StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
-func (s *Shards) StopNow() { s.each((*Daemon).StopNow) }
+func (s *Shards) StopNow() {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop.Cut()
+	}
+	s.each((*Daemon).StopNow)
+}
 
 func (s *Shards) each(do func(*Daemon)) {
 	for _, d := range s.daemons {
