@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -171,6 +172,10 @@ func TestGoBlocks(t *testing.T) {
 			}
 			count++
 			at := fmt.Sprintf("%s:%d", p.name, b.line)
+			shown := strings.TrimLeft(importLine.ReplaceAllString(b.text, ""), "\n") // gofmt takes no import before a statement
+			if formatted, err := format.Source([]byte(shown)); err != nil || string(formatted) != shown {
+				t.Errorf("%s: the block is not as gofmt writes it (%v):\n%s", at, err, formatted)
+			}
 			text, program := b.text, strings.HasPrefix(b.text, "package ")
 			if !program {
 				if text, err = source("snippet", declared, b.directives["setup"], b.text); err != nil {
