@@ -8,7 +8,6 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
-	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -29,9 +28,8 @@ type Daemon struct {
 	recurring scheduler.Table
 
 	// Guarded by the endpoint's mutex.
-	parts    []part.Part
-	features []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
-	running  *run
+	parts   []part.Part
+	running *run
 
 	// Of the current run, written before its goroutines start.
 	config  config

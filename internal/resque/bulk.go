@@ -43,6 +43,7 @@ type Bulk struct {
 	later  int            // the run of our own schedule, counted from 1; 0: none
 	ruby   map[int64]int  // the runs of resque-scheduler's schedule, by ms, counted from 1
 
+	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
 	pushed int        // units that were pushed
 	soft   []KeyError // soft effects that Redis refused
@@ -67,8 +68,8 @@ type unit struct {
 	at      int64 // ms; of all its jobs, but for a run of our own schedule
 	queue   int
 	jobs    int
-	guarded *Guarded // nil: a run
-	over    bool     // it was pushed, or is not to be
+	guarded []Guarded // nil: a run
+	over    bool      // it was pushed, or is not to be
 	err     error
 	by      string // the id of the job that it replaces
 
@@ -92,22 +93,23 @@ type Place struct {
 	Ruby  bool      // into resque-scheduler's schedule in place of ours; it keeps nothing but class and arguments
 }
 
-// Guarded is what is proven and written as one with the push of a job.
+// Guarded is what is proven and written as one with the push of a job. A job may have several.
 type Guarded struct {
 	Effects []Effect // guards too, in any order; Head and Tail push this job's bytes
 	Placed  bool     // an effect puts the job into its place
 
-	// Left is called when the guards did not hold. It says what to do then. It may be nil.
+	// Left is called when a guard of these did not hold. It says what to do then. It may be nil.
 	Left Left
 }
 
-// Left decides about a job whose guards did not hold. answer is what the guard was answered, or what the
+// Left decides about a job of which a guard, or the proof of a verb, did not hold that has the same first key
+// as one of its Effects. answer is what the guard was answered, or what the
 // proof of a verb says. An error is one of the whole call.
 type Left func(c redis.Conn, answer string) (Verdict, error)
 
 // Verdict is what becomes of a job whose guards did not hold.
 type Verdict struct {
-	Again    *Guarded // it is tried once more with these; its Left is the same
+	Again    *Guarded // it is tried once more with these in the place of those that did not hold; Left stays
 	Replaces string   // then: the id of the job that it replaces
 	Why      error    // else: why it was not pushed; nil is ErrGuard
 }
@@ -137,7 +139,7 @@ func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
 func (b *Bulk) SetText(name, value string) { b.buf = payload.AppendTextField(b.buf, name, value) }
 
 // Put adds the job that Encode began, behind the others. With an error it is not added.
-func (b *Bulk) Put(to Place, g *Guarded) error {
+func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Queue == "" {
 		return errNoQueue
 	}
@@ -162,16 +164,16 @@ func (b *Bulk) Add(queue, class string, args []any, fields ...payload.Field) err
 	for _, f := range fields {
 		b.Set(f)
 	}
-	return b.Put(Place{Queue: queue}, nil)
+	return b.Put(Place{Queue: queue})
 }
 
 // PutRaw is Put of a job with this payload, which need not be one that Encode wrote.
-func (b *Bulk) PutRaw(raw []byte, to Place, g *Guarded) error {
+func (b *Bulk) PutRaw(raw []byte, to Place, g ...Guarded) error {
 	b.buf = append(b.buf[:b.end], raw...)
-	return b.Put(to, g)
+	return b.Put(to, g...)
 }
 
-func (b *Bulk) put(to Place, g *Guarded) {
+func (b *Bulk) put(to Place, g []Guarded) {
 	queue := b.queue(to.Queue)
 	kind, at := inQueue, int64(0)
 	if !to.At.IsZero() {
@@ -195,7 +197,7 @@ func (b *Bulk) put(to Place, g *Guarded) {
 }
 
 // special returns the unit of a job that is not just for the tail of its queue, and completes its bytes.
-func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g *Guarded) (n int) {
+func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g []Guarded) (n int) {
 	b.rows = true
 	switch {
 	case kind == inRubys:
@@ -257,6 +259,9 @@ func (b *Bulk) Jobs() int { return len(b.jobs) }
 // Done reports whether any job was pushed. A job may have been pushed although PushBulk returned an
 // error, if guards of others did not hold.
 func (b *Bulk) Done() bool { return b.pushed > 0 }
+
+// InDoubt reports whether a call was sent that Redis did not answer. The jobs that wait may have been pushed.
+func (b *Bulk) InDoubt() bool { return b.doubt }
 
 // Soft returns the soft effects that Redis refused. Their jobs were pushed.
 func (b *Bulk) Soft() []KeyError { return b.soft }

@@ -24,11 +24,11 @@ type bulkCase struct {
 func guardedBulk(jobs ...bulkCase) *Bulk {
 	b := new(Bulk)
 	for _, j := range jobs {
-		var g *Guarded
+		var g []Guarded
 		if j.effects != nil || j.left != nil {
-			g = &Guarded{Effects: j.effects, Left: j.left}
+			g = []Guarded{{Effects: j.effects, Left: j.left}}
 		}
-		if err := b.PutRaw([]byte(j.payload), Place{Queue: j.queue, At: j.at, Ruby: j.ruby}, g); err != nil {
+		if err := b.PutRaw([]byte(j.payload), Place{Queue: j.queue, At: j.at, Ruby: j.ruby}, g...); err != nil {
 			panic(err)
 		}
 	}
@@ -129,10 +129,10 @@ func TestPushRows(t *testing.T) {
 			}
 		}
 	}
-	if err := new(Bulk).PutRaw([]byte("{}"), Place{}, nil); !errors.Is(err, errNoQueue) {
+	if err := new(Bulk).PutRaw([]byte("{}"), Place{}); !errors.Is(err, errNoQueue) {
 		t.Errorf("a job without a queue: %v", err)
 	}
-	if err := new(Bulk).PutRaw([]byte("{}"), Place{Queue: "q", At: at(1), Ruby: true}, &Guarded{}); !errors.Is(err, ErrNotPlain) {
+	if err := new(Bulk).PutRaw([]byte("{}"), Place{Queue: "q", At: at(1), Ruby: true}, Guarded{}); !errors.Is(err, ErrNotPlain) {
 		t.Errorf("a job with guards for Ruby's schedule: %v", err)
 	}
 }
@@ -268,7 +268,12 @@ func TestPushAsks(t *testing.T) {
 	unique := uniqueJob("u", 2, "low")
 	g := w.s.Unique(unique.Lock)
 	look := g.Left
-	g.Left = func(redis.Conn, string) (Verdict, error) { return Verdict{}, why }
+	g.Left = func(c redis.Conn, answer string) (Verdict, error) {
+		if why != nil {
+			return Verdict{}, why
+		}
+		return look(c, answer)
+	}
 	b = guardedBulk(bulkCase{queue: "low", payload: "l1"})
 	w.must(b.PutRaw(unique.Payload, unique.place(), g))
 	w.unchanged("a look that fails", func() {
@@ -276,7 +281,7 @@ func TestPushAsks(t *testing.T) {
 			t.Errorf("%v, done: %v", err, b.Done())
 		}
 	})
-	g.Left = look
+	why = nil
 	w.do("DEL", w.s.KeyOfQueue("low"))
 	w.must(w.s.PushBulk(w.c, b))
 	w.same("queue", []string{"l1", string(unique.Payload)}, w.queue("low"))
