@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
@@ -294,7 +295,7 @@ type ShardError struct {
 }
 
 func (e *ShardError) Error() string {
-	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %s", e.URI, len(e.Jobs), prefix.Bare(e.Err))
 }
 
 func (e *ShardError) Unwrap() error { return e.Err }

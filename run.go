@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -23,6 +22,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
@@ -79,7 +79,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
-		return fmt.Errorf("goworker: %w", err)
+		return prefix.Of(err)
 	}
 	left, startErr, err := r.stop.Run(ctx, append(parts, d.hooks.part()), func() {
 		select {
@@ -100,10 +100,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
 			startErr = nil // the stop came before the start was over
 		}
-		if err = errors.Join(startErr, err); err != nil {
-			err = fmt.Errorf("goworker: %w", err)
-		}
-		return err
+		return prefix.Of(errors.Join(startErr, err))
 	}
 	if err != nil {
 		d.log.Error("stopped", "error", err)
@@ -111,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Info("stopped")
 	}
 	c.flush()
-	return err
+	return prefix.Of(err)
 }
 
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
@@ -215,7 +212,7 @@ func (d *Daemon) Parts() ([]string, error) {
 	for i, p := range parts {
 		names[i] = p.Name
 	}
-	return names, err
+	return names, prefix.Of(err)
 }
 
 // StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 )
 
@@ -172,7 +173,7 @@ type WorkerSettings struct {
 	// run a longer one: it files a failure with an excerpt, and keeps the bytes in the list go:kept:<queue> of
 	// the namespace. A process reserves no jobs while it holds payloads of four times as many bytes. A decoded
 	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
-	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
+	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload in bytes or as in 64MiB]
 	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
@@ -225,7 +226,7 @@ type WorkerSettings struct {
 	// for good, by the same process of the fleet. The removal ends at the first failure of
 	// a list that is young enough. A failure without a readable time stays. Zero, or
 	// NoLimit, is no limit.
-	// [-failed-max-age in seconds or as in 720h]
+	// [-failed-max-age in seconds or as in 30d]
 	FailedMaxAge time.Duration
 	// Hostname is the name of this machine for other Resque tools; worker ids begin
 	// with it and ".go". Empty means os.Hostname(). It must contain neither a colon nor
@@ -357,7 +358,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs = append(errs, row.Fill(&s, getenv))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return config{}, err
+		return config{}, prefix.Of(err)
 	}
 	c.WorkerSettings = s
 	if s.RailsJSON {

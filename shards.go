@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
@@ -178,14 +179,14 @@ func (s *Shards) check() (queues.Routes, config, error) {
 			return nil, config{}, s.about(i, err)
 		}
 		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
-			return nil, config{}, fmt.Errorf("goworker: %w", err)
+			return nil, config{}, prefix.Of(err)
 		}
 	}
 	return routes, c, nil
 }
 
 func (s *Shards) about(i int, err error) error {
-	return fmt.Errorf("goworker: shard %s: %w", s.name(i), err)
+	return prefix.Errorf("shard %s: %w", s.name(i), err)
 }
 
 // Close closes the connections to all shards, and their Daemons. From then on every
@@ -210,7 +211,7 @@ func (s *Shards) Close() {
 // or lacks a permission.
 //
 // The error joins those of the shards, each naming its own.
-func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
+func (s *Shards) Run(ctx context.Context) error { return prefix.Of(errors.Join(s.run(ctx)...)) }
 
 func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
@@ -251,7 +252,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
-		return []error{fmt.Errorf("goworker: %w", err)}
+		return []error{prefix.Of(err)}
 	}
 	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
 		select {
@@ -265,7 +266,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	switch {
 	case startErr != nil:
-		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+		return []error{prefix.Of(startErr), stopErr}
 	case slices.Contains(left, "poller"): // the shards still write their errors
 		return []error{stopErr}
 	}
@@ -307,7 +308,7 @@ func (s *Shards) Work() error {
 		s.flush()
 		os.Exit(1)
 	}
-	return errors.Join(errs...)
+	return prefix.Of(errors.Join(errs...))
 }
 
 // Pause makes all shards take no more jobs until Resume, also those that are
@@ -354,7 +355,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	}
 	i, err := routes.Finder()(queue)
 	if err != nil {
-		return nil, fmt.Errorf("goworker: %w", err)
+		return nil, prefix.Of(err)
 	}
 	return s.daemons[i], nil
 }
@@ -459,7 +460,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 		return err
 	}
 	if _, err := scheduler.Check(name, r.internal()); err != nil {
-		return err
+		return prefix.Of(err)
 	}
 	d, err := s.DaemonOf(r.Queue)
 	if err != nil {
