@@ -47,8 +47,8 @@ func Close() { std().Close() }
 // Work runs the default daemon until a signal stops it; see Daemon.Work.
 func Work() error { return std().Work() }
 
-// Stuck is Daemon.Stuck of the default daemon.
-func Stuck() []StuckJob { return std().Stuck() }
+// StuckJobs is Daemon.StuckJobs of the default daemon.
+func StuckJobs() []StuckJob { return std().StuckJobs() }
 
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }

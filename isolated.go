@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/setting"
 )
 
@@ -40,7 +41,7 @@ const HardTimeoutMargin = 10 * time.Second
 // A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
 // elsewhere each job of the class fails.
 func Isolated(opts ...IsolatedOption) Option {
-	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: cancelGrace / 2}}
+	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: part.CancelGrace / 2}}
 	for _, opt := range opts {
 		if opt == nil {
 			i.Wrong("a nil IsolatedOption was given; leave it out")

@@ -205,7 +205,7 @@ func (p *retryPolicy) wait(option string, wait retry.Wait, err error) error {
 // queue at once.
 //
 // err says why, for the log and the failure record, and may be nil. Like Discard and
-// Fail it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
+// FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
 // of several the outermost counts.
 func RetryIn(d time.Duration, err error) error {
 	return &failure.Wish{Kind: failure.WishRetry, Wait: d, Err: err}
@@ -215,9 +215,9 @@ func RetryIn(d time.Duration, err error) error {
 // filed as failed, but logged and counted as processed. err says why and may be nil.
 func Discard(err error) error { return &failure.Wish{Kind: failure.WishDiscard, Err: err} }
 
-// Fail files the job of a handler that returns it as failed, without a retry. err says why
+// FailNow files the job of a handler that returns it as failed, without a retry. err says why
 // and may be nil.
-func Fail(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: err} }
+func FailNow(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: err} }
 
 // ResqueRetry makes Retry count as the Ruby plugin resque-retry does. Then Ruby and Go may
 // run the same jobs, and together they retry one no more often than the limit says. Give

@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
@@ -61,6 +62,7 @@ type Shards struct {
 	parts   []part.Part
 	paused  bool
 	running bool
+	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
 // NewShards returns the worker of several Redises. The settings are those of a
@@ -179,14 +181,14 @@ func (s *Shards) check() (queues.Routes, config, error) {
 			return nil, config{}, s.about(i, err)
 		}
 		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
-			return nil, config{}, fmt.Errorf("goworker: %w", err)
+			return nil, config{}, prefix.Of(err)
 		}
 	}
 	return routes, c, nil
 }
 
 func (s *Shards) about(i int, err error) error {
-	return fmt.Errorf("goworker: shard %s: %w", s.name(i), err)
+	return prefix.Errorf("shard %s: %w", s.name(i), err)
 }
 
 // Close closes the connections to all shards, and their Daemons. From then on every
@@ -211,7 +213,7 @@ func (s *Shards) Close() {
 // or lacks a permission.
 //
 // The error joins those of the shards, each naming its own.
-func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
+func (s *Shards) Run(ctx context.Context) error { return prefix.Of(errors.Join(s.run(ctx)...)) }
 
 func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
@@ -230,16 +232,17 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
-	workers := share.NewPool(config.Concurrency)
+	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
-		d.budget = workers
+		d.budget, d.group = workers, stop
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
+	s.stop = stop
 	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.running, s.paused = false, false
+		s.running, s.paused, s.stop = false, false, nil
 		s.mu.Unlock()
 	}()
 
@@ -250,18 +253,23 @@ func (s *Shards) run(ctx context.Context) []error {
 		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
-		return []error{fmt.Errorf("goworker: %w", err)}
+		return []error{prefix.Of(err)}
 	}
-	startErr, stopErr := part.Run(ctx, parts, config.stopContext(base), func() {
+	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
 		case <-group.Ended:
 		}
-		s.hooks.shutdown()
 	})
-	if startErr != nil {
-		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+	if stopErr = withParts(stopErr, left); stopErr != nil {
+		s.log.Error("stopped", "error", stopErr)
+	}
+	switch {
+	case startErr != nil:
+		return []error{prefix.Of(startErr), stopErr}
+	case slices.Contains(left, "poller"): // the shards still write their errors
+		return []error{stopErr}
 	}
 	return append(group.Errs, stopErr)
 }
@@ -295,13 +303,13 @@ func (s *Shards) Work() error {
 	}
 	errs := s.run(ctx)
 	if !slices.Contains(errs, ErrRunning) { // then the other run still needs them
-		defer s.Close()
+		defer closeInTime(s.Close)
 	}
 	if slices.ContainsFunc(errs, leftRunning) {
 		s.flush()
 		os.Exit(1)
 	}
-	return errors.Join(errs...)
+	return prefix.Of(errors.Join(errs...))
 }
 
 // Pause makes all shards take no more jobs until Resume, also those that are
@@ -322,7 +330,15 @@ func (s *Shards) pause(paused bool) {
 func (s *Shards) CancelJobs() { s.each((*Daemon).CancelJobs) }
 
 // StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
-func (s *Shards) StopNow() { s.each((*Daemon).StopNow) }
+func (s *Shards) StopNow() {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop.Cut()
+	}
+	s.each((*Daemon).StopNow)
+}
 
 func (s *Shards) each(do func(*Daemon)) {
 	for _, d := range s.daemons {
@@ -340,7 +356,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	}
 	i, err := routes.Finder()(queue)
 	if err != nil {
-		return nil, fmt.Errorf("goworker: %w", err)
+		return nil, prefix.Of(err)
 	}
 	return s.daemons[i], nil
 }
@@ -445,7 +461,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 		return err
 	}
 	if _, err := scheduler.Check(name, r.internal()); err != nil {
-		return err
+		return prefix.Of(err)
 	}
 	d, err := s.DaemonOf(r.Queue)
 	if err != nil {

@@ -90,6 +90,16 @@ func (w *workers) stop(ctx context.Context) error {
 	return nil
 }
 
+// running returns how many workers have a job.
+func (w *workers) running() (n int) {
+	for i := range w.slots {
+		if w.slots[i].Busy() {
+			n++
+		}
+	}
+	return n
+}
+
 // work is one worker. A handler that ends its goroutine costs its job, and the slot goes on in another
 // goroutine.
 func (w *workers) work(n int) {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -60,7 +61,7 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 	}
 	raw, err := payload.Encode(job.Class, job.Args, settings.Style)
 	if err != nil {
-		return 0, fmt.Errorf("goworker: dequeueing %s: %w", job.Class, err)
+		return 0, prefix.Errorf("dequeueing %s: %w", job.Class, err)
 	}
 	return query(ctx, i, func(s resque.Store, c redis.Conn) (int, error) {
 		return s.Dequeue(c, job.Queue, raw)

@@ -25,8 +25,8 @@ const (
 	// restored if it was removed. Ruby sends a heartbeat each 60 s.
 	HeartbeatEvery = 20 * time.Second
 
-	// LeaveGrace is how long leaving the fleet may take.
-	LeaveGrace = 3 * time.Second
+	// enterGrace is how long entering the fleet may go on when the start was cancelled.
+	enterGrace = 3 * time.Second
 )
 
 // Config is what the fleet's part is given of the settings.
