@@ -23,7 +23,7 @@ func TestClasses(t *testing.T) {
 	want := []goworker.ClassInfo{
 		{Name: "Alone", Options: []string{
 			"how jobs are isolated: Isolated", "when the job is ended: HardTimeout(1m0s)", "how much memory the job may hold: MaxMemory(1048576)",
-			"by which key jobs take turns: Fair",
+			"by which key jobs take turns: FairBy",
 		}},
 		{Name: "Mail", Options: []string{
 			"how long a run may take: Timeout(30s)",
