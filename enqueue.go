@@ -60,8 +60,10 @@ func (d *Daemon) enqueueAt(t time.Time, jobs []*Job) error {
 		return err
 	}
 	call := client.NewCall(client.set, len(jobs))
+	var p outcome.Push
 	for i, job := range jobs {
-		if err := d.registry.addJob(call, job, t); err != nil {
+		p = d.registry.push(job)
+		if err := addJob(call, &p, t); err != nil {
 			return producer.Unsent(err, i, len(jobs))
 		}
 	}
@@ -78,14 +80,13 @@ func (r *registry) push(job *Job) outcome.Push {
 	return outcome.Push{Queue: job.Queue, Name: job.Payload.Class, Args: job.Payload.Args, Class: class, View: job}
 }
 
-// addJob adds a job with the options of its class, for a time of resque-scheduler's schedule.
-func (r *registry) addJob(call *producer.Call, job *Job, at time.Time) error {
-	p := r.push(job)
+// addJob adds one of several jobs with the options of its class, for a time of resque-scheduler's schedule.
+func addJob(call *producer.Call, p *outcome.Push, at time.Time) error {
 	if _, unique := outcome.Get[unique.Options](p.Class); unique {
 		return producer.About(p.Name, errUniqueAmongMany)
 	}
 	p.At, p.Ruby = at, true
-	return call.Add(&p)
+	return call.Add(p)
 }
 
 // EnqueueOption is a setting of one job, given to EnqueueWith: WithID, At, In, Unique,

@@ -33,6 +33,9 @@ type Duplicate = resque.Duplicate
 // The error is one of the whole call: no job was enqueued, or that is unknown, which Unconfirmed reports.
 // Only with a *resque.ReplicasError there are receipts too. A job that cannot be encoded keeps all others
 // from being sent; its error is that of Unsent.
+//
+// A job that replaces another of the same call needs a second step, since the other is there only after the
+// first. If Redis refuses that one, the job's receipt says so.
 func (c *Client) Enqueue(ctx context.Context, set *outcome.Set, jobs []outcome.Push) ([]Receipt, error) {
 	call := c.NewCall(set, len(jobs))
 	for i := range jobs {
