@@ -60,10 +60,10 @@ func (d *Daemon) enqueueAt(t time.Time, jobs []*Job) error {
 		return err
 	}
 	call := client.NewCall(client.set, len(jobs))
-	var p outcome.Push
 	for i, job := range jobs {
-		p = d.registry.push(job)
-		if err := addJob(call, &p, t); err != nil {
+		p := call.Job()
+		d.registry.push(job, p)
+		if err := addJob(call, p, t); err != nil {
 			return producer.Unsent(err, i, len(jobs))
 		}
 	}
@@ -71,13 +71,12 @@ func (d *Daemon) enqueueAt(t time.Time, jobs []*Job) error {
 	return err
 }
 
-// push returns a job as the producer takes it. For nil that is a job without a queue.
-func (r *registry) push(job *Job) outcome.Push {
-	if job == nil {
-		return outcome.Push{}
+// push fills in a job for the producer. Of nil that is a job without a queue.
+func (r *registry) push(job *Job, p *outcome.Push) {
+	if job != nil {
+		p.Queue, p.Name, p.Args, p.View = job.Queue, job.Payload.Class, job.Payload.Args, job
+		p.Class = r.Class(p.Name)
 	}
-	class := r.Class(job.Payload.Class)
-	return outcome.Push{Queue: job.Queue, Name: job.Payload.Class, Args: job.Payload.Args, Class: class, View: job}
 }
 
 // addJob adds one of several jobs with the options of its class, for a time of resque-scheduler's schedule.
@@ -141,7 +140,9 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	p := d.registry.push(job)
+	call := client.NewCall(client.set, 1)
+	p := call.Job()
+	d.registry.push(job, p)
 	p.Options = new(outcome.Options)
 	o := enqueueOptions{to: p.Options}
 	for i, opt := range opts {
@@ -154,7 +155,10 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		return Receipt{}, producer.Unsent(producer.About(p.Name, o.First), 0, 1)
 	}
 	p.ID, p.At = cmp.Or(o.id, payload.NewID()), o.at
-	receipts, err := client.Enqueue(context.Background(), client.set, []outcome.Push{p})
+	if err := call.Add(p); err != nil {
+		return Receipt{}, producer.Unsent(err, 0, 1)
+	}
+	receipts, err := client.Send(context.Background(), call)
 	if len(receipts) == 0 {
 		return Receipt{}, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
-	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
@@ -398,15 +397,13 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 	}
 	loads := make([]shardLoad, len(s.shards))
 	find := routes.Finder()
-	var p outcome.Push
 	for n, job := range jobs {
 		if job == nil {
 			return producer.Unsent(producer.ErrNoJob, n, len(jobs))
 		}
 		i, err := find(job.Queue)
 		if err == nil {
-			p = s.handlers.push(job)
-			err = loads[i].add(s, i, job, &p, len(jobs)/len(loads))
+			err = loads[i].add(s, i, job, len(jobs)/len(loads))
 		}
 		if err != nil {
 			return producer.Unsent(err, n, len(jobs))
@@ -435,7 +432,7 @@ type shardLoad struct {
 	err    error // there is no client
 }
 
-func (l *shardLoad) add(s *Shards, i int, job *Job, p *outcome.Push, about int) error {
+func (l *shardLoad) add(s *Shards, i int, job *Job, about int) error {
 	if l.call == nil {
 		if l.client, l.err = s.daemons[i].init(false); l.err == nil {
 			l.call = l.client.NewCall(l.client.set, about)
@@ -446,6 +443,8 @@ func (l *shardLoad) add(s *Shards, i int, job *Job, p *outcome.Push, about int) 
 		}
 	}
 	l.jobs = append(l.jobs, job)
+	p := l.call.Job()
+	s.handlers.push(job, p)
 	return addJob(l.call, p, time.Time{})
 }
 

@@ -45,13 +45,13 @@ func BenchmarkEnqueue(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				call := c.NewCall(set, jobs)
-				var p outcome.Push
 				for i := range jobs {
-					p = outcome.Push{Queue: queues[i%len(queues)], Name: "SendEmail", Class: class, Args: args[i]}
+					p := call.Job()
+					*p = outcome.Push{Queue: queues[i%len(queues)], Name: "SendEmail", Class: class, Args: args[i]}
 					if bench.id {
 						p.MakeID()
 					}
-					if err := call.Add(&p); err != nil {
+					if err := call.Add(p); err != nil {
 						b.Fatal(err)
 					}
 				}
