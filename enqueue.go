@@ -305,6 +305,8 @@ func (e *ShardError) Unwrap() error { return e.Err }
 // the fleet then moves it to its queue. A time that is not after now, by this machine's
 // clock, is Enqueue.
 //
+// The zero time.Time is an error: it is a time that was never set.
+//
 // Daemons move it at the millisecond by Redis's clock. A Ruby scheduler, where there
 // is one, looks each five seconds and knows whole seconds only: it sees the time rounded
 // up. No process moves the job before its time.
@@ -338,6 +340,9 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if err != nil {
 		return err
 	}
+	if t.IsZero() {
+		return producer.Unsent(errZeroTime, 0, 1)
+	}
 	for i, job := range jobs {
 		if _, has := d.registry.enqueueOptions(job); has {
 			return producer.Unsent(plain(job).Wrap(errOptionsAmongMany), i, len(jobs))
@@ -355,8 +360,11 @@ var errOptionsAmongMany = errors.New("its class is registered with an option for
 // At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
 // daemons know, since Ruby's scheduler would drop the job's id and its other options.
 // See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
-// A time that is not after now enqueues at once.
+// A time that is not after now enqueues at once. The zero time.Time is an error.
 func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
+
+// errZeroTime is the error of a time.Time that was not set. It is no time in the past, which means now.
+var errZeroTime = errors.New("the time is the zero time.Time, so it was probably never set; give time.Now() to enqueue at once")
 
 // In is At after a duration, from now on. Zero or less enqueues at once.
 func In(d time.Duration) EnqueueOption {
@@ -366,6 +374,9 @@ func In(d time.Duration) EnqueueOption {
 func due(t time.Time, option string) EnqueueOption {
 	return enqueueOption(func(o *enqueueOptions) {
 		o.Once("when the job is due", option)
+		if t.IsZero() {
+			o.Wrong("%s: %w", option, errZeroTime)
+		}
 		o.at = t
 	})
 }

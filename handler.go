@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
@@ -105,6 +108,10 @@ func compile(fn any) (Handler, error) {
 		if t.ConvertibleTo(form) {
 			return v.Convert(form).Interface().(Handler), nil
 		}
+	}
+	if t.NumIn() == 2 && !t.IsVariadic() && t.In(0).Kind() == reflect.String && t.In(1) == reflect.TypeFor[[]any]() {
+		return nil, fmt.Errorf("the handler is a %s, which has no dots before its arguments: write func(queue string, args ...interface{}) error, "+
+			"or take a context first if its jobs have two arguments, a text and a list", t)
 	}
 	return compileTyped(v)
 }
@@ -244,8 +251,10 @@ type registry struct {
 
 	classes atomic.Pointer[map[string]*outcome.Class]
 
-	write      sync.Mutex   // held while classes is replaced
-	middleware []Middleware // of all classes; guarded by write
+	write      sync.Mutex   // held while classes is replaced; guards what follows
+	middleware []Middleware // of all classes
+	log        *slog.Logger // of the run; nil before the first
+	replaced   []string     // classes registered again before that
 }
 
 func newRegistry() *registry {
@@ -305,12 +314,48 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if next == nil {
 		next = make(map[string]*outcome.Class)
 	}
+	if next[class] != nil {
+		r.replaced = append(r.replaced, class)
+		r.logReplaced()
+	}
 	next[class] = e.class
 	r.classes.Store(&next)
 	if limited {
 		r.limits.ClassHasLimits()
 	}
 }
+
+// logTo sets the logger of the run.
+func (r *registry) logTo(log *slog.Logger) {
+	r.write.Lock()
+	defer r.write.Unlock()
+	r.log = log
+	r.logReplaced()
+}
+
+func (r *registry) logReplaced() {
+	if r.log == nil {
+		return
+	}
+	for _, class := range r.replaced {
+		r.log.Debug("a class was registered again, its last handler counts", "class", class)
+	}
+	r.replaced = nil
+}
+
+// ready returns an error if there is no handler, unless the settings allow it.
+func (r *registry) ready(c config) error {
+	if len(r.All()) > 0 || c.AllowNoHandlers || c.LeaveUnknown {
+		return nil
+	}
+	return errNoHandlers
+}
+
+var errNoHandlers = errors.New("goworker: no handler is registered with this daemon, so every job that it takes would fail; " +
+	"call its Register first (goworker.Register is that of the default daemon), or set AllowNoHandlers if handlers are registered later")
+
+// names lists the classes for the log.
+func (r *registry) names() string { return logging.List(slices.Sorted(maps.Keys(r.All()))) }
 
 // use adds middleware around every class, those registered later too.
 func (r *registry) use(mw ...Middleware) {

@@ -117,8 +117,11 @@ func (l *Lease) enter(ctx context.Context) error {
 		l.beaten = time.Time{}
 	}
 	l.held.Store(entered.UnixNano())
-	l.session.Store(session)
-	l.base.Log.Info("in the fleet", "process", session.Process.ID, "workers", session.Process.Concurrency, "queues", session.Process.Queues)
+	if p := session.Process; l.session.Swap(session) == nil {
+		l.base.Log.Info("started", append([]any{"process", p.ID, "version", p.Version, "workers", p.Concurrency, "queues", p.Queues}, l.config.About...)...)
+	} else {
+		l.base.Log.Info("in the fleet again", "process", p.ID)
+	}
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -78,18 +79,21 @@ type Job struct {
 // ErrNoJob is returned for a job without a queue or a class.
 var ErrNoJob = errors.New("a job to be enqueued needs a queue and a class")
 
-// Check returns ErrNoJob for a job without a queue or a class.
+// Check returns ErrNoJob for a job without a queue or a class, and an error for a queue that no worker
+// could be given.
 func (j Job) Check() error {
 	if j.Queue == "" || j.Class == "" {
 		return ErrNoJob
 	}
-	return nil
+	return queues.CheckName(j.Queue)
 }
 
 // Add encodes a job, with further fields, into a bulk.
 func (j Job) Add(b *resque.Bulk, fields ...payload.Field) error {
-	if err := j.Check(); err != nil {
+	if err := j.Check(); err == ErrNoJob {
 		return err
+	} else if err != nil {
+		return j.Wrap(err)
 	}
 	return j.Wrap(b.Add(j.Queue, j.Class, j.Args, fields...))
 }
