@@ -357,18 +357,20 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 
 var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")
 
-// At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
+// ProcessAt makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
 // daemons know, since Ruby's scheduler would drop the job's id and its other options.
 // See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
 // A time that is not after now enqueues at once. The zero time.Time is an error.
-func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
+func ProcessAt(t time.Time) EnqueueOption {
+	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
+}
 
 // errZeroTime is the error of a time.Time that was not set. It is no time in the past, which means now.
 var errZeroTime = errors.New("the time is the zero time.Time, so it was probably never set; give time.Now() to enqueue at once")
 
-// In is At after a duration, from now on. Zero or less enqueues at once.
-func In(d time.Duration) EnqueueOption {
-	return due(clock.System.Now().Add(d), fmt.Sprintf("In(%s)", d))
+// ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
+func ProcessIn(d time.Duration) EnqueueOption {
+	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
 }
 
 func due(t time.Time, option string) EnqueueOption {

@@ -77,9 +77,14 @@ func (r *RedisConn) Close() {
 //
 //	d.RegisterDialer("embedded", embedded.Open)
 func (d *Daemon) RegisterDialer(scheme string, open Opener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	openers := maps.Clone(d.openers)
+	d.register(scheme, open)
+}
+
+// register makes URIs of a scheme known, from the next init on.
+func (e *endpoint) register(scheme string, open Opener) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	openers := maps.Clone(e.openers)
 	if openers == nil {
 		openers = make(map[string]conn.Opener)
 	}
@@ -89,7 +94,7 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 			return open(ctx, uri, DialOptions(o))
 		}
 	}
-	d.openers = openers
+	e.openers = openers
 }
 
 // GetConn borrows a connection for the program's own use; give it back with PutConn.
@@ -117,5 +122,5 @@ func (d *Daemon) PutConn(c *RedisConn) {
 
 // withConn runs f on a connection of the pool.
 func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
-	return lender{d}.Do(context.Background(), f)
+	return lender{d.endpoint}.Do(context.Background(), f)
 }

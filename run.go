@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -19,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
@@ -32,9 +31,8 @@ import (
 
 // run is one call of Run.
 type run struct {
-	hard   chan struct{} // closed: stop at once
-	once   sync.Once
-	poller *poller // nil until it is made; guarded by Daemon.mu
+	stop   *part.Budget // the time of its stop
+	poller *poller      // nil until it is made; guarded by Daemon.mu
 }
 
 // Run works until the context is cancelled or, with ExitOnComplete, until all queues
@@ -44,7 +42,7 @@ type run struct {
 // At the timeout, Run cancels the contexts of the jobs that still run. Two seconds
 // later it commits those that have returned and requeues the rest, which its
 // *ShutdownError names. Their handlers still run: unlike Work, Run does not end the
-// program, but its caller should.
+// program, but its caller should. StopTime says how long the whole stop takes at most.
 //
 // An unreachable Redis is an error at the start only. Later the daemon waits for it.
 //
@@ -63,7 +61,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config); err != nil {
 		return err
 	}
-	r := &run{hard: make(chan struct{})}
+	layout := part.OfDaemon
+	if d.group != nil {
+		layout = part.OfMember
+	}
+	r := &run{stop: c.config.stopBudget(layout, d.group)}
 	d.mu.Lock()
 	if d.running != nil {
 		d.mu.Unlock()
@@ -71,11 +73,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running = r
 	d.prepare(ctx, c)
-	r.poller = d.poller
+	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
-		d.running = nil
+		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
 	}()
 
@@ -83,14 +85,21 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
-	startErr, err := part.Run(ctx, parts, c.config.stopContext(d.base), func() {
+	left, startErr, err := r.stop.Run(ctx, append(parts, d.hooks.part()), func() {
+		select {
+		case <-ctx.Done():
+		case <-d.poller.ended:
+		case <-d.group.Begun():
+		}
+		r.stop.Begin()
+		d.log.Info("stopping: taking no more jobs")
+		d.poller.drain(r.stop, d.workers.running)
 		select {
 		case <-ctx.Done():
 		case <-d.poller.ended:
 		}
-		d.log.Info("stopping: taking no more jobs")
-		d.hooks.shutdown()
 	})
+	err = withParts(err, left)
 	if startErr != nil {
 		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
 			startErr = nil // the stop came before the start was over
@@ -122,7 +131,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
-	d.lease = newLease(base, d.config, d.registry.names())
+	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
 	set := outcome.New(outcome.Deps{
 		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
@@ -131,6 +140,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
+	set.Watch(d.tally.Ended)
+	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
+	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
 	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
@@ -179,16 +191,6 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	}
 }
 
-// stopContext bounds the stop of all parts, if there is a shutdown timeout.
-func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
-	return func() (context.Context, context.CancelFunc) {
-		if c.ShutdownTimeout == 0 {
-			return context.WithCancel(base)
-		}
-		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
-	}
-}
-
 // sortedParts returns the daemon's own parts and those added to it, in the order in
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
@@ -196,12 +198,13 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
 		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
 				go d.poller.run(d.base)
 				return nil
 			},
-			Stop: func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) },
+			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
 		},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
@@ -233,7 +236,7 @@ func (d *Daemon) StopNow() {
 	r := d.running
 	d.mu.Unlock()
 	if r != nil {
-		r.once.Do(func() { close(r.hard) })
+		r.stop.Cut()
 	}
 }
 
@@ -247,7 +250,7 @@ func (d *Daemon) Resume() { d.pause(false) }
 
 func (d *Daemon) pause(paused bool) {
 	if p := d.currentPoller(); p != nil {
-		p.pause(paused)
+		p.hold(byProgram, paused)
 	}
 }
 
@@ -269,17 +272,6 @@ func (d *Daemon) session() *fleet.Session {
 		return nil
 	}
 	return lease.Session()
-}
-
-// now returns the time by Redis's clock while the daemon runs, and by this machine's
-// clock otherwise.
-func (d *Daemon) now() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running == nil {
-		return clock.System.Now()
-	}
-	return d.lease.Now()
 }
 
 func (d *Daemon) currentPoller() *poller {
@@ -341,7 +333,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "poller", "schedule" and "recurring". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule" and "recurring". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before
@@ -364,7 +356,15 @@ type Part struct {
 	Start func(ctx context.Context) error
 
 	// Stop returns once the part has really stopped; nil means that there is nothing to
-	// stop. It is called once, and only after a Start that succeeded. All parts share
-	// the context's deadline, a little later than the shutdown timeout.
+	// stop. It is called once, and only after a Start that succeeded. Its context ends a
+	// little before the part's share of the time is over. A part whose Stop has not
+	// returned then is left behind, and the *ShutdownError of Run names it.
+	//
+	// The parts that require the workers or the poller, and before them the hook
+	// Shutdown, stop while the last jobs run: they share the shutdown timeout, or
+	// DefaultShutdownTimeout if it is NoTimeout. The others stop after the jobs and share
+	// two seconds, and what the jobs left of their time. One second is for the parts of
+	// Shards, and one for those of its Daemons. The share of a part is what is left of
+	// that time, divided by the number of parts that have yet to stop.
 	Stop func(ctx context.Context) error
 }

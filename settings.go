@@ -25,7 +25,7 @@ const (
 	DefaultInterval        = 5 * time.Second
 	DefaultURI             = "redis://localhost:6379/"
 	DefaultNamespace       = "resque:"
-	DefaultShutdownTimeout = 25 * time.Second
+	DefaultShutdownTimeout = 17 * time.Second
 	DefaultRecoverLimit    = 3
 	DefaultMaxPayload      = 64 << 20
 	DefaultConnectTimeout  = conn.DefaultConnectTimeout
@@ -44,13 +44,6 @@ const (
 	// NoLimit is a limit that is never reached: of RecoverLimit, FailedMaxSize,
 	// FailedMaxAge and Retry. No other number may be negative.
 	NoLimit = -1
-)
-
-// A stop that reaches the shutdown timeout cancels the contexts of the jobs that run. They then have
-// cancelGrace to return, and the commit of their outcomes has commitGrace.
-const (
-	cancelGrace = 2 * time.Second
-	commitGrace = 3 * time.Second
 )
 
 // The values of WorkerSettings.Order and of the flag -order.
@@ -165,8 +158,10 @@ type WorkerSettings struct {
 	Order string
 	// ShutdownTimeout is how long running jobs may go on after the first signal to
 	// stop. Then their contexts are cancelled. A job that has not returned two seconds
-	// later goes back to its queue. Zero means DefaultShutdownTimeout, which fits into
-	// the 30 seconds of Kubernetes and Heroku. NoTimeout waits until they end.
+	// later goes back to its queue. The whole stop may take eight seconds more than
+	// ShutdownTimeout; see StopTime. Zero means DefaultShutdownTimeout: such a stop is
+	// over within 25 s, and fits into the 30 seconds of Kubernetes and Heroku. NoTimeout
+	// waits until the jobs end.
 	// [-shutdown-timeout in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
 	// RecoverLimit is how many processes may die while one of their workers has a job, before

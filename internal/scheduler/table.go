@@ -122,7 +122,7 @@ func (t *Table) Find(name string, on OnConn) (*Schedule, error) {
 			return err
 		}
 		if !there {
-			return prefix.Errorf("recurring schedule %s: %w", name, ErrNoSchedule)
+			return prefix.Errorf("%w: %s", ErrNoSchedule, name)
 		}
 		found, err = Read(name, text)
 		return err
