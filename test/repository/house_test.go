@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
 	{"internal/gate", "internal/link", "internal/outcome", "internal/producer", "inspect"},
 	{"internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/scheduler"},
-	{"internal/watch"},
+	{"internal/watch", "internal/drain"},
 	{"internal/inflight"},
 	{""},
 }
