@@ -366,7 +366,7 @@ func ProcessAt(t time.Time) EnqueueOption {
 }
 
 // errZeroTime is the error of a time.Time that was not set. It is no time in the past, which means now.
-var errZeroTime = errors.New("the time is the zero time.Time, so it was probably never set; give time.Now() to enqueue at once")
+var errZeroTime = errors.New("the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once")
 
 // ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
 func ProcessIn(d time.Duration) EnqueueOption {

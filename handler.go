@@ -256,8 +256,7 @@ type registry struct {
 
 	write      sync.Mutex   // held while classes is replaced; guards what follows
 	middleware []Middleware // of all classes
-	log        *slog.Logger // of the run; nil before the first
-	replaced   []string     // classes registered again before that
+	replaced   []string     // classes that were registered again since the last run began
 }
 
 func newRegistry() *registry {
@@ -294,9 +293,8 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if next == nil {
 		next = make(map[string]*outcome.Class)
 	}
-	if was := next[class]; was != nil && was.Handler != nil {
+	if was := next[class]; was != nil && was.Handler != nil && !slices.Contains(r.replaced, class) {
 		r.replaced = append(r.replaced, class)
-		r.logReplaced()
 	}
 	next[class] = e.class
 	r.classes.Store(&next)
@@ -305,26 +303,14 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	}
 }
 
-// logTo sets the logger of the run.
-func (r *registry) logTo(log *slog.Logger) {
+// ready returns an error if there is no handler, unless the settings allow it.
+func (r *registry) ready(c config, log *slog.Logger) error {
 	r.write.Lock()
 	defer r.write.Unlock()
-	r.log = log
-	r.logReplaced()
-}
-
-func (r *registry) logReplaced() {
-	if r.log == nil {
-		return
-	}
 	for _, class := range r.replaced {
-		r.log.Debug("a class was registered again, its last handler counts", "class", class)
+		log.Debug("a class was registered again, its last handler counts", "class", class)
 	}
 	r.replaced = nil
-}
-
-// ready returns an error if there is no handler, unless the settings allow it.
-func (r *registry) ready(c config) error {
 	if c.AllowNoHandlers || c.LeaveUnknown || len(r.handled()) > 0 {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := serveChild(ctx, added, d); err != nil {
 		return err
 	}
-	if err := d.registry.ready(c.config); err != nil {
+	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
 	layout := part.OfDaemon
@@ -120,7 +120,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
 	d.registry.useNumber.Store(c.config.UseNumber)
-	d.registry.logTo(c.log)
 	for _, warning := range c.config.warnings() {
 		c.log.Warn(warning)
 	}

@@ -230,7 +230,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		s.mu.Unlock()
 		return []error{ErrRunning}
 	}
-	if err := s.handlers.ready(s.config); err != nil {
+	if err := s.handlers.ready(s.config, s.log); err != nil {
 		s.mu.Unlock()
 		return []error{err}
 	}
