@@ -23,6 +23,7 @@ func runDaemon(t *testing.T, settings goworker.WorkerSettings, register func(d *
 	if settings.Logger == nil {
 		settings.Logger = daemontest.Quiet
 	}
+	settings.AllowNoHandlers = true // some only move jobs
 	d = goworker.New(settings)
 	register(d)
 	ctx, cancel := context.WithCancel(context.Background())

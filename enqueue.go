@@ -125,7 +125,7 @@ func due(t time.Time, option string) EnqueueOption {
 	return delayOption(func(o *enqueueOptions) {
 		o.Once("when the job is due", option)
 		if t.IsZero() {
-			o.Wrong("%s: this is the zero time, as of a field that was not set; give a time, or leave the option out to enqueue now", option)
+			o.Wrong("%s: the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once", option)
 		}
 		o.at = t
 	})

@@ -109,7 +109,7 @@ func newFailing(t *testing.T, change ...func(*goworker.WorkerSettings)) *failing
 
 func failingSettings(uri string, change ...func(*goworker.WorkerSettings)) goworker.WorkerSettings {
 	s := goworker.WorkerSettings{
-		URI: uri, QueuesString: "*", Concurrency: 8, PollInterval: time.Second,
+		URI: uri, QueuesString: "*", Concurrency: 8, PollInterval: time.Second, AllowNoHandlers: true,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, c := range change {

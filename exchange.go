@@ -204,7 +204,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 // complain logs that Redis refused a key or that a key is wrong, once for each key and
 // reason.
 func (p *poller) complain(e resque.KeyError) {
-	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Reason)
+	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Advice())
 }
 
 func (p *poller) sayOnce(about, message string, args ...any) {

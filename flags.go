@@ -141,6 +141,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 		Help: "fire the recurring schedules that are in Redis for all schedulers"},
 	{Field: "DisableSignals"},
 	{Field: "DisableTracking"},
+	{Field: "AllowNoHandlers"},
 	{Field: "DisableLookAhead"},
 }
 

@@ -154,6 +154,9 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): this is not one queue but a pattern or an exclusion; name each queue, and share a limit by SharedAs", queue))
 	}
 	of, wrong := plainLimits(limits)
+	if wrong == nil {
+		wrong = queues.CheckName(queue)
+	}
 	if wrong != nil {
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong))
 	}

@@ -58,6 +58,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := serveChild(ctx, added, d); err != nil {
 		return err
 	}
+	if err := d.registry.ready(c.config, c.log); err != nil {
+		return err
+	}
 	layout := part.OfDaemon
 	if d.group != nil {
 		layout = part.OfMember
@@ -117,6 +120,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
 	d.registry.useNumber.Store(c.config.UseNumber)
+	for _, warning := range c.config.warnings() {
+		c.log.Warn(warning)
+	}
 	if every, ok := conn.PollInterval(c.dialer); ok {
 		d.config.DisableTracking = true
 		d.config.PollInterval = min(d.config.PollInterval, every)
@@ -124,7 +130,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
-	d.lease = newLease(base, d.config)
+	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
 	set := outcome.New(outcome.Deps{
 		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
@@ -150,8 +156,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 }
 
 // newLease makes the part that keeps this process in the fleet.
-func newLease(b part.Base, c config) *fleet.Lease {
+func newLease(b part.Base, c config, classes string) *fleet.Lease {
 	return fleet.New(b, fleet.Config{
+		About: []any{"classes", classes, "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
 		Process: func(distinct bool) resque.Process {
 			return fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
 		},

@@ -247,6 +247,10 @@ type WorkerSettings struct {
 	// DisableTracking turns the server's notifications of new jobs off. The daemon then
 	// polls the queues each PollInterval only.
 	DisableTracking bool
+	// AllowNoHandlers lets Run and Work begin while no handler is registered. Otherwise they
+	// return an error, because each job that the daemon takes would be filed as failed. With
+	// LeaveUnknown it would not, so none is needed there.
+	AllowNoHandlers bool
 	// DisableLookAhead turns prefetching off: no job is reserved before a worker is
 	// idle. Otherwise the daemon prefetches at most one job for each worker, and only
 	// while jobs are shorter than a round trip to Redis.
@@ -367,6 +371,17 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	c.multiQueueFailures = s.FailureBackend == FailureRedisMultiQueue
 	c.environment = getenv("RAILS_ENV")
 	return c, c.logLevel.UnmarshalText([]byte(s.LogLevel))
+}
+
+// warnings are settings that have no effect.
+func (c config) warnings() (warnings []string) {
+	if c.queues.Order() == OrderWeighted && c.Order != OrderWeighted {
+		warnings = append(warnings, fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order))
+	}
+	if name := c.dial().UselessTLS(); name != "" {
+		warnings = append(warnings, name+" has no effect, because the connection is not encrypted; begin the URI with rediss://, or leave it out")
+	}
+	return warnings
 }
 
 // dial returns the settings of every connection.

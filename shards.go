@@ -227,6 +227,10 @@ func (s *Shards) run(ctx context.Context) []error {
 		s.mu.Unlock()
 		return []error{ErrRunning}
 	}
+	if err := s.handlers.ready(s.config, s.log); err != nil {
+		s.mu.Unlock()
+		return []error{err}
+	}
 	s.running = true
 	config := s.config
 	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)

@@ -438,7 +438,7 @@ func TestShardsStopWithOneDead(t *testing.T) {
 func TestShardsMistakeAtStart(t *testing.T) {
 	t.Parallel()
 	good, locked := redistest.Start(t), redistest.Start(t, "--requirepass", "secret")
-	s := goworker.NewShards(goworker.WorkerSettings{Logger: slog.New(new(daemontest.LogBook))},
+	s := goworker.NewShards(goworker.WorkerSettings{AllowNoHandlers: true, Logger: slog.New(new(daemontest.LogBook))},
 		goworker.Shard{URI: good.URI(), Queues: []string{"a"}}, goworker.Shard{URI: "redis://:wrong@" + locked.Addr, Queues: []string{"b"}})
 	defer s.Close()
 	err := s.Run(context.Background())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // tlsConfig returns the TLS settings of every connection. They compose: a CA file
@@ -59,4 +60,21 @@ func readSetting(what, path string) ([]byte, error) {
 		return nil, fmt.Errorf("redis: %s cannot be read: %w", what, err)
 	}
 	return data, nil
+}
+
+// UselessTLS names a setting for TLS that was given for a connection without TLS; "": there is none.
+func (cfg Config) UselessTLS() string {
+	scheme, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(cfg.URI)), ":")
+	if scheme != "redis" && scheme != "valkey" && scheme != "unix" {
+		return "" // encrypted, or of a dialer that knows best
+	}
+	switch {
+	case cfg.CAPath != "":
+		return "TLSCertPath (-tls-cert)"
+	case cfg.CertPath != "":
+		return "TLSClientCertPath (-tls-client-cert)"
+	case cfg.SkipVerify:
+		return "SkipTLSVerify (-insecure-tls)"
+	}
+	return ""
 }

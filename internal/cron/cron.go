@@ -6,6 +6,7 @@ package cron
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -85,7 +86,7 @@ func parse(fields []string, zone *time.Location, gem Gem) (*Cron, error) {
 		c.source.shorthand = fields[0]
 		long, known := shorthands[strings.ToLower(fields[0])]
 		if !known {
-			return nil, fmt.Errorf("there is no %s", fields[0])
+			return nil, fmt.Errorf("there is no %s; there are %s", fields[0], strings.Join(slices.Sorted(maps.Keys(shorthands)), ", "))
 		}
 		fields = append(strings.Fields(long), fields[1:]...)
 	}
@@ -104,7 +105,7 @@ func parse(fields []string, zone *time.Location, gem Gem) (*Cron, error) {
 		fields = append([]string{"0"}, fields...)
 	case 6:
 	default:
-		return nil, fmt.Errorf("it has %d fields; there must be 5, or 6 with the seconds in front, and a time zone may follow", len(fields))
+		return nil, wrongCount(fields)
 	}
 	if err := c.compile(fields); err != nil {
 		return nil, err
@@ -113,6 +114,21 @@ func parse(fields []string, zone *time.Location, gem Gem) (*Cron, error) {
 		return nil, errors.New("there is no such date")
 	}
 	return c, nil
+}
+
+// wrongCount is the error of a cron with too few or too many fields.
+func wrongCount(fields []string) error {
+	noun := "fields"
+	if len(fields) == 1 {
+		noun = "field"
+	}
+	hint := ""
+	if len(fields) > 0 {
+		if name := "@" + strings.ToLower(fields[0]); shorthands[name] != "" {
+			hint = "; did you mean " + name + "?"
+		}
+	}
+	return fmt.Errorf("it has %d %s; there must be 5, or 6 with the seconds in front, and a time zone may follow%s", len(fields), noun, hint)
 }
 
 // Weeks says how the weeks of sun%2 are counted; "" if the cron has none.
@@ -152,7 +168,10 @@ func zoneNamed(field string) (*time.Location, error) {
 		return zone, nil
 	}
 	if strings.ContainsAny(field, "/_") {
-		return nil, fmt.Errorf("%w; a program whose system has no time zones imports time/tzdata", err)
+		if _, missing := time.LoadLocation("Europe/London"); missing != nil {
+			return nil, fmt.Errorf("%w, and this system knows none: install tzdata, or import time/tzdata in the program", err)
+		}
+		return nil, fmt.Errorf("%w; names are as in Europe/Berlin", err)
 	}
 	return nil, nil
 }

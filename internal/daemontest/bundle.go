@@ -388,7 +388,7 @@ var Quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func Leaving(s *goworker.WorkerSettings) { s.LeaveUnknown = true }
 
-var inFleet = regexp.MustCompile(`in the fleet process=(\S+)`)
+var inFleet = regexp.MustCompile(`(?:started|in the fleet again) process=(\S+)`)
 
 // Process is the id under which the daemon was in the fleet last; "" before it was.
 func (l *LogBook) Process() string {

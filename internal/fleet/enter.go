@@ -49,7 +49,7 @@ func (l *Lease) join(ctx context.Context) error {
 			return nil
 		}
 		if conn.Classify(err) != conn.KindWait {
-			return err
+			return l.nameKey(ctx, err)
 		}
 		l.base.Outages.Fail("lease", err)
 		timer := l.base.Clock.NewTimer(retry.Next())
@@ -60,6 +60,15 @@ func (l *Lease) join(ctx context.Context) error {
 		case <-timer.C():
 		}
 	}
+}
+
+// nameKey returns an error that names the key, if Redis refused one because of its type.
+func (l *Lease) nameKey(ctx context.Context, err error) error {
+	_ = l.line.Do(ctx, func(c redis.Conn) error {
+		err = l.base.Store.NameKey(c, err)
+		return nil
+	})
+	return err
 }
 
 // enterWhole is enter, except that it may take enterGrace after ctx has ended. A process that
@@ -118,8 +127,11 @@ func (l *Lease) enter(ctx context.Context) error {
 		l.beaten = time.Time{}
 	}
 	l.held.Store(entered.UnixNano())
-	l.session.Store(session)
-	l.base.Log.Info("in the fleet", "process", session.Process.ID, "workers", session.Process.Concurrency, "queues", session.Process.Queues)
+	if p := session.Process; l.session.Swap(session) == nil {
+		l.base.Log.Info("started", append([]any{"process", p.ID, "version", p.Version, "workers", p.Concurrency, "queues", p.Queues}, l.config.About...)...)
+	} else {
+		l.base.Log.Info("in the fleet again", "process", p.ID)
+	}
 	return nil
 }
 

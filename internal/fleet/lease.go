@@ -167,7 +167,7 @@ func (l *Lease) lost(ctx context.Context, old *Session) error {
 			"cancelling them here and starting again under a new identity", "process", old.Process.ID)
 	}
 	if err := l.enter(ctx); err != nil {
-		return fmt.Errorf("taking a new lease: %w", err)
+		return fmt.Errorf("taking a new lease: %w", l.nameKey(ctx, err))
 	}
 	l.Status.again()
 	l.Owner.LeaseLost(old)

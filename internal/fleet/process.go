@@ -37,16 +37,19 @@ func NewProcess(hostname, queues string, concurrency int, distinct bool) resque.
 	return p
 }
 
+// devel is the version of a module that was built from its sources.
+const devel = "devel"
+
 // version returns the version of this module in the program that uses it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return devel
 	}
 	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == "github.com/goworker/goworker" && m.Version != "" {
+		if m.Path == "github.com/goworker/goworker" && m.Version != "" && m.Version != "("+devel+")" {
 			return m.Version
 		}
 	}
-	return "(devel)"
+	return devel
 }

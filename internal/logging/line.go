@@ -3,6 +3,7 @@ package logging
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -68,4 +69,15 @@ func visible(line string) string {
 		}
 	}
 	return b.String()
+}
+
+// mostNames is how many names List shows.
+const mostNames = 30
+
+// List joins names for one attribute of a line.
+func List(names []string) string {
+	if more := len(names) - mostNames; more > 0 {
+		names = append(slices.Clone(names[:mostNames]), fmt.Sprintf("… (%d more)", more))
+	}
+	return Shorten(strings.Join(names, ","), MaxText)
 }

@@ -133,7 +133,10 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 			continue
 		}
 		if err := p.Start(ctx); err != nil {
-			return parts[:i], fmt.Errorf("starting %s: %w", p.Name, err)
+			if !slices.ContainsFunc(Own, func(own Part) bool { return own.Name == p.Name }) { // its errors say more than its name does
+				err = fmt.Errorf("starting %s: %w", p.Name, err)
+			}
+			return parts[:i], err
 		}
 	}
 	return parts, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -52,6 +53,7 @@ type Call struct {
 	bulk     resque.Bulk
 	jobs     int // that are expected
 	receipts []Receipt
+	queue    string // of the job before, whose name is right
 
 	// Room for one job, which most calls have.
 	push outcome.Push
@@ -82,6 +84,12 @@ func (c *Call) Jobs() int { return len(c.receipts) }
 func (c *Call) Add(p *outcome.Push) error {
 	if p.Queue == "" || p.Name == "" {
 		return ErrNoJob
+	}
+	if p.Queue != c.queue {
+		if err := queues.CheckName(p.Queue); err != nil {
+			return About(p.Name, err)
+		}
+		c.queue = p.Queue
 	}
 	if err := c.add(p); err != nil {
 		return About(p.Name, err)

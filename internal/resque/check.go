@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (s Store) Check(c redis.Conn, process string) error {
 	a.Key(s.probe(process))
 	refused, err := redis.Strings(a.Do(c, proveScript))
 	if err != nil {
-		return fmt.Errorf("running a script on keys of %s: %w", s.ns, err)
+		return s.mayNotRun(err)
 	}
 	if len(refused) != 2 {
 		return nil
@@ -35,8 +36,25 @@ func (s Store) Check(c redis.Conn, process string) error {
 			return fmt.Errorf("running %s on keys of %s: %w", refused[0], s.ns, Explain(reason))
 		}
 	}
-	return fmt.Errorf("the Redis user may not run %s on keys of %s (%s); see the minimal ACL in docs/redis.md",
-		refused[0], s.ns, reason)
+	return s.missing(refused[0]+" in scripts", "+"+strings.ToLower(refused[0]), reason)
+}
+
+// mayNotRun explains an error of running a script.
+func (s Store) mayNotRun(err error) error {
+	var reply redis.Error
+	switch {
+	case !errors.As(err, &reply) || !strings.HasPrefix(string(reply), "NOPERM "):
+		return fmt.Errorf("running a script on the keys %s*: %w", s.ns, err)
+	case strings.Contains(string(reply), " keys "):
+		return s.missing("scripts on its keys", "~"+s.ns+"*", err)
+	}
+	return s.missing("scripts", "+eval +evalsha", err)
+}
+
+// missing is the error of a permission that the user lacks.
+func (s Store) missing(what, rules string, err error) error {
+	return fmt.Errorf("the Redis user may not run %s (the namespace is %s): add the ACL rule %s, or all of the minimal ACL in docs/redis.md; Redis says: %w",
+		what, s.ns, rules, err)
 }
 
 // Evicts returns the policy by which the server deletes keys when its memory is

@@ -105,6 +105,9 @@ type KeyError struct{ Key, Reason string }
 
 func (e KeyError) Error() string { return fmt.Sprintf("key %s: %s", e.Key, e.Reason) }
 
+// Advice returns the reason and, where there is one, the way out.
+func (e KeyError) Advice() string { return Explain(redis.Error(e.Reason)).Error() }
+
 // Errors of an exchange, a renewal or a resync whose process record is not as expected.
 var (
 	// ErrReaped: another process found this one dead and took its jobs.

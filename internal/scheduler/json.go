@@ -88,6 +88,12 @@ func namesZone(text string) bool {
 	return err == nil && c.Zone() != unnamed
 }
 
+// Fields are the names of an entry's fields: those that UnmarshalJSON reads, and one of Ruby's.
+var Fields = []string{
+	"class", "cron", "every", "queue", "args", "description", "rails_env", "env", "custom_job_class",
+	"tick_arg", "missed", "grace", "fugit", "persist",
+}
+
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a single value
 // are one argument; null and false are none. Of a cron and an every, the cron counts. Names of
 // fields are case-sensitive: "Cron" is ignored.

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -71,6 +72,11 @@ func (t *Table) watch(changed func()) {
 // instead, and ends one of this daemon's own with its name.
 func (t *Table) Schedule(name string, r Recurring, on OnConn) error {
 	s, err := Check(name, r)
+	if err == nil {
+		if wrong := queues.CheckName(r.Queue); wrong != nil {
+			err = s.about(wrong)
+		}
+	}
 	if err != nil {
 		return err
 	}

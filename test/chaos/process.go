@@ -206,7 +206,7 @@ func (p *process) unheard() bool {
 // still waited for Redis says that it could not start.
 func (p *process) entered() bool {
 	text, err := os.ReadFile(p.output())
-	return err != nil || strings.Contains(string(text), "in the fleet")
+	return err != nil || strings.Contains(string(text), "started")
 }
 
 // freeze stops the process for f's time, without ending it.

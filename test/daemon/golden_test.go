@@ -39,7 +39,7 @@ func playRecording(t *testing.T, s *redistest.Server, r redistest.Recording, que
 
 func runUntilEmpty(t *testing.T, s *redistest.Server, queues string, register func(d *goworker.Daemon)) {
 	t.Helper()
-	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), QueuesString: queues, Concurrency: 1, ExitOnComplete: true, Logger: daemontest.Quiet, Hostname: "vm"})
+	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), QueuesString: queues, Concurrency: 1, ExitOnComplete: true, Logger: daemontest.Quiet, Hostname: "vm", AllowNoHandlers: true})
 	defer d.Close()
 	register(d)
 	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Soon)

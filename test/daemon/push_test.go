@@ -26,7 +26,7 @@ func TestWaitReplicas(t *testing.T) {
 	job := &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "J", Args: nil}}
 	for range 2 { // with the script's text, then by its hash
 		if err := d.Enqueue(job); !errors.Is(err, goworker.ErrTooFewReplicas) ||
-			err.Error() != "1 job for queue q: pushed, and workers take them, but 0 of the 1 replica wanted have them; "+
+			err.Error() != "goworker: 1 job for queue q: pushed, and workers take them, but 0 of the 1 replica wanted have them; "+
 				"a fail-over now may lose them, and pushing them again doubles them" {
 			t.Errorf("without a replica: %v", err)
 		}

@@ -64,7 +64,7 @@ func TestPrograms(t *testing.T) {
 		},
 		{
 			name: "no queues", program: "plain", env: []string{"REDIS_URL=URI"},
-			status: 1, left: 1, want: []string{"Error: you must specify at least one queue"},
+			status: 1, left: 1, want: []string{"Error: goworker: you must specify at least one queue"},
 		},
 		{
 			name: "an unknown flag", program: "plain", env: []string{"REDIS_URL=URI"},

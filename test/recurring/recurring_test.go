@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func program(uri string) int {
-	goworker.SetSettings(goworker.WorkerSettings{URI: uri, QueuesString: "work", Concurrency: 1})
+	goworker.SetSettings(goworker.WorkerSettings{URI: uri, QueuesString: "work", Concurrency: 1, AllowNoHandlers: true})
 	for name, r := range schedules {
 		r.Class, r.Queue, r.TickArg = "Tick", name, true
 		if err := goworker.Schedule(name, r); err != nil {

@@ -1,5 +1,6 @@
 // Package unknown leaves jobs of classes without a handler here to other processes, if the settings
-// say so. Each goes to the tail of its queue, or into a lane of its class.
+// say so. Each goes to the tail of its queue, or into a lane of its class. Otherwise they fail, and the
+// log warns of their classes.
 package unknown
 
 import (
@@ -17,16 +18,18 @@ type Lanes interface {
 // New returns a maker of the feature.
 func New(lanes Lanes) func(outcome.Deps) outcome.Feature {
 	return func(d outcome.Deps) outcome.Feature {
-		f := outcome.Feature{Name: "unknown"}
-		if d.Settings.LeaveUnknown {
-			f.Open = func(j *outcome.Job) outcome.Policy {
-				if j.Class != nil || !j.Readable() || j.Dead {
-					return nil
-				}
+		seen := newSeen(d.Log, d.Clock)
+		open := func(j *outcome.Job) outcome.Policy {
+			switch {
+			case j.Class != nil || !j.Readable() || j.Dead:
+			case d.Settings.LeaveUnknown:
 				return policy{lanes: lanes}
+			case j.UnknownClass:
+				seen.note(j.Name)
 			}
+			return nil
 		}
-		return f
+		return outcome.Feature{Name: "unknown", Open: open}
 	}
 }
 
