@@ -106,9 +106,7 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 			return true, nil
 		})
 		if err == nil && len(left) > 0 {
-			if err = failures.CheckID(id); err == nil {
-				err = ErrNoFailure
-			}
+			err = ErrNoFailure
 		}
 		return found, err
 	})

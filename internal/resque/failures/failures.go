@@ -43,7 +43,7 @@ const readAgain = 5
 var (
 	// ErrNoFailure is returned for a failure record that is not in its list any
 	// more: another program has removed, cleared or retried it.
-	ErrNoFailure = errors.New("the failure record is not there any more; another operator may have retried or removed it, list the failures again")
+	ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
 	// ErrRetried is returned when a failure record is to be retried by its id
 	// and has been retried before.
 	ErrRetried = errors.New("the failure has been retried already; to run its job once more, get the failure and retry that")
