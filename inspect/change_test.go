@@ -347,6 +347,47 @@ func TestAudit(t *testing.T) {
 	want(t, "it is paused", 1, server.Int(t, "SISMEMBER", "resque:go:paused", "q"), nil)
 }
 
+// A change whose source or target has another type changes nothing, and says which key to repair.
+func TestChangesAmongWrongTypes(t *testing.T) {
+	for _, test := range []struct{ key, id string }{
+		{"resque:queue:new", "mine"}, {"resque:queue:new", "laned"}, {"resque:queues", "mine"}, {"resque:go:lanes", "laned"},
+		{"resque:queue:mail", "mine"}, {"resque:go:schedule", "later"}, {"resque:queue:q", "x"}, {"resque:failed", "x"},
+	} {
+		t.Run(test.key+" "+test.id, func(t *testing.T) {
+			i, server, _ := setup(t)
+			everywhere(t, server)
+			e := one(t, i, inspect.Query{ID: test.id, Class: "A"})
+			server.Do(t, "DEL", test.key)
+			server.Do(t, "SET", test.key, "spoiled")
+			before := server.Dump(t, "")
+			change := func() (int, error) { return i.Move(t.Context(), "new", e) }
+			if test.id == "x" {
+				change = func() (int, error) { return i.RunNow(t.Context(), inspect.Tail, e) }
+			}
+			if n, err := change(); n != 0 || err == nil || errors.Is(err, inspect.ErrNoJob) || !strings.Contains(err.Error(), "rename or remove that key") {
+				t.Errorf("%d, %v", n, err)
+			}
+			want(t, "keys", before, server.Dump(t, ""), nil)
+		})
+	}
+}
+
+// An operator can make room in a Redis that is full: what takes a job away or moves it is not refused.
+func TestChangesOutOfMemory(t *testing.T) {
+	i, server, _ := setup(t)
+	everywhere(t, server)
+	jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned")), one(t, i, id("later")),
+		one(t, i, inspect.Query{Class: "A", Args: []any{4}, Places: []inspect.Place{inspect.Delayed}})}
+	server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	n, err := i.Move(t.Context(), "new", jobs...)
+	want(t, "moved", 4, n, err)
+	n, err = i.Dequeue(t.Context(), &inspect.Job{Queue: "low", Class: "A"})
+	want(t, "dequeued", 4, n, err)
+	n, err = i.Remove(t.Context(), one(t, i, id("mine")), one(t, i, id("later")))
+	want(t, "removed", 2, n, err)
+}
+
 // Two who change one job at a time change it once.
 func TestChangesAtOneTime(t *testing.T) {
 	i, server, _ := setup(t)

@@ -245,6 +245,7 @@ func TestBoundedReads(t *testing.T) {
 	if bytes := sent(t, server) - before; bytes > 500_000 {
 		t.Errorf("a dequeue brought %d bytes of some 11 MB", bytes)
 	}
+	t.Logf("a dequeue sent %d commands and brought %d bytes", len(monitor.Commands()), sent(t, server)-before)
 	if commands := len(monitor.Commands()); commands > 200 {
 		t.Errorf("a dequeue sent %d commands", commands)
 	}
