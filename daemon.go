@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -25,22 +25,19 @@ import (
 //
 // All methods are safe for concurrent use.
 type Daemon struct {
-	command  *commandLine // only the default daemon has one
-	budget   *share.Pool  // the workers that it shares with other daemons; nil: all are its own
-	registry *registry
-	hooks    hookList
+	*endpoint
+	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
+	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
+	hooks  hookList
 
 	recurring scheduler.Table
+	tally     *health.Tally
+	gate      *gate.Gate
 
-	mu         sync.Mutex
-	settings   WorkerSettings
-	configured bool // SetSettings was called
-	openers    map[string]conn.Opener
-	parts      []part.Part
-	features   []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
-	client     *client                              // nil before Init and after Close
-	closed     bool                                 // Close was called, and Init, Run and Work were not since
-	running    *run
+	// Guarded by the endpoint's mutex.
+	parts    []part.Part
+	features []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
+	running  *run
 
 	// Of the current run, written before its goroutines start.
 	config  config
@@ -50,6 +47,7 @@ type Daemon struct {
 	outages *logging.Outages
 	base    context.Context
 	poller  *poller
+	pulse   *health.Pulse[health.Poller]
 	workers *workers
 	lease   *fleet.Lease
 	lock    *scheduler.Lock
@@ -57,19 +55,10 @@ type Daemon struct {
 	ticker  *scheduler.Ticker
 }
 
-// client talks to Redis. Init makes it and Close closes it.
-type client struct {
-	producer.Client
-	config config
-	log    *slog.Logger
-	flush  func()
-	dialer conn.Dialer
-}
-
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{settings: settings, configured: true, registry: newRegistry()}
+	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
 	d.hooks.fail = d.hookPanicked
 	return d
 }
@@ -84,11 +73,7 @@ func newDefault() *Daemon {
 // SetSettings replaces all settings. Flags given on the command line still win, and a
 // field that is zero keeps its default. They take effect at the next Init, Run or Work.
 // Until then an initialized daemon keeps its settings, and a closed one stays closed.
-func (d *Daemon) SetSettings(settings WorkerSettings) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.settings, d.configured = settings, true
-}
+func (d *Daemon) SetSettings(settings WorkerSettings) { d.set(settings) }
 
 // Register makes handler run the jobs of a class: those enqueued with exactly
 // this name as "class", or ActiveJobs whose own class it is. It replaces a
@@ -148,54 +133,6 @@ func (d *Daemon) Init() error {
 	return err
 }
 
-// init makes the client. A call without work only enqueues: it needs no queues, and the
-// command line is the program's own. Such a call does not reopen a closed daemon, since
-// the program would not close it a second time.
-func (d *Daemon) init(work bool) (*client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed && !work {
-		return nil, ErrClosed
-	}
-	settings := d.settings
-	if d.command != nil && (d.client == nil || work) {
-		if err := d.command.Parse(os.Args[1:], d.configured || !work); err != nil {
-			return nil, err
-		}
-		settings = d.command.apply(settings)
-	}
-	if d.client != nil && (!work || d.running != nil) {
-		return d.client, nil
-	}
-	c, err := settings.config(work)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.registry.limits.Numbers(); err != nil && work {
-		return nil, fmt.Errorf("limits: %w", err)
-	}
-	if old := d.client; old != nil && old.config.sameClient(c) {
-		again := *old // it may have been made without the queues; other goroutines read the old one
-		again.config = c
-		d.client = &again
-		return d.client, nil
-	} else if old != nil { // the settings were replaced since
-		d.client = nil
-		old.close(conn.ErrReplaced)
-	}
-	dialer, err := conn.NewDialer(context.Background(), c.dial(), d.openers)
-	if err != nil {
-		return nil, err
-	}
-	log, flush := c.log()
-	d.client = &client{
-		Client: producer.Client{Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout},
-		config: c, log: log, flush: flush, dialer: dialer,
-	}
-	d.closed = false
-	return d.client, nil
-}
-
 // Close closes the connections. From then on every method that returns an error returns
 // ErrClosed, also if the daemon was never used. Only Init, Run and Work make it usable
 // again. Methods without an error go on as before: Register, SetSettings and the like
@@ -205,50 +142,10 @@ func (d *Daemon) init(work bool) (*client, error) {
 // call under way ends as usual. A connection of GetConn stays usable until PutConn, which
 // closes it. Close does not stop a run. Call it when Run has returned, as Work does:
 // handlers that use the daemon get ErrClosed too.
-func (d *Daemon) Close() {
-	d.mu.Lock()
-	c := d.client
-	d.client, d.closed = nil, true
-	d.mu.Unlock()
-	if c != nil {
-		c.close(ErrClosed)
-	}
-}
-
-// usable returns ErrClosed after Close. A call asks it before it looks at its arguments:
-// whether the daemon is closed must not depend on them.
-func (d *Daemon) usable() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-// close closes the client. Calls that wait for one of its connections return the error
-// why.
-func (c *client) close(why error) {
-	c.Pool.Close(why)
-	if err := conn.CloseDialer(c.dialer); err != nil {
-		c.log.Warn("closing the dialer failed", "error", err)
-	}
-	c.flush()
-}
+func (d *Daemon) Close() { d.close() }
 
 // Namespace returns the prefix of all keys, its colon included. It answers after Close too.
-func (d *Daemon) Namespace() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.client != nil {
-		return d.client.config.Namespace
-	}
-	settings := d.settings
-	if d.command != nil {
-		settings = d.command.apply(settings)
-	}
-	return resque.New(settings.Namespace).Namespace()
-}
+func (d *Daemon) Namespace() string { return d.namespace() }
 
 func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {
 	d.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))

@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
@@ -294,7 +295,7 @@ type ShardError struct {
 }
 
 func (e *ShardError) Error() string {
-	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %v", e.URI, len(e.Jobs), e.Err)
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %s", e.URI, len(e.Jobs), prefix.Bare(e.Err))
 }
 
 func (e *ShardError) Unwrap() error { return e.Err }
@@ -351,15 +352,17 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 
 var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")
 
-// At makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
+// ProcessAt makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
 // daemons know, since Ruby's scheduler would drop the job's id and its other options.
 // See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
 // A time that is not after now enqueues at once.
-func At(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("At(%s)", t.Format(time.RFC3339Nano))) }
+func ProcessAt(t time.Time) EnqueueOption {
+	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
+}
 
-// In is At after a duration, from now on. Zero or less enqueues at once.
-func In(d time.Duration) EnqueueOption {
-	return due(clock.System.Now().Add(d), fmt.Sprintf("In(%s)", d))
+// ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
+func ProcessIn(d time.Duration) EnqueueOption {
+	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
 }
 
 func due(t time.Time, option string) EnqueueOption {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
@@ -50,32 +49,6 @@ var ErrRunning = errors.New("goworker: the daemon is running already")
 // ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
 // process nor in Redis.
 var ErrNoSchedule = scheduler.ErrNoSchedule
-
-// ShutdownError is returned by Run when it had to stop before the jobs did.
-type ShutdownError struct {
-	// Unfinished names the jobs whose handlers were still running. They went back
-	// to their queues and will run again, although these handlers may yet finish.
-	Unfinished []string
-
-	// Undelivered is how many outcomes did not reach Redis. Their jobs run again once
-	// another process finds this one dead.
-	Undelivered int
-}
-
-func (e *ShutdownError) Error() string {
-	var parts []string
-	if n := len(e.Unfinished); n > 0 {
-		names := e.Unfinished
-		if n > 5 {
-			names = append(append([]string(nil), names[:5]...), "…")
-		}
-		parts = append(parts, fmt.Sprintf("%d jobs did not stop in time and will run again: %s", n, strings.Join(names, ", ")))
-	}
-	if e.Undelivered > 0 {
-		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis; they will run again", e.Undelivered))
-	}
-	return "goworker: " + strings.Join(parts, "; ")
-}
 
 // UnknownClassError is the failure of a job for whose class this process has no
 // handler.

@@ -5,12 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/inspect"
-	"github.com/goworker/goworker/internal/access"
-	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Package inspect answers the questions of an operator. The methods of Daemon and of the
@@ -49,31 +44,7 @@ var (
 	ErrRetried = inspect.ErrRetried
 )
 
-// lender gives package inspect the daemon's connections.
-type lender struct{ d *Daemon }
-
-func (l lender) Usable() error { return l.d.usable() }
-
-func (l lender) Settings() (access.Settings, error) {
-	client, err := l.d.init(false)
-	if err != nil {
-		return access.Settings{}, err
-	}
-	c := client.config
-	return access.Settings{
-		Style: c.style, MaxPayload: c.MaxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.URI),
-	}, nil
-}
-
-func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
-	client, err := l.d.init(false)
-	if err != nil {
-		return err
-	}
-	return client.Do(ctx, f)
-}
-
-func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d}) }
+func (d *Daemon) inspect() *inspect.Inspector { return inspect.New(lender{d.endpoint}) }
 
 // wanted returns a job as package inspect takes it.
 func wanted(job *Job) *inspect.Job {
@@ -308,14 +279,14 @@ func (l *DelayedList) Reschedule(t time.Time, jobs ...DelayedJob) (rescheduled i
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
 func (l *DelayedList) Clear() error { return l.l.Clear(context.Background()) }
 
-// Stuck returns the jobs that run in this process past their time limit by more than
+// StuckJobs returns the jobs that run in this process past their time limit by more than
 // StuckAfter, the oldest first. Each is logged once, with the place where its handler
 // is. A job that ends after all leaves the list, and its outcome counts.
-func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
+func (d *Daemon) StuckJobs() []StuckJob { return d.registry.stuckJobs() }
 
-// Stuck returns the jobs of all shards that run past their time limit; see
-// Daemon.Stuck.
-func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
+// StuckJobs returns the jobs of all shards that run past their time limit; see
+// Daemon.StuckJobs.
+func (s *Shards) StuckJobs() []StuckJob { return s.handlers.stuckJobs() }
 
 // stuckJobs lists the jobs that run past their time limit.
 func (r *registry) stuckJobs() []StuckJob {

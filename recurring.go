@@ -7,6 +7,7 @@ import (
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/scheduler"
 )
 
@@ -210,14 +211,17 @@ func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 
 // MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. A field that only
 // goworker knows is written if it is set.
-func (r Recurring) MarshalJSON() ([]byte, error) { return r.internal().MarshalJSON() }
+func (r Recurring) MarshalJSON() ([]byte, error) {
+	text, err := r.internal().MarshalJSON()
+	return text, prefix.Of(err)
+}
 
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
 // single value are one argument; null and false are none. Of a cron and an every, the cron
 // counts. Names of fields are case-sensitive: "Cron" is ignored.
 func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	var read scheduler.Recurring
-	err := read.UnmarshalJSON(entry)
+	err := prefix.Of(read.UnmarshalJSON(entry))
 	if err == nil {
 		*r = publicRecurring(read)
 	}

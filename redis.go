@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -53,7 +54,8 @@ type DialOptions struct {
 // several. The URI is one of redis://, rediss:// or unix://; the errors of both are
 // those of a daemon with that URI.
 func (o DialOptions) Server(uri string) (Dialer, error) {
-	return conn.Options(o).Server(uri)
+	d, err := conn.Options(o).Server(uri)
+	return d, prefix.Of(err)
 }
 
 // RedisConn is a connection taken with GetConn. It is for one goroutine, and is
@@ -75,9 +77,14 @@ func (r *RedisConn) Close() {
 //
 //	d.RegisterDialer("embedded", embedded.Open)
 func (d *Daemon) RegisterDialer(scheme string, open Opener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	openers := maps.Clone(d.openers)
+	d.register(scheme, open)
+}
+
+// register makes URIs of a scheme known, from the next init on.
+func (e *endpoint) register(scheme string, open Opener) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	openers := maps.Clone(e.openers)
 	if openers == nil {
 		openers = make(map[string]conn.Opener)
 	}
@@ -87,7 +94,7 @@ func (d *Daemon) RegisterDialer(scheme string, open Opener) {
 			return open(ctx, uri, DialOptions(o))
 		}
 	}
-	d.openers = openers
+	e.openers = openers
 }
 
 // GetConn borrows a connection for the program's own use; give it back with PutConn.
@@ -100,7 +107,7 @@ func (d *Daemon) GetConn() (*RedisConn, error) {
 	}
 	lent, err := c.Pool.Get(context.Background())
 	if err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	return &RedisConn{lent}, nil
 }
@@ -115,5 +122,5 @@ func (d *Daemon) PutConn(c *RedisConn) {
 
 // withConn runs f on a connection of the pool.
 func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
-	return lender{d}.Do(context.Background(), f)
+	return lender{d.endpoint}.Do(context.Background(), f)
 }

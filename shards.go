@@ -12,8 +12,10 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
@@ -45,8 +47,9 @@ type Shards struct {
 	settings WorkerSettings
 	shards   []Shard
 	daemons  []*Daemon
-	members  []*part.Member // by shard; Name and Run are set once, Outages by each run
+	members  []*part.Member // by shard; Name and Run are set once, Outages by each run, with mu
 	handlers *registry      // of all daemons
+	gate     *gate.Gate     // of all daemons
 	hooks    hookList       // only Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
@@ -59,19 +62,20 @@ type Shards struct {
 	parts   []part.Part
 	paused  bool
 	running bool
+	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
 // NewShards returns the worker of several Redises. The settings are those of a
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
 func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
-	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry()}
+	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry(), gate: new(gate.Gate)}
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
-		d.registry = s.handlers
+		d.registry, d.gate = s.handlers, s.gate
 		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
 		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
@@ -177,14 +181,14 @@ func (s *Shards) check() (queues.Routes, config, error) {
 			return nil, config{}, s.about(i, err)
 		}
 		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
-			return nil, config{}, fmt.Errorf("goworker: %w", err)
+			return nil, config{}, prefix.Of(err)
 		}
 	}
 	return routes, c, nil
 }
 
 func (s *Shards) about(i int, err error) error {
-	return fmt.Errorf("goworker: shard %s: %w", s.name(i), err)
+	return prefix.Errorf("shard %s: %w", s.name(i), err)
 }
 
 // Close closes the connections to all shards, and their Daemons. From then on every
@@ -209,7 +213,7 @@ func (s *Shards) Close() {
 // or lacks a permission.
 //
 // The error joins those of the shards, each naming its own.
-func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
+func (s *Shards) Run(ctx context.Context) error { return prefix.Of(errors.Join(s.run(ctx)...)) }
 
 func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
@@ -228,39 +232,44 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
-	workers := share.NewPool(config.Concurrency)
-	for _, d := range s.daemons {
-		d.budget = workers
+	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
+	for i, d := range s.daemons {
+		d.budget, d.group = workers, stop
+		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
+	s.stop = stop
+	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.running, s.paused = false, false
+		s.running, s.paused, s.stop = false, false, nil
 		s.mu.Unlock()
 	}()
 
 	base := context.WithoutCancel(ctx)
-	for i, m := range s.members {
-		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
-	}
 	group := part.NewGroup(clock.System, s.members, conn.MayPass)
 	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
 		Start: func(context.Context) error { group.Start(base); return nil },
 		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
-		return []error{fmt.Errorf("goworker: %w", err)}
+		return []error{prefix.Of(err)}
 	}
-	startErr, stopErr := part.Run(ctx, parts, config.stopContext(base), func() {
+	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
 		case <-group.Ended:
 		}
-		s.hooks.shutdown()
 	})
-	if startErr != nil {
-		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+	if stopErr = withParts(stopErr, left); stopErr != nil {
+		s.log.Error("stopped", "error", stopErr)
+	}
+	switch {
+	case startErr != nil:
+		return []error{prefix.Of(startErr), stopErr}
+	case slices.Contains(left, "poller"): // the shards still write their errors
+		return []error{stopErr}
 	}
 	return append(group.Errs, stopErr)
 }
@@ -294,13 +303,13 @@ func (s *Shards) Work() error {
 	}
 	errs := s.run(ctx)
 	if !slices.Contains(errs, ErrRunning) { // then the other run still needs them
-		defer s.Close()
+		defer closeInTime(s.Close)
 	}
 	if slices.ContainsFunc(errs, leftRunning) {
 		s.flush()
 		os.Exit(1)
 	}
-	return errors.Join(errs...)
+	return prefix.Of(errors.Join(errs...))
 }
 
 // Pause makes all shards take no more jobs until Resume, also those that are
@@ -321,7 +330,15 @@ func (s *Shards) pause(paused bool) {
 func (s *Shards) CancelJobs() { s.each((*Daemon).CancelJobs) }
 
 // StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
-func (s *Shards) StopNow() { s.each((*Daemon).StopNow) }
+func (s *Shards) StopNow() {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop.Cut()
+	}
+	s.each((*Daemon).StopNow)
+}
 
 func (s *Shards) each(do func(*Daemon)) {
 	for _, d := range s.daemons {
@@ -339,7 +356,7 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	}
 	i, err := routes.Finder()(queue)
 	if err != nil {
-		return nil, fmt.Errorf("goworker: %w", err)
+		return nil, prefix.Of(err)
 	}
 	return s.daemons[i], nil
 }
@@ -444,7 +461,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 		return err
 	}
 	if _, err := scheduler.Check(name, r.internal()); err != nil {
-		return err
+		return prefix.Of(err)
 	}
 	d, err := s.DaemonOf(r.Queue)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 )
@@ -254,7 +255,7 @@ func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
 	}
 	bulk := resque.Bulk{Style: settings.Style, Most: settings.MaxPayload}
 	if err := bulk.Add(job.Queue, job.Class, job.Args); err != nil {
-		return nil, fmt.Errorf("goworker: looking for delayed %s: %w", job.Class, err)
+		return nil, prefix.Errorf("looking for delayed %s: %w", job.Class, err)
 	}
 	return &bulk, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -175,7 +176,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		return nil
 	})
 	if err != nil {
-		err = fmt.Errorf("goworker: %w", err)
+		err = prefix.Errorf("%w", err)
 	}
 	return w.page, err
 }
@@ -206,7 +207,7 @@ func (w *walker) skip(what string, err error) bool {
 	if !resque.IsWrongType(err) {
 		return false
 	}
-	w.page.Refused = append(w.page.Refused, fmt.Errorf("goworker: reading %s: %w", what, resque.Explain(err)))
+	w.page.Refused = append(w.page.Refused, prefix.Errorf("reading %s: %w", what, resque.Explain(err)))
 	return true
 }
 

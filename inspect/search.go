@@ -106,7 +106,9 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 			return true, nil
 		})
 		if err == nil && len(left) > 0 {
-			err = ErrNoFailure
+			if err = failures.CheckID(id); err == nil {
+				err = ErrNoFailure
+			}
 		}
 		return found, err
 	})

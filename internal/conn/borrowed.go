@@ -17,6 +17,9 @@ type borrowed struct {
 	conn     redis.Conn
 	pool     *Pool
 	returned atomic.Bool
+	since    time.Time       // when it was handed out
+	program  bool            // the program has it, for as long as it wants
+	ctx      context.Context // ends each wait for Redis; nil: none does
 
 	inTx    bool // MULTI or WATCH, not ended
 	spoiled bool // another database, subscriptions, a demoted server, …
@@ -57,7 +60,7 @@ func (l *borrowed) check(reply any, err error) (any, error) {
 	if err != nil && MustRedial(err) {
 		l.spoiled = true
 	}
-	return reply, err
+	return reply, l.interrupted(err)
 }
 
 func (l *borrowed) before(cmd string) error {
@@ -93,14 +96,14 @@ func (l *borrowed) Send(cmd string, args ...any) error {
 	if err := l.before(cmd); err != nil {
 		return err
 	}
-	return l.conn.Send(cmd, args...)
+	return l.interrupted(l.conn.Send(cmd, args...))
 }
 
 func (l *borrowed) Flush() error {
 	if err := l.before(""); err != nil {
 		return err
 	}
-	return l.conn.Flush()
+	return l.interrupted(l.conn.Flush())
 }
 
 func (l *borrowed) Receive() (any, error) {

@@ -252,7 +252,7 @@ func TestDialHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	_, err = d.Dial(ctx)
-	wantSentence(t, err, "was given up because its caller stopped waiting")
+	wantSentence(t, err, "did not answer before the call's context ended")
 	if !errors.Is(err, context.Canceled) {
 		t.Error("the cause is lost")
 	}

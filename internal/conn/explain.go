@@ -40,8 +40,8 @@ const otherAddress = "or set another address in the URI or REDIS_URL"
 
 func (d *netDialer) explainConnect(ctx context.Context, err error) error {
 	at := d.target.addr
-	if ctx.Err() != nil {
-		return sentence(ctx.Err(), "redis: connecting to %s was given up because its caller stopped waiting", at)
+	if err := ended(ctx); err != nil {
+		return sentence(err, "redis: connecting to %s was given up because its caller stopped waiting", at)
 	}
 	var dns *net.DNSError
 	switch {
@@ -70,7 +70,7 @@ func (d *netDialer) noAnswer(cause error) error {
 // explainTLS explains a handshake that failed.
 func (d *netDialer) explainTLS(ctx context.Context, err error) error {
 	at := d.target.addr
-	if ctx.Err() != nil {
+	if ended(ctx) != nil {
 		return d.explainConnect(ctx, err)
 	}
 	var (
@@ -117,11 +117,20 @@ func (d *netDialer) refusedTLS(err error, reason string) error {
 	return sentence(err, "redis: %s refused the TLS connection (%s); it may not trust the client certificate of -tls-client-cert (TLSClientCertPath)", d.target.addr, reason)
 }
 
+// ended returns the error of a context that is over. The sockets' timers may be a moment ahead of the
+// context's own.
+func ended(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
 // explainGreeting explains a connection that broke before the server answered.
 func (d *netDialer) explainGreeting(ctx context.Context, err error) error {
 	at := d.target.addr
-	if ctx.Err() != nil {
-		return d.explainConnect(ctx, err)
+	if err := ended(ctx); err != nil {
+		return sentence(err, "redis: %s accepts connections but did not answer before the call's context ended; the server hangs or is overloaded", at)
 	}
 	if alert := d.explainAlert(err); alert != nil {
 		return alert

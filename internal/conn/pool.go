@@ -74,19 +74,27 @@ func NewPool(d Dialer, capacity int) *Pool {
 	return p
 }
 
-// Get borrows a connection: an idle one, or a new one. It waits for a returned one no longer
+// Get lends a connection to the program: an idle one, or a new one. It waits for a returned one no longer
 // than ctx and p.wait allow; ctx and the dialer's own limit bound the dial. If a server went
 // away, that costs each call at most one PING and one dial.
 func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
+	l, err := p.get(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p *Pool) get(ctx context.Context, program bool) (*borrowed, error) {
 	s, err := p.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.fill(ctx, s); err != nil {
 		p.slots.Put(s)
-		return nil, err
+		return nil, notSent(ctx, err)
 	}
-	l := &borrowed{conn: s.conn, pool: p}
+	l := &borrowed{conn: s.conn, pool: p, program: program, since: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -98,14 +106,21 @@ func (p *Pool) Get(ctx context.Context) (redis.Conn, error) {
 	return l, nil
 }
 
-// Do runs f on a connection and puts it back.
+// Do runs f on a connection and puts it back. Each wait of f for Redis ends with the context: the
+// connection is then closed, because the answer may come later, and its commands return an
+// *InterruptedError.
 func (p *Pool) Do(ctx context.Context, f func(redis.Conn) error) error {
-	lent, err := p.Get(ctx)
+	l, err := p.get(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer PutBack(lent)
-	return f(lent)
+	defer PutBack(l)
+	if ctx.Done() == nil {
+		return f(l)
+	}
+	l.ctx = ctx
+	defer context.AfterFunc(ctx, func() { _ = l.conn.Close() })()
+	return f(l)
 }
 
 // take waits for a slot.
@@ -113,9 +128,13 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {
 		return nil, context.Cause(p.closing)
 	}
+	if ctx.Err() != nil {
+		return nil, &InterruptedError{text: "redis: the call's context had ended before anything was sent", cause: context.Cause(ctx)}
+	}
 	wctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	defer context.AfterFunc(p.closing, cancel)()
+	start := time.Now()
 	r, err := p.slots.Get(wctx)
 	switch {
 	case err == nil && p.closing.Err() == nil:
@@ -125,30 +144,42 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 		return nil, context.Cause(p.closing)
 	case p.closing.Err() != nil:
 		return nil, context.Cause(p.closing)
-	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("redis: waiting for a connection was given up: %w", ctx.Err())
-	case p.capacity == 1:
-		err = errors.New("redis: the only connection is in use; raise -connections or return it with PutConn")
-	default:
-		err = fmt.Errorf("redis: all %d connections are in use; raise -connections or return them with PutConn", p.capacity)
 	}
-	if ctx.Err() != nil {
-		return nil, &busyError{err.Error(), ctx.Err()}
+	text := fmt.Sprintf("redis: no connection was free within %s: %s", round(time.Since(start)), p.busy())
+	if err := ended(ctx); err != nil {
+		return nil, &InterruptedError{text: text, cause: err}
 	}
-	return nil, err
+	return nil, errors.New(text)
 }
 
-// busyError says that no connection was returned before the caller's deadline.
-type busyError struct {
-	text  string
-	cause error
+// busy says what the connections do while none is free.
+func (p *Pool) busy() string {
+	now, oldest, programs := time.Now(), time.Duration(0), 0
+	p.mu.Lock()
+	for l := range p.borrowed {
+		oldest = max(oldest, now.Sub(l.since))
+		if l.program {
+			programs++
+		}
+	}
+	p.mu.Unlock()
+	all, verb := fmt.Sprintf("all %d", p.capacity), "are"
+	if p.capacity == 1 {
+		all, verb = "the only one", "is"
+	}
+	if programs > 0 {
+		return fmt.Sprintf("%s %s in use, %d by the program; raise -connections, or return connections with PutConn", all, verb, programs)
+	}
+	return fmt.Sprintf("%s %s waiting for Redis, the longest for %s; if Redis answers slowly find out why, else raise -connections", all, verb, round(oldest))
 }
 
-func (e *busyError) Error() string { return e.text }
-func (e *busyError) Unwrap() error { return e.cause }
-
-// Exception is the name that failure tools know.
-func (e *busyError) Exception() string { return "goworker.busyError" }
+// round shortens a duration for a message.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
 
 // fill puts a living connection into s.
 func (p *Pool) fill(ctx context.Context, s *slot) error {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 // fakeDialer makes connections that answer at once, counts them, and fails while
@@ -122,7 +124,7 @@ func TestPoolWaits(t *testing.T) {
 		a, b := take(t, p), take(t, p)
 		start := time.Now()
 		_, err := p.Get(t.Context())
-		if err == nil || err.Error() != "redis: all 2 connections are in use; raise -connections or return them with PutConn" {
+		if err == nil || err.Error() != "redis: no connection was free within 10s: all 2 are in use, 2 by the program; raise -connections, or return connections with PutConn" {
 			t.Error(err)
 		}
 		if time.Since(start) != poolWait {
@@ -131,7 +133,7 @@ func TestPoolWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = p.Get(ctx)
-		if err == nil || !strings.Contains(err.Error(), "all 2 connections are in use") || !errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || !strings.Contains(err.Error(), "within 1s: all 2 are in use") || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
@@ -143,6 +145,54 @@ func TestPoolWaits(t *testing.T) {
 		PutBack(take(t, p)) // gets what came back
 		PutBack(b)
 	})
+}
+
+// While Redis hangs each call ends with its own context, whether it has a connection or waits for one.
+// Its error says which, and whether anything was sent.
+func TestPoolInterrupts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d, err := NewDialer(t.Context(), Config{URI: server.URI()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPool(d, 2)
+	defer p.Close(errClosed)
+	ping := func(c redis.Conn) error { _, err := c.Do("PING"); return err }
+	if err := p.Do(t.Context(), ping); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	texts := make(chan string, 5)
+	for range cap(texts) {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			err := p.Do(ctx, ping)
+			var e *InterruptedError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) || e.Sent != strings.Contains(err.Error(), "no answer came within") {
+				t.Errorf("%#v", err)
+			}
+			texts <- err.Error()
+		}()
+	}
+	answers := 0
+	for range cap(texts) {
+		switch text := <-texts; {
+		case strings.Contains(text, "no answer came"):
+			answers++
+		case !strings.Contains(text, "no connection was free") && !strings.Contains(text, "did not answer before") &&
+			!strings.Contains(text, "was given up because"):
+			t.Error(text)
+		}
+	}
+	if answers != 1 {
+		t.Errorf("%d calls waited for an answer, want 1: the one that got the connection", answers)
+	}
+	server.Resume()
+	if err := p.Do(t.Context(), ping); err != nil {
+		t.Errorf("when Redis is back: %v", err)
+	}
 }
 
 func TestPoolPingsTheRested(t *testing.T) {
@@ -320,7 +370,7 @@ func TestPoolOfOne(t *testing.T) {
 	p := NewPool(&fakeDialer{}, 1)
 	c := take(t, p)
 	p.wait = time.Millisecond
-	if _, err := p.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only connection is in use") {
+	if _, err := p.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "the only one is in use, 1 by the program") {
 		t.Error(err)
 	}
 	PutBack(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -58,11 +59,11 @@ func (c *Client) Send(f func(redis.Conn) error) error {
 	for {
 		err := c.Pool.Do(context.Background(), f)
 		if err == nil || !conn.Elsewhere(err) {
-			return err
+			return prefix.Of(err)
 		}
 		wait := retry.Next()
 		if clock.System.Now().Add(wait).After(giveUp) {
-			return err
+			return prefix.Of(err)
 		}
 		clock.Sleep(clock.System, wait)
 	}
@@ -106,5 +107,5 @@ func Unsent(err error, i, jobs int) error {
 	if jobs > 1 {
 		err = fmt.Errorf("job %d of %d: %w", i+1, jobs, err)
 	}
-	return fmt.Errorf("goworker: %w; nothing was enqueued", err)
+	return prefix.Errorf("%w; nothing was enqueued", err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -43,10 +44,10 @@ const readAgain = 5
 var (
 	// ErrNoFailure is returned for a failure record that is not in its list any
 	// more: another program has removed, cleared or retried it.
-	ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
+	ErrNoFailure = prefix.New("the failure record is not there any more; another operator may have retried or removed it, list the failures again")
 	// ErrRetried is returned when a failure record is to be retried by its id
 	// and has been retried before.
-	ErrRetried = errors.New("the failure has been retried already; to run its job once more, get the failure and retry that")
+	ErrRetried = prefix.New("the failure has been retried already; to run its job once more, get the failure and retry that")
 )
 
 // Record is one element of a failure list: its position when it was read, and its

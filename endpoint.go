@@ -1,0 +1,185 @@
+package goworker
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// endpoint is one Redis as the program reaches it: the settings, the connections, and the
+// classes whose options hold for enqueued jobs. A Daemon has one, and so has a Client that
+// is no daemon's. It is safe for concurrent use.
+type endpoint struct {
+	command  *commandLine // only the default daemon has one
+	registry *registry
+
+	mu         sync.Mutex
+	settings   WorkerSettings
+	configured bool // SetSettings was called
+	openers    map[string]conn.Opener
+	client     *client      // nil before init and after close
+	closed     bool         // close was called, and init for work was not since
+	fleet      outcome.Time // the fleet's clock, while a daemon runs
+}
+
+// client talks to Redis. init makes it and close closes it.
+type client struct {
+	producer.Client
+	config config
+	log    *slog.Logger
+	flush  func()
+	dialer conn.Dialer
+}
+
+func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
+	return &endpoint{settings: settings, configured: true, registry: r}
+}
+
+// set replaces the settings, for the next init.
+func (e *endpoint) set(settings WorkerSettings) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settings, e.configured = settings, true
+}
+
+// init makes the client. A call without work only enqueues: it needs no queues, and the
+// command line is the program's own. Such a call does not reopen a closed endpoint, since
+// the program would not close it a second time.
+func (e *endpoint) init(work bool) (*client, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed && !work {
+		return nil, ErrClosed
+	}
+	settings := e.settings
+	if e.command != nil && (e.client == nil || work) {
+		if err := e.command.Parse(os.Args[1:], e.configured || !work); err != nil {
+			return nil, err
+		}
+		settings = e.command.apply(settings)
+	}
+	if e.client != nil && (!work || e.fleet != nil) {
+		return e.client, nil
+	}
+	c, err := settings.config(work)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.registry.limits.Numbers(); err != nil && work {
+		return nil, prefix.Of(err)
+	}
+	if old := e.client; old != nil && old.config.sameClient(c) {
+		again := *old // it may have been made without the queues; other goroutines read the old one
+		again.config = c
+		e.client = &again
+		return e.client, nil
+	} else if old != nil { // the settings were replaced since
+		e.client = nil
+		old.close(conn.ErrReplaced)
+	}
+	dialer, err := conn.NewDialer(context.Background(), c.dial(), e.openers)
+	if err != nil {
+		return nil, prefix.Of(err)
+	}
+	log, flush := c.log()
+	e.client = &client{
+		Client: producer.Client{Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout},
+		config: c, log: log, flush: flush, dialer: dialer,
+	}
+	e.closed = false
+	return e.client, nil
+}
+
+// close closes the connections, until init for work.
+func (e *endpoint) close() {
+	e.mu.Lock()
+	c := e.client
+	e.client, e.closed = nil, true
+	e.mu.Unlock()
+	if c != nil {
+		c.close(ErrClosed)
+	}
+}
+
+// usable returns ErrClosed after close. A call asks it before it looks at its arguments:
+// whether the daemon is closed must not depend on them.
+func (e *endpoint) usable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// close closes the client. Calls that wait for one of its connections return the error
+// why.
+func (c *client) close(why error) {
+	c.Pool.Close(why)
+	if err := conn.CloseDialer(c.dialer); err != nil {
+		c.log.Warn("closing the dialer failed", "error", err)
+	}
+	c.flush()
+}
+
+// namespace returns the prefix of all keys.
+func (e *endpoint) namespace() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.client != nil {
+		return e.client.config.Namespace
+	}
+	settings := e.settings
+	if e.command != nil {
+		settings = e.command.apply(settings)
+	}
+	return resque.New(settings.Namespace).Namespace()
+}
+
+// now returns the time by Redis's clock while a daemon runs, and by this machine's clock
+// otherwise.
+func (e *endpoint) now() time.Time {
+	e.mu.Lock()
+	fleet := e.fleet
+	e.mu.Unlock()
+	if fleet == nil {
+		return clock.System.Now()
+	}
+	return fleet.Now()
+}
+
+// lender gives package inspect the connections of an endpoint.
+type lender struct{ *endpoint }
+
+func (l lender) Usable() error { return l.usable() }
+
+func (l lender) Settings() (access.Settings, error) {
+	client, err := l.init(false)
+	if err != nil {
+		return access.Settings{}, err
+	}
+	c := client.config
+	return access.Settings{
+		Style: c.style, MaxPayload: c.MaxPayload, MultiQueue: c.multiQueueFailures, Server: conn.RedactURI(c.URI),
+	}, nil
+}
+
+func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	client, err := l.init(false)
+	if err != nil {
+		return err
+	}
+	return prefix.Of(client.Do(ctx, f))
+}
