@@ -18,11 +18,12 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // ErrAlive is returned while a process of goworker is alive: its jobs are its own.
-var ErrAlive = errors.New("goworker: cannot drain while processes of goworker are alive")
+var ErrAlive = prefix.New("cannot drain while processes of goworker are alive")
 
 const (
 	// pieceJobs and pieceBytes bound what one script moves.
