@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -28,6 +31,8 @@ type Daemon struct {
 	hooks  hookList
 
 	recurring scheduler.Table
+	tally     *health.Tally
+	gate      *gate.Gate
 
 	// Guarded by the endpoint's mutex.
 	parts    []part.Part
@@ -42,6 +47,7 @@ type Daemon struct {
 	outages *logging.Outages
 	base    context.Context
 	poller  *poller
+	pulse   *health.Pulse[health.Poller]
 	workers *workers
 	lease   *fleet.Lease
 	lock    *scheduler.Lock
@@ -52,7 +58,7 @@ type Daemon struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{endpoint: newEndpoint(settings, newRegistry())}
+	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
 	d.hooks.fail = d.hookPanicked
 	return d
 }

@@ -151,7 +151,10 @@ func TestLeaveDelayed(t *testing.T) {
 	now := time.Now()
 	for i, enqueue := range []func() error{
 		func() error { return d.EnqueueAt(now.Add(time.Second), note("plain")) },
-		func() error { _, err := d.EnqueueWith(note("own"), goworker.ProcessAt(now.Add(2*time.Second))); return err },
+		func() error {
+			_, err := d.EnqueueWith(note("own"), goworker.ProcessAt(now.Add(2*time.Second)))
+			return err
+		},
 	} {
 		if err := enqueue(); err != nil {
 			t.Fatal(i, err)

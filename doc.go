@@ -54,6 +54,7 @@
 //   - poller: the goroutine that takes jobs from Redis and commits outcomes
 //   - lease: a process's sign of life, which it renews
 //   - reaper: the part that finds dead processes and recovers their jobs
+//   - gate: a function of the program that is asked whether the daemon may take jobs
 //   - leader: the one process that does the work of the whole fleet, such as the pump's
 //
 // The steps of a job:

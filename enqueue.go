@@ -356,7 +356,9 @@ var errOptionsAmongMany = errors.New("its class is registered with an option for
 // daemons know, since Ruby's scheduler would drop the job's id and its other options.
 // See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
 // A time that is not after now enqueues at once.
-func ProcessAt(t time.Time) EnqueueOption { return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano))) }
+func ProcessAt(t time.Time) EnqueueOption {
+	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
+}
 
 // ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
 func ProcessIn(d time.Duration) EnqueueOption {

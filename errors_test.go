@@ -39,7 +39,7 @@ func TestExceptionOf(t *testing.T) {
 		ErrShutdown:                                       "Error",
 		RetryIn(0, nil):                                   "Error",
 		ownWordFailure{}:                                  "goworker.ownWordFailure",
-		FailNow(&ArgumentError{}):                            "ArgumentError",
+		FailNow(&ArgumentError{}):                         "ArgumentError",
 		errors.Join(errors.New("x"), &UnknownClassError{}): "NameError",
 	} {
 		if got := failure.Exception(fmt.Errorf("x: %w", err), exceptionOf); got != want {

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -29,6 +30,9 @@ func LimitQueue(queue string, limits ...Limit) { std().LimitQueue(queue, limits.
 
 // AddPart adds a part that starts and stops with the daemon; see Daemon.AddPart.
 func AddPart(p Part) { std().AddPart(p) }
+
+// SetGate has a function asked whether jobs may be taken; see Daemon.SetGate.
+func SetGate(open func(ctx context.Context) error) { std().SetGate(open) }
 
 // RegisterDialer makes URIs of a scheme known; see Daemon.RegisterDialer.
 func RegisterDialer(scheme string, open Opener) { std().RegisterDialer(scheme, open) }

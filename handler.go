@@ -202,7 +202,10 @@ func UseNumber() Option {
 // classes runs outside of it. If WithMiddleware is given more than once, the later ones run
 // inside the earlier.
 func WithMiddleware(mw ...Middleware) Option {
-	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
+	return option(func(o *options) {
+		o.Note("which middleware it has of its own", "WithMiddleware")
+		o.middleware = append(o.middleware, mw...)
+	})
 }
 
 // Middleware wraps a handler in another, as in net/http:

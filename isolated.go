@@ -51,7 +51,7 @@ func Isolated(opts ...IsolatedOption) Option {
 	}
 	return option(func(o *options) {
 		o.Once("how jobs are isolated", "Isolated")
-		o.Take("Isolated", i.First)
+		o.Take("Isolated", i.Mistakes)
 		own := i // one value of Isolated may serve several classes
 		o.instead, o.check = &own, own.check
 	})

@@ -122,6 +122,9 @@ func Burst(n int) LimitOption {
 // register makes a Limit an Option.
 func (l Limit) register(o *options) {
 	o.Add(l.wrong.First)
+	if l.limit.Kind != resque.LimitNone {
+		o.Note("how many run", l.limit.Words())
+	}
 	of, _ := outcome.Get[limits.Of](o.class)
 	outcome.Put(o.class, append(of, l.limit))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/logging"
@@ -42,14 +43,14 @@ type poller struct {
 	sent   *resque.Exchange // under way; nil: none is
 	sentAt time.Time
 
-	stage     stage
-	complete  bool // there are no more jobs, and the settings ask to end then
-	selfPause bool // by Daemon.Pause, for this process
-	fenced    bool // the lease is not held: nothing may be reserved until it is
-	reaped    bool // other processes have this one's jobs: the poller sends nothing until another session
-	resyncs   bool // the poller must read the record back before it sends anything
-	lost      bool // Redis lost all data of this process, which must first register again
-	alarm     alarm
+	stage    stage
+	complete bool // there are no more jobs, and the settings ask to end then
+	held     hold // why this process takes no jobs although it could; 0: it takes them
+	fenced   bool // the lease is not held: nothing may be reserved until it is
+	reaped   bool // other processes have this one's jobs: the poller sends nothing until another session
+	resyncs  bool // the poller must read the record back before it sends anything
+	lost     bool // Redis lost all data of this process, which must first register again
+	alarm    alarm
 	ending
 }
 
@@ -62,6 +63,14 @@ const (
 	quitting       // reserve no more; end when all is committed
 	forced         // jobs that still ran went back; end when that is committed, or there is no Redis
 	hopeless       // end at once, without delivering what waits
+)
+
+// hold is a set of reasons for which this process takes no jobs. They come and go one by one.
+type hold uint8
+
+const (
+	byProgram hold = 1 << iota // Daemon.Pause
+	byGate                     // Daemon.SetGate
 )
 
 // lease is the process's place in the fleet. Its methods are safe for concurrent use.
@@ -115,6 +124,9 @@ type source interface {
 	// Next returns when the poller must turn again if nothing happens before. taking says whether
 	// more jobs could start now.
 	Next(taking bool) time.Time
+
+	// Paused reports whether the fleet is paused, as far as is known.
+	Paused() bool
 
 	// Stop is called when the poller ends.
 	Stop()
@@ -380,15 +392,26 @@ func (p *poller) tasks() <-chan *inflight.Task { return p.jobs }
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
 
-// pause makes the poller take no more jobs, or take them again.
-func (p *poller) pause(paused bool) {
+// hold makes the poller take no more jobs for a reason, or no longer for it. It takes jobs again when no
+// reason is left.
+func (p *poller) hold(why hold, on bool) {
 	p.ask(func() {
-		if p.selfPause != paused {
-			p.Log.Info("pause", "paused", paused)
+		if why == byProgram && (p.held&why != 0) != on {
+			p.Log.Info("pause", "paused", on)
 		}
-		p.selfPause = paused
+		if p.held &^= why; on {
+			p.held |= why
+		}
 		p.source.Changed(nil, true)
 	})
+}
+
+// state is how the poller is.
+func (p *poller) state() health.Poller {
+	return health.Poller{
+		Connected: p.keeper.Link() != nil, Fenced: p.fenced, Stopping: p.stage > working,
+		Held: p.held&byProgram != 0, Paused: p.source.Paused(),
+	}
 }
 
 // quit makes the poller take no more jobs, and end when all outcomes are committed.

@@ -1,13 +1,13 @@
 package goworker
 
 import (
+	"context"
+	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 )
 
@@ -151,18 +151,22 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 // until ResumeSchedule. They are not fired later. It need not be a schedule of this
 // process. Ruby schedulers do not know of it.
 func (d *Daemon) PauseSchedule(name string) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error {
-		now, err := s.Now(c)
-		if err != nil {
-			return err
-		}
-		return s.PauseSchedule(c, name, now)
-	})
+	return d.unknownSchedule(name, d.inspect().PauseSchedule(context.Background(), name))
 }
 
 // ResumeSchedule ends PauseSchedule, from the next tick on.
 func (d *Daemon) ResumeSchedule(name string) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
+	return d.unknownSchedule(name, d.inspect().ResumeSchedule(context.Background(), name))
+}
+
+// unknownSchedule is unknown for a schedule, which this process may know before Redis does.
+func (d *Daemon) unknownSchedule(name string, err error) error {
+	if errors.Is(err, inspect.ErrUnknownSchedule) {
+		if _, other := d.recurring.Find(name, d.withConn); other == nil {
+			return nil
+		}
+	}
+	return d.unknown(err)
 }
 
 // RunScheduleNow enqueues the job of a schedule once, beside its ticks, also while it is

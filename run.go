@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
@@ -132,6 +133,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
+	set.Watch(d.tally.Ended)
+	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
+	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
 	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
@@ -186,6 +190,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
 		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
 				go d.poller.run(d.base)
@@ -237,7 +242,7 @@ func (d *Daemon) Resume() { d.pause(false) }
 
 func (d *Daemon) pause(paused bool) {
 	if p := d.currentPoller(); p != nil {
-		p.pause(paused)
+		p.hold(byProgram, paused)
 	}
 }
 
@@ -320,7 +325,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "poller", "schedule" and "recurring". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule" and "recurring". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

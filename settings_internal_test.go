@@ -260,3 +260,12 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 }
+
+// A program that has a logger of its own gets that very logger: nothing is built beside it.
+func TestOwnLoggerIsUsedAsItIs(t *testing.T) {
+	t.Parallel()
+	own := slog.New(slog.DiscardHandler)
+	if log, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
+		t.Error("the daemon logs by another logger than the program's")
+	}
+}

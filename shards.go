@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
@@ -46,8 +47,9 @@ type Shards struct {
 	settings WorkerSettings
 	shards   []Shard
 	daemons  []*Daemon
-	members  []*part.Member // by shard; Name and Run are set once, Outages by each run
+	members  []*part.Member // by shard; Name and Run are set once, Outages by each run, with mu
 	handlers *registry      // of all daemons
+	gate     *gate.Gate     // of all daemons
 	hooks    hookList       // only Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
@@ -67,13 +69,13 @@ type Shards struct {
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
 func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
-	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry()}
+	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry(), gate: new(gate.Gate)}
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
-		d.registry = s.handlers
+		d.registry, d.gate = s.handlers, s.gate
 		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
 		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
@@ -231,10 +233,12 @@ func (s *Shards) run(ctx context.Context) []error {
 	s.running = true
 	config := s.config
 	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
-	for _, d := range s.daemons {
+	for i, d := range s.daemons {
 		d.budget, d.group = workers, stop
+		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	s.stop = stop
+	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -243,9 +247,6 @@ func (s *Shards) run(ctx context.Context) []error {
 	}()
 
 	base := context.WithoutCancel(ctx)
-	for i, m := range s.members {
-		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
-	}
 	group := part.NewGroup(clock.System, s.members, conn.MayPass)
 	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
 		Start: func(context.Context) error { group.Start(base); return nil },

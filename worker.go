@@ -156,6 +156,7 @@ func (w *workers) end(n int, t *inflight.Task) {
 	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
 	s.End(o.Counts)
+	w.set.Ended(&t.Job, o)
 	s.task = nil
 	w.log(t, o)
 	w.dispatch.finish(t, o)

@@ -354,6 +354,7 @@ func TestFates(t *testing.T) {
 	b.do("SET", "resque:go:probe:p", 1)
 	b.do("SET", "resque:go:reaped:p", 1)
 	b.do("SET", "resque:go:wf:1", 1)
+	b.do("LPUSH", "resque:go:audit", "{}")
 	b.drain()
 	after := b.server.Keys(t)
 	for _, row := range resque.Fates {

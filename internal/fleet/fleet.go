@@ -12,7 +12,7 @@ const (
 	// LeasePeriod is how long a process must be silent to be found dead. A job of a killed process
 	// runs again after at most LeasePeriod + 2·renewEvery, and the time that a free worker needs to
 	// take it: 12 s. A longer period forgives longer stalls.
-	LeasePeriod = 8 * time.Second
+	LeasePeriod = resque.LeasePeriod
 
 	// renewEvery is how often a process renews its lease and looks at all others.
 	renewEvery = 2 * time.Second

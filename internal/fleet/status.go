@@ -69,6 +69,16 @@ func newStatus(b part.Base, workers int, session func() *Session) *Status {
 // Slot returns a worker's slot.
 func (s *Status) Slot(n int) *Slot { return &s.slots[n] }
 
+// Busy returns how many workers have a job.
+func (s *Status) Busy() (n int) {
+	for i := range s.slots {
+		if s.slots[i].job.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Start starts the status writer. The lease must run.
 func (s *Status) Start(ctx context.Context) error {
 	s.loop.Start(ctx)

@@ -14,13 +14,13 @@ import (
 func TestLimitsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]goworker.Option{
-		"MaxRunning(0): at least one":                  goworker.MaxRunning(0),
-		"MaxRunning: a nil LimitOption was given":      goworker.MaxRunning(1, nil),
+		"MaxRunning(0): at least one":                   goworker.MaxRunning(0),
+		"MaxRunning: a nil LimitOption was given":       goworker.MaxRunning(1, nil),
 		"RateLimit(0, 1s): it must allow":               goworker.RateLimit(0, time.Second),
 		"RateLimit(1, 0s): it must allow":               goworker.RateLimit(1, 0),
 		"RateLimit: a nil LimitOption was given":        goworker.RateLimit(1, time.Second, nil),
 		"PerKey: a nil KeyFunc was given; leave it out": goworker.MaxRunning(1, goworker.PerKey(nil)),
-		"FairBy: a nil KeyFunc was given; leave it out":   goworker.FairBy(nil),
+		"FairBy: a nil KeyFunc was given; leave it out": goworker.FairBy(nil),
 	} {
 		daemontest.WantPanic(t, `goworker: Register("C"): `+want, func() { goworker.New(goworker.WorkerSettings{}).Register("C", func() {}, option) })
 		if limit, is := option.(goworker.Limit); is {
