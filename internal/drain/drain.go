@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/payload"
@@ -58,31 +59,8 @@ type Config struct {
 	Watch time.Duration // how long leases that are over are observed; 0: 4 s
 }
 
-// Left is something that stays in a key of goworker.
-type Left struct {
-	Key  string // with the namespace
-	Jobs int    // how many; 0: it holds no job, or the drain did not count them
-	Why  string
-}
-
 // Report is what a drain did, or with DryRun would do.
-type Report struct {
-	Dead      []string // processes that were found dead
-	Requeued  int      // jobs of dead processes that went back to their queues and lanes
-	Failed    int      // jobs of dead processes that were filed as failures: they were found in too many
-	Lanes     int      // jobs that went from lanes to the heads of their queues
-	Delayed   int      // delayed jobs that went to resque-scheduler's schedule
-	Queued    int      // delayed jobs that went to their queues: those that were due, or all
-	Kept      int      // payloads that were kept and went to their queues
-	Locks     int      // locks of unique jobs that were released
-	Removed   int      // other keys that were removed
-	Dropped   map[string]int
-	Ignored   map[string]int
-	Left      []Left
-	Notes     []string
-	Alive     []string
-	StoppedAt string
-}
+type Report = inspect.DrainReport
 
 // drain is one call of Run.
 type drain struct {
@@ -150,7 +128,7 @@ func (d *drain) alive() error {
 
 // leave adds to what is left.
 func (d *drain) leave(key string, jobs int, why string) {
-	d.Left = append(d.Left, Left{Key: key, Jobs: jobs, Why: why})
+	d.Left = append(d.Left, inspect.DrainLeft{Key: key, Jobs: jobs, Why: why})
 }
 
 // scan reads the names of the keys that hold jobs.
