@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
@@ -26,7 +28,7 @@ import (
 // If its class was registered here with an option for jobs that are enqueued, such as
 // Unique, it is enqueued as by EnqueueWith.
 func (d *Daemon) Enqueue(job *Job) error {
-	if _, has := d.registry.enqueueOptions(job); has {
+	if d.registry.hasEnqueueOptions(job) {
 		_, err := d.EnqueueWith(job)
 		return err
 	}
@@ -50,52 +52,41 @@ func (d *Daemon) EnqueueAll(jobs ...*Job) error {
 	return d.enqueue(jobs...)
 }
 
-func (d *Daemon) enqueue(jobs ...*Job) error {
+func (d *Daemon) enqueue(jobs ...*Job) error { return d.enqueueAt(time.Time{}, jobs) }
+
+// enqueueAt enqueues jobs for a time of resque-scheduler's schedule; the zero time is now.
+func (d *Daemon) enqueueAt(t time.Time, jobs []*Job) error {
 	client, err := d.init(false)
 	if err != nil {
 		return err
 	}
-	bulk, err := d.encodeJobs(client.config, jobs)
-	if err != nil {
-		return err
-	}
-	return client.Push(bulk)
-}
-
-func (d *Daemon) encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
-	bulk := c.bulk()
+	call := client.NewCall(client.set, len(jobs))
 	for i, job := range jobs {
-		if i == 1 {
-			bulk.Grow(len(jobs) - 1)
-		}
-		if err := d.addJob(&bulk, job); err != nil {
-			return nil, producer.Unsent(err, i, len(jobs))
+		if err := d.registry.addJob(call, job, t); err != nil {
+			return producer.Unsent(err, i, len(jobs))
 		}
 	}
-	return &bulk, nil
+	_, err = client.Send(context.Background(), call)
+	return err
 }
 
-// bulk returns an empty bulk.
-func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.MaxPayload} }
-
-// plain returns a job as the producer takes it. For nil that is a job without a queue.
-func plain(job *Job) producer.Job {
+// push returns a job as the producer takes it. For nil that is a job without a queue.
+func (r *registry) push(job *Job) outcome.Push {
 	if job == nil {
-		return producer.Job{}
+		return outcome.Push{}
 	}
-	return producer.Job{Queue: job.Queue, Class: job.Payload.Class, Args: job.Payload.Args}
+	class := r.Class(job.Payload.Class)
+	return outcome.Push{Queue: job.Queue, Name: job.Payload.Class, Args: job.Payload.Args, Class: class, View: job}
 }
 
-// addJob adds a job with the options of its class.
-func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
-	o, has := d.registry.enqueueOptions(job)
-	switch {
-	case !has:
-		return plain(job).Add(bulk)
-	case o.unique != nil:
-		return plain(job).Wrap(errUniqueAmongMany)
+// addJob adds a job with the options of its class, for a time of resque-scheduler's schedule.
+func (r *registry) addJob(call *producer.Call, job *Job, at time.Time) error {
+	p := r.push(job)
+	if _, unique := outcome.Get[unique.Options](p.Class); unique {
+		return producer.About(p.Name, errUniqueAmongMany)
 	}
-	return plain(job).Add(bulk, o.allFields(d)...)
+	p.At, p.Ruby = at, true
+	return call.Add(&p)
 }
 
 // EnqueueOption is a setting of one job, given to EnqueueWith: WithID, At, In, Unique,
@@ -105,23 +96,9 @@ type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 type enqueueOptions struct {
 	setting.Mistakes
-	id     string
-	at     time.Time       // zero: now
-	fields []payload.Field // of the payload, beside class and args
-	unique *Uniqueness     // nil: it has no lock
-	expiry Expiry
-}
-
-// allFields returns the fields and those that depend on the time.
-func (o *enqueueOptions) allFields(d *Daemon) []payload.Field {
-	if o.expiry.none() {
-		return o.fields
-	}
-	from := d.now()
-	if o.at.After(from) {
-		from = o.at
-	}
-	return append(o.fields, o.expiry.fields(from)...)
+	id string
+	at time.Time        // zero: now
+	to outcome.Optioned // gets the options of the features
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -164,7 +141,9 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	o, _ := d.registry.enqueueOptions(job)
+	p := d.registry.push(job)
+	p.Options = new(outcome.Options)
+	o := enqueueOptions{to: p.Options}
 	for i, opt := range opts {
 		if opt == nil {
 			return Receipt{}, producer.Unsent(fmt.Errorf("option %d of EnqueueWith is nil; leave it out", i+1), 0, 1)
@@ -172,41 +151,38 @@ func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 		opt.enqueue(&o)
 	}
 	if o.First != nil && job != nil {
-		return Receipt{}, producer.Unsent(plain(job).Wrap(o.First), 0, 1)
+		return Receipt{}, producer.Unsent(producer.About(p.Name, o.First), 0, 1)
 	}
-	if o.id == "" {
-		o.id = payload.NewID()
+	p.ID, p.At = cmp.Or(o.id, payload.NewID()), o.at
+	receipts, err := client.Enqueue(context.Background(), client.set, []outcome.Push{p})
+	if len(receipts) == 0 {
+		return Receipt{}, err
 	}
-	o.fields = o.allFields(d)
-	if o.unique != nil {
-		return client.enqueueUnique(job, o)
+	var held *producer.Duplicate
+	switch r := receipts[0]; {
+	case errors.As(r.Err, &held):
+		return Receipt{}, &DuplicateError{p.Name, held.ID, held.Queue, held.Since}
+	case r.Err != nil:
+		return Receipt{}, r.Err
+	default:
+		return Receipt{ID: r.ID, Replaced: r.Replaced}, err
 	}
-	bulk := client.config.bulk()
-	if err := plain(job).Add(&bulk, append(o.fields, payload.TextField("id", o.id))...); err != nil {
-		return Receipt{}, producer.Unsent(err, 0, 1)
-	}
-	return Receipt{ID: o.id}, client.Put(&bulk, o.at)
 }
 
-// enqueueOptions returns the options for enqueued jobs with which the job's class was
-// registered, and whether there are any.
-func (r *registry) enqueueOptions(job *Job) (o enqueueOptions, has bool) {
+// hasEnqueueOptions reports whether the job's class was registered with options for enqueued jobs.
+func (r *registry) hasEnqueueOptions(job *Job) bool {
 	if job == nil {
-		return o, false
+		return false
 	}
-	of, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
-	if has {
-		o = *of
-		o.Mistakes = setting.Mistakes{} // options of the call go before these
-	}
-	return o, has
+	_, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
+	return has
 }
 
 // onEnqueue registers an option for every job of a class that is enqueued here.
 func (o *options) onEnqueue(option EnqueueOption) {
 	of, ok := outcome.Get[*enqueueOptions](o.class)
 	if !ok {
-		of = new(enqueueOptions)
+		of = &enqueueOptions{to: o.class}
 		outcome.Put(o.class, of)
 	}
 	option.enqueue(of)
@@ -249,22 +225,7 @@ func (e Expiry) enqueue(to *enqueueOptions) {
 	if e.after < 0 {
 		to.Wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
 	}
-	to.expiry = e
-}
-
-// none reports whether the job never expires.
-func (e Expiry) none() bool { return e.after == 0 && e.at.IsZero() }
-
-// fields returns the fields of the payload of a job that may start at a time.
-func (e Expiry) fields(from time.Time) []payload.Field {
-	at := e.at
-	if e.after > 0 {
-		at = from.Add(e.after)
-	}
-	if at.IsZero() {
-		return nil
-	}
-	return []payload.Field{resque.ExpiresAt(at.UnixMilli())}
+	outcome.Put(to.to, expiry.Limit{After: e.after, At: e.at})
 }
 
 // OnExpired makes a function run for jobs whose time is over, in place of the class's
@@ -315,7 +276,7 @@ func (e *ShardError) Unwrap() error { return e.Err }
 // If its class was registered here with an option for jobs that are enqueued, such as
 // Unique, it is enqueued as by EnqueueWith and At.
 func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
-	if _, has := d.registry.enqueueOptions(job); has {
+	if d.registry.hasEnqueueOptions(job) {
 		_, err := d.EnqueueWith(job, At(t))
 		return err
 	}
@@ -334,20 +295,15 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 	if len(jobs) == 0 {
 		return d.usable()
 	}
-	client, err := d.init(false)
-	if err != nil {
+	if _, err := d.init(false); err != nil {
 		return err
 	}
 	for i, job := range jobs {
-		if _, has := d.registry.enqueueOptions(job); has {
-			return producer.Unsent(plain(job).Wrap(errOptionsAmongMany), i, len(jobs))
+		if d.registry.hasEnqueueOptions(job) {
+			return producer.Unsent(producer.About(job.Payload.Class, errOptionsAmongMany), i, len(jobs))
 		}
 	}
-	bulk, err := d.encodeJobs(client.config, jobs)
-	if err != nil {
-		return err
-	}
-	return client.Delay(bulk, t)
+	return d.enqueueAt(t, jobs)
 }
 
 var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")

@@ -18,7 +18,6 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -350,7 +349,7 @@ func (s *Shards) each(do func(*Daemon)) {
 // the queue, otherwise the first with a pattern for it. The error says which queues
 // there are.
 func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
-	routes, _, err := s.table()
+	routes, err := s.table()
 	if err != nil {
 		return nil, err
 	}
@@ -372,20 +371,20 @@ func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
 	return s.DaemonOf(job.Queue)
 }
 
-// table returns the queues of each shard, and an empty bulk for their jobs.
-func (s *Shards) table() (queues.Routes, resque.Bulk, error) {
+// table returns the queues of each shard.
+func (s *Shards) table() (queues.Routes, error) {
 	if err := s.init(false); err != nil {
-		return nil, resque.Bulk{}, err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.routes, s.config.bulk(), nil
+	return s.routes, nil
 }
 
 // Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
 // DaemonOf and Daemon.Enqueue.
 func (s *Shards) Enqueue(job *Job) error {
-	if _, has := s.handlers.enqueueOptions(job); has {
+	if s.handlers.hasEnqueueOptions(job) {
 		_, err := s.EnqueueWith(job)
 		return err
 	}
@@ -409,11 +408,11 @@ func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
 // The error joins a *ShardError for each shard that refused. The others have their
 // jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
 func (s *Shards) EnqueueAll(jobs ...*Job) error {
-	routes, empty, err := s.table()
+	routes, err := s.table()
 	if err != nil {
 		return err
 	}
-	loads := producer.NewLoads[*Job](len(s.shards), len(jobs), empty)
+	loads := make([]shardLoad, len(s.shards))
 	find := routes.Finder()
 	for n, job := range jobs {
 		if job == nil {
@@ -421,22 +420,55 @@ func (s *Shards) EnqueueAll(jobs ...*Job) error {
 		}
 		i, err := find(job.Queue)
 		if err == nil {
-			err = loads.Add(i, job, func(bulk *resque.Bulk) error { return s.daemons[i].addJob(bulk, job) })
+			err = loads[i].add(s, i, job, len(jobs)/len(loads))
 		}
 		if err != nil {
 			return producer.Unsent(err, n, len(jobs))
 		}
 	}
-	return loads.Send(func(i int, jobs []*Job, bulk *resque.Bulk) error {
-		client, err := s.daemons[i].init(false)
-		if err == nil {
-			err = client.Push(bulk)
+	var wg sync.WaitGroup
+	errs := make([]error, len(loads))
+	for i := range loads {
+		if l := &loads[i]; len(l.jobs) > 0 {
+			wg.Go(func() {
+				if err := l.send(); err != nil {
+					errs[i] = &ShardError{URI: s.name(i), Jobs: l.jobs, Err: err}
+				}
+			})
 		}
-		if err != nil {
-			return &ShardError{URI: s.name(i), Jobs: jobs, Err: err}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// shardLoad is the jobs of one call for one shard.
+type shardLoad struct {
+	jobs   []*Job
+	client *client
+	call   *producer.Call
+	err    error // there is no client
+}
+
+func (l *shardLoad) add(s *Shards, i int, job *Job, about int) error {
+	if l.call == nil {
+		if l.client, l.err = s.daemons[i].init(false); l.err == nil {
+			l.call = l.client.NewCall(l.client.set, about)
+		} else {
+			s.mu.Lock()
+			l.call = producer.NewCall(nil, s.config.style, s.config.MaxPayload, about)
+			s.mu.Unlock()
 		}
-		return nil
-	})
+	}
+	l.jobs = append(l.jobs, job)
+	return s.handlers.addJob(l.call, job, time.Time{})
+}
+
+func (l *shardLoad) send() error {
+	if l.err != nil {
+		return l.err
+	}
+	_, err := l.client.Send(context.Background(), l.call)
+	return err
 }
 
 // EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// LeasePeriod is how long a process must be silent to be found dead. A job of a killed process
-	// runs again after at most LeasePeriod + 2·renewEvery, and the time that a free worker needs to
-	// take it: 12 s. A longer period forgives longer stalls.
+	// LeasePeriod is how long a process must be silent to be found dead. A longer period forgives longer
+	// stalls. A job of a killed process is back in its queue after at most LeasePeriod + 2·renewEvery. Then
+	// a free worker takes it, one suspect after the other. The docs say for all of it: within 15 s.
 	LeasePeriod = resque.LeasePeriod
 
 	// renewEvery is how often a process renews its lease and looks at all others.

@@ -47,7 +47,7 @@ var Fates = []KeyFate{
 	{"paused", "go:paused", FateKept, "An operator paused these queues. Ruby works them: stop its workers, or set pause-all-workers."},
 	{"pausedSchedules", "go:paused-schedules", FateKept, "An operator paused these schedules. Ruby fires them: take them out of its file."},
 	{"stats", "go:stats", FateKept, "Totals that nothing else has."},
-	{"audit", "go:audit", FateKept, "Who changed what waits, and why."},
+	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
 	{"leased", "go:leased", FateKept, "Reserved. If it is there, it is listed."},
 	{"leases", "go:leases", FateKept, "Reserved. If it is there, it is listed."},
 	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
