@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,6 +251,9 @@ type registry struct {
 
 	write      sync.Mutex   // held while classes is replaced
 	middleware []Middleware // of all classes; guarded by write
+
+	// enqueueing is the middleware around the calls that enqueue; nil: none.
+	enqueueing atomic.Pointer[[]EnqueueMiddleware]
 }
 
 func newRegistry() *registry {
@@ -331,6 +335,23 @@ func (r *registry) declare(class *outcome.Class) {
 	}
 	next[class.Name] = class
 	r.classes.Store(&next)
+}
+
+// aroundEnqueue adds middleware around the calls that enqueue.
+func (r *registry) aroundEnqueue(mw ...EnqueueMiddleware) {
+	for _, m := range mw {
+		if m == nil {
+			panic("goworker: a nil EnqueueMiddleware was given; leave it out")
+		}
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	var all []EnqueueMiddleware
+	if before := r.enqueueing.Load(); before != nil {
+		all = *before
+	}
+	all = slices.Concat(all, mw)
+	r.enqueueing.Store(&all)
 }
 
 // use adds middleware around every class, those registered later too.

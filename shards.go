@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -16,7 +15,6 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -360,17 +358,6 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	return s.daemons[i], nil
 }
 
-// daemonFor returns the daemon of the shard to which a job goes.
-func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
-	if err := s.init(false); err != nil {
-		return nil, err
-	}
-	if job == nil {
-		return nil, producer.Unsent(producer.ErrNoJob, 0, 1)
-	}
-	return s.DaemonOf(job.Queue)
-}
-
 // table returns the queues of each shard.
 func (s *Shards) table() (queues.Routes, error) {
 	if err := s.init(false); err != nil {
@@ -379,111 +366,6 @@ func (s *Shards) table() (queues.Routes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes, nil
-}
-
-// Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
-// DaemonOf and Daemon.Enqueue.
-func (s *Shards) Enqueue(job *Job) error {
-	if s.handlers.hasEnqueueOptions(job) {
-		_, err := s.EnqueueWith(job)
-		return err
-	}
-	return s.EnqueueAll(job)
-}
-
-// EnqueueWith is Enqueue with options, on the shard of the job's queue; see
-// Daemon.EnqueueWith.
-func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return d.EnqueueWith(job, opts...)
-}
-
-// EnqueueAll pushes any number of jobs, with one round trip to each of their shards, to
-// all shards at the same time; see Daemon.EnqueueAll.
-//
-// Each shard takes all of its jobs or none, but the shards do not depend on each other.
-// The error joins a *ShardError for each shard that refused. The others have their
-// jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
-func (s *Shards) EnqueueAll(jobs ...*Job) error {
-	routes, err := s.table()
-	if err != nil {
-		return err
-	}
-	loads := make([]shardLoad, len(s.shards))
-	find := routes.Finder()
-	for n, job := range jobs {
-		if job == nil {
-			return producer.Unsent(producer.ErrNoJob, n, len(jobs))
-		}
-		i, err := find(job.Queue)
-		if err == nil {
-			err = loads[i].add(s, i, job, len(jobs)/len(loads))
-		}
-		if err != nil {
-			return producer.Unsent(err, n, len(jobs))
-		}
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(loads))
-	for i := range loads {
-		if l := &loads[i]; len(l.jobs) > 0 {
-			wg.Go(func() {
-				if err := l.send(); err != nil {
-					errs[i] = &ShardError{URI: s.name(i), Jobs: l.jobs, Err: err}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// shardLoad is the jobs of one call for one shard.
-type shardLoad struct {
-	jobs   []*Job
-	client *client
-	call   *producer.Call
-	err    error // there is no client
-}
-
-func (l *shardLoad) add(s *Shards, i int, job *Job, about int) error {
-	if l.call == nil {
-		if l.client, l.err = s.daemons[i].init(false); l.err == nil {
-			l.call = l.client.NewCall(l.client.set, about)
-		} else {
-			s.mu.Lock()
-			l.call = producer.NewCall(nil, s.config.style, s.config.MaxPayload, about)
-			s.mu.Unlock()
-		}
-	}
-	l.jobs = append(l.jobs, job)
-	return s.handlers.addJob(l.call, job, time.Time{})
-}
-
-func (l *shardLoad) send() error {
-	if l.err != nil {
-		return l.err
-	}
-	_, err := l.client.Send(context.Background(), l.call)
-	return err
-}
-
-// EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
-// Daemon.EnqueueAt.
-func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return err
-	}
-	return d.EnqueueAt(t, job)
-}
-
-// EnqueueIn is EnqueueAt after a duration, from now on.
-func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
-	return s.EnqueueAt(clock.System.Now().Add(in), job)
 }
 
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and

@@ -70,7 +70,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // ErrUnconfirmed is in the chain of an error after which jobs may be in their queues: the call was sent, and
 // the connection or the context ended before Redis had answered.
-var ErrUnconfirmed = errors.New("Redis had the call and its answer did not come, so it may have been carried out")
+var ErrUnconfirmed = prefix.New("Redis had the call and its answer did not come: the jobs may be in their queues")
 
 // unconfirmed marks an error without changing what it says.
 type unconfirmed struct{ error }
