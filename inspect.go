@@ -328,12 +328,26 @@ func DrainDryRun() DrainOption { return func(c *drain.Config) { c.DryRun = true 
 // and each step proves that no process is alive. So if it ends with an error, or with the context,
 // no job is lost or doubled, and the next call goes on. Its report is valid then too. It may be
 // called again at any time, and a daemon may start again afterwards.
-func (d *Daemon) DrainToResque(ctx context.Context, opts ...DrainOption) (DrainReport, error) {
-	c, err := d.init(false)
-	if err != nil {
-		return DrainReport{}, err
+//
+// With shards it drains one after the other. The report is of all of them together, and names the
+// shard where that matters.
+func (c *Client) DrainToResque(ctx context.Context, opts ...DrainOption) (total DrainReport, err error) {
+	for i, e := range c.redises {
+		one, err := e.init(false)
+		if err != nil {
+			return total, prefix.Of(err)
+		}
+		report, err := one.drainToResque(ctx, e.registry, opts...)
+		shard := ""
+		if len(c.names) > 0 {
+			shard = c.names[i]
+		}
+		drain.Add(&total, shard, report)
+		if err != nil {
+			return total, prefix.Of(err)
+		}
 	}
-	return c.drainToResque(ctx, d.registry, opts...)
+	return total, nil
 }
 
 func (c *client) drainToResque(ctx context.Context, r *registry, opts ...DrainOption) (DrainReport, error) {
@@ -356,5 +370,5 @@ func (c *client) drainToResque(ctx context.Context, r *registry, opts ...DrainOp
 	if err != nil && !errors.Is(err, ErrProcessesAlive) {
 		err = fmt.Errorf("draining to Resque, at %s: %w; call DrainToResque again to go on", report.StoppedAt, err)
 	}
-	return report, prefix.Of(err)
+	return report, err
 }

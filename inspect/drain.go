@@ -9,7 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// DrainReport is what goworker.DrainToResque did, or with DrainDryRun would do.
+// DrainReport is what goworker's Client.DrainToResque did, or with DrainDryRun would do.
 type DrainReport struct {
 	Dead     []string // the processes that were found dead
 	Requeued int      // jobs of dead processes that went back to their queues or lanes
@@ -37,7 +37,7 @@ type DrainReport struct {
 
 // DrainLeft is something that a drain left in a key of goworker.
 type DrainLeft struct {
-	Key  string // with the namespace
+	Key  string // with the namespace; of shards, with the shard before it
 	Jobs int    // 0: it holds none, or they were not counted
 	Why  string // and what to do about it
 }

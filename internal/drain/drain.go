@@ -62,6 +62,51 @@ type Config struct {
 // Report is what a drain did, or with DryRun would do.
 type Report = inspect.DrainReport
 
+// Add adds the report of one shard to a total. An empty name leaves the shard away.
+func Add(total *Report, shard string, r Report) {
+	in := func(text string) string {
+		if shard == "" {
+			return text
+		}
+		return "shard " + shard + ": " + text
+	}
+	for _, texts := range []struct {
+		to   *[]string
+		from []string
+	}{{&total.Dead, r.Dead}, {&total.Notes, r.Notes}, {&total.Alive, r.Alive}} {
+		for _, text := range texts.from {
+			*texts.to = append(*texts.to, in(text))
+		}
+	}
+	for _, n := range []struct {
+		to   *int
+		from int
+	}{
+		{&total.Requeued, r.Requeued}, {&total.Failed, r.Failed}, {&total.Lanes, r.Lanes}, {&total.Delayed, r.Delayed},
+		{&total.Queued, r.Queued}, {&total.Kept, r.Kept}, {&total.Locks, r.Locks}, {&total.Removed, r.Removed},
+	} {
+		*n.to += n.from
+	}
+	for _, fields := range []struct {
+		to   *map[string]int
+		from map[string]int
+	}{{&total.Dropped, r.Dropped}, {&total.Ignored, r.Ignored}} {
+		if *fields.to == nil {
+			*fields.to = make(map[string]int)
+		}
+		for name, n := range fields.from {
+			(*fields.to)[name] += n
+		}
+	}
+	for _, l := range r.Left {
+		l.Key = in(l.Key)
+		total.Left = append(total.Left, l)
+	}
+	if r.StoppedAt != "" {
+		total.StoppedAt = in(r.StoppedAt)
+	}
+}
+
 // drain is one call of Run.
 type drain struct {
 	Config
