@@ -49,9 +49,10 @@ chaos-mutations: deps ## take protections out of a copy, one at a time, and expe
 mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 6 minutes
 	test/mutations.sh $(MUTATIONS)
 
-deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque
+deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque; Ruby, PHP, Python for the docs
 	@$(call install,command -v $(REDIS_SERVER),redis-server)
 	@$(call install,command -v cc,gcc libc6-dev)
+	@$(call install,{ ruby -e 'require "redis-namespace"' && php -r 'exit((int) !extension_loaded("redis"));' && /usr/bin/python3 -c 'import redis'; } 2>/dev/null,ruby ruby-redis-namespace php-cli php-redis python3-redis)
 
 check: ## look for mistakes, quickly: gofmt and go vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" $$unformatted; exit 1; fi

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -22,10 +25,13 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	*endpoint
-	budget *share.Pool // the workers that it shares with other daemons; nil: all are its own
+	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
+	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
 	hooks  hookList
 
 	recurring scheduler.Table
+	tally     *health.Tally
+	gate      *gate.Gate
 
 	// Guarded by the endpoint's mutex.
 	parts   []part.Part
@@ -39,6 +45,7 @@ type Daemon struct {
 	outages *logging.Outages
 	base    context.Context
 	poller  *poller
+	pulse   *health.Pulse[health.Poller]
 	workers *workers
 	lease   *fleet.Lease
 	lock    *scheduler.Lock
@@ -49,7 +56,7 @@ type Daemon struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{endpoint: newEndpoint(settings, newRegistry())}
+	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
 	d.hooks.fail = d.hookPanicked
 	return d
 }

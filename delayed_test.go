@@ -96,7 +96,7 @@ func TestDelayedJobsRun(t *testing.T) {
 	must(d.EnqueueAt(now.Add(time.Hour), note("never")))
 	must(d.EnqueueAt(at["ruby"], note("ruby")))
 	must(d.EnqueueAt(at["precise"], note("precise")))
-	receipt, err := d.EnqueueWith(note("own"), goworker.At(at["own"]))
+	receipt, err := d.EnqueueWith(note("own"), goworker.ProcessAt(at["own"]))
 	must(err)
 	must(d.EnqueueAt(at["now"], note("now")))
 	must(d.EnqueueAt(at["sooner"], note("sooner")))
@@ -125,7 +125,7 @@ func TestDelayedBesideRuby(t *testing.T) {
 	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
 	for i, enqueue := range []func(at time.Time) error{
 		func(at time.Time) error { return d.EnqueueAt(at, note("plain")) },
-		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), goworker.At(at)); return err },
+		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), goworker.ProcessAt(at)); return err },
 	} {
 		if err := enqueue(time.Now().Add(time.Second)); err != nil {
 			t.Fatal(i, err)
@@ -151,7 +151,10 @@ func TestLeaveDelayed(t *testing.T) {
 	now := time.Now()
 	for i, enqueue := range []func() error{
 		func() error { return d.EnqueueAt(now.Add(time.Second), note("plain")) },
-		func() error { _, err := d.EnqueueWith(note("own"), goworker.At(now.Add(2*time.Second))); return err },
+		func() error {
+			_, err := d.EnqueueWith(note("own"), goworker.ProcessAt(now.Add(2*time.Second)))
+			return err
+		},
 	} {
 		if err := enqueue(); err != nil {
 			t.Fatal(i, err)
@@ -247,7 +250,7 @@ func TestDelayedOutlivesRedis(t *testing.T) {
 	if err := d.EnqueueIn(1200*time.Millisecond, note("plain")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EnqueueWith(note("own"), goworker.In(time.Second)); err != nil {
+	if _, err := d.EnqueueWith(note("own"), goworker.ProcessIn(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.Kill()
@@ -296,11 +299,11 @@ func TestDelayedList(t *testing.T) {
 	if err := d.EnqueueAt(base.Add(1500*time.Millisecond), note("a")); err != nil {
 		t.Fatal(err)
 	}
-	own, err := d.EnqueueWith(note("a"), goworker.At(base.Add(1250*time.Millisecond)), goworker.WithID(`"<é>*`))
+	own, err := d.EnqueueWith(note("a"), goworker.ProcessAt(base.Add(1250*time.Millisecond)), goworker.WithID(`"<é>*`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.EnqueueWith(note("ab"), goworker.At(base.Add(time.Minute))); err != nil {
+	if _, err := d.EnqueueWith(note("ab"), goworker.ProcessAt(base.Add(time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	// As node-resque delays a job, and as Ruby delays one for another queue.
@@ -366,7 +369,7 @@ func TestDelayedToThePast(t *testing.T) {
 	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), Logger: daemontest.Quiet})
 	defer d.Close()
 	for _, err := range []error{
-		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Time{}, note("b")), d.EnqueueIn(-time.Hour, note("c")),
+		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Unix(1, 0), note("b")), d.EnqueueIn(-time.Hour, note("c")),
 		d.EnqueueIn(math.MinInt64, note("d")), d.EnqueueIn(math.MaxInt64, note("never")),
 	} {
 		if err != nil {

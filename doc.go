@@ -9,7 +9,7 @@
 //			return nil
 //		})
 //		if err := goworker.Work(); err != nil {
-//			fmt.Println("Error:", err)
+//			log.Fatal(err)
 //		}
 //	}
 //
@@ -26,8 +26,8 @@
 //  4. The outcome is committed: in one step the job leaves the record, the totals
 //     move and, if it failed, its failure is filed.
 //
-// If the process dies between 2 and 4, another one notices within 12 s and puts the job
-// back to the head of its queue. So a job may run more than once if its process died,
+// If the process dies between 2 and 4, another one puts the job back to the head of its queue:
+// it runs again within 15 s. So a job may run more than once if its process died,
 // or was cut off, while it ran. Write handlers that bear it.
 //
 // # More than the default
@@ -54,6 +54,7 @@
 //   - poller: the goroutine that takes jobs from Redis and commits outcomes
 //   - lease: a process's sign of life, which it renews
 //   - reaper: the part that finds dead processes and recovers their jobs
+//   - gate: a function of the program that is asked whether the daemon may take jobs
 //   - leader: the one process that does the work of the whole fleet, such as the pump's
 //
 // The steps of a job:

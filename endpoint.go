@@ -2,7 +2,6 @@ package goworker
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -82,7 +82,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 		return nil, err
 	}
 	if _, err := e.registry.limits.Numbers(); err != nil && work {
-		return nil, fmt.Errorf("limits: %w", err)
+		return nil, prefix.Of(err)
 	}
 	if old := e.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; other goroutines read the old one
@@ -95,7 +95,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	}
 	dialer, err := conn.NewDialer(context.Background(), c.dial(), e.openers)
 	if err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	log, flush := c.log()
 	e.client = &client{
@@ -199,5 +199,5 @@ func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) err
 	if err != nil {
 		return err
 	}
-	return client.Do(ctx, f)
+	return prefix.Of(client.Do(ctx, f))
 }

@@ -210,7 +210,7 @@ func (e *endTest) register() *registry {
 	}
 	var limits []Limit
 	if e.with("slot") || e.ungroups {
-		limits = append(limits, Concurrency(1))
+		limits = append(limits, MaxRunning(1))
 	}
 	if e.with("rate") {
 		limits = append(limits, RateLimit(1, time.Minute))
@@ -637,10 +637,10 @@ func TestEndsWithoutClass(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
 	r.register("C", func(string, ...any) error { return nil }, []Option{
-		Retry(3), Concurrency(1), RateLimit(1, time.Minute), OnExpired(func(context.Context, *Delivery) error { return nil }), Timeout(time.Second), Isolated(),
+		Retry(3), MaxRunning(1), RateLimit(1, time.Minute), OnExpired(func(context.Context, *Delivery) error { return nil }), Timeout(time.Second), Isolated(),
 	})
 	ruby := newRegistry()
-	ruby.register("C", func(string, ...any) error { return nil }, []Option{Retry(3, ResqueRetry{Ruby34: true}), Concurrency(1), RateLimit(1, time.Minute)})
+	ruby.register("C", func(string, ...any) error { return nil }, []Option{Retry(3, ResqueRetry{Ruby34: true}), MaxRunning(1), RateLimit(1, time.Minute)})
 	random := regexp.MustCompile(`id":"[^"]*"`)
 	effects := func(r *registry, job func() *outcome.Job, state outcome.State, err error) string {
 		now := stopped{clock.System}
@@ -692,8 +692,8 @@ func TestEndsWithoutClass(t *testing.T) {
 func TestUnreadableMeetsFailureAndLimits(t *testing.T) {
 	t.Parallel()
 	d := New(WorkerSettings{})
-	d.LimitQueue("work", Concurrency(1), RateLimit(1, time.Minute))
-	d.Register("C", func(string, ...any) error { return nil }, Retry(3), Concurrency(1))
+	d.LimitQueue("work", MaxRunning(1), RateLimit(1, time.Minute))
+	d.Register("C", func(string, ...any) error { return nil }, Retry(3), MaxRunning(1))
 	for _, leave := range []bool{false, true} {
 		for _, raw := range []string{"", "no job", `{"args":[],"unique":"done:L","id":"j1","queue_time":1,"expires_at":1}`, `{"class":"C","args":[],"unique":"done:L","id":"j1","queue_time":1,"expires_at":1` + strings.Repeat(" ", 1000) + `}`} {
 			lane, held := d.registry.limits.Lane("work", []byte(raw))

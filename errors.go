@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 )
@@ -39,6 +40,14 @@ var ErrGoexit = failure.ErrGoexit
 // the job; pushing it again doubles it.
 var ErrTooFewReplicas = resque.ErrFewReplicas
 
+// ErrUnconfirmed matches (errors.Is) an error of a call that enqueues, if Redis had the call
+// and its answer did not come: the connection broke or the context ended. The jobs may be in
+// their queues. After any other error none is, except with ErrTooFewReplicas.
+var ErrUnconfirmed = producer.ErrUnconfirmed
+
+// ErrDuplicate matches (errors.Is) every *DuplicateError.
+var ErrDuplicate = errors.New("goworker: another job holds the lock of this one")
+
 // ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
 // way at the Close may return it too.
@@ -50,32 +59,6 @@ var ErrRunning = errors.New("goworker: the daemon is running already")
 // ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
 // process nor in Redis.
 var ErrNoSchedule = scheduler.ErrNoSchedule
-
-// ShutdownError is returned by Run when it had to stop before the jobs did.
-type ShutdownError struct {
-	// Unfinished names the jobs whose handlers were still running. They went back
-	// to their queues and will run again, although these handlers may yet finish.
-	Unfinished []string
-
-	// Undelivered is how many outcomes did not reach Redis. Their jobs run again once
-	// another process finds this one dead.
-	Undelivered int
-}
-
-func (e *ShutdownError) Error() string {
-	var parts []string
-	if n := len(e.Unfinished); n > 0 {
-		names := e.Unfinished
-		if n > 5 {
-			names = append(append([]string(nil), names[:5]...), "…")
-		}
-		parts = append(parts, fmt.Sprintf("%d jobs did not stop in time and will run again: %s", n, strings.Join(names, ", ")))
-	}
-	if e.Undelivered > 0 {
-		parts = append(parts, fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis; they will run again", e.Undelivered))
-	}
-	return "goworker: " + strings.Join(parts, "; ")
-}
 
 // UnknownClassError is the failure of a job for whose class this process has no
 // handler.
@@ -250,3 +233,16 @@ func plainError(err error) error {
 	}
 	return err
 }
+
+// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
+type ShardError struct {
+	URI  string // of the shard, without a password
+	Jobs []*Job // its part; none of it is there, unless the connection broke
+	Err  error
+}
+
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %s", e.URI, len(e.Jobs), prefix.Bare(e.Err))
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }

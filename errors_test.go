@@ -39,7 +39,7 @@ func TestExceptionOf(t *testing.T) {
 		ErrShutdown:                                       "Error",
 		RetryIn(0, nil):                                   "Error",
 		ownWordFailure{}:                                  "goworker.ownWordFailure",
-		Fail(&ArgumentError{}):                            "ArgumentError",
+		FailNow(&ArgumentError{}):                         "ArgumentError",
 		errors.Join(errors.New("x"), &UnknownClassError{}): "NameError",
 	} {
 		if got := failure.Exception(fmt.Errorf("x: %w", err), exceptionOf); got != want {
@@ -57,7 +57,7 @@ func TestPanic(t *testing.T) {
 	t.Parallel()
 	var absent *customer
 	boom := errors.New("boom")
-	outer := With(func(next Handler) Handler {
+	outer := WithMiddleware(func(next Handler) Handler {
 		return HandlerFunc(func(ctx context.Context, d *Delivery) error { return next.Perform(ctx, d) })
 	})
 	tests := []struct {

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/embedded"
@@ -128,4 +132,64 @@ func ExampleDaemon_AddPart() {
 	// database up
 	// reporting
 	// database down
+}
+
+func ExampleDaemon_Health() {
+	d := demo()
+	defer d.Close()
+
+	ready := func(w http.ResponseWriter, _ *http.Request) { // for a probe of readiness
+		if h := d.Health(); !h.Ready {
+			http.Error(w, strings.Join(h.Reasons, "; "), http.StatusServiceUnavailable)
+		}
+	}
+	w := httptest.NewRecorder()
+	ready(w, nil)
+	fmt.Print(w.Code, " ", w.Body)
+	// Output: 503 the daemon does not run: call Run or Work
+}
+
+func ExampleDaemon_SetGate() {
+	d := demo()
+	defer d.Close()
+
+	d.Register("Greet", func(name string) { fmt.Println("hello", name) })
+	opens := time.Now().Add(500 * time.Millisecond)
+	d.SetGate(func(context.Context) error {
+		if time.Now().Before(opens) {
+			return errors.New("the shop is closed")
+		}
+		return nil
+	})
+	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada"}}}); err != nil {
+		fmt.Println(err)
+	}
+	_ = d.Run(context.Background())
+	fmt.Println("in time:", !time.Now().Before(opens))
+	// Output:
+	// hello Ada
+	// in time: true
+}
+
+func ExampleDaemon_Stats() {
+	d := demo()
+	defer d.Close()
+
+	d.Register("Greet", func(name string) error { return errors.New("nobody is called " + name) })
+	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada"}}}); err != nil {
+		fmt.Println(err)
+	}
+	_ = d.Run(context.Background())
+	stats := d.Stats()
+	fmt.Println(stats.Jobs.Failed, stats.Queues["mail"].Failed, stats.Classes["Greet"].Runs)
+	// Output: 1 1 1
+}
+
+func ExampleDaemon_Classes() {
+	d := goworker.New(goworker.WorkerSettings{})
+	d.Register("Greet", func(name string) {}, goworker.Timeout(time.Minute), goworker.Concurrency(3))
+	for _, class := range d.Classes() {
+		fmt.Println(class.Name, class.Options)
+	}
+	// Output: Greet [how long a run may take: Timeout(1m0s) how many run: at most 3 at a time]
 }

@@ -31,7 +31,7 @@ func ExampleDelayedList_Reschedule() {
 
 	noon := time.Date(2099, 1, 1, 12, 0, 0, 0, time.UTC)
 	job := &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Remind", Args: []any{"Ada"}}}
-	receipt, err := d.EnqueueWith(job, goworker.At(noon), goworker.WithID("reminder-7"))
+	receipt, err := d.EnqueueWith(job, goworker.ProcessAt(noon), goworker.WithID("reminder-7"))
 	if err != nil {
 		fmt.Println(err)
 	}

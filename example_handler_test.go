@@ -78,7 +78,7 @@ func ExampleRegister_activeJob() {
 }
 
 // Middleware sees every run of a class from outside.
-func ExampleWith() {
+func ExampleWithMiddleware() {
 	timed := func(next goworker.Handler) goworker.Handler {
 		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
 			start := time.Now()
@@ -87,7 +87,7 @@ func ExampleWith() {
 			return err
 		})
 	}
-	goworker.Register("Report", func(month string) (int, error) { return len(month), nil }, goworker.With(timed))
+	goworker.Register("Report", func(month string) (int, error) { return len(month), nil }, goworker.WithMiddleware(timed))
 }
 
 func ExampleMiddleware() {
@@ -171,8 +171,8 @@ func ExampleIsolatedChild() {
 }
 
 // A number to watch: workers that jobs hold beyond their time limits.
-func ExampleStuck() {
-	for _, job := range goworker.Stuck() {
+func ExampleStuckJobs() {
+	for _, job := range goworker.StuckJobs() {
 		slog.Warn("stuck", "class", job.Class, "since", job.Started, "limit", job.Limit)
 	}
 	// Output:

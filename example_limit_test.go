@@ -11,14 +11,14 @@ import (
 
 // One of each account runs at a time, in the order in which they were enqueued, on
 // however many workers and processes.
-func ExampleConcurrency() {
+func ExampleMaxRunning() {
 	d := goworker.New(goworker.WorkerSettings{URI: "embedded:", QueuesString: "reports", ExitOnComplete: true, LogLevel: "error"})
 	defer d.Close()
 	d.RegisterDialer("embedded", embedded.Open)
 	d.Register("Report", func(account string, month int) {
 		time.Sleep(time.Duration(4-month) * time.Millisecond)
 		fmt.Println(account, month)
-	}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 	d.LimitQueue("reports")
 	for month := 1; month <= 3; month++ {
 		if err := d.Enqueue(&goworker.Job{Queue: "reports", Payload: goworker.Payload{Class: "Report", Args: []any{"acme", month}}}); err != nil {
@@ -35,11 +35,11 @@ func ExampleConcurrency() {
 }
 
 // The small tenant's job does not wait for all of the large one's.
-func ExampleFair() {
+func ExampleFairBy() {
 	d := goworker.New(goworker.WorkerSettings{URI: "embedded:", QueuesString: "mail", Concurrency: 1, ExitOnComplete: true, LogLevel: "error"})
 	defer d.Close()
 	d.RegisterDialer("embedded", embedded.Open)
-	d.Register("Mail", func(tenant string, n int) { fmt.Println(tenant, n) }, goworker.Fair(goworker.Arg(0)))
+	d.Register("Mail", func(tenant string, n int) { fmt.Println(tenant, n) }, goworker.FairBy(goworker.ByArg(0)))
 	d.LimitQueue("mail")
 	var jobs []*goworker.Job
 	for n := 1; n <= 3; n++ {

@@ -39,7 +39,7 @@ func ExampleRetryIn() {
 	goworker.Register("Import", func(ctx context.Context, id int) error {
 		switch ready, err := look(id); {
 		case errors.Is(err, errDeclined):
-			return goworker.Fail(err) // filed as failed, now
+			return goworker.FailNow(err) // filed as failed, now
 		case err != nil:
 			return goworker.Discard(err) // dropped, and only logged
 		case !ready:

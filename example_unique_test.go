@@ -39,7 +39,7 @@ func ExampleReplaceWaiting() {
 	defer d.Close()
 	for _, text := range []string{"W", "Wo", "Word"} {
 		save := &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Save", Args: []any{7, text}}}
-		receipt, err := d.EnqueueWith(save, goworker.In(time.Minute),
+		receipt, err := d.EnqueueWith(save, goworker.ProcessIn(time.Minute),
 			goworker.Unique(goworker.ByKey("document 7"), goworker.ReplaceWaiting()))
 		if err != nil {
 			fmt.Println(err)

@@ -374,9 +374,9 @@ func returnedExceptions(t *testing.T) map[string]string {
 		"end of file":         io.EOF,
 		"own backtrace":       fmt.Errorf("x: %w", tracedFailure{[]string{"a.rb:1:in `f'", "b"}}),
 		"hostile":             hostileFailure{},
-		"Fail":                goworker.Fail(plainFailure{}),
-		"Fail of nothing":     goworker.Fail(nil),
-		"Fail wrapped":        fmt.Errorf("again: %w", goworker.Fail(errNoLuck)),
+		"Fail":                goworker.FailNow(plainFailure{}),
+		"Fail of nothing":     goworker.FailNow(nil),
+		"Fail wrapped":        fmt.Errorf("again: %w", goworker.FailNow(errNoLuck)),
 		"RetryAfter, no more": hurriedFailure{},
 	}
 	for name, err := range cases {
@@ -556,7 +556,7 @@ func panicExceptions(t *testing.T) map[string]string {
 		"type":             func() { _ = any(five).(string) },
 		"own backtrace":    func() { panic(tracedFailure{[]string{"a.rb:1"}}) },
 		"hostile":          func() { panic(hostileFailure{}) },
-		"asked to fail":    func() { panic(goworker.Fail(errNoLuck)) },
+		"asked to fail":    func() { panic(goworker.FailNow(errNoLuck)) },
 		"ended goroutine":  runtime.Goexit,
 		"in middleware":    func() {},
 		"in a deferred":    func() { defer func() { panic("second") }(); panic("first") },
@@ -631,7 +631,7 @@ func registerIsolated(d *goworker.Daemon, uri string) (payloads map[string]strin
 	add("goexit", func() { runtime.Goexit() }, `[]`)
 	add("own type", func() error { return fmt.Errorf("a: %w", plainFailure{}) }, `[]`)
 	add("text", func() error { return errNoLuck }, `[]`)
-	add("asked to fail", func() error { return goworker.Fail(plainFailure{}) }, `[]`)
+	add("asked to fail", func() error { return goworker.FailNow(plainFailure{}) }, `[]`)
 	add("argument", func(int) {}, `["a"]`)
 	add("garbage", func() { _, _ = syscall.Write(4, []byte("Content-Type: text/html")); select {} }, `[]`)
 	add("other plans", func() {}, `[]`, goworker.ChildEnv(childMain+"=return"))

@@ -100,13 +100,13 @@ func (p *poller) overdue() time.Time { return p.sentAt.Add(p.pace.Patience()) }
 
 // mayReserve reports whether more jobs may be reserved, except for the pause of the fleet.
 func (p *poller) mayReserve() bool {
-	return p.stage == working && !p.selfPause && !p.fenced && !p.record.Full()
+	return p.stage == working && p.held == 0 && !p.fenced && !p.record.Full()
 }
 
 // requeue returns prefetched jobs that may not wait here: the process pauses or stops, or the
 // workers turned out to be slow.
 func (p *poller) requeue(now time.Time, paused bool) {
-	switch stop := p.stage > working || paused || p.selfPause; {
+	switch stop := p.stage > working || paused || p.held != 0; {
 	case stop:
 		p.record.Requeue(true)
 	case p.record.Ahead() == 0 || p.busy < p.share.Slots():
@@ -158,8 +158,8 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		}
 		return
 	}
-	p.keeper.Served()
 	now := p.Clock.Now()
+	p.keeper.Served(now)
 	p.pace.Trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
 		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", x.Process)

@@ -192,7 +192,7 @@ func (r *tally) register(register func(string, any, ...goworker.Option), b *daem
 		}
 		return "", errLater
 	})
-	register("Limited", func(id string) (string, error) { return "limited", nil }, goworker.Concurrency(1), follows)
+	register("Limited", func(id string) (string, error) { return "limited", nil }, goworker.MaxRunning(1), follows)
 	register("Instead", func(id string) (string, error) { return "never", nil }, goworker.OnExpired(func(_ context.Context, d *goworker.Delivery) error { d.Result = "instead"; return nil }))
 	register("Exit", func(id string) { runtime.Goexit() })
 	register("Slow", func(ctx context.Context, id string) {

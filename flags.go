@@ -9,6 +9,8 @@ import (
 
 	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -69,6 +71,11 @@ func newCommandLine() *commandLine {
 	return c
 }
 
+// Parse parses the command line; see argv.Line.
+func (c *commandLine) Parse(args []string, lenient bool) error {
+	return prefix.Of(c.Line.Parse(args, lenient))
+}
+
 // apply returns the settings with the values of the flags that were given.
 func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
 	c.Read(func() {
@@ -82,7 +89,7 @@ func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
 // settingRows are all settings, with their flags, variables, defaults and checks. A test
 // compares them with docs/configuration.md. Flags take effect in this order.
 var settingRows = []setting.Row[WorkerSettings]{
-	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues",
+	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues", Parse: queues.CheckList,
 		Put: func(s *WorkerSettings) { s.Queues = nil }},
 	{Field: "Order", Flag: "order", Derived: "by the list", Allowed: []string{OrderStrict, OrderWeighted, OrderRoundRobin},
 		Help: "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)"},
@@ -101,7 +108,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 		Help: "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon"},
 	{Field: "FailureBackend", Flag: "failure-backend", Env: []string{"FAILURE_BACKEND"}, Default: FailureRedis,
 		Allowed: []string{FailureRedis, FailureRedisMultiQueue}, Help: "where failures are filed: redis or redis_multi_queue"},
-	{Field: "Hostname", Flag: "hostname", Derived: "the system's", Help: "the name of this machine in worker ids (the system's)", Check: checkHostname},
+	{Field: "Hostname", Flag: "hostname", Derived: "the system's", Help: "the name of this machine in worker ids (the system's)", Parse: setting.CheckHostname, Check: checkHostname},
 	{Field: "LogLevel", Flag: "log-level", Default: DefaultLogLevel, Allowed: []string{"debug", "info", "warn", "error"},
 		Help: "the least level that is logged: debug, info, warn or error"},
 	{Field: "LogFormat", Flag: "log-format", Default: DefaultLogFormat, Allowed: []string{"text", "json"}, Help: "how lines are logged: text or json"},
@@ -111,7 +118,8 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Help: "path to the key of that certificate"},
 	{Field: "SkipTLSVerify", Flag: "insecure-tls", Help: "skip TLS validation"},
 	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job"},
-	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Help: "how many bytes a job's payload may have"},
+	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Bytes: true,
+		Help: "how many bytes a job's payload may have, as in 512k or 64MiB"},
 	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",
 		Help: "how long running jobs may go on after a signal to stop; 0 = no limit"},
 	{Field: "ConnectTimeout", Default: DefaultConnectTimeout, None: "NoTimeout"},
@@ -122,7 +130,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "FailedMaxSize", Flag: "failed-max-size", None: "NoLimit",
 		Help: "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"},
 	{Field: "FailedMaxAge", Flag: "failed-max-age", None: "NoLimit",
-		Help: "how long ago a job may have failed before its failure is removed; 0 = no limit"},
+		Help: "how long ago a job may have failed before its failure is removed, as in 30d; 0 = no limit"},
 	{Field: "LeaveDelayed", Flag: "leave-delayed", Help: "leave the delayed jobs that resque-scheduler knows to it"},
 	{Field: "LeaveUnknown", Flag: "leave-unknown", Help: "leave jobs of classes that have no handler here to other workers"},
 	{Field: "RailsJSON", Flag: "rails-json", Help: "escape enqueued payloads as ActiveSupport does"},
@@ -149,11 +157,11 @@ func checkInterval(s *WorkerSettings) error {
 	case s.IntervalFloat != 0:
 		d, err := argv.DurationOf(s.IntervalFloat)
 		if err != nil {
-			return fmt.Errorf("settings: IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
+			return fmt.Errorf("IntervalFloat is %v: it must be a positive number of seconds, or 0 for %v", s.IntervalFloat, DefaultInterval)
 		}
 		s.PollInterval = d
 	case s.Interval < 0:
-		return fmt.Errorf("settings: Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
+		return fmt.Errorf("Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
 	default:
 		s.PollInterval = s.Interval.duration()
 	}
@@ -167,7 +175,7 @@ func checkHostname(s *WorkerSettings) (err error) {
 
 func checkClientCert(s *WorkerSettings) error {
 	if (s.TLSClientCertPath == "") != (s.TLSClientKeyPath == "") {
-		return fmt.Errorf("settings: TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
+		return fmt.Errorf("TLSClientCertPath is %q and TLSClientKeyPath is %q: a client certificate needs both (flags -tls-client-cert and -tls-client-key)",
 			s.TLSClientCertPath, s.TLSClientKeyPath)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/setting"
 )
 
@@ -276,6 +277,9 @@ func shownDefault(row setting.Row[WorkerSettings]) string {
 		return "0"
 	case row.Default == nil:
 		return ""
+	}
+	if row.Bytes {
+		return argv.FormatSize(row.Default.(int))
 	}
 	switch v := row.Default.(type) {
 	case string:

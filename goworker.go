@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -30,6 +31,9 @@ func LimitQueue(queue string, limits ...Limit) { std().LimitQueue(queue, limits.
 // AddPart adds a part that starts and stops with the daemon; see Daemon.AddPart.
 func AddPart(p Part) { std().AddPart(p) }
 
+// SetGate has a function asked whether jobs may be taken; see Daemon.SetGate.
+func SetGate(open func(ctx context.Context) error) { std().SetGate(open) }
+
 // RegisterDialer makes URIs of a scheme known; see Daemon.RegisterDialer.
 func RegisterDialer(scheme string, open Opener) { std().RegisterDialer(scheme, open) }
 
@@ -43,8 +47,8 @@ func Close() { std().Close() }
 // Work runs the default daemon until a signal stops it; see Daemon.Work.
 func Work() error { return std().Work() }
 
-// Stuck is Daemon.Stuck of the default daemon.
-func Stuck() []StuckJob { return std().Stuck() }
+// StuckJobs is Daemon.StuckJobs of the default daemon.
+func StuckJobs() []StuckJob { return std().StuckJobs() }
 
 // Enqueue pushes a job to the tail of its queue; see Daemon.Enqueue.
 func Enqueue(job *Job) error { return std().Enqueue(job) }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,8 +133,9 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// Option is a setting of one class, given to Register: Timeout, UseNumber, With, Retry,
-// Isolated, OnExpired, ExpireAfter, Unique, Fair, and a Limit such as Concurrency.
+// Option is a setting of one class, given to Register: OnQueue, Retry, ResqueRetry,
+// Timeout, Isolated, Unique, ExpireAfter, OnExpired, FairBy, MaxRunning, RateLimit,
+// WithMiddleware and UseNumber.
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
@@ -142,7 +144,7 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // Functions that return an error return that text. For settings and flags, Init, Run and
 // Work return it.
 //
-// Options that add up may be repeated: With, limits, RetryOn, RetryIf, NoRetryOn,
+// Options that add up may be repeated: WithMiddleware, limits, RetryOn, RetryIf, NoRetryOn,
 // NoRetryIf, and ChildEnv for several variables. An option of EnqueueWith goes before
 // that of the class, and a flag before its setting: these are not given twice. Of a flag
 // that stands twice on the command line the last counts.
@@ -197,11 +199,14 @@ func UseNumber() Option {
 	})
 }
 
-// With wraps the class's handler in middleware, the first outermost. Middleware for all
-// classes runs outside of it. If With is given more than once, the later ones run
+// WithMiddleware wraps the class's handler in middleware, the first outermost. Middleware for all
+// classes runs outside of it. If WithMiddleware is given more than once, the later ones run
 // inside the earlier.
-func With(mw ...Middleware) Option {
-	return option(func(o *options) { o.middleware = append(o.middleware, mw...) })
+func WithMiddleware(mw ...Middleware) Option {
+	return option(func(o *options) {
+		o.Note("which middleware it has of its own", "WithMiddleware")
+		o.middleware = append(o.middleware, mw...)
+	})
 }
 
 // Middleware wraps a handler in another, as in net/http:
@@ -246,6 +251,9 @@ type registry struct {
 
 	write      sync.Mutex   // held while classes is replaced
 	middleware []Middleware // of all classes; guarded by write
+
+	// enqueueing is the middleware around the calls that enqueue; nil: none.
+	enqueueing atomic.Pointer[[]EnqueueMiddleware]
 }
 
 func newRegistry() *registry {
@@ -267,34 +275,11 @@ type entry struct {
 // mistake in the program: an empty class, nil, or a function of a form that is not
 // allowed.
 func (r *registry) register(class string, fn any, opts []Option) {
-	if class == "" {
-		panic("goworker: Register needs a class name: the \"class\" its jobs are enqueued with, such as \"SendEmail\"")
-	}
 	h, err := compile(fn)
 	if err != nil {
 		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
 	}
-	e := &entry{bare: h, options: options{class: &outcome.Class{Name: class}}}
-	for _, opt := range opts {
-		if opt == nil {
-			panic(fmt.Sprintf("goworker: Register(%q): a nil Option was given; leave it out", class))
-		}
-		opt.register(&e.options)
-	}
-	of, limited := outcome.Get[limits.Of](e.class)
-	if limited {
-		outcome.Put(e.class, limits.Named(class, of))
-		e.Add(limits.Repeated(of))
-	}
-	if e.check != nil {
-		e.Add(e.check(&e.options))
-	}
-	if e.First != nil {
-		panic(fmt.Sprintf("goworker: Register(%q): %s", class, e.First))
-	}
-	for _, mw := range e.middleware {
-		mustMiddleware(mw, fmt.Sprintf("Register(%q)", class))
-	}
+	e := &entry{bare: h, options: *newOptions(class, opts, fmt.Sprintf("Register(%q)", class))}
 	e.retry, _ = outcome.Get[*retry.Policy](e.class)
 	e.class.Handler = e
 
@@ -307,9 +292,66 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	}
 	next[class] = e.class
 	r.classes.Store(&next)
-	if limited {
+	if _, limited := outcome.Get[limits.Of](e.class); limited {
 		r.limits.ClassHasLimits()
 	}
+}
+
+// newOptions returns a class with its options. It panics on a mistake in them, with the name of the call.
+func newOptions(class string, opts []Option, call string) *options {
+	if class == "" {
+		panic("goworker: " + call + `: the class has no name; give it the "class" its jobs are enqueued with, such as "SendEmail"`)
+	}
+	o := &options{class: &outcome.Class{Name: class}}
+	for _, opt := range opts {
+		if opt == nil {
+			panic(fmt.Sprintf("goworker: %s: a nil Option was given; leave it out", call))
+		}
+		opt.register(o)
+	}
+	if of, limited := outcome.Get[limits.Of](o.class); limited {
+		outcome.Put(o.class, limits.Named(class, of))
+		o.Add(limits.Repeated(of))
+	}
+	if o.check != nil {
+		o.Add(o.check(o))
+	}
+	if o.First != nil {
+		panic(fmt.Sprintf("goworker: %s: %s", call, o.First))
+	}
+	for _, mw := range o.middleware {
+		mustMiddleware(mw, call)
+	}
+	return o
+}
+
+// declare makes the options of a class hold for its enqueued jobs, without a handler.
+func (r *registry) declare(class *outcome.Class) {
+	r.write.Lock()
+	defer r.write.Unlock()
+	next := maps.Clone(*r.classes.Load())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	next[class.Name] = class
+	r.classes.Store(&next)
+}
+
+// aroundEnqueue adds middleware around the calls that enqueue.
+func (r *registry) aroundEnqueue(mw ...EnqueueMiddleware) {
+	for _, m := range mw {
+		if m == nil {
+			panic("goworker: a nil EnqueueMiddleware was given; leave it out")
+		}
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	var all []EnqueueMiddleware
+	if before := r.enqueueing.Load(); before != nil {
+		all = *before
+	}
+	all = slices.Concat(all, mw)
+	r.enqueueing.Store(&all)
 }
 
 // use adds middleware around every class, those registered later too.

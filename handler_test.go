@@ -211,9 +211,9 @@ func TestFunctionsThatAreRefused(t *testing.T) {
 			wantPanic(t, tt.want, func() { newRegistry().register("C", tt.fn, nil) })
 		})
 	}
-	wantPanic(t, "needs a class name", func() { newRegistry().register("", func() {}, nil) })
+	wantPanic(t, "the class has no name", func() { newRegistry().register("", func() {}, nil) })
 	wantPanic(t, "nil Option", func() { newRegistry().register("C", func() {}, []Option{nil}) })
-	wantPanic(t, "nil Middleware", func() { newRegistry().register("C", func() {}, []Option{With(nil)}) })
+	wantPanic(t, "nil Middleware", func() { newRegistry().register("C", func() {}, []Option{WithMiddleware(nil)}) })
 	wantPanic(t, "nil Middleware", func() { newRegistry().use(nil) })
 }
 
@@ -325,7 +325,7 @@ func TestMiddlewareOrder(t *testing.T) {
 	}
 	r := newRegistry()
 	r.use(note("a"))
-	r.register("C", func() { trace = append(trace, "job") }, []Option{With(note("c"), note("d")), With(note("e"))})
+	r.register("C", func() { trace = append(trace, "job") }, []Option{WithMiddleware(note("c"), note("d")), WithMiddleware(note("e"))})
 	r.use(note("b"))
 	d, err := prepared(t, r, `{"class":"C","args":[]}`)
 	if err != nil {
@@ -350,7 +350,7 @@ func TestMiddlewareReadsResult(t *testing.T) {
 			return err
 		})
 	}
-	if _, err := runJob(t, func() (string, error) { return "done", nil }, `[]`, With(watch)); err != nil || saw != "done" {
+	if _, err := runJob(t, func() (string, error) { return "done", nil }, `[]`, WithMiddleware(watch)); err != nil || saw != "done" {
 		t.Errorf("saw %v, %v", saw, err)
 	}
 }

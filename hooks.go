@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // Hooks are functions a Daemon calls around jobs and at its own end. Any of them may be
@@ -41,8 +42,9 @@ type Hooks struct {
 	// Discard is called in place of Failure for a job whose handler returned Discard.
 	Discard func(ctx context.Context, d *Delivery, err error)
 
-	// Shutdown is called once in each run, when the daemon stops taking jobs and before
-	// it waits for those that run.
+	// Shutdown is called once in each run, when the daemon stops taking jobs. Those that
+	// run go on meanwhile. It stops as a part that requires the workers does; see
+	// Part.Stop for how long it may take.
 	Shutdown func()
 }
 
@@ -93,6 +95,11 @@ func (l *hookList) ended(ctx context.Context, d *Delivery, o *outcome.Outcome) {
 			l.call("Discard", func() { h.Discard(ctx, d, o.Err) })
 		}
 	}
+}
+
+// part returns the part whose Stop calls the hooks for the shutdown. It is the last one.
+func (l *hookList) part() part.Part {
+	return part.Part{Name: "hook Shutdown", Stop: func(context.Context) error { l.shutdown(); return nil }}
 }
 
 func (l *hookList) shutdown() {

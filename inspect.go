@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/goworker/goworker/inspect"
@@ -54,8 +55,8 @@ func wanted(job *Job) *inspect.Job {
 }
 
 // Dequeue removes from job.Queue every waiting job equal to this one and returns how many
-// there were. With Payload.Args nil it removes all jobs of the class. See
-// inspect.Inspector.Dequeue for what is equal.
+// there were. With Payload.Args nil it removes all jobs of the class. See inspect.Job for
+// what is equal.
 func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 	return d.inspect().Dequeue(context.Background(), wanted(job))
 }
@@ -63,7 +64,19 @@ func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
 // looking at the queue, and the next job pushed to it brings it back.
 func (d *Daemon) RemoveQueue(queue string) error {
-	return d.inspect().RemoveQueue(context.Background(), queue)
+	return d.unknown(d.inspect().RemoveQueue(context.Background(), queue))
+}
+
+// unknown logs that nothing knows a name. Package inspect returns that as an error, the older methods do
+// not: a script may pause or remove a queue before there is one.
+func (d *Daemon) unknown(err error) error {
+	if !errors.Is(err, inspect.ErrUnknownQueue) && !errors.Is(err, inspect.ErrUnknownSchedule) {
+		return err
+	}
+	if client, closed := d.init(false); closed == nil {
+		client.log.Warn("a name was given that nothing knows", "error", err)
+	}
+	return nil
 }
 
 // Queues returns the names of all queues, sorted. A queue stays when it becomes
@@ -78,13 +91,13 @@ func (d *Daemon) QueueSize(queue string) (int64, error) {
 // PauseQueue keeps all processes of the fleet from taking jobs of a queue until
 // ResumeQueue; see inspect.Inspector.PauseQueue. Ruby's workers do not know of it.
 func (d *Daemon) PauseQueue(queue string) error {
-	return d.inspect().PauseQueue(context.Background(), queue)
+	return d.unknown(d.inspect().PauseQueue(context.Background(), queue))
 }
 
 // ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
 // the PausedQueues as it stands.
 func (d *Daemon) ResumeQueue(queue string) error {
-	return d.inspect().ResumeQueue(context.Background(), queue)
+	return d.unknown(d.inspect().ResumeQueue(context.Background(), queue))
 }
 
 // PausedQueues returns the names of the queues that are paused, sorted.
@@ -116,7 +129,7 @@ func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
 }
 
 // RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
-// were. See DelayedList.Like for what is equal, and what it costs.
+// were. See inspect.Job for what is equal, and DelayedList.Like for what it costs.
 func (d *Daemon) RemoveDelayed(job *Job) (removed int, err error) {
 	return d.inspect().RemoveDelayed(context.Background(), wanted(job))
 }
@@ -147,9 +160,9 @@ func (d *Daemon) Failures() *FailureList { return &FailureList{d.inspect().Failu
 // set to use. If the queue has no name, the methods of its list return an error.
 func (l *FailureList) In(queue string) *FailureList { return &FailureList{l.l.In(queue)} }
 
-// KeepPayload returns a view whose Retry and RetryAll push the whole payload: with the
-// id and the other fields beside class and args, but without the number of its attempt.
-// Resque's own retry drops all of these.
+// KeepPayload returns the view itself.
+//
+// Deprecated: all retries keep the payload; see inspect.FailureList.Retry.
 func (l *FailureList) KeepPayload() *FailureList { return &FailureList{l.l.KeepPayload()} }
 
 // Count returns how many failures there are, retried ones included.
@@ -175,8 +188,8 @@ func (l *FailureList) Groups(filter FailureFilter) ([]FailureGroup, error) {
 	return l.l.Groups(context.Background(), filter)
 }
 
-// Retry pushes the job of a listed failure to the tail of its queue again and marks the
-// record as retried, as one. Of two that retry it at a time the later gets ErrNoFailure.
+// Retry pushes the job of a listed failure to the tail of its queue again, with its whole payload, and marks
+// the record as retried, as one. Of two that retry it at a time the later gets ErrNoFailure.
 func (l *FailureList) Retry(f Failure) error { return l.l.Retry(context.Background(), f) }
 
 // RetryAll retries, oldest first, the failures not retried before and returns how many.
@@ -234,9 +247,9 @@ func (l *DelayedList) List(from time.Time, skip, count int) ([]DelayedJob, error
 	return l.l.List(context.Background(), from, skip, count)
 }
 
-// Like returns the delayed jobs equal to this one, in the order of their times. They
-// have the same queue and class, and exactly the argument bytes that Enqueue would
-// write. It searches goworker's own schedule, a second for each million of its jobs.
+// Like returns the delayed jobs equal to this one, in the order of their times; see
+// inspect.Job for what is equal. It searches goworker's own schedule, a second for each
+// million of its jobs.
 func (l *DelayedList) Like(job *Job) ([]DelayedJob, error) {
 	return l.l.Like(context.Background(), wanted(job))
 }
@@ -266,14 +279,14 @@ func (l *DelayedList) Reschedule(t time.Time, jobs ...DelayedJob) (rescheduled i
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
 func (l *DelayedList) Clear() error { return l.l.Clear(context.Background()) }
 
-// Stuck returns the jobs that run in this process past their time limit by more than
+// StuckJobs returns the jobs that run in this process past their time limit by more than
 // StuckAfter, the oldest first. Each is logged once, with the place where its handler
 // is. A job that ends after all leaves the list, and its outcome counts.
-func (d *Daemon) Stuck() []StuckJob { return d.registry.stuckJobs() }
+func (d *Daemon) StuckJobs() []StuckJob { return d.registry.stuckJobs() }
 
-// Stuck returns the jobs of all shards that run past their time limit; see
-// Daemon.Stuck.
-func (s *Shards) Stuck() []StuckJob { return s.handlers.stuckJobs() }
+// StuckJobs returns the jobs of all shards that run past their time limit; see
+// Daemon.StuckJobs.
+func (s *Shards) StuckJobs() []StuckJob { return s.handlers.stuckJobs() }
 
 // stuckJobs lists the jobs that run past their time limit.
 func (r *registry) stuckJobs() []StuckJob {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/setting"
 )
 
@@ -40,7 +41,7 @@ const HardTimeoutMargin = 10 * time.Second
 // A child costs some milliseconds to start. It needs Linux, macOS or another Unix;
 // elsewhere each job of the class fails.
 func Isolated(opts ...IsolatedOption) Option {
-	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: cancelGrace / 2}}
+	i := isolation{Limits: isolate.Limits{Grace: DefaultKillGrace, AtShutdown: part.CancelGrace / 2}}
 	for _, opt := range opts {
 		if opt == nil {
 			i.Wrong("a nil IsolatedOption was given; leave it out")
@@ -50,7 +51,7 @@ func Isolated(opts ...IsolatedOption) Option {
 	}
 	return option(func(o *options) {
 		o.Once("how jobs are isolated", "Isolated")
-		o.Take("Isolated", i.First)
+		o.Take("Isolated", i.Mistakes)
 		own := i // one value of Isolated may serve several classes
 		o.instead, o.check = &own, own.check
 	})

@@ -30,13 +30,13 @@ type Limit struct {
 // see Option.
 type LimitOption func(*Limit)
 
-// Concurrency lets at most n jobs run at a time in the whole fleet; n is at least 1.
-func Concurrency(n int, opts ...LimitOption) Limit {
+// MaxRunning lets at most n jobs run at a time in the whole fleet; n is at least 1.
+func MaxRunning(n int, opts ...LimitOption) Limit {
 	l := Limit{limit: limits.Limit{Kind: resque.LimitRunning, Spec: strconv.Itoa(n)}}
 	if n < 1 {
-		l.wrong.Wrong("Concurrency(%d): at least one job must be able to run", n)
+		l.wrong.Wrong("MaxRunning(%d): at least one job must be able to run", n)
 	}
-	l.apply("Concurrency", opts)
+	l.apply("MaxRunning", opts)
 	return l
 }
 
@@ -82,10 +82,10 @@ func (l *Limit) keyed(option string, key KeyFunc) {
 	l.limit.Key = key
 }
 
-// InProcess makes the limit hold for each process by itself.
-func InProcess() LimitOption {
+// PerProcess makes the limit hold for each process by itself.
+func PerProcess() LimitOption {
 	return func(l *Limit) {
-		l.wrong.Once("where the limit holds", "InProcess")
+		l.wrong.Once("where the limit holds", "PerProcess")
 		l.limit.Here()
 	}
 }
@@ -105,7 +105,7 @@ func SharedAs(name string) LimitOption {
 
 // Burst lets a rate start up to n jobs at once after it was not used for a while. Then
 // a period may have n-1 starts more than the rate. The default is 1, or as many as the
-// rate allows in 10 ms. n is at least 1. It does not go with a Concurrency.
+// rate allows in 10 ms. n is at least 1. It does not go with MaxRunning.
 func Burst(n int) LimitOption {
 	return func(l *Limit) {
 		l.wrong.Once("how many may start at once", fmt.Sprintf("Burst(%d)", n))
@@ -113,7 +113,7 @@ func Burst(n int) LimitOption {
 		case n < 1:
 			l.wrong.Wrong("Burst(%d): it must be at least 1", n)
 		case l.limit.Rate == 0:
-			l.wrong.Wrong("Burst(%d): a Concurrency starts as many as may run; give Burst to a RateLimit", n)
+			l.wrong.Wrong("Burst(%d): MaxRunning starts as many as may run; give Burst to a RateLimit", n)
 		}
 		l.limit.Burst = n
 	}
@@ -122,6 +122,9 @@ func Burst(n int) LimitOption {
 // register makes a Limit an Option.
 func (l Limit) register(o *options) {
 	o.Add(l.wrong.First)
+	if l.limit.Kind != resque.LimitNone {
+		o.Note("how many run", l.limit.Words())
+	}
 	of, _ := outcome.Get[limits.Of](o.class)
 	outcome.Put(o.class, append(of, l.limit))
 }
@@ -131,10 +134,10 @@ func (l Limit) register(o *options) {
 // once for a job and at the same time. A slow one delays only them. A panic counts as "".
 type KeyFunc func(args []json.RawMessage) string
 
-// Arg takes as the key the argument at an index, the first being 0, or the value at a
-// path of field names in it: Arg(0, "account", "id"). The key is the text of a string,
+// ByArg takes as the key the argument at an index, the first being 0, or the value at a
+// path of field names in it: ByArg(0, "account", "id"). The key is the text of a string,
 // or the JSON of any other value. A value that is missing or null is no key.
-func Arg(index int, path ...string) KeyFunc { return limits.Arg(index, path) }
+func ByArg(index int, path ...string) KeyFunc { return limits.Arg(index, path) }
 
 // LimitQueue makes limits hold for all jobs of a queue, of every class. Call it before
 // Run. They replace the limits that the queue had. It panics if the queue has no name or
@@ -169,15 +172,15 @@ func plainLimits(all []Limit) ([]limits.Limit, error) {
 	return of, wrong.First
 }
 
-// Fair makes the jobs of a class take turns by a key: each key with waiting jobs gets one
+// FairBy makes the jobs of a class take turns by a key: each key with waiting jobs gets one
 // turn, however many jobs it has. Jobs of one key run in order. So one tenant's million
 // jobs do not delay another's ten. The turns are those of the whole queue: all processes
 // of the fleet take them together.
-func Fair(key KeyFunc) Option {
+func FairBy(key KeyFunc) Option {
 	return option(func(o *options) {
-		o.Once("by which key jobs take turns", "Fair")
+		o.Once("by which key jobs take turns", "FairBy")
 		l := Limit{limit: limits.Limit{Kind: resque.LimitNone}}
-		l.keyed("Fair", key)
+		l.keyed("FairBy", key)
 		l.register(o)
 	})
 }

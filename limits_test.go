@@ -18,7 +18,7 @@ func TestLimitsHoldHoweverJobsAreWritten(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(_ string, n int) { g.Run("", n, 5*time.Millisecond) }, goworker.Concurrency(1))
+	b.Daemon.Register("Slow", func(_ string, n int) { g.Run("", n, 5*time.Millisecond) }, goworker.MaxRunning(1))
 	b.Start()
 	for range 5 {
 		b.Push(
@@ -41,7 +41,7 @@ func TestLimitsHoldHoweverJobsAreWritten(t *testing.T) {
 func TestRemovedQueuesAreNotSorted(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "*" })
-	b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.Fair(goworker.Arg(0)))
+	b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.FairBy(goworker.ByArg(0)))
 	b.Start()
 	for i := range 5 {
 		b.PushTo(fmt.Sprint("tenant", i), daemontest.TenantJob("Turn", "a", 1))
@@ -65,14 +65,14 @@ func TestRemovedQueuesAreNotSorted(t *testing.T) {
 func TestLimitTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][]goworker.Option{
-		"of a class": {goworker.Concurrency(2)}, "of keys": {goworker.Concurrency(2, goworker.PerKey(goworker.Arg(0)))}, "turns": {goworker.Fair(goworker.Arg(0)), goworker.Concurrency(2)},
+		"of a class": {goworker.MaxRunning(2)}, "of keys": {goworker.MaxRunning(2, goworker.PerKey(goworker.ByArg(0)))}, "turns": {goworker.FairBy(goworker.ByArg(0)), goworker.MaxRunning(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := daemontest.Setup(t)
 			g := daemontest.NewGauge()
 			b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond); <-b.Gate }, limits...)
-			b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.Fair(goworker.Arg(0)))
+			b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.FairBy(goworker.ByArg(0)))
 			b.Start()
 			for n := range 30 {
 				b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -84,7 +84,7 @@ func TestLimitTakenAway(t *testing.T) {
 			}
 
 			next := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.QueuesString = "work,turns" })
-			next.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))), goworker.Concurrency(7))
+			next.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))), goworker.MaxRunning(7))
 			next.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond) })
 			next.Start()
 			next.Eventually("all run", func() bool { return g.Done.Load() == 30 && next.Stat("processed") == 30 })
@@ -111,7 +111,7 @@ func TestLimitTakenAway(t *testing.T) {
 func TestJobsFromLanesAreRecordedAsHandedOut(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
-	b.Daemon.Register("Slow", func(_ string, n int) { b.Runs.Start(fmt.Sprint(n)); <-b.Gate }, goworker.Concurrency(4))
+	b.Daemon.Register("Slow", func(_ string, n int) { b.Runs.Start(fmt.Sprint(n)); <-b.Gate }, goworker.MaxRunning(4))
 	b.Daemon.LimitQueue("work")
 	b.Start()
 	for n := range 3 {
@@ -141,7 +141,7 @@ func TestLimitInProcess(t *testing.T) {
 		once := sync.OnceFunc(func() { together.Done(); together.Wait() })
 		of.Daemon.Register("Slow", func(tenant string, n int) {
 			gauges[i].Hold("", n, func() { fleet.Hold("", n, once) })
-		}, goworker.Concurrency(1, goworker.InProcess()))
+		}, goworker.MaxRunning(1, goworker.PerProcess()))
 		of.Start()
 	}
 	for n := range 40 {
@@ -166,7 +166,7 @@ func TestRateLimitInProcess(t *testing.T) {
 	other := daemontest.SetupOn(t, b.Redis)
 	gauges := []*daemontest.Gauge{daemontest.NewGauge(), daemontest.NewGauge()}
 	for i, of := range []*daemontest.Bundle{b, other} {
-		of.Daemon.Register("Call", func(tenant string, n int) { gauges[i].Run("", n, 0) }, goworker.RateLimit(1, time.Hour, goworker.InProcess()))
+		of.Daemon.Register("Call", func(tenant string, n int) { gauges[i].Run("", n, 0) }, goworker.RateLimit(1, time.Hour, goworker.PerProcess()))
 		of.Start()
 	}
 	for n := range 10 {
@@ -206,19 +206,19 @@ func TestSharedLimitWithTwoNumbers(t *testing.T) {
 		says     []string // nil: it is no mistake
 	}{
 		"running": {func(d *goworker.Daemon) {
-			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("database")))
-			d.Register("Write", func() {}, goworker.Concurrency(5, goworker.SharedAs("database")))
+			d.Register("Read", func() {}, goworker.MaxRunning(2, goworker.SharedAs("database")))
+			d.Register("Write", func() {}, goworker.MaxRunning(5, goworker.SharedAs("database")))
 		}, []string{`"database"`, "class Read says at most 2 at a time", "class Write says at most 5 at a time"}},
 		"of a queue": {func(d *goworker.Daemon) {
 			d.Register("Read", func() {}, goworker.RateLimit(2, time.Second, goworker.SharedAs("database")))
 			d.LimitQueue("low", goworker.RateLimit(2, time.Second, goworker.SharedAs("database"), goworker.Burst(4)))
 		}, []string{`"database"`, "class Read says one each 500ms", "queue low says one each 500ms and 4 at once"}},
 		"of one class": {func(d *goworker.Daemon) {
-			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.Concurrency(3, goworker.SharedAs("x"), goworker.PerKey(goworker.Arg(0))))
+			d.Register("Read", func() {}, goworker.MaxRunning(2, goworker.SharedAs("x")), goworker.MaxRunning(3, goworker.SharedAs("x"), goworker.PerKey(goworker.ByArg(0))))
 		}, []string{`"x"`, "at most 2", "at most 3"}},
 		"the same": {func(d *goworker.Daemon) {
-			d.Register("Read", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.RateLimit(9, time.Second, goworker.SharedAs("x")))
-			d.Register("Write", func() {}, goworker.Concurrency(2, goworker.SharedAs("x")), goworker.Concurrency(3, goworker.SharedAs("x"), goworker.InProcess()))
+			d.Register("Read", func() {}, goworker.MaxRunning(2, goworker.SharedAs("x")), goworker.RateLimit(9, time.Second, goworker.SharedAs("x")))
+			d.Register("Write", func() {}, goworker.MaxRunning(2, goworker.SharedAs("x")), goworker.MaxRunning(3, goworker.SharedAs("x"), goworker.PerProcess()))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestSharedLimit(t *testing.T) {
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" })
 	g := daemontest.NewGauge()
 	for _, class := range []string{"Read", "Write"} {
-		b.Daemon.Register(class, func(tenant string, n int) { g.Run("", n, time.Millisecond) }, goworker.Concurrency(2, goworker.SharedAs("database")))
+		b.Daemon.Register(class, func(tenant string, n int) { g.Run("", n, time.Millisecond) }, goworker.MaxRunning(2, goworker.SharedAs("database")))
 	}
 	b.Start()
 	for n := range 20 {
@@ -274,8 +274,8 @@ func TestLanesOfAnother(t *testing.T) {
 	other := daemontest.SetupOn(t, b.Redis)
 	g := daemontest.NewGauge()
 	slow := func(tenant string, n int) { g.Run("", n, 0) }
-	b.Daemon.Register("Slow", slow, goworker.Concurrency(2))
-	other.Daemon.Register("Slow", slow, goworker.Concurrency(2), goworker.RateLimit(1000, time.Second))
+	b.Daemon.Register("Slow", slow, goworker.MaxRunning(2))
+	other.Daemon.Register("Slow", slow, goworker.MaxRunning(2), goworker.RateLimit(1000, time.Second))
 	b.Start()
 	b.Push(daemontest.TenantJob("Slow", "a", 0))
 	b.Eventually("it runs", func() bool { return g.Done.Load() == 1 && b.Stat("processed") == 1 })
@@ -306,17 +306,17 @@ func TestLimitsChangeWhileJobsWait(t *testing.T) {
 	g := daemontest.NewGauge()
 	policies := [][]goworker.Option{
 		nil,
-		{goworker.Concurrency(2)},
-		{goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0)))},
+		{goworker.MaxRunning(2)},
+		{goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0)))},
 		{goworker.RateLimit(400, time.Second)},
-		{goworker.Fair(goworker.Arg(0))},
-		{goworker.Concurrency(3), goworker.RateLimit(300, time.Second, goworker.PerKey(goworker.Arg(0)))},
+		{goworker.FairBy(goworker.ByArg(0))},
+		{goworker.MaxRunning(3), goworker.RateLimit(300, time.Second, goworker.PerKey(goworker.ByArg(0)))},
 	}
 	run := func(policy int) *daemontest.Bundle {
 		d := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.PollInterval = 200 * time.Millisecond })
 		d.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, policies[policy]...)
 		if policy != 0 { // knows limits, if not of this class
-			d.Daemon.Register("Other", func(string, int) {}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+			d.Daemon.Register("Other", func(string, int) {}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 		}
 		d.Start()
 		return d
@@ -359,7 +359,7 @@ func TestLimitsChangeWhileJobsWait(t *testing.T) {
 func TestOwnPushToSortedQueueIsSorted(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.PollInterval = time.Hour })
-	b.Daemon.Register("Limited", func(id string) {}, goworker.Concurrency(1))
+	b.Daemon.Register("Limited", func(id string) {}, goworker.MaxRunning(1))
 	b.Daemon.Register("Again", func(id string) error {
 		if b.Runs.Start(id); b.Runs.Starts(id) == 1 {
 			return daemontest.ErrNoLuck

@@ -67,7 +67,7 @@ func TestPauseQueueNeedsAName(t *testing.T) {
 					t.Errorf("LimitQueue(%q) panics with %v", name, v)
 				}
 			}()
-			b.Daemon.LimitQueue(name, goworker.Concurrency(1))
+			b.Daemon.LimitQueue(name, goworker.MaxRunning(1))
 		}()
 	}
 	if paused, err := b.Daemon.PausedQueues(); err != nil || len(paused) > 0 {
@@ -107,7 +107,7 @@ func TestPauseSortedQueue(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" })
 	b.Redis.Do(t, "SET", "resque:go:paused", "what is this")
-	b.Daemon.Register("One", func(id string) { b.Runs.Start(id); b.Runs.End(id) }, goworker.Concurrency(1))
+	b.Daemon.Register("One", func(id string) { b.Runs.Start(id); b.Runs.End(id) }, goworker.MaxRunning(1))
 	b.Start()
 	b.Push(daemontest.Job("One", "a"))
 	b.Eventually("a first job runs", func() bool { return b.Runs.Ends("a") == 1 })

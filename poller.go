@@ -2,19 +2,18 @@ package goworker
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/watch"
@@ -36,24 +35,23 @@ type poller struct {
 	pace   watch.Pace       // whether to prefetch
 	said   logging.Once
 
-	jobs       chan *inflight.Task // to the workers. Unbuffered: a job leaves the poller when a worker takes it
-	signal     chan struct{}       // holds one value: sent by poke and by the link, received by the poller
-	ended      chan struct{}       // closed when run has returned
-	leftBehind chan struct{}       // closed when run has returned and handlers still run
-	inbox      inbox
-	busy       int // how many workers have a job
+	jobs   chan *inflight.Task // to the workers. Unbuffered: a job leaves the poller when a worker takes it
+	signal chan struct{}       // holds one value: sent by poke and by the link, received by the poller
+	inbox  inbox
+	busy   int // how many workers have a job
 
 	sent   *resque.Exchange // under way; nil: none is
 	sentAt time.Time
 
-	stage     stage
-	complete  bool // there are no more jobs, and the settings ask to end then
-	selfPause bool // by Daemon.Pause, for this process
-	fenced    bool // the lease is not held: nothing may be reserved until it is
-	reaped    bool // other processes have this one's jobs: the poller sends nothing until another session
-	resyncs   bool // the poller must read the record back before it sends anything
-	lost      bool // Redis lost all data of this process, which must first register again
-	alarm     alarm
+	stage    stage
+	complete bool // there are no more jobs, and the settings ask to end then
+	held     hold // why this process takes no jobs although it could; 0: it takes them
+	fenced   bool // the lease is not held: nothing may be reserved until it is
+	reaped   bool // other processes have this one's jobs: the poller sends nothing until another session
+	resyncs  bool // the poller must read the record back before it sends anything
+	lost     bool // Redis lost all data of this process, which must first register again
+	alarm    alarm
+	ending
 }
 
 // stage is how far the poller is on its way to the end.
@@ -61,9 +59,18 @@ type stage int
 
 const (
 	working  stage = iota
+	closing        // reserve no more, and go on
 	quitting       // reserve no more; end when all is committed
 	forced         // jobs that still ran went back; end when that is committed, or there is no Redis
 	hopeless       // end at once, without delivering what waits
+)
+
+// hold is a set of reasons for which this process takes no jobs. They come and go one by one.
+type hold uint8
+
+const (
+	byProgram hold = 1 << iota // Daemon.Pause
+	byGate                     // Daemon.SetGate
 )
 
 // lease is the process's place in the fleet. Its methods are safe for concurrent use.
@@ -118,6 +125,9 @@ type source interface {
 	// more jobs could start now.
 	Next(taking bool) time.Time
 
+	// Paused reports whether the fleet is paused, as far as is known.
+	Paused() bool
+
 	// Stop is called when the poller ends.
 	Stop()
 }
@@ -127,14 +137,13 @@ func newPoller(b part.Base, c config, l lease, ends inflight.Ends, pool *share.P
 	signal := make(chan struct{}, 1)
 	return &poller{
 		Base: b, lease: l, pool: pool, share: share.Alone(c.Concurrency),
-		keeper:     link.NewKeeper(b, !c.DisableTracking, c.PollInterval, signal),
-		record:     inflight.New(ends, c.MaxPayload),
-		pace:       watch.Pace{Allowed: !c.DisableLookAhead},
-		jobs:       make(chan *inflight.Task),
-		signal:     signal,
-		ended:      make(chan struct{}),
-		leftBehind: make(chan struct{}),
-		alarm:      alarm{timer: b.Clock.NewTimer(part.Never)},
+		keeper: link.NewKeeper(b, !c.DisableTracking, c.PollInterval, signal),
+		record: inflight.New(ends, c.MaxPayload),
+		pace:   watch.Pace{Allowed: !c.DisableLookAhead},
+		jobs:   make(chan *inflight.Task),
+		signal: signal,
+		ending: newEnding(),
+		alarm:  alarm{timer: b.Clock.NewTimer(part.Never)},
 	}
 }
 
@@ -203,8 +212,10 @@ func (p *poller) run(ctx context.Context) {
 		}
 	}()
 	ctx, cancel := context.WithCancel(ctx)
+	defer p.halt()
 	defer p.keeper.Stop()
 	defer cancel()
+	defer context.AfterFunc(p.halted, cancel)() // breaks a read from a silent Redis
 	defer p.source.Stop()
 	if p.pool != nil {
 		p.share = p.pool.Join(p.share.Slots(), p.poke)
@@ -243,7 +254,7 @@ func (p *poller) done() bool {
 	switch {
 	case p.stage == hopeless:
 		return true
-	case p.stage == working || p.sent != nil:
+	case p.stage <= closing || p.sent != nil:
 		return false
 	case p.stage == forced && p.keeper.Link() == nil:
 		return true
@@ -317,9 +328,9 @@ func (p *poller) dispatch() *inflight.Task {
 	}
 }
 
-// next returns the job to offer to the workers; nil if there is none.
+// next returns the job to offer to the workers; nil if there is none. No job starts during a stop.
 func (p *poller) next() *inflight.Task {
-	if p.keeper.Link() == nil || p.fenced || p.busy >= p.share.Slots() {
+	if p.stage > working || p.keeper.Link() == nil || p.fenced || p.busy >= p.share.Slots() {
 		return nil
 	}
 	return p.record.Next()
@@ -381,15 +392,26 @@ func (p *poller) tasks() <-chan *inflight.Task { return p.jobs }
 // left is closed when the poller has ended with jobs still running.
 func (p *poller) left() <-chan struct{} { return p.leftBehind }
 
-// pause makes the poller take no more jobs, or take them again.
-func (p *poller) pause(paused bool) {
+// hold makes the poller take no more jobs for a reason, or no longer for it. It takes jobs again when no
+// reason is left.
+func (p *poller) hold(why hold, on bool) {
 	p.ask(func() {
-		if p.selfPause != paused {
-			p.Log.Info("pause", "paused", paused)
+		if why == byProgram && (p.held&why != 0) != on {
+			p.Log.Info("pause", "paused", on)
 		}
-		p.selfPause = paused
+		if p.held &^= why; on {
+			p.held |= why
+		}
 		p.source.Changed(nil, true)
 	})
+}
+
+// state is how the poller is.
+func (p *poller) state() health.Poller {
+	return health.Poller{
+		Connected: p.keeper.Link() != nil, Fenced: p.fenced, Stopping: p.stage > working,
+		Held: p.held&byProgram != 0, Paused: p.source.Paused(),
+	}
 }
 
 // quit makes the poller take no more jobs, and end when all outcomes are committed.
@@ -404,65 +426,4 @@ func (p *poller) abandon() {
 	p.stage = forced
 	p.collect()
 	p.record.Abandon()
-}
-
-// drain stops the poller, which takes no more jobs. Jobs that run may finish until the timeout
-// (0: there is none) or until hard is closed.
-func (p *poller) drain(timeout time.Duration, hard <-chan struct{}) error {
-	p.ask(p.quit)
-	var deadline <-chan time.Time
-	if timeout > 0 {
-		timer := p.Clock.NewTimer(timeout)
-		defer timer.Stop()
-		deadline = timer.C()
-	}
-	select {
-	case <-p.ended:
-		return nil
-	case <-deadline:
-	case <-hard:
-	}
-	p.Log.Warn("cancelling the jobs that still run")
-	p.lease.Session().StopJobs(ErrShutdown)
-	if p.endsWithin(cancelGrace) {
-		return nil
-	}
-	p.ask(p.abandon)
-	if !p.endsWithin(commitGrace) {
-		p.ask(func() { p.stage = hopeless })
-		<-p.ended
-	}
-	return p.leftovers()
-}
-
-func (p *poller) endsWithin(d time.Duration) bool {
-	timer := p.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-p.ended:
-		return true
-	case <-timer.C():
-		return false
-	}
-}
-
-// leftovers returns an error for the jobs and outcomes that the poller left. The poller
-// has ended.
-func (p *poller) leftovers() error {
-	e := &ShutdownError{Undelivered: p.record.Undelivered()}
-	abandoned := p.record.Abandoned()
-	for _, t := range abandoned {
-		class := "an invalid payload"
-		if payload, err := payload.Parse(t.Payload); err == nil {
-			class = payload.Class
-		}
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%s of queue %s", class, t.Queue))
-	}
-	if n := p.busy - len(abandoned); n > 0 {
-		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that other processes had taken over", n))
-	}
-	if len(e.Unfinished)+e.Undelivered == 0 {
-		return nil
-	}
-	return e
 }

@@ -1,9 +1,14 @@
 package goworker
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -21,4 +26,40 @@ func TestPollerWakesWhileItHoldsSpareWorkers(t *testing.T) {
 	if at := p.wakeAt(); !at.IsZero() {
 		t.Errorf("wakes at %v with nothing to give", at)
 	}
+}
+
+// A poller that hangs makes a probe of liveness fail: after a minute more than the settings let Redis take,
+// and not before.
+func TestHungPollerIsNotLive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := New(WorkerSettings{QueuesString: "work", Logger: slog.New(slog.DiscardHandler)})
+		c, err := d.init(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		d.running = new(run)
+		d.prepare(t.Context(), c)
+		if h := d.Health(); !h.Live || h.Ready {
+			t.Errorf("while it starts: %+v", h)
+		}
+		_, asked := d.poller.inbox.take()
+		for _, f := range asked {
+			f() // the poller's only sign of life
+		}
+		wait := func(d time.Duration) { clock.Sleep(clock.System, d) }
+		limits := 2 * (c.config.ConnectTimeout + c.config.ReadTimeout + c.config.WriteTimeout)
+		if h := d.Health(); !h.Live { // asks, and gets no answer
+			t.Errorf("%+v", h)
+		}
+		wait(limits + health.HungAfter - time.Second)
+		if h := d.Health(); !h.Live {
+			t.Errorf("while it may wait for Redis: %+v", h)
+		}
+		wait(2 * time.Second)
+		if h := d.Health(); h.Live || h.Ready || !strings.Contains(h.Reasons[0], "seems to hang: restart the process") {
+			t.Errorf("when it hangs: %+v", h)
+		}
+	})
 }

@@ -1,12 +1,13 @@
 package goworker
 
 import (
+	"context"
+	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/scheduler"
 )
 
@@ -150,18 +151,22 @@ func (d *Daemon) Unschedule(name string) (bool, error) {
 // until ResumeSchedule. They are not fired later. It need not be a schedule of this
 // process. Ruby schedulers do not know of it.
 func (d *Daemon) PauseSchedule(name string) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error {
-		now, err := s.Now(c)
-		if err != nil {
-			return err
-		}
-		return s.PauseSchedule(c, name, now)
-	})
+	return d.unknownSchedule(name, d.inspect().PauseSchedule(context.Background(), name))
 }
 
 // ResumeSchedule ends PauseSchedule, from the next tick on.
 func (d *Daemon) ResumeSchedule(name string) error {
-	return d.withConn(func(s resque.Store, c redis.Conn) error { return s.ResumeSchedule(c, name) })
+	return d.unknownSchedule(name, d.inspect().ResumeSchedule(context.Background(), name))
+}
+
+// unknownSchedule is unknown for a schedule, which this process may know before Redis does.
+func (d *Daemon) unknownSchedule(name string, err error) error {
+	if errors.Is(err, inspect.ErrUnknownSchedule) {
+		if _, other := d.recurring.Find(name, d.withConn); other == nil {
+			return nil
+		}
+	}
+	return d.unknown(err)
 }
 
 // RunScheduleNow enqueues the job of a schedule once, beside its ticks, also while it is
@@ -206,14 +211,17 @@ func (d *Daemon) Schedules() ([]ScheduleInfo, error) {
 
 // MarshalJSON writes the schedule as resque-scheduler keeps it in Redis. A field that only
 // goworker knows is written if it is set.
-func (r Recurring) MarshalJSON() ([]byte, error) { return r.internal().MarshalJSON() }
+func (r Recurring) MarshalJSON() ([]byte, error) {
+	text, err := r.internal().MarshalJSON()
+	return text, prefix.Of(err)
+}
 
 // UnmarshalJSON reads an entry as resque-scheduler does. Args that are an object or a
 // single value are one argument; null and false are none. Of a cron and an every, the cron
 // counts. Names of fields are case-sensitive: "Cron" is ignored.
 func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	var read scheduler.Recurring
-	err := read.UnmarshalJSON(entry)
+	err := prefix.Of(read.UnmarshalJSON(entry))
 	if err == nil {
 		*r = publicRecurring(read)
 	}

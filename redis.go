@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -53,7 +54,8 @@ type DialOptions struct {
 // several. The URI is one of redis://, rediss:// or unix://; the errors of both are
 // those of a daemon with that URI.
 func (o DialOptions) Server(uri string) (Dialer, error) {
-	return conn.Options(o).Server(uri)
+	d, err := conn.Options(o).Server(uri)
+	return d, prefix.Of(err)
 }
 
 // RedisConn is a connection taken with GetConn. It is for one goroutine, and is
@@ -105,7 +107,7 @@ func (d *Daemon) GetConn() (*RedisConn, error) {
 	}
 	lent, err := c.Pool.Get(context.Background())
 	if err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	return &RedisConn{lent}, nil
 }

@@ -48,7 +48,7 @@ func Retry(n int, opts ...RetryOption) Option {
 		if n < NoLimit {
 			o.Wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
 		}
-		o.Take("Retry", p.First)
+		o.Take("Retry", p.Mistakes)
 		outcome.Put(o.class, &p.policy)
 		if p.ruby != nil {
 			outcome.Put(o.class, *p.ruby)
@@ -76,26 +76,38 @@ func (o retryOption) retry(p *retryPolicy) error { return o(p) }
 // RetryOn retries only after errors that are (errors.Is) one of these. With several
 // RetryOn and RetryIf, one that applies is enough.
 func RetryOn(errs ...error) RetryOption {
-	return retryOption(func(p *retryPolicy) error { return p.choice.On(errs, false) })
+	return retryOption(func(p *retryPolicy) error {
+		p.Note("which errors are retried", "RetryOn")
+		return p.choice.On(errs, false)
+	})
 }
 
 // RetryIf retries only after errors for which f returns true.
 //
 //	goworker.Retry(5, goworker.RetryIf(goworker.ErrorAs[net.Error]))
 func RetryIf(f func(error) bool) RetryOption {
-	return retryOption(func(p *retryPolicy) error { return p.choice.If(f, false) })
+	return retryOption(func(p *retryPolicy) error {
+		p.Note("which errors are retried", "RetryIf")
+		return p.choice.If(f, false)
+	})
 }
 
 // NoRetryOn files a job as failed, at once, after an error that is (errors.Is) one of
 // these. It wins over RetryOn and RetryIf.
 func NoRetryOn(errs ...error) RetryOption {
-	return retryOption(func(p *retryPolicy) error { return p.choice.On(errs, true) })
+	return retryOption(func(p *retryPolicy) error {
+		p.Note("which errors are not retried", "NoRetryOn")
+		return p.choice.On(errs, true)
+	})
 }
 
 // NoRetryIf files a job as failed, at once, after an error for which f returns true. It
 // wins over RetryOn and RetryIf.
 func NoRetryIf(f func(error) bool) RetryOption {
-	return retryOption(func(p *retryPolicy) error { return p.choice.If(f, true) })
+	return retryOption(func(p *retryPolicy) error {
+		p.Note("which errors are not retried", "NoRetryIf")
+		return p.choice.If(f, true)
+	})
 }
 
 // ErrorAs reports whether the error, or one it wraps, has the type T (errors.As). It is
@@ -193,7 +205,7 @@ func (p *retryPolicy) wait(option string, wait retry.Wait, err error) error {
 // queue at once.
 //
 // err says why, for the log and the failure record, and may be nil. Like Discard and
-// Fail it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
+// FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
 // of several the outermost counts.
 func RetryIn(d time.Duration, err error) error {
 	return &failure.Wish{Kind: failure.WishRetry, Wait: d, Err: err}
@@ -203,9 +215,9 @@ func RetryIn(d time.Duration, err error) error {
 // filed as failed, but logged and counted as processed. err says why and may be nil.
 func Discard(err error) error { return &failure.Wish{Kind: failure.WishDiscard, Err: err} }
 
-// Fail files the job of a handler that returns it as failed, without a retry. err says why
+// FailNow files the job of a handler that returns it as failed, without a retry. err says why
 // and may be nil.
-func Fail(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: err} }
+func FailNow(err error) error { return &failure.Wish{Kind: failure.WishFail, Err: err} }
 
 // ResqueRetry makes Retry count as the Ruby plugin resque-retry does. Then Ruby and Go may
 // run the same jobs, and together they retry one no more often than the limit says. Give

@@ -278,7 +278,7 @@ func TestRetryAsRuby(t *testing.T) {
 // The count goes on where Ruby left it, and ends with the job.
 func TestRetryContinuesRubysCount(t *testing.T) {
 	t.Parallel()
-	for _, ends := range []error{nil, daemontest.ErrNoLuck, goworker.Discard(nil), goworker.Fail(nil)} {
+	for _, ends := range []error{nil, daemontest.ErrNoLuck, goworker.Discard(nil), goworker.FailNow(nil)} {
 		b := daemontest.Trying(t, func(*goworker.Delivery) error { return ends }, goworker.Retry(3, goworker.Delays{0}, goworker.ResqueRetry{}))
 		b.Redis.Do(t, "SET", rubyCount, 1) // retried once and delayed again
 		b.Start()

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -19,11 +17,13 @@ import (
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
@@ -31,9 +31,8 @@ import (
 
 // run is one call of Run.
 type run struct {
-	hard   chan struct{} // closed: stop at once
-	once   sync.Once
-	poller *poller // nil until it is made; guarded by Daemon.mu
+	stop   *part.Budget // the time of its stop
+	poller *poller      // nil until it is made; guarded by Daemon.mu
 }
 
 // Run works until the context is cancelled or, with ExitOnComplete, until all queues
@@ -43,7 +42,7 @@ type run struct {
 // At the timeout, Run cancels the contexts of the jobs that still run. Two seconds
 // later it commits those that have returned and requeues the rest, which its
 // *ShutdownError names. Their handlers still run: unlike Work, Run does not end the
-// program, but its caller should.
+// program, but its caller should. StopTime says how long the whole stop takes at most.
 //
 // An unreachable Redis is an error at the start only. Later the daemon waits for it.
 //
@@ -59,7 +58,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := serveChild(ctx, added, d); err != nil {
 		return err
 	}
-	r := &run{hard: make(chan struct{})}
+	layout := part.OfDaemon
+	if d.group != nil {
+		layout = part.OfMember
+	}
+	r := &run{stop: c.config.stopBudget(layout, d.group)}
 	d.mu.Lock()
 	if d.running != nil {
 		d.mu.Unlock()
@@ -77,24 +80,28 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
-		return fmt.Errorf("goworker: %w", err)
+		return prefix.Of(err)
 	}
-	startErr, err := part.Run(ctx, parts, c.config.stopContext(d.base), func() {
+	left, startErr, err := r.stop.Run(ctx, append(parts, d.hooks.part()), func() {
+		select {
+		case <-ctx.Done():
+		case <-d.poller.ended:
+		case <-d.group.Begun():
+		}
+		r.stop.Begin()
+		d.log.Info("stopping: taking no more jobs")
+		d.poller.drain(r.stop, d.workers.running)
 		select {
 		case <-ctx.Done():
 		case <-d.poller.ended:
 		}
-		d.log.Info("stopping: taking no more jobs")
-		d.hooks.shutdown()
 	})
+	err = withParts(err, left)
 	if startErr != nil {
 		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
 			startErr = nil // the stop came before the start was over
 		}
-		if err = errors.Join(startErr, err); err != nil {
-			err = fmt.Errorf("goworker: %w", err)
-		}
-		return err
+		return prefix.Of(errors.Join(startErr, err))
 	}
 	if err != nil {
 		d.log.Error("stopped", "error", err)
@@ -102,7 +109,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Info("stopped")
 	}
 	c.flush()
-	return err
+	return prefix.Of(err)
 }
 
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
@@ -126,6 +133,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller.source = d.newSource(base, d.poller)
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
+	set.Watch(d.tally.Ended)
+	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
+	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
 	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
@@ -173,16 +183,6 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	}
 }
 
-// stopContext bounds the stop of all parts, if there is a shutdown timeout.
-func (c config) stopContext(base context.Context) func() (context.Context, context.CancelFunc) {
-	return func() (context.Context, context.CancelFunc) {
-		if c.ShutdownTimeout == 0 {
-			return context.WithCancel(base)
-		}
-		return context.WithTimeout(base, c.ShutdownTimeout+cancelGrace+commitGrace+fleet.LeaveGrace)
-	}
-}
-
 // sortedParts returns the daemon's own parts and those added to it, in the order in
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
@@ -190,12 +190,13 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
 		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
 				go d.poller.run(d.base)
 				return nil
 			},
-			Stop: func(context.Context) error { return d.poller.drain(d.config.ShutdownTimeout, r.hard) },
+			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
 		},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
@@ -216,7 +217,7 @@ func (d *Daemon) Parts() ([]string, error) {
 	for i, p := range parts {
 		names[i] = p.Name
 	}
-	return names, err
+	return names, prefix.Of(err)
 }
 
 // StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.
@@ -227,7 +228,7 @@ func (d *Daemon) StopNow() {
 	r := d.running
 	d.mu.Unlock()
 	if r != nil {
-		r.once.Do(func() { close(r.hard) })
+		r.stop.Cut()
 	}
 }
 
@@ -241,7 +242,7 @@ func (d *Daemon) Resume() { d.pause(false) }
 
 func (d *Daemon) pause(paused bool) {
 	if p := d.currentPoller(); p != nil {
-		p.pause(paused)
+		p.hold(byProgram, paused)
 	}
 }
 
@@ -324,7 +325,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "poller", "schedule" and "recurring". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule" and "recurring". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before
@@ -347,7 +348,16 @@ type Part struct {
 	Start func(ctx context.Context) error
 
 	// Stop returns once the part has really stopped; nil means that there is nothing to
-	// stop. It is called once, and only after a Start that succeeded. All parts share
-	// the context's deadline, a little later than the shutdown timeout.
+	// stop. It is called once, and only after a Start that succeeded. Its context ends a
+	// little before the part's share of the time is over. A part whose Stop has not
+	// returned then is left behind, and the *ShutdownError of Run names it.
+	//
+	// The parts that require the workers or the poller, and before them the hook
+	// Shutdown, stop while the last jobs run: they share the shutdown timeout, or
+	// DefaultShutdownTimeout if it is NoTimeout, and a second more to return when their
+	// contexts have ended. The others stop after the jobs and share
+	// two seconds, and what the jobs left of their time. One second is for the parts of
+	// Shards, and one for those of its Daemons. The share of a part is what is left of
+	// that time, divided by the number of parts that have yet to stop.
 	Stop func(ctx context.Context) error
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 )
 
@@ -24,7 +25,7 @@ const (
 	DefaultInterval        = 5 * time.Second
 	DefaultURI             = "redis://localhost:6379/"
 	DefaultNamespace       = "resque:"
-	DefaultShutdownTimeout = 25 * time.Second
+	DefaultShutdownTimeout = 17 * time.Second
 	DefaultRecoverLimit    = 3
 	DefaultMaxPayload      = 64 << 20
 	DefaultConnectTimeout  = conn.DefaultConnectTimeout
@@ -43,13 +44,6 @@ const (
 	// NoLimit is a limit that is never reached: of RecoverLimit, FailedMaxSize,
 	// FailedMaxAge and Retry. No other number may be negative.
 	NoLimit = -1
-)
-
-// A stop that reaches the shutdown timeout cancels the contexts of the jobs that run. They then have
-// cancelGrace to return, and the commit of their outcomes has commitGrace.
-const (
-	cancelGrace = 2 * time.Second
-	commitGrace = 3 * time.Second
 )
 
 // The values of WorkerSettings.Order and of the flag -order.
@@ -164,8 +158,10 @@ type WorkerSettings struct {
 	Order string
 	// ShutdownTimeout is how long running jobs may go on after the first signal to
 	// stop. Then their contexts are cancelled. A job that has not returned two seconds
-	// later goes back to its queue. Zero means DefaultShutdownTimeout, which fits into
-	// the 30 seconds of Kubernetes and Heroku. NoTimeout waits until they end.
+	// later goes back to its queue. The whole stop may take eight seconds more than
+	// ShutdownTimeout; see StopTime. Zero means DefaultShutdownTimeout: such a stop is
+	// over within 25 s, and fits into the 30 seconds of Kubernetes and Heroku. NoTimeout
+	// waits until the jobs end.
 	// [-shutdown-timeout in seconds or as in 1m30s; -shutdown-timeout=0 is NoTimeout]
 	ShutdownTimeout time.Duration
 	// RecoverLimit is how many processes may die while one of their workers has a job, before
@@ -177,7 +173,7 @@ type WorkerSettings struct {
 	// run a longer one: it files a failure with an excerpt, and keeps the bytes in the list go:kept:<queue> of
 	// the namespace. A process reserves no jobs while it holds payloads of four times as many bytes. A decoded
 	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
-	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload]
+	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload in bytes or as in 64MiB]
 	MaxPayload int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
@@ -230,7 +226,7 @@ type WorkerSettings struct {
 	// for good, by the same process of the fleet. The removal ends at the first failure of
 	// a list that is young enough. A failure without a readable time stays. Zero, or
 	// NoLimit, is no limit.
-	// [-failed-max-age in seconds or as in 720h]
+	// [-failed-max-age in seconds or as in 30d]
 	FailedMaxAge time.Duration
 	// Hostname is the name of this machine for other Resque tools; worker ids begin
 	// with it and ".go". Empty means os.Hostname(). It must contain neither a colon nor
@@ -362,7 +358,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		errs = append(errs, row.Fill(&s, getenv))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return config{}, err
+		return config{}, prefix.Of(err)
 	}
 	c.WorkerSettings = s
 	if s.RailsJSON {

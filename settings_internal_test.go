@@ -33,7 +33,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := config{WorkerSettings: WorkerSettings{
 		Queues: []string{"high"}, Order: OrderStrict, PollInterval: 5 * time.Second, Concurrency: 25, Connections: 2,
 		URI: "redis://localhost:6379/", Namespace: "resque:", FailureBackend: FailureRedis,
-		RecoverLimit: 3, MaxPayload: 64 << 20, ShutdownTimeout: 25 * time.Second,
+		RecoverLimit: 3, MaxPayload: 64 << 20, ShutdownTimeout: 17 * time.Second,
 		ConnectTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		Hostname: host, LogLevel: "info", LogFormat: "text",
 	}, style: payload.Plain, logLevel: slog.LevelInfo}
@@ -258,5 +258,14 @@ func TestIntervals(t *testing.T) {
 		if err := i.Set(value); err == nil || i != 7 {
 			t.Errorf("interval %q is %v, %v", value, i, err)
 		}
+	}
+}
+
+// A program that has a logger of its own gets that very logger: nothing is built beside it.
+func TestOwnLoggerIsUsedAsItIs(t *testing.T) {
+	t.Parallel()
+	own := slog.New(slog.DiscardHandler)
+	if log, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
+		t.Error("the daemon logs by another logger than the program's")
 	}
 }

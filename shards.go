@@ -8,13 +8,13 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -44,8 +44,9 @@ type Shards struct {
 	settings WorkerSettings
 	shards   []Shard
 	daemons  []*Daemon
-	members  []*part.Member // by shard; Name and Run are set once, Outages by each run
+	members  []*part.Member // by shard; Name and Run are set once, Outages by each run, with mu
 	handlers *registry      // of all daemons
+	gate     *gate.Gate     // of all daemons
 	hooks    hookList       // only Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
@@ -58,19 +59,20 @@ type Shards struct {
 	parts   []part.Part
 	paused  bool
 	running bool
+	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
 // NewShards returns the worker of several Redises. The settings are those of a
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
 func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
-	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry()}
+	s := &Shards{settings: settings, shards: slices.Clone(shards), handlers: newRegistry(), gate: new(gate.Gate)}
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
-		d.registry = s.handlers
+		d.registry, d.gate = s.handlers, s.gate
 		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
 		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
@@ -176,14 +178,14 @@ func (s *Shards) check() (queues.Routes, config, error) {
 			return nil, config{}, s.about(i, err)
 		}
 		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
-			return nil, config{}, fmt.Errorf("goworker: %w", err)
+			return nil, config{}, prefix.Of(err)
 		}
 	}
 	return routes, c, nil
 }
 
 func (s *Shards) about(i int, err error) error {
-	return fmt.Errorf("goworker: shard %s: %w", s.name(i), err)
+	return prefix.Errorf("shard %s: %w", s.name(i), err)
 }
 
 // Close closes the connections to all shards, and their Daemons. From then on every
@@ -208,7 +210,7 @@ func (s *Shards) Close() {
 // or lacks a permission.
 //
 // The error joins those of the shards, each naming its own.
-func (s *Shards) Run(ctx context.Context) error { return errors.Join(s.run(ctx)...) }
+func (s *Shards) Run(ctx context.Context) error { return prefix.Of(errors.Join(s.run(ctx)...)) }
 
 func (s *Shards) run(ctx context.Context) []error {
 	if err := s.Init(); err != nil {
@@ -227,39 +229,44 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
-	workers := share.NewPool(config.Concurrency)
-	for _, d := range s.daemons {
-		d.budget = workers
+	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
+	for i, d := range s.daemons {
+		d.budget, d.group = workers, stop
+		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
+	s.stop = stop
+	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.running, s.paused = false, false
+		s.running, s.paused, s.stop = false, false, nil
 		s.mu.Unlock()
 	}()
 
 	base := context.WithoutCancel(ctx)
-	for i, m := range s.members {
-		m.Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
-	}
 	group := part.NewGroup(clock.System, s.members, conn.MayPass)
 	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
 		Start: func(context.Context) error { group.Start(base); return nil },
 		Stop:  func(context.Context) error { group.Stop(); return nil },
 	}}, added)
 	if err != nil {
-		return []error{fmt.Errorf("goworker: %w", err)}
+		return []error{prefix.Of(err)}
 	}
-	startErr, stopErr := part.Run(ctx, parts, config.stopContext(base), func() {
+	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
 		case <-group.Ended:
 		}
-		s.hooks.shutdown()
 	})
-	if startErr != nil {
-		return []error{fmt.Errorf("goworker: %w", startErr), stopErr}
+	if stopErr = withParts(stopErr, left); stopErr != nil {
+		s.log.Error("stopped", "error", stopErr)
+	}
+	switch {
+	case startErr != nil:
+		return []error{prefix.Of(startErr), stopErr}
+	case slices.Contains(left, "poller"): // the shards still write their errors
+		return []error{stopErr}
 	}
 	return append(group.Errs, stopErr)
 }
@@ -293,13 +300,13 @@ func (s *Shards) Work() error {
 	}
 	errs := s.run(ctx)
 	if !slices.Contains(errs, ErrRunning) { // then the other run still needs them
-		defer s.Close()
+		defer closeInTime(s.Close)
 	}
 	if slices.ContainsFunc(errs, leftRunning) {
 		s.flush()
 		os.Exit(1)
 	}
-	return errors.Join(errs...)
+	return prefix.Of(errors.Join(errs...))
 }
 
 // Pause makes all shards take no more jobs until Resume, also those that are
@@ -320,7 +327,15 @@ func (s *Shards) pause(paused bool) {
 func (s *Shards) CancelJobs() { s.each((*Daemon).CancelJobs) }
 
 // StopNow makes a Run that stops wait no longer for its jobs; see Daemon.StopNow.
-func (s *Shards) StopNow() { s.each((*Daemon).StopNow) }
+func (s *Shards) StopNow() {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop.Cut()
+	}
+	s.each((*Daemon).StopNow)
+}
 
 func (s *Shards) each(do func(*Daemon)) {
 	for _, d := range s.daemons {
@@ -338,20 +353,9 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	}
 	i, err := routes.Finder()(queue)
 	if err != nil {
-		return nil, fmt.Errorf("goworker: %w", err)
+		return nil, prefix.Of(err)
 	}
 	return s.daemons[i], nil
-}
-
-// daemonFor returns the daemon of the shard to which a job goes.
-func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
-	if err := s.init(false); err != nil {
-		return nil, err
-	}
-	if job == nil {
-		return nil, producer.Unsent(producer.ErrNoJob, 0, 1)
-	}
-	return s.DaemonOf(job.Queue)
 }
 
 // table returns the queues of each shard.
@@ -364,113 +368,6 @@ func (s *Shards) table() (queues.Routes, error) {
 	return s.routes, nil
 }
 
-// Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
-// DaemonOf and Daemon.Enqueue.
-func (s *Shards) Enqueue(job *Job) error {
-	if s.handlers.hasEnqueueOptions(job) {
-		_, err := s.EnqueueWith(job)
-		return err
-	}
-	return s.EnqueueAll(job)
-}
-
-// EnqueueWith is Enqueue with options, on the shard of the job's queue; see
-// Daemon.EnqueueWith.
-func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return d.EnqueueWith(job, opts...)
-}
-
-// EnqueueAll pushes any number of jobs, with one round trip to each of their shards, to
-// all shards at the same time; see Daemon.EnqueueAll.
-//
-// Each shard takes all of its jobs or none, but the shards do not depend on each other.
-// The error joins a *ShardError for each shard that refused. The others have their
-// jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
-func (s *Shards) EnqueueAll(jobs ...*Job) error {
-	routes, err := s.table()
-	if err != nil {
-		return err
-	}
-	loads := make([]shardLoad, len(s.shards))
-	find := routes.Finder()
-	for n, job := range jobs {
-		if job == nil {
-			return producer.Unsent(producer.ErrNoJob, n, len(jobs))
-		}
-		i, err := find(job.Queue)
-		if err == nil {
-			err = loads[i].add(s, i, job, len(jobs)/len(loads))
-		}
-		if err != nil {
-			return producer.Unsent(err, n, len(jobs))
-		}
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(loads))
-	for i := range loads {
-		if l := &loads[i]; len(l.jobs) > 0 {
-			wg.Go(func() {
-				if err := l.send(); err != nil {
-					errs[i] = &ShardError{URI: s.name(i), Jobs: l.jobs, Err: err}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// shardLoad is the jobs of one call for one shard.
-type shardLoad struct {
-	jobs   []*Job
-	client *client
-	call   *producer.Call
-	err    error // there is no client
-}
-
-func (l *shardLoad) add(s *Shards, i int, job *Job, about int) error {
-	if l.call == nil {
-		if l.client, l.err = s.daemons[i].init(false); l.err == nil {
-			l.call = l.client.NewCall(l.client.set, about)
-		} else {
-			s.mu.Lock()
-			l.call = producer.NewCall(nil, s.config.style, s.config.MaxPayload, about)
-			s.mu.Unlock()
-		}
-	}
-	l.jobs = append(l.jobs, job)
-	p := l.call.Job()
-	s.handlers.push(job, p)
-	return addJob(l.call, p, time.Time{})
-}
-
-func (l *shardLoad) send() error {
-	if l.err != nil {
-		return l.err
-	}
-	_, err := l.client.Send(context.Background(), l.call)
-	return err
-}
-
-// EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
-// Daemon.EnqueueAt.
-func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return err
-	}
-	return d.EnqueueAt(t, job)
-}
-
-// EnqueueIn is EnqueueAt after a duration, from now on.
-func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
-	return s.EnqueueAt(clock.System.Now().Add(in), job)
-}
-
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and
 // Daemon.Schedule. That Daemon has the schedule, and the other methods for it.
 func (s *Shards) Schedule(name string, r Recurring) error {
@@ -478,7 +375,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 		return err
 	}
 	if _, err := scheduler.Check(name, r.internal()); err != nil {
-		return err
+		return prefix.Of(err)
 	}
 	d, err := s.DaemonOf(r.Queue)
 	if err != nil {

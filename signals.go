@@ -5,7 +5,10 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/sig"
 )
 
@@ -22,7 +25,8 @@ var _, _ Controlled = (*Daemon)(nil), (*Shards)(nil)
 
 // handleSignals reacts to signals as a Resque worker does, until undo is called:
 //
-//	QUIT, TERM, INT   take no more jobs, finish, stop; the second one stops at once
+//	QUIT, TERM, INT   take no more jobs, finish, stop; a second one stops at once, unless
+//	                  it comes within a second: some wrappers signal a process twice
 //	USR1              cancel the running jobs; they are failures
 //	USR2, CONT        pause, resume
 //
@@ -32,6 +36,7 @@ func handleSignals(parent context.Context, on Controlled) (ctx context.Context, 
 	// Room for a burst: a signal that finds no room is lost.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, sig.All()...)
+	r := receiver{on: on, stop: cancel, clock: clock.System}
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -41,7 +46,7 @@ func handleSignals(parent context.Context, on Controlled) (ctx context.Context, 
 			case <-done:
 				return
 			case s := <-signals:
-				onSignal(on, s, ctx.Err() != nil, cancel)
+				r.receive(s)
 			}
 		}
 	}()
@@ -53,19 +58,34 @@ func handleSignals(parent context.Context, on Controlled) (ctx context.Context, 
 	}
 }
 
-func onSignal(on Controlled, s os.Signal, stopping bool, stop func()) {
+// sameSignal is how soon after the first signal to stop a second one is the same signal.
+const sameSignal = time.Second
+
+// receiver does what signals say.
+type receiver struct {
+	on    Controlled
+	stop  func()
+	clock clock.Clock
+	first time.Time // when the first signal to stop came; zero: none did
+}
+
+func (r *receiver) receive(s os.Signal) {
 	switch s {
 	case sig.Cancel:
-		on.CancelJobs()
+		r.on.CancelJobs()
 	case sig.Pause:
-		on.Pause()
+		r.on.Pause()
 	case sig.Resume:
-		on.Resume()
+		r.on.Resume()
 	default:
-		if stopping {
-			on.StopNow()
+		now := r.clock.Now()
+		switch {
+		case r.first.IsZero():
+			r.first = now
+			r.stop()
+		case now.Sub(r.first) >= sameSignal:
+			r.on.StopNow()
 		}
-		stop()
 	}
 }
 
@@ -80,7 +100,7 @@ func (d *Daemon) Work() (err error) {
 	}
 	defer func() {
 		if !errors.Is(err, ErrRunning) { // then the other run still needs it
-			d.Close()
+			closeInTime(d.Close)
 		}
 	}()
 	ctx := context.Background()
@@ -95,6 +115,22 @@ func (d *Daemon) Work() (err error) {
 		os.Exit(1)
 	}
 	return err
+}
+
+// closeInTime calls a Close, which may wait for a dialer of the program, and waits for it as long as a
+// stop has time.
+func closeInTime(closes func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		closes()
+	}()
+	timer := clock.System.NewTimer(part.CloseGrace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C():
+	}
 }
 
 // leftRunning reports whether handlers still run after a stop. Only the end of the

@@ -1,7 +1,6 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -142,9 +141,13 @@ func (e *DuplicateError) Error() string {
 		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
 }
 
+// Is reports whether the target is ErrDuplicate.
+func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
 func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 
 func (u Uniqueness) enqueue(to *enqueueOptions) {
+	to.named = true
 	to.Once("how the job is unique", "Unique")
 	to.Add(u.wrong.First)
 	if u.wrong.First == nil {
@@ -152,5 +155,3 @@ func (u Uniqueness) enqueue(to *enqueueOptions) {
 	}
 	outcome.Put(to.to, u.options)
 }
-
-var errUniqueAmongMany = errors.New("jobs of its class are unique, and of several jobs at once it could not be said which are duplicates; enqueue it with Enqueue")

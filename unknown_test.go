@@ -159,7 +159,7 @@ func TestUnknownIsLeftInLanes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, daemontest.Leaving)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("slow", n, 0) }, goworker.Concurrency(2))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("slow", n, 0) }, goworker.MaxRunning(2))
 	b.Daemon.LimitQueue("work")
 	const n = 300
 	for i := range n {
@@ -174,7 +174,7 @@ func TestUnknownIsLeftInLanes(t *testing.T) {
 		t.Errorf("%d jobs wait of %d, %v", size, n, err)
 	}
 	other := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.ExitOnComplete = true })
-	other.Daemon.Register("Nobody", func(tenant string, n int) { g.Run("unknown", n, 0) }, goworker.Concurrency(1))
+	other.Daemon.Register("Nobody", func(tenant string, n int) { g.Run("unknown", n, 0) }, goworker.MaxRunning(1))
 	other.Start()
 	if err := other.Wait(); err != nil {
 		t.Fatal(err)

@@ -90,6 +90,16 @@ func (w *workers) stop(ctx context.Context) error {
 	return nil
 }
 
+// running returns how many workers have a job.
+func (w *workers) running() (n int) {
+	for i := range w.slots {
+		if w.slots[i].Busy() {
+			n++
+		}
+	}
+	return n
+}
+
 // work is one worker. A handler that ends its goroutine costs its job, and the slot goes on in another
 // goroutine.
 func (w *workers) work(n int) {
@@ -146,6 +156,7 @@ func (w *workers) end(n int, t *inflight.Task) {
 	o := &s.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
 	s.End(o.Counts)
+	w.set.Ended(&t.Job, o)
 	s.task = nil
 	w.log(t, o)
 	w.dispatch.finish(t, o)

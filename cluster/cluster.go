@@ -23,6 +23,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/follow"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // askWithin is how long one node may take to accept a connection, and to answer
@@ -58,10 +59,10 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 		err = onlyHosts(u)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redis: the Cluster's URI cannot be used: %w; %s", err, form)
+		return nil, prefix.Errorf("the Cluster's URI cannot be used: %w; %s", err, form)
 	}
 	if !tagged(opts.Namespace) {
-		return nil, fmt.Errorf("redis: in a Redis Cluster the namespace needs a part in braces, and %q has none: every script touches several keys, "+
+		return nil, prefix.Errorf("in a Redis Cluster the namespace needs a part in braces, and %q has none: every script touches several keys, "+
 			"and only what stands in the braces decides on which node a key is, so that all are on one; "+
 			"write -namespace='{resque}:' (Namespace), and give the other programs that share the queues the same", opts.Namespace)
 	}

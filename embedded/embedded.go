@@ -24,6 +24,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // PollInterval is how often a daemon looks for new jobs in an embedded Redis.
@@ -55,14 +56,14 @@ var (
 func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Dialer, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(uri), ":")
 	if !ok || !strings.EqualFold(scheme, "embedded") {
-		return nil, errors.New("redis: an embedded Redis is opened by the URI embedded: and no other")
+		return nil, prefix.Errorf("an embedded Redis is opened by the URI embedded: and no other")
 	}
 	addr := strings.TrimSuffix(strings.TrimPrefix(rest, "//"), "/")
 	if addr == "" {
 		return Start("127.0.0.1:0", opts)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || !strings.HasPrefix(rest, "//") || strings.ContainsAny(addr, "@/?#") {
-		return nil, errors.New("redis: the URI of an embedded Redis is embedded: or embedded://127.0.0.1:<port>, without user, password and database")
+		return nil, prefix.Errorf("the URI of an embedded Redis is embedded: or embedded://127.0.0.1:<port>, without user, password and database")
 	}
 	return Start(addr, opts)
 }

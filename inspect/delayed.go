@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 )
@@ -34,14 +37,17 @@ type DelayedJob struct {
 	Invalid error
 
 	delayed delayed.Job
+	shard   int
 }
 
 // DelayedList is a view of all delayed jobs, those of resque-scheduler and our own. It
 // holds nothing: each call asks Redis. It is safe for concurrent use.
 //
+// Find of Inspector looks through the schedules in bounded pages, and can change what it finds.
+//
 // Remove, Enqueue and Reschedule act on exactly the given jobs, as they were
 // listed. A job that was moved, cancelled or delayed again since stays and does
-// not count. Each job changes in one step; a call with more than a thousand takes several.
+// not count. Each job changes in one step; a call with more than 500 takes several.
 type DelayedList struct{ in *Inspector }
 
 // Delayed returns the delayed jobs.
@@ -49,6 +55,9 @@ func (i *Inspector) Delayed() *DelayedList { return &DelayedList{i} }
 
 // Count returns how many jobs are delayed.
 func (l *DelayedList) Count(ctx context.Context) (int64, error) {
+	if l.in.several() {
+		return over(l.in, sum[int64], func(one *Inspector) (int64, error) { return one.Delayed().Count(ctx) })
+	}
 	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (int64, error) {
 		own, plain, err := delayed.New(s).Count(c)
 		return own + plain, err
@@ -61,29 +70,55 @@ func (l *DelayedList) Count(ctx context.Context) (int64, error) {
 // through many, start each page at the time of the last listed job, and skip
 // those of that time.
 func (l *DelayedList) List(ctx context.Context, from time.Time, skip, count int) ([]DelayedJob, error) {
+	skip = max(skip, 0)
+	if l.in.several() {
+		most := -1 // of each shard
+		if count >= 0 {
+			most = skip + min(count, math.MaxInt-skip)
+		}
+		jobs, err := l.over(func(one *Inspector) ([]DelayedJob, error) { return one.Delayed().List(ctx, from, 0, most) })
+		jobs = jobs[min(skip, len(jobs)):]
+		if count >= 0 {
+			jobs = jobs[:min(count, len(jobs))]
+		}
+		return jobs, err
+	}
 	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) {
-		return delayed.New(s).Page(c, from, max(skip, 0), count)
+		return delayed.New(s).Page(c, from, skip, count)
 	})
 }
 
-// Like returns the delayed jobs equal to this one, in the order of their times: the
-// same queue and class, and arguments of exactly the bytes that Enqueue would
-// write; nil means none. Jobs that Ruby and node-resque delayed are among them.
+// Like returns the delayed jobs equal to this one, in the order of their times; see Job for what is
+// equal. Jobs that Ruby and node-resque delayed are among them.
 //
-// It finds plain jobs at once. It reads all of our own schedule, about a second for
-// each million of its jobs; Redis serves other clients in between.
+// It finds plain jobs at once, as resque-scheduler and node-resque write them. It reads all of our own
+// schedule, about a second for each million of its jobs; Redis serves other clients in between.
 func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) {
+	if l.in.several() {
+		return l.over(func(one *Inspector) ([]DelayedJob, error) { return one.Delayed().Like(ctx, job) })
+	}
 	bulk, err := l.in.sought(job)
 	if err != nil {
 		return nil, err
 	}
-	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).Like(c, bulk) })
+	jobs, err := l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).Like(c, bulk) })
+	return slices.DeleteFunc(jobs, func(d DelayedJob) bool { return job.ID != "" && d.ID != job.ID }), err
 }
 
 // Find returns the jobs with an id that EnqueueWith delayed. With their time it reads
 // the jobs of that time only; with the zero time it reads all, as Like does.
 func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
+	if l.in.several() {
+		return l.over(func(one *Inspector) ([]DelayedJob, error) { return one.Delayed().Find(ctx, id, at) })
+	}
 	return l.read(ctx, func(s resque.Store, c redis.Conn) ([]delayed.Job, error) { return delayed.New(s).ByID(c, id, at) })
+}
+
+// over merges the jobs of all shards in the order of their times.
+func (l *DelayedList) over(ask func(one *Inspector) ([]DelayedJob, error)) ([]DelayedJob, error) {
+	jobs, err := over(l.in, func(a, b []DelayedJob) []DelayedJob { return append(a, b...) }, ask)
+	slices.SortStableFunc(jobs, func(a, b DelayedJob) int { return a.At.Compare(b.At) })
+	return jobs, err
 }
 
 func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis.Conn) ([]delayed.Job, error)) ([]DelayedJob, error) {
@@ -93,7 +128,7 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 	}
 	jobs := make([]DelayedJob, len(found))
 	for i, f := range found {
-		jobs[i] = DelayedJob{At: f.At, Queue: f.Queue, Plain: f.Plain(), Payload: f.Payload, Raw: f.Raw, Invalid: f.Err, delayed: f}
+		jobs[i] = DelayedJob{At: f.At, Queue: f.Queue, Plain: f.Plain(), Payload: f.Payload, Raw: f.Raw, Invalid: f.Err, delayed: f, shard: l.in.number}
 		if f.Err != nil {
 			continue
 		}
@@ -109,39 +144,57 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 
 // Remove cancels listed jobs and returns how many were still there.
 func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed int, err error) {
-	return l.change(ctx, jobs, delayed.Store.Remove)
+	return l.change(ctx, "Delayed.Remove", jobs, delayed.Store.Remove)
 }
 
 // Enqueue puts listed jobs into their queues now and returns how many were still there.
 // An entry that is no job stays.
 func (l *DelayedList) Enqueue(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
-	return l.change(ctx, jobs, delayed.Store.Run)
+	return l.change(ctx, "Delayed.Enqueue", jobs, delayed.Store.Run)
 }
 
 // Reschedule delays listed jobs to another time and returns how many were still there.
 func (l *DelayedList) Reschedule(ctx context.Context, t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
-	return l.change(ctx, jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
+	return l.change(ctx, "Delayed.Reschedule", jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
 		return s.Redelay(c, listed, t)
 	})
 }
 
-func (l *DelayedList) change(ctx context.Context, jobs []DelayedJob, to func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error)) (int, error) {
+func (l *DelayedList) change(ctx context.Context, name string, jobs []DelayedJob, to func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error)) (int, error) {
+	if l.in.several() {
+		return over(l.in, sum[int], func(one *Inspector) (int, error) {
+			mine := slices.DeleteFunc(slices.Clone(jobs), func(d DelayedJob) bool { return d.shard != one.number })
+			if len(mine) == 0 {
+				return 0, nil
+			}
+			return one.Delayed().change(ctx, name, mine, to)
+		})
+	}
 	listed := make([]delayed.Job, 0, len(jobs))
+	on := ""
 	for _, j := range jobs {
 		if j.delayed.Raw != nil { // else it was not listed
 			listed = append(listed, j.delayed)
+			on = fmt.Sprintf("%s for queue %s", j.Class, j.Queue)
 		}
 	}
-	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (int, error) { return to(delayed.New(s), c, listed) })
+	n, err := query(ctx, l.in, func(s resque.Store, c redis.Conn) (int, error) { return to(delayed.New(s), c, listed) })
+	if n > 1 {
+		on = fmt.Sprintf("%d jobs, the last %s", n, on)
+	}
+	return n, l.in.record(ctx, name, on, int64(n), err)
 }
 
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
 func (l *DelayedList) Clear(ctx context.Context) error {
-	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
+	return l.in.each(func(one *Inspector) error {
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
+		return one.record(ctx, "Delayed.Clear", "all delayed jobs", once(err == nil), err)
+	})
 }
 
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in their
-// order, one for each job: the same queue and class, and the same bytes of arguments. A job
+// order, one for each job; see Job for what is equal. A job
 // that EnqueueAt delayed to within a second has the next whole one.
 func (i *Inspector) ScheduledAt(ctx context.Context, job *Job) ([]time.Time, error) {
 	jobs, err := i.Delayed().Like(ctx, job)
@@ -153,7 +206,7 @@ func (i *Inspector) ScheduledAt(ctx context.Context, job *Job) ([]time.Time, err
 }
 
 // RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
-// were. See DelayedList.Like for what is equal, and what it costs.
+// were. See Job for what is equal, and DelayedList.Like for what it costs.
 func (i *Inspector) RemoveDelayed(ctx context.Context, job *Job) (removed int, err error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	if err != nil {
@@ -189,7 +242,7 @@ func (i *Inspector) EnqueueDelayed(ctx context.Context, job *Job) (enqueued int,
 
 // sought is the job to look for, encoded.
 func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
-	settings, err := i.redis.Settings()
+	settings, err := i.all()[0].redis.Settings()
 	switch {
 	case err != nil:
 		return nil, err
@@ -202,7 +255,7 @@ func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
 	}
 	bulk := resque.Bulk{Style: settings.Style, Most: settings.MaxPayload}
 	if err := bulk.Add(job.Queue, job.Class, job.Args); err != nil {
-		return nil, fmt.Errorf("goworker: looking for delayed %s: %w", job.Class, err)
+		return nil, prefix.Errorf("looking for delayed %s: %w", job.Class, err)
 	}
 	return &bulk, nil
 }

@@ -50,6 +50,7 @@ type Failure struct {
 	Invalid error
 
 	record failures.Record
+	shard  int
 }
 
 // FailureList is a view of the failures that Resque's tools show and retry. It
@@ -62,7 +63,7 @@ type FailureList struct {
 	in    *Inspector
 	queue string // whose list, if one
 	one   bool   // else all there are
-	whole bool
+	plain bool   // Retry and RetryAll push class and args only
 }
 
 // Failures returns the failures.
@@ -72,18 +73,32 @@ func (i *Inspector) Failures() *FailureList { return &FailureList{in: i} }
 // daemon uses. If the queue has no name, the methods of the view return
 // an error.
 func (l *FailureList) In(queue string) *FailureList {
-	return &FailureList{in: l.in, queue: queue, one: true, whole: l.whole}
+	return &FailureList{in: l.in, queue: queue, one: true, plain: l.plain}
 }
 
-// KeepPayload returns a view whose Retry and RetryAll push the whole payload, with an id
-// and the other fields beside class and args, except the number of its attempt.
-// Resque's own retry drops all of these.
+// KeepPayload returns the view itself.
+//
+// Deprecated: all retries keep the payload; see Retry. PlainPayload is Ruby's way.
 func (l *FailureList) KeepPayload() *FailureList {
-	return &FailureList{in: l.in, queue: l.queue, one: l.one, whole: true}
+	return &FailureList{in: l.in, queue: l.queue, one: l.one}
+}
+
+// PlainPayload returns a view whose Retry and RetryAll push class and args only, as Ruby's own retry does.
+// The job loses its id, its lock, its metadata and every other field.
+func (l *FailureList) PlainPayload() *FailureList {
+	return &FailureList{in: l.in, queue: l.queue, one: l.one, plain: true}
+}
+
+// of is the view of the failures of one shard.
+func (l *FailureList) of(one *Inspector) *FailureList {
+	return &FailureList{in: one, queue: l.queue, one: l.one, plain: l.plain}
 }
 
 // Count returns how many failures there are, retried ones included.
 func (l *FailureList) Count(ctx context.Context) (int64, error) {
+	if l.in.several() {
+		return over(l.in, sum[int64], func(one *Inspector) (int64, error) { return l.of(one).Count(ctx) })
+	}
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
 		return failures.New(s).Count(c, lists...)
 	})
@@ -91,18 +106,30 @@ func (l *FailureList) Count(ctx context.Context) (int64, error) {
 
 // List returns at most count failures from position start on; 0 is the oldest.
 // A negative start counts from the end: List(-20, 20) are the latest twenty. A
-// negative count means all that follow.
+// negative count means all that follow. Over shards it is as if each continued the one before.
 //
 // An element that Ruby left blank while removing it takes a position but is not
 // returned, so fewer than count does not mean the end.
 func (l *FailureList) List(ctx context.Context, start, count int) ([]Failure, error) {
+	if l.in.several() {
+		return l.listShards(ctx, start, count)
+	}
 	records, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]failures.Record, error) {
 		return failures.New(s).Page(c, lists, int64(start), int64(count))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return failuresOf(records), nil
+	return l.in.failures(records), nil
+}
+
+// failures are those that were read here.
+func (i *Inspector) failures(records []failures.Record) []Failure {
+	all := failuresOf(records)
+	for n := range all {
+		all[n].shard = i.number
+	}
+	return all
 }
 
 func failuresOf(records []failures.Record) []Failure {
@@ -128,47 +155,69 @@ func failuresOf(records []failures.Record) []Failure {
 // Retry pushes the job of a listed failure to the tail of its queue again and
 // marks the record as retried, in one step. The record stays in the list.
 //
+// The payload is whole: the id, the lock of a unique job, and every other field that its producer wrote. Only
+// the number of its attempt goes, so that it has all its attempts again, and its expiry, because a
+// job that is retried by hand is to run. Ruby's own retry, resque-web's button included, drops all
+// fields beside class and args.
+//
 // It acts on exactly this record, even if it has moved. If two programs retry it
 // at once, they make one job: the later one gets ErrNoFailure, and lists the failure again
 // if the job is to run once more.
 func (l *FailureList) Retry(ctx context.Context, f Failure) error {
-	if err := l.in.redis.Usable(); err != nil {
+	return l.act(ctx, "Failures.Retry", f, func(s failures.Store, c redis.Conn) error {
+		return s.Retry(c, f.record, clock.System.Now(), !l.plain)
+	})
+}
+
+// act changes a listed failure where it is.
+func (l *FailureList) act(ctx context.Context, name string, f Failure, do func(s failures.Store, c redis.Conn) error) error {
+	if err := l.in.usable(); err != nil {
 		return err
 	}
 	if f.record.List == "" {
 		return errUnlisted
 	}
-	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error {
-		return failures.New(s).Retry(c, f.record, clock.System.Now(), l.whole)
-	})
+	one := l.in.at(f.shard)
+	err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return do(failures.New(s), c) })
+	return one.record(ctx, name, "failure "+f.ID+" of "+f.Class, once(err == nil), err)
 }
 
 // RetryAll retries, oldest first, all failures that have not been retried before,
 // and returns how many these were. A job that fails again meanwhile is not retried
 // again. Records that cannot be retried, because they hold no job or name no queue,
-// are skipped; the error says how many, and why the first.
+// are skipped; the error says how many, and why the first. It works in pieces of at most 500. If
+// its context ends, the failures that it has retried are marked: called again, it goes on.
 func (l *FailureList) RetryAll(ctx context.Context) (retried int, err error) {
-	return l.retryAll(ctx, FailureFilter{}, l.whole)
+	return l.retryAll(ctx, "Failures.RetryAll", FailureFilter{}, !l.plain)
 }
 
 // Remove removes a listed failure: exactly this record, even if it has
 // moved. It returns ErrNoFailure if the record is not there any more.
 func (l *FailureList) Remove(ctx context.Context, f Failure) error {
-	if err := l.in.redis.Usable(); err != nil {
-		return err
-	}
-	if f.record.List == "" {
-		return errUnlisted
-	}
-	return l.in.do(ctx, func(s resque.Store, c redis.Conn) error { return failures.New(s).Remove(c, f.record) })
+	return l.act(ctx, "Failures.Remove", f, func(s failures.Store, c redis.Conn) error { return s.Remove(c, f.record) })
 }
 
 // Clear removes all failures. Their jobs are gone for good.
 func (l *FailureList) Clear(ctx context.Context) error {
-	_, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (struct{}, error) {
-		return struct{}{}, failures.New(s).Clear(c, lists...)
+	return l.in.each(func(one *Inspector) error {
+		n, err := overLists(ctx, l.of(one), func(s resque.Store, c redis.Conn, lists []string) (n int64, err error) {
+			if one.who != "" { // for the record only
+				if n, err = failures.New(s).Count(c, lists...); err != nil {
+					return 0, err
+				}
+			}
+			return n, failures.New(s).Clear(c, lists...)
+		})
+		return one.record(ctx, "Failures.Clear", l.what(), n, err)
 	})
-	return err
+}
+
+// what names the lists in view.
+func (l *FailureList) what() string {
+	if l.one {
+		return "the failures of queue " + l.queue
+	}
+	return "all failures"
 }
 
 // ClearRetried removes the failures that have been retried and returns how many

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -28,6 +30,8 @@ type WorkerInfo struct {
 	Failed    int64
 
 	Working *WorkingInfo // the job in hand; nil while idle
+
+	Shard string // of several Redises, the one where it is registered
 }
 
 // WorkingInfo is the job that a worker has in hand. All fields are zero if the worker
@@ -41,7 +45,21 @@ type WorkingInfo struct {
 
 // Workers returns the workers of the whole fleet, sorted by id. A goworker worker
 // that runs a job shorter than about 100 ms is shown as idle.
+//
+// Over shards a goworker process registers all of its workers with each of them, so they are on the list
+// once for each.
 func (i *Inspector) Workers(ctx context.Context) ([]WorkerInfo, error) {
+	if i.several() {
+		all, err := over(i, func(a, b []WorkerInfo) []WorkerInfo { return append(a, b...) }, func(one *Inspector) ([]WorkerInfo, error) {
+			workers, err := one.Workers(ctx)
+			for n := range workers {
+				workers[n].Shard = one.name()
+			}
+			return workers, err
+		})
+		slices.SortStableFunc(all, func(a, b WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
+		return all, err
+	}
 	workers, err := query(ctx, i, resque.Store.Workers)
 	var infos []WorkerInfo
 	for _, w := range workers {
@@ -75,6 +93,9 @@ type FleetInfo struct {
 
 // Info counts queues, jobs, workers and failures.
 func (i *Inspector) Info(ctx context.Context) (FleetInfo, error) {
+	if i.several() {
+		return over(i, mergeInfo, func(one *Inspector) (FleetInfo, error) { return one.Info(ctx) })
+	}
 	info, settings, err := i.info(ctx)
 	if err != nil {
 		return FleetInfo{}, err
@@ -96,6 +117,14 @@ func (i *Inspector) Info(ctx context.Context) (FleetInfo, error) {
 // already reads it: lines such as resque.pending=3 and queues.mail=3, queues
 // sorted by name, without a newline after the last.
 func (i *Inspector) StatsText(ctx context.Context) (string, error) {
+	if i.several() {
+		sum, err := i.Info(ctx)
+		info := resque.Info{Pending: sum.Pending, Processed: sum.Processed, Failed: sum.Failed, Workers: sum.Workers, Working: sum.Working}
+		for _, queue := range slices.Sorted(maps.Keys(sum.QueueSizes)) {
+			info.Queues = append(info.Queues, resque.QueueInfo{Name: queue, Size: sum.QueueSizes[queue]})
+		}
+		return info.StatsText(), err
+	}
 	info, _, err := i.info(ctx)
 	if err != nil {
 		return "", err
@@ -112,4 +141,55 @@ func (i *Inspector) info(ctx context.Context) (resque.Info, access.Settings, err
 		return s.Info(c, settings.MultiQueue)
 	})
 	return info, settings, err
+}
+
+// ProcessInfo describes a goworker process of the fleet. Ruby's workers have no such record; see Workers.
+type ProcessInfo struct {
+	ID          string // host:pid:random, new for each start and each lost lease
+	Host        string
+	PID         int
+	Version     string // of goworker
+	Queues      string // the list it was given
+	Concurrency int    // its workers
+	Since       time.Time
+
+	Jobs int64 // that it has reserved: those that run, and some that are about to
+
+	// LeaseAge is how long ago it renewed its lease, by Redis's clock. A live process renews it every 2 s. After
+	// 8 s without it counts as dead, and others bring its jobs back.
+	LeaseAge time.Duration
+	Dead     bool // it was found dead, and its jobs are being brought back
+
+	Shard string // of several Redises, the one where it has this lease
+}
+
+// Processes returns the goworker processes of the fleet, sorted by id. Those of benmanns/goworker and of Ruby
+// are among Workers only.
+func (i *Inspector) Processes(ctx context.Context) ([]ProcessInfo, error) {
+	if i.several() {
+		return over(i, func(a, b []ProcessInfo) []ProcessInfo { return append(a, b...) }, func(one *Inspector) ([]ProcessInfo, error) {
+			all, err := one.Processes(ctx)
+			for n := range all {
+				all[n].Shard = one.name()
+			}
+			return all, err
+		})
+	}
+	var now time.Time
+	live, err := query(ctx, i, func(s resque.Store, c redis.Conn) (live []resque.LiveProcess, err error) {
+		live, now, err = s.LiveProcesses(c)
+		return live, err
+	})
+	infos := make([]ProcessInfo, 0, len(live))
+	for _, p := range live {
+		info := ProcessInfo{
+			ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Queues: p.Queues, Concurrency: p.Concurrency,
+			Since: p.Started, Jobs: p.Jobs, Dead: p.Dead, LeaseAge: max(0, now.Sub(p.Ends.Add(-resque.LeasePeriod))),
+		}
+		if p.Dead {
+			info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
+		}
+		infos = append(infos, info)
+	}
+	return infos, err
 }

@@ -156,7 +156,7 @@ func TestFailures(t *testing.T) {
 	n, err = f.RetryAll(ctx)
 	want(t, "retried all", 1, n, err)
 	want(t, "queue", []string{`{"class":"A","args":[0],"id":"x"}`, `{"class":"B","args":[1],"id":"x"}`,
-		`{"class":"A","args":[2],"id":"x"}`, `{"class":"B","args":[3]}`}, server.List(t, "LRANGE", "resque:queue:q", 0, -1), nil)
+		`{"class":"A","args":[2],"id":"x"}`, `{"class":"B","args":[3],"id":"x"}`}, server.List(t, "LRANGE", "resque:queue:q", 0, -1), nil)
 	if all, err = f.List(ctx, 0, -1); err != nil {
 		t.Fatal(err)
 	}

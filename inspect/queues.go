@@ -4,48 +4,84 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
+// ErrUnknownQueue is returned for a name that nothing knows: no queue of that name is among Queues, has
+// jobs, lanes or is paused, and no registered worker names it. It is mostly a slip of the finger.
+var ErrUnknownQueue = errors.New("nothing knows a queue of this name; Queues lists the names")
+
 // Queues returns the names of all queues, sorted. A queue stays when it becomes
 // empty, until it is removed.
 func (i *Inspector) Queues(ctx context.Context) ([]string, error) {
+	if i.several() {
+		return over(i, union, func(one *Inspector) ([]string, error) { return one.Queues(ctx) })
+	}
 	return query(ctx, i, resque.Store.Queues)
 }
 
-// QueueSize returns how many jobs wait in a queue. A queue that does not exist
+// QueueSize returns how many jobs wait in a queue, its lanes included. A queue that does not exist
 // has none.
 func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) {
+	if i.several() {
+		return over(i, sum[int64], func(one *Inspector) (int64, error) { return one.QueueSize(ctx, queue) })
+	}
 	return query(ctx, i, func(s resque.Store, c redis.Conn) (int64, error) { return s.QueueSize(c, queue) })
 }
 
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
-// looking at the queue, and the next job pushed to it brings it back.
+// looking at the queue, and the next job pushed to it brings it back. If nothing knows the
+// queue, the error is ErrUnknownQueue: a script that removes it at any rate passes over that.
 func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
-	return i.do(ctx, func(s resque.Store, c redis.Conn) error {
-		return errors.Join(s.RemoveQueue(c, queue), s.RemoveLanes(c, queue))
+	if err := i.known(ctx, "removing", queue); err != nil {
+		return err
+	}
+	return i.each(func(one *Inspector) error {
+		var size int64
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
+			if i.who != "" { // for the record only
+				size, _ = s.QueueSize(c, queue)
+			}
+			return errors.Join(s.RemoveQueue(c, queue), s.RemoveLanes(c, queue))
+		})
+		return one.record(ctx, "RemoveQueue", fmt.Sprintf("queue %s with %d jobs", queue, size), once(err == nil), err)
 	})
 }
 
-// Dequeue removes from job.Queue every waiting job equal to this one and returns
-// how many there were. It does not touch a job that a worker has reserved.
+// known returns ErrUnknownQueue if no shard knows the queue.
+func (i *Inspector) known(ctx context.Context, doing, queue string) error {
+	known := false
+	err := i.each(func(one *Inspector) error {
+		knows, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.KnowsQueue(c, queue) })
+		known = known || knows
+		return err
+	})
+	if err == nil && !known {
+		err = fmt.Errorf("goworker: %s queue %s: %w", doing, queue, ErrUnknownQueue)
+	}
+	return err
+}
+
+// Dequeue removes from job.Queue every waiting job equal to this one, in its lanes too, and returns
+// how many there were; see Job for what is equal. It does not touch a job that a worker has reserved.
+// With Args nil it removes all jobs of the class, as Resque.dequeue does.
 //
-// With Args nil it removes all jobs of the class, as Resque.dequeue does with
-// the class only; it then reads the whole queue. Otherwise class and arguments are encoded
-// as Enqueue encodes them, and jobs of exactly these bytes are removed. A job with further
-// fields, such as an id, differs. So does one whose producer prints numbers or escapes in
-// another way. Arguments that are empty but not nil mean a job without arguments.
+// Jobs without further fields, as Ruby writes them, are removed in one step, as Resque.dequeue does. For
+// the others, and for a class, it looks through the queue a page at a time and removes at most 500 in one
+// step. A job that is pushed meanwhile may stay.
 func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err error) {
-	settings, err := i.redis.Settings()
-	switch {
-	case err != nil:
+	if err := i.usable(); err != nil {
 		return 0, err
+	}
+	switch {
 	case job == nil:
 		return 0, errors.New("goworker: Dequeue was given no job")
 	case job.Queue == "":
@@ -53,18 +89,32 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 	case job.Class == "":
 		return 0, errors.New("goworker: the job to dequeue names no class; set Job.Payload.Class")
 	}
-	if job.Args == nil {
-		return query(ctx, i, func(s resque.Store, c redis.Conn) (int, error) {
-			return s.DequeueClass(c, job.Queue, job.Class)
-		})
+	if i.several() {
+		return over(i, sum[int], func(one *Inspector) (int, error) { return one.Dequeue(ctx, job) })
+	}
+	q := Query{Queue: job.Queue, Class: job.Class, Args: job.Args, ID: job.ID, Places: []Place{Queued, InLane}}
+	settings, err := i.redis.Settings()
+	if err != nil {
+		return 0, err
 	}
 	raw, err := payload.Encode(job.Class, job.Args, settings.Style)
 	if err != nil {
-		return 0, fmt.Errorf("goworker: dequeueing %s: %w", job.Class, err)
+		return 0, prefix.Errorf("dequeueing %s: %w", job.Class, err)
 	}
-	return query(ctx, i, func(s resque.Store, c redis.Conn) (int, error) {
-		return s.Dequeue(c, job.Queue, raw)
-	})
+	if job.Args != nil && job.ID == "" {
+		removed, err = query(ctx, i, func(s resque.Store, c redis.Conn) (int, error) { return s.Dequeue(c, job.Queue, raw) })
+		if err = i.record(ctx, "Dequeue", fmt.Sprintf("%s of queue %s", job.Class, job.Queue), int64(removed), err); err != nil {
+			return removed, err
+		}
+	}
+	for after := ""; ; {
+		done, err := i.where(ctx, "Dequeue", q, after, removal, func(Entry) bool { return true })
+		removed += done.Changed
+		if err = errors.Join(append(done.Refused, err)...); err != nil || done.Next == "" {
+			return removed, err
+		}
+		after = done.Next
+	}
 }
 
 // PauseQueue keeps all processes of the fleet from taking jobs of a queue until
@@ -72,8 +122,11 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 // them, else within their interval. Ruby's workers do not know of it: for them there is the
 // key pause-all-workers, which stops all workers. A pattern or an exclusion, as in lists of
 // queues, is refused: name each queue.
+//
+// A queue that nothing knows yet is paused too, and the error is ErrUnknownQueue. So an operator sees a
+// slip of the finger, and a deploy script that pauses a queue before its first job passes over it.
 func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
-	if err := i.redis.Usable(); err != nil {
+	if err := i.usable(); err != nil {
 		return err
 	}
 	if queue == "" {
@@ -82,29 +135,49 @@ func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
 	if !queues.PlainName(queue) {
 		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, by which nothing can be paused; pause each queue by its name", queue)
 	}
-	return i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
+	unknown := i.known(ctx, "pausing", queue)
+	err := i.each(func(one *Inspector) error {
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
+		return one.record(ctx, "PauseQueue", "queue "+queue, once(err == nil), err)
+	})
+	if err == nil && unknown != nil {
+		err = fmt.Errorf("%w; it is paused all the same, ResumeQueue ends that", unknown)
+	}
+	return err
 }
 
 // ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless PausedQueues
-// contains exactly this text.
+// contains exactly this text. A queue that is not paused stays as it is; if nothing knows it, the error
+// is ErrUnknownQueue.
 func (i *Inspector) ResumeQueue(ctx context.Context, queue string) error {
-	if err := i.redis.Usable(); err != nil {
+	if err := i.usable(); err != nil {
 		return err
 	}
 	if queue == "" {
 		return errNoQueueToPause
 	}
-	resumed, err := query(ctx, i, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
-	if err == nil && !resumed && !queues.PlainName(queue) {
-		err = fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, and nothing is paused by it; resume each queue by its name", queue)
+	resumed := false
+	err := i.each(func(one *Inspector) error {
+		was, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
+		resumed = resumed || was
+		return one.record(ctx, "ResumeQueue", "queue "+queue, once(was), err)
+	})
+	switch {
+	case err != nil || resumed:
+		return err
+	case !queues.PlainName(queue):
+		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, and nothing is paused by it; resume each queue by its name", queue)
 	}
-	return err
+	return i.known(ctx, "resuming", queue)
 }
 
 var errNoQueueToPause = errors.New("goworker: the queue to pause or resume has no name; give it one")
 
 // PausedQueues returns the names of the queues that are paused, sorted.
 func (i *Inspector) PausedQueues(ctx context.Context) ([]string, error) {
+	if i.several() {
+		return over(i, union, func(one *Inspector) ([]string, error) { return one.PausedQueues(ctx) })
+	}
 	return query(ctx, i, resque.Store.PausedQueues)
 }
 
@@ -120,19 +193,79 @@ type WaitingInfo struct {
 // Waiting returns the lanes of a queue whose jobs have limits or take turns, the next
 // lane first. Ruby's tools do not see these jobs. It sends a command for each lane.
 func (i *Inspector) Waiting(ctx context.Context, queue string) ([]WaitingInfo, error) {
+	if i.several() {
+		all, err := over(i, func(a, b []WaitingInfo) []WaitingInfo { return append(a, b...) },
+			func(one *Inspector) ([]WaitingInfo, error) { return one.Waiting(ctx, queue) })
+		slices.SortStableFunc(all, func(a, b WaitingInfo) int { return a.Turn.Compare(b.Turn) })
+		return all, err
+	}
 	lanes, err := query(ctx, i, func(s resque.Store, c redis.Conn) ([]resque.WaitingLane, error) { return s.WaitingIn(c, queue) })
 	infos := make([]WaitingInfo, 0, len(lanes))
 	for _, l := range lanes {
-		info := WaitingInfo{Jobs: l.Jobs, Turn: time.UnixMicro(l.Turn)}
-		for _, limit := range l.Limits() {
-			name := limit.Name
-			if limit.Keyed {
-				name += "=" + limit.Key
-			}
-			info.Limits = append(info.Limits, name)
-		}
-		info.Key = l.Key()
-		infos = append(infos, info)
+		infos = append(infos, WaitingInfo{Jobs: l.Jobs, Turn: time.UnixMicro(l.Turn), Limits: limitNames(l.Lane), Key: l.Key()})
 	}
 	return infos, err
+}
+
+// limitNames are the limits of a lane, each with its key.
+func limitNames(l resque.Lane) (names []string) {
+	for _, limit := range l.Limits() {
+		name := limit.Name
+		if limit.Keyed {
+			name += "=" + limit.Key
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// ErrUnknownSchedule is returned for a recurring schedule that Redis does not know: it is not kept there, has
+// never fired, and is not paused. It may be one that a process has and that has had no tick yet.
+var ErrUnknownSchedule = errors.New("nothing in Redis knows a recurring schedule of this name")
+
+// PauseSchedule makes the ticks of a recurring schedule pass without a job, in the whole fleet and
+// until ResumeSchedule. They are not fired later. Ruby schedulers do not know of it. A schedule that nothing knows
+// yet is paused too, and the error is ErrUnknownSchedule.
+func (i *Inspector) PauseSchedule(ctx context.Context, name string) error {
+	known := false
+	err := i.each(func(one *Inspector) error {
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
+			knows, err := s.KnowsSchedule(c, name)
+			if err != nil {
+				return err
+			}
+			known = known || knows
+			now, err := s.Now(c)
+			if err != nil {
+				return err
+			}
+			return s.PauseSchedule(c, name, now)
+		})
+		return one.record(ctx, "PauseSchedule", "schedule "+name, once(err == nil), err)
+	})
+	if err == nil && !known {
+		err = fmt.Errorf("goworker: pausing schedule %s: %w; it is paused all the same, ResumeSchedule ends that", name, ErrUnknownSchedule)
+	}
+	return err
+}
+
+// ResumeSchedule ends PauseSchedule, from the next tick on. A schedule that is not paused stays as it is; if
+// nothing knows it, the error is ErrUnknownSchedule.
+func (i *Inspector) ResumeSchedule(ctx context.Context, name string) error {
+	known := false
+	err := i.each(func(one *Inspector) error {
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
+			knows, err := s.KnowsSchedule(c, name)
+			if err != nil {
+				return err
+			}
+			known = known || knows
+			return s.ResumeSchedule(c, name)
+		})
+		return one.record(ctx, "ResumeSchedule", "schedule "+name, once(err == nil), err)
+	})
+	if err == nil && !known {
+		err = fmt.Errorf("goworker: resuming schedule %s: %w", name, ErrUnknownSchedule)
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -44,6 +46,28 @@ func (f FailureFilter) check() error {
 	return nil
 }
 
+// String says what the filter chooses, for the audit: " class=Mail retried".
+func (f FailureFilter) String() string {
+	var b strings.Builder
+	for _, part := range [][2]string{{"class", f.Class}, {"queue", f.Queue}, {"exception", f.Exception}, {"text", f.Text}} {
+		if part[1] != "" {
+			fmt.Fprintf(&b, " %s=%q", part[0], part[1])
+		}
+	}
+	for name, t := range map[string]time.Time{"since": f.Since, "until": f.Until} {
+		if !t.IsZero() {
+			fmt.Fprintf(&b, " %s=%s", name, t.UTC().Format(time.RFC3339))
+		}
+	}
+	if f.Retried {
+		b.WriteString(" retried")
+	}
+	if f.Unretried {
+		b.WriteString(" unretried")
+	}
+	return b.String()
+}
+
 // FailureGroup counts the failures of one class that failed with one kind of error.
 type FailureGroup struct {
 	Class     string // of an ActiveJob its own; "" for what is no job
@@ -62,13 +86,29 @@ type FailureGroup struct {
 // failures, from the newest to the oldest. A million failures take seconds, but block Redis
 // for no more than a few milliseconds at a time, unless a method says otherwise.
 func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
+	if l.in.several() {
+		var errs []error
+		for _, one := range l.in.shards {
+			f, err := l.of(one).Get(ctx, id)
+			if err == nil {
+				return f, nil
+			}
+			if !errors.Is(err, ErrNoFailure) {
+				err = one.about(err)
+			}
+			errs = append(errs, err)
+		}
+		return Failure{}, firstFound(errs)
+	}
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (found Failure, err error) {
 		left, err := failures.New(s).Find(c, lists, []string{id}, func(r failures.Record) (bool, error) {
-			found = failuresOf([]failures.Record{r})[0]
+			found = l.in.failures([]failures.Record{r})[0]
 			return true, nil
 		})
 		if err == nil && len(left) > 0 {
-			err = ErrNoFailure
+			if err = failures.CheckID(id); err == nil {
+				err = ErrNoFailure
+			}
 		}
 		return found, err
 	})
@@ -81,7 +121,7 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 // Failures that are added, removed or retried meanwhile make it miss no other. If a
 // thousand or more are removed between two pages it may return one twice.
 func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
-	if err := l.in.redis.Usable(); err != nil {
+	if err := l.in.usable(); err != nil {
 		return nil, "", err
 	}
 	if err := filter.check(); err != nil {
@@ -90,10 +130,13 @@ func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after st
 	if count < 1 {
 		return nil, "", errors.New("goworker: a search of failures needs a count of at least 1")
 	}
+	if l.in.several() {
+		return l.searchShards(ctx, filter, after, count)
+	}
 	found, err = overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
 		records, after, err := failures.New(s).Search(c, lists, failures.Filter(filter), after, count)
 		next = after
-		return failuresOf(records), err
+		return l.in.failures(records), err
 	})
 	return found, next, err
 }
@@ -101,6 +144,9 @@ func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after st
 // Groups counts the matching failures by class and exception, the most frequent first.
 // A failure that moves meanwhile may be counted twice.
 func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]FailureGroup, error) {
+	if l.in.several() {
+		return over(l.in, mergeGroups, func(one *Inspector) ([]FailureGroup, error) { return l.of(one).Groups(ctx, filter) })
+	}
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
 		if err := filter.check(); err != nil {
 			return nil, err
@@ -122,20 +168,62 @@ func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]Failu
 // The error joins one for each ID that was not retried: ErrNoFailure or ErrRetried
 // among them, or that the record cannot be retried. The others are retried all the same.
 func (l *FailureList) RetryID(ctx context.Context, ids ...string) (retried int, err error) {
-	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		return failures.New(s).RetryByID(c, lists, ids, clock.System.Now(), true)
+	return l.byID(ctx, "Failures.RetryID", ids, func(s failures.Store, c redis.Conn, lists, ids []string) (int, error) {
+		return s.RetryByID(c, lists, ids, clock.System.Now(), true)
 	})
+}
+
+// byID changes failures by their IDs. Over shards each is sought on one after the other.
+func (l *FailureList) byID(ctx context.Context, name string, ids []string, change func(s failures.Store, c redis.Conn, lists, ids []string) (int, error)) (int, error) {
+	if !l.in.several() {
+		n, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+			return change(failures.New(s), c, lists, ids)
+		})
+		return n, l.in.record(ctx, name, strings.Join(ids, " "), int64(n), err)
+	}
+	if err := l.in.usable(); err != nil {
+		return 0, err
+	}
+	total, errs := 0, []error(nil)
+	for _, id := range ids {
+		var here []error
+		for _, one := range l.in.shards {
+			n, err := l.of(one).byID(ctx, name, []string{id}, change)
+			total += n
+			here = append(here, err)
+			if err == nil || !errors.Is(err, ErrNoFailure) {
+				break
+			}
+		}
+		errs = append(errs, firstFound(here))
+	}
+	return total, errors.Join(errs...)
+}
+
+// firstFound returns the answer about a failure that was sought on shards: of the first where it was, or
+// an error that it is on none.
+func firstFound(errs []error) error {
+	for _, err := range errs {
+		if !errors.Is(err, ErrNoFailure) {
+			return err
+		}
+	}
+	return errs[0]
 }
 
 // RetryWhere is RetryID for all matching failures that have not been retried before, or,
 // with filter.Retried, for those that have: the oldest first. Records that cannot be
-// retried are skipped; the error says how many, and why the first.
+// retried are skipped; the error says how many, and why the first. It works in pieces of at most 500. If
+// its context ends, called again it goes on with those that are left; for a step at a time there is RetryStep.
 func (l *FailureList) RetryWhere(ctx context.Context, filter FailureFilter) (retried int, err error) {
-	return l.retryAll(ctx, filter, true)
+	return l.retryAll(ctx, "Failures.RetryWhere", filter, true)
 }
 
-func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole bool) (retried int, err error) {
-	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+func (l *FailureList) retryAll(ctx context.Context, name string, filter FailureFilter, whole bool) (retried int, err error) {
+	if l.in.several() {
+		return over(l.in, sum[int], func(one *Inspector) (int, error) { return l.of(one).retryAll(ctx, name, filter, whole) })
+	}
+	total, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		if err := filter.check(); err != nil {
 			return 0, err
 		}
@@ -151,22 +239,25 @@ func (l *FailureList) retryAll(ctx context.Context, filter FailureFilter, whole 
 		}
 		return total, errors.Join(errs...)
 	})
+	return total, l.in.record(ctx, name, l.what()+filter.String(), int64(total), err)
 }
 
 // RemoveID removes failures by their IDs, one for each, and returns how many it removed.
 // Their jobs are gone for good. The error joins ErrNoFailure for each ID that is not
 // there; the others are removed all the same.
 func (l *FailureList) RemoveID(ctx context.Context, ids ...string) (removed int, err error) {
-	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		return failures.New(s).RemoveByID(c, lists, ids)
-	})
+	return l.byID(ctx, "Failures.RemoveID", ids, failures.Store.RemoveByID)
 }
 
 // RemoveWhere removes all matching failures and returns how many these were. Their jobs
 // are gone for good. From the middle of a list of a million it removes at most 250 at a
-// time, which each time costs Redis some 30 ms.
+// time, which each time costs Redis some 30 ms. If its context ends, called again it goes on with those
+// that are left; for a step at a time there is RemoveStep.
 func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (removed int, err error) {
-	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+	if l.in.several() {
+		return over(l.in, sum[int], func(one *Inspector) (int, error) { return l.of(one).RemoveWhere(ctx, filter) })
+	}
+	total, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
 		if err := filter.check(); err != nil {
 			return 0, err
 		}
@@ -180,4 +271,58 @@ func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (re
 		}
 		return total, nil
 	})
+	return total, l.in.record(ctx, "Failures.RemoveWhere", l.what()+filter.String(), int64(total), err)
+}
+
+// RetryStep retries matching failures that have not been retried before, at most 500 of them, the newest
+// first. Call it again with the Next that it returned, until that is "". It looks at about 10,000 failures
+// at most.
+func (l *FailureList) RetryStep(ctx context.Context, filter FailureFilter, after string) (Done, error) {
+	filter.Unretried = filter.Unretried || !filter.Retried
+	return l.step(ctx, "Failures.RetryStep", filter, after, func(s failures.Store, c redis.Conn, records []failures.Record) (int, []error, error) {
+		return s.RetryRecords(c, records, clock.System.Now(), !l.plain)
+	})
+}
+
+// RemoveStep is RetryStep for RemoveWhere: it removes matching failures for good.
+func (l *FailureList) RemoveStep(ctx context.Context, filter FailureFilter, after string) (Done, error) {
+	return l.step(ctx, "Failures.RemoveStep", filter, after, func(s failures.Store, c redis.Conn, records []failures.Record) (int, []error, error) {
+		n, err := s.RemoveRecords(c, records)
+		return n, nil, err
+	})
+}
+
+func (l *FailureList) step(ctx context.Context, name string, filter FailureFilter, after string,
+	change func(s failures.Store, c redis.Conn, records []failures.Record) (int, []error, error)) (Done, error) {
+	if err := l.in.usable(); err != nil {
+		return Done{}, err
+	}
+	if err := filter.check(); err != nil {
+		return Done{}, err
+	}
+	if l.in.several() {
+		at, rest, err := l.in.shardOf(after)
+		if err != nil {
+			return Done{}, err
+		}
+		done, err := l.of(l.in.shards[at]).step(ctx, name, filter, rest, change)
+		switch {
+		case done.Next != "" && err == nil:
+			done.Next = l.in.onShard(at, done.Next)
+		case at+1 < len(l.in.shards): // a shard that is away hides no other
+			done.Next = l.in.onShard(at+1, "")
+		}
+		return done, l.in.shards[at].about(err)
+	}
+	done, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (done Done, err error) {
+		slices.Sort(lists)
+		records, looked, next, err := failures.New(s).Step(c, lists, failures.Filter(filter), after, MaxPage, maxLooked)
+		done.Looked, done.Next = looked, next
+		if err != nil {
+			return done, err
+		}
+		done.Changed, done.Refused, err = change(failures.New(s), c, records)
+		return done, err
+	})
+	return done, l.in.record(ctx, name, l.what()+filter.String(), int64(done.Changed), err)
 }

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // Scheduler accepts schedules: a *goworker.Daemon, such as goworker.Default().
@@ -42,7 +43,7 @@ type Entry struct {
 func LoadFile(to Scheduler, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("reading the schedule: %w", err)
+		return prefix.Errorf("reading the schedule: %w", err)
 	}
 	entries, err := Parse(text, os.Getenv("RAILS_ENV"))
 	errs := []error{err}
@@ -50,7 +51,7 @@ func LoadFile(to Scheduler, path string) error {
 		errs = append(errs, to.Schedule(e.Name, e.Recurring))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("schedule %s: %w", path, err)
+		return prefix.Errorf("schedule %s: %w", path, err)
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func LoadFile(to Scheduler, path string) error {
 func Parse(text []byte, environment string) ([]Entry, error) {
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	if file.IsZero() {
 		return nil, nil // an empty file
@@ -68,7 +69,7 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 	source := reader{left: maxNodes}
 	all, err := source.pairs(file.Content[0])
 	if err != nil {
-		return nil, err
+		return nil, prefix.Of(err)
 	}
 	var entries []Entry
 	var errs []error
@@ -80,7 +81,7 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 		}
 		switch {
 		case errors.Is(err, errTooLarge):
-			return entries, errors.Join(append(errs, err)...)
+			return entries, prefix.Of(errors.Join(append(errs, err)...))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("entry %s, line %d: %w", p.name, p.value.Line, err))
 			continue
@@ -92,5 +93,5 @@ func Parse(text []byte, environment string) ([]Entry, error) {
 		r.Shared = true
 		entries = append(entries, Entry{Name: p.name, Recurring: r})
 	}
-	return entries, errors.Join(errs...)
+	return entries, prefix.Of(errors.Join(errs...))
 }

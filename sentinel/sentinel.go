@@ -22,6 +22,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/follow"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // askWithin is how long one Sentinel may take to accept a connection, and to answer.
@@ -56,7 +57,7 @@ var _ goworker.Opener = Open
 func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Dialer, error) {
 	s, err := parse(uri)
 	if err != nil {
-		return nil, fmt.Errorf("redis: the Sentinels' URI cannot be used: %w; %s", err, form)
+		return nil, prefix.Errorf("the Sentinels' URI cannot be used: %w; %s", err, form)
 	}
 	s.redis, s.sentinel = opts, opts
 	s.sentinel.ConnectTimeout = min(opts.ConnectTimeout, askWithin)

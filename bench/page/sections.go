@@ -12,6 +12,8 @@ import (
 // sections by their names in the page.
 var sections = map[string]func(result.File) string{
 	"about":      about,
+	"summary":    summary,
+	"limits":     limits,
 	"targets":    targets,
 	"throughput": columns("noop", "jobs_per_s", []string{"1", "10", "25", "100", "1000"}),
 	"cost": costs("noop", 100, []figure{

@@ -38,7 +38,7 @@ func main() {
 	must(d.EnqueueAt(now.Add(time.Hour), remind("Bob")))
 	must(d.EnqueueAt(now.Add(2*time.Hour), remind("Cid")))
 	// A job with more than class and arguments has an id to find it by.
-	receipt, err := d.EnqueueWith(remind("Dot"), goworker.At(now.Add(24*time.Hour)))
+	receipt, err := d.EnqueueWith(remind("Dot"), goworker.ProcessAt(now.Add(24*time.Hour)))
 	must(err)
 
 	jobs, err := d.Delayed().List(time.Time{}, 0, 100)

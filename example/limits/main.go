@@ -16,12 +16,12 @@ func main() {
 	goworker.Register("Report", func(account string, month int) {
 		fmt.Println("report of", account, "for month", month)
 		time.Sleep(500 * time.Millisecond)
-	}, goworker.Concurrency(3), goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	}, goworker.MaxRunning(3), goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 
 	// At most ten calls a second, and tenants take turns.
 	goworker.Register("Call", func(tenant, url string) {
 		fmt.Println("call for", tenant, "to", url)
-	}, goworker.RateLimit(10, time.Second), goworker.Fair(goworker.Arg(0)))
+	}, goworker.RateLimit(10, time.Second), goworker.FairBy(goworker.ByArg(0)))
 
 	// Declared in advance, so that the order of each key holds from the first job on.
 	goworker.LimitQueue("calls")

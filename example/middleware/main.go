@@ -56,7 +56,7 @@ func main() {
 	})
 	goworker.Register("Report", report,
 		goworker.Timeout(time.Minute), // ends the context of a longer run
-		goworker.With(inDatabase("archive")),
+		goworker.WithMiddleware(inDatabase("archive")),
 	)
 	if err := goworker.Work(); err != nil {
 		log.Fatal(err)

@@ -1,4 +1,4 @@
-// Package access is the way to Redis for package inspect. A daemon, which owns connections
+// Package access is the way to Redis for package inspect. A daemon or a client, which owns connections
 // and settings, implements it.
 package access
 
@@ -17,8 +17,8 @@ type Redis interface {
 	Usable() error
 	// Settings returns the settings after they were checked.
 	Settings() (Settings, error)
-	// Do runs f on a connection that nothing else uses meanwhile. The context bounds only
-	// the wait for that connection.
+	// Do runs f on a connection that nothing else uses meanwhile. The context bounds the wait for
+	// that connection.
 	Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
 }
 
@@ -27,5 +27,5 @@ type Settings struct {
 	Style      payload.Style // how producers of this program write payloads
 	MaxPayload int           // bytes
 	MultiQueue bool          // each queue has its own failure list
-	Server     string        // the URI of Redis, with *** for its password
+	Server     string        // the URI of Redis, with *** for its password. Of several it is the name
 }

@@ -11,11 +11,16 @@ import (
 )
 
 func unknownFlag(arg string) error {
-	return fmt.Errorf("command line: this program has no flag %s; -help lists those it has", arg)
+	return fmt.Errorf("this program has no flag %s; -help lists those it has", arg)
+}
+
+// strayArgument is the error of an argument that belongs to no flag.
+func strayArgument(arg string) error {
+	return fmt.Errorf("what is %q? It is neither a flag nor the value of one; write a list without blanks, as in -queues=a,b, and a switch with an equals sign, as in -use-number=false", conn.RedactURI(arg))
 }
 
 func needsValue(name string) error {
-	return fmt.Errorf("command line: the flag -%s needs a value, as in -%[1]s=value", name)
+	return fmt.Errorf("the flag -%s needs a value, as in -%[1]s=value", name)
 }
 
 // valueError turns pflag's error into a sentence. It shows a value only if it
@@ -27,13 +32,13 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
-		return fmt.Errorf("command line: %w", err)
+		return fmt.Errorf("%w", err)
 	}
 	name, shown, why := invalid.GetFlag().Name, "", cause(err)
 	if f := ours.Lookup(name); f != nil {
 		shown = fmt.Sprintf(" as %q", conn.RedactURI(invalid.GetValue()))
 	}
-	return fmt.Errorf("command line: cannot use the flag -%s%s: %w", name, shown, why)
+	return fmt.Errorf("cannot use the flag -%s%s: %w", name, shown, why)
 }
 
 // cause is the error that a flag's value itself returned.

@@ -36,7 +36,8 @@ type Line struct {
 // name is defined twice, the program's flag wins. Long flags have one dash or two.
 // Arguments end at -- and, as in the standard library, at the first that is not
 // a flag. In a program with pflag flags, flags may follow it, as usual there.
-// The remaining arguments become flag.Args and pflag.Args.
+// The remaining arguments become flag.Args and pflag.Args. In a program without flags of its own
+// they are a mistake, unless they stand behind -- or Parse is lenient.
 //
 // An unknown flag is an error and Parse prints the usage. If lenient, because
 // the program configures us otherwise, Parse ignores it. -h and -help print the
@@ -75,6 +76,14 @@ func (l *Line) Read(f func()) {
 	f()
 }
 
+// foreign reports whether the program has flags of its own, and so perhaps arguments.
+func (l *Line) foreign(program *flag.FlagSet, programP *pflag.FlagSet) bool {
+	own := false
+	program.VisitAll(func(f *flag.Flag) { own = own || l.Flags.Lookup(f.Name) == nil })
+	programP.VisitAll(func(f *pflag.Flag) { own = own || l.Flags.Lookup(f.Name) == nil })
+	return own
+}
+
 // given reports whether one of our flags was set through another flag set.
 func (l *Line) given() bool {
 	given := false
@@ -87,7 +96,13 @@ func (l *Line) parseWith(program *flag.FlagSet, programP *pflag.FlagSet, args []
 	interspersed := lenient || programP.HasFlags()
 	all.SetInterspersed(interspersed)
 
-	n := normalizer{set: all, interspersed: interspersed, lenient: lenient}
+	mine := func(name string) *pflag.Flag {
+		if program.Lookup(name) != nil || programP.Lookup(name) != nil {
+			return nil
+		}
+		return l.Flags.Lookup(name)
+	}
+	n := normalizer{set: all, mine: mine, interspersed: interspersed, lenient: lenient}
 	args = n.normalize(args)
 	switch {
 	case n.help:
@@ -101,9 +116,15 @@ func (l *Line) parseWith(program *flag.FlagSet, programP *pflag.FlagSet, args []
 	if n.empty != "" {
 		return true, needsValue(strings.TrimLeft(n.empty, "-"))
 	}
+	if n.stray != "" {
+		return true, strayArgument(n.stray)
+	}
 	l.ignored = n.unknown
 	if err := all.Parse(args); err != nil {
 		return true, valueError(err, l.Flags)
+	}
+	if all.NArg() > 0 && all.ArgsLenAtDash() != 0 && !lenient && !l.foreign(program, programP) {
+		return true, strayArgument(all.Arg(0))
 	}
 	if n.unknown == "" {
 		// This marks both sets as parsed and gives them the arguments. A pflag set

@@ -73,10 +73,11 @@ func TestParse(t *testing.T) {
 		{args: "-queues=x -use-number=true", parsed: true, want: want{Queues: "x", Number: true}},
 		{args: "--queues x --exit-on-complete=false", parsed: true, want: want{Queues: "x"}},
 		{args: "--queues=-x -uri u", parsed: true, want: want{Queues: "-x", URI: "u"}},
-		{args: "-queues -x -uri -- rest", parsed: true, want: want{Queues: "-x", URI: "--", Args: []string{"rest"}}},
+		{args: "-queues -x -uri --", parsed: true, want: want{Queues: "-x", URI: "--"}},
 		{args: "-exit-on-complete -- -queues x", parsed: true, want: want{Exit: true, Args: []string{"-queues", "x"}}},
-		{args: "-exit-on-complete run -queues x", parsed: true, want: want{Exit: true, Args: []string{"run", "-queues", "x"}}},
-		{args: "- -queues x", parsed: true, want: want{Args: []string{"-", "-queues", "x"}}},
+		{args: "-exit-on-complete run -queues x", flags: true, parsed: true, want: want{Exit: true, Args: []string{"run", "-queues", "x"}}},
+		{args: "- -queues x", flags: true, parsed: true, want: want{Args: []string{"-", "-queues", "x"}}},
+		{args: "-exit-on-complete run -queues x", lenient: true, parsed: true, want: want{Queues: "x", Exit: true, Args: []string{"run"}}},
 		{
 			args: "-v -queues x -name=n --limit 1 -limit=2 a b", flags: true, parsed: true,
 			want: want{Queues: "x", Name: "n", Verbose: true, Limits: []string{"1", "2"}, Args: []string{"a", "b"}},
@@ -129,6 +130,37 @@ func TestParse(t *testing.T) {
 				t.Errorf("exited with %d and printed %q", h.exited, h.out.String())
 			}
 		})
+	}
+}
+
+// An argument that belongs to no flag ends a program that has no arguments. What was meant for one of our
+// flags ends any program.
+func TestStrayArguments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args           string
+		flags, lenient bool
+		want           string // the argument; empty: it is no mistake
+	}{
+		{args: "-queues=a, b -uri=u", want: "b"},
+		{args: "-queues a, b -uri=u", want: "b"},
+		{args: "-queues=a, b -uri=u", flags: true, want: "b"},
+		{args: "-queues=a, b -uri=u", lenient: true, want: "b"},
+		{args: "-use-number false -concurrency=3", want: "false"},
+		{args: "-use-number false -concurrency=3", lenient: true, want: "false"},
+		{args: "-queues=a b", want: "b"},
+		{args: "-queues=a redis://:secret@host", want: "redis://:***@host"},
+		{args: "-queues=a b", flags: true},
+		{args: "-queues=a b", lenient: true},
+		{args: "-queues=a -- b"},
+		{args: "-queues=a, -use-number"},
+		{args: "-v false", flags: true},
+	} {
+		h := newHost(tt.flags, false)
+		err := h.Parse(strings.Fields(tt.args), tt.lenient)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), `what is "`+tt.want+`"?`)) {
+			t.Errorf("%s: %v, want a question about %q", tt.args, err, tt.want)
+		}
 	}
 }
 

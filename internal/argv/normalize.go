@@ -16,6 +16,9 @@ type normalizer struct {
 	help    bool
 	unknown string // the first unknown flag, without its value
 	empty   string // the first flag that lacks its value, since -uri follows
+
+	mine  func(name string) *pflag.Flag // one of our flags, nil if the name is the program's
+	stray string                        // the first argument that was meant for the flag before it
 }
 
 func (n *normalizer) normalize(args []string) []string {
@@ -36,6 +39,7 @@ func (n *normalizer) normalize(args []string) []string {
 		}
 		if flag != "" {
 			out = append(out, flag)
+			n.lookBehind(flag, takesNext, args)
 		} else {
 			// The next argument may be the value of the unknown flag. If it does
 			// not look like a flag, it probably is.
@@ -55,6 +59,23 @@ func (n *normalizer) normalize(args []string) []string {
 		}
 	}
 	return out
+}
+
+// lookBehind notes an argument that was meant for the flag before it: the b of "-queues=a, b", and the
+// false of "-use-number false".
+func (n *normalizer) lookBehind(flag string, takesNext bool, args []string) {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+	f := n.mine(name)
+	if takesNext && len(args) > 0 {
+		value, args = args[0], args[1:]
+	}
+	if f == nil || len(args) == 0 || isFlag(args[0]) || n.stray != "" {
+		return
+	}
+	isSwitch := f.NoOptDefVal != "" && !hasValue && (args[0] == "true" || args[0] == "false")
+	if isSwitch || name == "queues" && strings.HasSuffix(strings.TrimSpace(value), ",") {
+		n.stray = args[0]
+	}
 }
 
 // isURI reports whether an argument is the flag -uri. If another flag lacks its value, it would

@@ -17,12 +17,12 @@ func FuzzNormalize(f *testing.F) {
 		h.Program.SetOutput(io.Discard)
 		set := merge(h.Program, h.ProgramP, h.Flags)
 		set.SetInterspersed(interspersed)
-		n := normalizer{set: set, interspersed: interspersed, lenient: lenient}
+		n := normalizer{set: set, mine: set.Lookup, interspersed: interspersed, lenient: lenient}
 		out := n.normalize(args)
 		if n.help || n.unknown != "" && !lenient {
 			return
 		}
-		again := normalizer{set: set, interspersed: interspersed, lenient: lenient}
+		again := normalizer{set: set, mine: set.Lookup, interspersed: interspersed, lenient: lenient}
 		if twice := again.normalize(out); !slices.Equal(out, twice) {
 			t.Errorf("%q becomes %q, and that %q", args, out, twice)
 		}

@@ -2,26 +2,52 @@ package argv
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
-var errSeconds = errors.New("it takes seconds, as in 2.5, or a duration, as in 500ms or 1m30s, and no negative one")
+var errSeconds = errors.New("it takes seconds, as in 2.5, or a duration, as in 500ms, 1m30s, 30d or 2w, and no negative one")
 
-// ParseSeconds reads a plain number as seconds and anything else as Go writes
-// durations.
+// longUnits are the units of a duration that Go's own parser does not know, the longest first.
+var longUnits = []struct {
+	unit string
+	of   time.Duration
+}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}}
+
+// ParseSeconds reads a plain number as seconds and anything else as Go writes durations. Weeks and
+// days may stand in front, as in 1w2d12h.
 func ParseSeconds(value string) (time.Duration, error) {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
 		return DurationOf(seconds)
 	}
+	var total time.Duration
+	for _, long := range longUnits {
+		number, rest, found := strings.Cut(value, long.unit)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || strings.Trim(number, "0123456789.") != "" {
+			return 0, errSeconds
+		}
+		d, err := DurationOf(n * long.of.Seconds())
+		if err != nil || total+d < total {
+			return 0, errSeconds
+		}
+		total, value = total+d, rest
+		if value == "" {
+			return total, nil
+		}
+	}
 	d, err := time.ParseDuration(value)
-	if err != nil || d < 0 {
+	if err != nil || d < 0 || total+d < total || value[0] == '+' && total > 0 {
 		return 0, errSeconds
 	}
-	return d, nil
+	return total + d, nil
 }
 
 // DurationOf returns a number of seconds as a duration. It never rounds a positive time
@@ -92,3 +118,58 @@ func (a *Amount) String() string { return strconv.Itoa(int(*a)) }
 
 // Type is what the usage calls the value.
 func (a *Amount) Type() string { return "int" }
+
+// Word is the value of a flag that holds one of a few words, in any case.
+type Word struct {
+	Value   string
+	Allowed []string
+}
+
+// Set takes one of the words, or nothing for the default.
+func (w *Word) Set(value string) error {
+	if value == "" {
+		w.Value = ""
+		return nil
+	}
+	for _, a := range w.Allowed {
+		if strings.EqualFold(value, a) {
+			w.Value = a
+			return nil
+		}
+	}
+	return fmt.Errorf("it takes %s", OneOf(w.Allowed))
+}
+
+func (w *Word) String() string { return w.Value }
+
+// Type is what the usage calls the value.
+func (w *Word) Type() string { return "string" }
+
+// OneOf lists words: "a, b or c".
+func OneOf(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// Text is the value of a flag that holds a text in some form.
+type Text struct {
+	Value string
+	Check func(string) error // it returns what is wrong with a text
+}
+
+// Set takes a text with which nothing is wrong.
+func (t *Text) Set(value string) error {
+	err := t.Check(value)
+	if err == nil {
+		t.Value = value
+	}
+	return err
+}
+
+func (t *Text) String() string { return t.Value }
+
+// Type is what the usage calls the value.
+func (t *Text) Type() string { return "string" }

@@ -15,7 +15,7 @@ var (
 )
 
 // ErrGoexit is the failure of a job whose handler ended its goroutine.
-var ErrGoexit = errors.New("the handler ended its goroutine with runtime.Goexit instead of returning; return an error to fail the job")
+var ErrGoexit = errors.New("goworker: the handler ended its goroutine with runtime.Goexit instead of returning; return an error to fail the job")
 
 // Cancelled is what a handler returned after its context was cancelled.
 type Cancelled struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // How much of an error a failure record keeps. Resque's pages show many records at
@@ -22,7 +23,7 @@ const (
 
 // Describe returns the exception, the error and the backtrace of a failure record.
 func Describe(err error, names Names) (exception, text string, trace []string) {
-	text = logging.Shorten(fmt.Sprint(err), MaxText) // fmt recovers from Error
+	text = logging.Shorten(prefix.Record(err), MaxText)
 	return Exception(err, names), text, ShortTrace(backtrace(err))
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -61,13 +62,13 @@ func (l *Lease) join(ctx context.Context) error {
 	}
 }
 
-// enterWhole is enter, except that it may take LeaveGrace after ctx has ended. A process that
+// enterWhole is enter, except that it may take enterGrace after ctx has ended. A process that
 // had entered half would stay in the fleet after it has ended.
 func (l *Lease) enterWhole(ctx context.Context) error {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		timer := l.base.Clock.NewTimer(LeaveGrace)
+		timer := l.base.Clock.NewTimer(enterGrace)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -144,7 +145,7 @@ func (l *Lease) Stop(ctx context.Context) error {
 	session.end(l.config.Shutdown) // first, because the reaper may be waiting for Redis
 	l.reaper.loop.Stop(ctx)
 	defer l.line.Close()
-	return l.line.Do(ctx, func(c redis.Conn) error {
+	err := l.line.Do(ctx, func(c redis.Conn) error {
 		err := errors.Join(l.Heir.Leaving(c), l.leave(c, session.Process))
 		for len(l.former) > 0 && err == nil {
 			if err = l.bury(c, l.former[0]); err == nil {
@@ -153,6 +154,10 @@ func (l *Lease) Stop(ctx context.Context) error {
 		}
 		return err
 	})
+	if err != nil {
+		return fmt.Errorf("leaving the fleet, from which another process removes this one in about %s: %w", LeasePeriod, err)
+	}
+	return nil
 }
 
 func (l *Lease) leave(c redis.Conn, p resque.Process) error {

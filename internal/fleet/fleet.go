@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// LeasePeriod is how long a process must be silent to be found dead. A job of a killed process
-	// runs again after at most LeasePeriod + 2·renewEvery, and the time that a free worker needs to
-	// take it: 12 s. A longer period forgives longer stalls.
-	LeasePeriod = 8 * time.Second
+	// LeasePeriod is how long a process must be silent to be found dead. A longer period forgives longer
+	// stalls. A job of a killed process is back in its queue after at most LeasePeriod + 2·renewEvery. Then
+	// a free worker takes it, one suspect after the other. The docs say for all of it: within 15 s.
+	LeasePeriod = resque.LeasePeriod
 
 	// renewEvery is how often a process renews its lease and looks at all others.
 	renewEvery = 2 * time.Second
@@ -25,8 +25,8 @@ const (
 	// restored if it was removed. Ruby sends a heartbeat each 60 s.
 	HeartbeatEvery = 20 * time.Second
 
-	// LeaveGrace is how long leaving the fleet may take.
-	LeaveGrace = 3 * time.Second
+	// enterGrace is how long entering the fleet may go on when the start was cancelled.
+	enterGrace = 3 * time.Second
 )
 
 // Config is what the fleet's part is given of the settings.

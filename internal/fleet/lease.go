@@ -87,6 +87,14 @@ func (l *Lease) Silent(now time.Time) bool {
 	return now.UnixNano()-l.held.Load() >= int64(LeasePeriod)
 }
 
+// Renewed returns when the lease was last renewed; zero: it was never taken.
+func (l *Lease) Renewed() (at time.Time) {
+	if held := l.held.Load(); held != 0 {
+		at = time.Unix(0, held)
+	}
+	return at
+}
+
 func (l *Lease) turn(ctx context.Context) (wait time.Duration, err error) {
 	return renewEvery, l.beat(ctx)
 }

@@ -89,43 +89,19 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 
 // reap takes the jobs of one dead process.
 func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
-	store := r.base.Store
-	taken, err := store.Fence(c, l.Process, l.Value)
-	if err != nil || !taken {
-		return err
-	}
-	dead, err := store.ReadProcess(c, l.Process)
-	if err != nil {
-		return err
-	}
-	recovered, err := store.Recover(c, dead, r.config.RecoverLimit, r.lease.Now(), r.lease.Ends.Bury)
-	if err != nil {
-		return err
-	}
-	for _, refused := range recovered.Refused {
+	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Shares: r.sharesWorkers}
+	reaped, err := taking.Reap(c, l, r.lease.Now())
+	for _, refused := range reaped.Refused {
 		r.troubles.report("taking back "+l.Process, refused)
 	}
-	if err := r.lease.Heir.Died(c, dead.ID); err != nil {
+	if err != nil || !reaped.Taken {
 		return err
 	}
-	shared, err := r.sharesWorkers(c, dead)
-	if err != nil {
-		return err
-	}
-	if dead.IDHead != "" && !shared {
-		if err := store.Unregister(c, dead.WorkerIDs()); err != nil {
-			return err
-		}
-	}
-	left, err := store.Leave(c, dead.ID)
-	if err != nil {
-		return err
-	}
-	if left > 0 && recovered.Requeued+recovered.Failed == 0 {
+	if reaped.Left > 0 && reaped.Requeued+reaped.Failed == 0 {
 		return nil // its queues refuse the rest, and that was logged
 	}
 	r.base.Log.Warn("a process was found dead; its jobs are back in their queues",
-		"process", dead.ID, "requeued", recovered.Requeued, "failed", recovered.Failed, "left", left)
+		"process", l.Process, "requeued", reaped.Requeued, "failed", reaped.Failed, "left", reaped.Left)
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Slot is one worker, as Resque's tools know it under one worker id. Its methods are for the
-// goroutine of that worker.
+// goroutine of that worker, except for Busy.
 type Slot struct {
 	status *Status
 
@@ -26,6 +26,9 @@ func (s *Slot) Begin(j *outcome.Job) {
 	s.job.Store(j)
 	s.status.begun()
 }
+
+// Busy reports whether the worker has a job. It is safe for concurrent use.
+func (s *Slot) Busy() bool { return s.job.Load() != nil }
 
 // End says that the worker has ended its job, and how the job counts.
 func (s *Slot) End(counts resque.Counts) {

@@ -69,6 +69,16 @@ func newStatus(b part.Base, workers int, session func() *Session) *Status {
 // Slot returns a worker's slot.
 func (s *Status) Slot(n int) *Slot { return &s.slots[n] }
 
+// Busy returns how many workers have a job.
+func (s *Status) Busy() (n int) {
+	for i := range s.slots {
+		if s.slots[i].job.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Start starts the status writer. The lease must run.
 func (s *Status) Start(ctx context.Context) error {
 	s.loop.Start(ctx)
@@ -94,9 +104,9 @@ func (s *Status) again() {
 	s.loop.Wake()
 }
 
-func (s *Status) turn(context.Context) (wait time.Duration, err error) {
+func (s *Status) turn(ctx context.Context) (wait time.Duration, err error) {
 	s.idle.Store(true) // before the look: a job that begins after it wakes the loop
-	busy, err := s.write()
+	busy, err := s.write(ctx)
 	if err == nil && !busy {
 		return part.Never, nil
 	}
@@ -104,9 +114,13 @@ func (s *Status) turn(context.Context) (wait time.Duration, err error) {
 	return statusAfter, err
 }
 
-// write writes what has changed and reports whether to look again soon.
-func (s *Status) write() (busy bool, err error) {
+// write writes what has changed and reports whether to look again soon. It ends with ctx, and with the
+// session.
+func (s *Status) write(ctx context.Context) (busy bool, err error) {
 	session := s.session()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(session.ctx, cancel)()
 	if session != s.current {
 		s.current = session
 		clear(s.counted)
@@ -125,7 +139,7 @@ func (s *Status) write() (busy bool, err error) {
 	if len(updates) == 0 {
 		return busy, nil
 	}
-	err = s.line.Do(session.ctx, func(c redis.Conn) error { return s.base.Store.UpdateWorkers(c, updates) })
+	err = s.line.Do(ctx, func(c redis.Conn) error { return s.base.Store.UpdateWorkers(c, updates) })
 	if err != nil {
 		for _, n := range s.updated {
 			s.rewrite(n)

@@ -1,6 +1,8 @@
 package inflight
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -184,6 +186,11 @@ func (r *Record) Delivered() bool {
 
 // Undelivered returns how many outcomes Redis has not committed.
 func (r *Record) Undelivered() int { return len(r.pending) + len(r.refused) + len(r.sent) }
+
+// Remaining returns the jobs of the record that Redis has not confirmed to be out of it, in their order.
+func (r *Record) Remaining() []*Task {
+	return slices.SortedFunc(maps.Values(r.held), func(a, b *Task) int { return cmp.Compare(a.Ticket, b.Ticket) })
+}
 
 // Abandoned returns the jobs that went back to their queues although their handlers still run.
 func (r *Record) Abandoned() []*Task { return r.abandoned }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/logging"
@@ -9,7 +10,7 @@ import (
 )
 
 // Keeper keeps the poller connected. It dials another Link when one broke, and asks again for
-// tracking if a server refused it. It belongs to the poller's goroutine.
+// tracking if a server refused it. It belongs to the poller's goroutine, except for Exchanges.
 type Keeper struct {
 	base     part.Base
 	track    bool
@@ -24,6 +25,10 @@ type Keeper struct {
 	retrackAt time.Time // when to ask again for tracking; zero: Redis tracks, or we did not ask
 	refusals  int       // how often in a row it was refused
 	said      logging.Once
+
+	// The poller's goroutine writes these, and others read them.
+	served atomic.Int64 // exchanges that Redis has answered
+	last   atomic.Int64 // when it answered the last one, in nanoseconds; 0: none
 }
 
 // Dialed is the end of an attempt to connect.
@@ -123,9 +128,20 @@ func (k *Keeper) Lose(err error) {
 }
 
 // Served is called after each exchange that Redis has answered.
-func (k *Keeper) Served() {
+func (k *Keeper) Served(now time.Time) {
+	k.served.Add(1)
+	k.last.Store(now.UnixNano())
 	k.base.Outages.OK(owner)
 	k.retry.Reset()
+}
+
+// Exchanges returns how many exchanges Redis has answered, and when it answered the last one. Any
+// goroutine may call it.
+func (k *Keeper) Exchanges() (n int64, last time.Time) {
+	if at := k.last.Load(); at != 0 {
+		last = time.Unix(0, at)
+	}
+	return k.served.Load(), last
 }
 
 func (k *Keeper) shut() {

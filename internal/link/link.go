@@ -31,6 +31,7 @@ type Link struct {
 	requests  chan *resque.Exchange
 	replies   chan Reply
 	signal    chan<- struct{}
+	unhook    func() bool // the end of Dial's context closes the connections no more
 	wg        sync.WaitGroup
 	used      atomic.Bool // an exchange was sent since the last PING
 
@@ -49,16 +50,16 @@ type Reply struct {
 }
 
 // Dial connects and, if asked, sets up tracking, with a PING to its connection this often. The signal
-// channel gets a value, if it has room, whenever there is something to take.
+// channel gets a value, if it has room, whenever there is something to take. The end of ctx breaks the
+// connections, so that no read outlives it.
 func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
 	c, err := b.Dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &Link{base: b, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	l.unhook = context.AfterFunc(ctx, func() { _ = c.Close() })
 	if track {
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // interrupts a pending read
-		defer stop()
 		l.Untracked = l.subscribe(ctx)
 		if l.Untracked != nil && (c.Err() != nil || conn.Elsewhere(l.Untracked)) {
 			l.Shut()
@@ -185,6 +186,7 @@ func (l *Link) Prove() bool {
 // Shut closes both connections and waits for the goroutines. An exchange in flight
 // ends with an error.
 func (l *Link) Shut() {
+	l.unhook()
 	_ = l.Conn.Close()
 	if l.Wake != nil {
 		_ = l.Wake.Close()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/cihub/seelog"
 )
@@ -16,13 +18,14 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 // and writes those of at least the given level to w through seelog. Flush
 // returns when all lines logged before it are written. It may be called at
 // any time and more than once.
+//
+// The seelog logger is built for the first line: a program that only enqueues, or that
+// has a logger of its own, never pays for one.
 func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush func()) {
-	// The lines are complete and filtered when seelog gets them.
-	sink, err := seelog.LoggerFromWriterWithMinLevelAndFormat(w, seelog.TraceLvl, "%Msg%n")
-	if err != nil {
-		// Level and format are constants that seelog accepts.
-		panic("goworker: seelog refused its configuration: " + err.Error())
-	}
+	return newLogger(level, format, &sink{w: w})
+}
+
+func newLogger(level slog.Level, format string, s *sink) (log *slog.Logger, flush func()) {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: attr}
 	lines := func(write func(line string)) slog.Handler {
 		if format == "json" {
@@ -31,11 +34,38 @@ func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush 
 		return slog.NewTextHandler(lineWriter(write), options)
 	}
 	return slog.New(seelogHandler{
-		debug: lines(func(line string) { sink.Debug(line) }),
-		info:  lines(func(line string) { sink.Info(line) }),
-		warn:  lines(func(line string) { _ = sink.Warn(line) }),
-		error: lines(func(line string) { _ = sink.Error(line) }),
-	}), sink.Flush
+		debug: lines(func(line string) { s.logger().Debug(line) }),
+		info:  lines(func(line string) { s.logger().Info(line) }),
+		warn:  lines(func(line string) { _ = s.logger().Warn(line) }),
+		error: lines(func(line string) { _ = s.logger().Error(line) }),
+	}), s.flush
+}
+
+// sink is a seelog logger that is built when it is first used.
+type sink struct {
+	w     io.Writer
+	once  sync.Once
+	built atomic.Pointer[seelog.LoggerInterface]
+}
+
+func (s *sink) logger() seelog.LoggerInterface {
+	s.once.Do(func() {
+		// The lines are complete and filtered when seelog gets them.
+		l, err := seelog.LoggerFromWriterWithMinLevelAndFormat(s.w, seelog.TraceLvl, "%Msg%n")
+		if err != nil {
+			// Level and format are constants that seelog accepts.
+			panic("goworker: seelog refused its configuration: " + err.Error())
+		}
+		s.built.Store(&l)
+	})
+	return *s.built.Load()
+}
+
+// flush writes what is buffered, if there is a logger.
+func (s *sink) flush() {
+	if l := s.built.Load(); l != nil {
+		(*l).Flush()
+	}
 }
 
 // lineWriter receives the lines of slog's handlers, one for each record.

@@ -17,6 +17,27 @@ type Outages struct {
 	mu     sync.Mutex
 	failed map[string]bool // the parts without Redis
 	since  time.Time
+	count  int64         // of outages, the present one too
+	past   time.Duration // how long those that are over took together
+}
+
+// State is what was seen of outages.
+type State struct {
+	Count int64         // how many there were, the present one too
+	Away  time.Duration // how long all of them took, the present one so far
+	Since time.Time     // when the present one began; zero: there is none
+}
+
+// State returns what was seen so far.
+func (o *Outages) State() State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := State{Count: o.count, Away: o.past}
+	if len(o.failed) > 0 {
+		s.Since = o.since
+		s.Away += clock.Since(o.clock, o.since)
+	}
+	return s
 }
 
 // NewOutages returns an Outages that writes to log and reads the time from c.
@@ -28,6 +49,7 @@ func (o *Outages) Fail(part string, err error) {
 	defer o.mu.Unlock()
 	if len(o.failed) == 0 {
 		o.since = o.clock.Now()
+		o.count++
 		o.failed = make(map[string]bool)
 		o.log.Warn("redis unavailable, retrying", "part", part, "error", err)
 	} else {
@@ -45,6 +67,8 @@ func (o *Outages) OK(part string) {
 	}
 	delete(o.failed, part)
 	if len(o.failed) == 0 {
-		o.log.Info("redis available again", "after", clock.Since(o.clock, o.since).Round(time.Millisecond))
+		took := clock.Since(o.clock, o.since)
+		o.past += took
+		o.log.Info("redis available again", "after", took.Round(time.Millisecond))
 	}
 }

@@ -31,6 +31,9 @@ const (
 
 var stateNames = [...]string{"done", "failed", "retried", "snoozed", "returned", "passed", "discarded", "expired", "cancelled"}
 
+// States is how many states there are.
+const States = len(stateNames)
+
 // String returns the name, such as "done".
 func (s State) String() string { return stateNames[s] }
 

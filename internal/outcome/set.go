@@ -15,7 +15,7 @@ import (
 )
 
 // Set is the features of a daemon in their order. They admit, wrap, decide and settle in it. A Set
-// is safe for concurrent use once it is made, except for Observe, which comes before.
+// is safe for concurrent use once it is made, except for Observe and Watch, which come before.
 type Set struct {
 	store    resque.Store
 	time     Time
@@ -30,6 +30,7 @@ type Set struct {
 	others    []Policy         // those of them that are not nil
 	enqueue   []func(*Push) error
 	observers []func(context.Context, *Job, *Outcome)
+	watchers  []func(*Job, *Outcome)
 }
 
 // Time is the fleet's clock: Redis's, as of the last renewal of the lease.
@@ -81,6 +82,17 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 
 // Observe has f called once for every end, after it was settled and before it is committed.
 func (s *Set) Observe(f func(context.Context, *Job, *Outcome)) { s.observers = append(s.observers, f) }
+
+// Watch has f called once for every job that a worker ended, when all of its outcome is known: how long
+// it ran too. f is called for each job by the goroutine of its worker, so it waits for nothing.
+func (s *Set) Watch(f func(*Job, *Outcome)) { s.watchers = append(s.watchers, f) }
+
+// Ended shows the outcome of a job, which its worker is about to hand in, to the watchers.
+func (s *Set) Ended(j *Job, o *Outcome) {
+	for _, watch := range s.watchers {
+		watch(j, o)
+	}
+}
 
 // Run takes a job from its bytes to its outcome: open, admit, perform, decide, settle. perform calls
 // the job's handler; it returns the handler's error, and turns a panic into one. o is overwritten. A handler that ends

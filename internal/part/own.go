@@ -10,7 +10,8 @@ var Work = []Part{
 	{Name: "lease"},
 	{Name: "records", Requires: []string{"lease"}},
 	{Name: "workers", Requires: []string{"records"}},
-	{Name: "poller", Requires: []string{"workers"}},
+	{Name: "gate", Requires: []string{"workers"}},
+	{Name: "poller", Requires: []string{"gate"}},
 }
 
 // Own are all parts of a daemon.

@@ -139,18 +139,6 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 	return parts, nil
 }
 
-// Run starts sorted parts, calls wait once all of them run, and stops them. Where one cannot be
-// started, those before it are stopped at once. bound makes the context of the stops.
-func Run(ctx context.Context, parts []Part, bound func() (context.Context, context.CancelFunc), wait func()) (startErr, stopErr error) {
-	started, startErr := Start(ctx, parts)
-	if startErr == nil {
-		wait()
-	}
-	stopCtx, cancel := bound()
-	defer cancel()
-	return startErr, Stop(stopCtx, started)
-}
-
 // Stop stops sorted parts in reverse order and joins their errors.
 func Stop(ctx context.Context, parts []Part) error {
 	var errs []error

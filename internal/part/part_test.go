@@ -91,27 +91,3 @@ func TestAround(t *testing.T) {
 		t.Error("a part that is not there was found")
 	}
 }
-
-// What has started is stopped, whether all parts started or not. The parts run until wait
-// returns.
-func TestRun(t *testing.T) {
-	t.Parallel()
-	for _, broken := range []error{nil, errors.New("broken")} {
-		var log []string
-		part := func(name string, err error) Part {
-			return Part{Name: name,
-				Start: func(context.Context) error { log = append(log, "start "+name); return err },
-				Stop:  func(context.Context) error { log = append(log, "stop "+name); return errors.New("late") },
-			}
-		}
-		bound := func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }
-		startErr, stopErr := Run(t.Context(), []Part{part("a", nil), part("b", broken)}, bound, func() { log = append(log, "wait") })
-		want := []string{"start a", "start b", "wait", "stop b", "stop a"}
-		if broken != nil {
-			want = []string{"start a", "start b", "stop a"}
-		}
-		if !slices.Equal(log, want) || !errors.Is(startErr, broken) || stopErr == nil {
-			t.Errorf("%v, want %v; errors %v and %v", log, want, startErr, stopErr)
-		}
-	}
-}

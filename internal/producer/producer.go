@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -50,12 +51,12 @@ func (c *Client) send(ctx context.Context, f func(redis.Conn) error) error {
 			if last != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w; before that no server took the writes: %w", err, last)
 			}
-			return err
+			return prefix.Of(err)
 		}
 		last = err
 		wait := retry.Next()
 		if clock.System.Now().Add(wait).After(giveUp) {
-			return err
+			return prefix.Of(err)
 		}
 		if !sleep(ctx, wait) {
 			return fmt.Errorf("redis: the call's context ended while no server took the writes (%w): %w", context.Cause(ctx), err)
@@ -77,7 +78,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // ErrUnconfirmed is in the chain of an error after which jobs may be in their queues: the call was sent, and
 // the connection or the context ended before Redis had answered.
-var ErrUnconfirmed = errors.New("Redis had the call and its answer did not come, so it may have been carried out")
+var ErrUnconfirmed = prefix.New("Redis had the call and its answer did not come: the jobs may be in their queues")
 
 // unconfirmed marks an error without changing what it says.
 type unconfirmed struct{ error }
@@ -99,7 +100,7 @@ func Unsent(err error, i, jobs int) error {
 	if jobs > 1 {
 		err = fmt.Errorf("job %d of %d: %w", i+1, jobs, err)
 	}
-	return fmt.Errorf("goworker: %w; nothing was enqueued", err)
+	return prefix.Errorf("%w; nothing was enqueued", err)
 }
 
 // About names the class of a job in an error about it.

@@ -52,10 +52,22 @@ func Parse(lists []string) (Spec, error) {
 	return Spec{}, fmt.Errorf("you must specify at least one queue: with the flag -queues, as in -queues=high,low or -queues='*', or in the settings' QueuesString or Queues")
 }
 
+// CheckList says what is wrong with a list of queues. An empty one is right.
+func CheckList(list string) error {
+	if strings.Trim(list, ", \t\r\n") == "" {
+		return nil
+	}
+	_, err := Parse([]string{list})
+	return err
+}
+
 func (q *Spec) add(part string) error {
 	if pattern, ok := strings.CutPrefix(part, "!"); ok {
 		if pattern = strings.TrimSpace(pattern); pattern == "" {
-			return fmt.Errorf("queue list: an exclamation mark stands alone; write the queue to exclude right behind it, as in !low")
+			return fmt.Errorf("an exclamation mark stands alone; write the queue to exclude right behind it, as in !low")
+		}
+		if err := checkPattern(pattern); err != nil {
+			return err
 		}
 		q.excluded = append(q.excluded, pattern)
 		q.wild = true
@@ -66,15 +78,18 @@ func (q *Spec) add(part string) error {
 		queue.Name = strings.TrimSpace(part[:i])
 		weight, err := strconv.Atoi(strings.TrimSpace(part[i+1:]))
 		if err != nil || weight < 1 || weight > maxWeight {
-			return fmt.Errorf("queue list: %q: the weight must be a numeric value from 1 to %d; write name=weight, as in high=2", part, maxWeight)
+			return fmt.Errorf("%q: the weight must be a numeric value from 1 to %d; write name=weight, as in high=2", part, maxWeight)
 		}
 		if queue.Name == "" {
-			return fmt.Errorf("queue list: %q has a weight but no name; write name=weight, as in high=2", part)
+			return fmt.Errorf("%q has a weight but no name; write name=weight, as in high=2", part)
 		}
 		queue.weight = weight
 		q.weighted = true
 	}
 	if IsPattern(queue.Name) {
+		if err := checkPattern(queue.Name); err != nil {
+			return err
+		}
 		q.wild = true
 	}
 	if !slices.ContainsFunc(q.Patterns, func(p Queue) bool { return p.Name == queue.Name }) {
@@ -84,6 +99,28 @@ func (q *Spec) add(part string) error {
 }
 
 func IsPattern(name string) bool { return strings.ContainsAny(name, "*?{}[]") }
+
+// checkPattern refuses a pattern that can match no name, because a set in it has no end.
+func checkPattern(pattern string) error {
+	for rest := pattern; rest != ""; {
+		if rest[0] != '[' {
+			_, rest = nextChar(rest)
+			continue
+		}
+		set := rest[1:]
+		if strings.HasPrefix(set, "]") {
+			return fmt.Errorf("%q matches no queue, since there is nothing in its brackets; write [abc] for one of these letters, or \\[ for a bracket", pattern)
+		}
+		for set != "" && set[0] != ']' {
+			_, set = nextChar(set)
+		}
+		if set == "" {
+			return fmt.Errorf("%q matches no queue, since its bracket is not closed; write [abc] for one of these letters, or \\[ for a bracket", pattern)
+		}
+		rest = set[1:]
+	}
+	return nil
+}
 
 // PlainName reports whether a name stands for itself in a list of queues.
 func PlainName(name string) bool { return !IsPattern(name) && !strings.HasPrefix(name, "!") }

@@ -15,7 +15,7 @@ const (
 	ACLPassword = "secret"
 )
 
-var aclBlock = regexp.MustCompile("(?s)```\nuser worker (.*?)```")
+var aclBlock = regexp.MustCompile("(?s)```acl\nuser worker (.*?)```")
 
 // MinimalACL returns the rules of the user whom docs/redis.md shows, as arguments
 // of ACL SETUSER or of the setting user: its name, the password secret, the rules.

@@ -19,6 +19,14 @@ func (s *Server) Dial(t testing.TB) redis.Conn {
 
 func (s *Server) dial(t testing.TB, options ...redis.DialOption) redis.Conn {
 	t.Helper()
+	c := s.connect(t, options...)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// connect is dial for a caller that closes the connection itself.
+func (s *Server) connect(t testing.TB, options ...redis.DialOption) redis.Conn {
+	t.Helper()
 	if s.password != "" {
 		options = append(options, redis.DialPassword(s.password))
 	}
@@ -26,7 +34,6 @@ func (s *Server) dial(t testing.TB, options ...redis.DialOption) redis.Conn {
 	if err != nil {
 		t.Fatalf("redistest: cannot connect to redis-server at %s: %v", s.Socket(), err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -34,7 +41,7 @@ func (s *Server) dial(t testing.TB, options ...redis.DialOption) redis.Conn {
 // An error ends the test.
 func (s *Server) Do(t testing.TB, command string, args ...any) any {
 	t.Helper()
-	c := s.dial(t, redis.DialReadTimeout(startLimit))
+	c := s.connect(t, redis.DialReadTimeout(startLimit))
 	defer c.Close()
 	reply, err := c.Do(command, args...)
 	if err != nil {

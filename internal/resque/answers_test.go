@@ -73,9 +73,25 @@ func FuzzAnswers(f *testing.F) {
 		"expired": func(c redis.Conn) error { _, _, err := s.Expired(c, now); return err },
 		"prune":   func(c redis.Conn) error { _, err := s.Prune(c, Expired{ID: "w"}, now, true); return err },
 		"peek":    func(c redis.Conn) error { _, err := s.Peek(c, "q", 0, -1); return err },
-		"dequeue": func(c redis.Conn) error { _, err := s.DequeueClass(c, "q", "C"); return err },
-		"remove":  func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
-		"push":    func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
+		"walk": func(c redis.Conn) error {
+			page, err := s.WalkList(c, "resque:queue:q", false, nil, 9, nil, func([]byte) bool { return true })
+			if len(page.Found) > 9 {
+				return fmt.Errorf("broken: %d jobs", len(page.Found))
+			}
+			return err
+		},
+		"move": func(c redis.Conn) error {
+			there, err := s.MoveJobs(c, Lane{Queue: "q"}, false, []Move{{Element: Element{0, []byte("x")}}}, Target{})
+			if len(there) != 1 {
+				return fmt.Errorf("broken: %v", there)
+			}
+			return err
+		},
+		"processes": func(c redis.Conn) error { _, _, err := s.LiveProcesses(c); return err },
+		"scan":      func(c redis.Conn) error { _, _, err := s.ScanLanes(c, Lanes{Queue: "q"}, "0"); return err },
+		"known":     func(c redis.Conn) error { _, err := s.KnowsQueue(c, "q"); return err },
+		"remove":    func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
+		"push":      func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
 		"guarded": func(c redis.Conn) error {
 			b := guardedBulk(guardedJob(s, "q", "{}", "a"), bulkCase{queue: "r", payload: "{}"})
 			err := s.PushBulk(c, b)

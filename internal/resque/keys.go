@@ -59,6 +59,9 @@ func (s Store) KeyOfSchedule() string { return s.ns + "go:schedule" }
 // KeyOfHints is the set of hints to the milliseconds of delayed jobs.
 func (s Store) KeyOfHints() string { return s.ns + "go:precise" }
 
+// KeyOfInFlight is the record of the jobs that a process has reserved.
+func (s Store) KeyOfInFlight(process string) string { return s.inflight(process) }
+
 // Other keys of Ruby.
 
 func (s Store) workers() string                { return s.ns + "workers" }

@@ -23,6 +23,9 @@ var (
 // from Redis must not decide how much memory its reader takes.
 const mostWorkers = 1 << 16
 
+// LeasePeriod is how long a lease lasts: fleet.LeasePeriod.
+const LeasePeriod = 8 * time.Second
+
 // ErrTaken is returned by Enter when another process has registered the worker ids.
 var ErrTaken = errors.New("the worker ids are taken")
 
@@ -79,13 +82,17 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("reading the record of process %s: %w", id, err)
 	}
+	return processOf(id, f), nil
+}
+
+func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
 		IDHead: f["id_head"], IDQueues: f["id_queues"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
 	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // another program may have written anything
 	p.Started, _ = time.Parse(startedLayout, f["started"])
-	return p, nil
+	return p
 }
 
 // Now returns the clock of all leases and heartbeats: Redis's own.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/goworker/goworker/internal/payload"
 )
 
 // Dequeue removes the jobs of a queue whose payload is exactly these bytes and
@@ -19,37 +18,6 @@ func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) 
 		return 0, fmt.Errorf("removing jobs from queue %s: %w", queue, Explain(err))
 	}
 	return n, nil
-}
-
-// DequeueClass removes all jobs of a class from a queue, in whatever form their producers
-// wrote them, and returns how many there were. It reads the whole queue.
-// A job pushed meanwhile may stay.
-func (s Store) DequeueClass(c redis.Conn, queue, class string) (int, error) {
-	raws, err := redis.ByteSlices(c.Do("LRANGE", s.KeyOfQueue(queue), 0, -1))
-	if err != nil {
-		return 0, fmt.Errorf("reading queue %s: %w", queue, Explain(err))
-	}
-	b := Batch{Conn: c}
-	seen := make(map[string]bool)
-	for _, raw := range raws {
-		if p, err := payload.Parse(raw); err == nil && p.Class == class && !seen[string(raw)] {
-			seen[string(raw)] = true
-			b.Send("LREM", s.KeyOfQueue(queue), 0, raw)
-		}
-	}
-	replies, err := b.Receive()
-	removed := 0
-	for _, reply := range replies {
-		n, refused := redis.Int(Answer(reply))
-		removed += n
-		if err == nil {
-			err = refused
-		}
-	}
-	if err != nil {
-		return removed, fmt.Errorf("removing jobs of class %s from queue %s: %w", class, queue, Explain(err))
-	}
-	return removed, nil
 }
 
 // RemoveQueue removes a queue with all its jobs in one step. It does not touch jobs that

@@ -1,15 +1,15 @@
 package resque
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // ErrFewReplicas matches every ReplicasError.
-var ErrFewReplicas = errors.New("too few replicas have the jobs")
+var ErrFewReplicas = prefix.New("too few replicas have the jobs")
 
 // ReplicasError says that jobs were pushed, but that fewer replicas than
 // wanted confirmed them in time.

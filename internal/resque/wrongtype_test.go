@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Scripts do not roll back. A key of the wrong type, whichever it is, must neither cost a
@@ -228,6 +231,44 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"drain of a lane": {
+			keys: []string{s.processes(), s.lane(lane), s.KeyOfQueues(), s.KeyOfQueue("low"), s.lanes(), s.turns(lane.Lanes())}, all: true,
+			before: func(w *wire) {
+				w.push("low", "a")
+				w.sort("low", func(string) Lane { return lane })
+			},
+			call: func(w *wire) error {
+				_, err := s.DrainLane(w.c, lane, [][]byte{[]byte("a")})
+				return err
+			},
+		},
+		"drain of a kept payload": {
+			keys: []string{s.processes(), s.kept("low"), s.KeyOfQueues(), s.KeyOfQueue("low")}, all: true,
+			before: func(w *wire) { w.do("RPUSH", s.kept("low"), "a") },
+			call: func(w *wire) error {
+				_, err := s.DrainKept(w.c, "low", []byte("a"))
+				return err
+			},
+		},
+		"drain of the schedule": {
+			keys: []string{
+				s.processes(), s.KeyOfSchedule(), s.KeyOfQueues(), s.KeyOfSeconds(), s.KeyOfSecond("1900000000"),
+				s.KeyOfJobSeconds(`{"class":"A","args":[],"queue":"low"}`),
+			}, all: true,
+			before: func(w *wire) { w.do("ZADD", s.KeyOfSchedule(), 1900000000000, "3:low"+job("A")) },
+			call: func(w *wire) error {
+				j := Scheduled{Member: []byte("3:low" + job("A")), Score: "1900000000000", At: Stamp{1900000000000}, Queue: "low"}
+				_, refused, err := s.DrainScheduled(w.c, []DrainedJob{{Scheduled: j, Plain: []byte(job("A"))}}, payload.Plain)
+				for _, r := range refused {
+					err = errors.Join(err, r)
+				}
+				return err
+			},
+		},
+		"drain of keys": {keys: []string{s.processes()}, all: true, before: func(w *wire) { w.do("SET", s.clock(), "1") }, call: func(w *wire) error {
+			_, err := s.RemoveOwn(w.c, []string{s.clock()})
+			return err
+		}},
 		"commitLeased": {keys: []string{s.leased(), s.leases()}, call: func(w *wire) error {
 			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.Leased("3:low1", "1900000000000")}})
 			if len(out.Refused) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/cron"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -101,7 +102,7 @@ func Read(name, text string) (*Schedule, error) {
 }
 
 func (s *Schedule) about(err error) error {
-	return fmt.Errorf("goworker: recurring schedule %s: %w", s.Name, err)
+	return prefix.Errorf("recurring schedule %s: %w", s.Name, err)
 }
 
 // Persistent returns the schedule's JSON for all processes. It is an error if Ruby schedulers, or
@@ -126,7 +127,7 @@ func (s *Schedule) Persistent() ([]byte, error) {
 		return nil, s.about(err)
 	}
 	if _, err := Read(s.Name, string(text)); err != nil {
-		return nil, fmt.Errorf("%w; others could not read it", err)
+		return nil, prefix.Errorf("%w; others could not read it", err)
 	}
 	return text, nil
 }

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,11 +8,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // ErrNoSchedule is returned for a name that no recurring schedule has.
-var ErrNoSchedule = errors.New("there is no such recurring schedule")
+var ErrNoSchedule = prefix.New("there is no such recurring schedule")
 
 // OnConn runs f on a connection to Redis.
 type OnConn func(f func(resque.Store, redis.Conn) error) error
@@ -117,7 +116,7 @@ func (t *Table) Find(name string, on OnConn) (*Schedule, error) {
 			return err
 		}
 		if !there {
-			return fmt.Errorf("goworker: recurring schedule %s: %w", name, ErrNoSchedule)
+			return prefix.Errorf("%w: %s", ErrNoSchedule, name)
 		}
 		found, err = Read(name, text)
 		return err

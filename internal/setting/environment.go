@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,11 +31,19 @@ func Dynamic(getenv func(string) string) string {
 func Hostname(given string) (name string, err error) {
 	if name = given; name == "" {
 		if name, err = os.Hostname(); err != nil || name == "" {
-			return "", fmt.Errorf("settings: the name of this machine is unknown (%v); set Hostname or the flag -hostname", err)
+			return "", fmt.Errorf("the name of this machine is unknown (%v); set Hostname or the flag -hostname", err)
 		}
 	}
-	if strings.ContainsAny(name, ": \t\r\n") {
-		return "", fmt.Errorf("settings: Hostname is %q: worker ids begin with it, so it must contain neither a colon nor a blank; set Hostname or the flag -hostname", name)
+	if err := CheckHostname(name); err != nil {
+		return "", fmt.Errorf("Hostname is %q: %w; set Hostname or the flag -hostname", name, err)
 	}
 	return name, nil
+}
+
+// CheckHostname says what is wrong with the name of a machine.
+func CheckHostname(name string) error {
+	if strings.ContainsAny(name, ": \t\r\n") {
+		return errors.New("worker ids begin with it, so it must contain neither a colon nor a blank")
+	}
+	return nil
 }

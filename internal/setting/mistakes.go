@@ -34,12 +34,24 @@ func (m *Mistakes) Once(what, option string) {
 			m.Wrong("%s and %s both say %s; give one of them", g.option, option, what)
 		}
 	}
-	m.given = append(m.given, given{what, option})
+	m.Note(what, option)
 }
 
-// Take adds the mistake of an option that has options of its own.
-func (m *Mistakes) Take(option string, err error) {
-	if err != nil {
-		m.Wrong("%s: %w", option, err)
+// Note remembers an option that may be given several times, and which setting it sets.
+func (m *Mistakes) Note(what, option string) { m.given = append(m.given, given{what, option}) }
+
+// Take adds the options that an option has of its own, and the mistake in them.
+func (m *Mistakes) Take(option string, of Mistakes) {
+	m.given = append(m.given, of.given...)
+	if of.First != nil {
+		m.Wrong("%s: %w", option, of.First)
 	}
+}
+
+// Given returns all options of the call, each as "which setting: the option".
+func (m *Mistakes) Given() (all []string) {
+	for _, g := range m.given {
+		all = append(all, g.what+": "+g.option)
+	}
+	return all
 }

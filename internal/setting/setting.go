@@ -26,6 +26,7 @@ type Row[S any] struct {
 	None    string   // the name of the constant -1 for no limit; 0 on the command line
 	Allowed []string // the words that are allowed, in any case; nil: any text
 	Max     int      // the largest number that is allowed; 0: any
+	Bytes   bool     // the number is a size, and has a Max
 	Help    string   // of the flag
 
 	// Environment, if it is set, is read in place of the first variable of Env.
@@ -33,6 +34,9 @@ type Row[S any] struct {
 
 	// Put, if it is set, is called after the flag's value was put into the field.
 	Put func(*S)
+
+	// Parse, if it is set, says what is wrong with the text given to the flag.
+	Parse func(text string) error
 
 	// Check, if it is set, is called before the field is checked. It may fill in the
 	// field, and refuse values that the row allows.
@@ -53,8 +57,7 @@ func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
 	var take func(field any)
 	switch r.field(new(S)).(type) {
 	case *string:
-		value := set.String(r.Flag, defaultOf[string](r.Default), r.Help)
-		take = func(field any) { *field.(*string) = *value }
+		take = r.defineText(set)
 	case *bool:
 		value := set.Bool(r.Flag, defaultOf[bool](r.Default), r.Help)
 		take = func(field any) { *field.(*bool) = *value }
@@ -79,10 +82,32 @@ func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
 	}
 }
 
+// defineText defines a flag for a text.
+func (r Row[S]) defineText(set *pflag.FlagSet) (take func(field any)) {
+	byDefault := defaultOf[string](r.Default)
+	switch {
+	case r.Allowed != nil:
+		value := argv.Word{Value: byDefault, Allowed: r.Allowed}
+		set.Var(&value, r.Flag, r.Help)
+		return func(field any) { *field.(*string) = value.Value }
+	case r.Parse != nil:
+		value := argv.Text{Value: byDefault, Check: r.Parse}
+		set.Var(&value, r.Flag, r.Help)
+		return func(field any) { *field.(*string) = value.Value }
+	}
+	value := set.String(r.Flag, byDefault, r.Help)
+	return func(field any) { *field.(*string) = *value }
+}
+
 // defineNumber defines a flag for a number. If zero stands for the default and not for
 // a number, the flag refuses zero.
 func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
 	byDefault := defaultOf[int](r.Default)
+	if r.Bytes {
+		value := argv.Size{Bytes: byDefault, Most: r.Max}
+		set.Var(&value, r.Flag, r.Help)
+		return func(field any) { *field.(*int) = value.Bytes }
+	}
 	if byDefault > 0 && r.None == "" {
 		value := argv.Count(byDefault)
 		set.Var(&value, r.Flag, r.Help)
@@ -103,12 +128,19 @@ func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
 	}
 	switch field := r.field(s).(type) {
 	case *string:
-		*field = cmp.Or(*field, r.lookUp(getenv), defaultOf[string](r.Default))
+		name := r.Field
+		if *field == "" {
+			if value, variable := r.lookUp(getenv); value != "" {
+				*field, name = value, variable
+			}
+		}
+		*field = cmp.Or(*field, defaultOf[string](r.Default))
 		if r.Allowed != nil {
-			*field, err = oneOf(r.Field, *field, r.Allowed)
+			*field, err = oneOf(name, *field, r.Allowed)
 		}
 	case *bool:
-		*field = *field || r.lookUp(getenv) == "true"
+		value, _ := r.lookUp(getenv)
+		*field = *field || value == "true"
 	case *int:
 		*field, err = number(r, *field, "at least 1")
 	case *time.Duration:
@@ -117,32 +149,34 @@ func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
 	return err
 }
 
-// lookUp returns the setting's value in the environment.
-func (r Row[S]) lookUp(getenv func(string) string) string {
+// lookUp returns the setting's value in the environment, and the name of its variable.
+func (r Row[S]) lookUp(getenv func(string) string) (value, name string) {
 	if r.Environment != nil {
-		return r.Environment(getenv)
+		return r.Environment(getenv), r.Env[0]
 	}
 	for _, name := range r.Env {
 		if value := getenv(name); value != "" {
-			return value
+			return value, name
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func number[S any, T int | time.Duration](r Row[S], v T, allowed string) (T, error) {
 	byDefault := defaultOf[T](r.Default)
 	switch {
+	case r.Max > 0 && v > T(r.Max) && r.Bytes:
+		return 0, fmt.Errorf("%s is %v: it must be at most %v (%s)", r.Field, v, r.Max, argv.FormatSize(r.Max))
 	case r.Max > 0 && v > T(r.Max):
-		return 0, fmt.Errorf("settings: %s is %v: it must be at most %v", r.Field, v, r.Max)
+		return 0, fmt.Errorf("%s is %v: it must be at most %v", r.Field, v, r.Max)
 	case v < 0 && r.None == "" && byDefault == 0:
-		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for none", r.Field, v, allowed)
+		return 0, fmt.Errorf("%s is %v: it must be %s, or 0 for none", r.Field, v, allowed)
 	case v < 0 && r.None == "":
-		return 0, fmt.Errorf("settings: %s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
+		return 0, fmt.Errorf("%s is %v: it must be %s, or 0 for %v", r.Field, v, allowed, byDefault)
 	case v == -1:
 		return 0, nil
 	case v < 0:
-		return 0, fmt.Errorf("settings: %s is %v: it must be positive, 0 for the default, or %s", r.Field, v, r.None)
+		return 0, fmt.Errorf("%s is %v: it must be positive, 0 for the default, or %s", r.Field, v, r.None)
 	}
 	return cmp.Or(v, byDefault), nil
 }
@@ -153,7 +187,7 @@ func oneOf(field, value string, allowed []string) (string, error) {
 			return a, nil
 		}
 	}
-	return "", fmt.Errorf("settings: %s is %q: it must be %s", field, value, strings.Join(allowed, " or "))
+	return "", fmt.Errorf("%s is %q: it must be %s", field, value, argv.OneOf(allowed))
 }
 
 // orNone returns -1 for a zero that stands for no limit.

@@ -21,7 +21,7 @@ var rows = []Row[settings]{
 	{Field: "Name", Also: "Old", Flag: "name", Env: []string{"NAME", "OTHER_NAME"}, Default: "nobody", Put: func(s *settings) { s.Old = "" },
 		Check: func(s *settings) error {
 			if s.Name == "bad" {
-				return errors.New("settings: Name is bad")
+				return errors.New("Name is bad")
 			}
 			if s.Name == "" {
 				s.Name = s.Old
@@ -75,12 +75,12 @@ func TestFill(t *testing.T) {
 func TestFillNamesEachMistake(t *testing.T) {
 	t.Parallel()
 	_, err := fill(settings{Name: "bad", Kind: "three", Workers: -1, Limit: -2, Every: -1, Within: -5}, nil)
-	want := `settings: Name is bad
-settings: Kind is "three": it must be one or two
-settings: Workers is -1: it must be at least 1, or 0 for 5
-settings: Limit is -2: it must be positive, 0 for the default, or NoLimit
-settings: Every is -1ns: it must be positive, or 0 for 1s
-settings: Within is -5ns: it must be positive, 0 for the default, or NoTimeout`
+	want := `Name is bad
+Kind is "three": it must be one or two
+Workers is -1: it must be at least 1, or 0 for 5
+Limit is -2: it must be positive, 0 for the default, or NoLimit
+Every is -1ns: it must be positive, or 0 for 1s
+Within is -5ns: it must be positive, 0 for the default, or NoTimeout`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)
 	}
@@ -93,9 +93,10 @@ func TestDefine(t *testing.T) {
 		want        settings
 	}{
 		{args: "", want: settings{Name: "n", Old: "o", Limit: 7}},
-		{args: "--name= --on --kind=x --workers=1 --limit=2 --every=0.5 --within=1m",
-			want: settings{Kind: "x", On: true, Workers: 1, Limit: 2, Every: time.Second / 2, Within: time.Minute}},
+		{args: "--name= --on --kind=TWO --workers=1 --limit=2 --every=0.5 --within=1m",
+			want: settings{Kind: "two", On: true, Workers: 1, Limit: 2, Every: time.Second / 2, Within: time.Minute}},
 		{args: "--limit=0 --within=0 --every=0 --on=false", want: settings{Name: "n", Old: "o", Limit: -1, Within: -1}},
+		{args: "--kind=x", wrong: "it takes one or two"},
 		{args: "--workers=0", wrong: "a whole number of at least 1"},
 		{args: "--limit=-1", wrong: "a whole number of at least 0"},
 		{args: "--every=-1", wrong: "it takes seconds"},

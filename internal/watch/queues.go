@@ -73,6 +73,9 @@ func (q *Queues) tick(now time.Time) bool {
 	return true
 }
 
+// Paused reports whether the fleet is paused, as far as is known.
+func (q *Queues) Paused() bool { return q.paused }
+
 // filled takes a name that Redis reported as changed, and reports whether there may now be
 // something to take.
 func (q *Queues) filled(name string) bool {

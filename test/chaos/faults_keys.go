@@ -247,12 +247,12 @@ func limitLost(opts options) result {
 	total := newResult()
 	for _, other := range []bool{false, true} {
 		total.add(contain(opts, fmt.Sprint("limit-lost-", other), nil, func(a *arena) {
-			knows := a.start("-queues=lone", "-concurrency=8")
 			var orders []order
 			for i := range 30 {
 				orders = append(orders, order{job: job{fmt.Sprint("few-", i), "Few", 200}, queue: "lone"})
 			}
 			a.order(orders...)
+			knows := a.start("-queues=lone", "-concurrency=8") // runs them within seconds
 			a.eventually("all wait in a lane", func() bool {
 				return a.number("LLEN", "resque:queue:lone") == 0 && len(a.list("KEYS", "resque:go:lane:*")) > 0
 			})

@@ -76,7 +76,7 @@ func deadline(opts options) result {
 			time.Sleep(a.between(100*time.Millisecond, 300*time.Millisecond))
 			p.term()
 			if second {
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(1200 * time.Millisecond) // sooner it would be the same signal
 				p.signal(syscall.SIGTERM)
 			}
 			p.forced = true

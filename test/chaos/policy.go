@@ -74,7 +74,7 @@ func (o order) enqueue(client *goworker.Daemon) (replaced string, err error) {
 		opts = append(opts, goworker.ExpiresAt(o.expires))
 	}
 	if !o.at.IsZero() {
-		opts = append(opts, goworker.At(o.at))
+		opts = append(opts, goworker.ProcessAt(o.at))
 	}
 	switch {
 	case o.ruby:

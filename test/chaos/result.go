@@ -157,7 +157,7 @@ func (r *result) sum() string {
 	return fmt.Sprintf("pushed=%d done=%d failed=%d lost=%d twice=%d", r.pushed, r.done, r.failed, len(r.lost), r.repeats())
 }
 
-// markdown is the table of docs/reliability.md.
+// markdown is the table of docs/internals/chaos.md.
 func markdown(rows []result, total result, how string) string {
 	var b strings.Builder
 	b.WriteString(how + "\n\n")

@@ -37,7 +37,7 @@ func TestKilledPumps(t *testing.T) {
 			func(job *goworker.Job) error { return d.EnqueueAt(at.Truncate(time.Second).Add(time.Second), job) },
 			func(job *goworker.Job) error { return d.EnqueueAt(at, job) },
 			func(job *goworker.Job) error {
-				_, err := d.EnqueueWith(job, goworker.At(at), goworker.WithID(fmt.Sprint(i)))
+				_, err := d.EnqueueWith(job, goworker.ProcessAt(at), goworker.WithID(fmt.Sprint(i)))
 				return err
 			},
 		} {

@@ -25,9 +25,10 @@ const soon = time.Minute
 
 // fleet is a Redis, the processes that work on it, and their ledger.
 type fleet struct {
-	t      *testing.T
-	redis  *redistest.Server
-	ledger string
+	t       *testing.T
+	redis   *redistest.Server
+	ledger  string
+	program string // of its processes
 
 	mu       sync.Mutex
 	programs []*process
@@ -35,7 +36,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, redisArgs ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), ledger: filepath.Join(t.TempDir(), "ledger")}
+	f := &fleet{t: t, redis: redistest.Start(t, redisArgs...), ledger: filepath.Join(t.TempDir(), "ledger"), program: os.Args[0]}
 	t.Cleanup(f.cleanup)
 	return f
 }
@@ -88,7 +89,7 @@ func (f *fleet) launch(flags ...string) *process { f.t.Helper(); return f.startW
 func (f *fleet) startWith(environment []string, flags ...string) *process {
 	f.t.Helper()
 	args := append([]string{"-uri=" + f.redis.URI(), "-queues=work", "-interval=60"}, flags...)
-	p := &process{f: f, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{})}
+	p := &process{f: f, cmd: exec.Command(f.program, args...), exited: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), ledgerVar+"="+f.ledger), environment...)
 	// The race detector would hold up each exit by a second.
 	p.cmd.Env = append(p.cmd.Env, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))

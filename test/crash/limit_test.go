@@ -29,12 +29,12 @@ func registerLimited(note func(event, id, detail string)) {
 		note("start", id, "few")
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		note("end", id, "few")
-	}, goworker.Concurrency(fewAtOnce))
+	}, goworker.MaxRunning(fewAtOnce))
 	goworker.Register("Turn", func(id string, ms int, tenant string) {
 		note("start", id, tenant)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		note("end", id, tenant)
-	}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(2))))
+	}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(2))))
 }
 
 // Three processes share limits and are killed at random instants. No job is lost, no more

@@ -1,12 +1,13 @@
 package crash
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/goworker/goworker"
 )
 
 func TestIdleStop(t *testing.T) {
@@ -79,7 +80,10 @@ func TestStopTakesTooLong(t *testing.T) {
 			running, waiting := job(test.class, "a"), nap("b", 0)
 			f.push(running, waiting)
 			f.eventually(soon, "one runs", func() bool { return len(f.events("start")) == 1 })
-			for range test.signals {
+			for n := range test.signals {
+				if n > 0 {
+					time.Sleep(1500 * time.Millisecond) // sooner it would be the same signal
+				}
 				p.signal(syscall.SIGTERM)
 				f.eventually(soon, "it stops", func() bool { return strings.Contains(p.output(), "taking no more jobs") })
 			}
@@ -155,6 +159,50 @@ func TestSignalsAreGivenBack(t *testing.T) {
 	}
 }
 
+// A wrapper that signals a process twice stops it once: its jobs keep their time.
+func TestSignalThatComesTwice(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	p := f.start("-concurrency=1", "-shutdown-timeout=0")
+	f.push(job("Hold", "a"))
+	f.eventually(soon, "it runs", func() bool { return len(f.events("start")) == 1 })
+	p.signal(syscall.SIGINT)
+	p.signal(syscall.SIGTERM)
+	f.eventually(soon, "it stops", func() bool { return strings.Contains(p.output(), "taking no more jobs") })
+	f.renewed(1, p) // longer than the two seconds after which a job is left
+	p.mustRun()
+	f.open()
+	if status := p.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if len(f.events("cancel")) > 0 || f.stat("processed") != 1 {
+		t.Errorf("cancelled: %v, %d processed", f.events("cancel"), f.stat("processed"))
+	}
+}
+
+// A process ends within StopTime although Redis stands still, and a handler ignores its context.
+func TestStopTimeOfAProcess(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	p := f.start("-concurrency=2", "-shutdown-timeout=0.5")
+	f.push(job("Deaf", "a"), job("Hold", "b"))
+	f.eventually(soon, "they run", func() bool { return len(f.events("start")) == 2 })
+	id := p.id()
+	f.redis.Pause()
+	defer f.redis.Resume()
+	most := goworker.StopTime(goworker.WorkerSettings{ShutdownTimeout: 500 * time.Millisecond})
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	if status, took := p.wait(), time.Since(began); status != 1 || took > most {
+		t.Errorf("exit status %d after %v; want 1 within %v", status, took, most)
+	}
+	for _, says := range []string{"Deaf of queue work", "Redis confirmed no outcome of 2 jobs, which stay in resque:go:inflight:" + id} {
+		if !strings.Contains(p.output(), says) {
+			t.Errorf("the output does not say %q", says)
+		}
+	}
+}
+
 // A stop while Redis is away ends, says what it could not deliver, and loses
 // nothing: the jobs run again.
 func TestStopWithoutRedis(t *testing.T) {
@@ -172,7 +220,7 @@ func TestStopWithoutRedis(t *testing.T) {
 		t.Errorf("exit status %d, want that of an error of Work", status)
 	}
 	t.Logf("the stop took %v", time.Since(began))
-	if want := fmt.Sprintf("the outcomes of %d jobs could not be brought to Redis", 2); !strings.Contains(p.output(), want) {
+	if want := "Redis confirmed no outcome of 2 jobs"; !strings.Contains(p.output(), want) {
 		t.Errorf("the output does not say that %s", want)
 	}
 	f.redis.Restart(t)

@@ -97,7 +97,7 @@ func TestMinimalACL(t *testing.T) {
 func delayedAs(t *testing.T, d *goworker.Daemon, s *redistest.Server) {
 	t.Helper()
 	job := &goworker.Job{Queue: "q", Payload: goworker.Payload{Class: "Good", Args: []any{}}}
-	_, err := d.EnqueueWith(job, goworker.In(20*time.Millisecond), goworker.WithID("x"))
+	_, err := d.EnqueueWith(job, goworker.ProcessIn(20*time.Millisecond), goworker.WithID("x"))
 	for _, err := range []error{err, d.EnqueueIn(20*time.Millisecond, job), d.EnqueueAt(time.Now().Add(time.Second).Truncate(time.Second), job)} {
 		if err != nil {
 			t.Error(err)
@@ -110,7 +110,7 @@ func delayedAs(t *testing.T, d *goworker.Daemon, s *redistest.Server) {
 	list := d.Delayed()
 	for _, do := range []func() error{
 		func() error { return d.EnqueueIn(time.Hour, job) },
-		func() error { _, err := d.EnqueueWith(job, goworker.In(time.Hour)); return err },
+		func() error { _, err := d.EnqueueWith(job, goworker.ProcessIn(time.Hour)); return err },
 		func() error {
 			jobs, err := list.Like(job)
 			if len(jobs) != 2 {

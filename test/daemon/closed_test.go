@@ -129,11 +129,11 @@ func TestClosed(t *testing.T) {
 
 	// Methods without an error go on, and a run opens the daemon.
 	d.Register("Later", func() {})
-	d.LimitQueue("work", goworker.Concurrency(2))
+	d.LimitQueue("work", goworker.MaxRunning(2))
 	d.Pause()
 	d.Resume()
 	d.CancelJobs()
-	if jobs := d.Stuck(); len(jobs) > 0 {
+	if jobs := d.StuckJobs(); len(jobs) > 0 {
 		t.Errorf("stuck: %v", jobs)
 	}
 	if err := d.Run(t.Context()); err != nil || b.Runs.Ends("m") != 1 {

@@ -34,7 +34,7 @@ func TestLanesOutliveTheirKeys(t *testing.T) {
 				t.Parallel()
 				b := daemontest.Setup(t)
 				g := daemontest.NewGauge()
-				b.Daemon.Register("Slow", func(tenant string, n int) { g.Hold(tenant, n, func() { <-b.Gate }) }, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+				b.Daemon.Register("Slow", func(tenant string, n int) { g.Hold(tenant, n, func() { <-b.Gate }) }, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 				b.Start()
 				for n := range 60 {
 					b.Push(daemontest.TenantJob("Slow", fmt.Sprint("tenant", n%3), n))
@@ -81,7 +81,7 @@ func TestLimitsOutliveTheirNumbers(t *testing.T) {
 			t.Parallel()
 			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.Concurrency = 10 })
 			g := daemontest.NewGauge()
-			b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, 20*time.Millisecond) }, goworker.Concurrency(3))
+			b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, 20*time.Millisecond) }, goworker.MaxRunning(3))
 			b.Start()
 			for n := range 20 {
 				b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -106,7 +106,7 @@ func TestLimitsOutliveTheirNumbers(t *testing.T) {
 func TestLimitThatNobodyKnowsHoldsAtOne(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
-	b.Daemon.Register("Slow", func(tenant string, n int) { <-b.Gate }, goworker.Concurrency(2))
+	b.Daemon.Register("Slow", func(tenant string, n int) { <-b.Gate }, goworker.MaxRunning(2))
 	b.Start()
 	for n := range 12 {
 		b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -133,7 +133,7 @@ func TestSlowKeyFuncHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	var asked atomic.Bool
-	b.Daemon.Register("Slow", func(tenant string, n int) {}, goworker.Concurrency(1, goworker.PerKey(func([]json.RawMessage) string {
+	b.Daemon.Register("Slow", func(tenant string, n int) {}, goworker.MaxRunning(1, goworker.PerKey(func([]json.RawMessage) string {
 		asked.Store(true)
 		<-b.Gate
 		return "key"
@@ -154,7 +154,7 @@ func TestFirstJobsOfAKeyKeepTheirOrder(t *testing.T) {
 	for range 5 {
 		b := daemontest.Setup(t)
 		g := daemontest.NewGauge()
-		b.Daemon.Register("Turn", func(tenant string, n int) { g.Run(tenant, n, 0) }, goworker.Concurrency(1, goworker.PerKey(func(args []json.RawMessage) string {
+		b.Daemon.Register("Turn", func(tenant string, n int) { g.Run(tenant, n, 0) }, goworker.MaxRunning(1, goworker.PerKey(func(args []json.RawMessage) string {
 			time.Sleep(time.Duration(len(args[1])%2) * time.Millisecond) // looks end in another order than they began
 			return string(args[0])
 		})))
@@ -254,7 +254,7 @@ func TestEndsRemoveRetryCounts(t *testing.T) {
 		err   error
 		extra string
 	}{
-		"done": {}, "failed": {err: goworker.Fail(nil)}, "discarded": {err: goworker.Discard(nil)}, "expired": {extra: expired},
+		"done": {}, "failed": {err: goworker.FailNow(nil)}, "discarded": {err: goworker.Discard(nil)}, "expired": {extra: expired},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -51,7 +51,7 @@ func TestFailuresFound(t *testing.T) {
 		if n, err := all.RetryWhere(goworker.FailureFilter{Queue: "a", Retried: true}); n != 0 && n != 1 || err != nil { // within one second the two look alike
 			t.Errorf("%s: retried where retried %d, %v", backend, n, err)
 		}
-		if got := server.List(t, "LRANGE", "resque:queue:a", 0, 1); !slices.Equal(got, []string{`{"class":"J","args":[1],"id":"x"}`, `{"class":"J","args":[1]}`}) {
+		if got := server.List(t, "LRANGE", "resque:queue:a", 0, 1); !slices.Equal(got, []string{`{"class":"J","args":[1],"id":"x"}`, `{"class":"J","args":[1],"id":"x"}`}) {
 			t.Errorf("%s: queue %q", backend, got)
 		}
 		if n, err := all.RetryWhere(goworker.FailureFilter{Class: "J", Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}); n != 2 || err != nil {

@@ -16,8 +16,8 @@ func TestStuckJobCountsAsItEnds(t *testing.T) {
 	b.Daemon.Register("Limited", func(id string) { b.Runs.Start(id); <-b.Gate; b.Runs.End(id) }, goworker.Timeout(time.Millisecond))
 	b.Start()
 	b.Push(daemontest.Job("Limited", "slow"))
-	b.Eventually("the job is stuck", func() bool { return len(b.Daemon.Stuck()) == 1 })
-	if s := b.Daemon.Stuck()[0]; s.Class != "Limited" || s.Queue != "work" || !strings.HasSuffix(s.Worker, ":work") {
+	b.Eventually("the job is stuck", func() bool { return len(b.Daemon.StuckJobs()) == 1 })
+	if s := b.Daemon.StuckJobs()[0]; s.Class != "Limited" || s.Queue != "work" || !strings.HasSuffix(s.Worker, ":work") {
 		t.Errorf("stuck is %+v", s)
 	}
 	b.Push(daemontest.Jobs("Mark", 10)...)
@@ -26,7 +26,7 @@ func TestStuckJobCountsAsItEnds(t *testing.T) {
 		t.Error("the stuck job ended")
 	}
 	b.Open()
-	b.Eventually("it is done", func() bool { return b.Stat("processed") == 11 && len(b.Daemon.Stuck()) == 0 })
+	b.Eventually("it is done", func() bool { return b.Stat("processed") == 11 && len(b.Daemon.StuckJobs()) == 0 })
 	if f := b.Failures(); len(f) > 0 {
 		t.Errorf("failures %+v", f)
 	}

@@ -16,10 +16,10 @@ func TestRescheduleExpiring(t *testing.T) {
 	b := daemontest.Setup(t)
 	list := b.Daemon.Delayed()
 	at, moved := time.UnixMilli(time.Now().Add(time.Hour).UnixMilli()), time.UnixMilli(time.Now().Add(2*time.Hour).UnixMilli())
-	unique := b.MustEnqueue("Mark", "unique", goworker.At(at), goworker.ExpireAfter(time.Minute), goworker.Unique())
-	b.MustEnqueue("Mark", "never", goworker.At(at))
-	now := b.MustEnqueue("Mark", "now", goworker.At(at), goworker.ExpiresAt(at.Add(time.Minute)))
-	soon := b.MustEnqueue("Mark", "soon", goworker.At(at), goworker.ExpireAfter(time.Minute))
+	unique := b.MustEnqueue("Mark", "unique", goworker.ProcessAt(at), goworker.ExpireAfter(time.Minute), goworker.Unique())
+	b.MustEnqueue("Mark", "never", goworker.ProcessAt(at))
+	now := b.MustEnqueue("Mark", "now", goworker.ProcessAt(at), goworker.ExpiresAt(at.Add(time.Minute)))
+	soon := b.MustEnqueue("Mark", "soon", goworker.ProcessAt(at), goworker.ExpireAfter(time.Minute))
 
 	found, err := list.List(time.Time{}, 0, 9)
 	if n, err2 := list.Reschedule(moved, found...); n != 4 || err != nil || err2 != nil {
@@ -41,7 +41,7 @@ func TestRescheduleExpiring(t *testing.T) {
 			t.Errorf("%s waits until %v", j.Payload, j.At)
 		}
 	}
-	last := b.MustEnqueue("Mark", "unique", goworker.At(moved), goworker.ExpireAfter(time.Minute), goworker.Unique(goworker.ReplaceWaiting()))
+	last := b.MustEnqueue("Mark", "unique", goworker.ProcessAt(moved), goworker.ExpireAfter(time.Minute), goworker.Unique(goworker.ReplaceWaiting()))
 	if last.Replaced != unique.ID { // its lock knows where it is
 		t.Errorf("%q made room, want %q", last.Replaced, unique.ID)
 	}
@@ -81,7 +81,7 @@ func TestRescheduleNeverExpiring(t *testing.T) {
 	b := daemontest.Setup(t)
 	never := time.UnixMilli(math.MaxInt64)
 	job := &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"kept"}}}
-	if _, err := b.Daemon.EnqueueWith(job, goworker.In(time.Hour), goworker.ExpiresAt(never)); err != nil {
+	if _, err := b.Daemon.EnqueueWith(job, goworker.ProcessIn(time.Hour), goworker.ExpiresAt(never)); err != nil {
 		t.Fatal(err)
 	}
 	list := b.Daemon.Delayed()

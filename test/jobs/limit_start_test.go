@@ -39,9 +39,9 @@ func TestExpiredJobsCostNoStart(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][]goworker.Option{
 		"of the fleet":    {goworker.RateLimit(1, time.Hour)},
-		"of each process": {goworker.RateLimit(1, time.Hour, goworker.InProcess())},
-		"of each key":     {goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.Arg(0)))},
-		"two":             {goworker.RateLimit(1, time.Hour), goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.Arg(0))), goworker.Concurrency(1)},
+		"of each process": {goworker.RateLimit(1, time.Hour, goworker.PerProcess())},
+		"of each key":     {goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.ByArg(0)))},
+		"two":             {goworker.RateLimit(1, time.Hour), goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.ByArg(0))), goworker.MaxRunning(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,13 +14,13 @@ import (
 func TestLimitsRefuseNonsense(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]goworker.Option{
-		"Concurrency(0): at least one":                  goworker.Concurrency(0),
-		"Concurrency: a nil LimitOption was given":      goworker.Concurrency(1, nil),
+		"MaxRunning(0): at least one":                   goworker.MaxRunning(0),
+		"MaxRunning: a nil LimitOption was given":       goworker.MaxRunning(1, nil),
 		"RateLimit(0, 1s): it must allow":               goworker.RateLimit(0, time.Second),
 		"RateLimit(1, 0s): it must allow":               goworker.RateLimit(1, 0),
 		"RateLimit: a nil LimitOption was given":        goworker.RateLimit(1, time.Second, nil),
-		"PerKey: a nil KeyFunc was given; leave it out": goworker.Concurrency(1, goworker.PerKey(nil)),
-		"Fair: a nil KeyFunc was given; leave it out":   goworker.Fair(nil),
+		"PerKey: a nil KeyFunc was given; leave it out": goworker.MaxRunning(1, goworker.PerKey(nil)),
+		"FairBy: a nil KeyFunc was given; leave it out": goworker.FairBy(nil),
 	} {
 		daemontest.WantPanic(t, `goworker: Register("C"): `+want, func() { goworker.New(goworker.WorkerSettings{}).Register("C", func() {}, option) })
 		if limit, is := option.(goworker.Limit); is {
@@ -33,7 +33,7 @@ func TestConcurrencyOfAClass(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, 5*time.Millisecond) }, goworker.Concurrency(2))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, 5*time.Millisecond) }, goworker.MaxRunning(2))
 	b.Start()
 	for n := range 40 {
 		b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -51,7 +51,7 @@ func TestConcurrencyPerKeyKeepsOrder(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 	b.Start()
 	var all []string
 	for n := range 50 {
@@ -104,7 +104,7 @@ func TestManyFullKeysHoldUpNobody(t *testing.T) {
 		if g.Run(tenant, n, 0); n == 0 {
 			<-b.Gate
 		}
-	}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 	b.Start()
 	for n := range held {
 		tenant := fmt.Sprint("held", n)
@@ -131,7 +131,7 @@ func TestFairTakesTurns(t *testing.T) {
 		if tenant == "small" && n == 9 {
 			before.Store(g.Done.Load())
 		}
-	}, goworker.Fair(goworker.Arg(0)))
+	}, goworker.FairBy(goworker.ByArg(0)))
 	var all []string
 	for n := range 2000 {
 		all = append(all, daemontest.TenantJob("Job", "large", n))
@@ -153,7 +153,7 @@ func TestLimitQueue(t *testing.T) {
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
 	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, 2*time.Millisecond) })
-	b.Daemon.LimitQueue("work", goworker.Concurrency(1))
+	b.Daemon.LimitQueue("work", goworker.MaxRunning(1))
 	b.Start()
 	for n := range 40 {
 		b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -168,7 +168,7 @@ func TestLimitQueue(t *testing.T) {
 func TestLostSlotIsFreed(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
-	b.Daemon.Register("One", func(id string) { b.Runs.Start(id); b.Runs.End(id) }, goworker.Concurrency(1))
+	b.Daemon.Register("One", func(id string) { b.Runs.Start(id); b.Runs.End(id) }, goworker.MaxRunning(1))
 	b.Redis.Do(t, "SADD", "resque:go:slots:c:One", "vm:1:0000/7")
 	b.Start()
 	b.Push(daemontest.Job("One", "a"))
@@ -181,7 +181,7 @@ func TestLostSlotIsFreed(t *testing.T) {
 func TestBlockedSendsLittle(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
-	b.Daemon.Register("HoldOne", func(id string) { b.Runs.Start(id); <-b.Gate; b.Runs.End(id) }, goworker.Concurrency(1))
+	b.Daemon.Register("HoldOne", func(id string) { b.Runs.Start(id); <-b.Gate; b.Runs.End(id) }, goworker.MaxRunning(1))
 	b.Start()
 	b.Push(daemontest.Jobs("HoldOne", 50)...)
 	b.Eventually("one runs", func() bool { return b.Runs.Started() == 1 })
@@ -202,7 +202,7 @@ func TestExitOnCompleteWaitsForLanes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ExitOnComplete = true })
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Call", func(tenant string, n int) { g.Run(tenant, n, 0) }, goworker.RateLimit(50, time.Second, goworker.PerKey(goworker.Arg(0))))
+	b.Daemon.Register("Call", func(tenant string, n int) { g.Run(tenant, n, 0) }, goworker.RateLimit(50, time.Second, goworker.PerKey(goworker.ByArg(0))))
 	for n := range 20 {
 		b.Push(daemontest.TenantJob("Call", "a", n), daemontest.TenantJob("Call", "b", n))
 	}
@@ -222,7 +222,7 @@ func TestLanesAreDrainedByOthers(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond); <-b.Gate }, goworker.Concurrency(2))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond); <-b.Gate }, goworker.MaxRunning(2))
 	b.Start()
 	for n := range 30 {
 		b.Push(daemontest.TenantJob("Slow", "a", n))
@@ -248,7 +248,7 @@ func TestLimitsWhilePolling(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.DisableTracking, s.PollInterval = true, 20*time.Millisecond })
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run(tenant, n, time.Millisecond) }, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 	b.Start()
 	for n := range 20 {
 		b.Push(daemontest.TenantJob("Slow", "a", n), daemontest.TenantJob("Slow", "b", n))

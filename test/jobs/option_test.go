@@ -17,7 +17,7 @@ import (
 // another. The sentence names the class, the option, its value and what is allowed.
 func TestRegisterRefusesOptions(t *testing.T) {
 	t.Parallel()
-	key, expired := goworker.Arg(0), func(context.Context, *goworker.Delivery) error { return nil }
+	key, expired := goworker.ByArg(0), func(context.Context, *goworker.Delivery) error { return nil }
 	for _, tt := range []struct {
 		opts []goworker.Option
 		want string
@@ -40,14 +40,14 @@ func TestRegisterRefusesOptions(t *testing.T) {
 
 		{[]goworker.Option{goworker.RateLimit(1, time.Second, goworker.Burst(0))}, "Burst(0): it must be at least 1"},
 		{[]goworker.Option{goworker.RateLimit(1, time.Second, goworker.Burst(2), goworker.Burst(3))}, "Burst(2) and Burst(3) both say"},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.Burst(2))}, "Burst(2): a Concurrency starts as many as may run"},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.InProcess(), goworker.Burst(2))}, "Burst(2): a Concurrency"},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.InProcess(), goworker.InProcess())}, "InProcess is given twice"},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.PerKey(key), goworker.PerKey(key))}, "PerKey is given twice"},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.SharedAs(""))}, `SharedAs(""): the name is empty`},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.SharedAs("a"), goworker.SharedAs("b"))}, `SharedAs("a") and SharedAs("b") both say the limit's name`},
-		{[]goworker.Option{goworker.Concurrency(1, goworker.SharedAs("a")), goworker.Concurrency(1, goworker.SharedAs("a"))}, `the limit SharedAs("a") is given twice`},
-		{[]goworker.Option{goworker.Fair(key), goworker.Fair(key)}, "Fair is given twice"},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.Burst(2))}, "Burst(2): MaxRunning starts as many as may run"},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.PerProcess(), goworker.Burst(2))}, "Burst(2): MaxRunning"},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.PerProcess(), goworker.PerProcess())}, "PerProcess is given twice"},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.PerKey(key), goworker.PerKey(key))}, "PerKey is given twice"},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.SharedAs(""))}, `SharedAs(""): the name is empty`},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.SharedAs("a"), goworker.SharedAs("b"))}, `SharedAs("a") and SharedAs("b") both say the limit's name`},
+		{[]goworker.Option{goworker.MaxRunning(1, goworker.SharedAs("a")), goworker.MaxRunning(1, goworker.SharedAs("a"))}, `the limit SharedAs("a") is given twice`},
+		{[]goworker.Option{goworker.FairBy(key), goworker.FairBy(key)}, "FairBy is given twice"},
 
 		{[]goworker.Option{goworker.Isolated(), goworker.Isolated()}, "Isolated is given twice"},
 		{[]goworker.Option{goworker.Isolated(nil)}, "Isolated: a nil IsolatedOption was given"},
@@ -71,7 +71,7 @@ func TestRegisterRefusesOptions(t *testing.T) {
 	} {
 		daemontest.WantPanic(t, `goworker: Register("C"): `+tt.want, func() { goworker.New(goworker.WorkerSettings{}).Register("C", func() {}, tt.opts...) })
 	}
-	twice := goworker.Concurrency(1, goworker.SharedAs("a"))
+	twice := goworker.MaxRunning(1, goworker.SharedAs("a"))
 	daemontest.WantPanic(t, `goworker: LimitQueue("q"): the limit SharedAs("a") is given twice`, func() { goworker.New(goworker.WorkerSettings{}).LimitQueue("q", twice, twice) })
 }
 
@@ -79,14 +79,14 @@ func TestRegisterRefusesOptions(t *testing.T) {
 func TestRegisterAcceptsOptions(t *testing.T) {
 	t.Parallel()
 	through := func(h goworker.Handler) goworker.Handler { return h }
-	eof, key := errors.New("end"), goworker.Arg(0)
+	eof, key := errors.New("end"), goworker.ByArg(0)
 	for i, opts := range [][]goworker.Option{
 		{goworker.Timeout(0)},
-		{goworker.With(through), goworker.With(through, through), goworker.With()},
+		{goworker.WithMiddleware(through), goworker.WithMiddleware(through, through), goworker.WithMiddleware()},
 		{goworker.Retry(goworker.NoLimit)}, {goworker.Retry(0, goworker.Delays{0})}, {goworker.Retry(1, goworker.Exponential{Jitter: goworker.NoJitter})},
 		{goworker.Retry(1, goworker.RetryOn(eof), goworker.RetryOn(eof), goworker.RetryIf(goworker.ErrorAs[*goworker.PanicError]), goworker.NoRetryOn(eof), goworker.NoRetryOn(eof), goworker.NoRetryIf(goworker.ErrorAs[*goworker.PanicError]))},
-		{goworker.Concurrency(2), goworker.Concurrency(3), goworker.RateLimit(1, time.Second), goworker.Concurrency(1, goworker.PerKey(key)), goworker.Fair(key)},
-		{goworker.Concurrency(1, goworker.SharedAs("a"), goworker.PerKey(key)), goworker.Concurrency(1, goworker.SharedAs("a"), goworker.PerKey(goworker.Arg(1))), goworker.RateLimit(1, time.Second, goworker.SharedAs("a"))},
+		{goworker.MaxRunning(2), goworker.MaxRunning(3), goworker.RateLimit(1, time.Second), goworker.MaxRunning(1, goworker.PerKey(key)), goworker.FairBy(key)},
+		{goworker.MaxRunning(1, goworker.SharedAs("a"), goworker.PerKey(key)), goworker.MaxRunning(1, goworker.SharedAs("a"), goworker.PerKey(goworker.ByArg(1))), goworker.RateLimit(1, time.Second, goworker.SharedAs("a"))},
 		{goworker.Isolated(goworker.HardTimeout(0), goworker.KillGrace(0), goworker.MaxMemory(0), goworker.ChildEnv("A=1"), goworker.ChildEnv("B=1"))},
 		{goworker.ExpireAfter(0)},
 	} {
@@ -110,8 +110,8 @@ func TestEnqueueWithRefusesOptions(t *testing.T) {
 		opts []goworker.EnqueueOption
 		want string
 	}{
-		{[]goworker.EnqueueOption{goworker.At(at), goworker.At(at)}, "At(2126-01-02T03:04:05Z) is given twice; give it once"},
-		{[]goworker.EnqueueOption{goworker.At(at), goworker.In(time.Hour)}, "At(2126-01-02T03:04:05Z) and In(1h0m0s) both say when the job is due; give one of them"},
+		{[]goworker.EnqueueOption{goworker.ProcessAt(at), goworker.ProcessAt(at)}, "ProcessAt(2126-01-02T03:04:05Z) is given twice; give it once"},
+		{[]goworker.EnqueueOption{goworker.ProcessAt(at), goworker.ProcessIn(time.Hour)}, "ProcessAt(2126-01-02T03:04:05Z) and ProcessIn(1h0m0s) both say when the job is due; give one of them"},
 		{[]goworker.EnqueueOption{goworker.WithID("")}, `WithID(""): the id is empty`},
 		{[]goworker.EnqueueOption{goworker.WithID("a"), goworker.WithID("b")}, `WithID("a") and WithID("b") both say the job's id`},
 		{[]goworker.EnqueueOption{goworker.Unique(), goworker.Unique(goworker.UntilStart())}, "Unique is given twice"},
@@ -130,8 +130,8 @@ func TestEnqueueWithRefusesOptions(t *testing.T) {
 	}
 	for i, opts := range [][]goworker.EnqueueOption{
 		{goworker.Unique(goworker.ByKey("other")), goworker.ExpireAfter(time.Minute)},
-		{goworker.Unique(goworker.ByKey("third")), goworker.ExpireAfter(0), goworker.In(-time.Second)},
-		{goworker.Unique(goworker.ByKey("fourth")), goworker.ExpiresAt(time.Time{}), goworker.WithID("mine"), goworker.At(at)},
+		{goworker.Unique(goworker.ByKey("third")), goworker.ExpireAfter(0), goworker.ProcessIn(-time.Second)},
+		{goworker.Unique(goworker.ByKey("fourth")), goworker.ExpiresAt(time.Time{}), goworker.WithID("mine"), goworker.ProcessAt(at)},
 	} {
 		if _, err := d.EnqueueWith(job, opts...); err != nil {
 			t.Errorf("options %d: %v", i, err)

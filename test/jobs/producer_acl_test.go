@@ -54,7 +54,7 @@ func TestProducerACL(t *testing.T) {
 	duplicate := new(goworker.DuplicateError)
 	for i, opts := range [][]goworker.EnqueueOption{
 		{goworker.Unique()}, {goworker.Unique()}, // taken, refused
-		{goworker.Unique(goworker.ReplaceWaiting())}, {goworker.Unique(goworker.ReplaceWaiting()), goworker.At(time.Now().Add(time.Hour))}, {goworker.Unique(goworker.ReplaceWaiting())},
+		{goworker.Unique(goworker.ReplaceWaiting())}, {goworker.Unique(goworker.ReplaceWaiting()), goworker.ProcessAt(time.Now().Add(time.Hour))}, {goworker.Unique(goworker.ReplaceWaiting())},
 	} {
 		replaced, err := enqueue(opts...)
 		if i == 1 != errors.As(err, &duplicate) || i != 1 && err != nil || (i > 1) != (replaced != "") {

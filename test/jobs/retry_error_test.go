@@ -51,8 +51,8 @@ func TestRetryByError(t *testing.T) {
 		{name: "Discard", opts: []goworker.RetryOption{goworker.Delays{0}}, err: goworker.Discard(daemontest.ErrNoLuck), want: discarded},
 		{name: "Discard without Retry", err: fmt.Errorf("x: %w", goworker.Discard(nil)), want: discarded},
 		{name: "Discard by panic", err: goworker.Discard(daemontest.ErrNoLuck), panics: true, want: discarded},
-		{name: "Fail", opts: []goworker.RetryOption{goworker.Delays{0}}, err: goworker.Fail(daemontest.ErrNoLuck), want: failed},
-		{name: "the outermost counts", err: goworker.Discard(goworker.RetryIn(0, goworker.Fail(daemontest.ErrNoLuck))), want: discarded},
+		{name: "Fail", opts: []goworker.RetryOption{goworker.Delays{0}}, err: goworker.FailNow(daemontest.ErrNoLuck), want: failed},
+		{name: "the outermost counts", err: goworker.Discard(goworker.RetryIn(0, goworker.FailNow(daemontest.ErrNoLuck))), want: discarded},
 		{name: "the policy panics", opts: []goworker.RetryOption{goworker.RetryIf(func(error) bool { panic("oops") })}, err: daemontest.ErrNoLuck, want: failed, text: "no luck (deciding about a retry panicked: oops)"},
 		{name: "the delay panics", opts: []goworker.RetryOption{goworker.DelayFunc(func(int, error) time.Duration { panic("oops") })}, err: daemontest.ErrNoLuck, want: failed, text: "no luck (deciding about a retry panicked: oops)"},
 		{name: "endless", opts: []goworker.RetryOption{goworker.Delays{0}, goworker.RetryOn(daemontest.ErrNoLuck), goworker.RetryIf(goworker.ErrorAs[*strconv.NumError])}, err: endlessError{}, want: failed, text: "unwraps for ever"},
@@ -191,7 +191,7 @@ func TestRetryForEver(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Trying(t, func(d *goworker.Delivery) error {
 		if d.RetriesLeft != goworker.NoLimit {
-			return goworker.Fail(fmt.Errorf("%d left", d.RetriesLeft))
+			return goworker.FailNow(fmt.Errorf("%d left", d.RetriesLeft))
 		}
 		if d.Attempt < 100 {
 			return daemontest.ErrNoLuck

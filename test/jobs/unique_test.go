@@ -68,7 +68,7 @@ func TestUniqueEndings(t *testing.T) {
 			return nil
 		}, []goworker.Option{retries}, 2, 0},
 		"Discard": {end(func() error { return goworker.Discard(daemontest.ErrNoLuck) }), []goworker.Option{retries}, 1, 0},
-		"ForGood": {end(func() error { return goworker.Fail(daemontest.ErrNoLuck) }), []goworker.Option{retries}, 1, 1},
+		"ForGood": {end(func() error { return goworker.FailNow(daemontest.ErrNoLuck) }), []goworker.Option{retries}, 1, 1},
 		"Panic":   {end(func() error { panic("!") }), nil, 1, 1},
 		"Goexit":  {end(func() error { runtime.Goexit(); return nil }), nil, 1, 1},
 		"Strict":  {func(int) {}, nil, 1, 1},
@@ -76,7 +76,7 @@ func TestUniqueEndings(t *testing.T) {
 		"Nobody":  {nil, nil, 1, 1},
 		"Old":     {end(func() error { return nil }), []goworker.Option{goworker.ExpireAfter(1)}, 0, 0},
 		"Older":   {end(func() error { return nil }), []goworker.Option{goworker.ExpireAfter(1), goworker.OnExpired(func(context.Context, *goworker.Delivery) error { return daemontest.ErrNoLuck })}, 1, 1},
-		"Lane":    {end(func() error { return daemontest.ErrNoLuck }), []goworker.Option{goworker.Concurrency(1), retries}, 2, 1},
+		"Lane":    {end(func() error { return daemontest.ErrNoLuck }), []goworker.Option{goworker.MaxRunning(1), retries}, 2, 1},
 	} {
 		for name, hold := range map[string]goworker.UniqueOption{"done": goworker.UntilDone(), "start": goworker.UntilStart()} {
 			t.Run(class+" "+name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestUniqueDelayed(t *testing.T) {
 		t.Errorf("in the schedule: %q", later)
 	}
 	due := time.Now().Add(300 * time.Millisecond)
-	if _, err := b.Daemon.EnqueueWith(save("2"), goworker.At(due)); err != nil {
+	if _, err := b.Daemon.EnqueueWith(save("2"), goworker.ProcessAt(due)); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Daemon.EnqueueAllAt(due, save("3")); err == nil || !strings.Contains(err.Error(), "delay each job by itself") {

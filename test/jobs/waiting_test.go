@@ -13,8 +13,8 @@ import (
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
-	b.Daemon.Register("HoldOne", func(id string) { b.Runs.Start(id); <-b.Gate; b.Runs.End(id) }, goworker.Concurrency(1))
-	b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.Fair(goworker.Arg(0)), goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.Arg(0))))
+	b.Daemon.Register("HoldOne", func(id string) { b.Runs.Start(id); <-b.Gate; b.Runs.End(id) }, goworker.MaxRunning(1))
+	b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.FairBy(goworker.ByArg(0)), goworker.RateLimit(1, time.Hour, goworker.PerKey(goworker.ByArg(0))))
 	b.Start()
 	b.Push(daemontest.Jobs("HoldOne", 5)...)
 	b.Eventually("one runs", func() bool { return b.Runs.Started() == 1 })

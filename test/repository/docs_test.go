@@ -7,8 +7,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
 )
 
 // docs returns the text of all pages, by their paths.
@@ -160,5 +164,70 @@ func TestSeamPageShowsTheExample(t *testing.T) {
 	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)
 	if shown == nil || !strings.Contains(string(example), shown[1]) {
 		t.Error("docs/internals/seam.md shows another feature than internal/outcome/example_test.go runs")
+	}
+}
+
+// Every page and every file that says how long a stop takes, or how long to wait for one, says what
+// StopTime and the default of the setting say.
+func TestStopTimeInDocs(t *testing.T) {
+	t.Parallel()
+	most := goworker.StopTime(goworker.WorkerSettings{})
+	if most > 25*time.Second {
+		t.Errorf("a stop takes %v by default", most)
+	}
+	exactly := map[*regexp.Regexp]time.Duration{
+		regexp.MustCompile(`(?i)stop (?:is|are) over within (\d+) s`):                             most,
+		regexp.MustCompile(`By default that is (\d+) s`):                                          most,
+		regexp.MustCompile(`-shutdown-timeout` + "`" + ` plus (\d+) s`):                           most - goworker.DefaultShutdownTimeout,
+		regexp.MustCompile(`-shutdown-timeout` + "`" + ` \((\d+) s`):                              goworker.DefaultShutdownTimeout,
+		regexp.MustCompile(`(?i)jobs have (\d+) s(?: to end)? \(` + "`" + `-shutdown-timeout`):    goworker.DefaultShutdownTimeout,
+		regexp.MustCompile("(?m)^\\| `-shutdown-timeout` \\| `ShutdownTimeout` \\| (\\d+) s \\|"): goworker.DefaultShutdownTimeout,
+	}
+	atLeast := []*regexp.Regexp{
+		regexp.MustCompile(`TimeoutStopSec\s*=\s*(\d+)`),
+		regexp.MustCompile(`terminationGracePeriodSeconds:\s*(\d+)`),
+		regexp.MustCompile(`stop_grace_period:\s*["']?(\d+)`),
+		regexp.MustCompile(`stopwaitsecs\s*=\s*(\d+)`),
+		regexp.MustCompile(`(?i)docker stop (?:-t|--time)[ =](\d+)`),
+		regexp.MustCompile(`--(?:stop-timeout|time)[ =](\d+)`),
+		regexp.MustCompile(`kill_timeout\s*[=:]\s*["']?(\d+)`),
+		regexp.MustCompile(`The (\d+) s of\s+Kubernetes`),
+	}
+	found := 0
+	look := func(name, text string, pattern *regexp.Regexp, wrong func(time.Duration) bool, want time.Duration) {
+		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+			found++
+			seconds, err := strconv.Atoi(m[1])
+			if err != nil || wrong(time.Duration(seconds)*time.Second) {
+				t.Errorf("%s says %q; by StopTime that is %v", name, m[0], want)
+			}
+		}
+	}
+	for _, name := range tracked(t, "*") {
+		switch {
+		case name == "settings.go" || name == "stop.go":
+		case strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md"), name == "README.md":
+		case strings.HasPrefix(name, "example/"):
+		default:
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(top, name))
+		if err != nil {
+			continue // the file was removed
+		}
+		// A line break may be anywhere in a sentence, and in a comment it has two slashes.
+		text := regexp.MustCompile(`\n\s*// ?`).ReplaceAllString(string(data), " ")
+		if strings.HasSuffix(name, ".md") {
+			text = regexp.MustCompile(`([^|\n])\n([^|\n#-])`).ReplaceAllString(text, "$1 $2")
+		}
+		for pattern, want := range exactly {
+			look(name, text, pattern, func(d time.Duration) bool { return d != want }, want)
+		}
+		for _, pattern := range atLeast {
+			look(name, text, pattern, func(d time.Duration) bool { return d < most }, most)
+		}
+	}
+	if found < 10 {
+		t.Errorf("the pages and files say %d times how long a stop takes; does this test read them?", found)
 	}
 }

@@ -37,14 +37,14 @@ const module = "github.com/goworker/goworker"
 // layers are our packages, those that import none of our packages first: every import points to a row
 // above. Packages of one row do not import each other.
 var layers = [][]string{
-	{"internal/clock", "internal/cron", "internal/payload", "internal/queues", "internal/share", "internal/sig"},
+	{"internal/clock", "internal/cron", "internal/payload", "internal/prefix", "internal/queues", "internal/share", "internal/sig"},
 	{"internal/conn", "internal/logging"},
 	{"internal/argv", "internal/failure", "internal/args"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
-	{"internal/link", "internal/outcome", "inspect"},
-	{"internal/feature/*", "internal/fleet", "internal/lanes", "internal/producer", "internal/scheduler"},
-	{"internal/watch"},
+	{"internal/gate", "internal/link", "internal/outcome", "inspect"},
+	{"internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler"},
+	{"internal/watch", "internal/drain"},
 	{"internal/inflight"},
 	{""},
 }

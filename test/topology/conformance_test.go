@@ -136,7 +136,7 @@ func delays(t *testing.T, s shape, d *goworker.Daemon) {
 		d.EnqueueAt(at, job("Tell", "plain")),
 		d.EnqueueAt(at.Add(-300*time.Millisecond), job("Tell", "precise")),
 		func() error {
-			_, err := d.EnqueueWith(job("Tell", "own"), goworker.At(at.Add(-600*time.Millisecond)))
+			_, err := d.EnqueueWith(job("Tell", "own"), goworker.ProcessAt(at.Add(-600*time.Millisecond)))
 			return err
 		}(),
 		d.EnqueueAt(at, job("Tell", "cancelled")),

@@ -21,7 +21,7 @@ func holdsLimits(t *testing.T, s shape, d *goworker.Daemon) {
 		time.Sleep(time.Millisecond)
 		now.Add(-1)
 		ran.Add(1)
-	}, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(0))), goworker.RateLimit(500, time.Second), goworker.Fair(goworker.Arg(0)))
+	}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))), goworker.RateLimit(500, time.Second), goworker.FairBy(goworker.ByArg(0)))
 	d.LimitQueue("work")
 	if err := d.PauseQueue("work"); err != nil {
 		t.Fatal(err)

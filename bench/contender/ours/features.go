@@ -18,15 +18,15 @@ const plenty = 1_000_000
 func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 	switch variant {
 	case "retried":
-		return []goworker.Option{goworker.Retry(3, goworker.Delays{time.Millisecond}), goworker.With(failOnce(handlers["Begin"]))}
+		return []goworker.Option{goworker.Retry(3, goworker.Delays{time.Millisecond}), goworker.WithMiddleware(failOnce(handlers["Begin"]))}
 	case "limited":
-		return []goworker.Option{goworker.Concurrency(plenty)}
+		return []goworker.Option{goworker.MaxRunning(plenty)}
 	case "keyed":
-		return []goworker.Option{goworker.Concurrency(plenty, goworker.PerKey(tenant))}
+		return []goworker.Option{goworker.MaxRunning(plenty, goworker.PerKey(tenant))}
 	case "rated":
 		return []goworker.Option{goworker.RateLimit(plenty, time.Second, goworker.Burst(plenty))}
 	case "fair":
-		return []goworker.Option{goworker.Fair(tenant)}
+		return []goworker.Option{goworker.FairBy(tenant)}
 	case "isolated":
 		return []goworker.Option{goworker.Isolated()}
 	}
@@ -69,7 +69,7 @@ func useForOthers() error {
 	goworker.Register("Fair", nothing, told("fair", nil)...)
 	goworker.Register("Isolated", nothing, told("isolated", nil)...)
 	goworker.Register("Unique", nothing, goworker.Unique(), goworker.ExpireAfter(time.Hour))
-	goworker.Default().LimitQueue("other", goworker.Concurrency(1))
+	goworker.Default().LimitQueue("other", goworker.MaxRunning(1))
 	if err := goworker.Schedule("nightly", goworker.Recurring{Cron: "0 3 * * * UTC", Class: "Unique", Queue: "other"}); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func useForOthers() error {
 	far := time.Now().Add(1000 * time.Hour)
 	for range 1000 {
 		other := &goworker.Job{Queue: "other", Payload: goworker.Payload{Class: "Retried", Args: []interface{}{"a", 1}}}
-		if _, err := goworker.EnqueueWith(other, goworker.At(far)); err != nil {
+		if _, err := goworker.EnqueueWith(other, goworker.ProcessAt(far)); err != nil {
 			return err
 		}
 		if err := goworker.EnqueueAt(far, other); err != nil {

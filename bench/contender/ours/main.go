@@ -60,7 +60,7 @@ func (p producer) Push(j probe.Job) error {
 	case p.variant == "plain":
 		err = goworker.EnqueueAt(j.At, job(j))
 	default:
-		_, err = goworker.EnqueueWith(job(j), goworker.At(j.At))
+		_, err = goworker.EnqueueWith(job(j), goworker.ProcessAt(j.At))
 	}
 	return err
 }

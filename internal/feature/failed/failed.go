@@ -2,7 +2,10 @@
 package failed
 
 import (
+	"log/slog"
+
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // New makes the feature. It applies to every job that did not end well.
@@ -23,14 +26,27 @@ type policy struct {
 	deps outcome.Deps
 }
 
-// Settle writes the failure record, and keeps the payload elsewhere where no record can hold it.
+// Settle writes the failure record, and keeps the payload elsewhere where no record can hold it. The log
+// line of the outcome names the record, so that one leads to the other.
 func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if o.State != outcome.Failed {
 		return
 	}
-	record, keep := p.deps.Record(j, o.Err)
-	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, record.Encode(), p.deps.Settings.MultiQueueFailures)...)
+	f, keep := p.deps.Record(j, o.Err)
+	raw := f.Encode()
+	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, raw, p.deps.Settings.MultiQueueFailures)...)
+	o.Log.Attrs = append(o.Log.Attrs, slog.Any("failure", record(raw)))
 	if keep {
 		o.Effects = append(o.Effects, p.deps.Store.Keep(j.Reserved))
 	}
 }
+
+// record is an encoded failure record, which the log names by its id. The id costs two digests, so it is
+// made when a line is really written.
+type record []byte
+
+// LogValue returns the record's id.
+func (r record) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// String returns the record's id.
+func (r record) String() string { return failures.ID(r) }

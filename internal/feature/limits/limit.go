@@ -100,6 +100,21 @@ func (l Limit) text() string {
 	return fmt.Sprintf("one each %v and %d at once", each, l.Burst)
 }
 
+// Words says what the limit is.
+func (l Limit) Words() string {
+	text := l.text()
+	if l.Key != nil {
+		text += ", by key"
+	}
+	if l.Kind == resque.LimitRunningHere || l.Kind == resque.LimitStartsHere {
+		text += ", in each process"
+	}
+	if l.Name != "" {
+		text += ", shared as " + strconv.Quote(l.Name)
+	}
+	return text
+}
+
 // on is the limit as it holds for a job, and whether it does.
 func (l Limit) on(args []json.RawMessage) (resque.Limit, bool) {
 	limit := resque.Limit{Kind: l.Kind, Name: l.Name}

@@ -19,14 +19,20 @@ var clearScript = resque.LoadScript(scriptFiles, "clear")
 // its jobs: Redis serves no other client meanwhile.
 const changeLooks = 1_000_000
 
+// changeTogether is how many jobs one script changes.
+const changeTogether = 500
+
 // Remove removes listed jobs from the schedules and returns how many
 // were still there.
-func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
+func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) { return count(s.Take(c, jobs)) }
+
+// Take is Remove, and returns which of the jobs were there. A unique job gives up its lock.
+func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) {
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
 			plain.nowhere()
 		} else {
-			own.nowhere(d.Raw)
+			own.nowhere(d)
 		}
 	})
 }
@@ -34,27 +40,42 @@ func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) {
 // Run puts listed jobs into their queues now and returns how many were
 // still there. An entry that is no job stays.
 func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
-	jobs = slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil })
+	return count(s.Enqueue(c, slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil }), false))
+}
+
+// Enqueue puts listed jobs, of which none is an entry that is no job, to the heads or tails of their
+// queues and returns which were there.
+func (s Store) Enqueue(c redis.Conn, jobs []Job, head bool) ([]bool, error) {
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
-			plain.toQueue(d.Queue, d.Payload)
+			plain.toQueue(d.Queue, d.Payload, head)
 		} else {
-			own.toQueue(d.Raw, d.Queue, d.Payload)
+			own.toQueue(d.Raw, d.Queue, d.Payload, head)
 		}
 	})
+}
+
+// count returns how many jobs were there.
+func count(there []bool, err error) (n int, _ error) {
+	for _, was := range there {
+		if was {
+			n++
+		}
+	}
+	return n, err
 }
 
 // Redelay delays listed jobs to another time and returns how many were still
 // there.
 func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
 	when := resque.StampOf(at)
-	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
+	return count(s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
 			plain.toTime(when)
 		} else {
 			own.toTime(d.Raw, when, d.movedTo(when))
 		}
-	})
+	}))
 }
 
 // moved is the member of our schedule as which a job goes on.
@@ -79,36 +100,47 @@ func (d Job) movedTo(at resque.Stamp) moved {
 	return moved{resque.JobPrefix(d.Queue) + string(payload), lock}
 }
 
-// change changes listed jobs, and returns how many were still there.
-func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (int, error) {
-	total := 0
-	for len(jobs) > 0 {
-		n, err := s.changeable(c, jobs[:min(len(jobs), pageSize)])
+// change changes listed jobs, and returns which of them were there.
+func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (there []bool, err error) {
+	there = make([]bool, len(jobs))
+	for at := 0; at < len(jobs); {
+		n, err := s.changeable(c, jobs[at:min(len(jobs), at+changeTogether)])
 		if err != nil {
-			return total, err
+			return there, err
 		}
 		plain, own := undelaying{Store: s}, unscheduling{Store: s}
 		plain.start(nil)
 		own.start()
-		for _, d := range jobs[:n] {
+		var ofPlain, ofOwn []int
+		for i, d := range jobs[at : at+n] {
 			if d.Plain() {
 				plain.add(d.second, string(d.Raw), "")
+				ofPlain = append(ofPlain, at+i)
+			} else {
+				ofOwn = append(ofOwn, at+i)
 			}
 			change(&plain, &own, d)
 		}
-		for _, do := range []func(redis.Conn) (int, []resque.KeyError, error){plain.do, own.do} {
-			found, broken, err := do(c)
-			total += found
-			for _, b := range broken {
+		at += n
+		for _, part := range []struct {
+			do   func(redis.Conn) (changed, error)
+			jobs []int
+		}{{plain.do, ofPlain}, {own.do, ofOwn}} {
+			answer, err := part.do(c)
+			for _, number := range answer.there {
+				if number > 0 && number <= len(part.jobs) {
+					there[part.jobs[number-1]] = true
+				}
+			}
+			for _, b := range answer.broken {
 				err = errors.Join(err, resque.Explain(redis.Error(b.Reason)))
 			}
 			if err != nil {
-				return total, err
+				return there, err
 			}
 		}
-		jobs = jobs[n:]
 	}
-	return total, nil
+	return there, nil
 }
 
 // changeable returns how many of the jobs one script may change, by the lengths of their
@@ -225,20 +257,28 @@ func (u *undelaying) add(second, item, hint string) {
 
 func (u *undelaying) nowhere() { u.Arg(0, "", "", "") }
 
-func (u *undelaying) toQueue(queue string, payload []byte) {
-	u.Arg(u.keyOf(u.store.KeyOfQueue(queue)), queue, payload, "")
+func (u *undelaying) toQueue(queue string, payload []byte, head bool) {
+	u.Arg(end(u.keyOf(u.store.KeyOfQueue(queue)), head), queue, payload, "")
+}
+
+// end is the number of a list's key, negative for its head.
+func end(key int, head bool) int {
+	if head {
+		return -key
+	}
+	return key
 }
 
 func (u *undelaying) toTime(at resque.Stamp) {
 	u.Arg(u.keyOf(u.store.KeyOfSecond(at.Second())), "", at.Second(), at.Hint())
 }
 
-// do returns how many of the jobs were still there, or -1 without the lock.
-func (u *undelaying) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
+// do changes the jobs. Without the lock it finds -1.
+func (u *undelaying) do(c redis.Conn) (changed, error) {
 	if u.Values() == 4 {
-		return 0, nil, nil
+		return changed{}, nil
 	}
-	return foundAnswer(u.Call.Do(c, undelayScript))
+	return changedAnswer(u.Call.Do(c, undelayScript))
 }
 
 // unscheduling collects jobs to remove from our own schedule in one step.
@@ -253,10 +293,25 @@ func (u *unscheduling) start() {
 	u.Key(u.store.KeyOfFailureLists())
 }
 
-func (u *unscheduling) nowhere(member []byte) { u.Arg(member, 0, 0, "", "") }
+func (u *unscheduling) nowhere(d Job) {
+	if lock, id := d.lock(); lock != "" {
+		u.Arg(d.Raw, 0, u.Key(u.store.KeyOfLock(lock)), id, "")
+		return
+	}
+	u.Arg(d.Raw, 0, 0, "", "")
+}
 
-func (u *unscheduling) toQueue(member []byte, queue string, payload []byte) {
-	u.Arg(member, u.Key(u.store.KeyOfQueue(queue)), 2, queue, payload)
+// lock returns the lock that a unique job has, and its id.
+func (d Job) lock() (lock, id string) {
+	p, err := payload.Parse(d.Payload)
+	if err == nil {
+		_, lock, _ = resque.ParseLock(p.Unique)
+	}
+	return lock, p.ID
+}
+
+func (u *unscheduling) toQueue(member []byte, queue string, payload []byte, head bool) {
+	u.Arg(member, end(u.Key(u.store.KeyOfQueue(queue)), head), 2, queue, payload)
 }
 
 func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {
@@ -272,25 +327,34 @@ func (u *unscheduling) toFailures(member []byte, queue string, record []byte, mu
 	u.Arg(member, u.Key(list), 3, name, record)
 }
 
-func (u *unscheduling) do(c redis.Conn) (found int, broken []resque.KeyError, err error) {
+func (u *unscheduling) do(c redis.Conn) (changed, error) {
 	if u.Values() == 0 {
-		return 0, nil, nil
+		return changed{}, nil
 	}
-	return foundAnswer(u.Call.Do(c, unscheduleScript))
+	return changedAnswer(u.Call.Do(c, unscheduleScript))
 }
 
-func foundAnswer(reply any, err error) (found int, broken []resque.KeyError, _ error) {
+// changed is what a script did: how many of its jobs were there, their numbers from 1, and the keys that
+// Redis refused.
+type changed struct {
+	found  int
+	there  []int
+	broken []resque.KeyError
+}
+
+func changedAnswer(reply any, err error) (out changed, _ error) {
 	r, err := redis.Values(reply, err)
-	if err == nil && len(r) != 2 {
+	if err == nil && len(r) != 3 {
 		err = resque.ErrAnswer
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("changing delayed jobs: %w", resque.Explain(err))
+		return out, fmt.Errorf("changing delayed jobs: %w", resque.Explain(err))
 	}
-	found, _ = redis.Int(r[0], nil)
+	out.found, _ = redis.Int(r[0], nil)
 	texts, _ := redis.Strings(r[1], nil)
 	for i := 0; i+1 < len(texts); i += 2 {
-		broken = append(broken, resque.KeyError{Key: texts[i], Reason: texts[i+1]})
+		out.broken = append(out.broken, resque.KeyError{Key: texts[i], Reason: texts[i+1]})
 	}
-	return found, broken, nil
+	out.there, _ = redis.Ints(r[2], nil)
+	return out, nil
 }

@@ -182,10 +182,9 @@ func (s Store) Count(c redis.Conn) (own, plain int64, err error) {
 	}
 }
 
-// Like returns the jobs of both schedules that have this queue and, byte for
-// byte, the class and args of this payload, in the order of their times. In
-// resque-scheduler's schedule it finds those that Ruby and node-resque wrote; our own it
-// reads as a whole.
+// Like returns the jobs of both schedules that are the same as those of the bulk: the same queue, class
+// and texts of arguments, in the order of their times. In resque-scheduler's schedule it finds those
+// that Ruby and node-resque wrote; our own it reads as a whole, a page at a time.
 func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 	var jobs []Job
 	for queue, raw := range b.All() {
@@ -196,10 +195,21 @@ func (s Store) Like(c redis.Conn, b *resque.Bulk) ([]Job, error) {
 			}
 			jobs = append(jobs, found...)
 		}
-		start := []byte(resque.JobPrefix(queue) + string(raw[:len(raw)-1]))
-		own, err := s.scanOwn(c, resque.EscapeGlob(string(start))+"*", func(member []byte) bool {
-			rest, ok := bytes.CutPrefix(member, start)
-			return ok && (rest[0] == ',' || rest[0] == '}')
+		like, err := payload.Parse(raw)
+		if err != nil {
+			return nil, err
+		}
+		var longest []byte // Redis compares one text; the longest is mostly the rarest
+		for _, text := range like.Args {
+			if len(text) > len(longest) {
+				longest = text
+			}
+		}
+		pattern := resque.EscapeGlob(resque.JobPrefix(queue)) + "*" + resque.EscapeGlob(string(longest)) + "*"
+		own, err := s.scanOwn(c, pattern, func(member []byte) bool {
+			of, job, ok := resque.CutPrefix(member)
+			p, err := payload.Parse(job)
+			return ok && of == queue && err == nil && p.Same(like.Class, like.Args)
 		})
 		if err != nil {
 			return nil, err

@@ -110,12 +110,12 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 	u := unscheduling{Store: p.Store}
 	u.start()
 	u.toFailures(first[0], failedWithoutQueue, p.failure(failedWithoutQueue, first[0], why), p.MultiQueue)
-	found, broken, err := u.do(c)
-	m.Broken = append(m.Broken, broken...)
-	if found > 0 {
+	out, err := u.do(c)
+	m.Broken = append(m.Broken, out.broken...)
+	if out.found > 0 {
 		m.Failed = append(m.Failed, why)
 	}
-	if len(broken) > 0 { // it must not block the members behind it
+	if len(out.broken) > 0 { // it must not block the members behind it
 		now, err := p.store.Now(c)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (p *Pump) setAside(c redis.Conn, m *Moved) error {
 		u = unscheduling{Store: p.Store}
 		u.start()
 		u.toTime(first[0], resque.StampOf(now.Add(putOff)), moved{})
-		_, _, err = u.do(c)
+		_, err = u.do(c)
 		return err
 	}
 	return err
@@ -278,11 +278,11 @@ func (p *Pump) Hints(c redis.Conn, lock resque.MasterLock, now time.Time) (Moved
 			continue
 		}
 		u.add(at.Second(), item, hint)
-		u.toQueue(queue, payload)
+		u.toQueue(queue, payload, false)
 	}
 	m := Moved{More: len(hints) == pumpJobs}
-	found, broken, err := u.do(c)
-	m.Jobs, m.Broken, m.Lost = max(found, 0), broken, found < 0
+	out, err := u.do(c)
+	m.Jobs, m.Broken, m.Lost = max(out.found, 0), out.broken, out.found < 0
 	return m, err
 }
 

@@ -3,6 +3,7 @@
 package failures
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -42,10 +44,10 @@ const readAgain = 5
 var (
 	// ErrNoFailure is returned for a failure record that is not in its list any
 	// more: another program has removed, cleared or retried it.
-	ErrNoFailure = errors.New("the failure record is not there any more; somebody may have retried or removed it, list the failures again")
+	ErrNoFailure = prefix.New("the failure record is not there any more; another operator may have retried or removed it, list the failures again")
 	// ErrRetried is returned when a failure record is to be retried by its id
 	// and has been retried before.
-	ErrRetried = errors.New("the failure has been retried already; to run its job once more, get the failure and retry that")
+	ErrRetried = prefix.New("the failure has been retried already; to run its job once more, get the failure and retry that")
 )
 
 // Record is one element of a failure list: its position when it was read, and its
@@ -158,11 +160,31 @@ func (s Store) readPage(c redis.Conn, list string, start, count int64) (records 
 // To retry a record twice, read it again in between. If two processes retry the same record,
 // the second gets ErrNoFailure.
 func (s Store) Retry(c redis.Conn, r Record, at time.Time, whole bool) error {
-	a, err := s.retryCall(r, at, whole)
+	return s.retry(c, r, at, whole, Again{})
+}
+
+// Again says where and as what a failed job runs again.
+type Again struct {
+	Queue   string // "": the record's
+	Payload []byte // nil: as Retry makes it
+	Head    bool   // of the queue
+}
+
+// RetryAs is Retry with the whole payload, for another end of the queue, or another queue or payload.
+func (s Store) RetryAs(c redis.Conn, r Record, at time.Time, as Again) error {
+	return s.retry(c, r, at, true, as)
+}
+
+func (s Store) retry(c redis.Conn, r Record, at time.Time, whole bool, as Again) error {
+	a, err := s.retryCall(r, at, whole, as)
 	if err != nil {
 		return fmt.Errorf("retrying a failure of list %s: %w", r.List, err)
 	}
-	a.Arg("seek")
+	end := "tail"
+	if as.Head {
+		end = "head"
+	}
+	a.Arg("seek", end)
 	found, err := redis.Bool(a.Do(c, retryScript))
 	if err == nil && !found {
 		err = ErrNoFailure
@@ -173,16 +195,18 @@ func (s Store) Retry(c redis.Conn, r Record, at time.Time, whole bool) error {
 	return nil
 }
 
-func (s Store) retryCall(r Record, at time.Time, whole bool) (a resque.Call, err error) {
+func (s Store) retryCall(r Record, at time.Time, whole bool, as Again) (a resque.Call, err error) {
 	if r.Err != nil {
 		return a, fmt.Errorf("the record cannot be read: %w", r.Err)
 	}
-	if r.Failure.Queue == "" {
+	queue, raw := cmp.Or(as.Queue, r.Failure.Queue), as.Payload
+	if queue == "" {
 		return a, errors.New("the record names no queue; push its job yourself")
 	}
-	raw, err := payload.ForRetry(r.Failure.Payload, whole)
-	if err != nil {
-		return a, err
+	if raw == nil {
+		if raw, err = payload.ForRetry(r.Failure.Payload, whole); err != nil {
+			return a, err
+		}
 	}
 	marked, err := payload.MarkRetried(r.Raw, payload.FailedAt(at))
 	if err != nil {
@@ -190,8 +214,8 @@ func (s Store) retryCall(r Record, at time.Time, whole bool) (a resque.Call, err
 	}
 	a.Key(s.store.KeyOfFailures(r.List))
 	a.Key(s.store.KeyOfQueues())
-	a.Key(s.store.KeyOfQueue(r.Failure.Queue))
-	a.Arg(r.Index, r.Raw, marked, r.Failure.Queue, raw)
+	a.Key(s.store.KeyOfQueue(queue))
+	a.Arg(r.Index, r.Raw, marked, queue, raw)
 	return a, nil
 }
 
@@ -242,7 +266,7 @@ func (s Store) RetryAll(c redis.Conn, list string, filter Filter, at time.Time, 
 func (s Store) retryPage(c redis.Conn, records []Record, at time.Time, whole bool) (done int, errs []error, err error) {
 	b := &resque.Batch{Conn: c}
 	for _, r := range records {
-		a, err := s.retryCall(r, at, whole)
+		a, err := s.retryCall(r, at, whole, Again{})
 		if err != nil {
 			errs = append(errs, err)
 			continue

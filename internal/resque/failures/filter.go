@@ -49,7 +49,7 @@ type matcher struct {
 func (f Filter) matcher() *matcher {
 	m := &matcher{Filter: f, text: strings.ToLower(f.Text), local: time.Local}
 	for _, text := range []string{f.Class, f.Queue, f.Exception} {
-		if text != "" && unescaped(text) {
+		if text != "" && payload.PlainText(text) {
 			m.needles = append(m.needles, []byte(text))
 		}
 	}
@@ -57,14 +57,6 @@ func (f Filter) matcher() *matcher {
 		m.needles = append(m.needles, []byte("retried_at"))
 	}
 	return m
-}
-
-// unescaped reports whether a text has only characters that no encoder is known to
-// escape.
-func unescaped(text string) bool {
-	return strings.IndexFunc(text, func(c rune) bool {
-		return (c < '0' || c > ':') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' && c != '.' && c != ' '
-	}) < 0
 }
 
 // fits reports whether a record matches. Text that is no record matches only the filter

@@ -2,6 +2,7 @@ package failures
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,6 +105,65 @@ func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, err
 	return list, nil
 }
 
+// Walk looks at failures from the newest to the oldest, in a bounded number: at most so many, and at
+// most so many that fit. It returns how many it looked at, and where to go on, or "".
+func (s Store) Walk(c redis.Conn, list, after string, most, looks int, fits func(raw []byte) bool) (found []Record, looked int, next string, err error) {
+	from, err := parseCursor(after)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	if after == "" {
+		if from.index, err = s.Count(c, list); err != nil {
+			return nil, 0, "", err
+		}
+	}
+	w := s.walk(c, list)
+	err = w.backward(from.index, from.id, func(p page) (bool, error) {
+		records := w.choose(p, fits)
+		slices.Reverse(records)
+		for _, r := range records {
+			if len(found) == most {
+				next = cursorAfter(found[most-1])
+				looked += int(p.start) + len(p.raws) - int(found[most-1].Index)
+				return false, nil
+			}
+			found = append(found, r)
+		}
+		looked += len(p.raws)
+		if looked < looks || p.start == 0 {
+			return true, nil
+		}
+		next = fmt.Sprintf("%d:%s:%s", p.start, ID(p.raws[0]), list)
+		return false, nil
+	})
+	return found, looked, next, err
+}
+
+// notAnID is the error for a text that cannot be the id of a failure. It is ErrNoFailure too.
+type notAnID string
+
+func (t notAnID) Error() string {
+	return fmt.Sprintf("%s is no failure id (28 hex digits)", string(t))
+}
+
+func (t notAnID) Is(target error) bool { return target == ErrNoFailure }
+
+// CheckID returns an error if a text cannot be the id of a failure.
+func CheckID(text string) error {
+	if _, err := hex.DecodeString(text); err != nil || len(text) != idSize || strings.ToLower(text) != text {
+		return notAnID(text)
+	}
+	return nil
+}
+
+// missing is the error for an id that Find has left.
+func missing(doing, id string, reason error) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s failure %s: %w", doing, id, reason)
+}
+
 // Find visits the newest failure with each of the given ids. visit returns false to get the next
 // older failure of this id, if there is one. Find returns the ids that are left.
 func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Record) (bool, error)) ([]string, error) {
@@ -175,7 +235,7 @@ func (s Store) RetryByID(c redis.Conn, lists, ids []string, at time.Time, whole 
 		if before[id] {
 			reason = ErrRetried
 		}
-		errs = append(errs, fmt.Errorf("retrying failure %s: %w", id, reason))
+		errs = append(errs, missing("retrying", id, reason))
 	}
 	return retried, errors.Join(append(errs, err)...)
 }
@@ -197,7 +257,7 @@ func (s Store) RemoveByID(c redis.Conn, lists, ids []string) (int, error) {
 	})
 	errs := []error{err}
 	for _, id := range left {
-		errs = append(errs, fmt.Errorf("removing failure %s: %w", id, ErrNoFailure))
+		errs = append(errs, missing("removing", id, ErrNoFailure))
 	}
 	return removed, errors.Join(errs...)
 }

@@ -102,7 +102,7 @@ func TestFailuresByID(t *testing.T) {
 	if n != 3 || !errors.Is(err, ErrNoFailure) || !errors.Is(err, ErrRetried) {
 		t.Errorf("retried %d, %v; want 3", n, err)
 	}
-	wantError(t, err, "failure "+id(0)+": the failure record is not there", "failure "+id(1)+": the failure has been retried", "failure short")
+	wantError(t, err, "failure "+id(0)+": goworker: the failure record is not there", "failure "+id(1)+": goworker: the failure has been retried", "short is no failure id (28 hex digits)")
 	a.wantList(t, "queue:q", `{"class":"J","args":[3],"id":"i3"}`, `{"class":"J","args":[2],"id":"i2"}`, `{"class":"J","args":[4],"id":"i4"}`)
 	if n, err = a.RetryByID(a.c, lists, []string{id(3)}, retriedAt, true); n != 1 || err != nil {
 		t.Errorf("the twin: retried %d, %v; want 1", n, err)

@@ -20,7 +20,7 @@ import (
 const (
 	leastPage = 1
 	firstPage = 100
-	mostPage  = 1000
+	mostPage  = 500
 	pageBytes = 1 << 20 // about; two neighbouring pages are similar
 	anchors   = 8       // elements by which a page finds the page before
 )

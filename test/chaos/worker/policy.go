@@ -49,9 +49,9 @@ func (l ledger) registerPolicies() {
 	if os.Getenv("CHAOS_LIMITLESS") != "" { // as a version of the program that knows of no limit
 		register("Few", perform)
 	} else {
-		register("Few", perform, goworker.Concurrency(fewAtOnce))
+		register("Few", perform, goworker.MaxRunning(fewAtOnce))
 	}
-	register("Turn", perform, goworker.Concurrency(1, goworker.PerKey(goworker.Arg(3))))
+	register("Turn", perform, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(3))))
 	register("Paced", perform, goworker.RateLimit(pace, time.Second))
 	register("Drop", func(ctx context.Context, id string, ms, fails int, key string) error {
 		if err := perform(ctx, id, ms, fails, key); err != nil {

@@ -5,19 +5,19 @@
 --       then delayed:<second>, timestamps:<item> and queues
 -- ARGV  holder of the lock or '', length of the key before the item, the
 --       longest item and the longest list that get a hint, then for each job: bucket key,
---       second, timestamps key, hint or '', list key or 0, name of that queue or '',
+--       second, timestamps key, hint or '', list key, negative for its head, or 0, name of that queue or '',
 --       payload, or second of that bucket, millisecond within the second before it or ''
--- Returns {jobs found, or -1 if another scheduler has the lock, {key, error…}}.
+-- Returns {jobs found, or -1 if another scheduler has the lock, {key, error…}, their numbers}.
 --
 -- An empty second goes. With an item go all hints to it; with a hint only this one.
 -- A job that cannot be put elsewhere stays. A job found by a hint also stays if its list is too
 -- long to get hints: a search for each would take long. Its second moves it.
-if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {-1, {}} end
+if ARGV[1] ~= '' and redis.call('GET', KEYS[4]) ~= ARGV[1] then return {-1, {}, {}} end
 redis.call('ZCARD', KEYS[1])
 redis.call('ZCARD', KEYS[2])
 redis.call('SCARD', KEYS[3])
 redis.call('ZREMRANGEBYRANK', KEYS[2], 1, 0) -- Redis allows it when out of memory, and then all that follow
-local errors, found = {}, 0
+local errors, found, there = {}, 0, {}
 local function try(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -42,7 +42,8 @@ local function forget(second, item)
 end
 for at = 5, #ARGV, 8 do
   local bucket, second, stamps, hint, list, name, text, precise = unpack(ARGV, at, at + 7)
-  bucket, stamps, list = KEYS[tonumber(bucket)], KEYS[tonumber(stamps)], KEYS[tonumber(list)]
+  local push = tonumber(list) < 0 and 'LPUSH' or 'RPUSH'
+  bucket, stamps, list = KEYS[tonumber(bucket)], KEYS[tonumber(stamps)], KEYS[math.abs(list)]
   local item = string.sub(stamps, ARGV[2] + 1)
   local long = false
   if hint ~= '' then
@@ -50,10 +51,10 @@ for at = 5, #ARGV, 8 do
     long = (try('LLEN', bucket) or 0) > tonumber(ARGV[4])
   end
   if not long and (not list or try('LLEN', list)) and (try('LREM', bucket, 1, item) or 0) > 0 then
-    found = found + 1
+    found, there[#there + 1] = found + 1, (at + 3) / 8
     if hint == '' then forget(second, item) end
     if list and name ~= '' then
-      redis.call('RPUSH', list, text)
+      redis.call(push, list, text)
       redis.call('SADD', KEYS[3], name)
     elseif list then
       local place = redis.call('RPUSH', list, item)
@@ -67,4 +68,4 @@ for at = 5, #ARGV, 8 do
     if redis.call('LLEN', bucket) == 0 then redis.call('ZREM', KEYS[1], second) end
   end
 end
-return {found, errors}
+return {found, errors, there}

@@ -1,17 +1,18 @@
 -- Removes jobs from our own schedule and puts them elsewhere, or nowhere.
 --
 -- KEYS  1 schedule   2 queues   3 failed_queues   then queues, failure lists and locks
--- ARGV  for each job: its member, list key or 0, number of the key of a set, what to add to it
---       or '', payload or failure record;
+-- ARGV  for each job: its member, list key, negative for its head, number of the key of a set, what
+--       to add to it or '', payload or failure record;
 --       or, with 0 for a list: its member, 0, number of the key of its lock or 0, the member as
---       which it goes on or '', the time in ms to which it is delayed or '' for nowhere
--- Returns {jobs found, {key, error…}}.
+--       which it goes on, or for nowhere its id, or '', the time in ms to which it is delayed or '' for
+--       nowhere
+-- Returns {jobs found, {key, error…}, their numbers}.
 --
--- The value of a lock ends with the member.
+-- The value of a lock ends with the member. A job that goes nowhere gives up its lock.
 --
 -- A job that cannot be put elsewhere stays.
 redis.call('SCARD', KEYS[2])
-local errors, found = {}, 0
+local errors, found, there = {}, 0, {}
 local function goesOn(lock, member, as)
   local said = redis.pcall('HGETALL', lock)
   for i = 2, said.err and 0 or #said, 2 do
@@ -23,13 +24,14 @@ for at = 1, #ARGV, 5 do
   local member, list, set, name, text = unpack(ARGV, at, at + 4)
   list = tonumber(list)
   if redis.call('ZSCORE', KEYS[1], member) then
-    local put = list > 0 and redis.pcall('RPUSH', KEYS[list], text)
+    local put = list ~= 0 and redis.pcall(list < 0 and 'LPUSH' or 'RPUSH', KEYS[math.abs(list)], text)
     if type(put) == 'table' then
-      errors[#errors + 1] = KEYS[list]; errors[#errors + 1] = put.err
+      errors[#errors + 1] = KEYS[math.abs(list)]; errors[#errors + 1] = put.err
     else
-      found, set = found + 1, tonumber(set)
-      if list > 0 and name ~= '' then redis.pcall('SADD', KEYS[set], name) end
-      if list > 0 or text == '' or name ~= '' then redis.call('ZREM', KEYS[1], member) end
+      found, there[#there + 1], set = found + 1, (at + 4) / 5, tonumber(set)
+      if list ~= 0 and name ~= '' then redis.pcall('SADD', KEYS[set], name) end
+      if list ~= 0 or text == '' or name ~= '' then redis.call('ZREM', KEYS[1], member) end
+      if list == 0 and text == '' and set > 0 then redis.pcall('HDEL', KEYS[set], name) end
       if list == 0 and text ~= '' then
         if set > 0 then goesOn(KEYS[set], member, name) end
         redis.call('ZADD', KEYS[1], text, name == '' and member or name)
@@ -37,4 +39,4 @@ for at = 1, #ARGV, 5 do
     end
   end
 end
-return {found, errors}
+return {found, errors, there}

@@ -4,7 +4,7 @@
 --
 -- KEYS  1 failure list   2 queues   3 queue
 -- ARGV  index where it was read, the record, the record with retried_at, queue name, payload,
---       'seek' to search the whole list for a record that is not near there
+--       'seek' to search the whole list for a record that is not near there, 'head' for that end
 -- Returns 1, or 0 if the record is not in the list any more, or was not searched for.
 local list, index, record = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 if redis.call('LINDEX', list, index) ~= record then
@@ -20,6 +20,6 @@ end
 redis.call('SCARD', KEYS[2])
 redis.call('LLEN', KEYS[3])
 redis.call('SADD', KEYS[2], ARGV[4])
-redis.call('RPUSH', KEYS[3], ARGV[5])
+redis.call(ARGV[7] == 'head' and 'LPUSH' or 'RPUSH', KEYS[3], ARGV[5])
 redis.call('LSET', list, index, ARGV[3])
 return 1

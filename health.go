@@ -1,0 +1,252 @@
+package goworker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+)
+
+// This file is how a daemon is, for probes and people, and the gate that the program puts before its jobs.
+
+// Health is how a daemon is at this moment. A probe of liveness asks Live, one of readiness asks Ready.
+type Health struct {
+	// Running: Run or Work was called and has not returned.
+	Running bool
+
+	// Live is false if the daemon does not run, or if its poller has hung for a minute longer than the
+	// settings let Redis take: only a restart helps then. An outage of Redis leaves it true.
+	Live bool
+
+	// Ready: the daemon takes jobs. It is connected to Redis, holds its lease, and neither pauses nor stops.
+	Ready bool
+
+	// Stopping: the daemon takes no more jobs and waits for those that run.
+	Stopping bool
+
+	// Reasons says, a sentence each, what keeps the daemon from being Ready or Live, and what else needs
+	// attention. For shards each begins with the shard's URI.
+	Reasons []string
+
+	// LastExchange is when Redis last answered an exchange, in which the daemon takes and commits jobs; zero:
+	// it has not yet. An idle daemon has one each PollInterval. For shards it is the one that is longest ago.
+	LastExchange time.Time
+	// ExchangeAge is how long ago that was; 0: there was none.
+	ExchangeAge time.Duration
+
+	// LeaseHeld: other processes know that this one is alive. The daemon renews its lease each two seconds.
+	LeaseHeld bool
+	// LeaseAge is how long ago the lease was last renewed; 0: it was never taken. After 8 s other
+	// processes take over this one's jobs.
+	LeaseAge time.Duration
+
+	// AwaySince is when the outage of Redis began that is not over; zero: there is none.
+	AwaySince time.Time
+
+	// PausedByProgram: Pause was called, or the signal USR2 came.
+	PausedByProgram bool
+	// PausedByFleet: the key pause-all-workers pauses all workers of the fleet.
+	PausedByFleet bool
+	// PausedByGate: the function of SetGate has returned an error, or has not answered yet.
+	PausedByGate bool
+	// GateReason is the text of that error.
+	GateReason string
+}
+
+// healthWait bounds how long Health waits for the poller, which may wait for Redis.
+const healthWait = 100 * time.Millisecond
+
+// Health returns how the daemon is. It asks Redis nothing and returns within about 100 ms.
+func (d *Daemon) Health() Health { return Health(d.report()) }
+
+func (d *Daemon) report() health.Report {
+	d.mu.Lock()
+	s := health.Signs{Now: clock.System.Now(), Begun: d.poller != nil, Running: d.running != nil}
+	p, pulse, lease, c := d.poller, d.pulse, d.lease, d.config
+	d.mu.Unlock()
+	if !s.Begun {
+		return s.Report()
+	}
+	_, s.LastExchange = p.keeper.Exchanges()
+	select {
+	case <-p.ended:
+		s.Ended = true
+	default:
+		if s.Running {
+			s.Poller = pulse.Take(healthWait)
+		}
+	}
+	s.Limits = c.ConnectTimeout + c.ReadTimeout + c.WriteTimeout
+	s.Renewed, s.Silent = lease.Renewed(), lease.Silent(s.Now)
+	s.AwaySince, s.Gate = p.Outages.State().Since, d.gate.State()
+	return s.Report()
+}
+
+// Health returns how the shards are together: they are Ready if one of them is, since a Redis that is away
+// stops only its own queues. The rest is the worst of them. Daemons()[i].Health() is that of one shard. It
+// takes about 100 ms for each shard at most.
+func (s *Shards) Health() Health {
+	s.mu.Lock()
+	sum := health.Report{Running: s.running, Live: s.running}
+	away := make([]time.Time, len(s.members))
+	for i, m := range s.members {
+		if s.running {
+			away[i] = m.Outages.State().Since
+		}
+	}
+	s.mu.Unlock()
+	if !sum.Running {
+		sum.Say("the shards do not run: call Run or Work")
+		return Health(sum)
+	}
+	for i, d := range s.daemons {
+		sum.Merge(d.report(), s.name(i), away[i], i == 0)
+	}
+	return Health(sum)
+}
+
+// Stats is what a daemon has counted since its process started: in all its runs together. A job counts when
+// its worker is done with it, also while its outcome waits for Redis. FleetInfo has the totals of the fleet.
+type Stats struct {
+	Since time.Time // when it began to count
+
+	Workers int // how many jobs it runs at a time; 0: it does not run
+	Busy    int // workers that have a job now
+
+	Jobs    JobStats            // all
+	Queues  map[string]JobStats // of each queue
+	Classes map[string]JobStats // of each class that is registered
+
+	Exchanges int64         // round trips in which jobs were taken and committed
+	Outages   int64         // of Redis, the present one too
+	Away      time.Duration // how long all outages took, the present one so far
+}
+
+// JobStats counts jobs by what became of them.
+type JobStats struct {
+	Done      int64
+	Failed    int64 // for good
+	Retried   int64 // run again after an error
+	Snoozed   int64 // run again without using up an attempt
+	Discarded int64 // given up by their handler
+	Expired   int64 // not run, because their time was over
+	Cancelled int64 // no longer wanted
+	Returned  int64 // back to their queue or lane as they were: at a stop, or to wait for a limit
+	Passed    int64 // left to workers that know their class
+
+	Runs    int64         // calls of handlers
+	RunTime time.Duration // of all runs together, with their hooks
+	Longest time.Duration // of one run
+	Bytes   int64         // of the payloads
+}
+
+// Mean is how long a run takes on average; 0: there was none.
+func (s JobStats) Mean() time.Duration {
+	if s.Runs == 0 {
+		return 0
+	}
+	return s.RunTime / time.Duration(s.Runs)
+}
+
+// Stats returns what the daemon has counted. It asks Redis nothing. The counters are not read at one moment:
+// while jobs run, sums may differ by some jobs. Queues and Classes have at most some thousand rows: what a
+// pattern takes from more queues is in Jobs only.
+func (d *Daemon) Stats() Stats {
+	d.mu.Lock()
+	s := Stats{Since: d.tally.Since}
+	if d.running != nil {
+		s.Workers, s.Busy = d.config.Concurrency, d.lease.Status.Busy()
+	}
+	d.mu.Unlock()
+	s.take(d.tally)
+	return s
+}
+
+// Stats returns what all shards have counted together. Daemons()[i].Stats() is that of one shard.
+func (s *Shards) Stats() Stats {
+	var sum Stats
+	tallies := make([]*health.Tally, len(s.daemons))
+	for i, d := range s.daemons {
+		of := d.Stats()
+		if i == 0 || of.Since.Before(sum.Since) {
+			sum.Since = of.Since
+		}
+		sum.Workers, sum.Busy = max(sum.Workers, of.Workers), sum.Busy+of.Busy // the workers are those of all
+		tallies[i] = d.tally
+	}
+	sum.take(tallies...)
+	return sum
+}
+
+// take takes the counters.
+func (s *Stats) take(tallies ...*health.Tally) {
+	c := health.Sum(tallies...)
+	s.Jobs, s.Queues, s.Classes = JobStats(c.Total), make(map[string]JobStats), make(map[string]JobStats)
+	for name, n := range c.Queues {
+		s.Queues[name] = JobStats(n)
+	}
+	for name, n := range c.Classes {
+		s.Classes[name] = JobStats(n)
+	}
+	s.Exchanges, s.Outages, s.Away = c.Exchanges, c.Outages, c.Away
+}
+
+// ClassInfo is a registered class.
+type ClassInfo struct {
+	// Name is the class, as payloads say it.
+	Name string
+
+	// Options are those with which it was registered, in words: "how long a run may take: Timeout(30s)".
+	Options []string
+}
+
+// Classes returns the registered classes by their names, with their options.
+func (d *Daemon) Classes() []ClassInfo { return d.registry.infos() }
+
+// Classes returns the registered classes of all shards; see Daemon.Classes.
+func (s *Shards) Classes() []ClassInfo { return s.handlers.infos() }
+
+func (r *registry) infos() []ClassInfo {
+	all := r.All()
+	infos := make([]ClassInfo, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		info := ClassInfo{Name: name, Options: all[name].Handler.(*entry).Given()}
+		if of, ok := outcome.Get[*enqueueOptions](all[name]); ok {
+			info.Options = append(info.Options, of.Given()...)
+		}
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// SetGate has a function asked whether the daemon may take jobs: before the first job, and then each
+// second. While it returns an error the daemon takes none, and Health and one line of the log say why.
+// Jobs that run go on. A queue of a service that is down, a full disk, a night without work are reasons.
+//
+// Until its first answer the gate is closed. A panic closes it. A call that takes longer than 5 s has its
+// context ended and is reported; until it returns, the answer before holds. A second call never begins
+// before. Pause and Resume are independent of the gate.
+//
+// SetGate may be called at any time; nil removes the gate.
+func (d *Daemon) SetGate(open func(ctx context.Context) error) { d.gate.Set(open) }
+
+// SetGate puts one gate before the jobs of all shards; see Daemon.SetGate. It replaces that of each Daemon.
+func (s *Shards) SetGate(open func(ctx context.Context) error) { s.gate.Set(open) }
+
+// gated returns the steps of the part that joins the gate before the poller takes jobs.
+func (p *poller) gated(g *gate.Gate) part.Steps {
+	var leave func()
+	return part.Steps{
+		Start: func(context.Context) error {
+			leave = g.Join(p.Base, func(closed bool) { p.hold(byGate, closed) })
+			return nil
+		},
+		Stop: func(context.Context) error { leave(); return nil },
+	}
+}

@@ -1,0 +1,101 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// AuditEntry is a change that was made under By.
+type AuditEntry struct {
+	At      time.Time `json:"at"`
+	Who     string    `json:"who"`
+	Why     string    `json:"why,omitempty"`
+	What    string    `json:"what"`            // the call: Remove, PauseQueue, RetryWhere
+	On      string    `json:"on,omitempty"`    // what it concerned: a job, a queue, a filter
+	Changed int64     `json:"changed"`         // jobs, failures or queues
+	Error   string    `json:"error,omitempty"` // why the call did not do all of it
+
+	Shard string `json:"-"` // of several, where the change was made
+}
+
+// maxAudited is how many changes the record holds.
+const maxAudited = 1000
+
+// Audit returns the newest changes that were made under By, the newest first: at most count. The
+// record holds 1,000.
+func (i *Inspector) Audit(ctx context.Context, count int) ([]AuditEntry, error) {
+	if count < 1 || count > maxAudited {
+		return nil, fmt.Errorf("goworker: Audit returns 1 to %d changes, not %d", maxAudited, count)
+	}
+	if i.several() {
+		all, err := over(i, func(a, b []AuditEntry) []AuditEntry { return append(a, b...) }, func(one *Inspector) ([]AuditEntry, error) {
+			entries, err := one.Audit(ctx, count)
+			for n := range entries {
+				entries[n].Shard = one.name()
+			}
+			return entries, err
+		})
+		slices.SortStableFunc(all, func(a, b AuditEntry) int { return b.At.Compare(a.At) })
+		return all[:min(count, len(all))], err
+	}
+	texts, err := query(ctx, i, func(s resque.Store, c redis.Conn) ([][]byte, error) { return s.Audited(c, count) })
+	entries := make([]AuditEntry, 0, len(texts))
+	for _, text := range texts {
+		var e AuditEntry
+		if json.Unmarshal(text, &e) != nil {
+			e = AuditEntry{What: string(text)} // another program's: show it as it is
+		}
+		entries = append(entries, e)
+	}
+	return entries, err
+}
+
+// recordWithin bounds the recording of a change whose context has ended.
+const recordWithin = 2 * time.Second
+
+// record records a change that was made on one Redis, and returns its error.
+func (i *Inspector) record(ctx context.Context, what, on string, changed int64, done error) error {
+	if i.who == "" || changed == 0 {
+		return done
+	}
+	e := AuditEntry{At: clock.System.Now().UTC().Truncate(time.Millisecond), Who: i.who, Why: i.why, What: what, On: short(on), Changed: changed}
+	if done != nil {
+		e.Error = short(done.Error())
+	}
+	text, err := json.Marshal(e)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+		defer cancel()
+		err = i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.Audit(c, text) })
+	}
+	if err != nil {
+		err = fmt.Errorf("goworker: %s was done but not recorded: %w", what, err)
+	}
+	return errors.Join(done, err)
+}
+
+// once is how much a change of one thing has changed.
+func once(changed bool) int64 {
+	if changed {
+		return 1
+	}
+	return 0
+}
+
+// short keeps entries of the audit small.
+func short(text string) string {
+	const most = 500
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

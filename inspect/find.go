@@ -1,0 +1,470 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/resque/failures"
+)
+
+// MaxPage is how many jobs a page, or one step of a change, has at most.
+const MaxPage = 500
+
+// maxLooked is about how many jobs one call looks at. A step that finds little counts as least.
+const (
+	maxLooked = 10_000
+	least     = 10
+)
+
+// Page is a part of the jobs that match.
+type Page struct {
+	Jobs   []Entry
+	Next   string // where the next page begins; "" only if there are no more
+	Looked int    // jobs that were looked at
+
+	// Refused says which keys Redis refused to read, because they have another type. The page is
+	// of the others.
+	Refused []error
+}
+
+// List returns a page of the jobs that wait in a queue, the head first, then those in its lanes. after is
+// "" for the first page, and then the Next of the page before; count is 1 to 500.
+//
+// Jobs that workers take meanwhile move the others: a job may be on two pages, and none is missed that
+// waits all the time.
+func (i *Inspector) List(ctx context.Context, queue, after string, count int) (Page, error) {
+	if queue == "" {
+		return Page{}, errors.New("goworker: the queue to list has no name; give it one")
+	}
+	return i.walk(ctx, Query{Queue: queue, Places: []Place{Queued, InLane}}, true, after, count)
+}
+
+// Find returns a page of the jobs that match, wherever they are: delayed, queued, in lanes, running,
+// failed, in this order; in a queue the newest first. after and count are as in List.
+//
+// One call looks at about 10,000 jobs at most, so a page may be short, or empty, although Next says that
+// there is more. Redis reads at most a thousand jobs, or about 1 MiB, in one step, and serves other clients in
+// between. A search by class, arguments or id sends few others.
+//
+// A job that goes on its way meanwhile, from a schedule to its queue and to a worker, is not missed. One that
+// goes back may be: a job that fails and is delayed again.
+func (i *Inspector) Find(ctx context.Context, q Query, after string, count int) (Page, error) {
+	return i.walk(ctx, q, false, after, count)
+}
+
+// All walks through all jobs that match, page by page, as Find does. It ends with the first error. What
+// Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on.
+func (i *Inspector) All(ctx context.Context, q Query) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for after := ""; ; {
+			page, err := i.Find(ctx, q, after, MaxPage)
+			for _, e := range page.Jobs {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			for _, refused := range page.Refused {
+				if !yield(Entry{}, refused) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if after = page.Next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+// walk returns a page.
+func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string, count int) (Page, error) {
+	if err := i.usable(); err != nil {
+		return Page{}, err
+	}
+	if count < 1 || count > MaxPage {
+		return Page{}, fmt.Errorf("goworker: a page has 1 to %d jobs, not %d", MaxPage, count)
+	}
+	cur, err := parseCursor(after, q.question(ahead))
+	if err != nil {
+		return Page{}, err
+	}
+	if !i.several() {
+		return i.walkHere(ctx, q, ahead, cur, count)
+	}
+	at := 0
+	if cur.Shard != "" {
+		if at = slices.IndexFunc(i.shards, func(one *Inspector) bool { return one.name() == cur.Shard }); at < 0 {
+			return Page{}, fmt.Errorf("goworker: the walk goes on at shard %s, which is not among these", cur.Shard)
+		}
+	}
+	one := i.shards[at]
+	cur.Shard = one.name()
+	page, err := one.walkHere(ctx, q, ahead, cur, count)
+	for n := range page.Jobs {
+		page.Jobs[n].Shard = cur.Shard
+	}
+	// With an error the next page is of the next shard, so that one that is away hides no other.
+	if (page.Next == "" || err != nil) && at+1 < len(i.shards) {
+		page.Next = cursor{Question: cur.Question, Shard: i.shards[at+1].name()}.String()
+	}
+	return page, one.about(err)
+}
+
+// walker is one call of a walk on one Redis.
+type walker struct {
+	*Inspector
+	*matcher
+	s          resque.Store
+	c          redis.Conn
+	ahead      bool
+	multiQueue bool
+	cur        cursor
+	page       Page
+	left       int // jobs the page has room for
+
+	queues []string // read once a call
+	lanes  []resque.Lanes
+	lists  []string
+}
+
+// walkHere returns a page of one Redis.
+func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur cursor, count int) (Page, error) {
+	settings, err := i.redis.Settings()
+	if err != nil {
+		return Page{}, err
+	}
+	m, err := q.matcher(settings)
+	if err != nil {
+		return Page{}, err
+	}
+	w := &walker{Inspector: i, matcher: m, ahead: ahead, multiQueue: settings.MultiQueue, cur: cur, left: count}
+	err = i.do(ctx, func(s resque.Store, c redis.Conn) error {
+		w.s, w.c = s, c
+		for w.cur.Place < len(places) {
+			if w.left == 0 || w.page.Looked >= maxLooked {
+				w.page.Next = w.cur.String()
+				return nil
+			}
+			looked := w.page.Looked
+			done, err := true, error(nil)
+			if m.in(places[w.cur.Place]) {
+				done, err = w.step()
+			}
+			if err != nil {
+				w.page.Next = w.cur.String()
+				return err
+			}
+			w.page.Looked = max(w.page.Looked, looked+least)
+			if done {
+				w.cur = cursor{Question: cur.Question, Shard: cur.Shard, Place: w.cur.Place + 1}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("goworker: %w", err)
+	}
+	return w.page, err
+}
+
+// step reads one page of a place, and reports whether that was the last one there.
+func (w *walker) step() (done bool, err error) {
+	switch places[w.cur.Place] {
+	case Delayed:
+		return w.stepDelayed()
+	case Queued:
+		return w.stepQueue()
+	case InLane:
+		return w.stepLane()
+	case Running:
+		return w.stepRunning()
+	default:
+		return w.stepFailed()
+	}
+}
+
+func (w *walker) found(e Entry) {
+	w.page.Jobs = append(w.page.Jobs, e)
+	w.left--
+}
+
+// skip notes that Redis refused a key, and reports whether the walk goes on without it.
+func (w *walker) skip(what string, err error) bool {
+	if !resque.IsWrongType(err) {
+		return false
+	}
+	w.page.Refused = append(w.page.Refused, fmt.Errorf("goworker: reading %s: %w", what, resque.Explain(err)))
+	return true
+}
+
+func (w *walker) stepDelayed() (done bool, err error) {
+	walk := delayed.Store.WalkOwn
+	if w.cur.Plain {
+		walk = delayed.Store.WalkPlain
+	}
+	step, err := walk(delayed.New(w.s), w.c, w.cur.Delayed, w.left, w.texts, func(d delayed.Job) bool {
+		return w.fits(d.Queue, bytesOf(d))
+	})
+	if err != nil && !w.skip("the schedule of delayed jobs", err) {
+		return false, err
+	}
+	for _, d := range step.Found {
+		e := w.entry(Delayed, d.Queue, bytesOf(d))
+		e.At, e.Plain, e.delay = d.At, d.Plain(), d
+		if d.Err != nil {
+			e.Payload, e.Invalid = nil, d.Err
+		}
+		w.found(e)
+	}
+	w.page.Looked += step.Looked
+	w.page.Refused = append(w.page.Refused, step.Refused...)
+	if w.cur.Delayed = step.Next; step.Next != nil {
+		return false, nil
+	}
+	done, w.cur.Plain = w.cur.Plain, true
+	return done, nil
+}
+
+// bytesOf are a delayed job's payload, or what there is in place of one.
+func bytesOf(d delayed.Job) []byte {
+	if d.Err != nil {
+		return d.Raw
+	}
+	return d.Payload
+}
+
+func (w *walker) stepQueue() (done bool, err error) {
+	if w.queues == nil {
+		if w.queues = []string{w.Queue}; w.Queue == "" {
+			if w.queues, err = w.s.Queues(w.c); err != nil {
+				return false, err
+			}
+		}
+	}
+	at, there := slices.BinarySearch(w.queues, w.cur.Queue)
+	if !there {
+		w.cur.List = nil // the queue was removed
+	}
+	if at == len(w.queues) {
+		return true, nil
+	}
+	w.cur.Queue = w.queues[at]
+	next, err := w.walkList(w.s.KeyOfQueue(w.cur.Queue), "queue "+w.cur.Queue, Queued, nil)
+	if err != nil {
+		return false, err
+	}
+	if w.cur.List = next; next != nil {
+		return false, nil
+	}
+	if at+1 == len(w.queues) {
+		return true, nil
+	}
+	w.cur.Queue = w.queues[at+1]
+	return false, nil
+}
+
+// walkList reads a page of the list of a queue or lane, and returns where to go on in it.
+func (w *walker) walkList(key, what string, place Place, lane *resque.Lane) (*resque.ListPlace, error) {
+	list, err := w.s.WalkList(w.c, key, w.ahead, w.cur.List, w.left, w.texts, func(raw []byte) bool { return w.fits(w.cur.Queue, raw) })
+	if err != nil && !w.skip(what, err) {
+		return nil, fmt.Errorf("reading %s: %w", what, resque.Explain(err))
+	}
+	for _, found := range list.Found {
+		e := w.entry(place, w.cur.Queue, found.Raw)
+		e.index, e.lane = found.Index, lane
+		if lane != nil {
+			e.Limits = limitNames(*lane)
+		}
+		w.found(e)
+	}
+	w.page.Looked += list.Looked
+	return list.Next, nil
+}
+
+func (w *walker) stepLane() (done bool, err error) {
+	if w.lanes == nil {
+		if w.lanes, err = w.s.SortedQueues(w.c, w.Queue); err != nil {
+			return w.skip("the lanes of queues", err), ignoreWrongType(err)
+		}
+	}
+	order := func(l, at resque.Lanes) int {
+		return cmp.Or(cmp.Compare(l.Queue, at.Queue), cmp.Compare(l.Shared, at.Shared))
+	}
+	slices.SortFunc(w.lanes, order)
+	at, there := slices.BinarySearchFunc(w.lanes, resque.Lanes{Queue: w.cur.Queue, Shared: w.cur.Shared}, order)
+	if at == len(w.lanes) {
+		return true, nil
+	}
+	set := w.lanes[at]
+	if !there {
+		w.cur.Scan, w.cur.Own, w.cur.List = "", nil, nil
+	}
+	w.cur.Queue, w.cur.Shared = set.Queue, set.Shared
+	lanes, next, err := w.s.ScanLanes(w.c, set, cmp.Or(w.cur.Scan, "0"))
+	if err != nil {
+		if !w.skip("the lanes of queue "+set.Queue, err) {
+			return false, err
+		}
+		next = "0"
+	}
+	slices.SortFunc(lanes, func(a, b resque.Lane) int { return cmp.Compare(a.Own, b.Own) })
+	for _, lane := range lanes {
+		if w.cur.Own != nil && lane.Own < *w.cur.Own {
+			continue
+		}
+		if w.cur.Own == nil || lane.Own != *w.cur.Own {
+			w.cur.List = nil
+		}
+		w.cur.Own = &lane.Own
+		for {
+			if w.left == 0 || w.page.Looked >= maxLooked {
+				return false, nil
+			}
+			looked := w.page.Looked
+			place, err := w.walkList(w.s.KeyOfLane(lane), "a lane of queue "+set.Queue, InLane, &lane)
+			if err != nil {
+				return false, err
+			}
+			w.page.Looked = max(w.page.Looked, looked+least)
+			if w.cur.List = place; place == nil {
+				break
+			}
+		}
+		after := lane.Own + "\x00" // the first name behind it
+		w.cur.Own = &after
+	}
+	w.cur.Scan, w.cur.Own, w.cur.List = next, nil, nil
+	if next != "0" {
+		return false, nil
+	}
+	if at+1 == len(w.lanes) {
+		return true, nil
+	}
+	w.cur.Queue, w.cur.Shared, w.cur.Scan = w.lanes[at+1].Queue, w.lanes[at+1].Shared, ""
+	return false, nil
+}
+
+func ignoreWrongType(err error) error {
+	if resque.IsWrongType(err) {
+		return nil
+	}
+	return err
+}
+
+// ticketsTogether is how many jobs of an in-flight record are read in one step.
+const ticketsTogether = 100
+
+func (w *walker) stepRunning() (done bool, err error) {
+	ids, err := w.s.ProcessIDs(w.c)
+	if err != nil {
+		return w.skip("the processes", err), ignoreWrongType(err)
+	}
+	at, there := slices.BinarySearch(ids, w.cur.Process)
+	if at == len(ids) {
+		return true, nil
+	}
+	if w.cur.Process = ids[at]; !there {
+		w.cur.Ticket = 0
+	}
+	tickets, err := w.s.Tickets(w.c, ids[at])
+	if err != nil && !w.skip("the in-flight record of process "+ids[at], err) {
+		return false, err
+	}
+	first, _ := slices.BinarySearch(tickets, w.cur.Ticket+1)
+	tickets = tickets[first:]
+	last := len(tickets) <= ticketsTogether
+	if !last {
+		tickets = tickets[:ticketsTogether]
+	}
+	jobs, unreadable, err := w.s.ReadReserved(w.c, ids[at], tickets)
+	if err != nil {
+		return false, err
+	}
+	w.page.Refused = append(w.page.Refused, unreadable...)
+	for _, j := range jobs {
+		if !w.fits(j.Queue, j.Payload) {
+			w.page.Looked, w.cur.Ticket = w.page.Looked+1, j.Ticket
+			continue
+		}
+		if w.left == 0 {
+			return false, nil
+		}
+		e := w.entry(Running, j.Queue, j.Payload)
+		e.Process = ids[at]
+		w.found(e)
+		w.page.Looked, w.cur.Ticket = w.page.Looked+1, j.Ticket
+	}
+	if !last {
+		w.cur.Ticket = tickets[len(tickets)-1]
+		return false, nil
+	}
+	w.cur.Process, w.cur.Ticket = ids[at]+"\x00", 0 // the first id behind it
+	return at+1 == len(ids), nil
+}
+
+func (w *walker) stepFailed() (done bool, err error) {
+	if w.lists == nil {
+		if w.lists = []string{resque.FailedList}; w.multiQueue {
+			if w.lists, err = failures.New(w.s).Lists(w.c); err != nil {
+				return w.skip("the names of failure lists", err), ignoreWrongType(err)
+			}
+		}
+		slices.Sort(w.lists)
+	}
+	at, there := slices.BinarySearch(w.lists, w.cur.Lists)
+	if at == len(w.lists) {
+		return true, nil
+	}
+	if w.cur.Lists = w.lists[at]; !there {
+		w.cur.Failure = ""
+	}
+	records, looked, next, err := failures.New(w.s).Walk(w.c, w.lists[at], w.cur.Failure, w.left, maxLooked-w.page.Looked, w.fitsRecord)
+	if err != nil && !w.skip("failure list "+w.lists[at], err) {
+		return false, err
+	}
+	for _, f := range w.failures(records) {
+		raw := []byte(f.Payload)
+		if f.Invalid != nil {
+			raw = f.Raw
+		}
+		e := w.entry(Failed, f.Queue, raw)
+		f.shard = w.number
+		if e.Failure = &f; f.Invalid != nil {
+			e.Payload, e.Invalid = nil, f.Invalid
+		}
+		w.found(e)
+	}
+	w.page.Looked += looked
+	if w.cur.Failure = next; next != "" {
+		return false, nil
+	}
+	w.cur.Lists = w.lists[at] + "\x00" // the first name behind it
+	return at+1 == len(w.lists), nil
+}
+
+// fitsRecord reports whether the job of a failure record matches.
+func (w *walker) fitsRecord(raw []byte) bool {
+	for _, name := range w.names {
+		if !bytes.Contains(raw, name) && !bytes.Contains(raw, []byte(`\u00`)) {
+			return false
+		}
+	}
+	var f payload.FailureFields
+	if !f.Scan(raw) {
+		return w.fits("", raw)
+	}
+	return w.fits(payload.Text(f.Queue), f.Payload)
+}

@@ -1,0 +1,208 @@
+package inspect
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
+)
+
+// Place is where a job can be.
+type Place string
+
+const (
+	Delayed Place = "delayed" // in a schedule: goworker's own or resque-scheduler's
+	Queued  Place = "queued"  // in its queue
+	InLane  Place = "lane"    // in a lane of its queue, because of limits or turns
+	Running Place = "running" // reserved by a goworker process. A Ruby worker's job is among Workers
+	Failed  Place = "failed"  // in a list of failures, retried or not
+)
+
+// places are all, in the direction in which jobs go. So a walk misses no job that goes on meanwhile.
+var places = []Place{Delayed, Queued, InLane, Running, Failed}
+
+// Entry is a job as it was found: what it is, and where it was then. The calls that change jobs know it
+// by its bytes and its place, never by a position. Of jobs that are equal in both, any may be meant.
+type Entry struct {
+	Place Place
+	Shard string // of several Redises, the one where it is
+
+	Queue string
+	Class string
+	Args  []json.RawMessage
+	ID    string // "" if its producer gave it none, as Ruby does
+
+	// Ref names the job by its queue and payload: 28 hexadecimal digits, the same in each place, as
+	// long as nothing is written into the payload. Jobs that are equal have one Ref. Query.Ref finds it.
+	Ref string
+
+	// Payload is what a worker gets. If it is no job, Invalid says why, and Class, Args and ID are not set.
+	Payload json.RawMessage
+	Invalid error
+
+	At      time.Time // of a delayed job: when it is due
+	Plain   bool      // of a delayed job: it is in resque-scheduler's schedule
+	Limits  []string  // of a job in a lane: the limits it waits for, each with its key
+	Process string    // of a running job: the process that has it; see Processes
+	Failure *Failure  // of a failed job: its record
+
+	shard  int
+	index  int64 // where it was read, of a job in a list
+	lane   *resque.Lane
+	listed bool
+	delay  delayed.Job
+}
+
+// Query chooses jobs. A zero field chooses all; a job must match every field that is set. Queue, Class,
+// Args and ID choose as Job does; Args need a Class.
+type Query struct {
+	Queue string
+	Class string
+	Args  []any
+	ID    string
+	Ref   string // of an Entry
+
+	Places []Place // nil: all
+}
+
+// matcher is a query prepared for many jobs.
+type matcher struct {
+	Query
+	args  []json.RawMessage
+	texts [][]byte // a payload that matches holds all of these
+	names [][]byte // those of them that no program writes in another way
+}
+
+// matcher prepares the query, or says what is wrong with it.
+func (q Query) matcher(settings access.Settings) (*matcher, error) {
+	m := &matcher{Query: q}
+	for _, p := range q.Places {
+		if !slices.Contains(places, p) {
+			return nil, fmt.Errorf("goworker: %q is no place of jobs; there are delayed, queued, lane, running and failed", p)
+		}
+	}
+	if q.Args != nil {
+		if q.Class == "" {
+			return nil, errors.New("goworker: the query has Args and no Class; set the class of the job")
+		}
+		raw, err := payload.Encode(q.Class, q.Args, settings.Style)
+		if err == nil {
+			err = payload.CheckSize(raw, settings.MaxPayload)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("goworker: looking for %s: %w", q.Class, err)
+		}
+		p, err := payload.Parse(raw)
+		if err != nil {
+			return nil, fmt.Errorf("goworker: looking for %s: %w", q.Class, err)
+		}
+		m.args = p.Args
+		if len(p.Args) > 0 {
+			m.texts = append(m.texts, slices.MaxFunc(p.Args, func(a, b json.RawMessage) int { return cmp.Compare(len(a), len(b)) }))
+		}
+	}
+	if q.Ref != "" && len(q.Ref) != refSize {
+		return nil, fmt.Errorf("goworker: %s is no ref of a job (%d hex digits)", q.Ref, refSize)
+	}
+	for _, name := range []string{q.Class, q.ID} {
+		if name != "" && payload.PlainText(name) {
+			m.names = append(m.names, []byte(name))
+		}
+	}
+	m.texts = append(m.texts, m.names...)
+	return m, nil
+}
+
+// in reports whether jobs of a place are meant.
+func (m *matcher) in(p Place) bool { return len(m.Places) == 0 || slices.Contains(m.Places, p) }
+
+// fits reports whether a job matches.
+func (m *matcher) fits(queue string, raw []byte) bool {
+	if m.Queue != "" && queue != m.Queue || m.Ref != "" && refOf(queue, raw) != m.Ref {
+		return false
+	}
+	if m.Class == "" && m.ID == "" {
+		return true
+	}
+	p, err := payload.Parse(raw)
+	switch {
+	case err != nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID:
+		return false
+	}
+	return m.Args == nil || p.Same(m.Class, m.args)
+}
+
+// refSize is the length of a Ref.
+const refSize = 28
+
+func refOf(queue string, raw []byte) string {
+	sum := sha256.Sum256([]byte(resque.JobPrefix(queue) + string(raw)))
+	return hex.EncodeToString(sum[:])[:refSize]
+}
+
+// entry is a job that was found here.
+func (i *Inspector) entry(place Place, queue string, raw []byte) Entry {
+	e := Entry{Place: place, Queue: queue, Payload: raw, Ref: refOf(queue, raw), listed: true, shard: i.number}
+	p, err := payload.Parse(raw)
+	if err != nil {
+		e.Invalid = err
+		return e
+	}
+	e.Class, e.Args, e.ID = p.Class, p.Args, p.ID
+	return e
+}
+
+// String says what the job is and where: "job Mail, id x, in queue mail".
+func (e Entry) String() string {
+	var b strings.Builder
+	b.WriteString("job ")
+	b.WriteString(cmp.Or(e.Class, "without a class"))
+	switch {
+	case e.ID != "":
+		fmt.Fprintf(&b, ", id %s,", e.ID)
+	case len(e.Args) > 0:
+		b.WriteByte('(')
+		for n, arg := range e.Args {
+			if n > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(payload.Short(arg))
+		}
+		b.WriteByte(')')
+	}
+	switch e.Place {
+	case Delayed:
+		fmt.Fprintf(&b, " delayed to %s for queue %s", e.At.UTC().Format(time.RFC3339), e.Queue)
+	case InLane:
+		fmt.Fprintf(&b, " in a lane of queue %s", e.Queue)
+	case Running:
+		fmt.Fprintf(&b, " of queue %s in process %s", e.Queue, e.Process)
+	case Failed:
+		fmt.Fprintf(&b, " of queue %s in the failures", e.Queue)
+	default:
+		fmt.Fprintf(&b, " in queue %s", e.Queue)
+	}
+	if e.Shard != "" {
+		b.WriteString(" of shard " + e.Shard)
+	}
+	return b.String()
+}
+
+// lock returns the lock that the job has if it is unique, and its id.
+func (e Entry) lock() (lock, id string) {
+	p, err := payload.Parse(e.Payload)
+	if err == nil {
+		_, lock, _ = resque.ParseLock(p.Unique)
+	}
+	return lock, p.ID
+}

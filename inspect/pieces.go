@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Done is what one step of a change of many jobs did.
+type Done struct {
+	Looked  int    // jobs that were looked at
+	Changed int    // jobs that were changed: at most 500
+	Next    string // where the next step begins; "" only if there are no more
+
+	// Refused says which keys Redis refused to read, because they have another type, and which jobs
+	// could not be changed, and why.
+	Refused []error
+}
+
+// RemoveWhere removes jobs that match, for good: at most 500. Call it again with the Next that it
+// returned, until that is "". A query that names no queue, class, id or ref is refused. Without Places
+// it concerns delayed, queued and laned jobs; failed ones only if Places names them, running ones never.
+//
+// Each job is removed in one step with what belongs to it. Jobs that a worker takes meanwhile do not
+// count. A step that an error ends has done a part; go on from the Next of that step.
+func (i *Inspector) RemoveWhere(ctx context.Context, q Query, after string) (Done, error) {
+	return i.where(ctx, "RemoveWhere", q, after, removal, func(Entry) bool { return true })
+}
+
+// MoveWhere is RemoveWhere for Move: it moves jobs that match to another queue.
+func (i *Inspector) MoveWhere(ctx context.Context, q Query, queue, after string) (Done, error) {
+	a, err := i.movement(queue)
+	if err != nil {
+		return Done{}, err
+	}
+	return i.where(ctx, "MoveWhere", q, after, a, func(e Entry) bool { return e.Queue != queue && unretried(e) })
+}
+
+// RunWhere is RemoveWhere for RunNow: it puts jobs that match to an end of their queues, delayed ones
+// and, if Places names them, those in lanes and failed ones that have not been retried.
+func (i *Inspector) RunWhere(ctx context.Context, q Query, to End, after string) (Done, error) {
+	a, err := running(to)
+	if err != nil {
+		return Done{}, err
+	}
+	if q.Places == nil {
+		q.Places = []Place{Delayed}
+	}
+	if slices.Contains(q.Places, Queued) {
+		return Done{}, errors.New("goworker: RunWhere is for jobs that are delayed, in lanes or failed; those in queues run anyway, RunNow puts one to an end")
+	}
+	return i.where(ctx, "RunWhere", q, after, a, unretried)
+}
+
+// unretried reports whether the job has not failed, or has failed and was not retried since.
+func unretried(e Entry) bool { return e.Failure == nil || e.Failure.RetriedAt == "" }
+
+// where changes the jobs of one page.
+func (i *Inspector) where(ctx context.Context, name string, q Query, after string, a action, wanted func(Entry) bool) (Done, error) {
+	if err := i.usable(); err != nil {
+		return Done{}, err
+	}
+	if q.Queue == "" && q.Class == "" && q.ID == "" && q.Ref == "" {
+		return Done{}, fmt.Errorf("goworker: %s would change the jobs of all queues; set the query's Queue, Class, ID or Ref", name)
+	}
+	if q.Places == nil {
+		q.Places = []Place{Delayed, Queued, InLane}
+	}
+	if slices.Contains(q.Places, Running) {
+		return Done{}, fmt.Errorf("goworker: %s cannot change running jobs; leave Running out of the query's Places", name)
+	}
+	page, err := i.Find(ctx, q, after, MaxPage)
+	done := Done{Looked: page.Looked, Next: page.Next, Refused: page.Refused}
+	if err != nil {
+		return done, err
+	}
+	jobs := slices.DeleteFunc(page.Jobs, func(e Entry) bool { return !wanted(e) })
+	a.name = name
+	there, err := i.act(ctx, a, jobs)
+	done.Changed, _ = counted(there, nil)
+	if err == nil || ctx.Err() != nil {
+		return done, err
+	}
+	var fatal []error
+	for _, one := range joined(err) {
+		var of *jobError
+		switch {
+		case errors.As(one, &of) && errors.Is(one, ErrNoJob): // a worker was faster
+		case errors.As(one, &of):
+			done.Refused = append(done.Refused, one)
+		default:
+			fatal = append(fatal, one)
+		}
+	}
+	return done, errors.Join(fatal...)
+}
+
+// joined are the errors that errors.Join joined.
+func joined(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return all.Unwrap()
+	}
+	return []error{err}
+}
+
+// jobError is why one job was not changed.
+type jobError struct {
+	doing string
+	job   string
+	err   error
+}
+
+func (e *jobError) Error() string { return fmt.Sprintf("goworker: %s %s: %v", e.doing, e.job, e.err) }
+func (e *jobError) Unwrap() error { return e.err }

@@ -1,0 +1,69 @@
+package health
+
+import (
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+)
+
+// Pulse asks a goroutine how it is. It keeps the last answer, and since when the goroutine owes one. It
+// asks only when it is asked itself, and one question at a time. It is safe for concurrent use.
+type Pulse[T any] struct {
+	clock clock.Clock
+	ask   func(func()) // has the goroutine call a function
+	look  func() T     // called by the goroutine
+
+	mu       sync.Mutex
+	asked    time.Time     // when the question under way was asked; zero: none is
+	answered chan struct{} // closed with its answer
+	last     T
+	ever     bool
+}
+
+// NewPulse returns a Pulse. ask has the goroutine call a function soon; look is what it calls.
+func NewPulse[T any](c clock.Clock, ask func(func()), look func() T) *Pulse[T] {
+	return &Pulse[T]{clock: c, ask: ask, look: look}
+}
+
+// Answer is what a goroutine said of itself.
+type Answer[T any] struct {
+	Last   T
+	Ever   bool          // it has answered at all
+	Silent time.Duration // for how long it has owed an answer; 0: it answered just now
+}
+
+// Take returns the goroutine's answer. It waits for one only so long, and then returns the last.
+func (p *Pulse[T]) Take(most time.Duration) Answer[T] {
+	p.mu.Lock()
+	if p.asked.IsZero() {
+		p.asked, p.answered = p.clock.Now(), make(chan struct{})
+		p.ask(p.answer)
+	}
+	answered := p.answered
+	p.mu.Unlock()
+	timer := p.clock.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-answered:
+	case <-timer.C():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := Answer[T]{Last: p.last, Ever: p.ever}
+	select {
+	case <-answered:
+	default:
+		a.Silent = clock.Since(p.clock, p.asked)
+	}
+	return a
+}
+
+// answer is called by the goroutine.
+func (p *Pulse[T]) answer() {
+	state := p.look()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.ever, p.asked = state, true, time.Time{}
+	close(p.answered)
+}

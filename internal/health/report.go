@@ -1,0 +1,154 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/goworker/goworker/internal/gate"
+)
+
+// HungAfter is how much longer than the settings let Redis take a poller may be silent before it counts as
+// hung.
+const HungAfter = time.Minute
+
+// Poller is what keeps a poller from taking jobs, as it says itself.
+type Poller struct {
+	Connected bool // to Redis
+	Fenced    bool // the lease is not held
+	Stopping  bool
+	Held      bool // the program has paused the process
+	Paused    bool // the fleet is paused
+}
+
+// Signs are the signs by which the health of a daemon is known.
+type Signs struct {
+	Now     time.Time
+	Begun   bool // it has run
+	Running bool // it runs now
+	Ended   bool // its poller has ended
+
+	Poller Answer[Poller]
+	Limits time.Duration // how long the settings let Redis take for one answer
+
+	LastExchange time.Time
+	Renewed      time.Time // the lease was, last; zero: it was never taken
+	Silent       bool      // the lease was not renewed for too long
+	AwaySince    time.Time // zero: there is no outage
+	Gate         gate.State
+}
+
+// Report is how a daemon is. The public Health has the same fields, and says what each of them is.
+type Report struct {
+	Running         bool
+	Live            bool
+	Ready           bool
+	Stopping        bool
+	Reasons         []string
+	LastExchange    time.Time
+	ExchangeAge     time.Duration
+	LeaseHeld       bool
+	LeaseAge        time.Duration
+	AwaySince       time.Time
+	PausedByProgram bool
+	PausedByFleet   bool
+	PausedByGate    bool
+	GateReason      string
+}
+
+// Say adds a reason.
+func (r *Report) Say(format string, args ...any) {
+	r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...))
+}
+
+func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
+// Report says how a daemon with these signs is.
+func (s Signs) Report() Report {
+	r := Report{Running: s.Running, Live: s.Running, LastExchange: s.LastExchange, AwaySince: s.AwaySince}
+	if !s.LastExchange.IsZero() {
+		r.ExchangeAge = s.Now.Sub(s.LastExchange)
+	}
+	switch {
+	case !s.Begun:
+		r.Say("the daemon does not run: call Run or Work")
+	case !s.Running:
+		r.Say("the daemon does not run any more: Run or Work has returned")
+	}
+	if !s.Running {
+		r.AwaySince = time.Time{}
+		return r
+	}
+	p := s.Poller.Last
+	r.Stopping = s.Ended || p.Stopping
+	starting := !s.Poller.Ever && !s.Ended
+	switch {
+	case r.Stopping:
+		r.Say("the daemon is stopping: it takes no more jobs")
+	case starting:
+		r.Say("the daemon is starting")
+	}
+	if !s.Ended && !starting && s.Poller.Silent > 2*s.Limits+HungAfter {
+		r.Live = false
+		r.Say("the poller has not answered for %s and seems to hang: restart the process", brief(s.Poller.Silent))
+	}
+	switch {
+	case !r.AwaySince.IsZero():
+		r.Say("Redis has been away for %s", brief(s.Now.Sub(r.AwaySince)))
+	case !p.Connected && !starting && !r.Stopping:
+		r.Say("the poller is connecting to Redis")
+	}
+	if !s.Renewed.IsZero() {
+		r.LeaseAge = s.Now.Sub(s.Renewed)
+		if r.LeaseHeld = !s.Silent && !p.Fenced; !r.LeaseHeld {
+			r.Say("the lease was last renewed %s ago: other processes may have taken over the jobs of this one", brief(r.LeaseAge))
+		}
+	}
+	r.pauses(p, s.Gate)
+	r.Ready = r.Live && p.Connected && r.LeaseHeld && !r.Stopping && !r.PausedByProgram && !r.PausedByFleet && !r.PausedByGate
+	return r
+}
+
+// pauses takes what keeps a daemon from taking jobs although it could.
+func (r *Report) pauses(p Poller, g gate.State) {
+	r.PausedByProgram, r.PausedByFleet = p.Held, p.Paused
+	if p.Held {
+		r.Say("the program or the signal USR2 has paused this process: call Resume, or send CONT")
+	}
+	if p.Paused {
+		r.Say("the key pause-all-workers pauses the whole fleet: remove it")
+	}
+	if g.Closed != nil {
+		r.PausedByGate, r.GateReason = true, g.Closed.Error()
+		r.Say("the gate is closed: %s", r.GateReason)
+	}
+	if g.Silent > 0 {
+		r.Say("the function of the gate has not answered for %s; its last answer holds", brief(g.Silent))
+	}
+}
+
+// Merge adds how one of several shards is. away is since when its Redis has kept it from being started;
+// zero: it was started, or not tried.
+func (r *Report) Merge(of Report, name string, away time.Time, first bool) {
+	if !of.Running && !away.IsZero() {
+		of.AwaySince, of.Reasons = away, []string{"its Redis cannot be reached, so it is not started yet"}
+	}
+	r.Live = r.Live && (of.Live || !of.Running)
+	r.Ready = r.Ready || of.Ready
+	r.Stopping = r.Stopping || of.Stopping
+	r.LeaseHeld = of.LeaseHeld && (first || r.LeaseHeld)
+	r.LeaseAge = max(r.LeaseAge, of.LeaseAge)
+	if first || of.LastExchange.Before(r.LastExchange) {
+		r.LastExchange, r.ExchangeAge = of.LastExchange, of.ExchangeAge
+	}
+	if r.AwaySince.IsZero() || !of.AwaySince.IsZero() && of.AwaySince.Before(r.AwaySince) {
+		r.AwaySince = of.AwaySince
+	}
+	r.PausedByProgram = r.PausedByProgram || of.PausedByProgram
+	r.PausedByFleet = r.PausedByFleet || of.PausedByFleet
+	if of.PausedByGate {
+		r.PausedByGate, r.GateReason = true, of.GateReason
+	}
+	for _, reason := range of.Reasons {
+		r.Say("%s: %s", name, reason)
+	}
+}

@@ -1,0 +1,226 @@
+package health
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
+)
+
+// Tally counts what became of the jobs that the workers of this process ended, by queue and by class. It
+// is safe for concurrent use. A job costs four additions: no worker waits for another one or for a reader.
+type Tally struct {
+	Since time.Time // when it began to count
+
+	shards [shards]shard
+
+	mu   sync.Mutex
+	past Run        // of the runs that are over
+	run  func() Run // of the present run, or of the last one; nil: there was none
+}
+
+// Run is what one run has counted beside its jobs.
+type Run struct {
+	Exchanges int64         // that Redis has answered
+	Outages   int64         // of Redis, the present one too
+	Away      time.Duration // how long all of them took
+}
+
+// Jobs counts jobs by what became of them. The public JobStats has the same fields, and says what each of
+// them is.
+type Jobs struct {
+	Done, Failed, Retried, Snoozed, Discarded, Expired, Cancelled, Returned, Passed int64
+
+	Runs    int64
+	RunTime time.Duration
+	Longest time.Duration
+	Bytes   int64
+}
+
+// Counts is what several daemons have counted.
+type Counts struct {
+	Run
+	Total           Jobs
+	Queues, Classes map[string]Jobs
+}
+
+const (
+	// shards keeps workers on many processors from writing the same memory.
+	shards = 8
+
+	// mostCells bounds the memory where a pattern stands for ever more queues. Jobs of further queues and
+	// classes are in the total only.
+	mostCells = 4096
+)
+
+// shard has the counters of some workers.
+type shard struct {
+	last  atomic.Pointer[cell]          // of the latest job: most often the next one has the same
+	cells atomic.Pointer[map[key]*cell] // replaced as a whole, so that workers read it without a lock
+	write sync.Mutex                    // held while cells is replaced
+	_     [40]byte                      // the next shard has another line of the processor's cache
+}
+
+// key is a queue and a class; "": of a job that has none or that is counted in the total only.
+type key struct{ queue, class string }
+
+// cell counts the jobs of one queue and class.
+type cell struct {
+	key
+	states                     [outcome.States]atomic.Int64
+	runs, time, longest, bytes atomic.Int64
+}
+
+// NewTally returns a Tally that begins to count now.
+func NewTally(c clock.Clock) *Tally { return &Tally{Since: c.Now()} }
+
+// Begin adds what the run before has counted to the past, and reads the next one by two functions.
+func (t *Tally) Begin(exchanges func() (int64, time.Time), outages func() logging.State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.past = t.runs()
+	t.run = func() Run {
+		n, _ := exchanges()
+		o := outages()
+		return Run{Exchanges: n, Outages: o.Count, Away: o.Away}
+	}
+}
+
+// runs returns what all runs have counted. The caller holds the mutex.
+func (t *Tally) runs() Run {
+	r := t.past
+	if t.run != nil {
+		r.add(t.run())
+	}
+	return r
+}
+
+func (r *Run) add(o Run) {
+	r.Exchanges += o.Exchanges
+	r.Outages += o.Outages
+	r.Away += o.Away
+}
+
+// Ended counts a job. The worker that ended it calls this.
+func (t *Tally) Ended(j *outcome.Job, o *outcome.Outcome) {
+	class := j.Name
+	if j.Class == nil {
+		class = "" // anybody may push any name: those that are registered are few
+	}
+	s := &t.shards[j.Slot%shards]
+	c := s.last.Load()
+	if c == nil || c.queue != j.Queue || c.class != class {
+		c = s.cell(j.Queue, class)
+		s.last.Store(c)
+	}
+	c.states[o.State].Add(1)
+	c.bytes.Add(int64(len(j.Payload)))
+	if !o.Started {
+		return
+	}
+	c.runs.Add(1)
+	c.time.Add(int64(o.Ran))
+	for longest := c.longest.Load(); int64(o.Ran) > longest && !c.longest.CompareAndSwap(longest, int64(o.Ran)); {
+		longest = c.longest.Load()
+	}
+}
+
+// cell returns the counters of a queue and class.
+func (s *shard) cell(queue, class string) *cell {
+	if c := s.find(key{queue, class}); c != nil {
+		return c
+	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	if c := s.find(key{queue, class}); c != nil {
+		return c
+	}
+	c := &cell{key: key{strings.Clone(queue), strings.Clone(class)}} // they may be parts of larger texts
+	next := make(map[key]*cell)
+	if all := s.cells.Load(); all != nil {
+		maps.Copy(next, *all)
+	}
+	if len(next) == mostCells-1 {
+		c.key = key{}
+	}
+	next[c.key] = c
+	s.cells.Store(&next)
+	return c
+}
+
+// find returns the counters of a queue and class, and nil if there are none yet. When the table is full
+// it returns those of all others.
+func (s *shard) find(k key) *cell {
+	all := s.cells.Load()
+	if all == nil {
+		return nil
+	}
+	if c := (*all)[k]; c != nil || len(*all) < mostCells {
+		return c
+	}
+	return (*all)[key{}]
+}
+
+// Sum returns what tallies have counted together.
+func Sum(tallies ...*Tally) Counts {
+	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs)}
+	for _, t := range tallies {
+		t.mu.Lock()
+		sum.Run.add(t.runs())
+		t.mu.Unlock()
+		for i := range t.shards {
+			if all := t.shards[i].cells.Load(); all != nil {
+				sum.add(*all)
+			}
+		}
+	}
+	return sum
+}
+
+func (c *Counts) add(cells map[key]*cell) {
+	for k, cell := range cells {
+		jobs := cell.read()
+		c.Total.add(jobs)
+		if k.queue != "" {
+			of := c.Queues[k.queue]
+			of.add(jobs)
+			c.Queues[k.queue] = of
+		}
+		if k.class != "" {
+			of := c.Classes[k.class]
+			of.add(jobs)
+			c.Classes[k.class] = of
+		}
+	}
+}
+
+func (c *cell) read() Jobs {
+	n := func(s outcome.State) int64 { return c.states[s].Load() }
+	return Jobs{
+		Done: n(outcome.Done), Failed: n(outcome.Failed), Retried: n(outcome.Retried), Snoozed: n(outcome.Snoozed),
+		Discarded: n(outcome.Discarded), Expired: n(outcome.Expired), Cancelled: n(outcome.Cancelled),
+		Returned: n(outcome.Returned), Passed: n(outcome.Passed),
+		Runs: c.runs.Load(), RunTime: time.Duration(c.time.Load()), Longest: time.Duration(c.longest.Load()), Bytes: c.bytes.Load(),
+	}
+}
+
+func (j *Jobs) add(o Jobs) {
+	j.Done += o.Done
+	j.Failed += o.Failed
+	j.Retried += o.Retried
+	j.Snoozed += o.Snoozed
+	j.Discarded += o.Discarded
+	j.Expired += o.Expired
+	j.Cancelled += o.Cancelled
+	j.Returned += o.Returned
+	j.Passed += o.Passed
+	j.Runs += o.Runs
+	j.RunTime += o.RunTime
+	j.Longest = max(j.Longest, o.Longest)
+	j.Bytes += o.Bytes
+}

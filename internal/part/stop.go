@@ -1,0 +1,181 @@
+package part
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+)
+
+const (
+	// leastShare is the share of a part if the time of its step is over before its turn comes.
+	leastShare = 50 * time.Millisecond
+
+	// lateMost is how much longer than its context the stop of a part may take, if it has four times as
+	// much in all. In the step Above, aboveGrace is divided instead.
+	lateMost = 250 * time.Millisecond
+)
+
+// errLeft says that a function did not return in its time. It may still run.
+var errLeft = errors.New("it did not return in its time and was left behind")
+
+// Run starts sorted parts, calls wait once all of them run, and stops them. Where one cannot be
+// started, those before it are stopped at once. The time of the stop begins with the end of ctx at
+// the latest. Left are the names of the parts that did not start or stop in their time.
+func (b *Budget) Run(ctx context.Context, parts []Part, wait func()) (left []string, startErr, stopErr error) {
+	defer context.AfterFunc(ctx, b.Begin)()
+	started, startErr := b.start(ctx, parts)
+	if errors.Is(startErr, errLeft) {
+		left = append(left, parts[len(started)].Name)
+	}
+	if startErr == nil {
+		wait()
+	}
+	b.Begin()
+	behind, stopErr := b.stop(context.WithoutCancel(ctx), started)
+	return append(left, behind...), startErr, stopErr
+}
+
+// start is Start. A part of the program that is starting when the stop begins has as long as one above the
+// workers to return.
+func (b *Budget) start(ctx context.Context, parts []Part) (started []Part, err error) {
+	bounded := slices.Clone(parts)
+	for i, p := range parts {
+		if _, own := ownSteps[p.Name]; own || p.Start == nil {
+			continue
+		}
+		bounded[i].Start = func(ctx context.Context) error {
+			return b.call(func() error { return p.Start(ctx) }, func(time.Time) (until time.Time, late time.Duration) {
+				if closed(b.begun) {
+					until = b.ends(Above, time.Time{})
+				}
+				return until, 0
+			}, func() {})
+		}
+	}
+	return Start(ctx, bounded)
+}
+
+// stop stops sorted parts in reverse order. What is left of the time of a step is divided by the parts
+// that it still has to stop. The poller, in whose time the workers end too, has all of it.
+func (b *Budget) stop(base context.Context, parts []Part) (left []string, err error) {
+	var errs []error
+	var step Step
+	var entered time.Time
+	steps := stepsOf(parts)
+	for i, p := range slices.Backward(parts) {
+		if entered.IsZero() || step != steps[i] {
+			step, entered = steps[i], b.clock.Now()
+		}
+		if p.Stop == nil {
+			continue
+		}
+		sharers := 1
+		for j, other := range parts[:i] {
+			if other.Stop != nil && steps[j] == step && step != Jobs {
+				sharers++
+			}
+		}
+		err := b.stopPart(base, p, step, entered, sharers)
+		switch {
+		case errors.Is(err, errLeft):
+			left = append(left, p.Name)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("stopping %s: %w", p.Name, err))
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
+// stopPart stops a part in its share. Its context ends a little sooner.
+func (b *Budget) stopPart(base context.Context, p Part, step Step, entered time.Time, sharers int) error {
+	share := func(from time.Time) (until time.Time, late time.Duration) {
+		ends := b.ends(step, entered)
+		if ends.IsZero() {
+			return ends, 0
+		}
+		share := max(ends.Sub(from)/time.Duration(sharers), leastShare)
+		late = min(share/4, lateMost)
+		if step == Above {
+			late = aboveGrace / time.Duration(sharers)
+		}
+		return from.Add(share), late
+	}
+	ctx, cancel := context.WithCancel(base)
+	defer cancel()
+	if until, late := share(b.clock.Now()); !until.IsZero() {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadline(ctx, until.Add(-late))
+		defer end()
+	}
+	return b.call(func() error { return p.Stop(ctx) }, share, cancel)
+}
+
+// call calls f in a goroutine and waits until it returns. share says until when it may take, if its time
+// begins at from, zero: without limit, and how long before that end is called. It is asked again when the
+// time of the stop begins, and when it is cut.
+func (b *Budget) call(f func() error, share func(from time.Time) (until time.Time, late time.Duration), end func()) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("it ended its goroutine and did not return")
+		defer func() { done <- err }()
+		err = f()
+	}()
+	begun, cuts := b.begun, b.cuts
+	timer := b.clock.NewTimer(Never)
+	defer timer.Stop()
+	until, late := share(b.clock.Now())
+	for {
+		left := Never
+		if !until.IsZero() {
+			left = clock.Until(b.clock, until)
+			if left > late {
+				left -= late
+			} else {
+				end()
+			}
+		}
+		timer.Reset(max(left, 0))
+		select {
+		case err := <-done:
+			return err
+		case <-begun:
+			begun = nil
+			until, late = share(b.clock.Now())
+		case <-cuts:
+			cuts = nil
+			until, late = share(b.clock.Now())
+		case <-timer.C():
+			if clock.Until(b.clock, until) > 0 {
+				continue
+			}
+			select {
+			case err := <-done:
+				return err
+			default:
+				return errLeft
+			}
+		}
+	}
+}
+
+// stepsOf returns the step in which each of sorted parts stops.
+func stepsOf(parts []Part) []Step {
+	workers := slices.IndexFunc(parts, func(p Part) bool { return p.Name == "workers" })
+	steps := make([]Step, len(parts))
+	for i, p := range parts {
+		step, own := ownSteps[p.Name]
+		switch {
+		case own:
+		case workers >= 0 && i > workers:
+			step = Above
+		default:
+			step = Below
+		}
+		steps[i] = step
+	}
+	return steps
+}

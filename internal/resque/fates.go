@@ -1,0 +1,98 @@
+package resque
+
+import "strings"
+
+// Fate says what becomes of a key when a fleet goes back to Ruby.
+type Fate string
+
+const (
+	FateRuby     Fate = "Ruby's"   // Ruby reads it as it is
+	FateMoved    Fate = "moved"    // its jobs go into keys that Ruby reads
+	FateReleased Fate = "released" // it is a lock, which Ruby would not release
+	FateRemoved  Fate = "removed"  // it holds no job, and says nothing to Ruby
+	FateKept     Fate = "kept"     // it stays
+)
+
+// KeyFate is what becomes of the keys that one method of Store names.
+type KeyFate struct {
+	Builder string // the method of Store
+	Key     string // without the namespace; names that differ are in angle brackets
+	Fate    Fate
+	Why     string // a sentence for people
+}
+
+// Fates has a row for each method of Store that names keys. It decides what a drain does with
+// the keys that it finds, and the page on leaving shows it.
+var Fates = []KeyFate{
+	{"inflight", "go:inflight:<p>", FateMoved, "The jobs of dead processes go to the heads of their queues, in their order. A live process keeps its own."},
+	{"process", "go:process:<p>", FateRemoved, "It goes with the last job of a dead process."},
+	{"processes", "go:processes", FateRemoved, "Dead processes leave it when their jobs are back."},
+	{"lane", "go:lane:<lane>", FateMoved, "The jobs go to the head of their queue, in the order of their lane."},
+	{"turns", "go:lanes:<lanes>", FateRemoved, "Without jobs in lanes no lane has a turn."},
+	{"lanes", "go:lanes", FateRemoved, "No queue is sorted any more."},
+	{"KeyOfSchedule", "go:schedule", FateMoved, "The jobs go to resque-scheduler's schedule. Those that are due go to their queues."},
+	{"kept", "go:kept:<queue>", FateMoved, "Payloads that are jobs go to the tail of their queue. Others stay and are listed."},
+	{"KeyOfHints", "go:precise", FateRemoved, "Ruby's scheduler moves a job at its full second."},
+	{"KeyOfLock", "go:unique:<digest>", FateReleased, "A job that Ruby runs never gives its lock back."},
+	{"lockRest", "go:unique-rest", FateRemoved, "It says that no process looks for holders now."},
+	{"limits", "go:limits", FateRemoved, "Ruby knows no limits. Each process of goworker writes its own numbers at its start."},
+	{"slots", "go:slots:<limit>", FateRemoved, "No job runs under a limit."},
+	{"tokens", "go:rate:<limit>", FateRemoved, "No job starts under a limit."},
+	{"clock", "go:clock", FateRemoved, "It is the time of limits."},
+	{"ticks", "go:ticks", FateRemoved, "Later a schedule begins as a new one, and makes up for no tick that Ruby fired."},
+	{"recovered", "go:recovered", FateRemoved, "Ruby counts no deaths of processes."},
+	{"pulse", "go:pulse", FateRemoved, "No process renews a lease."},
+	{"probe", "go:probe:<p>", FateRemoved, "A process tried its permissions on it."},
+	{"reaped", "go:reaped:<p>", FateKept, "A process that stood still learns from it that its jobs are elsewhere. It goes after a day."},
+	{"paused", "go:paused", FateKept, "An operator paused these queues. Ruby works them: stop its workers, or set pause-all-workers."},
+	{"pausedSchedules", "go:paused-schedules", FateKept, "An operator paused these schedules. Ruby fires them: take them out of its file."},
+	{"stats", "go:stats", FateKept, "Totals that nothing else has."},
+	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
+	{"leased", "go:leased", FateKept, "Reserved. If it is there, it is listed."},
+	{"leases", "go:leases", FateKept, "Reserved. If it is there, it is listed."},
+	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
+
+	{"KeyOfQueue", "queue:<queue>", FateRuby, "The jobs that wait. Fields beside class and args stay, and Ruby passes over them."},
+	{"KeyOfQueues", "queues", FateRuby, "Each queue that gets a job is in it."},
+	{"KeyOfSeconds", "delayed_queue_schedule", FateRuby, "It gets the seconds of the jobs that are moved."},
+	{"KeyOfSecond", "delayed:<second>", FateRuby, "It gets the jobs of go:schedule."},
+	{"KeyOfJobSeconds", "timestamps:<item>", FateRuby, "Resque.remove_delayed finds the job by it."},
+	{"KeyOfFailures", "failed", FateRuby, "Failures are Ruby's records."},
+	{"failed", "failed", FateRuby, "Failures are Ruby's records."},
+	{"KeyOfFailureLists", "failed_queues", FateRuby, "The names of the failure lists, where each queue has one."},
+	{"workers", "workers", FateRuby, "Workers of dead processes are removed."},
+	{"worker", "worker:<id>", FateRuby, "Those of dead processes are removed."},
+	{"started", "worker:<id>:started", FateRuby, "Those of dead processes are removed."},
+	{"heartbeats", "workers:heartbeat", FateRuby, "Those of dead processes are removed."},
+	{"workerStat", "stat:<total>:<id>", FateRuby, "Those of dead processes are removed."},
+	{"stat", "stat:<total>", FateRuby, "The totals go on."},
+	{"pruneLock", "pruning_dead_workers_in_progress", FateRuby, "It expires."},
+	{"pauseAll", "pause-all-workers", FateRuby, "Ruby's workers obey it."},
+	{"phpStatus", "job:<id>:status", FateRuby, "php-resque reads it."},
+	{"retryCount", "resque-retry:<key>", FateRuby, "resque-retry goes on counting."},
+	{"retryFailure", "failure-resque-retry:<key>", FateRuby, "resque-retry goes on."},
+	{"lastEnqueuedAt", "delayed:last_enqueued_at", FateRuby, "resque-scheduler's page shows it."},
+	{"persistentSchedules", "persistent_schedules", FateRuby, "A resque-scheduler with DYNAMIC_SCHEDULE fires them."},
+	{"schedulesChanged", "schedules_changed", FateRuby, "resque-scheduler reads which schedules have changed."},
+	{"MasterLock", "<namespace>resque_scheduler_master_lock", FateRuby, "The lock of a dead process is released, so that resque-scheduler begins at once."},
+}
+
+// OwnKey is one of our keys.
+type OwnKey struct {
+	Name string  // with the namespace
+	Part string  // what stands in it for the angle brackets
+	Is   KeyFate // the row that it belongs to
+}
+
+// ownKey returns what a key of ours is. The row with the longest beginning wins.
+func (s Store) ownKey(name string) OwnKey {
+	k, longest := OwnKey{Name: name}, -1
+	for _, row := range Fates {
+		start, _, open := strings.Cut(s.ns+row.Key, "<")
+		part, ok := strings.CutPrefix(name, start)
+		if ok && (open || part == "") && strings.HasPrefix(row.Key, "go:") && len(start) > longest {
+			k.Part, k.Is, longest = part, row, len(start)
+		}
+	}
+	return k
+}
