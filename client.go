@@ -96,7 +96,9 @@ func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 
 // Client returns the Client of the daemon: on its connections, with the options of the
 // classes registered here. It may be used at any time until Close, and inside handlers.
-func (d *Daemon) Client() *Client { return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry} }
+func (d *Daemon) Client() *Client {
+	return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry}
+}
 
 // Client returns the Client of all shards. It enqueues each job on the shard of its queue.
 func (s *Shards) Client() *Client {
@@ -120,13 +122,14 @@ func (c *Client) Close() {
 // Namespace returns the prefix of all keys, its colon included.
 func (c *Client) Namespace() string { return c.redises[0].namespace() }
 
-// Inspect returns what answers questions about queues, jobs, failures and workers.
+// Inspect returns what answers questions about queues, jobs, failures and workers, of all shards if
+// there are several.
 func (c *Client) Inspect() *inspect.Inspector {
 	redises := make([]access.Redis, len(c.redises))
 	for i, e := range c.redises {
 		redises[i] = lender{e}
 	}
-	return inspect.New(redises[0])
+	return inspect.New(redises...)
 }
 
 // NewJob returns a job for Enqueue. The arguments are those of the class's handler, in order.
