@@ -121,7 +121,8 @@ func (c *Client) Close() {
 // Namespace returns the prefix of all keys, its colon included.
 func (c *Client) Namespace() string { return c.redises[0].namespace() }
 
-// Inspect returns what answers questions about queues, jobs, failures and workers.
+// Inspect returns what answers questions about queues, jobs, failures and workers, of all shards if
+// there are several.
 func (c *Client) Inspect() *inspect.Inspector {
 	redises := make([]access.Redis, len(c.redises))
 	for i, e := range c.redises {
