@@ -51,7 +51,7 @@ var ErrDuplicate = errors.New("goworker: another job holds the lock of this one"
 // ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
 // way at the Close may return it too.
-var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it again")
+var ErrClosed = errors.New("goworker: the client or the daemon is closed; Init makes a daemon usable again")
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
 var ErrRunning = errors.New("goworker: the daemon is running already")
