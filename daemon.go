@@ -11,7 +11,6 @@ import (
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
-	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -35,9 +34,8 @@ type Daemon struct {
 	gate      *gate.Gate
 
 	// Guarded by the endpoint's mutex.
-	parts    []part.Part
-	features []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
-	running  *run
+	parts   []part.Part
+	running *run
 
 	// Of the current run, written before its goroutines start.
 	config  config

@@ -370,7 +370,7 @@ func TestDelayedToThePast(t *testing.T) {
 	d := goworker.New(goworker.WorkerSettings{URI: s.URI(), Logger: daemontest.Quiet})
 	defer d.Close()
 	for _, err := range []error{
-		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Unix(0, 0), note("b")), d.EnqueueIn(-time.Hour, note("c")),
+		d.EnqueueAt(time.Now(), note("a")), d.EnqueueAt(time.Unix(1, 0), note("b")), d.EnqueueIn(-time.Hour, note("c")),
 		d.EnqueueIn(math.MinInt64, note("d")), d.EnqueueIn(math.MaxInt64, note("never")),
 	} {
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
@@ -24,6 +26,7 @@ import (
 type endpoint struct {
 	command  *commandLine // only the default daemon has one
 	registry *registry
+	features []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
 
 	mu         sync.Mutex
 	settings   WorkerSettings
@@ -41,6 +44,7 @@ type client struct {
 	log    *slog.Logger
 	flush  func()
 	dialer conn.Dialer
+	set    *outcome.Set // the features, for jobs that are enqueued
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -82,7 +86,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	}
 	if old := e.client; old != nil && old.config.sameClient(c) {
 		again := *old // it may have been made without the queues; other goroutines read the old one
-		again.config = c
+		again.config, again.Style, again.MaxPayload = c, c.style, c.MaxPayload
 		e.client = &again
 		return e.client, nil
 	} else if old != nil { // the settings were replaced since
@@ -95,9 +99,18 @@ func (e *endpoint) init(work bool) (*client, error) {
 	}
 	log, flush := c.log()
 	e.client = &client{
-		Client: producer.Client{Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout},
+		Client: producer.Client{
+			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
+			Style: c.style, MaxPayload: c.MaxPayload,
+			Soft: func(k resque.KeyError) {
+				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
+			},
+		},
 		config: c, log: log, flush: flush, dialer: dialer,
 	}
+	e.client.set = outcome.New(outcome.Deps{
+		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: clock.System}, Time: fleetTime{e}, Do: e.client.Pool.Do,
+	}, e.registry, slices.Concat(e.features, e.registry.features())...)
 	e.closed = false
 	return e.client, nil
 }
@@ -159,6 +172,11 @@ func (e *endpoint) now() time.Time {
 	}
 	return fleet.Now()
 }
+
+// fleetTime is now of an endpoint.
+type fleetTime struct{ *endpoint }
+
+func (f fleetTime) Now() time.Time { return f.now() }
 
 // lender gives package inspect the connections of an endpoint.
 type lender struct{ *endpoint }

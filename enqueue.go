@@ -10,124 +10,87 @@ import (
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
 )
 
-// Enqueue pushes a job to the tail of its queue, as Resque.enqueue does, and
-// returns every error Redis gives. It needs no queues in the settings, and makes
-// the connections when it is first called.
-//
-// When the connection breaks before Redis has answered, it is unknown whether the
-// job is in its queue.
-//
-// If its class was registered here with an option for jobs that are enqueued, such as
-// Unique, it is enqueued as by EnqueueWith.
-func (d *Daemon) Enqueue(job *Job) error {
-	if _, has := d.registry.enqueueOptions(job); has {
-		_, err := d.EnqueueWith(job)
-		return err
-	}
-	return d.enqueue(job)
-}
-
-// EnqueueAll pushes any number of jobs, for any queues, in one round trip. With nil all
-// of them are in their queues, each queue's in the order given here. No worker saw some
-// of them without the others. With an error none is. If the error says that a job
-// cannot be encoded, nothing was sent. As with Enqueue, only when the connection breaks
-// before Redis has answered is it unknown which of the two holds.
-//
-// Redis does nothing else meanwhile: about half a millisecond for 1,000 jobs of 100
-// bytes, fifty for 100,000. Larger batches are not faster, so divide what need not
-// be one. More than 1,000,000 jobs or 256 MiB are refused, and so are jobs of a class
-// that was registered here with Unique.
-func (d *Daemon) EnqueueAll(jobs ...*Job) error {
-	if len(jobs) == 0 {
-		return d.usable()
-	}
-	return d.enqueue(jobs...)
-}
-
-func (d *Daemon) enqueue(jobs ...*Job) error {
-	client, err := d.init(false)
-	if err != nil {
-		return err
-	}
-	bulk, err := d.encodeJobs(client.config, jobs)
-	if err != nil {
-		return err
-	}
-	return client.Push(bulk)
-}
-
-func (d *Daemon) encodeJobs(c config, jobs []*Job) (*resque.Bulk, error) {
-	bulk := c.bulk()
-	for i, job := range jobs {
-		if i == 1 {
-			bulk.Grow(len(jobs) - 1)
-		}
-		if err := d.addJob(&bulk, job); err != nil {
-			return nil, producer.Unsent(err, i, len(jobs))
-		}
-	}
-	return &bulk, nil
-}
-
-// bulk returns an empty bulk.
-func (c config) bulk() resque.Bulk { return resque.Bulk{Style: c.style, Most: c.MaxPayload} }
-
-// plain returns a job as the producer takes it. For nil that is a job without a queue.
-func plain(job *Job) producer.Job {
-	if job == nil {
-		return producer.Job{}
-	}
-	return producer.Job{Queue: job.Queue, Class: job.Payload.Class, Args: job.Payload.Args}
-}
-
-// addJob adds a job with the options of its class.
-func (d *Daemon) addJob(bulk *resque.Bulk, job *Job) error {
-	o, has := d.registry.enqueueOptions(job)
-	switch {
-	case !has:
-		return plain(job).Add(bulk)
-	case o.unique != nil:
-		return plain(job).Wrap(errUniqueAmongMany)
-	}
-	return plain(job).Add(bulk, o.allFields(d)...)
-}
-
-// EnqueueOption is a setting of one job, given to EnqueueWith: WithID, At, In, Unique,
-// ExpireAfter and ExpiresAt. EnqueueWith returns an error, and enqueues nothing, if one is
-// out of its range, given twice, or contradicts another; see Option.
+// EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
+// ResqueScheduler, Unique, ExpireAfter and ExpiresAt. The call returns an error, and
+// enqueues nothing, if one is out of its range, given twice, or contradicts another; see
+// Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
+// enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
 type enqueueOptions struct {
 	setting.Mistakes
+	to     outcome.Optioned // gets the options of the features
+	class  *outcome.Class   // of a job whose class is not registered here
+	named  bool             // the job gets an id
 	id     string
-	at     time.Time       // zero: now
-	fields []payload.Field // of the payload, beside class and args
-	unique *Uniqueness     // nil: it has no lock
-	expiry Expiry
-}
-
-// allFields returns the fields and those that depend on the time.
-func (o *enqueueOptions) allFields(d *Daemon) []payload.Field {
-	if o.expiry.none() {
-		return o.fields
-	}
-	from := d.now()
-	if o.at.After(from) {
-		from = o.at
-	}
-	return append(o.fields, o.expiry.fields(from)...)
+	at     time.Time // zero: now
+	resque bool      // at is for resque-scheduler's schedule
 }
 
 // enqueueOption is an EnqueueOption that is a function.
 type enqueueOption func(*enqueueOptions)
 
-func (o enqueueOption) enqueue(to *enqueueOptions) { o(to) }
+func (o enqueueOption) enqueue(to *enqueueOptions) {
+	to.named = true
+	o(to)
+}
+
+// withID gives a job a random id that has no other option.
+var withID EnqueueOption = enqueueOption(func(*enqueueOptions) {})
+
+// onEnqueue registers an option for every job of a class that is enqueued here.
+func (o *options) onEnqueue(option EnqueueOption) {
+	of, ok := outcome.Get[*enqueueOptions](o.class)
+	if !ok {
+		of = &enqueueOptions{to: o.class}
+		outcome.Put(o.class, of)
+	}
+	option.enqueue(of)
+	o.Add(of.First)
+}
+
+// push describes a job for the producer.
+func (r *registry) push(item *Item) (p outcome.Push, err error) {
+	if item.Job == nil {
+		return p, producer.ErrNoJob
+	}
+	job := item.Job.Payload
+	p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: r.Class(job.Class), View: item.Job}
+	var o enqueueOptions
+	if len(item.Options) > 0 {
+		p.Options = new(outcome.Options)
+		o.to = p.Options
+		for i, opt := range item.Options {
+			if opt == nil {
+				return p, producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
+			}
+			opt.enqueue(&o)
+		}
+		if p.Class == nil {
+			p.Class = o.class
+		}
+	}
+	if p.Queue == "" {
+		queue, _ := outcome.Get[onQueue](p.Class)
+		p.Queue = string(queue)
+	}
+	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
+	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass
+	switch {
+	case o.First != nil:
+		return p, producer.About(p.Name, o.First)
+	case o.resque && o.named:
+		return p, producer.About(p.Name, errors.New("ResqueScheduler: its schedule has no place for an id, or for an option other than ProcessAt and ProcessIn; leave these out"))
+	case o.named || ofClass || !o.at.IsZero() && !p.Ruby:
+		p.MakeID()
+	}
+	return p, nil
+}
 
 // WithID gives the job an id of the program's own, which its handler finds in
 // Delivery.ID. Nothing keeps two jobs from having the same. It must not be empty.
@@ -141,77 +104,52 @@ func WithID(id string) EnqueueOption {
 	})
 }
 
-// Receipt says what became of a job given to EnqueueWith.
-type Receipt struct {
-	// ID is the job's id.
-	ID string
+// NewID returns a random id, such as a job gets that has options but no id.
+func NewID() string { return payload.NewID() }
 
-	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
-	Replaced string
+// ProcessAt makes the job run at a time, not before. Until then it waits in a schedule that
+// only daemons know, since Ruby's scheduler would drop the job's id and its other options.
+// Daemons move it to its queue at the millisecond by Redis's clock. Of jobs for one
+// millisecond the order is open. A time that is not after now, by this machine's clock,
+// enqueues at once. The zero time is an error, since it comes from a forgotten field.
+func ProcessAt(t time.Time) EnqueueOption {
+	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
 }
 
-// EnqueueWith is Enqueue with options. The job gets an id, a random one unless WithID
-// gives one. The id stands in the payload beside class and args, where Ruby's workers
-// ignore it. Ruby's Resque.dequeue compares whole payloads, so it does not find the job.
-//
-// Options go before those of the class's registration.
-//
-// The error is a *DuplicateError for a job that Unique refuses. As with Enqueue, when the
-// connection breaks before Redis has answered, it is unknown whether the job is in its
-// queue. With ErrTooFewReplicas it is there, and the receipt has its ID.
-func (d *Daemon) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
-	client, err := d.init(false)
-	if err != nil {
-		return Receipt{}, err
-	}
-	o, _ := d.registry.enqueueOptions(job)
-	for i, opt := range opts {
-		if opt == nil {
-			return Receipt{}, producer.Unsent(fmt.Errorf("option %d of EnqueueWith is nil; leave it out", i+1), 0, 1)
+// ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
+func ProcessIn(d time.Duration) EnqueueOption {
+	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
+}
+
+func due(t time.Time, option string) EnqueueOption {
+	return delayOption(func(o *enqueueOptions) {
+		o.Once("when the job is due", option)
+		if t.IsZero() {
+			o.Wrong("%s: this is the zero time, as of a field that was not set; give a time, or leave the option out to enqueue now", option)
 		}
-		opt.enqueue(&o)
-	}
-	if o.First != nil && job != nil {
-		return Receipt{}, producer.Unsent(plain(job).Wrap(o.First), 0, 1)
-	}
-	if o.id == "" {
-		o.id = payload.NewID()
-	}
-	o.fields = o.allFields(d)
-	if o.unique != nil {
-		return client.enqueueUnique(job, o)
-	}
-	bulk := client.config.bulk()
-	if err := plain(job).Add(&bulk, append(o.fields, payload.TextField("id", o.id))...); err != nil {
-		return Receipt{}, producer.Unsent(err, 0, 1)
-	}
-	return Receipt{ID: o.id}, client.Put(&bulk, o.at)
+		o.at = t
+	})
 }
 
-// enqueueOptions returns the options for enqueued jobs with which the job's class was
-// registered, and whether there are any.
-func (r *registry) enqueueOptions(job *Job) (o enqueueOptions, has bool) {
-	if job == nil {
-		return o, false
-	}
-	of, has := outcome.Get[*enqueueOptions](r.Class(job.Payload.Class))
-	if has {
-		o = *of
-		o.Mistakes = setting.Mistakes{} // options of the call go before these
-	}
-	return o, has
+// ResqueScheduler makes ProcessAt and ProcessIn delay the job as resque-scheduler's enqueue_at
+// does. The job waits where Ruby's tools see it and may cancel it. A daemon or a Ruby
+// scheduler of the fleet then moves it to its queue: a daemon at the millisecond, a Ruby
+// scheduler within some seconds, since it sees the time rounded up to a whole second.
+//
+// That schedule keeps only class and arguments. So the job has no id, and other options
+// contradict this one. If its class has an option for enqueued jobs, such as Unique, the
+// job waits in goworker's own schedule.
+func ResqueScheduler() EnqueueOption {
+	return delayOption(func(o *enqueueOptions) {
+		o.Once("in which schedule the job waits", "ResqueScheduler")
+		o.resque = true
+	})
 }
 
-// onEnqueue registers an option for every job of a class that is enqueued here.
-func (o *options) onEnqueue(option EnqueueOption) {
-	of, ok := outcome.Get[*enqueueOptions](o.class)
-	if !ok {
-		of = new(enqueueOptions)
-		outcome.Put(o.class, of)
-	}
-	option.enqueue(of)
-	o.Add(of.First)
-}
+// delayOption is an EnqueueOption for which resque-scheduler's schedule has a place.
+type delayOption func(*enqueueOptions)
+
+func (o delayOption) enqueue(to *enqueueOptions) { o(to) }
 
 // Expiry is what ExpireAfter and ExpiresAt make: an Option and an EnqueueOption.
 type Expiry struct {
@@ -241,6 +179,7 @@ func ExpiresAt(t time.Time) EnqueueOption { return Expiry{at: t, fixed: true} }
 func (e Expiry) register(to *options) { to.onEnqueue(e) }
 
 func (e Expiry) enqueue(to *enqueueOptions) {
+	to.named = true
 	option := fmt.Sprintf("ExpireAfter(%s)", e.after)
 	if e.fixed {
 		option = fmt.Sprintf("ExpiresAt(%s)", e.at.Format(time.RFC3339Nano))
@@ -249,22 +188,7 @@ func (e Expiry) enqueue(to *enqueueOptions) {
 	if e.after < 0 {
 		to.Wrong("%s: it must be positive, or 0 for no limit; a time that may be over is for ExpiresAt", option)
 	}
-	to.expiry = e
-}
-
-// none reports whether the job never expires.
-func (e Expiry) none() bool { return e.after == 0 && e.at.IsZero() }
-
-// fields returns the fields of the payload of a job that may start at a time.
-func (e Expiry) fields(from time.Time) []payload.Field {
-	at := e.at
-	if e.after > 0 {
-		at = from.Add(e.after)
-	}
-	if at.IsZero() {
-		return nil
-	}
-	return []payload.Field{resque.ExpiresAt(at.UnixMilli())}
+	outcome.Put(to.to, expiry.Limit{After: e.after, At: e.at})
 }
 
 // OnExpired makes a function run for jobs whose time is over, in place of the class's
@@ -285,100 +209,4 @@ func OnExpired(f func(ctx context.Context, d *Delivery) error) Option {
 func (c config) store() resque.Store {
 	within := min(ReplicaWait, c.dial().Options().ReadTimeout/2)
 	return resque.New(c.Namespace).Replicated(c.WaitReplicas, within)
-}
-
-// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
-type ShardError struct {
-	URI  string // of the shard, without a password
-	Jobs []*Job // its part; none of it is there, unless the connection broke
-	Err  error
-}
-
-func (e *ShardError) Error() string {
-	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %s", e.URI, len(e.Jobs), prefix.Bare(e.Err))
-}
-
-func (e *ShardError) Unwrap() error { return e.Err }
-
-// EnqueueAt enqueues a job at a time, as resque-scheduler's enqueue_at does. The job waits
-// in Redis, where Ruby's tools see it and may cancel it. A daemon or a Ruby scheduler of
-// the fleet then moves it to its queue. A time that is not after now, by this machine's
-// clock, is Enqueue.
-//
-// The zero time.Time is an error: it is a time that was never set.
-//
-// Daemons move it at the millisecond by Redis's clock. A Ruby scheduler, where there
-// is one, looks each five seconds and knows whole seconds only: it sees the time rounded
-// up. No process moves the job before its time.
-//
-// When the connection breaks before Redis has answered, it is unknown whether the job
-// is delayed.
-//
-// If its class was registered here with an option for jobs that are enqueued, such as
-// Unique, it is enqueued as by EnqueueWith and At.
-func (d *Daemon) EnqueueAt(t time.Time, job *Job) error {
-	if _, has := d.registry.enqueueOptions(job); has {
-		_, err := d.EnqueueWith(job, At(t))
-		return err
-	}
-	return d.EnqueueAllAt(t, job)
-}
-
-// EnqueueIn is EnqueueAt after a duration, from now on.
-func (d *Daemon) EnqueueIn(in time.Duration, job *Job) error {
-	return d.EnqueueAt(clock.System.Now().Add(in), job)
-}
-
-// EnqueueAllAt delays any number of jobs, for any queues, to one time: all of them or,
-// with an error, none, as EnqueueAll. They are moved in the order given here. Jobs whose
-// class was registered here with an option for jobs that are enqueued are refused.
-func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
-	if len(jobs) == 0 {
-		return d.usable()
-	}
-	client, err := d.init(false)
-	if err != nil {
-		return err
-	}
-	if t.IsZero() {
-		return producer.Unsent(errZeroTime, 0, 1)
-	}
-	for i, job := range jobs {
-		if _, has := d.registry.enqueueOptions(job); has {
-			return producer.Unsent(plain(job).Wrap(errOptionsAmongMany), i, len(jobs))
-		}
-	}
-	bulk, err := d.encodeJobs(client.config, jobs)
-	if err != nil {
-		return err
-	}
-	return client.Delay(bulk, t)
-}
-
-var errOptionsAmongMany = errors.New("its class is registered with an option for enqueued jobs, for which Ruby's schedule has no place; delay each job by itself, with EnqueueAt")
-
-// ProcessAt makes EnqueueWith enqueue the job at a time. It waits in a schedule that only
-// daemons know, since Ruby's scheduler would drop the job's id and its other options.
-// See EnqueueAt for how exact the time is. Of jobs for one millisecond the order is open.
-// A time that is not after now enqueues at once. The zero time.Time is an error.
-func ProcessAt(t time.Time) EnqueueOption {
-	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
-}
-
-// errZeroTime is the error of a time.Time that was not set. It is no time in the past, which means now.
-var errZeroTime = errors.New("the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once")
-
-// ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
-func ProcessIn(d time.Duration) EnqueueOption {
-	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
-}
-
-func due(t time.Time, option string) EnqueueOption {
-	return enqueueOption(func(o *enqueueOptions) {
-		o.Once("when the job is due", option)
-		if t.IsZero() {
-			o.Wrong("%s: %w", option, errZeroTime)
-		}
-		o.at = t
-	})
 }

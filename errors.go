@@ -9,6 +9,8 @@ import (
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 )
@@ -37,6 +39,14 @@ var ErrGoexit = failure.ErrGoexit
 // fewer replicas than WorkerSettings.WaitReplicas confirmed it in time. Workers take
 // the job; pushing it again doubles it.
 var ErrTooFewReplicas = resque.ErrFewReplicas
+
+// ErrUnconfirmed matches (errors.Is) an error of a call that enqueues, if Redis had the call
+// and its answer did not come: the connection broke or the context ended. The jobs may be in
+// their queues. After any other error none is, except with ErrTooFewReplicas.
+var ErrUnconfirmed = producer.ErrUnconfirmed
+
+// ErrDuplicate matches (errors.Is) every *DuplicateError.
+var ErrDuplicate = errors.New("goworker: another job holds the lock of this one")
 
 // ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
@@ -223,3 +233,16 @@ func plainError(err error) error {
 	}
 	return err
 }
+
+// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
+type ShardError struct {
+	URI  string // of the shard, without a password
+	Jobs []*Job // its part; none of it is there, unless the connection broke
+	Err  error
+}
+
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("goworker: shard %s did not take %d of the jobs: %s", e.URI, len(e.Jobs), prefix.Bare(e.Err))
+}
+
+func (e *ShardError) Unwrap() error { return e.Err }

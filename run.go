@@ -361,7 +361,8 @@ type Part struct {
 	//
 	// The parts that require the workers or the poller, and before them the hook
 	// Shutdown, stop while the last jobs run: they share the shutdown timeout, or
-	// DefaultShutdownTimeout if it is NoTimeout. The others stop after the jobs and share
+	// DefaultShutdownTimeout if it is NoTimeout, and a second more to return when their
+	// contexts have ended. The others stop after the jobs and share
 	// two seconds, and what the jobs left of their time. One second is for the parts of
 	// Shards, and one for those of its Daemons. The share of a part is what is left of
 	// that time, divided by the number of parts that have yet to stop.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -16,9 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -354,7 +351,7 @@ func (s *Shards) each(do func(*Daemon)) {
 // the queue, otherwise the first with a pattern for it. The error says which queues
 // there are.
 func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
-	routes, _, err := s.table()
+	routes, err := s.table()
 	if err != nil {
 		return nil, err
 	}
@@ -365,97 +362,14 @@ func (s *Shards) DaemonOf(queue string) (*Daemon, error) {
 	return s.daemons[i], nil
 }
 
-// daemonFor returns the daemon of the shard to which a job goes.
-func (s *Shards) daemonFor(job *Job) (*Daemon, error) {
+// table returns the queues of each shard.
+func (s *Shards) table() (queues.Routes, error) {
 	if err := s.init(false); err != nil {
 		return nil, err
 	}
-	if job == nil {
-		return nil, producer.Unsent(producer.ErrNoJob, 0, 1)
-	}
-	return s.DaemonOf(job.Queue)
-}
-
-// table returns the queues of each shard, and an empty bulk for their jobs.
-func (s *Shards) table() (queues.Routes, resque.Bulk, error) {
-	if err := s.init(false); err != nil {
-		return nil, resque.Bulk{}, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.routes, s.config.bulk(), nil
-}
-
-// Enqueue pushes a job to the tail of its queue, on the shard of that queue; see
-// DaemonOf and Daemon.Enqueue.
-func (s *Shards) Enqueue(job *Job) error {
-	if _, has := s.handlers.enqueueOptions(job); has {
-		_, err := s.EnqueueWith(job)
-		return err
-	}
-	return s.EnqueueAll(job)
-}
-
-// EnqueueWith is Enqueue with options, on the shard of the job's queue; see
-// Daemon.EnqueueWith.
-func (s *Shards) EnqueueWith(job *Job, opts ...EnqueueOption) (Receipt, error) {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return d.EnqueueWith(job, opts...)
-}
-
-// EnqueueAll pushes any number of jobs, with one round trip to each of their shards, to
-// all shards at the same time; see Daemon.EnqueueAll.
-//
-// Each shard takes all of its jobs or none, but the shards do not depend on each other.
-// The error joins a *ShardError for each shard that refused. The others have their
-// jobs. If a job cannot be encoded, or its queue lies nowhere, nothing is sent.
-func (s *Shards) EnqueueAll(jobs ...*Job) error {
-	routes, empty, err := s.table()
-	if err != nil {
-		return err
-	}
-	loads := producer.NewLoads[*Job](len(s.shards), len(jobs), empty)
-	find := routes.Finder()
-	for n, job := range jobs {
-		if job == nil {
-			return producer.Unsent(producer.ErrNoJob, n, len(jobs))
-		}
-		i, err := find(job.Queue)
-		if err == nil {
-			err = loads.Add(i, job, func(bulk *resque.Bulk) error { return s.daemons[i].addJob(bulk, job) })
-		}
-		if err != nil {
-			return producer.Unsent(err, n, len(jobs))
-		}
-	}
-	return loads.Send(func(i int, jobs []*Job, bulk *resque.Bulk) error {
-		client, err := s.daemons[i].init(false)
-		if err == nil {
-			err = client.Push(bulk)
-		}
-		if err != nil {
-			return &ShardError{URI: s.name(i), Jobs: jobs, Err: err}
-		}
-		return nil
-	})
-}
-
-// EnqueueAt enqueues a job at a time, on the shard of its queue; see DaemonOf and
-// Daemon.EnqueueAt.
-func (s *Shards) EnqueueAt(t time.Time, job *Job) error {
-	d, err := s.daemonFor(job)
-	if err != nil {
-		return err
-	}
-	return d.EnqueueAt(t, job)
-}
-
-// EnqueueIn is EnqueueAt after a duration, from now on.
-func (s *Shards) EnqueueIn(in time.Duration, job *Job) error {
-	return s.EnqueueAt(clock.System.Now().Add(in), job)
+	return s.routes, nil
 }
 
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and

@@ -1,14 +1,11 @@
 package goworker
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/feature/unique"
-	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -20,7 +17,6 @@ const DefaultLockAtMost = unique.AtMost
 // Uniqueness is what Unique makes: an Option and an EnqueueOption.
 type Uniqueness struct {
 	options unique.Options
-	key     func(*Job) string // nil: class and arguments
 	wrong   setting.Mistakes
 }
 
@@ -104,7 +100,7 @@ func ByKeyOf(key func(job *Job) string) UniqueOption {
 // named sets the function that names the lock.
 func (u *Uniqueness) named(option string, key func(*Job) string) {
 	u.wrong.Once("what a unique job's lock is named by", option)
-	u.key = key
+	u.options.Key = func(p *outcome.Push) string { return key(p.View.(*Job)) }
 }
 
 // ReplaceWaiting makes a new job replace the holder of the lock, if that still waits. In
@@ -145,40 +141,17 @@ func (e *DuplicateError) Error() string {
 		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
 }
 
+// Is reports whether the target is ErrDuplicate.
+func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
 func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 
 func (u Uniqueness) enqueue(to *enqueueOptions) {
+	to.named = true
 	to.Once("how the job is unique", "Unique")
 	to.Add(u.wrong.First)
 	if u.wrong.First == nil {
 		to.Add(u.options.Check())
 	}
-	to.unique = &u
-}
-
-var errUniqueAmongMany = errors.New("jobs of its class are unique, and of several jobs at once it could not be said which are duplicates; enqueue it with Enqueue")
-
-// enqueueUnique enqueues a job with a lock.
-func (c *client) enqueueUnique(job *Job, o enqueueOptions) (Receipt, error) {
-	j := unique.Job{Job: plain(job), ID: o.id, At: o.at, Fields: o.fields}
-	if u := o.unique; u.key != nil && j.Check() == nil {
-		if j.Key = u.key(job); j.Key == "" {
-			err := fmt.Errorf("the key by which a job of class %s is to be unique is empty", j.Class)
-			return Receipt{}, producer.Unsent(err, 0, 1)
-		}
-	}
-	encoded, err := o.unique.options.Encode(j, c.config.style, c.config.MaxPayload)
-	if err != nil {
-		return Receipt{}, producer.Unsent(err, 0, 1)
-	}
-	var holder *resque.Holder
-	receipt := Receipt{ID: o.id}
-	err = c.Send(func(conn redis.Conn) (err error) {
-		holder, receipt.Replaced, err = c.Store.EnqueueUnique(conn, encoded)
-		return err
-	})
-	if holder != nil {
-		return Receipt{}, &DuplicateError{j.Class, holder.ID, holder.Queue, holder.Since}
-	}
-	return receipt, err
+	outcome.Put(to.to, u.options)
 }

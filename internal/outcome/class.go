@@ -11,7 +11,7 @@ type Class struct {
 	Name    string
 	Handler any // opaque to this package
 
-	options map[reflect.Type]any
+	options Options
 	bound   atomic.Pointer[binding] // written by the Set in use
 }
 
@@ -28,19 +28,53 @@ func (c *Class) With(handler any) *Class {
 	return &Class{Name: c.Name, Handler: handler, options: c.options}
 }
 
-// Put gives the class an option. It is called before the class is in use.
-func Put[T any](c *Class, option T) {
-	if c.options == nil {
-		c.options = make(map[reflect.Type]any)
+func (c *Class) bag() *Options {
+	if c == nil {
+		return nil
 	}
-	c.options[reflect.TypeFor[T]()] = option
+	return &c.options
 }
 
-// Get returns the class's option of a type, and whether it has one. The class may be nil.
-func Get[T any](c *Class) (option T, ok bool) {
-	if c == nil {
-		return option, false
+// Options are options of a class or of one job, at most one of each type. The zero value has none.
+type Options struct{ all []option }
+
+type option struct {
+	of    reflect.Type
+	value any
+}
+
+func (o *Options) bag() *Options { return o }
+
+// Optioned has options: a *Class, or *Options.
+type Optioned interface{ bag() *Options }
+
+// Put sets the option of a type. It is called before the class or the job is in use.
+func Put[T any](to Optioned, value T) {
+	o, of := to.bag(), reflect.TypeFor[T]()
+	for i := range o.all {
+		if o.all[i].of == of {
+			o.all[i].value = value
+			return
+		}
 	}
-	option, ok = c.options[reflect.TypeFor[T]()].(T)
-	return option, ok
+	o.all = append(o.all, option{of, value})
+}
+
+// Get returns the option of a type, and whether there is one. A nil *Class or *Options has none.
+func Get[T any](from Optioned) (value T, ok bool) {
+	if from == nil {
+		return value, false
+	}
+	o := from.bag()
+	if o == nil || len(o.all) == 0 {
+		return value, false
+	}
+	of := reflect.TypeFor[T]()
+	for i := range o.all {
+		if o.all[i].of == of {
+			value, ok = o.all[i].value.(T)
+			return value, ok
+		}
+	}
+	return value, false
 }

@@ -27,10 +27,11 @@ func NewTally(d outcome.Deps) outcome.Feature {
 		Name:  "tally",
 		Field: "tally",
 		Open:  func(*outcome.Job) outcome.Policy { return tally{deps: d} },
-		Enqueue: func(p *outcome.Push) {
-			if _, counted := outcome.Get[Tally](p.Class); counted {
+		Enqueue: func(p *outcome.Push) error {
+			if _, counted := outcome.Option[Tally](p); counted {
 				p.Fields = append(p.Fields, payload.TextField("tally", "on"))
 			}
+			return nil
 		},
 	}
 }
@@ -73,7 +74,9 @@ func Example_feature() {
 	set := outcome.New(deps, classes{"Report": report}, NewTally)
 
 	push := outcome.Push{Queue: "low", Class: report}
-	set.Enqueue(&push)
+	if err := set.Enqueue(&push); err != nil {
+		fmt.Println(err)
+	}
 	bytes, err := payload.SetFields([]byte(`{"class":"Report","args":[]}`), push.Fields...)
 	fmt.Println(string(bytes), err)
 

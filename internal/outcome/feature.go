@@ -7,8 +7,6 @@ import (
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Feature is something a job may have. It is a package of its own below internal/feature and
@@ -37,8 +35,9 @@ type Feature struct {
 	// every class. It is called for every job, so it only loads a number.
 	Live func() uint64
 
-	// Enqueue adds to a job that is about to be pushed.
-	Enqueue func(p *Push)
+	// Enqueue adds to a job that is about to be pushed. It is called for every job, so it first asks
+	// whether the job or its class has the feature's option. With an error the job is not pushed.
+	Enqueue func(p *Push) error
 
 	// Close is called when the last job has ended.
 	Close func()
@@ -109,16 +108,4 @@ type Settings struct {
 	MaxPayload         int  // bytes; above it a job fails unread
 	MultiQueueFailures bool // a failure list for each queue
 	LeaveUnknown       bool // jobs of unknown classes are left to other processes
-}
-
-// Push is a job that is about to be enqueued.
-type Push struct {
-	Queue string
-	Class *Class // nil: not registered here
-
-	Fields []payload.Field // of the payload, beside class and args
-
-	// Guards and Effects are proven and written as one with the push. A job whose guards do not hold
-	// is not pushed.
-	Guards, Effects []resque.Effect
 }

@@ -28,6 +28,7 @@ type Set struct {
 	open      []int            // the features that Open jobs without a field
 	rest      []Policy         // Bind(nil), by feature
 	others    []Policy         // those of them that are not nil
+	enqueue   []func(*Push) error
 	observers []func(context.Context, *Job, *Outcome)
 	watchers  []func(*Job, *Outcome)
 }
@@ -49,7 +50,8 @@ type Classes interface {
 	Misfit(class string, e *args.Error) error
 }
 
-// New makes a Set of features.
+// New makes a Set of features. For one that only enqueues, nothing of the Deps but the Store and Time is
+// needed, and no classes.
 func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 	s := &Set{store: d.Store, time: d.Time, settings: d.Settings, classes: classes, fields: make(map[string][]int)}
 	for i, make := range features {
@@ -57,6 +59,9 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 		s.features = append(s.features, f)
 		if f.Live != nil {
 			s.live = append(s.live, f.Live)
+		}
+		if f.Enqueue != nil {
+			s.enqueue = append(s.enqueue, f.Enqueue)
 		}
 		switch {
 		case f.Open == nil:
@@ -142,15 +147,6 @@ func (s *Set) Running(j *Job) {
 	if ps := j.running.Load(); ps != nil {
 		for _, p := range *ps {
 			p.Running(j)
-		}
-	}
-}
-
-// Enqueue has the features add to a job that is about to be pushed.
-func (s *Set) Enqueue(p *Push) {
-	for _, f := range s.features {
-		if f.Enqueue != nil {
-			f.Enqueue(p)
 		}
 	}
 }

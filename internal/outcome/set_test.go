@@ -741,12 +741,24 @@ func TestEnqueueAndClose(t *testing.T) {
 	t.Parallel()
 	closed := 0
 	add := func(name string) Feature {
-		return Feature{Name: name, Close: func() { closed++ }, Enqueue: func(p *Push) { p.Fields = append(p.Fields, payload.TextField(name, "1")) }}
+		return Feature{Name: name, Close: func() { closed++ }, Enqueue: func(p *Push) error {
+			if p.Name == name {
+				return errors.New("not for " + name)
+			}
+			p.Fields = append(p.Fields, payload.TextField(name, "1"))
+			return nil
+		}}
 	}
 	b := setup(t, add("a"), Feature{Name: "none"}, add("b"))
 	p := &Push{Queue: "q"}
-	b.Enqueue(p)
+	err := b.Enqueue(p)
 	b.Close()
+	if err != nil {
+		t.Error(err)
+	}
+	if refused := (&Push{Name: "b"}); b.Enqueue(refused) == nil || len(refused.Fields) != 1 {
+		t.Errorf("refused by b: %+v", refused)
+	}
 	if len(p.Fields) != 2 || p.Fields[0].Name != "a" || p.Fields[1].Name != "b" || closed != 2 {
 		t.Errorf("%+v, %d closed", p, closed)
 	}

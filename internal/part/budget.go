@@ -15,6 +15,10 @@ const (
 	// CommitGrace is how long Redis then has to take the last outcomes.
 	CommitGrace = 2 * time.Second
 
+	// aboveGrace is how long the program's parts above the workers have to return when their contexts
+	// have ended.
+	aboveGrace = time.Second
+
 	// haltGrace is how long the poller has to return when it gives up.
 	haltGrace = 250 * time.Millisecond
 
@@ -60,9 +64,9 @@ const (
 
 // In a group of daemons, half of the time for the program's parts is for the parts around the group.
 var (
-	OfDaemon = Layout{0, CancelGrace, jobsEnd, jobsEnd + partsGrace, stopEnds}
-	OfMember = Layout{0, CancelGrace, jobsEnd, jobsEnd + partsGrace/2, stopEnds - partsGrace/2}
-	OfGroup  = Layout{0, CancelGrace, stopEnds - partsGrace/2, stopEnds, stopEnds}
+	OfDaemon = Layout{aboveGrace, CancelGrace, jobsEnd, jobsEnd + partsGrace, stopEnds}
+	OfMember = Layout{aboveGrace, CancelGrace, jobsEnd, jobsEnd + partsGrace/2, stopEnds - partsGrace/2}
+	OfGroup  = Layout{aboveGrace, CancelGrace, stopEnds - partsGrace/2, stopEnds, stopEnds}
 )
 
 // Budget is the time that one stop has. All methods are safe for concurrent use.

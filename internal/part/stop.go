@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// leastShare is the share of a part when the time of its step is over before it comes.
+	// leastShare is the share of a part if the time of its step is over before its turn comes.
 	leastShare = 50 * time.Millisecond
 
-	// lateMost is how much longer than its context a stop may take.
+	// lateMost is how much longer than its context the stop of a part may take, if it has four times as
+	// much in all. In the step Above, aboveGrace is divided instead.
 	lateMost = 250 * time.Millisecond
 )
 
 // errLeft says that a function did not return in its time. It may still run.
-var errLeft = errors.New("left behind")
+var errLeft = errors.New("it did not return in its time and was left behind")
 
 // Run starts sorted parts, calls wait once all of them run, and stops them. Where one cannot be
 // started, those before it are stopped at once. The time of the stop begins with the end of ctx at
@@ -38,7 +39,8 @@ func (b *Budget) Run(ctx context.Context, parts []Part, wait func()) (left []str
 	return append(left, behind...), startErr, stopErr
 }
 
-// start is Start. A part of the program that is starting when the stop begins has the shutdown timeout.
+// start is Start. A part of the program that is starting when the stop begins has as long as one above the
+// workers to return.
 func (b *Budget) start(ctx context.Context, parts []Part) (started []Part, err error) {
 	bounded := slices.Clone(parts)
 	for i, p := range parts {
@@ -46,9 +48,9 @@ func (b *Budget) start(ctx context.Context, parts []Part) (started []Part, err e
 			continue
 		}
 		bounded[i].Start = func(ctx context.Context) error {
-			return b.call(func() error { return p.Start(ctx) }, func() (until time.Time, late time.Duration) {
+			return b.call(func() error { return p.Start(ctx) }, func(time.Time) (until time.Time, late time.Duration) {
 				if closed(b.begun) {
-					until = b.ends(Above, time.Time{}).Add(leastShare)
+					until = b.ends(Above, time.Time{})
 				}
 				return until, 0
 			}, func() {})
@@ -90,18 +92,21 @@ func (b *Budget) stop(base context.Context, parts []Part) (left []string, err er
 
 // stopPart stops a part in its share. Its context ends a little sooner.
 func (b *Budget) stopPart(base context.Context, p Part, step Step, entered time.Time, sharers int) error {
-	began := b.clock.Now()
-	share := func() (until time.Time, late time.Duration) {
+	share := func(from time.Time) (until time.Time, late time.Duration) {
 		ends := b.ends(step, entered)
 		if ends.IsZero() {
 			return ends, 0
 		}
-		share := max(ends.Sub(began)/time.Duration(sharers), leastShare)
-		return began.Add(share), min(share/10, lateMost)
+		share := max(ends.Sub(from)/time.Duration(sharers), leastShare)
+		late = min(share/4, lateMost)
+		if step == Above {
+			late = aboveGrace / time.Duration(sharers)
+		}
+		return from.Add(share), late
 	}
 	ctx, cancel := context.WithCancel(base)
 	defer cancel()
-	if until, late := share(); !until.IsZero() {
+	if until, late := share(b.clock.Now()); !until.IsZero() {
 		var end context.CancelFunc
 		ctx, end = context.WithDeadline(ctx, until.Add(-late))
 		defer end()
@@ -109,9 +114,10 @@ func (b *Budget) stopPart(base context.Context, p Part, step Step, entered time.
 	return b.call(func() error { return p.Stop(ctx) }, share, cancel)
 }
 
-// call calls f in a goroutine and waits until it returns. share says until when it may take, zero:
-// without limit, and how long before that end is called.
-func (b *Budget) call(f func() error, share func() (until time.Time, late time.Duration), end func()) error {
+// call calls f in a goroutine and waits until it returns. share says until when it may take, if its time
+// begins at from, zero: without limit, and how long before that end is called. It is asked again when the
+// time of the stop begins, and when it is cut.
+func (b *Budget) call(f func() error, share func(from time.Time) (until time.Time, late time.Duration), end func()) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("it ended its goroutine and did not return")
@@ -121,8 +127,8 @@ func (b *Budget) call(f func() error, share func() (until time.Time, late time.D
 	begun, cuts := b.begun, b.cuts
 	timer := b.clock.NewTimer(Never)
 	defer timer.Stop()
+	until, late := share(b.clock.Now())
 	for {
-		until, late := share()
 		left := Never
 		if !until.IsZero() {
 			left = clock.Until(b.clock, until)
@@ -138,8 +144,10 @@ func (b *Budget) call(f func() error, share func() (until time.Time, late time.D
 			return err
 		case <-begun:
 			begun = nil
+			until, late = share(b.clock.Now())
 		case <-cuts:
 			cuts = nil
+			until, late = share(b.clock.Now())
 		case <-timer.C():
 			if clock.Until(b.clock, until) > 0 {
 				continue

@@ -2,7 +2,11 @@ package payload
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestSetFields(t *testing.T) {
@@ -13,7 +17,19 @@ func TestSetFields(t *testing.T) {
 		want      string // "": refused
 	}{
 		{"behind the last", `{"class":"A","args":[1]}`, []Field{TextField("id", "x"), NumberField("attempt", 2)},
-			`{"class":"A","args":[1],"id":"x","attempt":2}`},
+			`{"class":"A","args":[1],"attempt":2,"id":"x"}`},
+		{"before those that stay the last", `{"class":"A","expires_at":5, "id":"x"}`, []Field{NumberField("attempt", 2), TextField("id", "y")},
+			`{"class":"A","attempt":2,"expires_at":5, "id":"y"}`},
+		{"expiry before the id", `{"class":"A","id":"x"}`, []Field{NumberField("expires_at", 5), NumberField("attempt", 2)},
+			`{"class":"A","attempt":2,"expires_at":5,"id":"x"}`},
+		{"the id behind expiry", `{"class":"A","expires_at":5}`, []Field{TextField("id", "x"), NumberField("attempt", 2)},
+			`{"class":"A","attempt":2,"expires_at":5,"id":"x"}`},
+		{"an older release's order", `{"class":"A","id":"x","attempt":2}`, []Field{NumberField("attempt", 3), TextField("retry_id", "y"), NumberField("expires_at", 5)},
+			`{"class":"A","id":"x","attempt":3,"retry_id":"y","expires_at":5}`},
+		{"PHP's order", `{"class":"A","args":[],"id":"x","prefix":"","queue_time":1.5}`, []Field{NumberField("attempt", 2)},
+			`{"class":"A","args":[],"id":"x","prefix":"","queue_time":1.5,"attempt":2}`},
+		{"two ids", `{"class":"A","id":1,"id":2}`, []Field{NumberField("attempt", 2)}, `{"class":"A","id":1,"attempt":2,"id":2}`},
+		{"nothing but an id", `{"id":1}`, []Field{NumberField("attempt", 2)}, `{"id":1,"attempt":2}`},
 		{"where it stands", `{"attempt":1,"class":"A","args":[{"attempt":7}]}`, []Field{NumberField("attempt", 22)},
 			`{"attempt":22,"class":"A","args":[{"attempt":7}]}`},
 		{"in any order", `{"a":1,"b":2}`, []Field{NumberField("b", 4), NumberField("c", 5), NumberField("a", 3)},
@@ -38,6 +54,49 @@ func TestSetFields(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever is added to a payload of ours, in whatever order: expires_at and id stay its last fields.
+func TestLastFields(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		raw, err := Encode("C", []any{1, map[string]any{"id": 5}}, Plain)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		want := map[string]string{}
+		for step := range rapid.IntRange(1, 4).Draw(rt, "steps") {
+			var fields []Field
+			names := []string{"expires_at", "id", "unique", "attempt", "retry_id", "meta"}
+			for i, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(rt, "fields") {
+				value := int64(100*step + i)
+				fields = append(fields, NumberField(name, value))
+				want[name] = fmt.Sprint(value)
+			}
+			if raw, err = SetFields(raw, fields...); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		p, err := Parse(raw)
+		if err != nil || len(p.Extra) != len(want) || !bytes.HasPrefix(raw, []byte(`{"class":"C","args":[1,{"id":5}]`)) {
+			rt.Fatalf("%s: %v, want %v", raw, err, want)
+		}
+		var last []string
+		for i, e := range p.Extra {
+			name := string(e.Name)
+			if want[name] != string(e.Value) {
+				rt.Fatalf("%s: %s is %s, want %s", raw, name, e.Value, want[name])
+			}
+			if !isOther(name) {
+				last = append(last, name)
+			} else if len(last) > 0 {
+				rt.Fatalf("%s: field %d follows %v", raw, i, last)
+			}
+		}
+		if !slices.IsSorted(last) {
+			rt.Fatalf("%s: the last are %v", raw, last)
+		}
+	})
 }
 
 func FuzzSetFields(f *testing.F) {

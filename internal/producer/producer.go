@@ -14,15 +14,19 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // Client writes to one Redis on the connections of a pool. It is safe for concurrent use.
 type Client struct {
-	Pool    *conn.Pool
-	Store   resque.Store
-	Retries time.Duration // how long it retries while another server is about to take the writes
+	Pool       *conn.Pool
+	Store      resque.Store
+	Retries    time.Duration // how long it retries while another server is about to take the writes
+	Style      payload.Style // how jobs are encoded
+	MaxPayload int           // bytes; a job of more is refused; 0: resque.MaxPushBytes
+
+	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
+	Soft func(resque.KeyError)
 }
 
 // Do runs f on a connection of the pool.
@@ -30,35 +34,15 @@ func (c *Client) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 	return c.Pool.Do(ctx, func(conn redis.Conn) error { return f(c.Store, conn) })
 }
 
-// Push pushes jobs to the tails of their queues. Send says how it retries.
-func (c *Client) Push(b *resque.Bulk) error {
-	return c.Send(func(conn redis.Conn) error { return c.Store.PushBulk(conn, b) })
-}
-
-// Put adds jobs to the schedule that only goworker knows, or pushes them if they are due.
-func (c *Client) Put(b *resque.Bulk, at time.Time) error {
-	if !at.After(clock.System.Now()) {
-		return c.Push(b)
-	}
-	return c.Send(func(conn redis.Conn) error { return c.Store.Schedule(conn, b, at) })
-}
-
-// Delay adds jobs to resque-scheduler's schedule, or pushes them if they are due.
-func (c *Client) Delay(b *resque.Bulk, at time.Time) error {
-	if !at.After(clock.System.Now()) {
-		return c.Push(b)
-	}
-	return c.Send(func(conn redis.Conn) error { return c.Store.Delay(conn, b, at) })
-}
-
-// Send runs f, which must do all or nothing, and retries it while Redis answers that another server
+// send runs f, which must do all or nothing, and retries it while Redis answers that another server
 // takes the writes, now or soon. Such an answer means that nothing was written; a fail-over or a slot
-// that moves is over in seconds. Send returns any other error at once: the jobs may have been written.
-func (c *Client) Send(f func(redis.Conn) error) error {
+// that moves is over in seconds. send returns any other error at once: the jobs may have been written. It
+// waits no longer than the context lasts.
+func (c *Client) send(ctx context.Context, f func(redis.Conn) error) error {
 	giveUp := clock.System.Now().Add(c.Retries)
 	var retry part.Backoff
 	for {
-		err := c.Pool.Do(context.Background(), f)
+		err := c.Pool.Do(ctx, f)
 		if err == nil || !conn.Elsewhere(err) {
 			return prefix.Of(err)
 		}
@@ -66,45 +50,42 @@ func (c *Client) Send(f func(redis.Conn) error) error {
 		if clock.System.Now().Add(wait).After(giveUp) {
 			return prefix.Of(err)
 		}
-		clock.Sleep(clock.System, wait)
+		if !sleep(ctx, wait) {
+			return fmt.Errorf("redis: the call's context ended while no server took the writes (%w): %w", context.Cause(ctx), err)
+		}
 	}
 }
 
-// Job is a job to be enqueued.
-type Job struct {
-	Queue, Class string
-	Args         []any
+// sleep waits, and reports whether the context lasted that long.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := clock.System.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
+
+// ErrUnconfirmed is in the chain of an error after which jobs may be in their queues: the call was sent, and
+// the connection or the context ended before Redis had answered.
+var ErrUnconfirmed = prefix.New("Redis had the call and its answer did not come: the jobs may be in their queues")
+
+// unconfirmed marks an error without changing what it says.
+type unconfirmed struct{ error }
+
+func (u unconfirmed) Unwrap() []error { return []error{u.error, ErrUnconfirmed} }
+
+// Exception has failure tools see the error inside.
+func (unconfirmed) Exception() string { return "" }
+
+// Unconfirmed reports whether the jobs of a call with this error may be in their queues. Otherwise none is,
+// unless the error is a *resque.ReplicasError: then all are.
+func Unconfirmed(err error) bool { return errors.Is(err, ErrUnconfirmed) }
 
 // ErrNoJob is returned for a job without a queue or a class.
 var ErrNoJob = errors.New("a job to be enqueued needs a queue and a class")
-
-// Check returns ErrNoJob for a job without a queue or a class, and an error for a queue that no worker
-// could be given.
-func (j Job) Check() error {
-	if j.Queue == "" || j.Class == "" {
-		return ErrNoJob
-	}
-	return queues.CheckName(j.Queue)
-}
-
-// Add encodes a job, with further fields, into a bulk.
-func (j Job) Add(b *resque.Bulk, fields ...payload.Field) error {
-	if err := j.Check(); err == ErrNoJob {
-		return err
-	} else if err != nil {
-		return j.Wrap(err)
-	}
-	return j.Wrap(b.Add(j.Queue, j.Class, j.Args, fields...))
-}
-
-// Wrap names the job's class in an error about it.
-func (j Job) Wrap(err error) error {
-	if err != nil {
-		err = fmt.Errorf("enqueueing %s: %w", j.Class, err)
-	}
-	return err
-}
 
 // Unsent returns the error of a call that wrote nothing because of its i-th job.
 func Unsent(err error, i, jobs int) error {
@@ -113,3 +94,6 @@ func Unsent(err error, i, jobs int) error {
 	}
 	return prefix.Errorf("%w; nothing was enqueued", err)
 }
+
+// About names the class of a job in an error about it.
+func About(class string, err error) error { return fmt.Errorf("enqueueing %s: %w", class, err) }

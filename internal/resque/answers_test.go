@@ -93,12 +93,16 @@ func FuzzAnswers(f *testing.F) {
 		"remove":    func(c redis.Conn) error { return s.RemoveQueue(c, "q") },
 		"push":      func(c redis.Conn) error { return s.Push(c, "q", []byte("{}")) },
 		"guarded": func(c redis.Conn) error {
-			out, err := s.PushGuarded(c, []GuardedJob{{Queue: "q", Payload: []byte("{}")}, {Queue: "r", Payload: []byte("{}")}})
-			if err == nil && len(out.Jobs) != 2 {
-				return fmt.Errorf("broken: %d answers for 2 jobs", len(out.Jobs))
+			b := guardedBulk(guardedJob(s, "q", "{}", "a"), bulkCase{queue: "r", payload: "{}"})
+			err := s.PushBulk(c, b)
+			for i := range b.Jobs() {
+				if _, refused := b.Result(i); err == nil && errors.Is(refused, ErrWaits) {
+					return fmt.Errorf("broken: no answer for job %d", i)
+				}
 			}
 			return err
 		},
+		"unique":   func(c redis.Conn) error { _, _, err := s.enqueueUnique(c, uniqueJob("a", 1, "q")); return err },
 		"leased":   func(c redis.Conn) error { _, err := s.CommitLeased(c, []Ended{{Place: "1:qa"}}); return err },
 		"beat":     func(c redis.Conn) error { _, err := s.Heartbeat(c, []string{"a", "b"}, now); return err },
 		"register": func(c redis.Conn) error { return s.Register(c, []string{"a", "b"}, now, now) },

@@ -140,6 +140,12 @@ func (c *rowCall) fixed(k Key) {
 	}
 }
 
+// extra adds a key that no other row has, and returns its number.
+func (c *rowCall) extra(k Key) int {
+	c.kinds = append(c.kinds, k.kind)
+	return c.Key(k.name)
+}
+
 // typed returns the number of a key, which it adds if it is new.
 func (c *rowCall) typed(k Key) int {
 	at := c.place[k.name]

@@ -3,130 +3,42 @@ package resque
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/goworker/goworker/internal/payload"
 )
 
-// Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments, and
-// any Redis one that fills its client buffer (1 GiB); both close the connection. A push
-// far below these limits already delays every other client of Redis.
-const (
-	MaxPushJobs  = 1_000_000
-	MaxPushBytes = 256 << 20
-)
+var pushScript = newRowScript("push")
 
-// Boxed once, so that no push allocates them.
-var pushHash, pushText any = script("push").Hash(), scriptText("push")
+// Boxed once, so that no push of plain jobs allocates them.
+var pushHash, pushText any = pushScript.plain.hash, pushScript.plain.text
 
-var errNoQueue = errors.New("the queue has no name; give it one")
-
-// Bulk is jobs to push in one step, to any number of queues. One buffer holds all
-// payloads, so a job costs next to no allocation. The zero value is ready;
-// only one goroutine may use a Bulk.
-type Bulk struct {
-	Style payload.Style // how Add encodes
-	Most  int           // Add refuses payloads of more bytes; 0: MaxPushBytes
-
-	buf    []byte
-	jobs   []bulkJob
-	queues []bulkQueue
-	index  map[string]int // a queue's place in queues, once there are several
-}
-
-type bulkJob struct {
-	queue int // its place in Bulk.queues
-	end   int // of its payload in Bulk.buf; it starts where the one before it ends
-}
-
-type bulkQueue struct {
-	name string
-	jobs int
-	next int // where its next job goes among the script's arguments
-}
-
-// Grow makes room for n more jobs of the average size of those added.
-func (b *Bulk) Grow(n int) {
-	b.jobs = slices.Grow(b.jobs, n)
-	if len(b.jobs) > 0 {
-		b.buf = slices.Grow(b.buf, min(n*(len(b.buf)/len(b.jobs)+8), MaxPushBytes))
-	}
-}
-
-// Add encodes a job, with its fields beside class and args, and adds it behind the
-// others. With an error it is not added.
-func (b *Bulk) Add(queue, class string, args []any, fields ...payload.Field) error {
-	if queue == "" {
-		return errNoQueue
-	}
-	buf, err := payload.Append(b.buf, class, args, b.Style)
-	if err != nil {
-		return err
-	}
-	if len(fields) > 0 {
-		payload, err := payload.SetFields(buf[len(b.buf):], fields...)
-		if err != nil {
-			return err
-		}
-		buf = append(b.buf, payload...)
-	}
-	if n := len(buf) - len(b.buf); b.Most > 0 && n > b.Most {
-		return &payload.SizeError{Size: n, Most: b.Most}
-	}
-	b.add(queue, buf)
-	return nil
-}
-
-// add takes buf, to which a job was appended.
-func (b *Bulk) add(queue string, buf []byte) {
-	at := b.place(queue)
-	b.queues[at].jobs++
-	b.buf = buf
-	b.jobs = append(b.jobs, bulkJob{at, len(buf)})
-}
-
-// place returns the place of a queue, a new one if needed. Mostly it is that of the job before.
-func (b *Bulk) place(queue string) int {
-	if n := len(b.jobs); n > 0 {
-		if at := b.jobs[n-1].queue; b.queues[at].name == queue {
-			return at
-		}
-	}
-	at, known := b.index[queue]
-	if known {
-		return at
-	}
-	at = len(b.queues)
-	b.queues = append(b.queues, bulkQueue{name: queue})
-	switch at {
-	case 0: // most have one queue and need no index
-	case 1:
-		b.index = map[string]int{b.queues[0].name: 0, queue: 1}
-	default:
-		b.index[queue] = at
-	}
-	return at
-}
+// How many values one row of a run has.
+const runRow = 1000
 
 // Push adds jobs to the tail of a queue, in their order, and the queue to the
 // set of queues: all of it or, with an error, none of it. Only when the
 // connection broke is it unknown whether the jobs are there. A *ReplicasError
 // means that they are; see Replicated.
 func (s Store) Push(c redis.Conn, queue string, payloads ...[]byte) error {
-	if queue == "" {
-		return errNoQueue
-	}
 	var b Bulk
 	for _, p := range payloads {
-		b.add(queue, append(b.buf, p...))
+		if err := b.PutRaw(p, Place{Queue: queue}); err != nil {
+			return err
+		}
 	}
 	return s.PushBulk(c, &b)
 }
 
-// PushBulk is Push for jobs of several queues. Each queue gets its jobs in the order
-// in which they were added, and all queues get theirs at the same instant.
+// PushBulk pushes all jobs in one step. Each queue gets its jobs in the order in which they were added, and
+// all queues get theirs at the same instant. If Redis would refuse an effect of one job, nothing is written
+// for any of them. A job whose guards do not hold is not pushed, and nothing of it is written; Result
+// says why.
+//
+// With an error nothing was pushed, unless Done reports that some jobs were; only when the connection broke
+// is it unknown. With a *ReplicasError the jobs were pushed; see Replicated. After an error the same call
+// may be made again: it goes on with what is not yet pushed.
 func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	if len(b.jobs) == 0 {
 		return nil
@@ -134,73 +46,81 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	if err := b.fits(); err != nil {
 		return err
 	}
-	args := s.bulkArgs(b)
-	err := s.push(c, "EVALSHA", args, b)
-	if err != nil && isNoScript(err) {
-		args[0] = pushText
-		err = s.push(c, "EVAL", args, b)
+	if !b.rows {
+		return b.wrap(s.pushPlain(c, b))
 	}
-	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("pushing %s to %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
-	}
-	return err
-}
-
-func (s Store) push(c redis.Conn, command string, args []any, b *Bulk) error {
-	if s.replicas > 0 {
-		_, err := s.pushReplicated(c, command, args, &ReplicasError{To: b.to(), Jobs: len(b.jobs), Wanted: s.replicas})
-		return err
-	}
-	_, err := c.Do(command, args...)
-	return err
-}
-
-// fits returns an error if the jobs are too many for one push.
-func (b *Bulk) fits() error {
-	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
-		return tooMuch(len(b.jobs), len(b.buf))
-	}
-	return nil
-}
-
-func tooMuch(jobs, bytes int) error {
-	return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
-		Plural(jobs, "job"), bytes, MaxPushJobs, MaxPushBytes>>20)
-}
-
-// All are the jobs in the order in which they were added: queue and payload.
-func (b *Bulk) All() iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		start := 0
-		for _, j := range b.jobs {
-			if !yield(b.queues[j.queue].name, b.buf[start:j.end:j.end]) {
-				return
+	var few error
+	for {
+		left, err := s.pushRows(c, b)
+		if err != nil && !errors.Is(err, ErrFewReplicas) {
+			return b.wrap(err)
+		} else if err != nil {
+			few = err
+		}
+		for _, l := range left {
+			if err := l.ask(c); err != nil {
+				return b.wrap(err)
 			}
-			start = j.end
+		}
+		if !slices.ContainsFunc(b.units, func(u unit) bool { return !u.over }) {
+			return few
 		}
 	}
 }
 
-// to names the target: a queue, or the number of queues.
-func (b *Bulk) to() string {
-	if n := len(b.queues); n > 1 {
-		return fmt.Sprintf("%d queues", n)
+func (b *Bulk) wrap(err error) error {
+	if err == nil || errors.Is(err, ErrFewReplicas) {
+		return err
 	}
-	return "queue " + b.queues[0].name
+	return fmt.Errorf("%s: %w", b.doing(), Explain(err))
 }
 
-// bulkArgs returns the arguments of EVALSHA: the script's keys, then for each queue
-// its name, the number of its jobs and the jobs.
-func (s Store) bulkArgs(b *Bulk) []any {
-	args := make([]any, 3, 3+3*len(b.queues)+len(b.jobs))
+// pushPlain pushes jobs that are just for the tails of their queues.
+func (s Store) pushPlain(c redis.Conn, b *Bulk) error {
+	args := s.plainArgs(b)
+	_, err := s.evalPush(c, b, "EVALSHA", args)
+	if err != nil && isNoScript(err) {
+		args[0] = pushText
+		_, err = s.evalPush(c, b, "EVAL", args)
+	}
+	if err == nil || errors.Is(err, ErrFewReplicas) {
+		b.pushed = len(b.units)
+		for i := range b.units {
+			b.units[i].over = true
+		}
+	}
+	return err
+}
+
+// evalPush runs the script and waits for the replicas. With a *ReplicasError there is a reply too.
+func (s Store) evalPush(c redis.Conn, b *Bulk, command string, args []any) (reply any, err error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if s.replicas > 0 {
+		reply, err = s.pushReplicated(c, command, args, &ReplicasError{To: b.to(), Jobs: len(b.jobs), Wanted: s.replicas})
+	} else {
+		reply, err = c.Do(command, args...)
+	}
+	b.doubt = err != nil && !errors.Is(err, ErrFewReplicas) && !isRefusal(err)
+	return reply, err
+}
+
+// plainArgs returns the arguments of EVALSHA: the script's keys, then for each queue
+// its name, the number of its jobs and the jobs. Each queue has one unit.
+func (s Store) plainArgs(b *Bulk) []any {
+	args := make([]any, 3, 4+3*len(b.queues)+len(b.jobs))
 	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfQueues()
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
-	for i, q := range b.queues {
-		args = append(args, q.name, q.jobs)
-		b.queues[i].next = len(args)
-		args = args[:len(args)+q.jobs]
+	args = append(args, "")
+	for i := range b.queues {
+		q := &b.queues[i]
+		jobs := b.units[q.run-1].jobs
+		args = append(args, q.name, jobs)
+		q.next = len(args)
+		args = args[:len(args)+jobs]
 	}
 	start := 0
 	for _, j := range b.jobs {
@@ -210,4 +130,268 @@ func (s Store) bulkArgs(b *Bulk) []any {
 		start = j.end
 	}
 	return args
+}
+
+// leftUnit is a unit of which a guard did not hold.
+type leftUnit struct {
+	*unit
+	answer string
+	key    string // of the guard
+}
+
+// of returns the part of the job that has the guard.
+func (l leftUnit) of() *Guarded {
+	for i := range l.guarded {
+		g := &l.guarded[i]
+		if g.Left != nil && slices.ContainsFunc(g.Effects, func(e Effect) bool { return e.keys[0].name == l.key }) {
+			return g
+		}
+	}
+	return nil
+}
+
+// ask asks the job what to do.
+func (l leftUnit) ask(c redis.Conn) error {
+	v := Verdict{}
+	if g := l.of(); g != nil {
+		var err error
+		if v, err = g.Left(c, l.answer); err != nil {
+			return err
+		}
+		if v.Again != nil {
+			g.Effects, g.Placed, l.by = v.Again.Effects, v.Again.Placed, v.Replaces
+			return nil
+		}
+	}
+	l.over, l.by, l.err = true, "", v.Why
+	if l.err == nil {
+		l.err = ErrGuard
+	}
+	return nil
+}
+
+// pushRows makes one call for all units that are not over. It returns those whose guards did not hold.
+func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
+	call := s.rowsOf(b)
+	if n := len(call.keys) + len(call.argv); n > maxPushArgs {
+		return nil, fmt.Errorf("%s with their guards and effects are %d values, too many for one push: at most %d; push them in several",
+			Plural(len(b.jobs), "job"), n, maxPushArgs)
+	}
+	reply, err := s.evalPush(c, b, "EVALSHA", call.scriptArgs(call.script.hash))
+	if isNoScript(err) {
+		reply, err = s.evalPush(c, b, "EVAL", call.scriptArgs(call.script.text))
+	}
+	if err != nil && !errors.Is(err, ErrFewReplicas) {
+		return nil, err
+	}
+	left, wrong := s.answered(b, call.units, reply)
+	if wrong != nil {
+		b.doubt = !isRefusal(wrong)
+		return nil, wrong
+	}
+	if !b.Done() {
+		err = nil // about replicas, which have nothing to wait for
+	}
+	return left, err
+}
+
+// answered notes the script's answer about some units.
+func (s Store) answered(b *Bulk, units []*unit, reply any) (left []leftUnit, err error) {
+	answer, err := s.committed(reply)
+	if err != nil {
+		return nil, err
+	}
+	pushed, asked := answer.missing, false
+	open := make(map[int64]bool)
+	for _, r := range answer.refused {
+		switch {
+		case r.Ticket == 0:
+			b.soft = append(b.soft, r.KeyError)
+		case r.Ticket < 0 || r.Ticket > int64(len(units)):
+			return nil, ErrAnswer
+		case pushed == 0:
+			return nil, r.whole()
+		default:
+			u := units[r.Ticket-1]
+			u.over, u.by, u.err, open[r.Ticket] = true, "", r.KeyError, true
+		}
+	}
+	for l := range slices.Chunk(answer.left, 4) {
+		n, err := strconv.Atoi(l[0])
+		if err != nil || n < 1 || n > len(units) || len(l) < 4 {
+			return nil, ErrAnswer
+		}
+		open[int64(n)] = true
+		left = append(left, leftUnit{units[n-1], l[2], l[3]})
+		asked = asked || l[1] == "?"
+	}
+	if pushed == 0 && asked {
+		return left, nil
+	}
+	if pushed != len(units)-len(open) {
+		return nil, ErrAnswer
+	}
+	for i, u := range units {
+		if !open[int64(i+1)] {
+			u.over = true
+		}
+	}
+	b.pushed += pushed
+	return left, nil
+}
+
+// whole is the refusal as an error of the whole call.
+func (r Refusal) whole() error {
+	return fmt.Errorf("key %s: %w", r.Key, redis.Error(r.Reason))
+}
+
+// pushCall is a call with rows.
+type pushCall struct {
+	rowCall
+	script *loadedScript
+	units  []*unit // those that the call brings
+}
+
+// rowsOf collects the arguments of a call for all units that are not over.
+func (s Store) rowsOf(b *Bulk) *pushCall {
+	call := &pushCall{rowCall: newRowCall()}
+	call.argv = make([]any, 0, 16+2*len(b.jobs)+8*len(b.units))
+	first := s.firstWrite(b)
+	call.Arg("")
+	if first.verb == "" {
+		call.Arg(0)
+	} else {
+		call.Arg(2 + len(first.args))
+		call.Arg(first.verb, call.typed(first.keys[0]))
+		call.Arg(first.args...)
+	}
+	var verbs []*Verb
+	for i := range b.units {
+		u := &b.units[i]
+		switch {
+		case u.over:
+			continue
+		case u.guarded != nil:
+			u.next = len(call.argv)
+			call.Arg("") // the bytes
+			effects := u.effects()
+			call.rows(effects, nil, s.placed(b, u)...)
+			verbs = addVerbs(verbs, effects)
+		default:
+			call.Arg("")
+			s.room(&call.rowCall, b, u)
+			if u.kind == inRubys {
+				verbs = addVerbs(verbs, []Effect{{file: delayVerb}})
+			}
+		}
+		call.units = append(call.units, u)
+	}
+	s.fill(&call.rowCall, b)
+	call.argv[0] = string(call.kinds)
+	call.script = pushScript.with(verbs)
+	return call
+}
+
+// effects are those of all parts of the job.
+func (u *unit) effects() []Effect {
+	if len(u.guarded) == 1 {
+		return u.guarded[0].Effects
+	}
+	var all []Effect
+	for _, g := range u.guarded {
+		all = append(all, g.Effects...)
+	}
+	return all
+}
+
+// firstWrite is a write which Redis refuses if it would refuse the first one of a job, and which may be
+// repeated. There is none if the jobs make do without memory.
+func (s Store) firstWrite(b *Bulk) (e Effect) {
+	for i := range b.units {
+		u := &b.units[i]
+		switch {
+		case u.over:
+		case u.guarded != nil && slices.ContainsFunc(u.effects(), func(e Effect) bool { return e.file == replaceVerb }):
+		case u.kind == inRubys && u.guarded == nil:
+			e = effect("ZADD", s.secondsKey(), "XX", 0, "")
+		default:
+			return effect("ZADD", s.ScheduleKey(), "XX", 0, "")
+		}
+	}
+	return e
+}
+
+// placed are the rows that put a guarded job into its place. They follow what may be refused.
+func (s Store) placed(b *Bulk, u *unit) []Effect {
+	name := b.queues[u.queue].name
+	switch {
+	case slices.ContainsFunc(u.guarded, func(g Guarded) bool { return g.Placed }):
+		return nil
+	case u.kind == inSchedule:
+		return []Effect{effect("later", s.ScheduleKey(), u.at)}
+	}
+	return []Effect{effect("SADD", s.QueuesKey(), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
+}
+
+// room appends the rows of a run, without its jobs, for which it leaves room.
+func (s Store) room(c *rowCall, b *Bulk, u *unit) {
+	c.Arg(0)
+	first := len(c.argv)
+	each := 1
+	var head, tail []any
+	switch u.kind {
+	case inQueue:
+		queue := b.queues[u.queue].name
+		c.row(effect("SADD", s.QueuesKey(), queue), nil)
+		head = []any{"RPUSH", 0, c.typed(s.QueueKey(queue))}
+	case inSchedule:
+		each = 2
+		head = []any{"ZADD", 0, c.typed(s.ScheduleKey())}
+	case inRubys:
+		head, tail = s.delayRow(c, Stamp{u.at})
+	}
+	u.next, u.room, u.skip = len(c.argv)+len(head), runRow, len(tail)+len(head)
+	for left := u.jobs; left > 0; left -= runRow {
+		n := each * min(left, runRow)
+		head[1] = len(head) - 2 + n + len(tail)
+		if u.kind == inRubys {
+			head[2] = len(head) - 3 + n
+		}
+		c.Arg(head...)
+		c.argv = slices.Grow(c.argv, n)[:len(c.argv)+n]
+		c.Arg(tail...)
+	}
+	c.argv[first-1] = len(c.argv) - first
+}
+
+// fill puts the jobs where there is room for them.
+func (s Store) fill(c *rowCall, b *Bulk) {
+	start := 0
+	for _, j := range b.jobs {
+		u, bytes := &b.units[j.unit], b.buf[start:j.end:j.end]
+		start = j.end
+		switch {
+		case u.over:
+			continue
+		case u.guarded != nil:
+			c.argv[u.next] = bytes
+			continue
+		}
+		if u.room == 0 { // the next row
+			u.room = runRow
+			u.next += u.skip
+		}
+		u.room--
+		switch u.kind {
+		case inQueue:
+			c.argv[u.next] = bytes
+			u.next++
+		case inSchedule:
+			c.argv[u.next], c.argv[u.next+1] = j.at, bytes
+			u.next += 2
+		case inRubys:
+			c.argv[u.next] = c.extra(setKey(s.KeyOfJobSeconds(string(bytes))))
+			u.next++
+		}
+	}
 }

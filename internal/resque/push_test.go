@@ -83,11 +83,18 @@ func TestPushBulkIsAllOrNothing(t *testing.T) {
 }
 
 func TestPushBulkLimits(t *testing.T) {
-	many := &Bulk{queues: []bulkQueue{{name: "q", jobs: MaxPushJobs + 1}}, jobs: make([]bulkJob, MaxPushJobs+1)}
-	large := &Bulk{queues: []bulkQueue{{name: "q", jobs: 1}}, jobs: []bulkJob{{0, MaxPushBytes + 1}}, buf: make([]byte, MaxPushBytes+1)}
+	many := &Bulk{queues: []bulkQueue{{name: "q"}}, jobs: make([]bulkJob, MaxPushJobs+1)}
+	large := &Bulk{queues: []bulkQueue{{name: "q"}}, jobs: make([]bulkJob, 1), buf: make([]byte, MaxPushBytes+1)}
 	for _, b := range []*Bulk{many, large} {
 		wantError(t, New("").PushBulk(nil, b), "too much for one push", "1000000 jobs", "256 MiB")
 	}
+	b := new(Bulk)
+	for range maxPushArgs / 10 {
+		if err := b.PutRaw([]byte("{}"), Place{Queue: "q"}, Guarded{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantError(t, New("").PushBulk(nil, b), "too many for one push", "in several")
 }
 
 // A job that cannot be encoded leaves no trace in the bulk.
@@ -101,9 +108,9 @@ func TestBulkAddRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := New("").bulkArgs(&b)
+	args := New("").plainArgs(&b)
 	fine := `{"class":"J","args":["fine"]}`
-	if got, want := fmt.Sprintf("%s", args[3:]), fmt.Sprintf("%s", []any{"resque:queue:q", "q", 2, fine, fine}); got != want {
+	if got, want := fmt.Sprintf("%s", args[3:]), fmt.Sprintf("%s", []any{"resque:queue:q", "", "q", 2, fine, fine}); got != want {
 		t.Errorf("the script is given %s, want %s", got, want)
 	}
 }

@@ -1,14 +1,12 @@
 package resque
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/goworker/goworker/internal/payload"
 )
 
 // There are two schedules of delayed jobs. A plain job waits as resque-scheduler has
@@ -17,8 +15,6 @@ import (
 // within a second, a hint in one of our keys says when. A job with more than class and
 // arguments waits in our own schedule, because Ruby's scheduler would drop the rest.
 // Ruby never touches that schedule.
-
-var delayHash, delayText any = script("delay").Hash(), scriptText("delay")
 
 // Limits of the hints. To find an item in a list Redis compares each element, and a
 // hint holds a copy of the item.
@@ -51,52 +47,15 @@ func (s Stamp) Hint() string {
 	return strconv.FormatInt(s.MS, 10)
 }
 
-// Delay delays jobs to a time, as resque-scheduler does: all of them or, with an error,
-// none. Only when the connection broke is it unknown which. The items name their queue.
-func (s Store) Delay(c redis.Conn, b *Bulk, at time.Time) error {
-	if len(b.jobs) == 0 {
-		return nil
-	}
-	if err := b.fits(); err != nil {
-		return err
-	}
-	when := StampOf(at)
+// secondsKey is the set of seconds that have delayed jobs.
+func (s Store) secondsKey() Key { return zsetKey(s.KeyOfSeconds()) }
+
+// delayRow returns what stands before and behind the jobs in a row of the verb delay: its second and third
+// values are their numbers. The items name their queue.
+func (s Store) delayRow(c *rowCall, when Stamp) (head, tail []any) {
 	second := when.Second()
-	args := append(make([]any, 0, 11+len(b.jobs)), delayHash, 3+len(b.jobs), s.KeyOfSeconds(), s.KeyOfSecond(second), s.KeyOfHints())
-	for queue, raw := range b.All() {
-		args = append(args, s.KeyOfJobSeconds(string(payload.Item(raw, queue, b.Style))))
-	}
-	args = append(args, second, "delayed:"+second, len(s.KeyOfJobSeconds("")), when.Hint(), HintItemBytes, HintListItems)
-	err := s.push(c, "EVALSHA", args, b)
-	if err != nil && isNoScript(err) {
-		args[0] = delayText
-		err = s.push(c, "EVAL", args, b)
-	}
-	return delayError(err, b)
-}
-
-// Schedule puts jobs into our own schedule: all of them or, with an error, none. Each
-// payload needs an id: two members that are equal are one job.
-func (s Store) Schedule(c redis.Conn, b *Bulk, at time.Time) error {
-	if len(b.jobs) == 0 {
-		return nil
-	}
-	if err := b.fits(); err != nil {
-		return err
-	}
-	when := StampOf(at)
-	args := append(make([]any, 0, 1+2*len(b.jobs)), s.KeyOfSchedule())
-	for queue, payload := range b.All() {
-		args = append(args, when.MS, JobPrefix(queue)+string(payload))
-	}
-	return delayError(s.push(c, "ZADD", args, b), b)
-}
-
-func delayError(err error, b *Bulk) error {
-	if err != nil && !errors.Is(err, ErrFewReplicas) {
-		return fmt.Errorf("delaying %s for %s: %w", Plural(len(b.jobs), "job"), b.to(), Explain(err))
-	}
-	return err
+	head = []any{"delay", 0, 0, c.typed(s.secondsKey()), c.typed(listKey(s.KeyOfSecond(second))), c.typed(zsetKey(s.KeyOfHints()))}
+	return head, []any{second, "delayed:" + second, len(s.KeyOfJobSeconds("")), when.Hint(), HintItemBytes, HintListItems}
 }
 
 // Due is Redis's time, and how long until the first job of each schedule is due;

@@ -338,7 +338,7 @@ func TestLockOfAJobSortedMeanwhile(t *testing.T) {
 				return NewLane("low", Limit{Kind: LimitRunning, Name: "U", Keyed: true, Key: "k"})
 			})
 		}}
-		h, _, err := w.s.EnqueueUnique(m, uniqueJob("a", 2, "low"))
+		h, _, err := w.s.enqueueUnique(m, uniqueJob("a", 2, "low"))
 		w.must(err)
 		if h == nil || h.ID != "a1" {
 			t.Errorf("sorted before command %d: the lock was taken from a job that waits", before)

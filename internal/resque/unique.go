@@ -12,8 +12,6 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-var lockScripts = map[string]*redis.Script{"unique": script("unique"), "replace": script("replace")}
-
 // Hold says how long a job holds its lock.
 type Hold string
 
@@ -47,15 +45,14 @@ func LockName(payload []byte, key string) string {
 	return Digest(payload)
 }
 
-// UniqueJob is a job that is to have a lock.
-type UniqueJob struct {
-	Lock    string // see LockName
+// Lock is the lock that a job is to have, and what its taking needs to know of the job.
+type Lock struct {
+	Name    string // see LockName
 	ID      string // in the payload's "id"
 	Hold    Hold   // in the payload's "unique", unless it is HoldTime; see LockField
 	Most    time.Duration
 	Queue   string
-	Payload []byte
-	At      time.Time // not after now: now
+	At      time.Time // zero: now
 	Replace bool      // take the lock from a holder that still waits
 }
 
@@ -95,139 +92,94 @@ func (s Store) Unlock(c redis.Conn, lock, id string) error {
 	return nil
 }
 
-// EnqueueUnique enqueues a job under its lock. If another job holds the lock, it returns the
-// holder and does nothing. With Replace it removes a holder that still waits and returns the
-// holder's id.
+// Unique gives a job a lock with its push. If another job holds the lock, the job is not pushed, and its
+// Result is a *Duplicate. With Replace it takes the place of a holder that still waits.
 //
-// If the holder was not seen for ProvenFor, EnqueueUnique looks for it first. If the holder is
-// nowhere, because it ran elsewhere or was removed, it loses the lock.
-func (s Store) EnqueueUnique(c redis.Conn, j UniqueJob) (holder *Holder, replaced string, err error) {
-	if j.Queue == "" {
-		return nil, "", errNoQueue
-	}
-	if !j.At.After(clock.System.Now()) {
-		j.At = time.Time{}
-	}
-	for range 10 { // each time another process was faster
-		now, held, err := s.takeLock(c, j)
-		if err != nil || len(held) == 0 {
-			return nil, "", err
-		}
-		holder = &held[0]
-		if j.Replace {
-			done, err := s.replaceHolder(c, j, holder)
-			if done {
-				return nil, holder.ID, err
-			}
-			if err != nil {
-				return nil, "", err
-			}
-		}
-		if holder.hold == string(HoldTime) || now-holder.seen < ProvenFor.Milliseconds() {
-			return holder, "", nil
-		}
-		stays, err := s.findHolder(c, j, holder)
-		if err != nil {
-			return nil, "", fmt.Errorf("looking for job %s, which holds the lock: %w", holder.ID, Explain(err))
-		}
-		if stays {
-			return holder, "", nil
-		}
-	}
-	return holder, "", nil
+// If the holder was not seen for ProvenFor, it is looked for first. If it is nowhere, because it ran
+// elsewhere or was removed, it loses the lock.
+func (s Store) Unique(l Lock) Guarded {
+	c := &claim{store: s, Lock: l, wait: clock.Until(clock.System, l.At)}
+	return Guarded{Effects: []Effect{c.take()}, Left: c.left}
 }
 
-// takeLock enqueues the job, or returns the holder of the lock and Redis's time.
-func (s Store) takeLock(c redis.Conn, j UniqueJob) (now int64, held []Holder, err error) {
-	var a Call
-	a.Key(s.KeyOfLock(j.Lock))
-	a.Key(s.KeyOfQueues())
-	a.Key(s.target(j))
-	a.Arg(s.lockArgs(j)...)
-	reply, err := s.evalPush(c, "unique", &a, j.Queue)
-	answer, _ := redis.Strings(reply, nil)
-	if len(answer) == 0 {
-		return 0, nil, s.pushError(j, err)
-	}
-	now, _ = strconv.ParseInt(answer[0], 10, 64)
-	for i := 1; i+1 < len(answer); i += 2 {
-		held = append(held, parseHolder(answer[i], answer[i+1]))
-	}
-	if len(held) > 0 {
-		err = nil // about replicas, which have nothing to wait for
-	}
-	return now, held, err
+// claim is a job that wants a lock.
+type claim struct {
+	store Store
+	Lock
+	wait      time.Duration // until the job is due
+	tries     int
+	now       int64 // Redis's, in ms, when it named the holder
+	holder    Holder
+	replacing bool // the last try was to replace the holder
 }
 
-// replaceHolder puts the job in the holder's place, if the holder still waits.
-func (s Store) replaceHolder(c redis.Conn, j UniqueJob, h *Holder) (bool, error) {
-	var a Call
-	a.Key(s.KeyOfLock(j.Lock))
-	a.Key(s.KeyOfQueues())
-	a.Key(s.KeyOfSchedule())
-	a.Key(s.KeyOfQueue(h.Queue))
-	a.Key(s.target(j))
-	a.Arg(s.lockArgs(j)...)
-	a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix)
-	reply, err := s.evalPush(c, "replace", &a, j.Queue)
-	if _, done := reply.([]any); done {
-		return true, err
+// mostTries is how often a job asks for a lock while other processes are faster.
+const mostTries = 10
+
+// left is Left of the job.
+func (c *claim) left(conn redis.Conn, answer string) (v Verdict, err error) {
+	switch {
+	case !c.replacing:
+		c.now, c.holder = parseHeld(answer)
+		if c.tries++; c.Replace && c.tries <= mostTries {
+			c.replacing = true
+			return Verdict{Again: &Guarded{Effects: []Effect{c.replace()}, Placed: true}, Replaces: c.holder.ID}, nil
+		}
+	case answer != "gone":
+		c.replacing = false // the lock has changed hands
+		return c.again(), nil
 	}
-	if answer, _ := redis.String(reply, nil); answer == "" {
-		return false, s.pushError(j, err)
+	c.replacing = false
+	held := Verdict{Why: &Duplicate{ID: c.holder.ID, Queue: c.holder.Queue, Since: c.holder.Since}}
+	if c.holder.hold == string(HoldTime) || c.now-c.holder.seen < ProvenFor.Milliseconds() || c.tries > mostTries {
+		return held, nil
 	}
-	return false, nil
+	stays, err := c.store.findHolder(conn, c.Lock, &c.holder)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("looking for job %s, which holds the lock: %w", c.holder.ID, err)
+	case stays:
+		return held, nil
+	}
+	return c.again(), nil
 }
 
-// target is the key the job is put into.
-func (s Store) target(j UniqueJob) string {
-	if j.later() {
-		return s.KeyOfSchedule()
+func (c *claim) again() Verdict { return Verdict{Again: &Guarded{Effects: []Effect{c.take()}}} }
+
+func (c *claim) later() bool { return !c.At.IsZero() }
+
+// most is the TTL of the lock.
+func (c *claim) most() int64 {
+	if c.later() && c.Hold != HoldTime {
+		return withWait(c.Most, c.wait).Milliseconds()
 	}
-	return s.KeyOfQueue(j.Queue)
+	return c.Most.Milliseconds()
 }
 
-// lockArgs are the arguments of unique.lua and replace.lua about the job.
-func (s Store) lockArgs(j UniqueJob) []any {
-	member := JobPrefix(j.Queue) + string(j.Payload)
-	most := j.Most
-	if !j.later() {
-		return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), "", j.Queue, j.Payload}
+// take takes the lock, if it is free. The value of a lock is read by its proof.
+func (c *claim) take() Effect {
+	replace := ""
+	if c.Replace {
+		replace = "1"
 	}
-	if j.Hold != HoldTime {
-		most = withWait(most, clock.Until(clock.System, j.At))
-	}
-	return []any{j.ID, string(j.Hold), " " + member, most.Milliseconds(), StampOf(j.At).MS, "", member}
+	return lockVerb.Effect([]Key{anyKey(c.store.KeyOfLock(c.Name))}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
 }
 
-func (j UniqueJob) later() bool { return !j.At.IsZero() }
+// replace puts the job in the holder's place, if the holder still waits.
+func (c *claim) replace() Effect {
+	s, h := c.store, &c.holder
+	target, due := s.QueueKey(c.Queue), ""
+	if c.later() {
+		target, due = s.ScheduleKey(), strconv.FormatInt(StampOf(c.At).MS, 10)
+	}
+	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.QueuesKey(), s.ScheduleKey(), s.QueueKey(h.Queue), target}
+	return replaceVerb.Effect(keys, c.ID, string(c.Hold), c.most(), due, c.Queue, len(JobPrefix(c.Queue)),
+		h.ID, h.said, len(h.said)-len(h.member), h.prefix)
+}
 
 // withWait is the TTL of a lock whose job has to wait first.
 func withWait(most, wait time.Duration) time.Duration {
 	return most + min(max(wait, 0), math.MaxInt64-most)
-}
-
-// evalPush runs a script that enqueues, and waits for the replicas as Push does. With a
-// *ReplicasError there is a reply too.
-func (s Store) evalPush(c redis.Conn, name string, a *Call, queue string) (any, error) {
-	if s.replicas == 0 {
-		return a.Do(c, lockScripts[name])
-	}
-	few := &ReplicasError{To: "queue " + queue, Jobs: 1, Wanted: s.replicas}
-	args := append([]any{lockScripts[name].Hash()}, a.Args()...)
-	reply, err := s.pushReplicated(c, "EVALSHA", args, few)
-	if isNoScript(err) {
-		args[0] = scriptText(name)
-		reply, err = s.pushReplicated(c, "EVAL", args, few)
-	}
-	return reply, err
-}
-
-func (s Store) pushError(j UniqueJob, err error) error {
-	if err == nil {
-		err = ErrAnswer
-	}
-	return fmt.Errorf("pushing a unique job to queue %s: %w", j.Queue, Explain(err))
 }
 
 // LockMoved keeps a job's lock, as part of a commit, when the job goes on as another payload: in its

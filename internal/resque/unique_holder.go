@@ -2,6 +2,7 @@ package resque
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,27 @@ type Holder struct {
 	prefix int // of member before the payload
 }
 
+// Duplicate says that a job was not pushed because another holds its lock.
+type Duplicate struct {
+	ID    string // the holder's
+	Queue string
+	Since time.Time // by Redis's clock
+}
+
+func (d *Duplicate) Error() string {
+	return fmt.Sprintf("job %s in queue %s has had its lock since %s", d.ID, d.Queue, d.Since.UTC().Format(time.RFC3339))
+}
+
+// parseHeld reads what the proof of the verb lock says: Redis's time in ms and the holder.
+func parseHeld(text string) (now int64, h Holder) {
+	time, rest, _ := strings.Cut(text, " ")
+	digits, rest, _ := strings.Cut(rest, " ")
+	now, _ = strconv.ParseInt(time, 10, 64)
+	n, _ := strconv.Atoi(digits)
+	n = min(max(n, 0), len(rest))
+	return now, parseHolder(rest[:n], rest[n:])
+}
+
 // parseHolder reads a field of a lock. Text that we did not write means a job that is nowhere.
 func parseHolder(id, said string) Holder {
 	h := Holder{ID: id, said: said}
@@ -47,7 +69,7 @@ func parseHolder(id, said string) Holder {
 }
 
 // findHolder reports whether a holder is anywhere, and takes its lock if it is not.
-func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err error) {
+func (s Store) findHolder(c redis.Conn, j Lock, h *Holder) (stays bool, err error) {
 	lanes := make(laneNames)
 	for range 10 { // again if there are processes or lanes we did not know
 		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
@@ -58,7 +80,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 			return true, err
 		}
 		var a Call
-		a.Key(s.KeyOfLock(j.Lock))
+		a.Key(s.KeyOfLock(j.Name))
 		a.Key(s.lockRest())
 		a.Key(s.processes())
 		a.Key(s.KeyOfSchedule())
@@ -91,7 +113,7 @@ func (s Store) findHolder(c redis.Conn, j UniqueJob, h *Holder) (stays bool, err
 		case "nowhere":
 			return false, nil
 		case "changed":
-			if now, err := redis.String(c.Do("HGET", s.KeyOfLock(j.Lock), h.ID)); err != nil || now != h.said {
+			if now, err := redis.String(c.Do("HGET", s.KeyOfLock(j.Name), h.ID)); err != nil || now != h.said {
 				return false, ignoreNil(err)
 			}
 			continue

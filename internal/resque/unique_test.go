@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,19 +16,44 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
+// lockedJob is a job that is to have a lock.
+type lockedJob struct {
+	Lock
+	Payload []byte
+}
+
 // uniqueJob is the n-th job of a lock.
-func uniqueJob(lock string, n int, queue string) UniqueJob {
+func uniqueJob(lock string, n int, queue string) lockedJob {
 	id := fmt.Sprint(lock, n)
-	return UniqueJob{
-		Lock: lock, ID: id, Hold: HoldDone, Most: time.Hour, Queue: queue,
+	return lockedJob{
+		Lock:    Lock{Name: lock, ID: id, Hold: HoldDone, Most: time.Hour, Queue: queue},
 		Payload: fmt.Appendf(nil, `{"class":"U","args":[],"id":"%s","unique":"%s"}`, id, LockField(HoldDone, lock, time.Hour)),
 	}
 }
 
+// place is where the job goes.
+func (j lockedJob) place() Place { return Place{Queue: j.Queue, At: j.At} }
+
+// enqueueUnique enqueues a job, or returns the holder of its lock.
+func (s Store) enqueueUnique(c redis.Conn, j lockedJob) (holder *Duplicate, replaced string, err error) {
+	b := new(Bulk)
+	if err := b.PutRaw(j.Payload, j.place(), s.Unique(j.Lock)); err != nil {
+		return nil, "", err
+	}
+	if err := s.PushBulk(c, b); err != nil && !errors.Is(err, ErrFewReplicas) {
+		return nil, "", err
+	}
+	replaced, err = b.Result(0)
+	if errors.As(err, &holder) {
+		err = nil
+	}
+	return holder, replaced, err
+}
+
 // enqueue returns the holder of the lock, "" if the job was taken, and the holder it replaced.
-func (w *wire) enqueue(j UniqueJob) (holder, replaced string) {
+func (w *wire) enqueue(j lockedJob) (holder, replaced string) {
 	w.t.Helper()
-	h, replaced, err := w.s.EnqueueUnique(w.c, j)
+	h, replaced, err := w.s.enqueueUnique(w.c, j)
 	w.must(err)
 	if h == nil {
 		return "", replaced
@@ -35,14 +61,14 @@ func (w *wire) enqueue(j UniqueJob) (holder, replaced string) {
 	return h.ID, replaced
 }
 
-func (w *wire) refused(by string, j UniqueJob) {
+func (w *wire) refused(by string, j lockedJob) {
 	w.t.Helper()
 	if holder, replaced := w.enqueue(j); holder != by || replaced != "" {
 		w.t.Errorf("%s: refused by %q, replaces %q; want it refused by %q", j.ID, holder, replaced, by)
 	}
 }
 
-func (w *wire) taken(j UniqueJob) {
+func (w *wire) taken(j lockedJob) {
 	w.t.Helper()
 	w.refused("", j)
 }
@@ -76,7 +102,7 @@ func TestUnique(t *testing.T) {
 		t.Errorf("the lock stays for %d ms", ms)
 	}
 	w.unchanged("a refused job", func() {
-		h, replaced, err := w.s.EnqueueUnique(w.c, uniqueJob("a", 2, "high"))
+		h, replaced, err := w.s.enqueueUnique(w.c, uniqueJob("a", 2, "high"))
 		w.must(err)
 		if h == nil || h.ID != "a1" || h.Queue != "low" || replaced != "" || h.Since.Before(before) || h.Since.After(time.Now()) {
 			t.Errorf("refused by %+v, replaces %q", h, replaced)
@@ -230,7 +256,7 @@ func TestUniqueLooksInNewProcesses(t *testing.T) {
 		w.must(w.s.Enter(other, p.Process, lease, noon))
 		p.reserve(1, "low")
 	}}
-	h, _, err := w.s.EnqueueUnique(m, uniqueJob("a", 2, "low"))
+	h, _, err := w.s.enqueueUnique(m, uniqueJob("a", 2, "low"))
 	w.must(err)
 	if h == nil || h.ID != "a1" {
 		t.Errorf("the lock was taken from a job that runs: %+v", h)
@@ -240,7 +266,7 @@ func TestUniqueLooksInNewProcesses(t *testing.T) {
 func TestUniqueForATime(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
-	j := func(n int) UniqueJob {
+	j := func(n int) lockedJob {
 		j := uniqueJob("a", n, "low")
 		j.Hold, j.Most = HoldTime, 5*time.Second
 		return j
@@ -379,7 +405,7 @@ func TestUniqueOutOfMemory(t *testing.T) {
 	w.taken(uniqueJob("a", 1, "low"))
 	w.do("CONFIG", "SET", "maxmemory", 1)
 	w.unchanged("a refused job", func() {
-		if _, _, err := w.s.EnqueueUnique(w.c, uniqueJob("b", 1, "low")); err == nil || !strings.Contains(err.Error(), "OOM") {
+		if _, _, err := w.s.enqueueUnique(w.c, uniqueJob("b", 1, "low")); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -404,7 +430,7 @@ func TestUniqueRace(t *testing.T) {
 			wg.Go(func() {
 				j := uniqueJob("a", 100*round+n, "low")
 				j.Replace = round%3 == 2 && n%2 == 0
-				h, _, err := w.s.EnqueueUnique(c, j)
+				h, _, err := w.s.enqueueUnique(c, j)
 				if err != nil {
 					t.Error(err)
 				}

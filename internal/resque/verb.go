@@ -21,7 +21,7 @@ type Verb struct{ name, lua string }
 
 var (
 	verbName  = regexp.MustCompile(`^[a-z]+$`)
-	ownVerbs  = []string{"head", "tail", "hold"}
+	ownVerbs  = []string{"head", "tail", "later", "hold"}
 	verbNames sync.Map // a name to its Verb; written by NewVerb
 )
 
@@ -49,7 +49,15 @@ func (v *Verb) Effect(keys []Key, args ...any) Effect {
 	return Effect{verb: v.name, keys: keys, args: args, file: v}
 }
 
-var refund = NewVerb("refund", readScript(scriptFiles, "verbs/refund"))
+// The verbs of this package.
+var (
+	refund      = ownVerb("refund")
+	delayVerb   = ownVerb("delay")
+	lockVerb    = ownVerb("lock")
+	replaceVerb = ownVerb("replace")
+)
+
+func ownVerb(name string) *Verb { return NewVerb(name, readScript(scriptFiles, "verbs/"+name)) }
 
 // verbsMark is the line that the files of verbs replace.
 const verbsMark = "--@verbs\n"

@@ -173,17 +173,18 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			before: func(*wire) {},
 			call: func(w *wire) error {
 				b := new(Bulk)
-				if err := b.Add("low", "Echo", []any{1}); err != nil {
+				at := time.Unix(1_900_000_000, int64(time.Millisecond))
+				if err := b.PutRaw([]byte(`{"class":"Echo","args":[1]}`), Place{Queue: "low", At: at, Ruby: true}); err != nil {
 					return err
 				}
-				return s.Delay(w.c, b, time.Unix(1_900_000_000, int64(time.Millisecond)))
+				return s.PushBulk(w.c, b)
 			},
 		},
 		"unique": {
 			keys: []string{s.KeyOfLock("a"), s.KeyOfQueues(), s.KeyOfQueue("high")}, all: true,
 			before: func(*wire) {},
 			call: func(w *wire) error {
-				_, _, err := s.EnqueueUnique(w.c, uniqueJob("a", 2, "high"))
+				_, _, err := s.enqueueUnique(w.c, uniqueJob("a", 2, "high"))
 				return err
 			},
 		},
@@ -193,7 +194,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			call: func(w *wire) error {
 				j := uniqueJob("a", 2, "high")
 				j.At = at(99)
-				_, _, err := s.EnqueueUnique(w.c, j)
+				_, _, err := s.enqueueUnique(w.c, j)
 				return err
 			},
 		},
@@ -206,7 +207,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			call: func(w *wire) error {
 				j := uniqueJob("a", 2, "high")
 				j.Replace = true
-				_, _, err := s.EnqueueUnique(w.c, j)
+				_, _, err := s.enqueueUnique(w.c, j)
 				return err
 			},
 		},
@@ -275,13 +276,13 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			}
 			return err
 		}},
-		"pushGuarded": {keys: []string{s.KeyOfQueue("low"), s.KeyOfQueues(), s.HashKey("lock:a").String()}, call: func(w *wire) error {
-			out, err := s.PushGuarded(w.c, []GuardedJob{lockedJob(s, "low", "l1", "a")})
-			if err == nil {
-				err = out.Jobs[0]
-			}
-			return err
-		}},
+		"push": {keys: []string{s.KeyOfQueue("low"), s.KeyOfQueue("high"), s.KeyOfQueues(), s.KeyOfSchedule(), s.HashKey("lock:a").String()}, all: true,
+			before: func(*wire) {},
+			call: func(w *wire) error {
+				b := guardedBulk(guardedJob(s, "low", "l1", "a"), bulkCase{queue: "high", payload: "h1"}, bulkCase{queue: "low", payload: "l2", at: at(99)})
+				return s.PushBulk(w.c, b)
+			},
+		},
 	}
 	for name, tt := range calls {
 		t.Run(name, func(t *testing.T) {

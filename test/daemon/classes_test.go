@@ -23,13 +23,13 @@ func TestClasses(t *testing.T) {
 	want := []goworker.ClassInfo{
 		{Name: "Alone", Options: []string{
 			"how jobs are isolated: Isolated", "when the job is ended: HardTimeout(1m0s)", "how much memory the job may hold: MaxMemory(1048576)",
-			"by which key jobs take turns: Fair",
+			"by which key jobs take turns: FairBy",
 		}},
 		{Name: "Mail", Options: []string{
 			"how long a run may take: Timeout(30s)",
 			"how often a failed job is retried: Retry(5)", "how long to wait: Delays", "which errors are not retried: NoRetryOn",
 			"how many run: at most 3 at a time", "how many run: one each 100ms, by key, in each process",
-			"which middleware it has of its own: With",
+			"which middleware it has of its own: WithMiddleware",
 			"how the job is unique: Unique", "when the job expires: ExpireAfter(1h0m0s)",
 		}},
 		{Name: "Plain"},

@@ -5,21 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // Shortest is the shortest TTL that Redis can give a lock.
 const Shortest = time.Millisecond
 
-// Options say how a job is unique.
+// Options is the option of a job or a class that says how a job is unique.
 type Options struct {
 	Hold    resque.Hold
 	Most    time.Duration // the TTL, except with resque.HoldTime
 	Elapsed time.Duration // the TTL with resque.HoldTime
 	Bounded bool          // the program gave Most
 	Replace bool          // the job replaces a holder that waits
+
+	Key func(*outcome.Push) string // names the lock; nil: class and arguments do
 }
 
 // Check returns what is wrong with the options.
@@ -49,35 +51,41 @@ func (o Options) field() time.Duration {
 	return o.Most
 }
 
-// Job is a job that is to have a lock.
-type Job struct {
-	producer.Job
-	ID     string
-	Key    string // names the lock; "": class and arguments do
-	At     time.Time
-	Fields []payload.Field // of the payload, besides those of the lock
+// lock returns the lock of a job that is to be enqueued.
+func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
+	l = resque.Lock{ID: p.MakeID(), Hold: o.Hold, Most: o.ttl(), Queue: p.Queue, At: p.At, Replace: o.Replace}
+	if o.Key != nil {
+		key := o.Key(p)
+		if key == "" {
+			return l, fmt.Errorf("the key by which a job of class %s is to be unique is empty", p.Name)
+		}
+		l.Name = resque.LockName(nil, key)
+		return l, nil
+	}
+	named := p.Payload // producers that escape otherwise must name the lock alike
+	if p.Style != payload.Plain {
+		named, err = payload.Encode(p.Name, p.Args, payload.Plain)
+	}
+	l.Name = resque.LockName(named, "")
+	return l, err
 }
 
-// Encode returns the job with its lock. Its payload has at most so many bytes.
-func (o Options) Encode(j Job, style payload.Style, most int) (u resque.UniqueJob, err error) {
-	if err := j.Check(); err != nil {
-		return u, err
+// enqueue gives the job a lock. The payload says which, unless the lock does not end with the job.
+func enqueue(s resque.Store, p *outcome.Push) error {
+	o, ok := outcome.Option[Options](p)
+	if !ok {
+		return nil
 	}
-	raw, err := payload.Encode(j.Class, j.Args, style)
-	named := raw // producers that escape otherwise must name the lock alike
-	if err == nil && style != payload.Plain {
-		named, err = payload.Encode(j.Class, j.Args, payload.Plain)
+	if err := o.Check(); err != nil {
+		return err
 	}
-	u = resque.UniqueJob{Lock: resque.LockName(named, j.Key), ID: j.ID, Hold: o.Hold, Most: o.ttl(), Queue: j.Queue, At: j.At, Replace: o.Replace}
-	fields := j.Fields
+	l, err := o.lock(p)
+	if err != nil {
+		return err
+	}
 	if o.Hold != resque.HoldTime {
-		fields = append(fields, payload.TextField("unique", resque.LockField(o.Hold, u.Lock, o.field())))
+		p.Fields = append(p.Fields, payload.TextField("unique", resque.LockField(o.Hold, l.Name, o.field())))
 	}
-	if err == nil {
-		u.Payload, err = payload.SetFields(raw, append(fields, payload.TextField("id", j.ID))...)
-	}
-	if err == nil {
-		err = payload.CheckSize(u.Payload, most)
-	}
-	return u, j.Wrap(err)
+	p.Guarded = append(p.Guarded, s.Unique(l))
+	return nil
 }

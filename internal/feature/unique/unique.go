@@ -1,4 +1,5 @@
-// Package unique gives up the locks of unique jobs, and keeps those of jobs that go on.
+// Package unique gives unique jobs their locks when they are enqueued, gives up the locks of those that
+// end, and keeps those of jobs that go on.
 package unique
 
 import (
@@ -20,8 +21,9 @@ const unlockWithin = time.Second
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
-		Name:  "unique",
-		Field: "unique",
+		Name:    "unique",
+		Field:   "unique",
+		Enqueue: func(p *outcome.Push) error { return enqueue(d.Store, p) },
 		Open: func(j *outcome.Job) outcome.Policy {
 			hold, name, most := resque.ParseLock(j.Parsed.Unique)
 			if name == "" {

@@ -26,9 +26,25 @@ func delayedBulk(queue, class string, args ...any) *resque.Bulk {
 	return b
 }
 
+// delayBulk pushes the jobs into resque-scheduler's schedule.
+func (w *wire) delayBulk(b *resque.Bulk, at time.Time) error { return w.pushTo(b, at, true) }
+
+// scheduleBulk pushes the jobs into our own schedule.
+func (w *wire) scheduleBulk(b *resque.Bulk, at time.Time) error { return w.pushTo(b, at, false) }
+
+func (w *wire) pushTo(b *resque.Bulk, at time.Time, ruby bool) error {
+	later := resque.Bulk{Style: b.Style}
+	for queue, raw := range b.All() {
+		if err := later.PutRaw(raw, resque.Place{Queue: queue, At: at, Ruby: ruby}); err != nil {
+			return err
+		}
+	}
+	return w.s.PushBulk(w.c, &later)
+}
+
 func (w *wire) delay(at time.Time, queue string, args ...any) {
 	w.t.Helper()
-	w.must(w.s.Delay(w.c, delayedBulk(queue, "Echo", args...), at))
+	w.must(w.delayBulk(delayedBulk(queue, "Echo", args...), at))
 }
 
 // lock is the schedulers' lock, held.
@@ -189,8 +205,8 @@ func TestHintsAreLimited(t *testing.T) {
 		w.must(b.Add("low", "Echo", []any{i}))
 	}
 	w.must(b.Add("low", "Echo", []any{strings.Repeat("x", resque.HintItemBytes)}))
-	w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
-	w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", strings.Repeat("x", resque.HintItemBytes)), far.Add(-time.Millisecond)))
+	w.must(w.delayBulk(&b, far.Add(time.Millisecond)))
+	w.must(w.delayBulk(delayedBulk("low", "Echo", strings.Repeat("x", resque.HintItemBytes)), far.Add(-time.Millisecond)))
 	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 	w.same("jobs", resque.HintListItems+11, w.server.Int(t, "LLEN", w.s.KeyOfSecond("1900000001")))
 }
@@ -216,7 +232,7 @@ func TestHintsThatNobodyFollows(t *testing.T) {
 	for i := range 100 {
 		w.must(b.Add("low", "Echo", []any{i}))
 	}
-	w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
+	w.must(w.delayBulk(&b, far.Add(time.Millisecond)))
 	left("a hundred", 98, 101)
 	w.delay(far, "low", "needs no hint")
 	left("a job without a hint", 98, 101)
@@ -240,7 +256,7 @@ func TestHintsOfLongLists(t *testing.T) {
 		for i := range size {
 			w.must(b.Add("low", "Echo", []any{fmt.Sprint(i, "of", size)}))
 		}
-		w.must(w.s.Delay(w.c, &b, at.Add(-time.Millisecond)))
+		w.must(w.delayBulk(&b, at.Add(-time.Millisecond)))
 	}
 	w.delay(at.Add(-1001*time.Millisecond), "low", "alone")
 	w.do("CONFIG", "RESETSTAT")
@@ -292,7 +308,7 @@ func TestPumpOwn(t *testing.T) {
 		w.do("ZADD", w.s.KeyOfSchedule(), 1_000_000+i, resque.JobPrefix(queue)+payload)
 		want[i%3] = append(want[i%3], payload)
 	}
-	w.must(w.s.Schedule(w.c, delayedBulk("q0", "Echo", "later"), far))
+	w.must(w.scheduleBulk(delayedBulk("q0", "Echo", "later"), far))
 	p := &Pump{Store: w.d}
 	if m := w.pumpAll(p, resque.MasterLock{}); m.Jobs != 3*pumpJobs {
 		t.Errorf("moved %+v", m)
@@ -468,9 +484,9 @@ func TestPumpOutOfMemory(t *testing.T) {
 	w := newWire(t)
 	w.delay(time.Unix(1, 0), "low", 1)
 	w.delay(time.Now().Truncate(time.Second).Add(-time.Millisecond), "low", 2)
-	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 3), time.UnixMilli(1)))
+	w.must(w.scheduleBulk(delayedBulk("low", "Echo", 3), time.UnixMilli(1)))
 	w.do("CONFIG", "SET", "maxmemory", "1")
-	if err := w.s.Delay(w.c, delayedBulk("low", "Echo", 4), far); err == nil || !strings.Contains(err.Error(), "out of memory") {
+	if err := w.delayBulk(delayedBulk("low", "Echo", 4), far); err == nil || !strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("delaying: %v", err)
 	}
 	if m := w.pumpAll(&Pump{Store: w.d}, w.lock()); m.Jobs != 3 {
@@ -508,7 +524,7 @@ func TestDelayedToWrongType(t *testing.T) {
 	for _, key := range []string{k.KeyOfQueues(), k.KeyOfSchedule()} {
 		w := newWire(t)
 		w.spoil(key)
-		w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", 1), far.Add(time.Millisecond)))
+		w.must(w.delayBulk(delayedBulk("low", "Echo", 1), far.Add(time.Millisecond)))
 		jobs, err := w.d.Page(w.c, far, 0, 9)
 		if err == nil {
 			_, err = w.d.Run(w.c, jobs)

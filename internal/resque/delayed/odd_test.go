@@ -73,7 +73,7 @@ func TestHintsOfJobsDelayedAnew(t *testing.T) {
 	for i := range resque.HintListItems + 10 {
 		w.must(b.Add("low", "Echo", []any{i}))
 	}
-	w.must(w.s.Delay(w.c, &b, far))
+	w.must(w.delayBulk(&b, far))
 	jobs, err := w.d.Page(w.c, far, 0, 2*resque.HintListItems)
 	w.must(err)
 	at := far.Add(5*time.Second + time.Millisecond)
@@ -103,9 +103,9 @@ func TestClearDelayed(t *testing.T) {
 		for i := range 1000 {
 			w.must(b.Add("low", "Echo", []any{i}))
 		}
-		w.must(w.s.Delay(w.c, &b, far.Add(time.Millisecond)))
+		w.must(w.delayBulk(&b, far.Add(time.Millisecond)))
 	}
-	w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 1), far))
+	w.must(w.scheduleBulk(delayedBulk("low", "Echo", 1), far))
 	w.do("ZADD", w.s.KeyOfSeconds(), 5, "5", 6, "six") // empty seconds
 	w.do("RPUSH", w.s.KeyOfSecond("six"), "junk")
 	w.must(w.d.Clear(w.c))
@@ -129,7 +129,7 @@ func TestChangesOfLongLists(t *testing.T) {
 		for i := range 10_000 {
 			w.must(b.Add("low", "Echo", []any{from + i}))
 		}
-		w.must(w.s.Delay(w.c, &b, far))
+		w.must(w.delayBulk(&b, far))
 	}
 	jobs, err := w.d.Page(w.c, far, 0, 30)
 	w.must(err)
@@ -208,8 +208,8 @@ func TestDelayForEver(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	for _, at := range []time.Time{time.Unix(1<<60, 0), time.Unix(1<<63-1, 0), time.Unix(resque.LastSecond, 1)} {
-		w.must(w.s.Delay(w.c, delayedBulk("low", "Echo", 1), at))
-		w.must(w.s.Schedule(w.c, delayedBulk("low", "Echo", 2), at))
+		w.must(w.delayBulk(delayedBulk("low", "Echo", 1), at))
+		w.must(w.scheduleBulk(delayedBulk("low", "Echo", 2), at))
 	}
 	due, err := w.s.Due(w.c, false)
 	w.must(err)

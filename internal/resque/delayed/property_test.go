@@ -92,13 +92,13 @@ func (r *delays) name(t *rapid.T) string {
 }
 
 func (r *delays) delay(t *rapid.T) {
-	r.must(r.w.s.Delay(r.w.c, delayedBulk("low", "Echo", r.name(t)), r.time(t)))
+	r.must(r.w.delayBulk(delayedBulk("low", "Echo", r.name(t)), r.time(t)))
 }
 
 func (r *delays) schedule(t *rapid.T) {
 	var b resque.Bulk
 	r.must(b.Add("low", "Echo", []any{r.name(t)}, payload.TextField("id", payload.NewID())))
-	r.must(r.w.s.Schedule(r.w.c, &b, r.time(t)))
+	r.must(r.w.scheduleBulk(&b, r.time(t)))
 }
 
 // ruby delays a job as Ruby and node do: in three steps, and node in its own order.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,6 +74,14 @@ func digest(b []byte) string {
 // canonical returns the same form for all JSON texts of a value. Encoders differ in numbers,
 // escapes and the order of members.
 func canonical(raw []byte) []byte {
+	if text, rest, ok := plain(nil, raw, 0); ok && len(rest) == 0 {
+		return text
+	}
+	return decoded(raw)
+}
+
+// decoded is the canonical form of any JSON text. It costs some forty allocations.
+func decoded(raw []byte) []byte {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -84,6 +93,114 @@ func canonical(raw []byte) []byte {
 		return raw
 	}
 	return text
+}
+
+// plain appends the canonical form of a value that begins a JSON text, and returns what comes after it. It
+// takes only what most payloads consist of: ASCII strings without escapes, whole numbers, and the blanks
+// of no encoder. ok is false for everything else, which canonical then takes the long way.
+func plain(to, raw []byte, depth int) (text, rest []byte, ok bool) {
+	if len(raw) == 0 || depth > 10 {
+		return nil, nil, false
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		n := plainString(raw)
+		return append(to, raw[:n]...), raw[n:], n > 0
+	case c >= '0' && c <= '9':
+		n := 1
+		for c != '0' && n < len(raw) && raw[n] >= '0' && raw[n] <= '9' {
+			n++
+		}
+		ends := n < len(raw) && (raw[n] == ',' || raw[n] == ']' || raw[n] == '}')
+		return append(to, raw[:n]...), raw[n:], ends
+	case c == '[':
+		return plainArray(to, raw, depth)
+	case c == '{':
+		return plainObject(to, raw, depth)
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if rest, ok := bytes.CutPrefix(raw, []byte(word)); ok {
+			return append(to, word...), rest, true
+		}
+	}
+	return nil, nil, false
+}
+
+// plainString returns how long a string is with its quotes; 0: it is not plain.
+func plainString(raw []byte) int {
+	for n := 1; n < len(raw); n++ {
+		switch c := raw[n]; {
+		case c == '"':
+			return n + 1
+		case c < ' ' || c > '~' || c == '\\' || c == '<' || c == '>' || c == '&':
+			return 0
+		}
+	}
+	return 0
+}
+
+func plainArray(to, raw []byte, depth int) (text, rest []byte, ok bool) {
+	to, raw = append(to, '['), raw[1:]
+	if len(raw) > 0 && raw[0] == ']' {
+		return append(to, ']'), raw[1:], true
+	}
+	for {
+		if to, raw, ok = plain(to, raw, depth+1); !ok || len(raw) == 0 {
+			return nil, nil, false
+		}
+		switch c := raw[0]; c {
+		case ']':
+			return append(to, c), raw[1:], true
+		case ',':
+			to, raw = append(to, c), raw[1:]
+		default:
+			return nil, nil, false
+		}
+	}
+}
+
+// plainObject writes the members in the order of their names. Names that are there twice are not plain.
+func plainObject(to, raw []byte, depth int) (text, rest []byte, ok bool) {
+	type member struct{ name, value []byte }
+	var room [4]member
+	all := room[:0]
+	if raw = raw[1:]; len(raw) > 0 && raw[0] == '}' {
+		return append(to, "{}"...), raw[1:], true
+	}
+	for {
+		if len(raw) == 0 || raw[0] != '"' || len(all) == 16 {
+			return nil, nil, false
+		}
+		n := plainString(raw)
+		if n == 0 || n == len(raw) || raw[n] != ':' {
+			return nil, nil, false
+		}
+		m := member{name: raw[:n-1]} // without the last quote, which would count in the order
+		if m.value, raw, ok = plain(nil, raw[n+1:], depth+1); !ok || len(raw) == 0 {
+			return nil, nil, false
+		}
+		at, twice := slices.BinarySearchFunc(all, m, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+		if twice {
+			return nil, nil, false
+		}
+		all = slices.Insert(all, at, m)
+		c := raw[0]
+		raw = raw[1:]
+		if c == '}' {
+			break
+		}
+		if c != ',' {
+			return nil, nil, false
+		}
+	}
+	for i, m := range all {
+		between := byte(',')
+		if i == 0 {
+			between = '{'
+		}
+		to = append(append(append(append(to, between), m.name...), '"', ':'), m.value...)
+	}
+	return append(to, '}'), raw, true
 }
 
 func canonicalNumbers(v any) any {

@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -95,4 +96,32 @@ func FuzzFailureID(f *testing.F) {
 		_ = Filter{Class: "J", Text: "x", Since: time.Unix(1, 0)}.matcher().fits(text)
 		groups{}.add(text, time.UTC)
 	})
+}
+
+// What is canonical without decoding is what decoding makes of it.
+func FuzzPlain(f *testing.F) {
+	for _, text := range []string{
+		`{"class":"SendEmail","args":[1,"a b",true,null,[],{"b":0,"a":{}}],"id":"x"}`, `{"a":1,"a":2}`, `{"a":01}`, `[1,]`, `[1 ]`,
+		`{"ab":1,"a":2,"a b":3}`, `["<"]`, `[-1,1.0,1e3]`, `["\u0041"]`, `["é"]`, `5`, `"x"`, `{"a":1}{"b":2}`, `[nulll]`, `[tru`, `{"a"`, "[\"\x7f\"]", `[`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, rest, ok := plain(nil, text, 0)
+		if !ok || len(rest) > 0 {
+			return
+		}
+		if want := decoded(text); !json.Valid(text) || string(got) != string(want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	})
+}
+
+// A payload as Ruby writes it is not decoded.
+func TestPlainTakesUsualPayloads(t *testing.T) {
+	t.Parallel()
+	const payload = `{"class":"SendEmail","args":[12,"ada@example.com",{"locale":"en","again":false}]}`
+	if _, rest, ok := plain(nil, []byte(payload), 0); !ok || len(rest) > 0 {
+		t.Errorf("%s is decoded", payload)
+	}
 }

@@ -1,19 +1,73 @@
--- Puts jobs at the tails of queues, and the queues into the set of queues: all or
--- nothing. Under MULTI a key of the wrong type would not keep the others from being written.
+-- Pushes jobs: each together with its guards and effects, or plain ones to the tails of their queues.
 --
+-- A call with plain jobs only:
 -- KEYS  1 queues   then the queues, each once
--- ARGV  for each queue: its name, how many jobs it gets, their payloads
+-- ARGV  '', then for each queue: its name, how many jobs it gets, their payloads
 -- Returns nothing.
 --
--- Redis does not roll back a script, so every key is first read as its type.
-redis.call('SCARD', KEYS[1])
-for key = 2, #KEYS do redis.call('LLEN', KEYS[key]) end
-local at = 1
-for key = 2, #KEYS do
-  local first, last = at + 2, at + 1 + ARGV[at + 1]
-  redis.call('SADD', KEYS[1], ARGV[at])
-  for from = first, last, 1000 do
-    redis.call('RPUSH', KEYS[key], unpack(ARGV, from, math.min(from + 999, last)))
+-- Any other call. Plain jobs of one place are a run, whose rows push up to 1000 of them each:
+-- KEYS  the rows'
+-- ARGV  one letter for each key, its type, as in commit.lua
+--       how many values the first write has, and these: a command, its key, arguments. Redis refuses it
+--       whenever it would refuse the first write of a job, as when out of memory; it may be repeated.
+--       then for each job, or run: the job's bytes or '', how many values the rows have, and the rows, see
+--       parts/rows.lua. The bytes are those of a member of the schedule: the queue, then the payload. Guards
+--       come first, soft rows last.
+-- Returns {'ok', number of jobs and runs pushed, number of refusals, number of values about jobs left, then
+--       the refusals: job, key, error…, the jobs left: job, '' or '?', the guard's answer and key…, the
+--       lists that were pushed to…}. Jobs and runs are numbered from 1. A refusal with the job '' is of a soft row.
+--
+-- Atomic: the call. All rows of all jobs are proven before the first is written. If one is refused, or a
+-- proof returned '?', nothing is written for any job. A job whose guards do not hold is left; the others
+-- are pushed. Guards are read again before a job is written, because a job before it may have changed
+-- them. The call is refused, whole, when out of memory. Redis does not roll back a script, so every key is
+-- first read as its type.
+if ARGV[1] == '' then -- this needs no rows, whose functions cost more than one push
+  redis.call('SCARD', KEYS[1])
+  for key = 2, #KEYS do redis.call('LLEN', KEYS[key]) end
+  local at = 2
+  for key = 2, #KEYS do
+    local first, last = at + 2, at + 1 + ARGV[at + 1]
+    redis.call('SADD', KEYS[1], ARGV[at])
+    for from = first, last, 1000 do
+      redis.call('RPUSH', KEYS[key], unpack(ARGV, from, math.min(from + 999, last)))
+    end
+    at = last + 1
   end
+  return
+end
+--@rows
+types = ARGV[1]
+local jobs, left, at = {}, {}, 3 + ARGV[2]
+local function leave(why, answer, key)
+  local n = #left
+  left[n + 1], left[n + 2], left[n + 3], left[n + 4] = ticket, why, answer, key
+end
+local asked
+while at <= #ARGV do
+  local first, last = at + 2, at + 1 + ARGV[at + 1]
+  ticket, bytes = tostring(#jobs + 1), ARGV[at]
+  jobs[#jobs + 1] = {first, last, bytes}
+  local why, key, of = prove(first, last) -- the answer in place of the key, and its key, of a guard
+  if why == '' or why == '?' then
+    leave(why, key, of)
+    asked = asked or why == '?'
+  elseif why then refuse(ticket, why, key) end
   at = last + 1
 end
+if asked or reply[3] > 0 or #left == 4 * #jobs then return finish(left) end
+
+if ARGV[2] ~= '0' then
+  local first = try(ARGV[3], KEYS[ARGV[4] + 0], unpack(ARGV, 5, 2 + ARGV[2]))
+  if type(first) == 'table' and not string.find(first.err, '^WRONGTYPE') then return first end
+end
+left = {}
+for i, job in ipairs(jobs) do
+  ticket, bytes = tostring(i), job[3]
+  local why, key, of = prove(job[1], job[2])
+  if not why then why, key = write(job[1], job[2]) end
+  if why == '' or why == '?' then leave(why, key, of)
+  elseif why then refuse(ticket, why, key)
+  else reply[2] = reply[2] + 1 end
+end
+return finish(left)

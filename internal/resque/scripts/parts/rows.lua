@@ -1,9 +1,10 @@
 -- Rows are written in one step with a job's end or push. The loader puts this file into the
--- scripts that write rows, which set record, types and, for each job, ticket.
+-- scripts that write rows, which set record, types and, for each job, ticket; at a push bytes too.
 --
 -- A row is a verb, how many values follow, and the values. A key is its number in KEYS.
 --   COMMAND      key, arguments…           a command of Redis
 --   head, tail   key, n                    push the job's bytes, without the first n, to an end of a list
+--   later        key, ms                   put the job's bytes into a sorted set
 --   hold         key, id, text, ms         keep a lock, or take it again unless another job has it
 --   other name   n, n keys, arguments…     verbs.NAME(job, keys, arguments), from a feature's own file
 --   ?COMMAND     key, answer, arguments…   guard: unless this is the answer (nil is ''), leave the job
@@ -15,13 +16,15 @@
 --
 -- A file of verbs defines verbs.NAME. If the types of its keys are not proof enough, it defines
 -- proofs.NAME, which writes nothing. Both return nothing, or why the job is refused and, if it is not
--- the first one, the key. A proof returns '' to leave the job, as a guard does. job has the fields
--- ticket, bytes (the record's value, or nil) and now (ms of Redis's clock). keys and arguments are lists
--- of strings. A file may use call and try, which are redis.call and redis.pcall; record, the key of the
+-- the first one, the key. A proof returns '' to leave the job, as a guard does, and may add a text for
+-- the caller. At a push it may return '?' to leave the question to the caller: then nothing of the call is
+-- written. job has the fields ticket, bytes (the record's value, or what is pushed, or nil) and now (ms of
+-- Redis's clock). keys and arguments are lists of strings. A file may use call and try, which are redis.call and redis.pcall; record, the key of the
 -- record or nil; and fills(key) for a list that it pushes to.
 local call, try, byte, sub = redis.call, redis.pcall, string.byte, string.sub
-local record, types, ticket
+local record, types, ticket, bytes
 local known, filled, reply = {}, {}, {'ok', 0, 0, 0}
+local owns = {head = true, tail = true, later = true, hold = true}
 local function refuse(ticket, why, key)
   local n = #reply
   reply[3], reply[n + 1], reply[n + 2], reply[n + 3] = reply[3] + 1, ticket, key, why
@@ -38,7 +41,11 @@ local function typed(k) -- nil, or why key k cannot be read as its type, and the
   if type(answer) == 'table' then return answer.err, KEYS[k] end
   known[k] = true
 end
-local function own(verb, key, a, text, ms) -- head, tail, hold: nil, or why it is refused
+local function whole() -- the job's bytes, or nil
+  if not record then return bytes end
+  return call('HGET', record, ticket) or nil
+end
+local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or why it is refused
   local answer
   if verb == 'hold' then
     answer = try('HEXISTS', key, a)
@@ -47,10 +54,13 @@ local function own(verb, key, a, text, ms) -- head, tail, hold: nil, or why it i
       answer = try('PEXPIRE', key, ms)
     end
   else
-    local bytes = record and call('HGET', record, ticket)
-    if not bytes then return 'NOBYTES the record does not have the ticket' end
-    answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(bytes, a + 1))
-    if type(answer) == 'number' then fills(key) end
+    local text = whole()
+    if not text then return 'NOBYTES the record does not have the ticket' end
+    if verb == 'later' then answer = try('ZADD', key, a, text)
+    else
+      answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(text, a + 1))
+      if type(answer) == 'number' then fills(key) end
+    end
   end
   if type(answer) == 'table' then return answer.err end
 end
@@ -59,7 +69,7 @@ local verbs, proofs, run
 local function join() -- only in a call that uses such verbs
   verbs, proofs = {}, {}
   local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
-    if field == 'bytes' then return record and call('HGET', record, ticket) or nil end
+    if field == 'bytes' then return whole() end
     local time = call('TIME')
     return time[1] * 1000 + time[2] / 1000
   end})
@@ -71,7 +81,7 @@ local function join() -- only in a call that uses such verbs
       for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
     end
     local ok, why, key = pcall(steps[verb], job, keys, args)
-    if why or not ok then return type(why) == 'table' and why.err or tostring(why), key or keys[1] or '' end
+    if why or not ok then return type(why) == 'table' and why.err or tostring(why), key or keys[1] or '', keys[1] or '' end
   end
 --@verbs
 end
@@ -85,21 +95,21 @@ local function proven(verb, at) -- all keys of the verb at a row, and what the v
 end
 
 -- prove and write go through a job's rows. They return nil, or why the job is refused, and the key.
-local function prove(at, last, first) -- '' where a guard does not hold; first: the first row needs no proof
+local function prove(at, last, first) -- '', the answer and the key where a guard does not hold; first: the first row needs no proof
   while at < last do
-    local verb, to, why, key = ARGV[at], at + 1 + ARGV[at + 1]
+    local verb, to, why, key, of = ARGV[at], at + 1 + ARGV[at + 1]
     local c = byte(verb) -- 63 is ?, 126 is ~, below 91 a capital
     if c == 63 then
       key = KEYS[ARGV[at + 2] + 0]
       local answer = try(sub(verb, 2), key, unpack(ARGV, at + 4, to))
       if type(answer) == 'table' then why = answer.err
-      elseif tostring(answer or '') ~= ARGV[at + 3] then return '' end
-    elseif c < 91 or verb == 'head' or verb == 'tail' or verb == 'hold' then
+      elseif tostring(answer or '') ~= ARGV[at + 3] then return '', tostring(answer or ''), key end
+    elseif c < 91 or owns[verb] then
       if not first then why, key = typed(ARGV[at + 2] + 0) end
     elseif c < 126 then
-      why, key = proven(verb, at)
+      why, key, of = proven(verb, at)
     end
-    if why then return why, key end
+    if why then return why, key, of end
     first, at = first and c == 63, to + 1
   end
 end
@@ -118,7 +128,7 @@ local function write(at, last)
       local answer = try(verb, key, unpack(ARGV, at + 3, to))
       if type(answer) == 'table' then why = answer.err
       elseif verb == 'RPUSH' or verb == 'LPUSH' then fills(key) end
-    elseif verb == 'head' or verb == 'tail' or verb == 'hold' then
+    elseif owns[verb] then
       why = own(verb, key, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
     else
       if soft then why, key = proven(verb, at) end

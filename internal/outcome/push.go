@@ -1,0 +1,68 @@
+package outcome
+
+import (
+	"time"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Push is a job that is about to be enqueued. The producer makes it and each feature adds to it, in the
+// features' order. A feature without an option for the job adds nothing: then the job stays a plain one.
+type Push struct {
+	Queue   string
+	Name    string // the class
+	Args    []any
+	Class   *Class   // nil: not registered here
+	Options *Options // of this job; they go before those of its class. nil: it has none
+	ID      string   // "": the producer gave none
+	At      time.Time
+	Ruby    bool // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
+
+	// View is what the producer gives the program of the job.
+	View any
+
+	// Set before features are asked. At is zero for a job that is not for later.
+	Payload []byte        // with class and args, in this style; valid during the call
+	Style   payload.Style // how the producer encodes
+
+	// What features add. The fields precede expires_at and id in the payload.
+	Fields    []payload.Field
+	ExpiresAt int64 // ms; 0: never
+
+	// Guarded are effects and guards that are proven and written as one with the push. Each feature adds an
+	// element of its own.
+	Guarded []resque.Guarded
+}
+
+// Option returns the option of a type that holds for a job: the job's own, or else that of its class.
+func Option[T any](p *Push) (value T, ok bool) {
+	if value, ok = Get[T](p.Options); ok {
+		return value, true
+	}
+	return Get[T](p.Class)
+}
+
+// MakeID gives the job an id, unless it has one, and returns it.
+func (p *Push) MakeID() string {
+	if p.ID == "" {
+		p.ID = payload.NewID()
+	}
+	return p.ID
+}
+
+// Plain reports whether the job has nothing but class and arguments.
+func (p *Push) Plain() bool {
+	return p.ID == "" && p.ExpiresAt == 0 && len(p.Fields) == 0 && len(p.Guarded) == 0
+}
+
+// Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from
+// being pushed.
+func (s *Set) Enqueue(p *Push) error {
+	for _, enqueue := range s.enqueue {
+		if err := enqueue(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

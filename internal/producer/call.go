@@ -1,0 +1,159 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Receipt says what became of one job.
+type Receipt struct {
+	ID       string // "": a plain job has none
+	Replaced string // the id of the job that made room for this one
+
+	// Err is why this job is not in its place although others are: a *Duplicate if another job holds its
+	// lock, or what Redis refused about this job alone.
+	Err error
+}
+
+// Duplicate names the job that holds a lock.
+type Duplicate = resque.Duplicate
+
+// Enqueue encodes jobs, has the features of the set add to each, and pushes all of them in one step. It
+// changes the jobs. The receipts are those of the jobs, in their order.
+//
+// The error is one of the whole call: no job was enqueued, or that is unknown, which Unconfirmed reports.
+// Only with a *resque.ReplicasError there are receipts too. A job that cannot be encoded keeps all others
+// from being sent; its error is that of Unsent.
+func (c *Client) Enqueue(ctx context.Context, set *outcome.Set, jobs []outcome.Push) ([]Receipt, error) {
+	call := c.NewCall(set, len(jobs))
+	for i := range jobs {
+		if err := call.Add(&jobs[i]); err != nil {
+			return nil, Unsent(err, i, len(jobs))
+		}
+	}
+	return c.Send(ctx, call)
+}
+
+// Call is the jobs that one step is to push. It is for one goroutine.
+type Call struct {
+	set      *outcome.Set
+	bulk     resque.Bulk
+	jobs     int    // that are expected
+	prefix   string // of the keys of queues
+	queue    string // whose name was checked last
+	receipts []Receipt
+}
+
+// NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
+// resque.MaxPushBytes. The set may be nil.
+func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
+	return &Call{set: set, jobs: jobs, bulk: resque.Bulk{Style: style, Most: most}, prefix: resque.New("").KeyOfQueue("")}
+}
+
+// NewCall returns an empty call with the client's style and limit.
+func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
+	call := NewCall(set, c.Style, c.MaxPayload, jobs)
+	call.prefix = c.Store.KeyOfQueue("")
+	return call
+}
+
+// Jobs returns how many jobs were added.
+func (c *Call) Jobs() int { return len(c.receipts) }
+
+// Add adds a job behind the others. It does not keep p: the caller may use it for the next job. With an
+// error, which names the class, the job is not added.
+func (c *Call) Add(p *outcome.Push) error {
+	if p.Queue == "" || p.Name == "" {
+		return ErrNoJob
+	}
+	if err := c.add(p); err != nil {
+		return About(p.Name, err)
+	}
+	if len(c.receipts) == 0 {
+		c.receipts = make([]Receipt, 0, c.jobs)
+		c.bulk.Grow(max(0, c.jobs-1))
+	}
+	c.receipts = append(c.receipts, Receipt{ID: p.ID})
+	return nil
+}
+
+func (c *Call) add(p *outcome.Push) (err error) {
+	if p.Queue != c.queue {
+		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
+			return err
+		}
+		c.queue = p.Queue
+	}
+	if !p.At.IsZero() && !p.At.After(clock.System.Now()) {
+		p.At = time.Time{}
+	}
+	p.Style = c.bulk.Style
+	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
+		return err
+	}
+	if c.set != nil {
+		if err := c.set.Enqueue(p); err != nil {
+			return err
+		}
+	}
+	switch later := !p.At.IsZero(); {
+	case later && p.Ruby && !p.Plain():
+		return resque.ErrNotPlain
+	case later && !p.Ruby, !p.Plain():
+		p.MakeID() // equal members of our schedule are one job
+	}
+	for _, f := range p.Fields {
+		c.bulk.Set(f)
+	}
+	if p.ExpiresAt != 0 {
+		c.bulk.Set(resque.ExpiresAt(p.ExpiresAt))
+	}
+	if p.ID != "" {
+		c.bulk.SetText("id", p.ID)
+	}
+	p.Payload = nil
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+}
+
+// Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
+func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
+	if call.Jobs() == 0 {
+		return nil, nil
+	}
+	err := c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) })
+	if c.Soft != nil {
+		for _, e := range call.bulk.Soft() {
+			c.Soft(e)
+		}
+	}
+	few := errors.Is(err, resque.ErrFewReplicas)
+	if err != nil && !few && call.bulk.InDoubt() {
+		err = unconfirmed{err}
+	}
+	switch {
+	case err != nil && !few && !call.bulk.Done():
+		return nil, err
+	case call.bulk.Plain():
+		return call.receipts, err
+	}
+	for i := range call.receipts {
+		r := &call.receipts[i]
+		if r.Replaced, r.Err = call.bulk.Result(i); errors.Is(r.Err, resque.ErrWaits) {
+			r.Err = fmt.Errorf("this job was not enqueued with the others: %w", err)
+		}
+	}
+	if few {
+		return call.receipts, err
+	}
+	return call.receipts, nil
+}

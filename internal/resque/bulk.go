@@ -1,0 +1,321 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/goworker/goworker/internal/payload"
+)
+
+// Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments, and
+// any Redis one that fills its client buffer (1 GiB); both close the connection. A push
+// far below these limits already delays every other client of Redis.
+const (
+	MaxPushJobs  = 1_000_000
+	MaxPushBytes = 256 << 20
+	maxPushArgs  = 1<<20 - 16
+)
+
+var (
+	errNoQueue = errors.New("the queue has no name; give it one")
+
+	// ErrNotPlain is why a job cannot wait in resque-scheduler's schedule.
+	ErrNotPlain = errors.New("resque-scheduler's schedule keeps nothing but class and arguments, and this job has more")
+)
+
+// Bulk is jobs to push in one step, each to its place. One buffer holds all payloads, so a
+// plain job costs next to no allocation. The zero value is ready; only one goroutine may
+// use a Bulk.
+type Bulk struct {
+	Style payload.Style // how Encode encodes
+	Most  int           // Put refuses payloads of more bytes; 0: MaxPushBytes
+
+	buf    []byte // the bytes of the jobs, and then of the one that is being written
+	end    int    // where the last job ends
+	jobs   []bulkJob
+	units  []unit
+	queues []bulkQueue
+	index  map[string]int // a queue's place in queues, once there are several
+	later  int            // the run of our own schedule, counted from 1; 0: none
+	ruby   map[int64]int  // the runs of resque-scheduler's schedule, by ms, counted from 1
+
+	doubt  bool       // a push was sent, and not answered
+	rows   bool       // there is more than plain jobs for queues
+	pushed int        // units that were pushed
+	soft   []KeyError // soft effects that Redis refused
+}
+
+type bulkJob struct {
+	unit  int32
+	queue int32 // its place in Bulk.queues
+	end   int   // of its bytes in Bulk.buf; they start where those of the job before it end
+	at    int64 // due time in ms, of a run of our own schedule
+}
+
+type bulkQueue struct {
+	name string
+	run  int // the unit that takes its next plain job, counted from 1; 0: a new one
+	next int // where its next job goes among the arguments of such a call
+}
+
+// unit is a run of plain jobs for one place, or a job with guards or effects.
+type unit struct {
+	kind    placeKind
+	at      int64 // ms; of all its jobs, but for a run of our own schedule
+	queue   int
+	jobs    int
+	guarded []Guarded // nil: a run
+	over    bool      // it was pushed, or is not to be
+	err     error
+	by      string // the id of the job that it replaces
+
+	next int // where its next value goes among a call's arguments
+	room int // how many jobs still fit into the row
+	skip int // how many values stand between the jobs of a row and those of the next
+}
+
+type placeKind uint8
+
+const (
+	inQueue    placeKind = iota
+	inSchedule           // our own
+	inRubys              // resque-scheduler's schedule
+)
+
+// Place says where a job goes.
+type Place struct {
+	Queue string
+	At    time.Time // zero: into its queue, now. Else into our own schedule; the payload needs an id
+	Ruby  bool      // into resque-scheduler's schedule in place of ours; it keeps nothing but class and arguments
+}
+
+// Guarded is what is proven and written as one with the push of a job. A job may have several.
+type Guarded struct {
+	Effects []Effect // guards too, in any order; Head and Tail push this job's bytes
+	Placed  bool     // an effect puts the job into its place
+
+	// Left is called when a guard of these did not hold. It says what to do then. It may be nil.
+	Left Left
+}
+
+// Left decides about a job of which a guard, or the proof of a verb, did not hold that has the same first key
+// as one of its Effects. answer is what the guard was answered, or what the
+// proof of a verb says. An error is one of the whole call.
+type Left func(c redis.Conn, answer string) (Verdict, error)
+
+// Verdict is what becomes of a job whose guards did not hold.
+type Verdict struct {
+	Again    *Guarded // it is tried once more with these in the place of those that did not hold; Left stays
+	Replaces string   // then: the id of the job that it replaces
+	Why      error    // else: why it was not pushed; nil is ErrGuard
+}
+
+// Grow makes room for n more jobs of the average size of those added.
+func (b *Bulk) Grow(n int) {
+	b.jobs = slices.Grow(b.jobs, n)
+	if len(b.jobs) > 0 {
+		b.buf = slices.Grow(b.buf, min(n*(b.end/len(b.jobs)+8), MaxPushBytes))
+	}
+}
+
+// Encode begins a job. It returns the payload with class and args, which is valid until the next call.
+func (b *Bulk) Encode(class string, args []any) ([]byte, error) {
+	buf, err := payload.Append(b.buf[:b.end], class, args, b.Style)
+	if err != nil {
+		return nil, err
+	}
+	b.buf = buf
+	return buf[b.end:len(buf):len(buf)], nil
+}
+
+// Set adds a field to the job that Encode began.
+func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
+
+// SetText is Set for a text.
+func (b *Bulk) SetText(name, value string) { b.buf = payload.AppendTextField(b.buf, name, value) }
+
+// Put adds the job that Encode began, behind the others. With an error it is not added.
+func (b *Bulk) Put(to Place, g ...Guarded) error {
+	if to.Queue == "" {
+		return errNoQueue
+	}
+	if n := len(b.buf) - b.end; b.Most > 0 && n > b.Most {
+		return &payload.SizeError{Size: n, Most: b.Most}
+	}
+	if to.Ruby && !to.At.IsZero() && g != nil {
+		return ErrNotPlain
+	}
+	b.put(to, g)
+	return nil
+}
+
+// Add is Encode, Set and Put of a job for its queue.
+func (b *Bulk) Add(queue, class string, args []any, fields ...payload.Field) error {
+	if queue == "" {
+		return errNoQueue
+	}
+	if _, err := b.Encode(class, args); err != nil {
+		return err
+	}
+	for _, f := range fields {
+		b.Set(f)
+	}
+	return b.Put(Place{Queue: queue})
+}
+
+// PutRaw is Put of a job with this payload, which need not be one that Encode wrote.
+func (b *Bulk) PutRaw(raw []byte, to Place, g ...Guarded) error {
+	b.buf = append(b.buf[:b.end], raw...)
+	return b.Put(to, g...)
+}
+
+func (b *Bulk) put(to Place, g []Guarded) {
+	queue := b.queue(to.Queue)
+	kind, at := inQueue, int64(0)
+	if !to.At.IsZero() {
+		kind, at = inSchedule, StampOf(to.At).MS
+		if to.Ruby {
+			kind = inRubys
+		}
+	}
+	var n int
+	if kind == inQueue && g == nil {
+		if n = b.queues[queue].run; n == 0 {
+			n = b.open(unit{queue: queue})
+			b.queues[queue].run = n
+		}
+	} else {
+		n = b.special(kind, at, to.Queue, queue, g)
+	}
+	b.units[n-1].jobs++
+	b.end = len(b.buf)
+	b.jobs = append(b.jobs, bulkJob{int32(n - 1), int32(queue), b.end, at})
+}
+
+// special returns the unit of a job that is not just for the tail of its queue, and completes its bytes.
+func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g []Guarded) (n int) {
+	b.rows = true
+	switch {
+	case kind == inRubys:
+		b.buf = append(b.buf[:b.end], payload.Item(b.buf[b.end:], name, b.Style)...)
+	default:
+		b.buf = slices.Insert(b.buf, b.end, []byte(JobPrefix(name))...)
+	}
+	switch {
+	case g != nil:
+		b.queues[queue].run = 0 // what follows in the queue comes behind this job
+		return b.open(unit{kind: kind, at: at, queue: queue, guarded: g})
+	case kind == inSchedule:
+		if b.later == 0 {
+			b.later = b.open(unit{kind: kind, queue: queue})
+		}
+		return b.later
+	}
+	if n = b.ruby[at]; n == 0 {
+		n = b.open(unit{kind: kind, at: at, queue: queue})
+		if b.ruby == nil {
+			b.ruby = make(map[int64]int)
+		}
+		b.ruby[at] = n
+	}
+	return n
+}
+
+func (b *Bulk) open(u unit) int {
+	b.units = append(b.units, u)
+	return len(b.units)
+}
+
+// queue returns the place of a queue, a new one if needed. Mostly it is that of the job before.
+func (b *Bulk) queue(name string) int {
+	if n := len(b.jobs); n > 0 {
+		if at := int(b.jobs[n-1].queue); b.queues[at].name == name {
+			return at
+		}
+	}
+	at, known := b.index[name]
+	if known {
+		return at
+	}
+	at = len(b.queues)
+	b.queues = append(b.queues, bulkQueue{name: name})
+	switch at {
+	case 0: // most have one queue and need no index
+	case 1:
+		b.index = map[string]int{b.queues[0].name: 0, name: 1}
+	default:
+		b.index[name] = at
+	}
+	return at
+}
+
+// Jobs returns how many jobs there are.
+func (b *Bulk) Jobs() int { return len(b.jobs) }
+
+// Done reports whether any job was pushed. A job may have been pushed although PushBulk returned an
+// error, if guards of others did not hold.
+func (b *Bulk) Done() bool { return b.pushed > 0 }
+
+// InDoubt reports whether a call was sent that Redis did not answer. The jobs that wait may have been pushed.
+func (b *Bulk) InDoubt() bool { return b.doubt }
+
+// Soft returns the soft effects that Redis refused. Their jobs were pushed.
+func (b *Bulk) Soft() []KeyError { return b.soft }
+
+// Plain reports whether PushBulk pushes all jobs or none, and has nothing to say of single ones.
+func (b *Bulk) Plain() bool { return !b.rows }
+
+// ErrWaits is the Result of a job that no call has pushed yet.
+var ErrWaits = errors.New("the job was not pushed")
+
+// Result says what became of the i-th job: nil if it was pushed, and then the id of the job that it
+// replaces; ErrGuard or what Left said; a KeyError; or ErrWaits.
+func (b *Bulk) Result(i int) (replaces string, err error) {
+	u := &b.units[b.jobs[i].unit]
+	if !u.over {
+		return "", ErrWaits
+	}
+	return u.by, u.err
+}
+
+// All are the jobs in the order in which they were added, queue and payload, of a Bulk with plain jobs only.
+func (b *Bulk) All() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		start := 0
+		for _, j := range b.jobs {
+			if !yield(b.queues[j.queue].name, b.buf[start:j.end:j.end]) {
+				return
+			}
+			start = j.end
+		}
+	}
+}
+
+// to names the target: a queue, or the number of queues.
+func (b *Bulk) to() string {
+	if n := len(b.queues); n > 1 {
+		return fmt.Sprintf("%d queues", n)
+	}
+	return "queue " + b.queues[0].name
+}
+
+// doing says what the push does.
+func (b *Bulk) doing() string {
+	if slices.ContainsFunc(b.units, func(u unit) bool { return u.kind == inQueue }) {
+		return fmt.Sprintf("pushing %s to %s", Plural(len(b.jobs), "job"), b.to())
+	}
+	return fmt.Sprintf("delaying %s for %s", Plural(len(b.jobs), "job"), b.to())
+}
+
+// fits returns an error if the jobs are too many for one push.
+func (b *Bulk) fits() error {
+	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
+		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
+			Plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
+	}
+	return nil
+}
