@@ -234,8 +234,9 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		return nil, err
 	}
 	loads := make([]load, len(c.redises))
+	p := new(outcome.Push)
 	for n := range items {
-		p, err := c.registry.push(&items[n])
+		err := c.registry.push(&items[n], p)
 		i := 0
 		if err == nil {
 			i, err = find(p.Queue)
@@ -244,7 +245,7 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 			if err := loads[i].open(c.redises[i], len(items)/len(loads)); err != nil {
 				return nil, err
 			}
-			err = loads[i].add(&p, n)
+			err = loads[i].add(p, n)
 		}
 		if err != nil {
 			return nil, producer.Unsent(err, n, len(items))

@@ -110,7 +110,7 @@ func TestClientEnqueuesAllOrNone(t *testing.T) {
 		"job 2 of 2: enqueueing C: args[0]":                          {Job: goworker.NewJob("q", "C", func() {})},
 		`job 2 of 2: enqueueing C: WithID(""): the id is empty`:      {Job: goworker.NewJob("q", "C"), Options: []goworker.EnqueueOption{goworker.WithID("")}},
 		"job 2 of 2: enqueueing C: option 1 of the job is nil":       {Job: goworker.NewJob("q", "C"), Options: []goworker.EnqueueOption{nil}},
-		"this is the zero time, as of a field":                       {Job: goworker.NewJob("q", "C"), Options: []goworker.EnqueueOption{goworker.ProcessAt(time.Time{})}},
+		"the time is the zero time.Time":                             {Job: goworker.NewJob("q", "C"), Options: []goworker.EnqueueOption{goworker.ProcessAt(time.Time{})}},
 		"ResqueScheduler: its schedule has no place for an id":       {Job: goworker.NewJob("q", "C"), Options: []goworker.EnqueueOption{goworker.ResqueScheduler(), goworker.WithID("i")}},
 		"resque:queue:spoilt":                                        {Job: goworker.NewJob("spoilt", "C")},
 	} {

@@ -80,6 +80,7 @@
 //   - lane: the jobs of a queue that have the same limits and the same key
 //   - unique: it holds a lock, so that no second such job is enqueued
 //   - isolated: it runs in a process of its own
+//   - drain: move it from a key that only goworker reads into one that Ruby reads
 //
 // docs/architecture.md is a map of the code.
 package goworker

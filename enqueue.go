@@ -54,20 +54,20 @@ func (o *options) onEnqueue(option EnqueueOption) {
 	o.Add(of.First)
 }
 
-// push describes a job for the producer.
-func (r *registry) push(item *Item) (p outcome.Push, err error) {
+// push fills in a job for the producer.
+func (r *registry) push(item *Item, p *outcome.Push) error {
 	if item.Job == nil {
-		return p, producer.ErrNoJob
+		return producer.ErrNoJob
 	}
 	job := item.Job.Payload
-	p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: r.Class(job.Class), View: item.Job}
+	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: r.Class(job.Class), View: item.Job}
 	var o enqueueOptions
 	if len(item.Options) > 0 {
 		p.Options = new(outcome.Options)
 		o.to = p.Options
 		for i, opt := range item.Options {
 			if opt == nil {
-				return p, producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
+				return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
 			}
 			opt.enqueue(&o)
 		}
@@ -83,13 +83,13 @@ func (r *registry) push(item *Item) (p outcome.Push, err error) {
 	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass
 	switch {
 	case o.First != nil:
-		return p, producer.About(p.Name, o.First)
+		return producer.About(p.Name, o.First)
 	case o.resque && o.named:
-		return p, producer.About(p.Name, errors.New("ResqueScheduler: its schedule has no place for an id, or for an option other than ProcessAt and ProcessIn; leave these out"))
+		return producer.About(p.Name, errors.New("ResqueScheduler: its schedule has no place for an id, or for an option other than ProcessAt and ProcessIn; leave these out"))
 	case o.named || ofClass || !o.at.IsZero() && !p.Ruby:
 		p.MakeID()
 	}
-	return p, nil
+	return nil
 }
 
 // WithID gives the job an id of the program's own, which its handler finds in
@@ -125,7 +125,7 @@ func due(t time.Time, option string) EnqueueOption {
 	return delayOption(func(o *enqueueOptions) {
 		o.Once("when the job is due", option)
 		if t.IsZero() {
-			o.Wrong("%s: this is the zero time, as of a field that was not set; give a time, or leave the option out to enqueue now", option)
+			o.Wrong("%s: the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once", option)
 		}
 		o.at = t
 	})

@@ -3,9 +3,16 @@ package goworker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/drain"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // Package inspect answers the questions of an operator. The methods of Daemon and of the
@@ -32,6 +39,8 @@ type (
 	// WaitingInfo is a lane: the jobs of a queue that wait, in order, for the same limits or
 	// the turn of the same key. See inspect.WaitingInfo.
 	WaitingInfo = inspect.WaitingInfo
+	// DrainReport is what DrainToResque did; see inspect.DrainReport.
+	DrainReport = inspect.DrainReport
 )
 
 var (
@@ -295,4 +304,71 @@ func (r *registry) stuckJobs() []StuckJob {
 		jobs = append(jobs, StuckJob(j))
 	}
 	return jobs
+}
+
+// ErrProcessesAlive is returned by DrainToResque while a process of goworker holds a lease: its jobs
+// are its own. The error names the processes.
+var ErrProcessesAlive = drain.ErrAlive
+
+// DrainOption configures DrainToResque: DrainNow, DrainDryRun.
+type DrainOption func(*drain.Config)
+
+// DrainNow puts delayed jobs into their queues at once, for a fleet without resque-scheduler.
+func DrainNow() DrainOption { return func(c *drain.Config) { c.Now = true } }
+
+// DrainDryRun writes nothing and reports what a drain would do.
+func DrainDryRun() DrainOption { return func(c *drain.Config) { c.DryRun = true } }
+
+// DrainToResque moves the jobs that only goworker understands into keys that Ruby reads: those of
+// dead processes, of lanes, of goworker's own schedule and the payloads that were kept. Then it
+// releases the locks of unique jobs and removes the keys that hold no job.
+//
+// It returns ErrProcessesAlive while another process of goworker is alive; stop all processes first.
+// A process that was killed counts as dead 8 seconds later. It moves at most 500 jobs in one step,
+// and each step proves that no process is alive. So if it ends with an error, or with the context,
+// no job is lost or doubled, and the next call goes on. Its report is valid then too. It may be
+// called again at any time, and a daemon may start again afterwards.
+//
+// With shards it drains one after the other. The report is of all of them together, and names the
+// shard where that matters.
+func (c *Client) DrainToResque(ctx context.Context, opts ...DrainOption) (total DrainReport, err error) {
+	for i, e := range c.redises {
+		one, err := e.init(false)
+		if err != nil {
+			return total, prefix.Of(err)
+		}
+		report, err := one.drainToResque(ctx, e.registry, opts...)
+		shard := ""
+		if len(c.names) > 0 {
+			shard = c.names[i]
+		}
+		drain.Add(&total, shard, report)
+		if err != nil {
+			return total, prefix.Of(err)
+		}
+	}
+	return total, nil
+}
+
+func (c *client) drainToResque(ctx context.Context, r *registry, opts ...DrainOption) (DrainReport, error) {
+	set := outcome.New(outcome.Deps{
+		Base: part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System},
+		Time: clock.System, Exceptions: exceptionOf, Do: c.Pool.Do,
+		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
+	}, r, r.features()...)
+	defer set.Close()
+	config := drain.Config{
+		Redis: c, Clock: clock.System, Ends: set, Style: c.config.style, RecoverLimit: c.config.RecoverLimit,
+		LockPrefix: c.config.SchedulerLockPrefix, NodeScheduler: c.config.NodeScheduler,
+	}
+	for _, o := range opts {
+		if o != nil {
+			o(&config)
+		}
+	}
+	report, err := drain.Run(ctx, config)
+	if err != nil && !errors.Is(err, ErrProcessesAlive) {
+		err = fmt.Errorf("draining to Resque, at %s: %w; call DrainToResque again to go on", report.StoppedAt, err)
+	}
+	return report, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -78,7 +79,7 @@ func (i *Inspector) record(ctx context.Context, what, on string, changed int64, 
 		err = i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.Audit(c, text) })
 	}
 	if err != nil {
-		err = fmt.Errorf("goworker: %s was done but not recorded: %w", what, err)
+		err = prefix.Errorf("%s was done but not recorded: %w", what, err)
 	}
 	return errors.Join(done, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -17,7 +18,7 @@ import (
 
 // ErrNoJob is returned for a job that is not where it was found any more: a worker has taken it, or it was
 // removed, moved or changed. Nothing was done to it. Find it again.
-var ErrNoJob = errors.New("the job is not there any more; a worker or another operator may have taken it, find it again")
+var ErrNoJob = prefix.New("the job is not there any more; a worker or another operator may have taken it, find it again")
 
 // End is an end of a queue.
 type End string
@@ -171,11 +172,11 @@ func (i *Inspector) Edit(ctx context.Context, job Entry, edit Edit) (Entry, erro
 		return Entry{}, err
 	}
 	if job.Invalid != nil {
-		return Entry{}, fmt.Errorf("goworker: editing %s: it cannot be read: %w", job, job.Invalid)
+		return Entry{}, prefix.Errorf("editing %s: it cannot be read: %w", job, job.Invalid)
 	}
 	as, err := edit.apply(job.Payload, settings.Style, settings.MaxPayload)
 	if err != nil {
-		return Entry{}, fmt.Errorf("goworker: editing %s: %w", job, err)
+		return Entry{}, prefix.Errorf("editing %s: %w", job, err)
 	}
 	queue := cmp.Or(edit.Queue, job.Queue)
 	edited := one.entry(job.Place, queue, as)
@@ -301,7 +302,7 @@ func (i *Inspector) act(ctx context.Context, a action, jobs []Entry) (there []bo
 			})
 		})
 		if err != nil {
-			err = fmt.Errorf("goworker: %s jobs: %w", a.doing, err)
+			err = prefix.Errorf("%s jobs: %w", a.doing, err)
 			if i.several() {
 				err = one.about(err)
 			}

@@ -21,7 +21,8 @@ type cursor struct {
 	Queue   string            `json:"k,omitempty"` // the queue, or the queue of the lanes
 	Shared  string            `json:"h,omitempty"` // the lanes' limits
 	Scan    string            `json:"z,omitempty"` // the page of lanes
-	Own     *string           `json:"o,omitempty"` // the lane
+	Done    []string          `json:"o,omitempty"` // digests of its lanes that the walk has been through
+	Lane    string            `json:"i,omitempty"` // the digest of the lane it is in
 	List    *resque.ListPlace `json:"l,omitempty"` // in a queue or lane
 	Process string            `json:"u,omitempty"`
 	Ticket  int64             `json:"t,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -175,7 +176,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		return nil
 	})
 	if err != nil {
-		err = fmt.Errorf("goworker: %w", err)
+		err = prefix.Errorf("%w", err)
 	}
 	return w.page, err
 }
@@ -206,7 +207,7 @@ func (w *walker) skip(what string, err error) bool {
 	if !resque.IsWrongType(err) {
 		return false
 	}
-	w.page.Refused = append(w.page.Refused, fmt.Errorf("goworker: reading %s: %w", what, resque.Explain(err)))
+	w.page.Refused = append(w.page.Refused, prefix.Errorf("reading %s: %w", what, resque.Explain(err)))
 	return true
 }
 
@@ -310,7 +311,7 @@ func (w *walker) stepLane() (done bool, err error) {
 	}
 	set := w.lanes[at]
 	if !there {
-		w.cur.Scan, w.cur.Own, w.cur.List = "", nil, nil
+		w.cur.Scan, w.cur.Done, w.cur.Lane, w.cur.List = "", nil, "", nil
 	}
 	w.cur.Queue, w.cur.Shared = set.Queue, set.Shared
 	lanes, next, err := w.s.ScanLanes(w.c, set, cmp.Or(w.cur.Scan, "0"))
@@ -320,15 +321,19 @@ func (w *walker) stepLane() (done bool, err error) {
 		}
 		next = "0"
 	}
-	slices.SortFunc(lanes, func(a, b resque.Lane) int { return cmp.Compare(a.Own, b.Own) })
+	name := func(l resque.Lane) string { return refOf("", []byte(l.Own))[:12] }
+	if at := slices.IndexFunc(lanes, func(l resque.Lane) bool { return name(l) == w.cur.Lane }); at > 0 {
+		lanes[0], lanes[at] = lanes[at], lanes[0] // the walk goes on in this one
+	}
 	for _, lane := range lanes {
-		if w.cur.Own != nil && lane.Own < *w.cur.Own {
+		// The page is read again by each call that goes on in it, and it may have other lanes then.
+		name := name(lane)
+		if slices.Contains(w.cur.Done, name) {
 			continue
 		}
-		if w.cur.Own == nil || lane.Own != *w.cur.Own {
-			w.cur.List = nil
+		if name != w.cur.Lane {
+			w.cur.Lane, w.cur.List = name, nil
 		}
-		w.cur.Own = &lane.Own
 		for {
 			if w.left == 0 || w.page.Looked >= maxLooked {
 				return false, nil
@@ -343,10 +348,9 @@ func (w *walker) stepLane() (done bool, err error) {
 				break
 			}
 		}
-		after := lane.Own + "\x00" // the first name behind it
-		w.cur.Own = &after
+		w.cur.Done, w.cur.Lane = append(w.cur.Done, name), ""
 	}
-	w.cur.Scan, w.cur.Own, w.cur.List = next, nil, nil
+	w.cur.Scan, w.cur.Done, w.cur.Lane, w.cur.List = next, nil, "", nil
 	if next != "0" {
 		return false, nil
 	}

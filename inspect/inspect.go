@@ -18,6 +18,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -115,7 +116,7 @@ func (i *Inspector) about(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("goworker: shard %s: %w", i.name(), err)
+	return prefix.Errorf("shard %s: %w", i.name(), err)
 }
 
 // over asks each shard and merges the answers.

@@ -42,7 +42,12 @@ func (l *lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 	if err := errors.Join(l.Usable(), ctx.Err()); err != nil {
 		return err
 	}
-	return f(resque.New(""), l.server.Dial(l.t))
+	c, err := redis.DialURLContext(ctx, l.server.URI())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(resque.New(""), c)
 }
 
 func setup(t *testing.T) (*inspect.Inspector, *redistest.Server, *lender) {

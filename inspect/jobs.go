@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 )
@@ -100,11 +101,11 @@ func (q Query) matcher(settings access.Settings) (*matcher, error) {
 			err = payload.CheckSize(raw, settings.MaxPayload)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("goworker: looking for %s: %w", q.Class, err)
+			return nil, prefix.Errorf("looking for %s: %w", q.Class, err)
 		}
 		p, err := payload.Parse(raw)
 		if err != nil {
-			return nil, fmt.Errorf("goworker: looking for %s: %w", q.Class, err)
+			return nil, prefix.Errorf("looking for %s: %w", q.Class, err)
 		}
 		m.args = p.Args
 		if len(p.Args) > 0 {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/goworker/goworker/internal/prefix"
 )
 
 // Done is what one step of a change of many jobs did.
@@ -111,5 +113,5 @@ type jobError struct {
 	err   error
 }
 
-func (e *jobError) Error() string { return fmt.Sprintf("goworker: %s %s: %v", e.doing, e.job, e.err) }
+func (e *jobError) Error() string { return prefix.Errorf("%s %s: %w", e.doing, e.job, e.err).Error() }
 func (e *jobError) Unwrap() error { return e.err }

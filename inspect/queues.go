@@ -17,7 +17,7 @@ import (
 
 // ErrUnknownQueue is returned for a name that nothing knows: no queue of that name is among Queues, has
 // jobs, lanes or is paused, and no registered worker names it. It is mostly a slip of the finger.
-var ErrUnknownQueue = errors.New("nothing knows a queue of this name; Queues lists the names")
+var ErrUnknownQueue = prefix.New("nothing knows a queue of this name; Queues lists the names")
 
 // Queues returns the names of all queues, sorted. A queue stays when it becomes
 // empty, until it is removed.
@@ -65,7 +65,7 @@ func (i *Inspector) known(ctx context.Context, doing, queue string) error {
 		return err
 	})
 	if err == nil && !known {
-		err = fmt.Errorf("goworker: %s queue %s: %w", doing, queue, ErrUnknownQueue)
+		err = prefix.Errorf("%s queue %s: %w", doing, queue, ErrUnknownQueue)
 	}
 	return err
 }
@@ -221,7 +221,7 @@ func limitNames(l resque.Lane) (names []string) {
 
 // ErrUnknownSchedule is returned for a recurring schedule that Redis does not know: it is not kept there, has
 // never fired, and is not paused. It may be one that a process has and that has had no tick yet.
-var ErrUnknownSchedule = errors.New("nothing in Redis knows a recurring schedule of this name")
+var ErrUnknownSchedule = prefix.New("nothing in Redis knows a recurring schedule of this name")
 
 // PauseSchedule makes the ticks of a recurring schedule pass without a job, in the whole fleet and
 // until ResumeSchedule. They are not fired later. Ruby schedulers do not know of it. A schedule that nothing knows
@@ -244,7 +244,7 @@ func (i *Inspector) PauseSchedule(ctx context.Context, name string) error {
 		return one.record(ctx, "PauseSchedule", "schedule "+name, once(err == nil), err)
 	})
 	if err == nil && !known {
-		err = fmt.Errorf("goworker: pausing schedule %s: %w; it is paused all the same, ResumeSchedule ends that", name, ErrUnknownSchedule)
+		err = prefix.Errorf("pausing schedule %s: %w; it is paused all the same, ResumeSchedule ends that", name, ErrUnknownSchedule)
 	}
 	return err
 }
@@ -265,7 +265,7 @@ func (i *Inspector) ResumeSchedule(ctx context.Context, name string) error {
 		return one.record(ctx, "ResumeSchedule", "schedule "+name, once(err == nil), err)
 	})
 	if err == nil && !known {
-		err = fmt.Errorf("goworker: resuming schedule %s: %w", name, ErrUnknownSchedule)
+		err = prefix.Errorf("resuming schedule %s: %w", name, ErrUnknownSchedule)
 	}
 	return err
 }

@@ -15,14 +15,16 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // ErrAlive is returned while a process of goworker is alive: its jobs are its own.
-var ErrAlive = errors.New("goworker: cannot drain while processes of goworker are alive")
+var ErrAlive = prefix.New("cannot drain while processes of goworker are alive")
 
 const (
 	// pieceJobs and pieceBytes bound what one script moves.
@@ -57,30 +59,52 @@ type Config struct {
 	Watch time.Duration // how long leases that are over are observed; 0: 4 s
 }
 
-// Left is something that stays in a key of goworker.
-type Left struct {
-	Key  string // with the namespace
-	Jobs int    // how many; 0: it holds no job, or the drain did not count them
-	Why  string
-}
-
 // Report is what a drain did, or with DryRun would do.
-type Report struct {
-	Dead      []string // processes that were found dead
-	Requeued  int      // jobs of dead processes that went back to their queues and lanes
-	Failed    int      // jobs of dead processes that were filed as failures: they were found in too many
-	Lanes     int      // jobs that went from lanes to the heads of their queues
-	Delayed   int      // delayed jobs that went to resque-scheduler's schedule
-	Queued    int      // delayed jobs that went to their queues: those that were due, or all
-	Kept      int      // payloads that were kept and went to their queues
-	Locks     int      // locks of unique jobs that were released
-	Removed   int      // other keys that were removed
-	Dropped   map[string]int
-	Ignored   map[string]int
-	Left      []Left
-	Notes     []string
-	Alive     []string
-	StoppedAt string
+type Report = inspect.DrainReport
+
+// Add adds the report of one shard to a total. An empty name leaves the shard away.
+func Add(total *Report, shard string, r Report) {
+	in := func(text string) string {
+		if shard == "" {
+			return text
+		}
+		return "shard " + shard + ": " + text
+	}
+	for _, texts := range []struct {
+		to   *[]string
+		from []string
+	}{{&total.Dead, r.Dead}, {&total.Notes, r.Notes}, {&total.Alive, r.Alive}} {
+		for _, text := range texts.from {
+			*texts.to = append(*texts.to, in(text))
+		}
+	}
+	for _, n := range []struct {
+		to   *int
+		from int
+	}{
+		{&total.Requeued, r.Requeued}, {&total.Failed, r.Failed}, {&total.Lanes, r.Lanes}, {&total.Delayed, r.Delayed},
+		{&total.Queued, r.Queued}, {&total.Kept, r.Kept}, {&total.Locks, r.Locks}, {&total.Removed, r.Removed},
+	} {
+		*n.to += n.from
+	}
+	for _, fields := range []struct {
+		to   *map[string]int
+		from map[string]int
+	}{{&total.Dropped, r.Dropped}, {&total.Ignored, r.Ignored}} {
+		if *fields.to == nil {
+			*fields.to = make(map[string]int)
+		}
+		for name, n := range fields.from {
+			(*fields.to)[name] += n
+		}
+	}
+	for _, l := range r.Left {
+		l.Key = in(l.Key)
+		total.Left = append(total.Left, l)
+	}
+	if r.StoppedAt != "" {
+		total.StoppedAt = in(r.StoppedAt)
+	}
 }
 
 // drain is one call of Run.
@@ -149,7 +173,7 @@ func (d *drain) alive() error {
 
 // leave adds to what is left.
 func (d *drain) leave(key string, jobs int, why string) {
-	d.Left = append(d.Left, Left{Key: key, Jobs: jobs, Why: why})
+	d.Left = append(d.Left, inspect.DrainLeft{Key: key, Jobs: jobs, Why: why})
 }
 
 // scan reads the names of the keys that hold jobs.

@@ -63,7 +63,7 @@ func TestDrain(t *testing.T) {
 		Dead: []string{"web:7:dead", "web:8:orphan"}, Requeued: 4, Lanes: 14, Delayed: 3, Queued: 1, Kept: 1, Locks: 2, Removed: 7,
 		Dropped: map[string]int{"attempt": 1, "id": 2, "unique": 1, "expires_at": 1}, Ignored: map[string]int{"id": 2},
 		Notes: []string{
-			"resque-scheduler moves delayed jobs: start one, or drain with Now where there is none",
+			"resque-scheduler moves delayed jobs: start one, or drain with DrainNow where there is none",
 			"the recurring schedule nightly is in a program of goworker only: write it into resque-scheduler's file",
 			"the limit c:Report (1) holds for no Ruby worker",
 		},
@@ -354,6 +354,7 @@ func TestFates(t *testing.T) {
 	b.do("SET", "resque:go:probe:p", 1)
 	b.do("SET", "resque:go:reaped:p", 1)
 	b.do("SET", "resque:go:wf:1", 1)
+	b.do("LPUSH", "resque:go:audit", "{}")
 	b.drain()
 	after := b.server.Keys(t)
 	for _, row := range resque.Fates {

@@ -56,7 +56,7 @@ func (d *drain) removeKeys(keys []string, total *int) error {
 func (d *drain) notes() error {
 	note := func(format string, args ...any) { d.Notes = append(d.Notes, fmt.Sprintf(format, args...)) }
 	if d.Delayed > 0 {
-		note("resque-scheduler moves delayed jobs: start one, or drain with Now where there is none")
+		note("resque-scheduler moves delayed jobs: start one, or drain with DrainNow where there is none")
 	}
 	return d.do(func(c redis.Conn) error {
 		u, err := d.store.Unruly(c)

@@ -34,6 +34,9 @@ type Duplicate = resque.Duplicate
 // The error is one of the whole call: no job was enqueued, or that is unknown, which Unconfirmed reports.
 // Only with a *resque.ReplicasError there are receipts too. A job that cannot be encoded keeps all others
 // from being sent; its error is that of Unsent.
+//
+// A job that replaces another of the same call needs a second step, since the other is there only after the
+// first. If Redis refuses that one, the job's receipt says so.
 func (c *Client) Enqueue(ctx context.Context, set *outcome.Set, jobs []outcome.Push) ([]Receipt, error) {
 	call := c.NewCall(set, len(jobs))
 	for i := range jobs {
@@ -50,8 +53,12 @@ type Call struct {
 	bulk     resque.Bulk
 	jobs     int    // that are expected
 	prefix   string // of the keys of queues
-	queue    string // whose name was checked last
 	receipts []Receipt
+	queue    string // of the job before, whose name is right
+
+	// Room for one job, which most calls have.
+	push outcome.Push
+	one  [1]Receipt
 }
 
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
@@ -67,33 +74,40 @@ func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	return call
 }
 
+// Job returns an empty job to fill in and to Add. It is the same one each time.
+func (c *Call) Job() *outcome.Push {
+	c.push = outcome.Push{}
+	return &c.push
+}
+
 // Jobs returns how many jobs were added.
 func (c *Call) Jobs() int { return len(c.receipts) }
 
-// Add adds a job behind the others. It does not keep p: the caller may use it for the next job. With an
-// error, which names the class, the job is not added.
+// Add adds a job behind the others. It changes p and does not keep it. With an error, which names the class, the job is not added.
 func (c *Call) Add(p *outcome.Push) error {
 	if p.Queue == "" || p.Name == "" {
 		return ErrNoJob
+	}
+	if p.Queue != c.queue {
+		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
+			return About(p.Name, err)
+		}
+		c.queue = p.Queue
 	}
 	if err := c.add(p); err != nil {
 		return About(p.Name, err)
 	}
 	if len(c.receipts) == 0 {
-		c.receipts = make([]Receipt, 0, c.jobs)
-		c.bulk.Grow(max(0, c.jobs-1))
+		if c.receipts = c.one[:0]; c.jobs > 1 {
+			c.receipts = make([]Receipt, 0, c.jobs)
+			c.bulk.Grow(c.jobs - 1)
+		}
 	}
 	c.receipts = append(c.receipts, Receipt{ID: p.ID})
 	return nil
 }
 
 func (c *Call) add(p *outcome.Push) (err error) {
-	if p.Queue != c.queue {
-		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
-			return err
-		}
-		c.queue = p.Queue
-	}
 	if !p.At.IsZero() && !p.At.After(clock.System.Now()) {
 		p.At = time.Time{}
 	}

@@ -41,11 +41,19 @@ func (c *Client) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 func (c *Client) send(ctx context.Context, f func(redis.Conn) error) error {
 	giveUp := clock.System.Now().Add(c.Retries)
 	var retry part.Backoff
+	var last error
 	for {
 		err := c.Pool.Do(ctx, f)
-		if err == nil || !conn.Elsewhere(err) {
+		switch {
+		case err == nil:
+			return nil
+		case !conn.Elsewhere(err):
+			if last != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w; before that no server took the writes: %w", err, last)
+			}
 			return prefix.Of(err)
 		}
+		last = err
 		wait := retry.Next()
 		if clock.System.Now().Add(wait).After(giveUp) {
 			return prefix.Of(err)

@@ -28,8 +28,8 @@ var (
 )
 
 // Bulk is jobs to push in one step, each to its place. One buffer holds all payloads, so a
-// plain job costs next to no allocation. The zero value is ready; only one goroutine may
-// use a Bulk.
+// plain job costs next to no allocation. The zero value is ready. Only one goroutine may
+// use a Bulk, and a copy of one that has jobs is of no use.
 type Bulk struct {
 	Style payload.Style // how Encode encodes
 	Most  int           // Put refuses payloads of more bytes; 0: MaxPushBytes
@@ -42,6 +42,11 @@ type Bulk struct {
 	index  map[string]int // a queue's place in queues, once there are several
 	later  int            // the run of our own schedule, counted from 1; 0: none
 	ruby   map[int64]int  // the runs of resque-scheduler's schedule, by ms, counted from 1
+
+	// Room for one job, which most calls have.
+	oneJob   [1]bulkJob
+	oneUnit  [1]unit
+	oneQueue [1]bulkQueue
 
 	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
@@ -193,6 +198,9 @@ func (b *Bulk) put(to Place, g []Guarded) {
 	}
 	b.units[n-1].jobs++
 	b.end = len(b.buf)
+	if b.jobs == nil {
+		b.jobs = b.oneJob[:0]
+	}
 	b.jobs = append(b.jobs, bulkJob{int32(n - 1), int32(queue), b.end, at})
 }
 
@@ -226,6 +234,9 @@ func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g []Gua
 }
 
 func (b *Bulk) open(u unit) int {
+	if b.units == nil {
+		b.units = b.oneUnit[:0]
+	}
 	b.units = append(b.units, u)
 	return len(b.units)
 }
@@ -240,6 +251,9 @@ func (b *Bulk) queue(name string) int {
 	at, known := b.index[name]
 	if known {
 		return at
+	}
+	if b.queues == nil {
+		b.queues = b.oneQueue[:0]
 	}
 	at = len(b.queues)
 	b.queues = append(b.queues, bulkQueue{name: name})

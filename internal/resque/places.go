@@ -23,33 +23,28 @@ func (s Store) SortedQueues(c redis.Conn, queue string) ([]Lanes, error) {
 }
 
 // ScanLanes reads a page of the lanes of a set, in no order, and returns the cursor of the next one.
-// Both cursors are "0" at the ends. A lane that is there all the time is not missed.
+// Both cursors are "0" at the ends. A lane that is there all the time is not missed, and may be returned
+// twice. Redis returns up to 128 lanes of a small set at once, else about twenty.
 func (s Store) ScanLanes(c redis.Conn, l Lanes, cursor string) (lanes []Lane, next string, err error) {
-	pairs, next, err := ScanSorted(c, s.turns(l), cursor, "*", firstPage)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the lanes of queue %s: %w", l.Queue, Explain(err))
-	}
-	for pair := range slices.Chunk(pairs, 2) {
-		lanes = append(lanes, Lane{l.Queue, l.Shared, string(pair[0])})
-	}
-	return lanes, next, nil
-}
-
-// ScanSorted reads a page of a sorted set: members and their scores, in no order.
-func ScanSorted(c redis.Conn, key, cursor, pattern string, count int64) (pairs [][]byte, next string, err error) {
-	r, err := redis.Values(c.Do("ZSCAN", key, cursor, "MATCH", pattern, "COUNT", count))
+	r, err := redis.Values(c.Do("ZSCAN", s.turns(l), cursor, "COUNT", 20))
 	if err == nil && len(r) != 2 {
 		err = ErrAnswer
 	}
-	if err != nil {
-		return nil, "", err
+	var names []string
+	if err == nil {
+		next, _ = redis.String(r[0], nil)
+		names, err = redis.Strings(r[1], nil)
 	}
-	next, _ = redis.String(r[0], nil)
-	pairs, err = redis.ByteSlices(r[1], nil)
-	if err == nil && len(pairs)%2 != 0 || next == "" {
+	if err == nil && (len(names)%2 != 0 || next == "") {
 		err = ErrAnswer
 	}
-	return pairs, next, err
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the lanes of queue %s: %w", l.Queue, Explain(err))
+	}
+	for i := 0; i < len(names); i += 2 {
+		lanes = append(lanes, Lane{l.Queue, l.Shared, names[i]})
+	}
+	return lanes, next, nil
 }
 
 // ProcessIDs returns the ids of all processes that have a lease, sorted.

@@ -305,13 +305,13 @@ func (u *unit) effects() []Effect {
 }
 
 // firstWrite is a write which Redis refuses if it would refuse the first one of a job, and which may be
-// repeated. There is none if the jobs make do without memory.
+// repeated. There is none if the jobs make do without memory, or if each job's own first write is such a one:
+// then each job is refused by itself.
 func (s Store) firstWrite(b *Bulk) (e Effect) {
 	for i := range b.units {
 		u := &b.units[i]
 		switch {
-		case u.over:
-		case u.guarded != nil && slices.ContainsFunc(u.effects(), func(e Effect) bool { return e.file == replaceVerb }):
+		case u.over || u.guarded != nil && u.isJust(replaceVerb) || u.guarded != nil && u.isJust(lockVerb):
 		case u.kind == inRubys && u.guarded == nil:
 			e = effect("ZADD", s.secondsKey(), "XX", 0, "")
 		default:
@@ -319,6 +319,11 @@ func (s Store) firstWrite(b *Bulk) (e Effect) {
 		}
 	}
 	return e
+}
+
+// isJust reports whether all effects of the job are one of this verb.
+func (u *unit) isJust(v *Verb) bool {
+	return len(u.guarded) == 1 && len(u.guarded[0].Effects) == 1 && u.guarded[0].Effects[0].file == v
 }
 
 // placed are the rows that put a guarded job into its place. They follow what may be refused.

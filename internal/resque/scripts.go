@@ -43,11 +43,14 @@ func readScript(files embed.FS, name string) string {
 	return string(text)
 }
 
-// Scripts returns the scripts of this package by name, as they are sent to Redis. The commit of jobs
-// that give back the start of a rate is "commit+refund".
+// Scripts returns the scripts of this package by name, as they are sent to Redis. A script that is joined
+// with one verb has both names: the commit of jobs that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
 	texts := scriptsIn(scriptFiles, scriptText)
 	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
+	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb} {
+		texts["push+"+v.name] = pushScript.with([]*Verb{v}).text
+	}
 	return texts
 }
 

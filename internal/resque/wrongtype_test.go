@@ -156,6 +156,10 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			_, err := s.Recover(w.c, someProcess("dead"), 3, noon, deadEnds(s, false, noon))
 			return err
 		}},
+		"move": {keys: []string{s.KeyOfQueue("low"), s.KeyOfQueues(), s.lane(lane), s.lanes(), s.turns(lane.Lanes())}, call: func(w *wire) error {
+			_, err := s.MoveJobs(w.c, Lane{Queue: "low"}, false, []Move{{Element: Element{0, []byte("q1")}}}, Target{Queue: "low", Lane: &lane, Head: true})
+			return err
+		}},
 		"leave": {keys: []string{s.processes(), s.inflight("idle")}, call: func(w *wire) error {
 			_, err := s.Leave(w.c, "idle")
 			return err

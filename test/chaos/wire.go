@@ -123,12 +123,15 @@ func (a *arena) loadScripts() map[string]string {
 	return names
 }
 
-// scripts are the product's, by name, but for one that only a client calls.
+// scripts are the product's, by name. The push of jobs that a verb puts into their places goes by its verb.
 func (a *arena) scripts() map[string]string {
 	scripts := resque.Scripts()
 	maps.Copy(scripts, failures.Scripts())
 	maps.Copy(scripts, delayedjobs.Scripts())
-	delete(scripts, "pushguarded")
+	for _, verb := range []string{"delay", "lock", "replace"} {
+		scripts[verb] = scripts["push+"+verb]
+		delete(scripts, "push+"+verb)
+	}
 	return scripts
 }
 

@@ -174,7 +174,7 @@ func TestFailureList(t *testing.T) {
 	if err := all.Retry(f); !errors.Is(err, goworker.ErrNoFailure) {
 		t.Errorf("retried twice: %v", err)
 	}
-	if err := all.KeepPayload().Retry(list[1]); err != nil {
+	if err := all.Retry(list[1]); err != nil {
 		t.Error(err)
 	}
 	if n, err := all.RetryAll(); n != 1 || err == nil || !strings.Contains(err.Error(), "1 failure of list failed could not be retried") {
@@ -211,7 +211,7 @@ func TestFailuresOfNoQueue(t *testing.T) {
 	t.Parallel()
 	d, server := newAdminDaemon(t, goworker.WorkerSettings{})
 	server.Do(t, "RPUSH", "resque:failed", failureText(1, "a"))
-	for _, l := range []*goworker.FailureList{d.Failures().In(""), d.Failures().In("").KeepPayload(), d.Failures().KeepPayload().In("")} {
+	for _, l := range []*goworker.FailureList{d.Failures().In(""), d.Failures().In("a").In("")} {
 		for what, ask := range map[string]func() error{
 			"Clear":        l.Clear,
 			"Count":        func() error { _, err := l.Count(); return err },

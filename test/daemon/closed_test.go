@@ -72,6 +72,7 @@ func TestClosed(t *testing.T) {
 	b := daemontest.Setup(t)
 	d, mark := b.Daemon, &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Mark", Args: []any{"m"}}}
 	failures, delayed := d.Failures(), d.Delayed()
+	//lint:ignore SA1019 it is deprecated and still there
 	views := []any{d, failures, failures.In("q"), failures.KeepPayload(), delayed}
 
 	d.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 // A fleet goes back to Ruby: what a daemon and a dead process left is in Ruby's keys afterwards, each
@@ -45,7 +46,7 @@ func TestDrainToResque(t *testing.T) {
 	b.Eventually("four jobs wait in a lane and one for its next try", func() bool {
 		return len(b.Redis.List(t, "KEYS", "resque:go:lane:*")) == 1 && b.Redis.Int(t, "ZCARD", "resque:go:schedule") == 3
 	})
-	if _, err := b.Daemon.DrainToResque(t.Context()); !errors.Is(err, goworker.ErrProcessesAlive) || !strings.Contains(err.Error(), "stop them first") {
+	if _, err := b.Daemon.Client().DrainToResque(t.Context()); !errors.Is(err, goworker.ErrProcessesAlive) || !strings.Contains(err.Error(), "stop them first") {
 		t.Errorf("while the daemon runs the error is %v", err)
 	}
 	if err := b.Stop(); err != nil && !errors.As(err, new(*goworker.ShutdownError)) {
@@ -56,16 +57,16 @@ func TestDrainToResque(t *testing.T) {
 	b.Redis.Do(t, "ZADD", "resque:go:processes", 5, dead.ID)
 	b.Push(daemontest.Job("Mark", "waits"))
 
-	dry, err := b.Daemon.DrainToResque(t.Context(), goworker.DrainDryRun())
+	dry, err := b.Daemon.Client().DrainToResque(t.Context(), goworker.DrainDryRun())
 	if err != nil || dry.Delayed != 3 || dry.Requeued != 1 {
 		t.Errorf("the dry run: %v, %+v", err, dry)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := b.Daemon.DrainToResque(ended); !errors.Is(err, context.Canceled) || r.StoppedAt == "" || !strings.Contains(err.Error(), "call DrainToResque again") {
+	if r, err := b.Daemon.Client().DrainToResque(ended); !errors.Is(err, context.Canceled) || r.StoppedAt == "" || !strings.Contains(err.Error(), "call DrainToResque again") {
 		t.Errorf("with a context that has ended: %v, %+v", err, r)
 	}
-	report, err := b.Daemon.DrainToResque(t.Context())
+	report, err := b.Daemon.Client().DrainToResque(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,5 +118,32 @@ func TestDrainToResque(t *testing.T) {
 	})
 	if twice := later.Runs.Twice(); len(twice) > 0 {
 		t.Errorf("these jobs ran twice: %q", twice)
+	}
+}
+
+// Over shards a drain goes shard by shard, and its report names them.
+func TestDrainOfShards(t *testing.T) {
+	t.Parallel()
+	one, two := redistest.Start(t), redistest.Start(t)
+	s := goworker.NewShards(goworker.WorkerSettings{Concurrency: 1, Logger: daemontest.Quiet},
+		goworker.Shard{URI: one.URI(), Queues: []string{"mail"}}, goworker.Shard{URI: two.URI(), Queues: []string{"work"}})
+	defer s.Close()
+	for _, queue := range []string{"mail", "work"} {
+		if _, err := s.Client().Enqueue(t.Context(), goworker.NewJob(queue, "Later"), goworker.WithID(queue), goworker.ProcessIn(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.Do(t, "SET", "resque:go:wf:1", "of a later version")
+	report, err := s.Client().DrainToResque(t.Context(), goworker.DrainNow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Queued != 2 || report.Ignored["id"] != 2 || len(report.Left) != 1 || !strings.HasPrefix(report.Left[0].Key, "shard ") {
+		t.Errorf("the report is %+v", report)
+	}
+	for queue, server := range map[string]*redistest.Server{"mail": one, "work": two} {
+		if jobs := server.List(t, "LRANGE", "resque:queue:"+queue, 0, -1); len(jobs) != 1 {
+			t.Errorf("queue %s has %q", queue, jobs)
+		}
 	}
 }

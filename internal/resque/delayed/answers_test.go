@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -42,8 +43,21 @@ func FuzzAnswers(f *testing.F) {
 			}
 			return err
 		},
-		"like":  func(c redis.Conn) error { _, err := s.Like(c, delayedBulk("q", "C")); return err },
-		"byid":  func(c redis.Conn) error { _, err := s.ByID(c, "x", time.Time{}); return err },
+		"like": func(c redis.Conn) error { _, err := s.Like(c, delayedBulk("q", "C")); return err },
+		"byid": func(c redis.Conn) error { _, err := s.ByID(c, "x", time.Time{}); return err },
+		"walk": func(c redis.Conn) error {
+			any := func(Job) bool { return true }
+			own, err := s.WalkOwn(c, nil, 2, nil, any)
+			plain, err2 := s.WalkPlain(c, nil, 2, nil, any)
+			if len(own.Found) > 2 || len(plain.Found) > 2 {
+				return errors.New("")
+			}
+			return errors.Join(err, err2)
+		},
+		"swap": func(c redis.Conn) error {
+			_, _, err := s.Swap(c, Job{Queue: "q", second: "5"}, "r", []byte(`{"class":"C","args":[]}`), payload.Plain)
+			return err
+		},
 		"count": func(c redis.Conn) error { _, _, err := s.Count(c); return err },
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

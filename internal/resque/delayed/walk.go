@@ -1,7 +1,6 @@
 package delayed
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,10 +10,13 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
+var walkScript = resque.LoadScript(scriptFiles, "walk")
+
 // Place is how far a walk through a schedule has come.
 type Place struct {
-	Scan   string            `json:"z,omitempty"` // of our own: Redis's cursor
-	After  string            `json:"d,omitempty"` // the digest of the last job that was returned of that page
+	Time   string            `json:"z,omitempty"` // of our own: the time of the last job that was seen
+	Nth    int64             `json:"m,omitempty"` // which one it is of that time
+	Digest string            `json:"d,omitempty"` // of it
 	Second string            `json:"t,omitempty"` // of resque-scheduler's: the second
 	List   *resque.ListPlace `json:"l,omitempty"` // in its list
 	Size   int64             `json:"n,omitempty"` // of the next page
@@ -29,51 +31,62 @@ type Step struct {
 	Refused []error // lists that Redis refused, because they have another type
 }
 
-// WalkOwn reads a page of our own schedule, in no order, and returns at most so many of the jobs that
-// contain all texts and fit. A job that waits all the time is not missed, and may be returned twice.
+// WalkOwn reads a page of our own schedule, in the order of the times, and returns at most so many of the
+// jobs that contain all texts and fit. A job that waits for its time all the while is not missed, and may
+// be returned twice.
 func (s Store) WalkOwn(c redis.Conn, from *Place, most int, texts [][]byte, fits func(Job) bool) (Step, error) {
-	place := Place{Scan: "0"}
+	place := Place{Time: "-inf"}
 	if from != nil {
 		place = *from
 	}
+	if _, err := strconv.ParseFloat(place.Time, 64); err != nil || place.Nth < 0 {
+		return Step{}, fmt.Errorf("%q is no time of goworker's schedule", place.Time)
+	}
 	size := resque.PageSize(place.Size, 0, 0)
-	pattern := "*"
-	if len(texts) > 0 { // Redis compares one
-		longest := slices.MaxFunc(texts, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) })
-		pattern = "*" + resque.EscapeGlob(string(longest)) + "*"
+	var a resque.Call
+	a.Key(s.store.KeyOfSchedule())
+	a.Arg(place.Time, place.Nth, place.Digest, size)
+	for _, text := range texts {
+		a.Arg(text)
 	}
-	pairs, next, err := resque.ScanSorted(c, s.store.KeyOfSchedule(), place.Scan, pattern, size)
+	r, err := redis.ByteSlices(walked(a.Do(c, walkScript)))
+	if err == nil && (len(r) < 5 || len(r)%3 != 2) {
+		err = resque.ErrAnswer
+	}
 	if err != nil {
-		return Step{}, fmt.Errorf("looking through goworker's schedule of delayed jobs: %w", resque.Explain(err))
+		return Step{}, fmt.Errorf("looking through goworker's schedule of delayed jobs: %w", err)
 	}
-	type member struct {
-		job    Job
-		digest string
-	}
-	var members []member
-	var bytes int64
-	for pair := range slices.Chunk(pairs, 2) {
-		bytes += int64(len(pair[0]))
-		job := ownJob(pair[0], pair[1])
-		if digest := resque.ElementDigest(pair[0]); digest > place.After && fits(job) {
-			members = append(members, member{job, digest})
+	number := func(text []byte) int64 { n, _ := strconv.ParseInt(string(text), 10, 64); return n }
+	read, bytes := number(r[0]), number(r[1])
+	step, next := Step{Looked: int(read)}, Place{Size: resque.PageSize(size, int(read), bytes)}
+	for job := range slices.Chunk(r[5:], 3) {
+		d := ownJob(job[0], job[1])
+		if !fits(d) {
+			continue
 		}
-	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.digest, b.digest) })
-	step := Step{Looked: max(len(pairs)/2, int(size))}
-	if len(members) > most {
-		members = members[:most]
-		step.Next = &Place{Scan: place.Scan, Size: size}
-		if most > 0 {
-			step.Next.After = members[most-1].digest
+		if len(step.Found) == most { // the rest is for the next page
+			step.Next = &next
+			return step, nil
 		}
-	} else if next != "0" {
-		step.Next = &Place{Scan: next, Size: resque.PageSize(size, len(pairs)/2, bytes)}
+		step.Found = append(step.Found, d)
+		next.Time, next.Nth, next.Digest = string(job[1]), number(job[2]), resque.ElementDigest(job[0])
 	}
-	for _, m := range members {
-		step.Found = append(step.Found, m.job)
+	if read >= size {
+		next.Time, next.Nth, next.Digest = string(r[2]), number(r[3]), string(r[4])
+		step.Next = &next
 	}
 	return step, nil
+}
+
+// walked makes texts of the numbers of an answer.
+func walked(reply any, err error) (any, error) {
+	values, err := redis.Values(reply, err)
+	for i, v := range values {
+		if n, ok := v.(int64); ok {
+			values[i] = strconv.AppendInt(nil, n, 10)
+		}
+	}
+	return values, err
 }
 
 // WalkPlain is WalkOwn for resque-scheduler's schedule, in the order of the times.

@@ -19,8 +19,8 @@
 --
 -- Atomic: the call. All rows of all jobs are proven before the first is written. If one is refused, or a
 -- proof returned '?', nothing is written for any job. A job whose guards do not hold is left; the others
--- are pushed. Guards are read again before a job is written, because a job before it may have changed
--- them. The call is refused, whole, when out of memory. Redis does not roll back a script, so every key is
+-- are pushed. Guards are read again before a job of several is written, because one before it may have
+-- changed them. The call is refused, whole, when out of memory. Redis does not roll back a script, so every key is
 -- first read as its type.
 if ARGV[1] == '' then -- this needs no rows, whose functions cost more than one push
   redis.call('SCARD', KEYS[1])
@@ -64,7 +64,8 @@ end
 left = {}
 for i, job in ipairs(jobs) do
   ticket, bytes = tostring(i), job[3]
-  local why, key, of = prove(job[1], job[2])
+  local why, key, of
+  if #jobs > 1 then why, key, of = prove(job[1], job[2]) end
   if not why then why, key = write(job[1], job[2]) end
   if why == '' or why == '?' then leave(why, key, of)
   elseif why then refuse(ticket, why, key)

@@ -68,9 +68,10 @@ end
 local verbs, proofs, run
 local function join() -- only in a call that uses such verbs
   verbs, proofs = {}, {}
+  local time -- of the call
   local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
     if field == 'bytes' then return whole() end
-    local time = call('TIME')
+    time = time or call('TIME')
     return time[1] * 1000 + time[2] / 1000
   end})
   local row, keys, args

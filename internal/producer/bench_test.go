@@ -1,0 +1,68 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/unique"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// BenchmarkEnqueue is 100,000 jobs in one call, with arguments of about a hundred bytes.
+func BenchmarkEnqueue(b *testing.B) {
+	const jobs = 100_000
+	server := redistest.Start(b)
+	dialer, err := conn.NewDialer(context.Background(), conn.Config{URI: "unix://" + server.Socket()}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &Client{Pool: conn.NewPool(dialer, 1), Store: resque.New("")}
+	defer c.Pool.Close(nil)
+	set := outcome.New(outcome.Deps{Base: part.Base{Store: c.Store, Clock: clock.System}, Time: clock.System}, nil, expiry.New, unique.New)
+	class := &outcome.Class{Name: "SendEmail"}
+	for _, bench := range []struct {
+		name   string
+		queues int
+		id     bool
+	}{{"queues=1", 1, false}, {"queues=10", 10, false}, {"ids,queues=1", 1, true}, {"ids,queues=10", 10, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			args := make([][]any, jobs)
+			for i := range args {
+				args[i] = []any{fmt.Sprintf("user%06d@example.com", i), strings.Repeat("x", 70), i}
+			}
+			queues := make([]string, bench.queues)
+			for i := range queues {
+				queues[i] = fmt.Sprint("q", i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				call := c.NewCall(set, jobs)
+				for i := range jobs {
+					p := call.Job()
+					*p = outcome.Push{Queue: queues[i%len(queues)], Name: "SendEmail", Class: class, Args: args[i]}
+					if bench.id {
+						p.MakeID()
+					}
+					if err := call.Add(p); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := c.Send(context.Background(), call); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				server.Do(b, "FLUSHALL")
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.N)*jobs/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}

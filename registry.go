@@ -1,0 +1,264 @@
+package goworker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/stuck"
+)
+
+// registry holds the registered classes with their handlers and options. It is safe for concurrent
+// use. Every job reads it and writes are rare, so readers take no lock: a writer replaces the whole
+// map.
+type registry struct {
+	// useNumber is the settings' UseNumber, for all classes.
+	useNumber atomic.Bool
+
+	// stuck lists the jobs that run past their time limits.
+	stuck stuck.Jobs
+
+	// limits are those of all classes and queues.
+	limits *limits.Table
+
+	classes atomic.Pointer[map[string]*outcome.Class]
+
+	write      sync.Mutex   // held while classes is replaced; guards what follows
+	middleware []Middleware // of all classes
+	replaced   []string     // classes that were registered again since the last run began
+
+	// enqueueing is the middleware around the calls that enqueue; nil: none.
+	enqueueing atomic.Pointer[[]EnqueueMiddleware]
+}
+
+func newRegistry() *registry {
+	r := new(registry)
+	r.classes.Store(new(map[string]*outcome.Class))
+	r.limits = limits.NewTable(r)
+	return r
+}
+
+// entry runs the jobs of one class. It never changes once it is in the map.
+type entry struct {
+	options
+	bare    Handler       // without any middleware
+	wrapped Handler       // with all middleware; the workers call it
+	retry   *retry.Policy // nil: failed jobs are not retried
+}
+
+// register makes fn the handler of a class and replaces its former one. It panics on a
+// mistake in the program: an empty class, nil, or a function of a form that is not
+// allowed.
+func (r *registry) register(class string, fn any, opts []Option) {
+	h, err := compile(fn)
+	if err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
+	e := &entry{bare: h, options: *newOptions(class, opts, fmt.Sprintf("Register(%q)", class))}
+	e.retry, _ = outcome.Get[*retry.Policy](e.class)
+	e.class.Handler = e
+
+	r.write.Lock()
+	defer r.write.Unlock()
+	e.wrapped = r.wrap(e)
+	next := maps.Clone(*r.classes.Load())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	if was := next[class]; was != nil && was.Handler != nil && !slices.Contains(r.replaced, class) {
+		r.replaced = append(r.replaced, class)
+	}
+	next[class] = e.class
+	r.classes.Store(&next)
+	if _, limited := outcome.Get[limits.Of](e.class); limited {
+		r.limits.ClassHasLimits()
+	}
+}
+
+// ready returns an error if there is no handler, unless the settings allow it.
+func (r *registry) ready(c config, log *slog.Logger) error {
+	r.write.Lock()
+	defer r.write.Unlock()
+	for _, class := range r.replaced {
+		log.Debug("a class was registered again, its last handler counts", "class", class)
+	}
+	r.replaced = nil
+	if c.AllowNoHandlers || c.LeaveUnknown || len(r.handled()) > 0 {
+		return nil
+	}
+	return errNoHandlers
+}
+
+var errNoHandlers = errors.New("goworker: no handler is registered with this daemon, so every job that it takes would fail; " +
+	"call its Register first (goworker.Register is that of the default daemon), or set AllowNoHandlers if handlers are registered later")
+
+// handled returns the names of the classes that have a handler, sorted.
+func (r *registry) handled() (names []string) {
+	for name, class := range r.All() {
+		if class.Handler != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// newOptions returns a class with its options. It panics on a mistake in them, with the name of the call.
+func newOptions(class string, opts []Option, call string) *options {
+	if class == "" {
+		panic("goworker: " + call + `: the class has no name; give it the "class" its jobs are enqueued with, such as "SendEmail"`)
+	}
+	o := &options{class: &outcome.Class{Name: class}}
+	for _, opt := range opts {
+		if opt == nil {
+			panic(fmt.Sprintf("goworker: %s: a nil Option was given; leave it out", call))
+		}
+		opt.register(o)
+	}
+	if of, limited := outcome.Get[limits.Of](o.class); limited {
+		outcome.Put(o.class, limits.Named(class, of))
+		o.Add(limits.Repeated(of))
+	}
+	if o.check != nil {
+		o.Add(o.check(o))
+	}
+	if o.First != nil {
+		panic(fmt.Sprintf("goworker: %s: %s", call, o.First))
+	}
+	for _, mw := range o.middleware {
+		mustMiddleware(mw, call)
+	}
+	return o
+}
+
+// declare makes the options of a class hold for its enqueued jobs, without a handler.
+func (r *registry) declare(class *outcome.Class) {
+	r.write.Lock()
+	defer r.write.Unlock()
+	next := maps.Clone(*r.classes.Load())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	next[class.Name] = class
+	r.classes.Store(&next)
+}
+
+// aroundEnqueue adds middleware around the calls that enqueue.
+func (r *registry) aroundEnqueue(mw ...EnqueueMiddleware) {
+	for _, m := range mw {
+		if m == nil {
+			panic("goworker: a nil EnqueueMiddleware was given; leave it out")
+		}
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	var all []EnqueueMiddleware
+	if before := r.enqueueing.Load(); before != nil {
+		all = *before
+	}
+	all = slices.Concat(all, mw)
+	r.enqueueing.Store(&all)
+}
+
+// use adds middleware around every class, those registered later too.
+func (r *registry) use(mw ...Middleware) {
+	for _, m := range mw {
+		mustMiddleware(m, "Use")
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	r.middleware = append(r.middleware, mw...)
+	next := make(map[string]*outcome.Class)
+	for name, c := range *r.classes.Load() {
+		e := *c.Handler.(*entry)
+		e.wrapped = r.wrap(&e)
+		e.class = c.With(&e)
+		next[name] = e.class
+	}
+	r.classes.Store(&next)
+}
+
+func (r *registry) wrap(e *entry) Handler {
+	return chain(chain(e.bare, e.middleware), r.middleware)
+}
+
+func mustMiddleware(mw Middleware, where string) {
+	if mw == nil {
+		panic("goworker: " + where + ": a nil Middleware was given; leave it out")
+	}
+}
+
+// lookup returns the entry of a class, nil if it has none.
+func (r *registry) lookup(class string) *entry {
+	if c := r.Class(class); c != nil {
+		return c.Handler.(*entry)
+	}
+	return nil
+}
+
+// Class returns the class of a name, nil if there is none.
+func (r *registry) Class(name string) *outcome.Class { return (*r.classes.Load())[name] }
+
+// All returns all classes by their names.
+func (r *registry) All() map[string]*outcome.Class { return *r.classes.Load() }
+
+// Unknown is the failure of a job whose class is not registered.
+func (r *registry) Unknown(class string) error { return &UnknownClassError{Class: class} }
+
+// Misfit is the failure of an ActiveJob whose wrapper makes no sense.
+func (r *registry) Misfit(class string, e *args.Error) error { return argumentError(class, e) }
+
+// Read reads a payload that lies in a queue and finds its class.
+func (r *registry) Read(queue string, raw []byte) *outcome.Job {
+	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}}
+	outcome.Read(j, r, math.MaxInt)
+	return j
+}
+
+// delivery returns a job as the program's handler, middleware and hooks see it.
+func (r *registry) delivery(j *outcome.Job) *Delivery {
+	if d, ok := j.View.(*Delivery); ok {
+		return d
+	}
+	d := &Delivery{
+		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+	}
+	if j.Class != nil {
+		e := j.Class.Handler.(*entry)
+		d.RetriesLeft = e.retry.Left(j.Attempt)
+		d.useNumber = e.useNumber || r.useNumber.Load()
+		d.handler, d.timeout, d.limit = e.wrapped, e.timeout, e.timeout
+		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
+			d.handler = h
+		} else if e.instead != nil { // the child runs the handler, under its Timeout
+			d.handler, d.timeout, d.limit = e.instead, 0, e.limit
+		}
+	}
+	j.View = d
+	return d
+}
+
+// isolated makes the Delivery of a job in its child process.
+func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+	j := r.Read(job.Queue, job.Payload)
+	if j.Err != nil {
+		return nil, j.Err
+	}
+	d, e := r.delivery(j), j.Handler.(*entry)
+	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
+	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
+	d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
+	return d, nil
+}
