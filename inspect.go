@@ -126,7 +126,7 @@ func (d *Daemon) Waiting(queue string) ([]WaitingInfo, error) {
 func (d *Daemon) Workers() ([]WorkerInfo, error) { return d.inspect().Workers(context.Background()) }
 
 // Info counts queues, jobs, workers and failures.
-func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Info(context.Background()) }
+func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Fleet(context.Background()) }
 
 // StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
 func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
@@ -134,7 +134,7 @@ func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(cont
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
 // job that EnqueueAt delayed to within a second is shown at the next whole one.
 func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
-	return d.inspect().ScheduledAt(context.Background(), wanted(job))
+	return d.inspect().DelayedUntil(context.Background(), wanted(job))
 }
 
 // RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
@@ -150,7 +150,7 @@ func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err erro
 
 // EnqueueDelayed enqueues the delayed jobs equal to this one now and returns how many.
 func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
-	return d.inspect().EnqueueDelayed(context.Background(), wanted(job))
+	return d.inspect().PromoteDelayed(context.Background(), wanted(job))
 }
 
 // FailureList is a view of the failures that Resque's tools show and retry. It
@@ -277,7 +277,7 @@ func (l *DelayedList) Remove(jobs ...DelayedJob) (removed int, err error) {
 // Enqueue puts listed jobs into their queues now and returns how many there still were.
 // An entry that is no job stays.
 func (l *DelayedList) Enqueue(jobs ...DelayedJob) (enqueued int, err error) {
-	return l.l.Enqueue(context.Background(), jobs...)
+	return l.l.Promote(context.Background(), jobs...)
 }
 
 // Reschedule delays listed jobs to another time and returns how many there still were.
