@@ -230,7 +230,7 @@ func TestDelayed(t *testing.T) {
 	want(t, "removed", 0, n, err)
 	left, err := d.List(ctx, time.Time{}, 0, -1)
 	want(t, "left", []string{`{"class":"A","args":[2]}`}, payloads(left), err)
-	n, err = d.Enqueue(ctx, left...)
+	n, err = d.Promote(ctx, left...)
 	want(t, "enqueued, listed", 1, n, err)
 	want(t, "queue", []string{`{"class":"A","args":[1]}`, `{"class":"A","args":[2]}`}, server.List(t, "LRANGE", "resque:queue:low", 0, -1), nil)
 	if err := d.Clear(ctx); err != nil {
