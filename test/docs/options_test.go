@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"cmp"
 	"go/ast"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -111,4 +113,50 @@ func comments(t *testing.T) map[string]string {
 		}
 	}
 	return all
+}
+
+// TestPackageComment compiles the programs of the package's comment, and follows its links.
+func TestPackageComment(t *testing.T) {
+	t.Parallel()
+	c, err := newCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), root+"/doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	pkg, err := c.from.Import(module)
+	c.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := 0
+	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+		code, ok := block.(*comment.Code)
+		if !ok {
+			continue
+		}
+		programs++
+		text, err := source("snippet", "", "", code.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.check("doc.go", text, false); err != nil {
+			t.Errorf("a program of doc.go does not compile: %v\n%s", err, text)
+		}
+	}
+	links := regexp.MustCompile(`\[(\w+)(?:\.(\w+))?\]`).FindAllStringSubmatch(file.Doc.Text(), -1)
+	for _, link := range links {
+		o := pkg.Scope().Lookup(link[1])
+		if o == nil {
+			t.Errorf("doc.go links to %s, which is not there", link[0])
+		} else if member, _, _ := types.LookupFieldOrMethod(types.NewPointer(o.Type()), true, pkg, cmp.Or(link[2], "?")); link[2] != "" && member == nil {
+			t.Errorf("doc.go links to %s, which is not there", link[0])
+		}
+	}
+	if programs < 2 || len(links) < 10 {
+		t.Errorf("doc.go has %d programs and %d links", programs, len(links))
+	}
 }
