@@ -33,7 +33,11 @@ type Client struct {
 	registry *registry // the classes' options and the middleware
 }
 
-// ClientOption is a setting of NewClient: WithDialer, Classes and WithEnqueueMiddleware.
+// ClientOption is a setting of NewClient:
+//
+//   - WithDialer: how to reach Redis, for Sentinel, Cluster and the embedded one
+//   - Classes: the defined classes whose options hold for the jobs
+//   - WithEnqueueMiddleware: code around the calls that enqueue
 type ClientOption interface{ client(*clientOptions) }
 
 type clientOptions struct {

@@ -87,10 +87,16 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 	return send(ctx, own)
 }
 
-// EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter and ExpiresAt. The call returns an error, and
-// enqueues nothing, if one is out of its range, given twice, or contradicts another; see
-// Option.
+// EnqueueOption is a setting of one enqueued job:
+//
+//   - WithID: an id of the program's own
+//   - ProcessAt, ProcessIn: run it later
+//   - ResqueScheduler: wait for that in resque-scheduler's keys, where Ruby sees it
+//   - Unique: enqueue it only if no other job holds its lock
+//   - ExpireAfter, ExpiresAt: do not run it after that
+//
+// The call returns an error, and enqueues nothing, if one is out of its range, given
+// twice, or contradicts another; see Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 // enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
@@ -251,7 +257,7 @@ type Expiry struct {
 // OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Zero is no limit, also where the class has one; it must not
+// to Client.Enqueue, for that job. Zero is no limit, also where the class has one; it must not
 // be negative.
 //
 // The time stands in the payload. A daemon that runs takes it from Redis's clock, one that

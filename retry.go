@@ -56,8 +56,13 @@ func Retry(n int, opts ...RetryOption) Option {
 	})
 }
 
-// RetryOption says when, or after which errors, the jobs of a class are retried; see
-// Retry. Mistakes are reported by Register; see Option.
+// RetryOption is a setting of Retry:
+//
+//   - Exponential, Fibonacci, Delays, ResqueDelays, DelayFunc: how long to wait before a run
+//   - RetryOn, RetryIf, NoRetryOn, NoRetryIf: after which errors
+//   - ResqueRetry: count the retries together with Ruby's resque-retry
+//
+// Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
 // retryPolicy collects the options of one Retry. It does not change afterwards.

@@ -23,7 +23,7 @@ type DelayedJob struct {
 	Queue string
 	Class string
 	Args  []json.RawMessage
-	ID    string // of a job enqueued by EnqueueWith
+	ID    string // of a job that has one
 
 	// Plain says that the job is in resque-scheduler's schedule, where Ruby's tools
 	// see it. Others wait in the daemons' own schedule.
@@ -105,7 +105,7 @@ func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) 
 	return slices.DeleteFunc(jobs, func(d DelayedJob) bool { return job.ID != "" && d.ID != job.ID }), err
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. With their time it reads
+// Find returns the jobs with an id that goworker delayed. With their time it reads
 // the jobs of that time only; with the zero time it reads all, as Like does.
 func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
 	if l.in.several() {
