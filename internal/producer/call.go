@@ -56,8 +56,7 @@ type Call struct {
 	queue    string // of the job before, whose name is right
 
 	// Room for one job, which most calls have.
-	push outcome.Push
-	one  [1]Receipt
+	one [1]Receipt
 }
 
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
@@ -69,12 +68,6 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	return NewCall(set, c.Style, c.MaxPayload, jobs)
-}
-
-// Job returns an empty job to fill in and to Add. It is the same one each time.
-func (c *Call) Job() *outcome.Push {
-	c.push = outcome.Push{}
-	return &c.push
 }
 
 // Jobs returns how many jobs were added.
