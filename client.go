@@ -188,34 +188,40 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	loads := make([]load, len(c.redises))
-	p := new(outcome.Push)
+	var room struct { // of a call on one Redis, which most are
+		push outcome.Push
+		load [1]load
+	}
+	p, loads := &room.push, room.load[:]
+	if n := len(c.redises); n > 1 {
+		loads = make([]load, n)
+	}
 	for n := range items {
 		err := push(c.registry.Class, &items[n], p)
 		i := 0
-		if err == nil {
+		if err == nil && find != nil {
 			i, err = find(p.Queue)
 		}
 		if err == nil {
 			if err := loads[i].open(c.redises[i], len(items)/len(loads)); err != nil {
 				return nil, err
 			}
-			err = loads[i].add(p, n)
+			err = loads[i].add(p, n, len(loads) > 1)
 		}
 		if err != nil {
 			return nil, producer.Unsent(err, n, len(items))
 		}
 	}
 	if len(loads) == 1 {
-		return loads[0].send(ctx)
+		return loads[0].send(ctx, items)
 	}
 	return c.sendAll(ctx, loads, items)
 }
 
-// finder returns what finds the Redis of a queue. It returns an error after Close.
+// finder returns what finds the Redis of a queue, or nil if there is but one. It returns an error after Close.
 func (c *Client) finder() (func(queue string) (int, error), error) {
 	if c.routes == nil {
-		return func(string) (int, error) { return 0, nil }, c.redises[0].usable()
+		return nil, c.redises[0].usable()
 	}
 	routes, err := c.routes()
 	if err != nil {
@@ -229,11 +235,11 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 	var wg sync.WaitGroup
 	all, errs := make([]Receipt, len(items)), make([]error, len(loads))
 	for i := range loads {
-		if len(loads[i].places) == 0 {
+		if loads[i].call == nil {
 			continue
 		}
 		wg.Go(func() {
-			receipts, err := loads[i].send(ctx)
+			receipts, err := loads[i].send(ctx, items)
 			for n, r := range receipts {
 				all[loads[i].places[n]] = r
 			}
@@ -248,10 +254,9 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 
 // load is the jobs of a call that go to one Redis.
 type load struct {
-	client  *client
-	call    *producer.Call
-	classes []string // of the jobs; to name them in receipts
-	places  []int    // of the jobs among all items
+	client *client
+	call   *producer.Call
+	places []int // of the jobs among all items; nil: it has all items
 }
 
 // open prepares the load for about so many jobs.
@@ -263,18 +268,27 @@ func (l *load) open(to *endpoint, about int) (err error) {
 		return err
 	}
 	l.call = l.client.NewCall(l.client.set, about)
-	l.classes, l.places = make([]string, 0, about), make([]int, 0, about)
 	return nil
 }
 
-// add adds a job.
-func (l *load) add(p *outcome.Push, place int) error {
-	l.classes, l.places = append(l.classes, p.Name), append(l.places, place)
+// add adds a job. The load keeps its place if it is one of several.
+func (l *load) add(p *outcome.Push, place int, several bool) error {
+	if several {
+		l.places = append(l.places, place)
+	}
 	return l.call.Add(p)
 }
 
+// item returns the item of the i-th job.
+func (l *load) item(items []Item, i int) Item {
+	if l.places != nil {
+		i = l.places[i]
+	}
+	return items[i]
+}
+
 // send pushes the jobs.
-func (l *load) send(ctx context.Context) ([]Receipt, error) {
+func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if l.call == nil {
 		return nil, nil
 	}
@@ -284,14 +298,15 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 	}
 	receipts := make([]Receipt, len(pushed))
 	for i, r := range pushed {
-		var held *producer.Duplicate
-		switch {
-		case errors.As(r.Err, &held):
-			receipts[i].Duplicate = &DuplicateError{l.classes[i], held.ID, held.Queue, held.Since}
-		case r.Err != nil:
-			err = errors.Join(err, producer.About(l.classes[i], r.Err))
-		default:
+		if r.Err == nil {
 			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced}
+			continue
+		}
+		class := l.item(items, i).Job.Payload.Class
+		if held := new(producer.Duplicate); errors.As(r.Err, &held) {
+			receipts[i].Duplicate = &DuplicateError{class, held.ID, held.Queue, held.Since}
+		} else {
+			err = errors.Join(err, producer.About(class, r.Err))
 		}
 	}
 	return receipts, prefix.Of(err)
@@ -299,7 +314,7 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 
 // explain says of an error whether the jobs may be in their queues.
 func (l *load) explain(err error) error {
-	switch many := len(l.places) > 1; {
+	switch many := l.call.Jobs() > 1; {
 	case err == nil || errors.Is(err, ErrClosed):
 		return err
 	case !errors.Is(err, ErrUnconfirmed):

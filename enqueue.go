@@ -139,23 +139,39 @@ func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push)
 	}
 	job := item.Job.Payload
 	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
-	var o enqueueOptions
 	if len(item.Options) > 0 {
-		p.Options = new(outcome.Options)
-		o.to = p.Options
-		for i, opt := range item.Options {
-			if opt == nil {
-				return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
-			}
-			opt.enqueue(&o)
-		}
-		if p.Class == nil {
-			p.Class = o.class
-		}
+		return pushWith(item.Options, p)
 	}
 	if p.Queue == "" {
-		queue, _ := outcome.Get[onQueue](p.Class)
-		p.Queue = string(queue)
+		p.Queue = queueOf(p.Class)
+	}
+	if _, ofClass := outcome.Get[*enqueueOptions](p.Class); ofClass {
+		p.MakeID()
+	}
+	return nil
+}
+
+// queueOf returns the queue of a class that is defined with one.
+func queueOf(class *outcome.Class) string {
+	queue, _ := outcome.Get[onQueue](class)
+	return string(queue)
+}
+
+// pushWith is push for a job with options.
+func pushWith(opts []EnqueueOption, p *outcome.Push) error {
+	p.Options = new(outcome.Options)
+	o := enqueueOptions{to: p.Options}
+	for i, opt := range opts {
+		if opt == nil {
+			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
+		}
+		opt.enqueue(&o)
+	}
+	if p.Class == nil {
+		p.Class = o.class
+	}
+	if p.Queue == "" {
+		p.Queue = queueOf(p.Class)
 	}
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
 	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass

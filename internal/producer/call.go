@@ -57,8 +57,7 @@ type Call struct {
 	queue    string // of the job before, whose name is right
 
 	// Room for one job, which most calls have.
-	push outcome.Push
-	one  [1]Receipt
+	one [1]Receipt
 }
 
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
@@ -72,12 +71,6 @@ func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
 	call.prefix = c.Store.KeyOfQueue("")
 	return call
-}
-
-// Job returns an empty job to fill in and to Add. It is the same one each time.
-func (c *Call) Job() *outcome.Push {
-	c.push = outcome.Push{}
-	return &c.push
 }
 
 // Jobs returns how many jobs were added.
