@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,10 @@ type Call struct {
 	jobs     int    // that are expected
 	prefix   string // of the keys of queues
 	receipts []Receipt
-	queue    string // of the job before, whose name is right
+	queue    string      // of the job before, whose name is right
+	clock    clock.Clock // of a test; nil: the system's
+	keeps    bool        // the jobs are kept for Client.Sent
+	kept     []Sent
 
 	// Room for one job, which most calls have.
 	one [1]Receipt
@@ -69,9 +73,22 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
-	call.prefix = c.Store.KeyOfQueue("")
+	call.prefix, call.clock, call.keeps = c.Store.KeyOfQueue(""), c.Clock, c.Sent != nil
 	return call
 }
+
+// Sent is a job as it was pushed: what became of the Push, its payload, and the id of the job that it replaced.
+type Sent struct {
+	outcome.Push
+	Payload  []byte
+	Replaced string
+}
+
+// Keep makes the call keep its jobs as they would be pushed, for Kept.
+func (c *Call) Keep() { c.keeps = true }
+
+// Kept returns the jobs that were added.
+func (c *Call) Kept() []Sent { return c.kept }
 
 // Jobs returns how many jobs were added.
 func (c *Call) Jobs() int { return len(c.receipts) }
@@ -101,8 +118,8 @@ func (c *Call) Add(p *outcome.Push) error {
 }
 
 func (c *Call) add(p *outcome.Push) (err error) {
-	if !p.At.IsZero() && !p.At.After(clock.System.Now()) {
-		p.At = time.Time{}
+	if !p.At.IsZero() {
+		c.date(p)
 	}
 	p.Style = c.bulk.Style
 	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
@@ -129,7 +146,23 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
+	if c.keeps {
+		c.kept = append(c.kept, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+	}
 	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+}
+
+// date has a job whose time has come pushed to its queue.
+func (c *Call) date(p *outcome.Push) {
+	now := clock.System
+	if c.clock != nil {
+		if now = c.clock; p.In != 0 { // the program added it to the system's time
+			p.At = now.Now().Add(p.In)
+		}
+	}
+	if !p.At.After(now.Now()) {
+		p.At = time.Time{}
+	}
 }
 
 // Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
@@ -137,6 +170,21 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	if call.Jobs() == 0 {
 		return nil, nil
 	}
+	receipts, err := c.push(ctx, call)
+	if c.Sent != nil {
+		var sent []Sent
+		for i, r := range receipts {
+			if r.Err == nil {
+				call.kept[i].Replaced = r.Replaced
+				sent = append(sent, call.kept[i])
+			}
+		}
+		c.Sent(sent)
+	}
+	return receipts, err
+}
+
+func (c *Client) push(ctx context.Context, call *Call) ([]Receipt, error) {
 	err := c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) })
 	if c.Soft != nil {
 		for _, e := range call.bulk.Soft() {

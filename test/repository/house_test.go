@@ -44,13 +44,13 @@ var layers = [][]string{
 	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
 	{"internal/gate", "internal/link", "internal/outcome", "inspect"},
 	{"internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler"},
-	{"internal/watch", "internal/drain"},
+	{"internal/watch", "internal/drain", "internal/trial"},
 	{"internal/inflight"},
 	{""},
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "embedded", "example", "flags", "internal/daemontest", "internal/follow", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "embedded", "example", "flags", "goworkertest", "internal/daemontest", "internal/follow", "internal/redistest", "schedule", "sentinel", "test"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {
