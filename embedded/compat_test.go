@@ -177,6 +177,9 @@ func TestDiffersFromRedis(t *testing.T) {
 		{eval("local t = {} for i = 1, 6000 do t[i] = i end return select('#', unpack(t))", 0), "int64 6000", "error ERR"},
 		// It has no sections of INFO and so no redis_version; HELLO has one.
 		{do("INFO", "nosuchsection"), `""`, "error section"},
+		// No users, and no settings.
+		{do("ACL", "WHOAMI"), `"default"`, "error ERR"},
+		{do("CONFIG", "GET", "nosuchsetting"), "[]", "error ERR"},
 		// No notice of changed keys.
 		{do("CLIENT", "TRACKING", "OFF"), "string OK", "error ERR"},
 		{eval("return type(bit) .. type(struct) .. type(cmsgpack)", 0), `"tabletabletable"`, "error ERR"},

@@ -194,3 +194,26 @@ func TestRunnerWithoutLimits(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Schedules that Ruby shares fire under the schedulers' lock, and persistent ones are read from the Redis of the test.
+func TestRunnerSharedSchedules(t *testing.T) {
+	t.Parallel()
+	d := goworker.New(goworker.WorkerSettings{DynamicSchedule: true})
+	d.Register("Tidy", func() {})
+	r := goworkertest.New(t, d, goworkertest.StartAt(start))
+	for name, schedule := range map[string]goworker.Recurring{
+		"shared":     {Every: 20 * time.Second, Class: "Tidy", Queue: "shared", Shared: true},
+		"persistent": {Every: 30 * time.Second, Class: "Tidy", Queue: "persistent", Persist: true},
+	} {
+		if err := d.Schedule(name, schedule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fired := make(map[string]int)
+	for _, one := range r.Advance(time.Minute) {
+		fired[one.Queue]++
+	}
+	if fired["shared"] != 3 || fired["persistent"] != 2 {
+		t.Errorf("fired %v", fired)
+	}
+}

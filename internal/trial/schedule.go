@@ -54,11 +54,11 @@ func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
 // Fleet is the one process of a trial.
 type Fleet struct{}
 
-// Self returns the process.
-func (Fleet) Self() string { return "goworkertest" }
+// Self returns the process. Scripts know by the last eight digits that a holder of the lock is no Ruby scheduler.
+func (Fleet) Self() string { return "goworkertest:1:00000000" }
 
 // Worker returns its worker.
-func (Fleet) Worker() string { return "goworkertest" }
+func (Fleet) Worker() string { return "goworkertest:1-0:*" }
 
 // Leads returns true: there is no other process.
 func (Fleet) Leads() bool { return true }
