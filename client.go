@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/goworker/goworker/inspect"
@@ -55,7 +54,7 @@ func (o clientOption) client(to *clientOptions) { o(to) }
 //
 //	goworker.NewClient(settings, goworker.WithDialer("redis+sentinel", sentinel.Open))
 func WithDialer(scheme string, open Opener) ClientOption {
-	return clientOption(func(o *clientOptions) { o.endpoint.register(scheme, open) })
+	return clientOption(func(o *clientOptions) { o.endpoint.register(scheme, opener(open)) })
 }
 
 // Classes makes the options of defined classes hold for all jobs of these classes that the
@@ -74,7 +73,7 @@ func Classes(classes ...Definition) ClientOption {
 
 // WithEnqueueMiddleware adds middleware around the calls that enqueue; see EnqueueMiddleware.
 func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
-	return clientOption(func(o *clientOptions) { o.endpoint.registry.aroundEnqueue(middleware...) })
+	return clientOption(func(o *clientOptions) { o.endpoint.registry.around.add(middleware...) })
 }
 
 // NewClient returns a Client of one Redis. Of the settings it uses those that say where Redis
@@ -100,7 +99,9 @@ func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 
 // Client returns the Client of the daemon: on its connections, with the options of the
 // classes registered here. It may be used at any time until Close, and inside handlers.
-func (d *Daemon) Client() *Client { return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry} }
+func (d *Daemon) Client() *Client {
+	return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry}
+}
 
 // Client returns the Client of all shards. It enqueues each job on the shard of its queue.
 func (s *Shards) Client() *Client {
@@ -124,37 +125,14 @@ func (c *Client) Close() {
 // Namespace returns the prefix of all keys, its colon included.
 func (c *Client) Namespace() string { return c.redises[0].namespace() }
 
-// Inspect returns what answers questions about queues, jobs, failures and workers.
+// Inspect returns what answers questions about queues, jobs, failures and workers, of all shards if
+// there are several.
 func (c *Client) Inspect() *inspect.Inspector {
 	redises := make([]access.Redis, len(c.redises))
 	for i, e := range c.redises {
 		redises[i] = lender{e}
 	}
-	return inspect.New(redises[0])
-}
-
-// NewJob returns a job for Enqueue. The arguments are those of the class's handler, in order.
-func NewJob(queue, class string, args ...any) *Job {
-	return &Job{Queue: queue, Payload: Payload{Class: class, Args: args}}
-}
-
-// Item is one job of EnqueueMany with its options.
-type Item struct {
-	Job     *Job
-	Options []EnqueueOption
-}
-
-// Receipt says what became of one job.
-type Receipt struct {
-	// ID is the job's id. A job that was given no option, and whose class has none, is
-	// enqueued as Ruby does and has none.
-	ID string
-
-	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
-	Replaced string
-
-	// Duplicate is set if the job was not enqueued because another one holds its lock.
-	Duplicate *DuplicateError
+	return inspect.New(redises...)
 }
 
 // Enqueue enqueues a job with options. Without an option, of the call or of the class, the
@@ -168,7 +146,7 @@ type Receipt struct {
 // With ErrTooFewReplicas the job is there, and the receipt has its ID. With ErrUnconfirmed it
 // may be there.
 func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (Receipt, error) {
-	receipts, err := c.enqueue(ctx, []Item{{job, opts}})
+	receipts, err := c.registry.around.enqueue(ctx, []Item{{job, opts}}, c.send)
 	if len(receipts) == 0 {
 		return Receipt{}, err
 	}
@@ -194,40 +172,15 @@ func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (
 // depend on each other. The error joins a *ShardError for each shard that took none; the
 // receipts of its jobs are empty.
 func (c *Client) EnqueueMany(ctx context.Context, items ...Item) ([]Receipt, error) {
-	return c.enqueue(ctx, items)
+	return c.registry.around.enqueue(ctx, items, c.send)
 }
-
-// EnqueueFunc enqueues jobs: it is what EnqueueMiddleware wraps.
-type EnqueueFunc func(ctx context.Context, items []Item) ([]Receipt, error)
-
-// EnqueueMiddleware wraps the calls that enqueue, as Middleware wraps handlers. It may add
-// options to items, such as WithMeta with what the context holds, leave items out, or
-// return an error in place of enqueueing. It gets a slice of its own, which it may change.
-// Jobs that a schedule enqueues and retries do not pass through it.
-type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 // UseEnqueue adds middleware around the calls that enqueue: those of the daemon, of its Client
 // and of its Shards. The first one added is the outermost.
-func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.aroundEnqueue(middleware...) }
+func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.around.add(middleware...) }
 
 // UseEnqueue adds middleware around the calls that enqueue; see Daemon.UseEnqueue.
-func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.aroundEnqueue(middleware...) }
-
-func (c *Client) enqueue(ctx context.Context, items []Item) ([]Receipt, error) {
-	around := c.registry.enqueueing.Load()
-	if around == nil {
-		return c.send(ctx, items)
-	}
-	next := EnqueueFunc(c.send)
-	for _, mw := range slices.Backward(*around) {
-		next = mw(next)
-	}
-	own := slices.Clone(items)
-	for i := range own {
-		own[i].Options = slices.Clip(own[i].Options)
-	}
-	return next(ctx, own)
-}
+func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.around.add(middleware...) }
 
 // send enqueues items, after the middleware.
 func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
@@ -235,34 +188,40 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	loads := make([]load, len(c.redises))
-	p := new(outcome.Push)
+	var room struct { // of a call on one Redis, which most are
+		push outcome.Push
+		load [1]load
+	}
+	p, loads := &room.push, room.load[:]
+	if n := len(c.redises); n > 1 {
+		loads = make([]load, n)
+	}
 	for n := range items {
-		err := c.registry.push(&items[n], p)
+		err := push(c.registry.Class, &items[n], p)
 		i := 0
-		if err == nil {
+		if err == nil && find != nil {
 			i, err = find(p.Queue)
 		}
 		if err == nil {
 			if err := loads[i].open(c.redises[i], len(items)/len(loads)); err != nil {
 				return nil, err
 			}
-			err = loads[i].add(p, n)
+			err = loads[i].add(p, n, len(loads) > 1)
 		}
 		if err != nil {
 			return nil, producer.Unsent(err, n, len(items))
 		}
 	}
 	if len(loads) == 1 {
-		return loads[0].send(ctx)
+		return loads[0].send(ctx, items)
 	}
 	return c.sendAll(ctx, loads, items)
 }
 
-// finder returns what finds the Redis of a queue. It returns an error after Close.
+// finder returns what finds the Redis of a queue, or nil if there is but one. It returns an error after Close.
 func (c *Client) finder() (func(queue string) (int, error), error) {
 	if c.routes == nil {
-		return func(string) (int, error) { return 0, nil }, c.redises[0].usable()
+		return nil, c.redises[0].usable()
 	}
 	routes, err := c.routes()
 	if err != nil {
@@ -276,11 +235,11 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 	var wg sync.WaitGroup
 	all, errs := make([]Receipt, len(items)), make([]error, len(loads))
 	for i := range loads {
-		if len(loads[i].places) == 0 {
+		if loads[i].call == nil {
 			continue
 		}
 		wg.Go(func() {
-			receipts, err := loads[i].send(ctx)
+			receipts, err := loads[i].send(ctx, items)
 			for n, r := range receipts {
 				all[loads[i].places[n]] = r
 			}
@@ -295,10 +254,9 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 
 // load is the jobs of a call that go to one Redis.
 type load struct {
-	client  *client
-	call    *producer.Call
-	classes []string // of the jobs; to name them in receipts
-	places  []int    // of the jobs among all items
+	client *client
+	call   *producer.Call
+	places []int // of the jobs among all items; nil: it has all items
 }
 
 // open prepares the load for about so many jobs.
@@ -310,18 +268,27 @@ func (l *load) open(to *endpoint, about int) (err error) {
 		return err
 	}
 	l.call = l.client.NewCall(l.client.set, about)
-	l.classes, l.places = make([]string, 0, about), make([]int, 0, about)
 	return nil
 }
 
-// add adds a job.
-func (l *load) add(p *outcome.Push, place int) error {
-	l.classes, l.places = append(l.classes, p.Name), append(l.places, place)
+// add adds a job. The load keeps its place if it is one of several.
+func (l *load) add(p *outcome.Push, place int, several bool) error {
+	if several {
+		l.places = append(l.places, place)
+	}
 	return l.call.Add(p)
 }
 
+// item returns the item of the i-th job.
+func (l *load) item(items []Item, i int) Item {
+	if l.places != nil {
+		i = l.places[i]
+	}
+	return items[i]
+}
+
 // send pushes the jobs.
-func (l *load) send(ctx context.Context) ([]Receipt, error) {
+func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if l.call == nil {
 		return nil, nil
 	}
@@ -331,14 +298,15 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 	}
 	receipts := make([]Receipt, len(pushed))
 	for i, r := range pushed {
-		var held *producer.Duplicate
-		switch {
-		case errors.As(r.Err, &held):
-			receipts[i].Duplicate = &DuplicateError{l.classes[i], held.ID, held.Queue, held.Since}
-		case r.Err != nil:
-			err = errors.Join(err, producer.About(l.classes[i], r.Err))
-		default:
+		if r.Err == nil {
 			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced}
+			continue
+		}
+		class := l.item(items, i).Job.Payload.Class
+		if held := new(producer.Duplicate); errors.As(r.Err, &held) {
+			receipts[i].Duplicate = &DuplicateError{class, held.ID, held.Queue, held.Since}
+		} else {
+			err = errors.Join(err, producer.About(class, r.Err))
 		}
 	}
 	return receipts, prefix.Of(err)
@@ -346,7 +314,7 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 
 // explain says of an error whether the jobs may be in their queues.
 func (l *load) explain(err error) error {
-	switch many := len(l.places) > 1; {
+	switch many := l.call.Jobs() > 1; {
 	case err == nil || errors.Is(err, ErrClosed):
 		return err
 	case !errors.Is(err, ErrUnconfirmed):

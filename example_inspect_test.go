@@ -175,7 +175,7 @@ func ExampleResqueScheduler() {
 		fmt.Println(err)
 	}
 	same := &inspect.Job{Queue: "mail", Class: "Remind", Args: []any{"Ada"}}
-	times, err := client.Inspect().ScheduledAt(ctx, same)
+	times, err := client.Inspect().DelayedUntil(ctx, same)
 	fmt.Println(times[0].UTC(), err)
 	removed, err := client.Inspect().RemoveDelayed(ctx, same) // or Resque.remove_delayed(Remind, "Ada") in Ruby
 	fmt.Println(removed, err)

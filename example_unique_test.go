@@ -69,7 +69,7 @@ func ExampleExpireAfter() {
 	if err := d.Run(context.Background()); err != nil {
 		fmt.Println(err)
 	}
-	info, err := d.Client().Inspect().Info(context.Background())
+	info, err := d.Client().Inspect().Fleet(context.Background())
 	fmt.Println(info.Expired, "came too late", err)
 	// Output:
 	// remember the meeting today

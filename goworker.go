@@ -167,7 +167,7 @@ func Workers() ([]WorkerInfo, error) { return std().Workers() }
 
 // Info counts queues, jobs, workers and failures; see Daemon.Info.
 //
-// Deprecated: Use Default().Client().Inspect().Info, which takes a context.
+// Deprecated: Use Default().Client().Inspect().Fleet, which takes a context.
 func Info() (FleetInfo, error) { return std().Info() }
 
 // StatsText returns the counts as resque-web's /stats.txt; see Daemon.StatsText.
@@ -187,7 +187,7 @@ func Delayed() *DelayedList { return std().Delayed() }
 
 // ScheduledAt returns when jobs equal to this one are due; see Daemon.ScheduledAt.
 //
-// Deprecated: Use Default().Client().Inspect().ScheduledAt, which takes a context.
+// Deprecated: Use Default().Client().Inspect().DelayedUntil, which takes a context.
 func ScheduledAt(job *Job) ([]time.Time, error) { return std().ScheduledAt(job) }
 
 // RemoveDelayed cancels the delayed jobs equal to this one; see Daemon.RemoveDelayed.
@@ -204,5 +204,5 @@ func RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
 
 // EnqueueDelayed enqueues the delayed jobs equal to this one now; see Daemon.EnqueueDelayed.
 //
-// Deprecated: Use Default().Client().Inspect().EnqueueDelayed, which takes a context.
+// Deprecated: Use Default().Client().Inspect().PromoteDelayed, which takes a context.
 func EnqueueDelayed(job *Job) (enqueued int, err error) { return std().EnqueueDelayed(job) }

@@ -145,8 +145,8 @@ func (d *Daemon) Workers() ([]WorkerInfo, error) { return d.inspect().Workers(co
 
 // Info counts queues, jobs, workers and failures.
 //
-// Deprecated: Use Client().Inspect().Info, which takes a context.
-func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Info(context.Background()) }
+// Deprecated: Use Client().Inspect().Fleet, which takes a context.
+func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Fleet(context.Background()) }
 
 // StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
 //
@@ -156,9 +156,9 @@ func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(cont
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
 // job that EnqueueAt delayed to within a second is shown at the next whole one.
 //
-// Deprecated: Use Client().Inspect().ScheduledAt, which takes a context.
+// Deprecated: Use Client().Inspect().DelayedUntil, which takes a context.
 func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
-	return d.inspect().ScheduledAt(context.Background(), wanted(job))
+	return d.inspect().DelayedUntil(context.Background(), wanted(job))
 }
 
 // RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
@@ -178,9 +178,9 @@ func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err erro
 
 // EnqueueDelayed enqueues the delayed jobs equal to this one now and returns how many.
 //
-// Deprecated: Use Client().Inspect().EnqueueDelayed, which takes a context.
+// Deprecated: Use Client().Inspect().PromoteDelayed, which takes a context.
 func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
-	return d.inspect().EnqueueDelayed(context.Background(), wanted(job))
+	return d.inspect().PromoteDelayed(context.Background(), wanted(job))
 }
 
 // FailureList is a view of the failures that Resque's tools show and retry. It
@@ -315,7 +315,7 @@ func (l *DelayedList) Remove(jobs ...DelayedJob) (removed int, err error) {
 // Enqueue puts listed jobs into their queues now and returns how many there still were.
 // An entry that is no job stays.
 func (l *DelayedList) Enqueue(jobs ...DelayedJob) (enqueued int, err error) {
-	return l.l.Enqueue(context.Background(), jobs...)
+	return l.l.Promote(context.Background(), jobs...)
 }
 
 // Reschedule delays listed jobs to another time and returns how many there still were.

@@ -161,7 +161,7 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	}
 	of, wrong := plainLimits(limits)
 	if wrong == nil {
-		wrong = queues.CheckName(queue)
+		wrong = queues.CheckName(queue, resque.New("").KeyOfQueue(""))
 	}
 	if wrong != nil {
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong))

@@ -134,22 +134,6 @@ func LockAtMost(d time.Duration) UniqueOption {
 	}
 }
 
-// DuplicateError says that a job was not enqueued because another holds its lock.
-type DuplicateError struct {
-	Class  string    // of the job that was refused
-	Holder string    // the id of the job that has the lock; see Receipt.ID
-	Queue  string    // the holder's
-	Since  time.Time // when the holder was enqueued, or its last retry was, by Redis's clock
-}
-
-func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("goworker: this job of class %s is unique, and job %s in queue %s has had its lock since %s; nothing was enqueued",
-		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
-}
-
-// Is reports whether the target is ErrDuplicate.
-func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
-
 func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 
 func (u Uniqueness) enqueue(to *enqueueOptions) {

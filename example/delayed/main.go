@@ -54,7 +54,7 @@ func main() {
 	n, err := in.RemoveDelayed(ctx, &inspect.Job{Queue: "reminders", Class: "Remind", Args: []any{"Cid"}})
 	must(err)
 	fmt.Println("cancelled for Cid:", n)
-	n, err = in.EnqueueDelayed(ctx, &inspect.Job{Queue: "reminders", Class: "Remind", Args: []any{"Bob"}})
+	n, err = in.PromoteDelayed(ctx, &inspect.Job{Queue: "reminders", Class: "Remind", Args: []any{"Bob"}})
 	must(err)
 	fmt.Println("not waiting any longer for Bob:", n)
 	found, err := in.Delayed().Find(ctx, receipt.ID, now.Add(24*time.Hour))

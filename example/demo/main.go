@@ -91,7 +91,7 @@ func (d *demo) show(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return err
 	}
-	before, err := d.Client().Inspect().Info(ctx)
+	before, err := d.Client().Inspect().Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (d *demo) show(ctx context.Context) error {
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
-	after, err := d.Client().Inspect().Info(ctx)
+	after, err := d.Client().Inspect().Fleet(ctx)
 	if err != nil {
 		return err
 	}
