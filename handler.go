@@ -176,7 +176,7 @@ type options struct {
 
 // Timeout limits each run of the class: then its context ends with
 // context.DeadlineExceeded. A handler that ignores its context is not stopped: after
-// StuckAfter it is one of the Stuck, and only Isolated can end it. If the handler
+// StuckAfter it is one of the StuckJobs, and only Isolated can end it. If the handler
 // returns the context's error, the failure names the timeout. 0, the default, is no
 // limit; it must not be negative.
 func Timeout(d time.Duration) Option {

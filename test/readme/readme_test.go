@@ -84,6 +84,32 @@ func TestDocsListAllPages(t *testing.T) {
 	}
 }
 
+// TestReadmeIsShort: the README says how to install, how to enqueue and, in at most ten lines, what there is;
+// all the rest is in docs.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	text := pages(t)[filepath.Join("..", "..", "README.md")]
+	for _, want := range []string{"go get github.com/goworker/goworker", "goworker.NewClient(", "client.Enqueue(", "goworker.Register(", "goworker.Work()"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("README.md does not show %s", want)
+		}
+	}
+	_, list, _ := strings.Cut(text, "\n## What it does\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	features := regexp.MustCompile(`(?m)^- .*$`).FindAllString(list, -1)
+	if len(features) < 5 || len(features) > 10 {
+		t.Errorf("README.md lists %d features, and up to ten are to be read", len(features))
+	}
+	for _, f := range features {
+		if !strings.Contains(f, "](docs/") {
+			t.Errorf("README.md does not say where more is: %s", f)
+		}
+	}
+	if lines := strings.Count(text, "\n"); lines > 110 {
+		t.Errorf("README.md has %d lines; move some to docs", lines)
+	}
+}
+
 // anchors are what GitHub calls the headings of a page in links.
 func anchors(text string) map[string]bool {
 	there := make(map[string]bool)
