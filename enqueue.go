@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/producer"
@@ -88,7 +90,7 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 }
 
 // EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter and ExpiresAt. The call returns an error, and
+// ResqueScheduler, Unique, ExpireAfter, ExpiresAt, Retry, Timeout and WithMeta. The call returns an error, and
 // enqueues nothing, if one is out of its range, given twice, or contradicts another; see
 // Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
@@ -189,6 +191,41 @@ func WithID(id string) EnqueueOption {
 		}
 		o.id = id
 	})
+}
+
+// Limits of the metadata of one job; see WithMeta.
+const (
+	MaxMetaKeys  = meta.MaxKeys
+	MaxMetaBytes = meta.MaxBytes // as JSON
+)
+
+// WithMeta gives a job metadata: texts beside its arguments, such as a tenant or a traceparent,
+// which its handler and middleware find in Delivery.Meta. They stay with the job over delays,
+// retries and the death of its process. Ruby's workers ignore them, and Ruby's retry button drops
+// them. A job has at most MaxMetaKeys keys and MaxMetaBytes.
+//
+// It adds up: of one key the value that was given last counts, and those of the job go before
+// those of its class. Without a key it does nothing. EnqueueMiddleware adds metadata to all jobs.
+func WithMeta(values map[string]string) JobOption { return metadata(maps.Clone(values)) }
+
+type metadata map[string]string
+
+func (m metadata) register(to *options) {
+	if len(m) > 0 {
+		to.onEnqueue(m)
+	}
+}
+
+func (m metadata) enqueue(to *enqueueOptions) {
+	if len(m) == 0 {
+		return
+	}
+	to.named = true
+	to.Note("the job's metadata", "WithMeta")
+	before, _ := outcome.Get[meta.Values](to.to)
+	all := before.With(m)
+	to.Add(all.Check())
+	outcome.Put(to.to, all)
 }
 
 // NewID returns a random id, such as a job gets that has options but no id.
