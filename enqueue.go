@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/meta"
+	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/producer"
@@ -90,7 +91,8 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 }
 
 // EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter, ExpiresAt, Retry, Timeout and WithMeta. The call returns an error, and
+// ResqueScheduler, Unique, ExpireAfter, ExpiresAt, Retry, Timeout, WithMeta
+// and Priority. The call returns an error, and
 // enqueues nothing, if one is out of its range, given twice, or contradicts another; see
 // Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
@@ -226,6 +228,36 @@ func (m metadata) enqueue(to *enqueueOptions) {
 	all := before.With(m)
 	to.Add(all.Check())
 	outcome.Put(to.to, all)
+}
+
+// PriorityLevel is a priority of jobs within their queue; see Priority.
+type PriorityLevel int
+
+// The priorities of jobs, the lowest first.
+const (
+	Normal PriorityLevel = iota
+	High
+	Urgent
+)
+
+// Priority puts a job in front of the jobs of its queue with a lower priority, and behind those
+// that wait with its own. It stays one queue: Ruby's workers take from its head too. A delayed job
+// has its priority when it is due, and a limited one within its lane.
+//
+// While jobs with a priority wait, no other job of the queue is started. So it is for few jobs:
+// if more than 1,000 with a priority wait, the order among them is open.
+func Priority(level PriorityLevel) JobOption { return level }
+
+func (l PriorityLevel) register(to *options) { to.onEnqueue(l) }
+
+func (l PriorityLevel) enqueue(to *enqueueOptions) {
+	to.named = true
+	option := fmt.Sprintf("Priority(%d)", l)
+	to.Once("the job's priority within its queue", option)
+	if l < Normal || l > Urgent {
+		to.Wrong("%s: it must be Normal (%d), High (%d) or Urgent (%d)", option, Normal, High, Urgent)
+	}
+	outcome.Put(to.to, priority.Level(l))
 }
 
 // NewID returns a random id, such as a job gets that has options but no id.

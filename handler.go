@@ -129,8 +129,8 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 }
 
 // Option is a setting of one class, given to Register: OnQueue, Retry, ResqueRetry,
-// Timeout, Isolated, Unique, ExpireAfter, OnExpired, WithMeta, FairBy, MaxRunning,
-// RateLimit, WithMiddleware and UseNumber.
+// Timeout, Isolated, Unique, ExpireAfter, OnExpired, WithMeta, Priority, FairBy,
+// MaxRunning, RateLimit, WithMiddleware and UseNumber.
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
@@ -146,7 +146,7 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 type Option interface{ register(*options) }
 
 // JobOption is an Option that may also be given with one job, as an EnqueueOption: Retry,
-// Timeout and WithMeta. What is given with the job goes before what its class has.
+// Timeout, WithMeta and Priority. What is given with the job goes before what its class has.
 type JobOption interface {
 	Option
 	EnqueueOption

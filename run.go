@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/feature/phpstatus"
+	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/feature/resqueretry"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/feature/timelimit"
@@ -189,7 +190,7 @@ func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return []func(outcome.Deps) outcome.Feature{
 		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
-		failed.New,
+		priority.New, failed.New,
 	}
 }
 
