@@ -129,7 +129,7 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }
 
 // Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
