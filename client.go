@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
@@ -13,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Client enqueues jobs and asks about them. It is for programs that are no worker, such as a
@@ -34,7 +36,8 @@ type Client struct {
 	registry *registry // the classes' options and the middleware
 }
 
-// ClientOption is a setting of NewClient: WithDialer, Classes and WithEnqueueMiddleware.
+// ClientOption is a setting of NewClient: WithDialer, Classes, WithEnqueueMiddleware and
+// WithBuffer.
 type ClientOption interface{ client(*clientOptions) }
 
 type clientOptions struct {
@@ -73,9 +76,15 @@ func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
 	return clientOption(func(o *clientOptions) { o.endpoint.registry.aroundEnqueue(middleware...) })
 }
 
+// WithBuffer keeps at most so many jobs in memory while Redis is away, as
+// WorkerSettings.EnqueueBuffer does.
+func WithBuffer(jobs int) ClientOption {
+	return clientOption(func(o *clientOptions) { o.endpoint.settings.EnqueueBuffer = jobs })
+}
+
 // NewClient returns a Client of one Redis. Of the settings it uses those that say where Redis
 // is and how jobs are written: URI, Namespace, TLS, timeouts, Connections, MaxPayload,
-// WaitReplicas, RailsJSON, and the log's. It needs no queues and reads no command line. It
+// WaitReplicas, EnqueueBuffer, RailsJSON, and the log's. It needs no queues and reads no command line. It
 // does not dial before the first call. A mistake in the settings is an error.
 func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 	o := clientOptions{endpoint: newEndpoint(settings, newRegistry())}
@@ -113,10 +122,47 @@ func (s *Shards) Client() *Client {
 // Close closes the connections of a Client that NewClient made. From then on its calls return
 // ErrClosed. Calls that wait for a connection return it too; any other call under way ends as
 // usual. The Client of a Daemon or of Shards is closed with that: here Close does nothing.
+//
+// With WithBuffer it first waits until the buffer is empty, at most BufferGrace. Then the jobs in
+// it are lost. The log says how many, and so does CloseContext.
 func (c *Client) Close() {
-	if c.own {
-		c.redises[0].close()
+	ctx, cancel := context.WithTimeout(context.Background(), BufferGrace)
+	defer cancel()
+	_ = c.CloseContext(ctx)
+}
+
+// BufferGrace is how long Client.Close waits at most until its buffer is empty.
+const BufferGrace = 5 * time.Second
+
+// CloseContext is Close with another limit for the wait: the context's end. It returns an error
+// if jobs in the buffer are lost, which says how many.
+func (c *Client) CloseContext(ctx context.Context) error {
+	if !c.own {
+		return nil
 	}
+	if lost := c.redises[0].closeWithin(ctx); lost > 0 {
+		return prefix.Errorf("%s in the buffer are lost, because the client was closed while Redis was away; "+
+			"give the Close more time, or enqueue them again", resque.Plural(lost, "job"))
+	}
+	return nil
+}
+
+// BufferStats counts the jobs of a buffer; see WithBuffer. Its fields are Waiting, Drained,
+// Refused, Dropped and Unconfirmed.
+type BufferStats = producer.BufferStats
+
+// Buffered returns what became of the jobs that this Client could not send at once, since its
+// first use. It answers after Close too. All users of a Daemon's connections have one buffer.
+func (c *Client) Buffered() (sum BufferStats) {
+	for _, e := range c.redises {
+		s := e.buffered()
+		sum.Waiting += s.Waiting
+		sum.Drained += s.Drained
+		sum.Refused += s.Refused
+		sum.Dropped += s.Dropped
+		sum.Unconfirmed += s.Unconfirmed
+	}
+	return sum
 }
 
 // Namespace returns the prefix of all keys, its colon included.
@@ -150,6 +196,10 @@ type Receipt struct {
 
 	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
 	Replaced string
+
+	// Buffered is set if the job waits in the memory of this program, because Redis is away;
+	// see WithBuffer.
+	Buffered bool
 
 	// Duplicate is set if the job was not enqueued because another one holds its lock.
 	Duplicate *DuplicateError
@@ -344,7 +394,7 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	receipts := make([]Receipt, len(pushed))
 	for i, r := range pushed {
 		if r.Err == nil {
-			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced}
+			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced, Buffered: r.Buffered}
 			continue
 		}
 		class := l.item(items, i).Job.Payload.Class

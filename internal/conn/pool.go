@@ -128,8 +128,8 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {
 		return nil, context.Cause(p.closing)
 	}
-	if ctx.Err() != nil {
-		return nil, &InterruptedError{text: "redis: the call's context had ended before anything was sent", cause: context.Cause(ctx)}
+	if err := Over(ctx); err != nil {
+		return nil, err
 	}
 	wctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
@@ -146,8 +146,8 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 		return nil, context.Cause(p.closing)
 	}
 	text := fmt.Sprintf("redis: no connection was free within %s: %s", round(time.Since(start)), p.busy())
-	if err := ended(ctx); err != nil {
-		return nil, &InterruptedError{text: text, cause: err}
+	if ended(ctx) != nil {
+		return nil, interruptedBy(ctx, text)
 	}
 	return nil, errors.New(text)
 }
