@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,8 +35,12 @@ type Client struct {
 	registry *registry // the classes' options and the middleware
 }
 
-// ClientOption is a setting of NewClient: WithDialer, Classes, WithEnqueueMiddleware and
-// WithBuffer.
+// ClientOption is a setting of NewClient:
+//
+//   - WithDialer: how to reach Redis, for Sentinel, Cluster and the embedded one
+//   - Classes: the defined classes whose options hold for the jobs
+//   - WithEnqueueMiddleware: code around the calls that enqueue
+//   - WithBuffer: how many jobs to keep in memory while Redis is away
 type ClientOption interface{ client(*clientOptions) }
 
 type clientOptions struct {
@@ -54,7 +57,7 @@ func (o clientOption) client(to *clientOptions) { o(to) }
 //
 //	goworker.NewClient(settings, goworker.WithDialer("redis+sentinel", sentinel.Open))
 func WithDialer(scheme string, open Opener) ClientOption {
-	return clientOption(func(o *clientOptions) { o.endpoint.register(scheme, open) })
+	return clientOption(func(o *clientOptions) { o.endpoint.register(scheme, opener(open)) })
 }
 
 // Classes makes the options of defined classes hold for all jobs of these classes that the
@@ -73,7 +76,7 @@ func Classes(classes ...Definition) ClientOption {
 
 // WithEnqueueMiddleware adds middleware around the calls that enqueue; see EnqueueMiddleware.
 func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
-	return clientOption(func(o *clientOptions) { o.endpoint.registry.aroundEnqueue(middleware...) })
+	return clientOption(func(o *clientOptions) { o.endpoint.registry.around.add(middleware...) })
 }
 
 // WithBuffer keeps at most so many jobs in memory while Redis is away, as
@@ -168,41 +171,14 @@ func (c *Client) Buffered() (sum BufferStats) {
 // Namespace returns the prefix of all keys, its colon included.
 func (c *Client) Namespace() string { return c.redises[0].namespace() }
 
-// Inspect returns what answers questions about queues, jobs, failures and workers.
+// Inspect returns what answers questions about queues, jobs, failures and workers, of all shards if
+// there are several.
 func (c *Client) Inspect() *inspect.Inspector {
 	redises := make([]access.Redis, len(c.redises))
 	for i, e := range c.redises {
 		redises[i] = lender{e}
 	}
-	return inspect.New(redises[0])
-}
-
-// NewJob returns a job for Enqueue. The arguments are those of the class's handler, in order.
-func NewJob(queue, class string, args ...any) *Job {
-	return &Job{Queue: queue, Payload: Payload{Class: class, Args: args}}
-}
-
-// Item is one job of EnqueueMany with its options.
-type Item struct {
-	Job     *Job
-	Options []EnqueueOption
-}
-
-// Receipt says what became of one job.
-type Receipt struct {
-	// ID is the job's id. A job that was given no option, and whose class has none, is
-	// enqueued as Ruby does and has none.
-	ID string
-
-	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
-	Replaced string
-
-	// Buffered is set if the job waits in the memory of this program, because Redis is away;
-	// see WithBuffer.
-	Buffered bool
-
-	// Duplicate is set if the job was not enqueued because another one holds its lock.
-	Duplicate *DuplicateError
+	return inspect.New(redises...)
 }
 
 // Enqueue enqueues a job with options. Without an option, of the call or of the class, the
@@ -216,7 +192,7 @@ type Receipt struct {
 // With ErrTooFewReplicas the job is there, and the receipt has its ID. With ErrUnconfirmed it
 // may be there.
 func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (Receipt, error) {
-	receipts, err := c.enqueue(ctx, []Item{{job, opts}})
+	receipts, err := c.registry.around.enqueue(ctx, []Item{{job, opts}}, c.send)
 	if len(receipts) == 0 {
 		return Receipt{}, err
 	}
@@ -242,40 +218,15 @@ func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (
 // depend on each other. The error joins a *ShardError for each shard that took none; the
 // receipts of its jobs are empty.
 func (c *Client) EnqueueMany(ctx context.Context, items ...Item) ([]Receipt, error) {
-	return c.enqueue(ctx, items)
+	return c.registry.around.enqueue(ctx, items, c.send)
 }
-
-// EnqueueFunc enqueues jobs: it is what EnqueueMiddleware wraps.
-type EnqueueFunc func(ctx context.Context, items []Item) ([]Receipt, error)
-
-// EnqueueMiddleware wraps the calls that enqueue, as Middleware wraps handlers. It may add
-// options to items, such as WithMeta with what the context holds, leave items out, or
-// return an error in place of enqueueing. It gets a slice of its own, which it may change.
-// Jobs that a schedule enqueues and retries do not pass through it.
-type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 // UseEnqueue adds middleware around the calls that enqueue: those of the daemon, of its Client
 // and of its Shards. The first one added is the outermost.
-func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.aroundEnqueue(middleware...) }
+func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.around.add(middleware...) }
 
 // UseEnqueue adds middleware around the calls that enqueue; see Daemon.UseEnqueue.
-func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.aroundEnqueue(middleware...) }
-
-func (c *Client) enqueue(ctx context.Context, items []Item) ([]Receipt, error) {
-	around := c.registry.enqueueing.Load()
-	if around == nil {
-		return c.send(ctx, items)
-	}
-	next := EnqueueFunc(c.send)
-	for _, mw := range slices.Backward(*around) {
-		next = mw(next)
-	}
-	own := slices.Clone(items)
-	for i := range own {
-		own[i].Options = slices.Clip(own[i].Options)
-	}
-	return next(ctx, own)
-}
+func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.around.add(middleware...) }
 
 // send enqueues items, after the middleware.
 func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
@@ -292,7 +243,7 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		loads = make([]load, n)
 	}
 	for n := range items {
-		err := c.registry.push(&items[n], p)
+		err := push(c.registry.Class, &items[n], p)
 		i := 0
 		if err == nil && find != nil {
 			i, err = find(p.Queue)

@@ -94,21 +94,6 @@ func (c *Class[A, R]) Job(args A) *Job {
 	return NewJob(string(queue), c.name, arguments(args)...)
 }
 
-// onQueue is the queue of a class.
-type onQueue string
-
-// OnQueue says to which queue jobs of the class go that name none, as Ruby's @queue does. It
-// is for Define and Register: a Job of the class with an empty Queue goes there.
-func OnQueue(queue string) Option {
-	return option(func(o *options) {
-		o.Once("the queue of the class", fmt.Sprintf("OnQueue(%q)", queue))
-		if queue == "" {
-			o.Wrong(`OnQueue(""): the queue has no name; give it one`)
-		}
-		outcome.Put(o.class, onQueue(queue))
-	})
-}
-
 // classOption gives an enqueued job the options of a class that is not registered here.
 type classOption struct{ of *outcome.Class }
 

@@ -3,6 +3,7 @@ package goworker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -83,7 +84,7 @@ func (d *Daemon) EnqueueAllAt(t time.Time, jobs ...*Job) error {
 }
 
 func (c *Client) enqueueNamed(job *Job, opts []EnqueueOption) (Receipt, error) {
-	return c.Enqueue(context.Background(), job, append([]EnqueueOption{withID}, opts...)...)
+	return c.Enqueue(context.Background(), job, append(slices.Clip(opts), withID)...)
 }
 
 func (c *Client) enqueueAll(jobs []*Job, opts ...EnqueueOption) error {
@@ -154,4 +155,4 @@ func (s *Shards) Stuck() []StuckJob { return s.StuckJobs() }
 // Stuck is StuckJobs.
 //
 // Deprecated: Use StuckJobs.
-func Stuck() []StuckJob { return std().StuckJobs() }
+func Stuck() []StuckJob { return std().Stuck() }

@@ -3,8 +3,10 @@ package goworker
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,6 +120,21 @@ func (e *endpoint) init(work bool) (*client, error) {
 	}, e.registry, slices.Concat(e.features, e.registry.features())...)
 	e.closed = false
 	return e.client, nil
+}
+
+// register makes URIs of a scheme known, from the next init on. A nil opener unregisters it.
+func (e *endpoint) register(scheme string, open conn.Opener) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	openers := maps.Clone(e.openers)
+	if openers == nil {
+		openers = make(map[string]conn.Opener)
+	}
+	delete(openers, strings.ToLower(scheme))
+	if open != nil {
+		openers[strings.ToLower(scheme)] = open
+	}
+	e.openers = openers
 }
 
 // close closes the connections, until init for work. Jobs in the buffer have so long to be sent as a stop

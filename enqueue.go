@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -15,10 +18,89 @@ import (
 	"github.com/goworker/goworker/internal/setting"
 )
 
-// EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter and ExpiresAt. The call returns an error, and
-// enqueues nothing, if one is out of its range, given twice, or contradicts another; see
-// Option.
+// NewJob returns a job for Enqueue. The arguments are those of the class's handler, in order.
+func NewJob(queue, class string, args ...any) *Job {
+	return &Job{Queue: queue, Payload: Payload{Class: class, Args: args}}
+}
+
+// Item is one job of EnqueueMany with its options.
+type Item struct {
+	Job     *Job
+	Options []EnqueueOption
+}
+
+// Receipt says what became of one job.
+type Receipt struct {
+	// ID is the job's id. A job that was given no option, and whose class has none, is
+	// enqueued as Ruby does and has none.
+	ID string
+
+	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
+	Replaced string
+
+	// Buffered is set if the job waits in the memory of this program, because Redis is away;
+	// see WithBuffer.
+	Buffered bool
+
+	// Duplicate is set if the job was not enqueued because another one holds its lock.
+	Duplicate *DuplicateError
+}
+
+// EnqueueFunc enqueues jobs: it is what EnqueueMiddleware wraps.
+type EnqueueFunc func(ctx context.Context, items []Item) ([]Receipt, error)
+
+// EnqueueMiddleware wraps the calls that enqueue, as Middleware wraps handlers. It may add
+// options to items, such as WithMeta with what the context holds, leave items out, or
+// return an error in place of enqueueing. It gets a slice of its own, which it may change.
+// Jobs that a schedule enqueues and retries do not pass through it.
+type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
+
+// enqueueChain is the middleware around the calls that enqueue. It is safe for concurrent use.
+type enqueueChain struct {
+	write sync.Mutex
+	all   atomic.Pointer[[]EnqueueMiddleware] // nil: none
+}
+
+func (c *enqueueChain) add(mw ...EnqueueMiddleware) {
+	if slices.ContainsFunc(mw, func(m EnqueueMiddleware) bool { return m == nil }) {
+		panic("goworker: a nil EnqueueMiddleware was given; leave it out")
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	var all []EnqueueMiddleware
+	if before := c.all.Load(); before != nil {
+		all = *before
+	}
+	all = slices.Concat(all, mw)
+	c.all.Store(&all)
+}
+
+// enqueue calls send within the middleware.
+func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFunc) ([]Receipt, error) {
+	all := c.all.Load()
+	if all == nil {
+		return send(ctx, items)
+	}
+	for _, mw := range slices.Backward(*all) {
+		send = mw(send)
+	}
+	own := slices.Clone(items)
+	for i := range own {
+		own[i].Options = slices.Clip(own[i].Options)
+	}
+	return send(ctx, own)
+}
+
+// EnqueueOption is a setting of one enqueued job:
+//
+//   - WithID: an id of the program's own
+//   - ProcessAt, ProcessIn: run it later
+//   - ResqueScheduler: wait for that in resque-scheduler's keys, where Ruby sees it
+//   - Unique: enqueue it only if no other job holds its lock
+//   - ExpireAfter, ExpiresAt: do not run it after that
+//
+// The call returns an error, and enqueues nothing, if one is out of its range, given
+// twice, or contradicts another; see Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 // enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
@@ -54,15 +136,15 @@ func (o *options) onEnqueue(option EnqueueOption) {
 	o.Add(of.First)
 }
 
-// push fills in a job for the producer.
-func (r *registry) push(item *Item, p *outcome.Push) error {
+// push fills in a job for the producer. classOf finds the class of a name.
+func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push) error {
 	if item.Job == nil {
 		return producer.ErrNoJob
 	}
 	job := item.Job.Payload
-	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: r.Class(job.Class), View: item.Job}
+	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
 	if len(item.Options) > 0 {
-		return r.pushWith(item.Options, p)
+		return pushWith(item.Options, p)
 	}
 	if p.Queue == "" {
 		p.Queue = queueOf(p.Class)
@@ -80,7 +162,7 @@ func queueOf(class *outcome.Class) string {
 }
 
 // pushWith is push for a job with options.
-func (r *registry) pushWith(opts []EnqueueOption, p *outcome.Push) error {
+func pushWith(opts []EnqueueOption, p *outcome.Push) error {
 	p.Options = new(outcome.Options)
 	o := enqueueOptions{to: p.Options}
 	for i, opt := range opts {
@@ -106,6 +188,21 @@ func (r *registry) pushWith(opts []EnqueueOption, p *outcome.Push) error {
 		p.MakeID()
 	}
 	return nil
+}
+
+// onQueue is the queue of a class.
+type onQueue string
+
+// OnQueue says to which queue jobs of the class go that name none, as Ruby's @queue does. It
+// is for Define and Register: a Job of the class with an empty Queue goes there.
+func OnQueue(queue string) Option {
+	return option(func(o *options) {
+		o.Once("the queue of the class", fmt.Sprintf("OnQueue(%q)", queue))
+		if queue == "" {
+			o.Wrong(`OnQueue(""): the queue has no name; give it one`)
+		}
+		outcome.Put(o.class, onQueue(queue))
+	})
 }
 
 // WithID gives the job an id of the program's own, which its handler finds in
@@ -180,7 +277,7 @@ type Expiry struct {
 // OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Zero is no limit, also where the class has one; it must not
+// to Client.Enqueue, for that job. Zero is no limit, also where the class has one; it must not
 // be negative.
 //
 // The time stands in the payload. A daemon that runs takes it from Redis's clock, one that

@@ -55,7 +55,7 @@ var ErrDuplicate = errors.New("goworker: another job holds the lock of this one"
 // ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
 // way at the Close may return it too.
-var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it again")
+var ErrClosed = errors.New("goworker: the client or the daemon is closed; Init makes a daemon usable again")
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
 var ErrRunning = errors.New("goworker: the daemon is running already")
@@ -250,3 +250,19 @@ func (e *ShardError) Error() string {
 }
 
 func (e *ShardError) Unwrap() error { return e.Err }
+
+// DuplicateError says that a job was not enqueued because another holds its lock.
+type DuplicateError struct {
+	Class  string    // of the job that was refused
+	Holder string    // the id of the job that has the lock; see Receipt.ID
+	Queue  string    // the holder's
+	Since  time.Time // when the holder was enqueued, or its last retry was, by Redis's clock
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("goworker: this job of class %s is unique, and job %s in queue %s has had its lock since %s; nothing was enqueued",
+		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Is reports whether the target is ErrDuplicate.
+func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }

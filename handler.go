@@ -127,9 +127,16 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// Option is a setting of one class, given to Register: OnQueue, Retry, ResqueRetry,
-// Timeout, Isolated, Unique, ExpireAfter, OnExpired, FairBy, MaxRunning, RateLimit,
-// WithMiddleware and UseNumber.
+// Option is a setting of one class, for Register and Define:
+//
+//   - OnQueue: where its jobs are enqueued that name no queue
+//   - Retry: run a failed job again
+//   - Timeout, Isolated: how long a run may take, and in a process of its own
+//   - MaxRunning, RateLimit, FairBy: how many run at a time or start in a time; see Limit
+//   - Unique: enqueue no second job while one holds the lock
+//   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
+//   - WithMiddleware: code around its handler
+//   - UseNumber: numbers with all their digits
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
@@ -139,8 +146,8 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // Work return it.
 //
 // Options that add up may be repeated: WithMiddleware, limits, RetryOn, RetryIf, NoRetryOn,
-// NoRetryIf, and ChildEnv for several variables. An option of EnqueueWith goes before
-// that of the class, and a flag before its setting: these are not given twice. Of a flag
+// NoRetryIf, and ChildEnv for several variables. An option of one job goes before
+// that of its class, and a flag before its setting: these are not given twice. Of a flag
 // that stands twice on the command line the last counts.
 type Option interface{ register(*options) }
 

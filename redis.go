@@ -3,8 +3,6 @@ package goworker
 import (
 	"context"
 	"crypto/tls"
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -77,24 +75,17 @@ func (r *RedisConn) Close() {
 //
 //	d.RegisterDialer("embedded", embedded.Open)
 func (d *Daemon) RegisterDialer(scheme string, open Opener) {
-	d.register(scheme, open)
+	d.register(scheme, opener(open))
 }
 
-// register makes URIs of a scheme known, from the next init on.
-func (e *endpoint) register(scheme string, open Opener) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	openers := maps.Clone(e.openers)
-	if openers == nil {
-		openers = make(map[string]conn.Opener)
+// opener returns an Opener as package conn takes it.
+func opener(open Opener) conn.Opener {
+	if open == nil {
+		return nil
 	}
-	delete(openers, strings.ToLower(scheme))
-	if open != nil {
-		openers[strings.ToLower(scheme)] = func(ctx context.Context, uri string, o conn.Options) (conn.Dialer, error) {
-			return open(ctx, uri, DialOptions(o))
-		}
+	return func(ctx context.Context, uri string, o conn.Options) (conn.Dialer, error) {
+		return open(ctx, uri, DialOptions(o))
 	}
-	e.openers = openers
 }
 
 // GetConn borrows a connection for the program's own use; give it back with PutConn.

@@ -38,8 +38,7 @@ type registry struct {
 	middleware []Middleware // of all classes
 	replaced   []string     // classes that were registered again since the last run began
 
-	// enqueueing is the middleware around the calls that enqueue; nil: none.
-	enqueueing atomic.Pointer[[]EnqueueMiddleware]
+	around enqueueChain
 }
 
 func newRegistry() *registry {
@@ -152,23 +151,6 @@ func (r *registry) declare(class *outcome.Class) {
 	}
 	next[class.Name] = class
 	r.classes.Store(&next)
-}
-
-// aroundEnqueue adds middleware around the calls that enqueue.
-func (r *registry) aroundEnqueue(mw ...EnqueueMiddleware) {
-	for _, m := range mw {
-		if m == nil {
-			panic("goworker: a nil EnqueueMiddleware was given; leave it out")
-		}
-	}
-	r.write.Lock()
-	defer r.write.Unlock()
-	var all []EnqueueMiddleware
-	if before := r.enqueueing.Load(); before != nil {
-		all = *before
-	}
-	all = slices.Concat(all, mw)
-	r.enqueueing.Store(&all)
 }
 
 // use adds middleware around every class, those registered later too.

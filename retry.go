@@ -56,8 +56,13 @@ func Retry(n int, opts ...RetryOption) Option {
 	})
 }
 
-// RetryOption says when, or after which errors, the jobs of a class are retried; see
-// Retry. Mistakes are reported by Register; see Option.
+// RetryOption is a setting of Retry:
+//
+//   - Exponential, Fibonacci, Delays, ResqueDelays, DelayFunc: how long to wait before a run
+//   - RetryOn, RetryIf, NoRetryOn, NoRetryIf: after which errors
+//   - ResqueRetry: count the retries together with Ruby's resque-retry
+//
+// Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
 // retryPolicy collects the options of one Retry. It does not change afterwards.
@@ -204,12 +209,21 @@ func (p *retryPolicy) wait(option string, wait retry.Wait, err error) error {
 // Retry has DefaultRetries for this. Zero or less puts the job behind the others of its
 // queue at once.
 //
-// err says why, for the log and the failure record, and may be nil. Like Discard and
-// FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
+// err says why, for the log and the failure record, and may be nil. Like Snooze, Discard
+// and FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
 // of several the outermost counts.
 func RetryIn(d time.Duration, err error) error {
 	return &failure.Wish{Kind: failure.WishRetry, Wait: d, Err: err}
 }
+
+// Snooze makes a handler's job run again after d without using up an attempt: the handler
+// returns it when what the job needs is not there yet. That is no failure, and works with and
+// without Retry. The job counts as processed, and its unique lock stays. Zero or less puts it
+// behind the others of its queue at once. Nothing ends a job that always snoozes but its
+// expiry; see ExpireAfter.
+//
+// It may be wrapped as RetryIn may, for a reason in the log.
+func Snooze(d time.Duration) error { return &failure.Wish{Kind: failure.WishSnooze, Wait: d} }
 
 // Discard drops the job of a handler that returns it: the job is neither retried nor
 // filed as failed, but logged and counted as processed. err says why and may be nil.

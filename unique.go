@@ -20,8 +20,14 @@ type Uniqueness struct {
 	wrong   setting.Mistakes
 }
 
-// UniqueOption is a setting of Unique. Mistakes are reported by Register and EnqueueWith;
-// see Option.
+// UniqueOption is a setting of Unique:
+//
+//   - UntilDone, UntilStart, UntilElapsed: how long a job holds its lock
+//   - ByKey, ByKeyOf: the key of the lock, in place of class and arguments
+//   - ReplaceWaiting: take the place of a job that still waits
+//   - LockAtMost: when Redis drops a lock in any case
+//
+// Mistakes are reported by Register and by the calls that enqueue; see Option.
 type UniqueOption func(*Uniqueness)
 
 // Unique makes jobs unique: one that is enqueued while another holds its lock is refused
@@ -29,7 +35,7 @@ type UniqueOption func(*Uniqueness)
 // it until it is done or has failed for good.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Jobs from other producers, Ruby's clients too, have no lock.
+// to Client.Enqueue, for that job. Jobs from other producers, Ruby's clients too, have no lock.
 //
 // Redis releases a lock in the same step in which its job ends. A job may also end
 // elsewhere: a Ruby worker runs it, or an operator removes it from its queue. Its lock is
@@ -127,22 +133,6 @@ func LockAtMost(d time.Duration) UniqueOption {
 		u.options.Most, u.options.Bounded = d, true
 	}
 }
-
-// DuplicateError says that a job was not enqueued because another holds its lock.
-type DuplicateError struct {
-	Class  string    // of the job that was refused
-	Holder string    // the id of the job that has the lock; see Receipt.ID
-	Queue  string    // the holder's
-	Since  time.Time // when the holder was enqueued, or its last retry was, by Redis's clock
-}
-
-func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("goworker: this job of class %s is unique, and job %s in queue %s has had its lock since %s; nothing was enqueued",
-		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
-}
-
-// Is reports whether the target is ErrDuplicate.
-func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 
 func (u Uniqueness) register(to *options) { to.onEnqueue(u) }
 

@@ -13,7 +13,7 @@ import (
 // cursor is how far a walk has come. It is opaque to users.
 type cursor struct {
 	Question string `json:"q"`           // the digest of what is asked
-	Shard    string `json:"s,omitempty"` // the shard's name
+	Shard    string `json:"s,omitempty"` // the shard's mark
 	Place    int    `json:"p,omitempty"` // among places
 	Plain    bool   `json:"r,omitempty"` // resque-scheduler's schedule
 

@@ -107,19 +107,19 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 	}
 	at := 0
 	if cur.Shard != "" {
-		if at = slices.IndexFunc(i.shards, func(one *Inspector) bool { return one.name() == cur.Shard }); at < 0 {
-			return Page{}, fmt.Errorf("goworker: the walk goes on at shard %s, which is not among these", cur.Shard)
+		if at, err = i.marked(cur.Shard); err != nil {
+			return Page{}, err
 		}
 	}
 	one := i.shards[at]
-	cur.Shard = one.name()
+	cur.Shard = one.mark()
 	page, err := one.walkHere(ctx, q, ahead, cur, count)
 	for n := range page.Jobs {
-		page.Jobs[n].Shard = cur.Shard
+		page.Jobs[n].Shard = one.name()
 	}
 	// With an error the next page is of the next shard, so that one that is away hides no other.
 	if (page.Next == "" || err != nil) && at+1 < len(i.shards) {
-		page.Next = cursor{Question: cur.Question, Shard: i.shards[at+1].name()}.String()
+		page.Next = cursor{Question: cur.Question, Shard: i.shards[at+1].mark()}.String()
 	}
 	return page, one.about(err)
 }

@@ -102,13 +102,25 @@ func (i *Inspector) all() []*Inspector {
 	return []*Inspector{i}
 }
 
-// name is the shard's name in errors and cursors.
+// name is the shard's name in errors and answers.
 func (i *Inspector) name() string {
 	settings, err := i.redis.Settings()
 	if err != nil {
 		return fmt.Sprint(i.number)
 	}
 	return settings.Server
+}
+
+// mark names the shard in cursors. Two shards may have one name.
+func (i *Inspector) mark() string { return fmt.Sprint(i.number, " ", i.name()) }
+
+// marked returns the place of a shard among the others, by its mark.
+func (i *Inspector) marked(mark string) (number int, err error) {
+	number = slices.IndexFunc(i.shards, func(one *Inspector) bool { return one.mark() == mark })
+	if number < 0 {
+		return 0, fmt.Errorf("goworker: the walk goes on at shard %s, which is not among these", mark)
+	}
+	return number, nil
 }
 
 // about names the shard in an error.

@@ -43,7 +43,7 @@ func (l *FailureList) listShards(ctx context.Context, start, count int) ([]Failu
 
 // onShard is a cursor that names the shard, and shardOf reads it.
 func (i *Inspector) onShard(number int, after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(i.shards[number].name() + "\x00" + after))
+	return base64.RawURLEncoding.EncodeToString([]byte(i.shards[number].mark() + "\x00" + after))
 }
 
 func (i *Inspector) shardOf(cursor string) (number int, after string, err error) {
@@ -55,11 +55,8 @@ func (i *Inspector) shardOf(cursor string) (number int, after string, err error)
 	if err != nil || !ok {
 		return 0, "", fmt.Errorf("goworker: %q is not where a search of failures goes on; give what the page before returned", cursor)
 	}
-	number = slices.IndexFunc(i.shards, func(one *Inspector) bool { return one.name() == shard })
-	if number < 0 {
-		return 0, "", fmt.Errorf("goworker: the search goes on at shard %s, which is not among these", shard)
-	}
-	return number, after, nil
+	number, err = i.marked(shard)
+	return number, after, err
 }
 
 // searchShards is Search over shards. Its cursor names the shard.

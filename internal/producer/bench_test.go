@@ -16,9 +16,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// BenchmarkEnqueue is 100,000 jobs in one call, with arguments of about a hundred bytes.
+// BenchmarkEnqueue is many jobs in one call, with arguments of about a hundred bytes.
 func BenchmarkEnqueue(b *testing.B) {
-	const jobs = 100_000
 	server := redistest.Start(b)
 	dialer, err := conn.NewDialer(context.Background(), conn.Config{URI: "unix://" + server.Socket()}, nil)
 	if err != nil {
@@ -28,12 +27,19 @@ func BenchmarkEnqueue(b *testing.B) {
 	defer c.Pool.Close(nil)
 	set := outcome.New(outcome.Deps{Base: part.Base{Store: c.Store, Clock: clock.System}, Time: clock.System}, nil, expiry.New, unique.New)
 	class := &outcome.Class{Name: "SendEmail"}
+	lock := new(outcome.Options)
+	outcome.Put(lock, unique.Options{Hold: resque.HoldDone, Most: unique.AtMost})
 	for _, bench := range []struct {
-		name   string
-		queues int
-		id     bool
-	}{{"queues=1", 1, false}, {"queues=10", 10, false}, {"ids,queues=1", 1, true}, {"ids,queues=10", 10, true}} {
+		name         string
+		jobs, queues int
+		id, unique   bool
+	}{
+		{"queues=1", 100_000, 1, false, false}, {"queues=10", 100_000, 10, false, false},
+		{"ids,queues=1", 100_000, 1, true, false}, {"ids,queues=10", 100_000, 10, true, false},
+		{"unique", 10_000, 1, false, true},
+	} {
 		b.Run(bench.name, func(b *testing.B) {
+			jobs := bench.jobs
 			args := make([][]any, jobs)
 			for i := range args {
 				args[i] = []any{fmt.Sprintf("user%06d@example.com", i), strings.Repeat("x", 70), i}
@@ -50,6 +56,9 @@ func BenchmarkEnqueue(b *testing.B) {
 					if bench.id {
 						p.MakeID()
 					}
+					if bench.unique {
+						p.Options = lock
+					}
 					if err := call.Add(p); err != nil {
 						b.Fatal(err)
 					}
@@ -61,7 +70,7 @@ func BenchmarkEnqueue(b *testing.B) {
 				server.Do(b, "FLUSHALL")
 				b.StartTimer()
 			}
-			b.ReportMetric(float64(b.N)*jobs/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(float64(b.N)*float64(jobs)/b.Elapsed().Seconds(), "jobs/s")
 		})
 	}
 }

@@ -52,7 +52,8 @@ func (c *Client) Enqueue(ctx context.Context, set *outcome.Set, jobs []outcome.P
 type Call struct {
 	set      *outcome.Set
 	bulk     resque.Bulk
-	jobs     int // that are expected
+	jobs     int    // that are expected
+	prefix   string // of the keys of queues
 	receipts []Receipt
 	queue    string // of the job before, whose name is right
 	keep     bool   // the classes
@@ -65,13 +66,14 @@ type Call struct {
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
 // resque.MaxPushBytes. The set may be nil.
 func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
-	return &Call{set: set, jobs: jobs, bulk: resque.Bulk{Style: style, Most: most}}
+	return &Call{set: set, jobs: jobs, bulk: resque.Bulk{Style: style, Most: most}, prefix: resque.New("").KeyOfQueue("")}
 }
 
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
 	call.keep = c.Buffer != nil
+	call.prefix = c.Store.KeyOfQueue("")
 	return call
 }
 
@@ -84,7 +86,7 @@ func (c *Call) Add(p *outcome.Push) error {
 		return ErrNoJob
 	}
 	if p.Queue != c.queue {
-		if err := queues.CheckName(p.Queue); err != nil {
+		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
 			return About(p.Name, err)
 		}
 		c.queue = p.Queue

@@ -92,7 +92,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 			b := daemontest.Setup(t)
 			b.Redis.Do(t, "SET", key, "wrong")
 			b.Start()
-			if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "the key "+key+" is not a") {
 				t.Errorf("the start says %v", err)
 			}
 			b.Redis.Do(t, "DEL", key)

@@ -4,8 +4,10 @@ package examples
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,6 +100,13 @@ func TestExamples(t *testing.T) {
 			want: []string{
 				"refused: there is a job for it in unique\nrefused: there is a job for it in unique\n",
 				"report of October", `document 7 is "Word"`, "remember the meeting today", "too late to remember the meeting yesterday",
+			},
+		},
+		{
+			name: "define", args: "-queues=mail,images", jobs: []string{"mail", `{"class":"SendMail","args":[{"to":"","subject":"Hi"}]}`},
+			want: []string{
+				`"Welcome" to ann@example.com`, "SendMail is done: <nil>", "Thumbnail is done: {320 240}", "the mail has no recipient",
+				"goworker: this job of class Thumbnail is unique",
 			},
 		},
 	} {
@@ -194,6 +203,74 @@ func TestExamples(t *testing.T) {
 			t.Errorf("it ended with %v and never printed %q", err, append(left, after...))
 		}
 	})
+}
+
+// The web server enqueues, refuses a duplicate, tells its users when Redis is away, and ends in order.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cmd := program(t, server, "client", "-addr=localhost:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		t.Fatalf("it began with %q, %v", line, err)
+	}
+	signUp := func() int {
+		r, err := http.Post("http://"+addr+"/signup?mail=ann@example.com", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		return r.StatusCode
+	}
+	if first, second := signUp(), signUp(); first != http.StatusAccepted || second != http.StatusConflict {
+		t.Errorf("it answered %d and %d", first, second)
+	}
+	worker := finish(t, program(t, server, "typed", "-queues=mail", "-exit-on-complete", "-interval=0.1"))
+	if want := `SendMail from queue mail: "Welcome" to ann@example.com with [terms.pdf]`; !strings.Contains(worker, want) {
+		t.Errorf("the worker did not print %q but\n%s", want, worker)
+	}
+	server.Stop()
+	if status := signUp(); status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+		t.Errorf("without Redis it answered %d", status)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error("it ended with", err)
+	}
+}
+
+// Every program that Redis does not serve ends with a status that is not zero.
+func TestExamplesFail(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(programs)
+	if err != nil || len(entries) < 17 {
+		t.Fatalf("%d programs, %v", len(entries), err)
+	}
+	for _, e := range entries {
+		args := map[string][]string{"client": {"-addr=nowhere.invalid:0"}}[e.Name()]
+		t.Run(e.Name(), func(t *testing.T) {
+			t.Parallel()
+			cmd := program(t, nil, e.Name(), args...)
+			// No setting has this form.
+			cmd.Env = append(cmd.Env, "REDIS_URL=http://localhost", "MAIL_REDIS=http://localhost", "VIDEO_REDIS=http://localhost")
+			if e.Name() == "demo" {
+				cmd.Args = append(cmd.Args, "-uri=http://localhost")
+			}
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() < 1 {
+				t.Errorf("it ended with %v:\n%s", err, out)
+			}
+		})
+	}
 }
 
 func TestDemo(t *testing.T) {

@@ -218,6 +218,11 @@ func TestRetries(t *testing.T) {
 	if n := b.stat("failed"); n != 1 {
 		t.Errorf("%d have failed, want 1", n)
 	}
+	b.push(`{"class":"Snoozed","args":[]}`)
+	b.eventually("it is snoozed", func() bool { return b.redis.Int(t, "ZCARD", "resque:go:schedule") == 1 })
+	if p, f := b.stat("processed"), b.stat("failed"); p != 4 || f != 1 {
+		t.Errorf("processed %d, failed %d", p, f)
+	}
 }
 
 // An endless loop ends at the limit, with the processes it started.

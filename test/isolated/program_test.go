@@ -182,6 +182,7 @@ func register(d worker, uri, notes string) {
 		return nil
 	}, goworker.Retry(1, goworker.NoRetryOn(errNoLuck)), isolated())
 	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
+	d.Register("Snoozed", func() error { return fmt.Errorf("not yet: %w", goworker.Snooze(time.Hour)) }, isolated())
 	d.Register("Large", func() ([]byte, error) { return make([]byte, 13<<20), nil }, isolated())
 	d.Register("LargeError", func() error { return &refusal{Reason: strings.Repeat("x", 1<<20)} }, isolated())
 	d.Register("Garble", func(garbage string) { _, _ = syscall.Write(4, []byte(garbage)); select {} }, isolated())

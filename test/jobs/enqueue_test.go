@@ -137,7 +137,7 @@ func TestEnqueueWith(t *testing.T) {
 	if given.ID != "mine" || len(made.ID) != 16 {
 		t.Errorf("receipts %+v, %+v", given, made)
 	}
-	if _, err := d.EnqueueWith(job, goworker.WithID("x"), nil); err == nil || err.Error() != "goworker: option 2 of EnqueueWith is nil; leave it out; nothing was enqueued" {
+	if _, err := d.EnqueueWith(job, goworker.WithID("x"), nil); err == nil || err.Error() != "goworker: enqueueing Echo: option 2 of the job is nil; leave it out; nothing was enqueued" {
 		t.Errorf("a nil option: %v", err)
 	}
 	want := []string{`{"class":"Echo","args":[1],"id":"mine"}`, `{"class":"Echo","args":[1],"id":"` + made.ID + `"}`}

@@ -69,16 +69,24 @@ func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.
 	if !j.Started {
 		return o, false
 	}
-	if wish, _ := failure.Wished(err); wish.Kind == failure.WishDiscard {
+	switch wish, _ := failure.Wished(err); wish.Kind {
+	case failure.WishDiscard:
 		return outcome.Outcome{State: outcome.Discarded, Err: err}, true
+	case failure.WishSnooze:
+		return p.again(j, outcome.Snoozed, wish.Wait, err), true
 	}
 	wait, again, err := p.policy.Again(j.Attempt, err)
 	if !again {
 		return outcome.Outcome{State: outcome.Failed, Err: err}, true
 	}
-	o = outcome.Outcome{State: outcome.Retried, Err: err, At: p.deps.Time.Now().Add(max(wait, 0))}
+	return p.again(j, outcome.Retried, wait, err), true
+}
+
+// again is the outcome of a job that runs again after a wait.
+func (p policy) again(j *outcome.Job, state outcome.State, wait time.Duration, err error) outcome.Outcome {
+	o := outcome.Outcome{State: state, Err: err, At: p.deps.Time.Now().Add(min(max(wait, 0), Longest))}
 	o.Log.Attrs = []slog.Attr{slog.Int("attempt", j.Attempt), slog.Time("at", o.At)}
-	return o, true
+	return o
 }
 
 // Again says whether a job whose attempt-th run failed is retried, and after which wait. It calls the
@@ -103,5 +111,5 @@ func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again boo
 	default:
 		wait = p.Delay(attempt, err)
 	}
-	return min(wait, Longest), true, err
+	return wait, true, err
 }
