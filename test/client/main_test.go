@@ -4,7 +4,6 @@ package client
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -73,11 +72,11 @@ type proxy struct {
 }
 
 const (
-	pass    int32 = iota
-	before        // it does not reach Redis
-	halfway       // Redis gets the first half of it
-	after         // Redis gets it, and its answer is lost
-	afterText     // the same for a push with the script's text, as after a restart
+	pass      int32 = iota
+	before          // it does not reach Redis
+	halfway         // Redis gets the first half of it
+	after           // Redis gets it, and its answer is lost
+	afterText       // the same for a push with the script's text, as after a restart
 )
 
 func newProxy(t testing.TB, s *redistest.Server) *proxy {
@@ -104,8 +103,9 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 			mu.Lock()
 			open[c], open[to] = true, true
 			mu.Unlock()
-			wg.Go(func() { p.forth(c, to) })
-			wg.Go(func() { _, _ = io.Copy(c, to); _ = c.Close(); _ = to.Close() })
+			deaf := new(atomic.Bool)
+			wg.Go(func() { p.forth(c, to, deaf) })
+			wg.Go(func() { back(c, to, deaf) })
 		}
 	})
 	t.Cleanup(func() {
@@ -122,8 +122,23 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 
 func (p *proxy) uri() string { return "redis://" + p.addr }
 
+// back passes what Redis answers. The answer to a push that is to be cut off is lost, and the connection with it.
+func back(c, to net.Conn, deaf *atomic.Bool) {
+	defer func() { _ = c.Close(); _ = to.Close() }()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := to.Read(buf)
+		if err != nil || deaf.Load() {
+			return
+		}
+		if _, err := c.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
 // forth passes what the client says.
-func (p *proxy) forth(c, to net.Conn) {
+func (p *proxy) forth(c, to net.Conn, deaf *atomic.Bool) {
 	defer func() { _ = c.Close(); _ = to.Close() }()
 	buf := make([]byte, 1<<20)
 	for {
@@ -145,9 +160,7 @@ func (p *proxy) forth(c, to net.Conn) {
 			_, _ = to.Write(said[:n/2])
 			return
 		case after, afterText:
-			_ = c.Close()
-			_, _ = to.Write(said)
-			return
+			deaf.Store(true)
 		}
 		if _, err := to.Write(said); err != nil {
 			return
