@@ -41,6 +41,10 @@ type Receipt struct {
 	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
 	Replaced string
 
+	// Buffered is set if the job waits in the memory of this program, because Redis is away;
+	// see WithBuffer.
+	Buffered bool
+
 	// Duplicate is set if the job was not enqueued because another one holds its lock.
 	Duplicate *DuplicateError
 }
