@@ -176,12 +176,7 @@ func (i *Inspector) usable() error {
 
 // do runs f with a connection.
 func (i *Inspector) do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
-	return i.redis.Do(ctx, func(s resque.Store, c redis.Conn) error {
-		if ctx.Done() != nil {
-			c = bound{c, ctx}
-		}
-		return f(s, c)
-	})
+	return i.redis.Do(ctx, f)
 }
 
 // query is do for a question with an answer.
@@ -192,18 +187,5 @@ func query[T any](ctx context.Context, i *Inspector, ask func(s resque.Store, c 
 	})
 	return answer, err
 }
-
-// bound is a connection whose waits for answers end with a context. The connection
-// is broken then, since the answer may come later.
-type bound struct {
-	redis.Conn
-	ctx context.Context
-}
-
-func (b bound) Do(command string, args ...any) (any, error) {
-	return redis.DoContext(b.Conn, b.ctx, command, args...)
-}
-
-func (b bound) Receive() (any, error) { return redis.ReceiveContext(b.Conn, b.ctx) }
 
 var errNoJob = errors.New("goworker: there is no job to look for")
