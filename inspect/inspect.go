@@ -65,7 +65,8 @@ func (none) Do(context.Context, func(resque.Store, redis.Conn) error) error {
 }
 
 // By returns an Inspector that records its changes: who made them and why. The record is in Redis, beside
-// what was changed, and holds the last 1,000 changes; see Audit. Changes without By are not recorded.
+// what was changed, and holds the last 1,000 changes; see Audit. Changes without By are not recorded. A
+// change is recorded once it was made: a program that is killed in between leaves no record of it.
 func (i *Inspector) By(who, why string) *Inspector {
 	by := *i
 	by.who, by.why = who, why
