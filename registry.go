@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
+	"github.com/goworker/goworker/internal/trial"
 )
 
 // registry holds the registered classes with their handlers and options. It is safe for concurrent
@@ -34,6 +35,9 @@ type registry struct {
 
 	// limits are those of all classes and queues.
 	limits *limits.Table
+
+	// trial is the test that has the daemon or client in hand; nil: none has. It is set before use.
+	trial *trial.Trial
 
 	classes atomic.Pointer[map[string]*outcome.Class]
 
@@ -228,7 +232,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 		d.handler, d.timeout, d.limit = e.wrapped, limit, limit
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
-		} else if e.instead != nil { // the child runs the handler, under its Timeout
+		} else if e.instead != nil && r.trial == nil { // the child runs the handler, under its Timeout
 			instead := e.instead
 			if own {
 				instead = instead.within(limit)
