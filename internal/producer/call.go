@@ -19,6 +19,7 @@ import (
 // Receipt says what became of one job.
 type Receipt struct {
 	ID       string // "": a plain job has none
+	Buffered bool   // it waits in the buffer, because Redis is away
 	Replaced string // the id of the job that made room for this one
 
 	// Err is why this job is not in its place although others are: a *Duplicate if another job holds its
@@ -55,10 +56,12 @@ type Call struct {
 	jobs     int    // that are expected
 	prefix   string // of the keys of queues
 	receipts []Receipt
-	queue    string      // of the job before, whose name is right
+	queue    string // of the job before, whose name is right
+	keep     bool   // the classes
+	names    []string
 	clock    clock.Clock // of a test; nil: the system's
 	keeps    bool        // the jobs are kept for Client.Sent
-	kept     []Sent
+	sent     []Sent
 
 	// Room for one job, which most calls have.
 	one [1]Receipt
@@ -73,7 +76,9 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
-	call.prefix, call.clock, call.keeps = c.Store.KeyOfQueue(""), c.Clock, c.Sent != nil
+	call.keep = c.Buffer != nil
+	call.prefix = c.Store.KeyOfQueue("")
+	call.clock, call.keeps = c.Clock, c.Sent != nil
 	return call
 }
 
@@ -88,7 +93,7 @@ type Sent struct {
 func (c *Call) Keep() { c.keeps = true }
 
 // Kept returns the jobs that were added.
-func (c *Call) Kept() []Sent { return c.kept }
+func (c *Call) Kept() []Sent { return c.sent }
 
 // Jobs returns how many jobs were added.
 func (c *Call) Jobs() int { return len(c.receipts) }
@@ -112,6 +117,9 @@ func (c *Call) Add(p *outcome.Push) error {
 			c.receipts = make([]Receipt, 0, c.jobs)
 			c.bulk.Grow(c.jobs - 1)
 		}
+	}
+	if c.keep {
+		c.names = append(c.names, p.Name)
 	}
 	c.receipts = append(c.receipts, Receipt{ID: p.ID})
 	return nil
@@ -147,9 +155,9 @@ func (c *Call) add(p *outcome.Push) (err error) {
 	}
 	p.Payload = nil
 	if c.keeps {
-		c.kept = append(c.kept, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
 	}
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }
 
 // date has a job whose time has come pushed to its queue.
@@ -165,18 +173,27 @@ func (c *Call) date(p *outcome.Push) {
 	}
 }
 
-// Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
+// Send pushes the jobs of a call in one step, or keeps them in the buffer. Enqueue says what it returns. A
+// call is sent once.
 func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	if call.Jobs() == 0 {
 		return nil, nil
 	}
-	receipts, err := c.push(ctx, call)
+	if c.Buffer != nil {
+		return c.Buffer.send(ctx, call)
+	}
+	return c.sendNow(ctx, call)
+}
+
+// sendNow is Send without the buffer.
+func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
+	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
 	if c.Sent != nil {
 		var sent []Sent
 		for i, r := range receipts {
 			if r.Err == nil {
-				call.kept[i].Replaced = r.Replaced
-				sent = append(sent, call.kept[i])
+				call.sent[i].Replaced = r.Replaced
+				sent = append(sent, call.sent[i])
 			}
 		}
 		c.Sent(sent)
@@ -184,8 +201,8 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	return receipts, err
 }
 
-func (c *Client) push(ctx context.Context, call *Call) ([]Receipt, error) {
-	err := c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) })
+// result returns what Send does, by the error of the push.
+func (c *Client) result(call *Call, err error) ([]Receipt, error) {
 	if c.Soft != nil {
 		for _, e := range call.bulk.Soft() {
 			c.Soft(e)
@@ -204,7 +221,11 @@ func (c *Client) push(ctx context.Context, call *Call) ([]Receipt, error) {
 	for i := range call.receipts {
 		r := &call.receipts[i]
 		if r.Replaced, r.Err = call.bulk.Result(i); errors.Is(r.Err, resque.ErrWaits) {
-			r.Err = fmt.Errorf("this job was not enqueued with the others: %w", err)
+			why := "this job was not enqueued with the others"
+			if Unconfirmed(err) {
+				why = "others were enqueued, and it is unknown whether this job was"
+			}
+			r.Err = fmt.Errorf("%s: %w", why, err)
 		}
 	}
 	if few {
