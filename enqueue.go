@@ -41,6 +41,10 @@ type Receipt struct {
 	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
 	Replaced string
 
+	// Buffered is set if the job waits in the memory of this program, because Redis is away;
+	// see WithBuffer.
+	Buffered bool
+
 	// Duplicate is set if the job was not enqueued because another one holds its lock.
 	Duplicate *DuplicateError
 }
@@ -90,11 +94,19 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 	return send(ctx, own)
 }
 
-// EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter, ExpiresAt, Retry, Timeout, WithMeta
-// and Priority. The call returns an error, and
-// enqueues nothing, if one is out of its range, given twice, or contradicts another; see
-// Option.
+// EnqueueOption is a setting of one enqueued job:
+//
+//   - WithID: an id of the program's own
+//   - ProcessAt, ProcessIn: run it later
+//   - ResqueScheduler: wait for that in resque-scheduler's keys, where Ruby sees it
+//   - Unique: enqueue it only if no other job holds its lock
+//   - ExpireAfter, ExpiresAt: do not run it after that
+//   - Retry, Timeout: in place of what its class has
+//   - Priority: run it before others of its queue
+//   - WithMeta: texts beside the arguments
+//
+// The call returns an error, and enqueues nothing, if one is out of its range, given
+// twice, or contradicts another; see Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 // enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
@@ -137,23 +149,39 @@ func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push)
 	}
 	job := item.Job.Payload
 	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
-	var o enqueueOptions
 	if len(item.Options) > 0 {
-		p.Options = new(outcome.Options)
-		o.to = p.Options
-		for i, opt := range item.Options {
-			if opt == nil {
-				return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
-			}
-			opt.enqueue(&o)
-		}
-		if p.Class == nil {
-			p.Class = o.class
-		}
+		return pushWith(item.Options, p)
 	}
 	if p.Queue == "" {
-		queue, _ := outcome.Get[onQueue](p.Class)
-		p.Queue = string(queue)
+		p.Queue = queueOf(p.Class)
+	}
+	if _, ofClass := outcome.Get[*enqueueOptions](p.Class); ofClass {
+		p.MakeID()
+	}
+	return nil
+}
+
+// queueOf returns the queue of a class that is defined with one.
+func queueOf(class *outcome.Class) string {
+	queue, _ := outcome.Get[onQueue](class)
+	return string(queue)
+}
+
+// pushWith is push for a job with options.
+func pushWith(opts []EnqueueOption, p *outcome.Push) error {
+	p.Options = new(outcome.Options)
+	o := enqueueOptions{to: p.Options}
+	for i, opt := range opts {
+		if opt == nil {
+			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
+		}
+		opt.enqueue(&o)
+	}
+	if p.Class == nil {
+		p.Class = o.class
+	}
+	if p.Queue == "" {
+		p.Queue = queueOf(p.Class)
 	}
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
 	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass
@@ -320,7 +348,7 @@ type Expiry struct {
 // OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Zero is no limit, also where the class has one; it must not
+// to Client.Enqueue, for that job. Zero is no limit, also where the class has one; it must not
 // be negative.
 //
 // The time stands in the payload. A daemon that runs takes it from Redis's clock, one that

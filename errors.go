@@ -45,13 +45,17 @@ var ErrTooFewReplicas = resque.ErrFewReplicas
 // their queues. After any other error none is, except with ErrTooFewReplicas.
 var ErrUnconfirmed = producer.ErrUnconfirmed
 
+// ErrBufferFull matches (errors.Is) an error of a call that enqueues, if Redis is away and the
+// buffer of WithBuffer has no room. Nothing was enqueued.
+var ErrBufferFull = producer.ErrBufferFull
+
 // ErrDuplicate matches (errors.Is) every *DuplicateError.
 var ErrDuplicate = errors.New("goworker: another job holds the lock of this one")
 
 // ErrClosed matches (errors.Is) the error of a call after Close: nothing was done. Only
 // Init, Run and Work make a closed Daemon or Shards usable again. A call that was under
 // way at the Close may return it too.
-var ErrClosed = errors.New("goworker: the daemon is closed; call Init to use it again")
+var ErrClosed = errors.New("goworker: the client or the daemon is closed; Init makes a daemon usable again")
 
 // ErrRunning is returned by Run and Work while the daemon is running already.
 var ErrRunning = errors.New("goworker: the daemon is running already")
@@ -234,7 +238,7 @@ func plainError(err error) error {
 	return err
 }
 
-// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
+// ShardError says that a shard did not take its part of the jobs of an EnqueueMany.
 type ShardError struct {
 	URI  string // of the shard, without a password
 	Jobs []*Job // its part; none of it is there, unless the connection broke

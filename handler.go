@@ -128,9 +128,17 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// Option is a setting of one class, given to Register: OnQueue, Retry, ResqueRetry,
-// Timeout, Isolated, Unique, ExpireAfter, OnExpired, WithMeta, Priority, FairBy,
-// MaxRunning, RateLimit, WithMiddleware and UseNumber.
+// Option is a setting of one class, for Register and Define:
+//
+//   - OnQueue: where its jobs are enqueued that name no queue
+//   - Retry: run a failed job again; see RetryOption
+//   - Timeout, Isolated: how long a run may take, and in a process of its own
+//   - MaxRunning, RateLimit, FairBy: how many run at a time or start in a time; see Limit
+//   - Unique: enqueue no second job while one holds the lock
+//   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
+//   - Priority, WithMeta: the priority and metadata of its enqueued jobs
+//   - WithMiddleware: code around its handler
+//   - UseNumber: numbers with all their digits
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
@@ -140,8 +148,8 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // Work return it.
 //
 // Options that add up may be repeated: WithMiddleware, WithMeta, limits, RetryOn, RetryIf, NoRetryOn,
-// NoRetryIf, and ChildEnv for several variables. An option of EnqueueWith goes before
-// that of the class, and a flag before its setting: these are not given twice. Of a flag
+// NoRetryIf, and ChildEnv for several variables. An option of one job goes before
+// that of its class, and a flag before its setting: these are not given twice. Of a flag
 // that stands twice on the command line the last counts.
 type Option interface{ register(*options) }
 
@@ -176,7 +184,7 @@ type options struct {
 
 // Timeout limits each run of the class: then its context ends with
 // context.DeadlineExceeded. A handler that ignores its context is not stopped: after
-// StuckAfter it is one of the Stuck, and only Isolated can end it. If the handler
+// StuckAfter it is one of the StuckJobs, and only Isolated can end it. If the handler
 // returns the context's error, the failure names the timeout. 0, the default, is no
 // limit; it must not be negative.
 //

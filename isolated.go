@@ -57,7 +57,13 @@ func Isolated(opts ...IsolatedOption) Option {
 	})
 }
 
-// IsolatedOption is a setting of Isolated. Mistakes are reported by Register; see Option.
+// IsolatedOption is a setting of Isolated:
+//
+//   - HardTimeout, KillGrace: when the job's processes are ended, and when they are killed
+//   - MaxMemory: how much memory they may hold
+//   - ChildEnv: a variable of their environment
+//
+// Mistakes are reported by Register; see Option.
 type IsolatedOption func(*isolation)
 
 // isolation is the options of one Isolated. It is the Handler that starts the children.

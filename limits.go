@@ -26,8 +26,14 @@ type Limit struct {
 	wrong setting.Mistakes
 }
 
-// LimitOption is a setting of a Limit. Mistakes are reported by Register and LimitQueue;
-// see Option.
+// LimitOption is a setting of a Limit:
+//
+//   - PerKey: a limit of its own for each key, such as a tenant
+//   - PerProcess: a limit of its own in each process
+//   - SharedAs: one limit in common for several classes or queues
+//   - Burst: how many a RateLimit may start at once
+//
+// Mistakes are reported by Register and LimitQueue; see Option.
 type LimitOption func(*Limit)
 
 // MaxRunning lets at most n jobs run at a time in the whole fleet; n is at least 1.
@@ -155,7 +161,7 @@ func (d *Daemon) LimitQueue(queue string, limits ...Limit) {
 	}
 	of, wrong := plainLimits(limits)
 	if wrong == nil {
-		wrong = queues.CheckName(queue)
+		wrong = queues.CheckName(queue, resque.New("").KeyOfQueue(""))
 	}
 	if wrong != nil {
 		panic(fmt.Sprintf("goworker: LimitQueue(%q): %s", queue, wrong))

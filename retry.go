@@ -80,8 +80,13 @@ func (p *retryPolicy) enqueue(o *enqueueOptions) {
 	outcome.Put(o.to, retry.Own(p.policy.Limit))
 }
 
-// RetryOption says when, or after which errors, the jobs of a class are retried; see
-// Retry. Mistakes are reported by Register; see Option.
+// RetryOption is a setting of Retry:
+//
+//   - Exponential, Fibonacci, Delays, ResqueDelays, DelayFunc: how long to wait before a run
+//   - RetryOn, RetryIf, NoRetryOn, NoRetryIf: after which errors
+//   - ResqueRetry: count the retries together with Ruby's resque-retry
+//
+// Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
 // retryPolicy collects the options of one Retry, and is its JobOption. It does not change afterwards.

@@ -23,7 +23,7 @@ type DelayedJob struct {
 	Queue string
 	Class string
 	Args  []json.RawMessage
-	ID    string // of a job enqueued by EnqueueWith
+	ID    string // of a job that has one
 
 	// Plain says that the job is in resque-scheduler's schedule, where Ruby's tools
 	// see it. Others wait in the daemons' own schedule.
@@ -105,7 +105,7 @@ func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) 
 	return slices.DeleteFunc(jobs, func(d DelayedJob) bool { return job.ID != "" && d.ID != job.ID }), err
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. With their time it reads
+// Find returns the jobs with an id that goworker delayed. With their time it reads
 // the jobs of that time only; with the zero time it reads all, as Like does.
 func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
 	if l.in.several() {
@@ -147,9 +147,9 @@ func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed i
 	return l.change(ctx, "Delayed.Remove", jobs, delayed.Store.Remove)
 }
 
-// Enqueue puts listed jobs into their queues now and returns how many were still there.
+// Promote puts listed jobs into their queues now and returns how many were still there.
 // An entry that is no job stays.
-func (l *DelayedList) Enqueue(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
+func (l *DelayedList) Promote(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
 	return l.change(ctx, "Delayed.Enqueue", jobs, delayed.Store.Run)
 }
 
@@ -193,10 +193,10 @@ func (l *DelayedList) Clear(ctx context.Context) error {
 	})
 }
 
-// ScheduledAt returns the times to which jobs equal to this one are delayed, in their
-// order, one for each job; see Job for what is equal. A job
-// that EnqueueAt delayed to within a second has the next whole one.
-func (i *Inspector) ScheduledAt(ctx context.Context, job *Job) ([]time.Time, error) {
+// DelayedUntil returns the times to which jobs equal to this one are delayed, in their
+// order, one for each job; see Job for what is equal. A job in resque-scheduler's schedule has
+// the next whole second.
+func (i *Inspector) DelayedUntil(ctx context.Context, job *Job) ([]time.Time, error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	var times []time.Time
 	for _, j := range jobs {
@@ -230,14 +230,14 @@ func (i *Inspector) RemoveDelayedFrom(ctx context.Context, t time.Time, job *Job
 	return i.Delayed().Remove(ctx, there...)
 }
 
-// EnqueueDelayed enqueues all delayed jobs equal to this one now instead of at their
+// PromoteDelayed enqueues all delayed jobs equal to this one now instead of at their
 // times, and returns how many there were.
-func (i *Inspector) EnqueueDelayed(ctx context.Context, job *Job) (enqueued int, err error) {
+func (i *Inspector) PromoteDelayed(ctx context.Context, job *Job) (enqueued int, err error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	if err != nil {
 		return 0, err
 	}
-	return i.Delayed().Enqueue(ctx, jobs...)
+	return i.Delayed().Promote(ctx, jobs...)
 }
 
 // sought is the job to look for, encoded.

@@ -91,10 +91,10 @@ type FleetInfo struct {
 	QueueSizes map[string]int64 // jobs waiting, by queue
 }
 
-// Info counts queues, jobs, workers and failures.
-func (i *Inspector) Info(ctx context.Context) (FleetInfo, error) {
+// Fleet counts queues, jobs, workers and failures.
+func (i *Inspector) Fleet(ctx context.Context) (FleetInfo, error) {
 	if i.several() {
-		return over(i, mergeInfo, func(one *Inspector) (FleetInfo, error) { return one.Info(ctx) })
+		return over(i, mergeInfo, func(one *Inspector) (FleetInfo, error) { return one.Fleet(ctx) })
 	}
 	info, settings, err := i.info(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (i *Inspector) Info(ctx context.Context) (FleetInfo, error) {
 // sorted by name, without a newline after the last.
 func (i *Inspector) StatsText(ctx context.Context) (string, error) {
 	if i.several() {
-		sum, err := i.Info(ctx)
+		sum, err := i.Fleet(ctx)
 		info := resque.Info{Pending: sum.Pending, Processed: sum.Processed, Failed: sum.Failed, Workers: sum.Workers, Working: sum.Working}
 		for _, queue := range slices.Sorted(maps.Keys(sum.QueueSizes)) {
 			info.Queues = append(info.Queues, resque.QueueInfo{Name: queue, Size: sum.QueueSizes[queue]})

@@ -47,6 +47,7 @@ func (l *lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 		return err
 	}
 	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	return f(resque.New(""), c)
 }
 
@@ -101,7 +102,7 @@ func TestQueues(t *testing.T) {
 
 	text, err := i.StatsText(ctx)
 	want(t, "stats", "resque.pending=3\nresque.processed+=0\nresque.failed+=0\nresque.workers=0\nresque.working=0\nqueues.mail=3", text, err)
-	info, err := i.Info(ctx)
+	info, err := i.Fleet(ctx)
 	want(t, "info", inspect.FleetInfo{Pending: 3, Queues: 1, Servers: []string{"redis://:***@cache"}, QueueSizes: map[string]int64{"mail": 3}},
 		withoutEnvironment(info), err)
 }
@@ -216,11 +217,11 @@ func TestDelayed(t *testing.T) {
 	if len(own) != 1 || own[0].Plain || own[0].ID != "own" || err != nil {
 		t.Errorf("found %+v, %v", own, err)
 	}
-	times, err := i.ScheduledAt(ctx, job("low", "A", 0))
+	times, err := i.DelayedUntil(ctx, job("low", "A", 0))
 	want(t, "times", []time.Time{at, at.Add(5 * time.Millisecond)}, times, err)
 	n, err := i.RemoveDelayedFrom(ctx, at, job("low", "A", 0))
 	want(t, "removed from a time", 1, n, err)
-	n, err = i.EnqueueDelayed(ctx, job("low", "A", 1))
+	n, err = i.PromoteDelayed(ctx, job("low", "A", 1))
 	want(t, "enqueued", 1, n, err)
 	n, err = d.Reschedule(ctx, at.Add(time.Hour), own...)
 	want(t, "rescheduled", 1, n, err)
@@ -230,7 +231,7 @@ func TestDelayed(t *testing.T) {
 	want(t, "removed", 0, n, err)
 	left, err := d.List(ctx, time.Time{}, 0, -1)
 	want(t, "left", []string{`{"class":"A","args":[2]}`}, payloads(left), err)
-	n, err = d.Enqueue(ctx, left...)
+	n, err = d.Promote(ctx, left...)
 	want(t, "enqueued, listed", 1, n, err)
 	want(t, "queue", []string{`{"class":"A","args":[1]}`, `{"class":"A","args":[2]}`}, server.List(t, "LRANGE", "resque:queue:low", 0, -1), nil)
 	if err := d.Clear(ctx); err != nil {
@@ -258,7 +259,7 @@ func TestMistakes(t *testing.T) {
 		"has no name":        func() error { return i.PauseQueue(ctx, "") },
 		"pause each queue":   func() error { return i.PauseQueue(ctx, "a*") },
 		"resume each queue":  func() error { return i.ResumeQueue(ctx, "!a") },
-		"no job to look":     func() error { _, err := i.ScheduledAt(ctx, nil); return err },
+		"no job to look":     func() error { _, err := i.DelayedUntil(ctx, nil); return err },
 		"look for names no":  func() error { _, err := d.Like(ctx, job("", "A")); return err },
 		"MaxPayload":         func() error { _, err := d.Like(ctx, job("q", "A", strings.Repeat("x", 2<<20))); return err },
 		"at least 1":         func() error { _, _, err := f.Search(ctx, inspect.FailureFilter{}, "", 0); return err },
@@ -291,7 +292,7 @@ func TestContext(t *testing.T) {
 	server.Do(t, "CLIENT", "PAUSE", 20_000)
 	for name, call := range map[string]func(context.Context) error{
 		"a command":  func(ctx context.Context) error { _, err := i.Queues(ctx); return err },
-		"a pipeline": func(ctx context.Context) error { _, err := i.Info(ctx); return err },
+		"a pipeline": func(ctx context.Context) error { _, err := i.Fleet(ctx); return err },
 		"a script": func(ctx context.Context) error {
 			_, err := i.Failures().RemoveWhere(ctx, inspect.FailureFilter{})
 			return err

@@ -116,7 +116,7 @@ func TestShardsMerge(t *testing.T) {
 	want(t, "queues", []string{"all", "q0", "q1", "q2"}, queues, err)
 	size, err := i.QueueSize(ctx, "all")
 	want(t, "size", int64(3), size, err)
-	info, err := i.Info(ctx)
+	info, err := i.Fleet(ctx)
 	want(t, "info", []any{int64(3), 4, 3, int64(6), 3, int64(3)}, []any{info.Pending, info.Queues, info.Workers, info.Failed, len(info.Servers), info.QueueSizes["all"]}, err)
 	text, err := i.StatsText(ctx)
 	want(t, "stats", true, strings.HasSuffix(text, "queues.all=3\nqueues.q0=0\nqueues.q1=0\nqueues.q2=0"), err)

@@ -122,9 +122,9 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// CheckName returns an error for the name of a queue of which no list of queues can have it: it is
-// meant for a list, or is a whole key of Redis. Jobs in such a queue would wait for ever.
-func CheckName(name string) error {
+// CheckName returns an error for the name of a queue that no list of queues can have: it is written as a
+// list, or is a whole key of Redis, which begins with prefix. Jobs in such a queue would wait for ever.
+func CheckName(name, prefix string) error {
 	switch {
 	case strings.Contains(name, ","):
 		return fmt.Errorf("the queue %q has a comma in its name, and no list of queues could name it; give each job one queue", name)
@@ -134,8 +134,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("the queue %q begins with an exclamation mark, and in lists of queues that excludes; give another name", name)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("the queue %q has a blank at an end of its name, and lists of queues drop it; take it away", name)
-	case strings.HasPrefix(name, "resque:queue:"):
-		return fmt.Errorf("the queue %q is named by a whole key; give the name alone, since the prefix is added to it", name)
+	case strings.HasPrefix(name, prefix):
+		return fmt.Errorf("the queue %q is named by its whole key; give the name behind %s, which is added to it", name, prefix)
 	}
 	return nil
 }

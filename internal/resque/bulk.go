@@ -281,6 +281,12 @@ func (b *Bulk) queue(name string) int {
 // Jobs returns how many jobs there are.
 func (b *Bulk) Jobs() int { return len(b.jobs) }
 
+// Size returns how many bytes the jobs have.
+func (b *Bulk) Size() int { return b.end }
+
+// Queue returns the queue of the i-th job.
+func (b *Bulk) Queue(i int) string { return b.queues[b.jobs[i].queue].name }
+
 // Done reports whether any job was pushed. A job may have been pushed although PushBulk returned an
 // error, if guards of others did not hold.
 func (b *Bulk) Done() bool { return b.pushed > 0 }

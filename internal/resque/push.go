@@ -72,7 +72,10 @@ func (b *Bulk) wrap(err error) error {
 	if err == nil || errors.Is(err, ErrFewReplicas) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", b.doing(), Explain(err))
+	if b.rows { // its script has verbs too
+		return fmt.Errorf("%s: %w", b.doing(), Explain(err))
+	}
+	return fmt.Errorf("%s: %w", b.doing(), explainIn(pushScript.plain.text, err))
 }
 
 // pushPlain pushes jobs that are just for the tails of their queues.

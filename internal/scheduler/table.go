@@ -73,7 +73,7 @@ func (t *Table) watch(changed func()) {
 func (t *Table) Schedule(name string, r Recurring, on OnConn) error {
 	s, err := Check(name, r)
 	if err == nil {
-		if wrong := queues.CheckName(r.Queue); wrong != nil {
+		if wrong := queues.CheckName(r.Queue, resque.New("").KeyOfQueue("")); wrong != nil {
 			err = s.about(wrong)
 		}
 	}

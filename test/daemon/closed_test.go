@@ -253,7 +253,7 @@ func TestCallsThatWait(t *testing.T) {
 		closed bool
 		says   string
 	}{
-		"Close": {func(d *goworker.Daemon) error { d.Close(); return nil }, true, "call Init to use it again"},
+		"Close": {func(d *goworker.Daemon) error { d.Close(); return nil }, true, "Init makes a daemon usable again"},
 		"other settings": {func(d *goworker.Daemon) error {
 			d.SetSettings(goworker.WorkerSettings{URI: "slow://other", QueuesString: "q", Logger: daemontest.Quiet})
 			return d.Init()

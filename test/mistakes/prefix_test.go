@@ -53,8 +53,8 @@ func calls(t *testing.T, when string, v any) (failed int) {
 			var args []reflect.Value
 			for n := range of.NumIn() {
 				if of.IsVariadic() && n == of.NumIn()-1 {
-					if usual {
-						args = append(args, argument(ctx, of.In(n).Elem(), usual))
+					if one := argument(ctx, of.In(n).Elem(), usual); usual && !one.IsZero() {
+						args = append(args, one)
 					}
 					break
 				}
@@ -90,7 +90,9 @@ func argument(ctx context.Context, of reflect.Type, usual bool) reflect.Value {
 	case reflect.TypeFor[goworker.Recurring]():
 		v = goworker.Recurring{Cron: "nonsense", Queue: "mail"}
 	case reflect.TypeFor[goworker.EnqueueOption]():
-		v = goworker.WithID("")
+		return reflect.ValueOf(goworker.WithID(""))
+	case reflect.TypeFor[goworker.Item]():
+		v = goworker.Item{Job: goworker.NewJob("mail,letters", "Send", 1)}
 	case reflect.TypeFor[int]():
 		v = 1
 	}
@@ -150,7 +152,8 @@ func TestOnePrefix(t *testing.T) {
 			if tt.closed {
 				d.Close() // Init and Work have opened it
 			}
-			for _, view := range []any{s, d.Failures(), d.Failures().In("mail"), d.Failures().In(""), d.Failures().KeepPayload(), d.Delayed()} {
+			for _, view := range []any{s, d.Failures(), d.Failures().In("mail"), d.Failures().In(""), d.Failures().KeepPayload(), d.Delayed(),
+				d.Client(), d.Client().Inspect(), d.Client().Inspect().Failures(), d.Client().Inspect().Delayed()} {
 				calls(t, tt.when, view)
 			}
 		})
