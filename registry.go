@@ -222,13 +222,21 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	}
 	d := &Delivery{
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
-		Meta: meta.Of(j), Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+	}
+	more := len(j.Parsed.Extra) > 0 // than class and arguments
+	if more {
+		d.Meta = meta.Of(j)
 	}
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
-		d.RetriesLeft = retry.Of(j, e.retry).Left(j.Attempt)
+		policy, limit, own := e.retry, e.timeout, false
+		if more {
+			policy = retry.Of(j, policy)
+			limit, own = e.timeLimit(j)
+		}
+		d.RetriesLeft = policy.Left(j.Attempt)
 		d.useNumber = e.useNumber || r.useNumber.Load()
-		limit, own := e.timeLimit(j)
 		d.handler, d.timeout, d.limit = e.wrapped, limit, limit
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
