@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
@@ -12,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Client enqueues jobs and asks about them. It is for programs that are no worker, such as a
@@ -38,6 +40,7 @@ type Client struct {
 //   - WithDialer: how to reach Redis, for Sentinel, Cluster and the embedded one
 //   - Classes: the defined classes whose options hold for the jobs
 //   - WithEnqueueMiddleware: code around the calls that enqueue
+//   - WithBuffer: how many jobs to keep in memory while Redis is away
 type ClientOption interface{ client(*clientOptions) }
 
 type clientOptions struct {
@@ -76,9 +79,15 @@ func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
 	return clientOption(func(o *clientOptions) { o.endpoint.registry.around.add(middleware...) })
 }
 
+// WithBuffer keeps at most so many jobs in memory while Redis is away, as
+// WorkerSettings.EnqueueBuffer does.
+func WithBuffer(jobs int) ClientOption {
+	return clientOption(func(o *clientOptions) { o.endpoint.settings.EnqueueBuffer = jobs })
+}
+
 // NewClient returns a Client of one Redis. Of the settings it uses those that say where Redis
 // is and how jobs are written: URI, Namespace, TLS, timeouts, Connections, MaxPayload,
-// WaitReplicas, RailsJSON, and the log's. It needs no queues and reads no command line. It
+// WaitReplicas, EnqueueBuffer, RailsJSON, and the log's. It needs no queues and reads no command line. It
 // does not dial before the first call. A mistake in the settings is an error.
 func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 	o := clientOptions{endpoint: newEndpoint(settings, newRegistry())}
@@ -116,10 +125,47 @@ func (s *Shards) Client() *Client {
 // Close closes the connections of a Client that NewClient made. From then on its calls return
 // ErrClosed. Calls that wait for a connection return it too; any other call under way ends as
 // usual. The Client of a Daemon or of Shards is closed with that: here Close does nothing.
+//
+// With WithBuffer it first waits until the buffer is empty, at most BufferGrace. Then the jobs in
+// it are lost. The log says how many, and so does CloseContext.
 func (c *Client) Close() {
-	if c.own {
-		c.redises[0].close()
+	ctx, cancel := context.WithTimeout(context.Background(), BufferGrace)
+	defer cancel()
+	_ = c.CloseContext(ctx)
+}
+
+// BufferGrace is how long Client.Close waits at most until its buffer is empty.
+const BufferGrace = 5 * time.Second
+
+// CloseContext is Close with another limit for the wait: the context's end. It returns an error
+// if jobs in the buffer are lost, which says how many.
+func (c *Client) CloseContext(ctx context.Context) error {
+	if !c.own {
+		return nil
 	}
+	if lost := c.redises[0].closeWithin(ctx); lost > 0 {
+		return prefix.Errorf("%s in the buffer are lost, because the client was closed while Redis was away; "+
+			"give the Close more time, or enqueue them again", resque.Plural(lost, "job"))
+	}
+	return nil
+}
+
+// BufferStats counts the jobs of a buffer; see WithBuffer. Its fields are Waiting, Drained,
+// Refused, Dropped and Unconfirmed.
+type BufferStats = producer.BufferStats
+
+// Buffered returns what became of the jobs that this Client could not send at once, since its
+// first use. It answers after Close too. All users of a Daemon's connections have one buffer.
+func (c *Client) Buffered() (sum BufferStats) {
+	for _, e := range c.redises {
+		s := e.buffered()
+		sum.Waiting += s.Waiting
+		sum.Drained += s.Drained
+		sum.Refused += s.Refused
+		sum.Dropped += s.Dropped
+		sum.Unconfirmed += s.Unconfirmed
+	}
+	return sum
 }
 
 // Namespace returns the prefix of all keys, its colon included.
@@ -299,7 +345,7 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	receipts := make([]Receipt, len(pushed))
 	for i, r := range pushed {
 		if r.Err == nil {
-			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced}
+			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced, Buffered: r.Buffered}
 			continue
 		}
 		class := l.item(items, i).Job.Payload.Class

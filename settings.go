@@ -190,6 +190,11 @@ type WorkerSettings struct {
 	// returns ErrTooFewReplicas: the job is in Redis, but a fail-over may lose it. Zero
 	// waits for none. [-wait-replicas]
 	WaitReplicas int
+	// EnqueueBuffer makes calls that enqueue keep at most so many jobs in memory while Redis is
+	// away, in place of returning its error. They are sent in their order when Redis is back, and
+	// are lost if the program ends before. Zero keeps none. See Receipt.Buffered and
+	// Client.Buffered. [-enqueue-buffer]
+	EnqueueBuffer int
 	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads as
 	// ActiveSupport does in a Rails application. Then Resque.dequeue in that
 	// application finds jobs enqueued here. Without it, payloads are as plain Ruby
@@ -399,7 +404,7 @@ func (c config) dial() conn.Config {
 
 // sameClient reports whether daemons with these settings and others can share a client.
 func (c config) sameClient(other config) bool {
-	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
+	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas && c.EnqueueBuffer == other.EnqueueBuffer &&
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
 

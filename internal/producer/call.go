@@ -18,6 +18,7 @@ import (
 // Receipt says what became of one job.
 type Receipt struct {
 	ID       string // "": a plain job has none
+	Buffered bool   // it waits in the buffer, because Redis is away
 	Replaced string // the id of the job that made room for this one
 
 	// Err is why this job is not in its place although others are: a *Duplicate if another job holds its
@@ -55,6 +56,8 @@ type Call struct {
 	prefix   string // of the keys of queues
 	receipts []Receipt
 	queue    string // of the job before, whose name is right
+	keep     bool   // the classes
+	names    []string
 
 	// Room for one job, which most calls have.
 	one [1]Receipt
@@ -69,6 +72,7 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
+	call.keep = c.Buffer != nil
 	call.prefix = c.Store.KeyOfQueue("")
 	return call
 }
@@ -95,6 +99,9 @@ func (c *Call) Add(p *outcome.Push) error {
 			c.receipts = make([]Receipt, 0, c.jobs)
 			c.bulk.Grow(c.jobs - 1)
 		}
+	}
+	if c.keep {
+		c.names = append(c.names, p.Name)
 	}
 	c.receipts = append(c.receipts, Receipt{ID: p.ID})
 	return nil
@@ -129,15 +136,28 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }
 
-// Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
+// Send pushes the jobs of a call in one step, or keeps them in the buffer. Enqueue says what it returns. A
+// call is sent once.
 func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	if call.Jobs() == 0 {
 		return nil, nil
 	}
-	err := c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) })
+	if c.Buffer != nil {
+		return c.Buffer.send(ctx, call)
+	}
+	return c.sendNow(ctx, call)
+}
+
+// sendNow is Send without the buffer.
+func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
+	return c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
+}
+
+// result returns what Send does, by the error of the push.
+func (c *Client) result(call *Call, err error) ([]Receipt, error) {
 	if c.Soft != nil {
 		for _, e := range call.bulk.Soft() {
 			c.Soft(e)
@@ -156,7 +176,11 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	for i := range call.receipts {
 		r := &call.receipts[i]
 		if r.Replaced, r.Err = call.bulk.Result(i); errors.Is(r.Err, resque.ErrWaits) {
-			r.Err = fmt.Errorf("this job was not enqueued with the others: %w", err)
+			why := "this job was not enqueued with the others"
+			if Unconfirmed(err) {
+				why = "others were enqueued, and it is unknown whether this job was"
+			}
+			r.Err = fmt.Errorf("%s: %w", why, err)
 		}
 	}
 	if few {
