@@ -153,8 +153,12 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // that stands twice on the command line the last counts.
 type Option interface{ register(*options) }
 
-// JobOption is an Option that may also be given with one job, as an EnqueueOption: Retry,
-// Timeout, WithMeta and Priority. What is given with the job goes before what its class has.
+// JobOption is an Option that may also be given with one job, as an EnqueueOption:
+//
+//   - Retry, Timeout: for the run
+//   - Unique, ExpireAfter, Priority, WithMeta: for enqueueing
+//
+// What is given with the job goes before what its class has.
 type JobOption interface {
 	Option
 	EnqueueOption

@@ -70,9 +70,15 @@ func constructors(pkg *types.Package, option string, comments map[string]string)
 			if results := o.Signature().Results(); results.Len() == 1 && is(results.At(0).Type()) {
 				names = append(names, name)
 			}
-		case *types.TypeName: // a function makes what has no exported field
-			s, ok := o.Type().Underlying().(*types.Struct)
-			if is(o.Type()) && !types.IsInterface(o.Type()) && (!ok || s.NumFields() > 0 && s.Field(0).Exported()) {
+		case *types.TypeName: // a function makes what has no exported field, and takes a constant
+			made := types.IsInterface(o.Type())
+			switch u := o.Type().Underlying().(type) {
+			case *types.Struct:
+				made = u.NumFields() == 0 || !u.Field(0).Exported()
+			case *types.Basic:
+				made = true
+			}
+			if is(o.Type()) && !made {
 				names = append(names, name)
 			}
 		}

@@ -158,6 +158,28 @@ func TestExamples(t *testing.T) {
 		}
 	})
 
+	t.Run("shards", func(t *testing.T) {
+		t.Parallel()
+		cmd := program(t, nil, "shards")
+		cmd.Env = append(cmd.Env, "MAIL_REDIS="+redistest.Start(t).URI(), "VIDEO_REDIS="+redistest.Start(t).URI())
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		left := []string{"mail says hello", "video says hello"}
+		for lines := bufio.NewScanner(out); len(left) > 0 && lines.Scan(); {
+			left = slices.DeleteFunc(left, func(want string) bool { return lines.Text() == want })
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, out)
+		if err := cmd.Wait(); err != nil || len(left) > 0 {
+			t.Errorf("it ended with %v and never printed %q", err, left)
+		}
+	})
+
 	t.Run("delayed", func(t *testing.T) {
 		t.Parallel()
 		out := finish(t, program(t, redistest.Start(t), "delayed"))
