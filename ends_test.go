@@ -654,6 +654,7 @@ func TestEndsWithoutClass(t *testing.T) {
 	}
 	for _, fields := range []string{
 		``, `,"unique":"done:L","id":"j1"`, `,"unique":"start:L","id":"j1"`, `,"expires_at":1,"id":"j1"`, `,"queue_time":1,"id":"j1"`,
+		`,"retries":2,"timeout_ms":5,"meta":{"a":"b"}`, `,"retries":0,"unique":"done:L","meta":{"a":"b"},"expires_at":1,"id":"j1"`,
 		`,"unique":"done:L:500","expires_at":1,"queue_time":1,"id":"j1","attempt":2`,
 	} {
 		raw := []byte(`{"class":"C","args":` + endArgs + fields + `}`)

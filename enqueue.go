@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/meta"
+	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/producer"
@@ -98,6 +101,9 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 //   - ResqueScheduler: wait for that in resque-scheduler's keys, where Ruby sees it
 //   - Unique: enqueue it only if no other job holds its lock
 //   - ExpireAfter, ExpiresAt: do not run it after that
+//   - Retry, Timeout: in place of what its class has
+//   - Priority: run it before others of its queue
+//   - WithMeta: texts beside the arguments
 //
 // The call returns an error, and enqueues nothing, if one is out of its range, given
 // twice, or contradicts another; see Option.
@@ -215,6 +221,71 @@ func WithID(id string) EnqueueOption {
 		}
 		o.id = id
 	})
+}
+
+// Limits of the metadata of one job; see WithMeta.
+const (
+	MaxMetaKeys  = meta.MaxKeys
+	MaxMetaBytes = meta.MaxBytes // as JSON
+)
+
+// WithMeta gives a job metadata: texts beside its arguments, such as a tenant or a traceparent,
+// which its handler and middleware find in Delivery.Meta. They stay with the job over delays,
+// retries and the death of its process. Ruby's workers ignore them, and Ruby's retry button drops
+// them. A job has at most MaxMetaKeys keys and MaxMetaBytes.
+//
+// It adds up: of one key the value that was given last counts, and those of the job go before
+// those of its class. Without a key it does nothing. EnqueueMiddleware adds metadata to all jobs.
+func WithMeta(values map[string]string) JobOption { return metadata(maps.Clone(values)) }
+
+type metadata map[string]string
+
+func (m metadata) register(to *options) {
+	if len(m) > 0 {
+		to.onEnqueue(m)
+	}
+}
+
+func (m metadata) enqueue(to *enqueueOptions) {
+	if len(m) == 0 {
+		return
+	}
+	to.named = true
+	to.Note("the job's metadata", "WithMeta")
+	before, _ := outcome.Get[meta.Values](to.to)
+	all := before.With(m)
+	to.Add(all.Check())
+	outcome.Put(to.to, all)
+}
+
+// PriorityLevel is a priority of jobs within their queue; see Priority.
+type PriorityLevel int
+
+// The priorities of jobs, the lowest first.
+const (
+	Normal PriorityLevel = iota
+	High
+	Urgent
+)
+
+// Priority puts a job in front of the jobs of its queue with a lower priority, and behind those
+// that wait with its own. It stays one queue: Ruby's workers take from its head too. A delayed job
+// has its priority when it is due, and a limited one within its lane.
+//
+// While jobs with a priority wait, no other job of the queue is started. So it is for few jobs:
+// if more than 1,000 with a priority wait, the order among them is open.
+func Priority(level PriorityLevel) JobOption { return level }
+
+func (l PriorityLevel) register(to *options) { to.onEnqueue(l) }
+
+func (l PriorityLevel) enqueue(to *enqueueOptions) {
+	to.named = true
+	option := fmt.Sprintf("Priority(%d)", l)
+	to.Once("the job's priority within its queue", option)
+	if l < Normal || l > Urgent {
+		to.Wrong("%s: it must be Normal (%d), High (%d) or Urgent (%d)", option, Normal, High, Urgent)
+	}
+	outcome.Put(to.to, priority.Level(l))
 }
 
 // NewID returns a random id, such as a job gets that has options but no id.

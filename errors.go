@@ -238,7 +238,7 @@ func plainError(err error) error {
 	return err
 }
 
-// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
+// ShardError says that a shard did not take its part of the jobs of an EnqueueMany.
 type ShardError struct {
 	URI  string // of the shard, without a password
 	Jobs []*Job // its part; none of it is there, unless the connection broke

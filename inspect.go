@@ -154,7 +154,7 @@ func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Fleet(context.Ba
 func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
 
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
-// job that EnqueueAt delayed to within a second is shown at the next whole one.
+// job in resque-scheduler's schedule is shown at the next whole second.
 //
 // Deprecated: Use Client().Inspect().DelayedUntil, which takes a context.
 func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {

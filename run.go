@@ -11,9 +11,12 @@ import (
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/failed"
 	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/feature/phpstatus"
+	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/feature/resqueretry"
 	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/feature/timelimit"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/fleet"
@@ -186,7 +189,8 @@ func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
 // comes after all features that may keep a job from running.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return []func(outcome.Deps) outcome.Feature{
-		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, phpstatus.New, unique.New, failed.New,
+		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		priority.New, failed.New,
 	}
 }
 

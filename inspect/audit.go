@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -28,14 +29,14 @@ type AuditEntry struct {
 	Shard string `json:"-"` // of several, where the change was made
 }
 
-// maxAudited is how many changes the record holds.
-const maxAudited = 1000
+// mostText is how many bytes of what a change concerned, and of its error, are recorded.
+const mostText = 500
 
 // Audit returns the newest changes that were made under By, the newest first: at most count. The
 // record holds 1,000.
 func (i *Inspector) Audit(ctx context.Context, count int) ([]AuditEntry, error) {
-	if count < 1 || count > maxAudited {
-		return nil, fmt.Errorf("goworker: Audit returns 1 to %d changes, not %d", maxAudited, count)
+	if count < 1 || count > resque.MostAudited {
+		return nil, fmt.Errorf("goworker: Audit returns 1 to %d changes, not %d", resque.MostAudited, count)
 	}
 	if i.several() {
 		all, err := over(i, func(a, b []AuditEntry) []AuditEntry { return append(a, b...) }, func(one *Inspector) ([]AuditEntry, error) {
@@ -68,9 +69,9 @@ func (i *Inspector) record(ctx context.Context, what, on string, changed int64, 
 	if i.who == "" || changed == 0 {
 		return done
 	}
-	e := AuditEntry{At: clock.System.Now().UTC().Truncate(time.Millisecond), Who: i.who, Why: i.why, What: what, On: short(on), Changed: changed}
+	e := AuditEntry{At: clock.System.Now().UTC().Truncate(time.Millisecond), Who: i.who, Why: i.why, What: what, On: logging.Shorten(on, mostText), Changed: changed}
 	if done != nil {
-		e.Error = short(done.Error())
+		e.Error = logging.Shorten(done.Error(), mostText)
 	}
 	text, err := json.Marshal(e)
 	if err == nil {
@@ -90,13 +91,4 @@ func once(changed bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// short keeps entries of the audit small.
-func short(text string) string {
-	const most = 500
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
 }

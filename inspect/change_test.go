@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -386,6 +388,79 @@ func TestChangesOutOfMemory(t *testing.T) {
 	want(t, "dequeued", 4, n, err)
 	n, err = i.Remove(t.Context(), one(t, i, id("mine")), one(t, i, id("later")))
 	want(t, "removed", 2, n, err)
+}
+
+// away is a Redis that is away for one call, counted from 1.
+type away struct {
+	access.Redis
+	on    int
+	calls *int
+}
+
+var errAway = errors.New("redis is away")
+
+func (a away) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	if *a.calls++; *a.calls == a.on {
+		return errAway
+	}
+	return a.Redis.Do(ctx, f)
+}
+
+// A step that ended with an error passes over no job: those that it has not changed are for the next one.
+func TestStepsGoOnAfterAnError(t *testing.T) {
+	for name, shards := range map[string]int{"one Redis": 1, "shards": 2} {
+		for what, step := range map[string]func(ctx context.Context, i *inspect.Inspector, after string) (inspect.Done, error){
+			"RemoveWhere": func(ctx context.Context, i *inspect.Inspector, after string) (inspect.Done, error) {
+				return i.RemoveWhere(ctx, inspect.Query{Queue: "mail", Class: "A"}, after)
+			},
+			"MoveWhere": func(ctx context.Context, i *inspect.Inspector, after string) (inspect.Done, error) {
+				return i.MoveWhere(ctx, inspect.Query{Queue: "mail", Class: "A"}, "new", after)
+			},
+			"RemoveStep": func(ctx context.Context, i *inspect.Inspector, after string) (inspect.Done, error) {
+				return i.Failures().RemoveStep(ctx, inspect.FailureFilter{Class: "A"}, after)
+			},
+			"RetryStep": func(ctx context.Context, i *inspect.Inspector, after string) (inspect.Done, error) {
+				return i.Failures().RetryStep(ctx, inspect.FailureFilter{Class: "A"}, after)
+			},
+		} {
+			t.Run(what+" of "+name, func(t *testing.T) {
+				_, server, l := setup(t)
+				conn := server.Dial(t)
+				for call := 1; call <= 5; call++ {
+					server.Do(t, "FLUSHALL")
+					for n := range 700 {
+						_ = conn.Send("RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"A","args":[%d]}`, n))
+						_ = conn.Send("RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"x","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+					}
+					if _, err := conn.Do("SADD", "resque:queues", "mail"); err != nil {
+						t.Fatal(err)
+					}
+					calls, errs, changed, left := 0, 0, 0, false
+					redises := []access.Redis{away{l, call, &calls}}
+					for range shards - 1 { // the others are empty
+						redises = append(redises, &lender{server: redistest.Start(t), t: t, settings: l.settings})
+					}
+					i := inspect.New(redises...)
+					for after := ""; ; {
+						done, err := step(t.Context(), i, after)
+						if changed += done.Changed; err != nil {
+							errs++
+							left = done.Looked == 0 && shards > 1 // a shard that does not answer is left out
+							if !errors.Is(err, errAway) || done.Next == "" {
+								t.Fatalf("Redis away for call %d: Next is %q, %v", call, done.Next, err)
+							}
+						}
+						if after = done.Next; after == "" {
+							break
+						}
+					}
+					if changed != 700 && !left || errs > 1 {
+						t.Errorf("Redis away for call %d: changed %d with %d errors", call, changed, errs)
+					}
+				}
+			})
+		}
+	}
 }
 
 // Two who change one job at a time change it once.

@@ -194,8 +194,8 @@ func (l *DelayedList) Clear(ctx context.Context) error {
 }
 
 // DelayedUntil returns the times to which jobs equal to this one are delayed, in their
-// order, one for each job; see Job for what is equal. A job
-// that EnqueueAt delayed to within a second has the next whole one.
+// order, one for each job; see Job for what is equal. A job in resque-scheduler's schedule has
+// the next whole second.
 func (i *Inspector) DelayedUntil(ctx context.Context, job *Job) ([]time.Time, error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	var times []time.Time

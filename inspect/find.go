@@ -117,8 +117,8 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 	for n := range page.Jobs {
 		page.Jobs[n].Shard = one.name()
 	}
-	// With an error the next page is of the next shard, so that one that is away hides no other.
-	if (page.Next == "" || err != nil) && at+1 < len(i.shards) {
+	// After a shard that did not answer comes the next one, so that one that is away hides no other.
+	if (page.Next == "" || err != nil && page.Looked == 0) && at+1 < len(i.shards) {
 		page.Next = cursor{Question: cur.Question, Shard: i.shards[at+1].mark()}.String()
 	}
 	return page, one.about(err)
@@ -165,7 +165,6 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 				done, err = w.step()
 			}
 			if err != nil {
-				w.page.Next = w.cur.String()
 				return err
 			}
 			w.page.Looked = max(w.page.Looked, looked+least)
@@ -176,7 +175,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		return nil
 	})
 	if err != nil {
-		err = prefix.Errorf("%w", err)
+		w.page.Next, err = w.cur.String(), prefix.Errorf("%w", err)
 	}
 	return w.page, err
 }

@@ -65,7 +65,8 @@ func (none) Do(context.Context, func(resque.Store, redis.Conn) error) error {
 }
 
 // By returns an Inspector that records its changes: who made them and why. The record is in Redis, beside
-// what was changed, and holds the last 1,000 changes; see Audit. Changes without By are not recorded.
+// what was changed, and holds the last 1,000 changes; see Audit. Changes without By are not recorded. A
+// change is recorded once it was made: a program that is killed in between leaves no record of it.
 func (i *Inspector) By(who, why string) *Inspector {
 	by := *i
 	by.who, by.why = who, why
@@ -176,12 +177,7 @@ func (i *Inspector) usable() error {
 
 // do runs f with a connection.
 func (i *Inspector) do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
-	return i.redis.Do(ctx, func(s resque.Store, c redis.Conn) error {
-		if ctx.Done() != nil {
-			c = bound{c, ctx}
-		}
-		return f(s, c)
-	})
+	return i.redis.Do(ctx, f)
 }
 
 // query is do for a question with an answer.
@@ -192,18 +188,5 @@ func query[T any](ctx context.Context, i *Inspector, ask func(s resque.Store, c 
 	})
 	return answer, err
 }
-
-// bound is a connection whose waits for answers end with a context. The connection
-// is broken then, since the answer may come later.
-type bound struct {
-	redis.Conn
-	ctx context.Context
-}
-
-func (b bound) Do(command string, args ...any) (any, error) {
-	return redis.DoContext(b.Conn, b.ctx, command, args...)
-}
-
-func (b bound) Receive() (any, error) { return redis.ReceiveContext(b.Conn, b.ctx) }
 
 var errNoJob = errors.New("goworker: there is no job to look for")

@@ -47,6 +47,7 @@ func (l *lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 		return err
 	}
 	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	return f(resque.New(""), c)
 }
 

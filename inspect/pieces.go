@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ type Done struct {
 // it concerns delayed, queued and laned jobs; failed ones only if Places names them, running ones never.
 //
 // Each job is removed in one step with what belongs to it. Jobs that a worker takes meanwhile do not
-// count. A step that an error ends has done a part; go on from the Next of that step.
+// count. A step that an error ends has done a part. Go on from the Next of that step, which passes over
+// no job. Over shards, one that does not answer is left out; the error names it.
 func (i *Inspector) RemoveWhere(ctx context.Context, q Query, after string) (Done, error) {
 	return i.where(ctx, "RemoveWhere", q, after, removal, func(Entry) bool { return true })
 }
@@ -74,18 +76,11 @@ func (i *Inspector) where(ctx context.Context, name string, q Query, after strin
 	}
 	page, err := i.Find(ctx, q, after, MaxPage)
 	done := Done{Looked: page.Looked, Next: page.Next, Refused: page.Refused}
-	if err != nil {
-		return done, err
-	}
-	jobs := slices.DeleteFunc(page.Jobs, func(e Entry) bool { return !wanted(e) })
 	a.name = name
-	there, err := i.act(ctx, a, jobs)
+	there, failed := i.act(ctx, a, slices.DeleteFunc(page.Jobs, func(e Entry) bool { return !wanted(e) }))
 	done.Changed, _ = counted(there, nil)
-	if err == nil || ctx.Err() != nil {
-		return done, err
-	}
 	var fatal []error
-	for _, one := range joined(err) {
+	for _, one := range joined(failed) {
 		var of *jobError
 		switch {
 		case errors.As(one, &of) && errors.Is(one, ErrNoJob): // a worker was faster
@@ -95,13 +90,18 @@ func (i *Inspector) where(ctx context.Context, name string, q Query, after strin
 			fatal = append(fatal, one)
 		}
 	}
-	return done, errors.Join(fatal...)
+	if len(fatal) > 0 { // jobs of this page may be unchanged, so the next step is this one again
+		done.Next = cmp.Or(after, cursor{Question: q.question(false)}.String())
+	}
+	return done, errors.Join(append(fatal, err)...)
 }
 
 // joined are the errors that errors.Join joined.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
+	} else if err == nil {
+		return nil
 	}
 	return []error{err}
 }

@@ -227,21 +227,12 @@ var ErrUnknownSchedule = prefix.New("nothing in Redis knows a recurring schedule
 // until ResumeSchedule. They are not fired later. Ruby schedulers do not know of it. A schedule that nothing knows
 // yet is paused too, and the error is ErrUnknownSchedule.
 func (i *Inspector) PauseSchedule(ctx context.Context, name string) error {
-	known := false
-	err := i.each(func(one *Inspector) error {
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
-			knows, err := s.KnowsSchedule(c, name)
-			if err != nil {
-				return err
-			}
-			known = known || knows
-			now, err := s.Now(c)
-			if err != nil {
-				return err
-			}
-			return s.PauseSchedule(c, name, now)
-		})
-		return one.record(ctx, "PauseSchedule", "schedule "+name, once(err == nil), err)
+	known, err := i.changeSchedule(ctx, "PauseSchedule", name, func(s resque.Store, c redis.Conn) error {
+		now, err := s.Now(c)
+		if err != nil {
+			return err
+		}
+		return s.PauseSchedule(c, name, now)
 	})
 	if err == nil && !known {
 		err = prefix.Errorf("pausing schedule %s: %w; it is paused all the same, ResumeSchedule ends that", name, ErrUnknownSchedule)
@@ -252,20 +243,27 @@ func (i *Inspector) PauseSchedule(ctx context.Context, name string) error {
 // ResumeSchedule ends PauseSchedule, from the next tick on. A schedule that is not paused stays as it is; if
 // nothing knows it, the error is ErrUnknownSchedule.
 func (i *Inspector) ResumeSchedule(ctx context.Context, name string) error {
-	known := false
-	err := i.each(func(one *Inspector) error {
+	known, err := i.changeSchedule(ctx, "ResumeSchedule", name, func(s resque.Store, c redis.Conn) error {
+		return s.ResumeSchedule(c, name)
+	})
+	if err == nil && !known {
+		err = prefix.Errorf("resuming schedule %s: %w", name, ErrUnknownSchedule)
+	}
+	return err
+}
+
+// changeSchedule changes a recurring schedule on every shard, and reports whether one of them knew it before.
+func (i *Inspector) changeSchedule(ctx context.Context, what, name string, change func(s resque.Store, c redis.Conn) error) (known bool, err error) {
+	err = i.each(func(one *Inspector) error {
 		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
 			knows, err := s.KnowsSchedule(c, name)
 			if err != nil {
 				return err
 			}
 			known = known || knows
-			return s.ResumeSchedule(c, name)
+			return change(s, c)
 		})
-		return one.record(ctx, "ResumeSchedule", "schedule "+name, once(err == nil), err)
+		return one.record(ctx, what, "schedule "+name, once(err == nil), err)
 	})
-	if err == nil && !known {
-		err = prefix.Errorf("resuming schedule %s: %w", name, ErrUnknownSchedule)
-	}
-	return err
+	return known, err
 }

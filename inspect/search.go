@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -306,11 +307,10 @@ func (l *FailureList) step(ctx context.Context, name string, filter FailureFilte
 			return Done{}, err
 		}
 		done, err := l.of(l.in.shards[at]).step(ctx, name, filter, rest, change)
-		switch {
-		case done.Next != "" && err == nil:
-			done.Next = l.in.onShard(at, done.Next)
-		case at+1 < len(l.in.shards): // a shard that is away hides no other
+		if (done.Next == "" || err != nil && done.Looked == 0) && at+1 < len(l.in.shards) { // a shard that is away hides no other
 			done.Next = l.in.onShard(at+1, "")
+		} else if done.Next != "" {
+			done.Next = l.in.onShard(at, done.Next)
 		}
 		return done, l.in.shards[at].about(err)
 	}
@@ -324,5 +324,8 @@ func (l *FailureList) step(ctx context.Context, name string, filter FailureFilte
 		done.Changed, done.Refused, err = change(failures.New(s), c, records)
 		return done, err
 	})
+	if err != nil { // failures of this step may be unchanged, so the next one is this one again
+		done.Next = cmp.Or(after, failures.Begin)
+	}
 	return done, l.in.record(ctx, name, l.what()+filter.String(), int64(done.Changed), err)
 }

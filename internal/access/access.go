@@ -18,7 +18,7 @@ type Redis interface {
 	// Settings returns the settings after they were checked.
 	Settings() (Settings, error)
 	// Do runs f on a connection that nothing else uses meanwhile. The context bounds the wait for
-	// that connection.
+	// that connection, and each wait of f for an answer.
 	Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
 }
 

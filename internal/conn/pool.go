@@ -123,7 +123,12 @@ func (p *Pool) Do(ctx context.Context, f func(redis.Conn) error) error {
 		return f(l)
 	}
 	l.ctx = ctx
-	defer context.AfterFunc(ctx, func() { _ = l.conn.Close() })()
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.Close() })
+	defer func() {
+		if !stop() {
+			l.spoiled = true // it is being closed, perhaps only when another call has it
+		}
+	}()
 	return f(l)
 }
 

@@ -23,6 +23,7 @@ type fakeDialer struct {
 	open   atomic.Int32
 	broken atomic.Bool // every open connection is
 	hang   chan struct{}
+	closes func() // called by each Close before it closes; nil: nothing is
 }
 
 var errDown = errors.New("redis: nothing listens")
@@ -51,6 +52,9 @@ type fakeConn struct {
 }
 
 func (c *fakeConn) Close() error {
+	if f := c.d.closes; f != nil {
+		f()
+	}
 	if !c.closed.Swap(true) {
 		c.d.open.Add(-1)
 	}
@@ -289,6 +293,33 @@ func TestPoolDropsTheBroken(t *testing.T) {
 		PutBack(c)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("a transaction that ended costs the connection: %d open", n)
+		}
+	})
+}
+
+// A connection that a context's end is closing is not lent again, though what it was lent for is done.
+func TestPoolDropsWhatAContextCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *Pool, d *fakeDialer) {
+		closing := make(chan struct{})
+		d.closes = func() { <-closing }
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := p.Do(ctx, func(c redis.Conn) error {
+			_, err := c.Do("PING")
+			cancel()
+			synctest.Wait() // the context's end is about to close the connection
+			d.closes = nil
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all := []redis.Conn{take(t, p), take(t, p)} // one of them is in the place of that connection
+		close(closing)
+		synctest.Wait()
+		for _, c := range all {
+			if _, err := c.Do("PING"); err != nil {
+				t.Errorf("the next borrower: %v", err)
+			}
+			PutBack(c)
 		}
 	})
 }

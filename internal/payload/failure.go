@@ -68,6 +68,9 @@ func (f Failure) Encode() []byte {
 	return append(b, '}')
 }
 
+// Markup are the characters that Encode replaces in Exception.
+const Markup = `<>&"'`
+
 // Safe for concurrent use, like every strings.Replacer.
 var withoutMarkup = strings.NewReplacer("<", "_", ">", "_", "&", "_", `"`, "_", "'", "_")
 

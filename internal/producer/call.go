@@ -136,7 +136,7 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }
 
 // Send pushes the jobs of a call in one step, or keeps them in the buffer. Enqueue says what it returns. A
@@ -176,7 +176,11 @@ func (c *Client) result(call *Call, err error) ([]Receipt, error) {
 	for i := range call.receipts {
 		r := &call.receipts[i]
 		if r.Replaced, r.Err = call.bulk.Result(i); errors.Is(r.Err, resque.ErrWaits) {
-			r.Err = fmt.Errorf("this job was not enqueued with the others: %w", err)
+			why := "this job was not enqueued with the others"
+			if Unconfirmed(err) {
+				why = "others were enqueued, and it is unknown whether this job was"
+			}
+			r.Err = fmt.Errorf("%s: %w", why, err)
 		}
 	}
 	if few {

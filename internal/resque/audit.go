@@ -6,8 +6,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// mostAudited is how many changes the audit keeps.
-const mostAudited = 1000
+// MostAudited is how many changes the audit keeps.
+const MostAudited = 1000
 
 func (s Store) audit() string { return s.ns + "go:audit" }
 
@@ -15,7 +15,7 @@ func (s Store) audit() string { return s.ns + "go:audit" }
 func (s Store) Audit(c redis.Conn, entry []byte) error {
 	b := Batch{Conn: c}
 	b.Send("LPUSH", s.audit(), entry)
-	b.Send("LTRIM", s.audit(), 0, mostAudited-1)
+	b.Send("LTRIM", s.audit(), 0, MostAudited-1)
 	if err := b.check(); err != nil {
 		return fmt.Errorf("writing the change into the audit: %w", Explain(err))
 	}
@@ -24,7 +24,7 @@ func (s Store) Audit(c redis.Conn, entry []byte) error {
 
 // Audited returns the newest changes.
 func (s Store) Audited(c redis.Conn, most int) ([][]byte, error) {
-	entries, err := redis.ByteSlices(c.Do("LRANGE", s.audit(), 0, min(most, mostAudited)-1))
+	entries, err := redis.ByteSlices(c.Do("LRANGE", s.audit(), 0, min(most, MostAudited)-1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit: %w", Explain(err))
 	}

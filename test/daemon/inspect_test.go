@@ -1,7 +1,11 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/inspect"
@@ -42,5 +46,36 @@ func TestClientsInspect(t *testing.T) {
 	page, err := s.Daemons()[0].Client().Inspect().List(ctx, "a", "", 9)
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Shard != "" {
 		t.Errorf("of one daemon: %v, %v", page.Jobs, err)
+	}
+}
+
+// A question that Redis does not answer ends with its context, and the error says what it waited for.
+func TestQuestionsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: server.URI(), Connections: 1, Logger: daemontest.Quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server.Pause()
+	defer server.Resume()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the page was closed")
+	time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
+	_, err = client.Inspect().Queues(ctx)
+	if !errors.Is(err, why) || !strings.Contains(err.Error(), "did not answer before") {
+		t.Errorf("%v", err)
+	}
+	server.Resume()
+	if _, err := client.Inspect().Queues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause() // now there is a connection
+	ctx, cancel = context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
+	_, err = client.Inspect().Queues(ctx)
+	if !errors.Is(err, why) || !strings.Contains(err.Error(), "no answer came within") {
+		t.Errorf("%v", err)
 	}
 }

@@ -4,7 +4,6 @@ package examples
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -209,6 +208,12 @@ func TestExamples(t *testing.T) {
 func TestClient(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	wrong := program(t, nil, "client", "-addr=localhost:0")
+	wrong.Env = append(wrong.Env, "REDIS_URL=http://localhost")
+	if out, err := wrong.CombinedOutput(); err == nil || wrong.ProcessState.ExitCode() != 1 {
+		t.Errorf("with a wrong URI it ended with %v:\n%s", err, out)
+	}
+
 	cmd := program(t, server, "client", "-addr=localhost:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -244,32 +249,6 @@ func TestClient(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Error("it ended with", err)
-	}
-}
-
-// Every program that Redis does not serve ends with a status that is not zero.
-func TestExamplesFail(t *testing.T) {
-	t.Parallel()
-	entries, err := os.ReadDir(programs)
-	if err != nil || len(entries) < 17 {
-		t.Fatalf("%d programs, %v", len(entries), err)
-	}
-	for _, e := range entries {
-		args := map[string][]string{"client": {"-addr=nowhere.invalid:0"}}[e.Name()]
-		t.Run(e.Name(), func(t *testing.T) {
-			t.Parallel()
-			cmd := program(t, nil, e.Name(), args...)
-			// No setting has this form.
-			cmd.Env = append(cmd.Env, "REDIS_URL=http://localhost", "MAIL_REDIS=http://localhost", "VIDEO_REDIS=http://localhost")
-			if e.Name() == "demo" {
-				cmd.Args = append(cmd.Args, "-uri=http://localhost")
-			}
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() < 1 {
-				t.Errorf("it ended with %v:\n%s", err, out)
-			}
-		})
 	}
 }
 

@@ -225,6 +225,19 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// What stands in the payload of one job holds in its child too.
+func TestOptionsOfOneJob(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f, err := b.failure(`{"class":"Own","args":[],"retries":0,"timeout_ms":50,"meta":{"tenant":"acme"}}`)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(f.Error, "Own ran longer than its timeout of 50ms: ") {
+		t.Errorf("the record says %s: %s; hooks got %v", f.Exception, f.Error, err)
+	}
+	if runs := b.noted("own "); len(runs) != 1 || runs[0] != "0 left, tenant acme" {
+		t.Errorf("the runs were %q", runs)
+	}
+}
+
 // An endless loop ends at the limit, with the processes it started.
 func TestKilledAtTheLimit(t *testing.T) {
 	t.Parallel()

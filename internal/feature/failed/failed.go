@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque/failures"
 )
 
@@ -16,14 +17,15 @@ func New(d outcome.Deps) outcome.Feature {
 			if c != nil {
 				return nil
 			}
-			return policy{deps: d}
+			return policy{deps: d, names: new(failures.Namer)}
 		},
 	}
 }
 
 type policy struct {
 	outcome.None
-	deps outcome.Deps
+	deps  outcome.Deps
+	names *failures.Namer
 }
 
 // Settle writes the failure record, and keeps the payload elsewhere where no record can hold it. The log
@@ -35,18 +37,22 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	f, keep := p.deps.Record(j, o.Err)
 	raw := f.Encode()
 	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, raw, p.deps.Settings.MultiQueueFailures)...)
-	o.Log.Attrs = append(o.Log.Attrs, slog.Any("failure", record(raw)))
+	o.Log.Attrs = append(o.Log.Attrs, slog.Any("failure", &record{p.names, f, raw}))
 	if keep {
 		o.Effects = append(o.Effects, p.deps.Store.Keep(j.Reserved))
 	}
 }
 
-// record is an encoded failure record, which the log names by its id. The id costs two digests, so it is
-// made when a line is really written.
-type record []byte
+// record is a failure record, which the log names by its id. The id costs a digest or two, so it is made
+// when a line is really written.
+type record struct {
+	names *failures.Namer
+	payload.Failure
+	raw []byte
+}
 
 // LogValue returns the record's id.
-func (r record) LogValue() slog.Value { return slog.StringValue(r.String()) }
+func (r *record) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
-// String returns the record's id.
-func (r record) String() string { return failures.ID(r) }
+// String is for loggers that resolve no values.
+func (r *record) String() string { return r.names.ID(r.Failure, r.raw) }

@@ -58,6 +58,9 @@ type cursor struct {
 	id, list string
 }
 
+// Begin is where a walk through failures begins, as "" is.
+const Begin = "0::"
+
 func cursorAfter(r Record) string {
 	return fmt.Sprintf("%d:%s:%s", r.Index, ID(r.Raw), r.List)
 }

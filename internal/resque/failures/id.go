@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/goworker/goworker/internal/payload"
 )
@@ -55,20 +57,66 @@ func mayBe(raw []byte, times map[string]bool) bool {
 }
 
 func timeID(f payload.FailureFields) string {
-	return digest([]byte(payload.Text(f.FailedAt)))[:idTimeDigits]
+	return string(appendTimeID(nil, payload.Text(f.FailedAt)))
 }
 
 func recordDigest(f payload.FailureFields) string {
-	var b []byte
-	for _, text := range []string{payload.Text(f.Worker), payload.Text(f.Queue), payload.Text(f.Exception), payload.Text(f.Error)} {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
+	var room [512]byte
+	b := appendTexts(room[:0], payload.Text(f.Worker), payload.Text(f.Queue), payload.Text(f.Exception), payload.Text(f.Error))
 	return digest(append(b, canonical(f.Payload)...))
 }
 
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:(idSize-idTimeDigits)/2])
+func digest(b []byte) string { return string(appendDigest(nil, b)) }
+
+func appendTimeID(to []byte, failedAt string) []byte {
+	return appendDigest(to, []byte(failedAt))[:len(to)+idTimeDigits]
+}
+
+// appendTexts appends the texts of a record, each with its length.
+func appendTexts(to []byte, texts ...string) []byte {
+	for _, text := range texts {
+		to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
+	}
+	return to
+}
+
+func appendDigest(to, of []byte) []byte {
+	sum := sha256.Sum256(of)
+	return hex.AppendEncode(to, sum[:(idSize-idTimeDigits)/2])
+}
+
+// Namer names the records that a process writes. Most of them it need not read for that, and those of
+// one second have half of their ids in common. It is safe for concurrent use.
+type Namer struct {
+	last atomic.Pointer[moment]
+}
+
+// moment is a failed_at and the half of the ids that is made from it.
+type moment struct{ failedAt, id string }
+
+// ID returns ID(raw). raw is what f.Encode returned.
+func (n *Namer) ID(f payload.Failure, raw []byte) string {
+	texts := [...]string{f.Worker, f.Queue, f.Exception, f.Error}
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return ID(raw)
+		}
+	}
+	if strings.ContainsAny(f.Exception, payload.Markup) {
+		return ID(raw)
+	}
+	var room [512]byte
+	b, rest, ok := plain(appendTexts(room[:0], texts[:]...), bytes.Trim(f.Payload, " \t\r\n"), 0)
+	if !ok || len(rest) > 0 {
+		return ID(raw)
+	}
+	at := n.last.Load()
+	if at == nil || at.failedAt != f.FailedAt {
+		at = &moment{f.FailedAt, string(appendTimeID(nil, f.FailedAt))}
+		n.last.Store(at)
+	}
+	var id [idSize]byte
+	return string(appendDigest(append(id[:0], at.id...), b))
 }
 
 // canonical returns the same form for all JSON texts of a value. Encoders differ in numbers,
@@ -102,28 +150,35 @@ func plain(to, raw []byte, depth int) (text, rest []byte, ok bool) {
 	if len(raw) == 0 || depth > 10 {
 		return nil, nil, false
 	}
+	switch raw[0] {
+	case '[':
+		return plainArray(to, raw, depth)
+	case '{':
+		return plainObject(to, raw, depth)
+	}
+	n := plainScalar(raw)
+	return append(to, raw[:n]...), raw[n:], n > 0
+}
+
+// plainScalar returns how long a string, number or word is that begins a JSON text; 0: it is not plain.
+func plainScalar(raw []byte) int {
 	switch c := raw[0]; {
 	case c == '"':
-		n := plainString(raw)
-		return append(to, raw[:n]...), raw[n:], n > 0
+		return plainString(raw)
 	case c >= '0' && c <= '9':
 		n := 1
 		for c != '0' && n < len(raw) && raw[n] >= '0' && raw[n] <= '9' {
 			n++
 		}
-		ends := n < len(raw) && (raw[n] == ',' || raw[n] == ']' || raw[n] == '}')
-		return append(to, raw[:n]...), raw[n:], ends
-	case c == '[':
-		return plainArray(to, raw, depth)
-	case c == '{':
-		return plainObject(to, raw, depth)
-	}
-	for _, word := range []string{"true", "false", "null"} {
-		if rest, ok := bytes.CutPrefix(raw, []byte(word)); ok {
-			return append(to, word...), rest, true
+		if n < len(raw) && (raw[n] == ',' || raw[n] == ']' || raw[n] == '}') {
+			return n
 		}
+	case bytes.HasPrefix(raw, []byte("true")), bytes.HasPrefix(raw, []byte("null")):
+		return len("true")
+	case bytes.HasPrefix(raw, []byte("false")):
+		return len("false")
 	}
-	return nil, nil, false
+	return 0
 }
 
 // plainString returns how long a string is with its quotes; 0: it is not plain.
@@ -161,12 +216,16 @@ func plainArray(to, raw []byte, depth int) (text, rest []byte, ok bool) {
 
 // plainObject writes the members in the order of their names. Names that are there twice are not plain.
 func plainObject(to, raw []byte, depth int) (text, rest []byte, ok bool) {
-	type member struct{ name, value []byte }
+	type member struct {
+		name     []byte
+		from, to int // of its value in values
+	}
 	var room [4]member
 	all := room[:0]
 	if raw = raw[1:]; len(raw) > 0 && raw[0] == '}' {
 		return append(to, "{}"...), raw[1:], true
 	}
+	values := make([]byte, 0, len(raw))
 	for {
 		if len(raw) == 0 || raw[0] != '"' || len(all) == 16 {
 			return nil, nil, false
@@ -175,10 +234,11 @@ func plainObject(to, raw []byte, depth int) (text, rest []byte, ok bool) {
 		if n == 0 || n == len(raw) || raw[n] != ':' {
 			return nil, nil, false
 		}
-		m := member{name: raw[:n-1]} // without the last quote, which would count in the order
-		if m.value, raw, ok = plain(nil, raw[n+1:], depth+1); !ok || len(raw) == 0 {
+		m := member{name: raw[:n-1], from: len(values)} // without the last quote, which would count in the order
+		if values, raw, ok = plain(values, raw[n+1:], depth+1); !ok || len(raw) == 0 {
 			return nil, nil, false
 		}
+		m.to = len(values)
 		at, twice := slices.BinarySearchFunc(all, m, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 		if twice {
 			return nil, nil, false
@@ -198,7 +258,7 @@ func plainObject(to, raw []byte, depth int) (text, rest []byte, ok bool) {
 		if i == 0 {
 			between = '{'
 		}
-		to = append(append(append(append(to, between), m.name...), '"', ':'), m.value...)
+		to = append(append(append(append(to, between), m.name...), '"', ':'), values[m.from:m.to]...)
 	}
 	return append(to, '}'), raw, true
 }

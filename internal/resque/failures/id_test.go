@@ -125,3 +125,46 @@ func TestPlainTakesUsualPayloads(t *testing.T) {
 		t.Errorf("%s is decoded", payload)
 	}
 }
+
+// The process that writes a record names it as those that read it.
+func TestNamerNamesWhatItWrites(t *testing.T) {
+	t.Parallel()
+	var names Namer
+	long := strings.Repeat("no customer 12; ", 20)
+	for name, f := range map[string]payload.Failure{
+		"plain":              {Error: "no customer", Exception: "*errors.errorString"},
+		"a long text":        {Error: long},
+		"quotes and escapes": {Error: "parsing \"<&>\": é\u2028\x00\n\t\\", Worker: `a"b`, Queue: "é"},
+		"not UTF-8":          {Error: "\xff", Queue: "q\xc3"},
+		"markup":             {Exception: "Map<K, V>"},
+		"a quote in a name":  {Exception: `it's "x"`},
+		"nothing":            {},
+		"no payload":         {Payload: json.RawMessage("")},
+		"not JSON":           {Payload: json.RawMessage(`{"class":`)},
+		"not UTF-8 JSON":     {Payload: json.RawMessage("[\"\xff\"]")},
+		"decoded":            {Payload: json.RawMessage(`{"class":"J","args":[1.0,"é",{"b":-1,"a":2}]}`)},
+		"blanks":             {Payload: json.RawMessage(" {\"class\":\"J\",\"args\":[]}\n ")},
+		"more than a value":  {Payload: json.RawMessage(`{"class":"J"}{}`)},
+		"deep":               {Payload: json.RawMessage(strings.Repeat("[", 200) + strings.Repeat("]", 200))},
+	} {
+		if f.Payload == nil {
+			f.Payload = json.RawMessage(`{"class":"J","args":[12,"ada",{"b":[true],"a":null}],"id":"x"}`)
+		}
+		for _, at := range []string{"2026/11/21 02:41:26 UTC", "2026/11/21 02:41:27 UTC", "2026/11/21 02:41:27 UTC"} {
+			f.FailedAt = at
+			raw := f.Encode()
+			if got, want := names.ID(f, raw), ID(raw); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
+}
+
+// A record of a usual job is not read to name it: that would cost more than its digest.
+func TestNamerReadsNoUsualRecord(t *testing.T) {
+	t.Parallel()
+	f := payload.Failure{FailedAt: "2026/11/21 02:41:26 UTC", Error: `no customer "12"`, Payload: json.RawMessage(`{"class":"J","args":[12]}  `)}
+	if got, want := new(Namer).ID(f, nil), ID(f.Encode()); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -88,7 +88,7 @@ func listed(comment string) (names []string) {
 	return names
 }
 
-// comments returns the comments of the package's functions and types.
+// comments returns the comments of the package's functions, methods and types.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	packages, err := parser.ParseDir(token.NewFileSet(), root, func(f os.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
@@ -100,9 +100,11 @@ func comments(t *testing.T) map[string]string {
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				if d.Recv == nil {
-					all[d.Name.Name] = d.Doc.Text()
+				name := d.Name.Name
+				if d.Recv != nil {
+					name = strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*") + "." + name
 				}
+				all[name] = d.Doc.Text()
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					if s, ok := spec.(*ast.TypeSpec); ok {
@@ -158,5 +160,82 @@ func TestPackageComment(t *testing.T) {
 	}
 	if programs < 2 || len(links) < 10 {
 		t.Errorf("doc.go has %d programs and %d links", programs, len(links))
+	}
+}
+
+// kept are the calls without a context that are not deprecated although there is one with it.
+var kept = map[string]string{
+	"Enqueue":               "programs of benmanns/goworker call it, and are to compile without a warning",
+	"Daemon.PauseSchedule":  "it knows the schedules of this process before they are in Redis",
+	"Daemon.ResumeSchedule": "it knows the schedules of this process before they are in Redis",
+	"PauseSchedule":         "as Daemon's",
+	"ResumeSchedule":        "as Daemon's",
+}
+
+// TestContextsComeFirst holds every function and method of the package that has a twin with a context to
+// the mark that leads to it.
+func TestContextsComeFirst(t *testing.T) {
+	t.Parallel()
+	c, err := newCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	pkg, err := c.from.Import(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspect, err := c.from.Import(module + "/inspect")
+	c.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes := func(f *types.Func) bool { // whether it takes a context, or returns what does
+		s := f.Signature()
+		if s.Params().Len() > 0 && s.Params().At(0).Type().String() == "context.Context" {
+			return true
+		}
+		return s.Results().Len() == 1 && strings.HasPrefix(s.Results().At(0).Type().String(), "*"+module+"/inspect.")
+	}
+	methods := func(of types.Object, each func(f *types.Func)) {
+		set := types.NewMethodSet(types.NewPointer(of.Type()))
+		for m := range set.Methods() {
+			each(m.Obj().(*types.Func))
+		}
+	}
+	twins := map[string]string{ // by name, those of other names first
+		"Info": "Fleet", "ScheduledAt": "DelayedUntil", "EnqueueDelayed": "PromoteDelayed",
+		"EnqueueWith": "Enqueue", "EnqueueAll": "EnqueueMany", "EnqueueAt": "Enqueue", "EnqueueIn": "Enqueue", "EnqueueAllAt": "EnqueueMany",
+	}
+	for _, of := range []types.Object{inspect.Scope().Lookup("Inspector"), pkg.Scope().Lookup("Client")} {
+		methods(of, func(f *types.Func) {
+			if takes(f) && f.Exported() {
+				twins[f.Name()] = f.Name()
+			}
+		})
+	}
+	comments, found := comments(t), 0
+	look := func(name string, f *types.Func) {
+		twin, ok := twins[f.Name()]
+		if !ok || takes(f) || kept[name] != "" {
+			return
+		}
+		found++
+		if mark := regexp.MustCompile(`\nDeprecated: .*\b` + twin + `\b`); !mark.MatchString(comments[name]) {
+			t.Errorf("the comment of %s does not lead to %s, which takes a context", name, twin)
+		}
+	}
+	for _, name := range pkg.Scope().Names() {
+		switch o := pkg.Scope().Lookup(name).(type) {
+		case *types.Func:
+			look(name, o)
+		case *types.TypeName:
+			if name == "Daemon" || name == "Shards" {
+				methods(o, func(f *types.Func) { look(name+"."+f.Name(), f) })
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d calls have a twin with a context", found)
 	}
 }
