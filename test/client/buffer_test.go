@@ -287,7 +287,7 @@ func TestBufferWaitsOutARefusal(t *testing.T) {
 	t.Parallel()
 	redistest.OwnUser(t)
 	server := redistest.Start(t)
-	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{ConnectTimeout: 100 * time.Millisecond}, goworker.WithBuffer(100))
+	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{ConnectTimeout: 2 * time.Second}, goworker.WithBuffer(100))
 	server.Do(t, "REPLICAOF", "127.0.0.1", "1")
 	if receipt, err := client.Enqueue(t.Context(), job(1)); err != nil || !receipt.Buffered {
 		t.Fatalf("a replica: %+v, %v", receipt, err)
@@ -431,5 +431,32 @@ func TestBufferOfNoSize(t *testing.T) {
 	t.Parallel()
 	if _, err := goworker.NewClient(goworker.WorkerSettings{}, goworker.WithBuffer(-1)); err == nil || !strings.Contains(err.Error(), "EnqueueBuffer is -1") {
 		t.Errorf("%v", err)
+	}
+}
+
+// While the buffer drains, a call waits for its turn, and its receipt is complete.
+func TestBufferMakesCallsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	const jobs = 3000
+	server := redistest.Start(t)
+	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{}, goworker.WithBuffer(jobs+10))
+	server.Kill()
+	for n := range jobs {
+		if _, err := client.Enqueue(t.Context(), job(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Restart(t)
+	redistest.Eventually(t, daemontest.Soon, "it drains", func() bool { return client.Buffered().Drained > 0 })
+	first, err := client.Enqueue(t.Context(), job(0), goworker.Unique())
+	if err != nil || first.Buffered {
+		t.Errorf("%+v, %v", first, err)
+	}
+	second, err := client.Enqueue(t.Context(), job(0), goworker.Unique())
+	if !errors.Is(err, goworker.ErrDuplicate) || second.Duplicate == nil || second.Duplicate.Holder != first.ID {
+		t.Errorf("%+v, %v", second, err)
+	}
+	if got := queued(t, server); len(got) != jobs+1 || !strings.Contains(got[jobs], first.ID) {
+		t.Errorf("%d jobs, the last one %s", len(got), got[len(got)-1])
 	}
 }

@@ -111,7 +111,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	redistest.OwnUser(t)
 	server := redistest.Start(t)
-	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{ConnectTimeout: 100 * time.Millisecond})
+	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{ConnectTimeout: 2 * time.Second, Connections: 6})
 	kinds := map[string][]goworker.EnqueueOption{
 		"plain": nil, "id": {goworker.WithID("a")}, "unique": {goworker.Unique()}, "delayed": {goworker.ProcessIn(time.Hour)},
 		"ruby": {goworker.ProcessIn(time.Hour), goworker.ResqueScheduler()}, "replacing": {goworker.Unique(goworker.ReplaceWaiting())},
@@ -125,12 +125,16 @@ func TestRefusals(t *testing.T) {
 		{"NOREPLICAS", []any{"CONFIG", "SET", "min-replicas-to-write", 1}, []any{"CONFIG", "SET", "min-replicas-to-write", 0}},
 	} {
 		server.Do(t, tt.do[0].(string), tt.do[1:]...)
+		var wg sync.WaitGroup
 		for name, opts := range kinds {
-			receipt, err := client.Enqueue(t.Context(), job(1), opts...)
-			if err == nil || receipt != (goworker.Receipt{}) || errors.Is(err, goworker.ErrUnconfirmed) || !strings.Contains(err.Error(), tt.says) || !strings.HasSuffix(err.Error(), "; nothing was enqueued") {
-				t.Errorf("%s, %s: %+v, %v", name, tt.says, receipt, err)
-			}
+			wg.Go(func() {
+				receipt, err := client.Enqueue(t.Context(), job(1), opts...)
+				if err == nil || receipt != (goworker.Receipt{}) || errors.Is(err, goworker.ErrUnconfirmed) || !strings.Contains(err.Error(), tt.says) || !strings.HasSuffix(err.Error(), "; nothing was enqueued") {
+					t.Errorf("%s, %s: %+v, %v", name, tt.says, receipt, err)
+				}
+			})
 		}
+		wg.Wait()
 		server.Do(t, tt.undo[0].(string), tt.undo[1:]...)
 		if keys := server.Keys(t); len(keys) > 0 {
 			t.Errorf("%s: keys %q", tt.says, keys)
