@@ -6,10 +6,10 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// uniqueTo enqueues a job and returns its receipt, or who holds its lock.
+// EnqueueUnique enqueues a job and returns its receipt, or who holds its lock.
 func (b *Bundle) EnqueueUnique(class, id string, opts ...goworker.EnqueueOption) (r goworker.Receipt, holder string) {
 	b.T.Helper()
-	r, err := b.Daemon.EnqueueWith(&goworker.Job{Queue: "work", Payload: goworker.Payload{Class: class, Args: []any{id}}}, opts...)
+	r, err := b.Daemon.Client().Enqueue(b.T.Context(), goworker.NewJob("work", class, id), opts...)
 	var duplicate *goworker.DuplicateError
 	if errors.As(err, &duplicate) {
 		return r, duplicate.Holder
