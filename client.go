@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
@@ -12,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Client enqueues jobs and asks about them. It is for programs that are no worker, such as a
@@ -33,7 +35,12 @@ type Client struct {
 	registry *registry // the classes' options and the middleware
 }
 
-// ClientOption is a setting of NewClient: WithDialer, Classes and WithEnqueueMiddleware.
+// ClientOption is a setting of NewClient:
+//
+//   - WithDialer: how to reach Redis, for Sentinel, Cluster and the embedded one
+//   - Classes: the defined classes whose options hold for the jobs
+//   - WithEnqueueMiddleware: code around the calls that enqueue
+//   - WithBuffer: how many jobs to keep in memory while Redis is away
 type ClientOption interface{ client(*clientOptions) }
 
 type clientOptions struct {
@@ -72,9 +79,15 @@ func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
 	return clientOption(func(o *clientOptions) { o.endpoint.registry.around.add(middleware...) })
 }
 
+// WithBuffer keeps at most so many jobs in memory while Redis is away, as
+// WorkerSettings.EnqueueBuffer does.
+func WithBuffer(jobs int) ClientOption {
+	return clientOption(func(o *clientOptions) { o.endpoint.settings.EnqueueBuffer = jobs })
+}
+
 // NewClient returns a Client of one Redis. Of the settings it uses those that say where Redis
 // is and how jobs are written: URI, Namespace, TLS, timeouts, Connections, MaxPayload,
-// WaitReplicas, RailsJSON, and the log's. It needs no queues and reads no command line. It
+// WaitReplicas, EnqueueBuffer, RailsJSON, and the log's. It needs no queues and reads no command line. It
 // does not dial before the first call. A mistake in the settings is an error.
 func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 	o := clientOptions{endpoint: newEndpoint(settings, newRegistry())}
@@ -112,10 +125,47 @@ func (s *Shards) Client() *Client {
 // Close closes the connections of a Client that NewClient made. From then on its calls return
 // ErrClosed. Calls that wait for a connection return it too; any other call under way ends as
 // usual. The Client of a Daemon or of Shards is closed with that: here Close does nothing.
+//
+// With WithBuffer it first waits until the buffer is empty, at most BufferGrace. Then the jobs in
+// it are lost. The log says how many, and so does CloseContext.
 func (c *Client) Close() {
-	if c.own {
-		c.redises[0].close()
+	ctx, cancel := context.WithTimeout(context.Background(), BufferGrace)
+	defer cancel()
+	_ = c.CloseContext(ctx)
+}
+
+// BufferGrace is how long Client.Close waits at most until its buffer is empty.
+const BufferGrace = 5 * time.Second
+
+// CloseContext is Close with another limit for the wait: the context's end. It returns an error
+// if jobs in the buffer are lost, which says how many.
+func (c *Client) CloseContext(ctx context.Context) error {
+	if !c.own {
+		return nil
 	}
+	if lost := c.redises[0].closeWithin(ctx); lost > 0 {
+		return prefix.Errorf("%s in the buffer are lost, because the client was closed while Redis was away; "+
+			"give the Close more time, or enqueue them again", resque.Plural(lost, "job"))
+	}
+	return nil
+}
+
+// BufferStats counts the jobs of a buffer; see WithBuffer. Its fields are Waiting, Drained,
+// Refused, Dropped and Unconfirmed.
+type BufferStats = producer.BufferStats
+
+// Buffered returns what became of the jobs that this Client could not send at once, since its
+// first use. It answers after Close too. All users of a Daemon's connections have one buffer.
+func (c *Client) Buffered() (sum BufferStats) {
+	for _, e := range c.redises {
+		s := e.buffered()
+		sum.Waiting += s.Waiting
+		sum.Drained += s.Drained
+		sum.Refused += s.Refused
+		sum.Dropped += s.Dropped
+		sum.Unconfirmed += s.Unconfirmed
+	}
+	return sum
 }
 
 // Namespace returns the prefix of all keys, its colon included.
@@ -184,34 +234,40 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	loads := make([]load, len(c.redises))
-	p := new(outcome.Push)
+	var room struct { // of a call on one Redis, which most are
+		push outcome.Push
+		load [1]load
+	}
+	p, loads := &room.push, room.load[:]
+	if n := len(c.redises); n > 1 {
+		loads = make([]load, n)
+	}
 	for n := range items {
 		err := push(c.registry.Class, &items[n], p)
 		i := 0
-		if err == nil {
+		if err == nil && find != nil {
 			i, err = find(p.Queue)
 		}
 		if err == nil {
 			if err := loads[i].open(c.redises[i], len(items)/len(loads)); err != nil {
 				return nil, err
 			}
-			err = loads[i].add(p, n)
+			err = loads[i].add(p, n, len(loads) > 1)
 		}
 		if err != nil {
 			return nil, producer.Unsent(err, n, len(items))
 		}
 	}
 	if len(loads) == 1 {
-		return loads[0].send(ctx)
+		return loads[0].send(ctx, items)
 	}
 	return c.sendAll(ctx, loads, items)
 }
 
-// finder returns what finds the Redis of a queue. It returns an error after Close.
+// finder returns what finds the Redis of a queue, or nil if there is but one. It returns an error after Close.
 func (c *Client) finder() (func(queue string) (int, error), error) {
 	if c.routes == nil {
-		return func(string) (int, error) { return 0, nil }, c.redises[0].usable()
+		return nil, c.redises[0].usable()
 	}
 	routes, err := c.routes()
 	if err != nil {
@@ -225,11 +281,11 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 	var wg sync.WaitGroup
 	all, errs := make([]Receipt, len(items)), make([]error, len(loads))
 	for i := range loads {
-		if len(loads[i].places) == 0 {
+		if loads[i].call == nil {
 			continue
 		}
 		wg.Go(func() {
-			receipts, err := loads[i].send(ctx)
+			receipts, err := loads[i].send(ctx, items)
 			for n, r := range receipts {
 				all[loads[i].places[n]] = r
 			}
@@ -244,10 +300,9 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 
 // load is the jobs of a call that go to one Redis.
 type load struct {
-	client  *client
-	call    *producer.Call
-	classes []string // of the jobs; to name them in receipts
-	places  []int    // of the jobs among all items
+	client *client
+	call   *producer.Call
+	places []int // of the jobs among all items; nil: it has all items
 }
 
 // open prepares the load for about so many jobs.
@@ -259,18 +314,27 @@ func (l *load) open(to *endpoint, about int) (err error) {
 		return err
 	}
 	l.call = l.client.NewCall(l.client.set, about)
-	l.classes, l.places = make([]string, 0, about), make([]int, 0, about)
 	return nil
 }
 
-// add adds a job.
-func (l *load) add(p *outcome.Push, place int) error {
-	l.classes, l.places = append(l.classes, p.Name), append(l.places, place)
+// add adds a job. The load keeps its place if it is one of several.
+func (l *load) add(p *outcome.Push, place int, several bool) error {
+	if several {
+		l.places = append(l.places, place)
+	}
 	return l.call.Add(p)
 }
 
+// item returns the item of the i-th job.
+func (l *load) item(items []Item, i int) Item {
+	if l.places != nil {
+		i = l.places[i]
+	}
+	return items[i]
+}
+
 // send pushes the jobs.
-func (l *load) send(ctx context.Context) ([]Receipt, error) {
+func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if l.call == nil {
 		return nil, nil
 	}
@@ -280,14 +344,15 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 	}
 	receipts := make([]Receipt, len(pushed))
 	for i, r := range pushed {
-		var held *producer.Duplicate
-		switch {
-		case errors.As(r.Err, &held):
-			receipts[i].Duplicate = &DuplicateError{l.classes[i], held.ID, held.Queue, held.Since}
-		case r.Err != nil:
-			err = errors.Join(err, producer.About(l.classes[i], r.Err))
-		default:
-			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced}
+		if r.Err == nil {
+			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced, Buffered: r.Buffered}
+			continue
+		}
+		class := l.item(items, i).Job.Payload.Class
+		if held := new(producer.Duplicate); errors.As(r.Err, &held) {
+			receipts[i].Duplicate = &DuplicateError{class, held.ID, held.Queue, held.Since}
+		} else {
+			err = errors.Join(err, producer.About(class, r.Err))
 		}
 	}
 	return receipts, prefix.Of(err)
@@ -295,7 +360,7 @@ func (l *load) send(ctx context.Context) ([]Receipt, error) {
 
 // explain says of an error whether the jobs may be in their queues.
 func (l *load) explain(err error) error {
-	switch many := len(l.places) > 1; {
+	switch many := l.call.Jobs() > 1; {
 	case err == nil || errors.Is(err, ErrClosed):
 		return err
 	case !errors.Is(err, ErrUnconfirmed):

@@ -1,4 +1,4 @@
-// Package goworker is a background worker that speaks Resque.
+// Package goworker is a background worker that speaks Resque, and a client that enqueues.
 //
 // Ruby, PHP, Node and Go programs push jobs with the Resque client they have. A Go
 // program registers functions by class name and works:
@@ -12,6 +12,33 @@
 //			log.Fatal(err)
 //		}
 //	}
+//
+// Another Go program, such as a web server, makes one Client and enqueues with it:
+//
+//	func main() {
+//		client, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://localhost:6379/"})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer client.Close()
+//		job := goworker.NewJob("mail", "Hello", "world")
+//		if _, err := client.Enqueue(context.Background(), job, goworker.ProcessIn(time.Minute)); err != nil {
+//			log.Fatal(err)
+//		}
+//	}
+//
+// # The names to know first
+//
+//   - [Register] makes a function the handler of a class.
+//   - [Define] defines a class whose jobs the compiler checks, where they are enqueued and where they are handled.
+//   - [Work] runs the handlers until a signal stops it.
+//   - [WorkerSettings] say where Redis is, which queues are worked and by how many workers; see [SetSettings].
+//   - [NewClient] returns a [Client], which enqueues without being a worker.
+//   - [NewJob] makes a job. [Client.Enqueue] enqueues it, and [Client.EnqueueMany] many at once.
+//   - [ProcessIn] makes a job run later; see [EnqueueOption] for all options of one job.
+//   - [Retry] runs failed jobs of a class again; see [Option] for all options of a class.
+//   - [Unique] keeps a job from being enqueued twice.
+//   - [Client.Inspect] finds, retries, moves and removes what waits and what has failed.
 //
 // It is a drop-in for benmanns/goworker: change the import path. Jobs are delivered
 // at least once, whichever process is killed. The daemon waits for a Redis that is
@@ -47,6 +74,7 @@
 //
 // Processes and their parts:
 //
+//   - client: enqueues jobs and asks about them; see Client
 //   - daemon: takes jobs from queues and runs them; see Daemon
 //   - process: one life of a daemon in the fleet, from its start to its end
 //   - fleet: all processes that work on the same Redis and namespace
@@ -59,6 +87,7 @@
 //
 // The steps of a job:
 //
+//   - receipt: what the call that enqueued it says of it
 //   - reserve: move it from its queue into the in-flight record of a process
 //   - in-flight: reserved, and not yet committed
 //   - ticket: its number in that record
@@ -82,5 +111,5 @@
 //   - isolated: it runs in a process of its own
 //   - drain: move it from a key that only goworker reads into one that Ruby reads
 //
-// docs/architecture.md is a map of the code.
+// docs/README.md leads to all pages, and docs/architecture.md is a map of the code.
 package goworker

@@ -34,9 +34,10 @@ type endpoint struct {
 	settings   WorkerSettings
 	configured bool // SetSettings was called
 	openers    map[string]conn.Opener
-	client     *client      // nil before init and after close
-	closed     bool         // close was called, and init for work was not since
-	fleet      outcome.Time // the fleet's clock, while a daemon runs
+	client     *client          // nil before init and after close
+	closed     bool             // close was called, and init for work was not since
+	fleet      outcome.Time     // the fleet's clock, while a daemon runs
+	buffer     *producer.Buffer // of the last client; nil: the settings want none
 }
 
 // client talks to Redis. init makes it and close closes it.
@@ -103,15 +104,19 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload,
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(),
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
 		config: c, log: log, flush: flush, dialer: dialer,
 	}
+	if e.buffer = nil; c.EnqueueBuffer > 0 {
+		e.buffer = e.client.NewBuffer(c.EnqueueBuffer, log, clock.System)
+		e.client.Buffer = e.buffer
+	}
 	e.client.set = outcome.New(outcome.Deps{
-		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: clock.System}, Time: fleetTime{e}, Do: e.client.Pool.Do,
+		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 	}, e.registry, slices.Concat(e.features, e.registry.features())...)
 	e.closed = false
 	return e.client, nil
@@ -132,15 +137,32 @@ func (e *endpoint) register(scheme string, open conn.Opener) {
 	e.openers = openers
 }
 
-// close closes the connections, until init for work.
+// close closes the connections, until init for work. Jobs in the buffer have so long to be sent as a stop
+// leaves to its last step.
 func (e *endpoint) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), part.CloseGrace*4/5)
+	defer cancel()
+	e.closeWithin(ctx)
+}
+
+// closeWithin is close with another limit. It returns how many jobs in the buffer are lost.
+func (e *endpoint) closeWithin(ctx context.Context) (lost int) {
 	e.mu.Lock()
 	c := e.client
 	e.client, e.closed = nil, true
 	e.mu.Unlock()
 	if c != nil {
+		lost = c.Buffer.Close(ctx)
 		c.close(ErrClosed)
 	}
+	return lost
+}
+
+// buffered counts the jobs of the buffer.
+func (e *endpoint) buffered() producer.BufferStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.buffer.Stats()
 }
 
 // usable returns ErrClosed after close. A call asks it before it looks at its arguments:
@@ -157,6 +179,9 @@ func (e *endpoint) usable() error {
 // close closes the client. Calls that wait for one of its connections return the error
 // why.
 func (c *client) close(why error) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	c.Buffer.Close(over)
 	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the dialer failed", "error", err)
@@ -184,8 +209,8 @@ func (e *endpoint) now() time.Time {
 	e.mu.Lock()
 	fleet := e.fleet
 	e.mu.Unlock()
-	if fleet == nil {
-		return clock.System.Now()
+	if fleet == nil || e.registry.trial != nil {
+		return e.registry.trial.Clock().Now()
 	}
 	return fleet.Now()
 }

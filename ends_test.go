@@ -83,7 +83,8 @@ var ends = []end{
 	{by: "worker", name: "failed", handler: fails},
 	{by: "worker", name: "retried at once", handler: fails, retries: 9},
 	{by: "worker", name: "retried later", handler: fails, retries: 9, wait: time.Hour},
-	{by: "worker", name: "snoozed", handler: fails, extra: decides(outcome.Outcome{State: outcome.Snoozed, At: time.Now().Add(time.Hour)})},
+	{by: "worker", name: "snoozed", handler: func() error { return Snooze(time.Hour) }},
+	{by: "worker", name: "snoozed at once", handler: func() error { return Snooze(0) }},
 	{by: "worker", name: "discarded", handler: func() error { return Discard(errNoLuck) }},
 	{by: "worker", name: "cancelled", handler: fails, extra: decides(outcome.Outcome{State: outcome.Cancelled})},
 	{by: "worker", name: "interrupted", handler: func() error { return context.Canceled }, cause: ErrShutdown},
@@ -654,6 +655,7 @@ func TestEndsWithoutClass(t *testing.T) {
 	}
 	for _, fields := range []string{
 		``, `,"unique":"done:L","id":"j1"`, `,"unique":"start:L","id":"j1"`, `,"expires_at":1,"id":"j1"`, `,"queue_time":1,"id":"j1"`,
+		`,"retries":2,"timeout_ms":5,"meta":{"a":"b"}`, `,"retries":0,"unique":"done:L","meta":{"a":"b"},"expires_at":1,"id":"j1"`,
 		`,"unique":"done:L:500","expires_at":1,"queue_time":1,"id":"j1","attempt":2`,
 	} {
 		raw := []byte(`{"class":"C","args":` + endArgs + fields + `}`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
+	"github.com/goworker/goworker/internal/feature/meta"
+	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/producer"
@@ -37,6 +40,10 @@ type Receipt struct {
 
 	// Replaced is the id of the job that made room for this one; see ReplaceWaiting.
 	Replaced string
+
+	// Buffered is set if the job waits in the memory of this program, because Redis is away;
+	// see WithBuffer.
+	Buffered bool
 
 	// Duplicate is set if the job was not enqueued because another one holds its lock.
 	Duplicate *DuplicateError
@@ -87,10 +94,19 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 	return send(ctx, own)
 }
 
-// EnqueueOption is a setting of one enqueued job: WithID, ProcessAt, ProcessIn,
-// ResqueScheduler, Unique, ExpireAfter and ExpiresAt. The call returns an error, and
-// enqueues nothing, if one is out of its range, given twice, or contradicts another; see
-// Option.
+// EnqueueOption is a setting of one enqueued job:
+//
+//   - WithID: an id of the program's own
+//   - ProcessAt, ProcessIn: run it later
+//   - ResqueScheduler: wait for that in resque-scheduler's keys, where Ruby sees it
+//   - Unique: enqueue it only if no other job holds its lock
+//   - ExpireAfter, ExpiresAt: do not run it after that
+//   - Retry, Timeout: in place of what its class has
+//   - Priority: run it before others of its queue
+//   - WithMeta: texts beside the arguments
+//
+// The call returns an error, and enqueues nothing, if one is out of its range, given
+// twice, or contradicts another; see Option.
 type EnqueueOption interface{ enqueue(*enqueueOptions) }
 
 // enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
@@ -101,7 +117,8 @@ type enqueueOptions struct {
 	named  bool             // the job gets an id
 	id     string
 	at     time.Time // zero: now
-	resque bool      // at is for resque-scheduler's schedule
+	in     time.Duration
+	resque bool // at is for resque-scheduler's schedule
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -133,26 +150,42 @@ func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push)
 	}
 	job := item.Job.Payload
 	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
-	var o enqueueOptions
 	if len(item.Options) > 0 {
-		p.Options = new(outcome.Options)
-		o.to = p.Options
-		for i, opt := range item.Options {
-			if opt == nil {
-				return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
-			}
-			opt.enqueue(&o)
-		}
-		if p.Class == nil {
-			p.Class = o.class
-		}
+		return pushWith(item.Options, p)
 	}
 	if p.Queue == "" {
-		queue, _ := outcome.Get[onQueue](p.Class)
-		p.Queue = string(queue)
+		p.Queue = queueOf(p.Class)
+	}
+	if _, ofClass := outcome.Get[*enqueueOptions](p.Class); ofClass {
+		p.MakeID()
+	}
+	return nil
+}
+
+// queueOf returns the queue of a class that is defined with one.
+func queueOf(class *outcome.Class) string {
+	queue, _ := outcome.Get[onQueue](class)
+	return string(queue)
+}
+
+// pushWith is push for a job with options.
+func pushWith(opts []EnqueueOption, p *outcome.Push) error {
+	p.Options = new(outcome.Options)
+	o := enqueueOptions{to: p.Options}
+	for i, opt := range opts {
+		if opt == nil {
+			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
+		}
+		opt.enqueue(&o)
+	}
+	if p.Class == nil {
+		p.Class = o.class
+	}
+	if p.Queue == "" {
+		p.Queue = queueOf(p.Class)
 	}
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
-	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass
+	p.At, p.In, p.ID, p.Ruby = o.at, o.in, o.id, o.resque && !ofClass
 	switch {
 	case o.First != nil:
 		return producer.About(p.Name, o.First)
@@ -191,6 +224,71 @@ func WithID(id string) EnqueueOption {
 	})
 }
 
+// Limits of the metadata of one job; see WithMeta.
+const (
+	MaxMetaKeys  = meta.MaxKeys
+	MaxMetaBytes = meta.MaxBytes // as JSON
+)
+
+// WithMeta gives a job metadata: texts beside its arguments, such as a tenant or a traceparent,
+// which its handler and middleware find in Delivery.Meta. They stay with the job over delays,
+// retries and the death of its process. Ruby's workers ignore them, and Ruby's retry button drops
+// them. A job has at most MaxMetaKeys keys and MaxMetaBytes.
+//
+// It adds up: of one key the value that was given last counts, and those of the job go before
+// those of its class. Without a key it does nothing. EnqueueMiddleware adds metadata to all jobs.
+func WithMeta(values map[string]string) JobOption { return metadata(maps.Clone(values)) }
+
+type metadata map[string]string
+
+func (m metadata) register(to *options) {
+	if len(m) > 0 {
+		to.onEnqueue(m)
+	}
+}
+
+func (m metadata) enqueue(to *enqueueOptions) {
+	if len(m) == 0 {
+		return
+	}
+	to.named = true
+	to.Note("the job's metadata", "WithMeta")
+	before, _ := outcome.Get[meta.Values](to.to)
+	all := before.With(m)
+	to.Add(all.Check())
+	outcome.Put(to.to, all)
+}
+
+// PriorityLevel is a priority of jobs within their queue; see Priority.
+type PriorityLevel int
+
+// The priorities of jobs, the lowest first.
+const (
+	Normal PriorityLevel = iota
+	High
+	Urgent
+)
+
+// Priority puts a job in front of the jobs of its queue with a lower priority, and behind those
+// that wait with its own. It stays one queue: Ruby's workers take from its head too. A delayed job
+// has its priority when it is due, and a limited one within its lane.
+//
+// While jobs with a priority wait, no other job of the queue is started. So it is for few jobs:
+// if more than 1,000 with a priority wait, the order among them is open.
+func Priority(level PriorityLevel) JobOption { return level }
+
+func (l PriorityLevel) register(to *options) { to.onEnqueue(l) }
+
+func (l PriorityLevel) enqueue(to *enqueueOptions) {
+	to.named = true
+	option := fmt.Sprintf("Priority(%d)", l)
+	to.Once("the job's priority within its queue", option)
+	if l < Normal || l > Urgent {
+		to.Wrong("%s: it must be Normal (%d), High (%d) or Urgent (%d)", option, Normal, High, Urgent)
+	}
+	outcome.Put(to.to, priority.Level(l))
+}
+
 // NewID returns a random id, such as a job gets that has options but no id.
 func NewID() string { return payload.NewID() }
 
@@ -200,21 +298,21 @@ func NewID() string { return payload.NewID() }
 // millisecond the order is open. A time that is not after now, by this machine's clock,
 // enqueues at once. The zero time is an error, since it comes from a forgotten field.
 func ProcessAt(t time.Time) EnqueueOption {
-	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
+	return due(t, 0, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
 }
 
 // ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
 func ProcessIn(d time.Duration) EnqueueOption {
-	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
+	return due(clock.System.Now().Add(d), d, fmt.Sprintf("ProcessIn(%s)", d))
 }
 
-func due(t time.Time, option string) EnqueueOption {
+func due(t time.Time, in time.Duration, option string) EnqueueOption {
 	return delayOption(func(o *enqueueOptions) {
 		o.Once("when the job is due", option)
 		if t.IsZero() {
 			o.Wrong("%s: the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once", option)
 		}
-		o.at = t
+		o.at, o.in = t, in
 	})
 }
 
@@ -251,7 +349,7 @@ type Expiry struct {
 // OnExpired. A handler that runs is not cut short; see Timeout.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Zero is no limit, also where the class has one; it must not
+// to Client.Enqueue, for that job. Zero is no limit, also where the class has one; it must not
 // be negative.
 //
 // The time stands in the payload. A daemon that runs takes it from Redis's clock, one that

@@ -45,6 +45,10 @@ var ErrTooFewReplicas = resque.ErrFewReplicas
 // their queues. After any other error none is, except with ErrTooFewReplicas.
 var ErrUnconfirmed = producer.ErrUnconfirmed
 
+// ErrBufferFull matches (errors.Is) an error of a call that enqueues, if Redis is away and the
+// buffer of WithBuffer has no room. Nothing was enqueued.
+var ErrBufferFull = producer.ErrBufferFull
+
 // ErrDuplicate matches (errors.Is) every *DuplicateError.
 var ErrDuplicate = errors.New("goworker: another job holds the lock of this one")
 
@@ -234,7 +238,7 @@ func plainError(err error) error {
 	return err
 }
 
-// ShardError says that a shard did not take its part of the jobs of an EnqueueAll.
+// ShardError says that a shard did not take its part of the jobs of an EnqueueMany.
 type ShardError struct {
 	URI  string // of the shard, without a password
 	Jobs []*Job // its part; none of it is there, unless the connection broke

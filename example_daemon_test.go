@@ -38,7 +38,7 @@ func Example() {
 		}
 		return nil
 	})
-	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada", 2}}}); err != nil {
+	if _, err := d.Client().Enqueue(context.Background(), goworker.NewJob("mail", "Greet", "Ada", 2)); err != nil {
 		fmt.Println(err)
 	}
 	if err := d.Run(context.Background()); err != nil {
@@ -47,54 +47,6 @@ func Example() {
 	// Output:
 	// hello Ada
 	// hello Ada
-}
-
-func ExampleDaemon_EnqueueAll() {
-	d := demo()
-	defer d.Close()
-
-	d.Register("Greet", func(name string) { fmt.Println("hello", name) })
-	var jobs []*goworker.Job
-	for _, name := range []string{"Ada", "Grace", "Mary"} {
-		jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{name}}})
-	}
-	if err := d.EnqueueAll(jobs...); err != nil { // then none of them is in its queue
-		fmt.Println(err)
-	}
-	_ = d.Run(context.Background())
-	// Output:
-	// hello Ada
-	// hello Grace
-	// hello Mary
-}
-
-func ExampleDaemon_Failures() {
-	d := demo()
-	defer d.Close()
-
-	up := false
-	d.Register("Charge", func(cents int) error {
-		if !up {
-			return errors.New("the bank is closed")
-		}
-		fmt.Println("charged", cents)
-		return nil
-	})
-	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Charge", Args: []any{995}}})
-	_ = d.Run(context.Background())
-
-	failures, _ := d.Failures().List(0, 10)
-	for _, f := range failures {
-		fmt.Println(f.Class, "failed:", f.Error)
-	}
-	up = true
-	n, _ := d.Failures().RetryAll()
-	fmt.Println(n, "retried")
-	_ = d.Run(context.Background())
-	// Output:
-	// Charge failed: the bank is closed
-	// 1 retried
-	// charged 995
 }
 
 func ExampleDaemon_Use() {
@@ -109,7 +61,7 @@ func ExampleDaemon_Use() {
 		})
 	})
 	d.Register("Noop", func() {})
-	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Noop"}})
+	_, _ = d.Client().Enqueue(context.Background(), goworker.NewJob("mail", "Noop"))
 	_ = d.Run(context.Background())
 	// Output:
 	// before Noop
@@ -126,7 +78,7 @@ func ExampleDaemon_AddPart() {
 		Stop:  func(context.Context) error { fmt.Println("database down"); return nil },
 	})
 	d.Register("Report", func() { fmt.Println("reporting") })
-	_ = d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Report"}})
+	_, _ = d.Client().Enqueue(context.Background(), goworker.NewJob("mail", "Report"))
 	_ = d.Run(context.Background())
 	// Output:
 	// database up
@@ -161,7 +113,7 @@ func ExampleDaemon_SetGate() {
 		}
 		return nil
 	})
-	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada"}}}); err != nil {
+	if _, err := d.Client().Enqueue(context.Background(), goworker.NewJob("mail", "Greet", "Ada")); err != nil {
 		fmt.Println(err)
 	}
 	_ = d.Run(context.Background())
@@ -176,7 +128,7 @@ func ExampleDaemon_Stats() {
 	defer d.Close()
 
 	d.Register("Greet", func(name string) error { return errors.New("nobody is called " + name) })
-	if err := d.Enqueue(&goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Greet", Args: []any{"Ada"}}}); err != nil {
+	if _, err := d.Client().Enqueue(context.Background(), goworker.NewJob("mail", "Greet", "Ada")); err != nil {
 		fmt.Println(err)
 	}
 	_ = d.Run(context.Background())
@@ -187,7 +139,7 @@ func ExampleDaemon_Stats() {
 
 func ExampleDaemon_Classes() {
 	d := goworker.New(goworker.WorkerSettings{})
-	d.Register("Greet", func(name string) {}, goworker.Timeout(time.Minute), goworker.Concurrency(3))
+	d.Register("Greet", func(name string) {}, goworker.Timeout(time.Minute), goworker.MaxRunning(3))
 	for _, class := range d.Classes() {
 		fmt.Println(class.Name, class.Options)
 	}

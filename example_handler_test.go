@@ -177,3 +177,47 @@ func ExampleStuckJobs() {
 	}
 	// Output:
 }
+
+type tenantKey struct{}
+
+// The tenant of a request and its traceparent follow the jobs that the request enqueues: middleware
+// around enqueueing writes what the context has, and middleware around handlers puts it into the
+// context of the run.
+func ExampleWithMeta() {
+	d := demo()
+	defer d.Close()
+	d.UseEnqueue(func(next goworker.EnqueueFunc) goworker.EnqueueFunc {
+		return func(ctx context.Context, items []goworker.Item) ([]goworker.Receipt, error) {
+			if tenant, ok := ctx.Value(tenantKey{}).(string); ok {
+				meta := goworker.WithMeta(map[string]string{
+					"tenant":      tenant,
+					"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", // of the context's span
+				})
+				for i := range items {
+					items[i].Options = append(items[i].Options, meta)
+				}
+			}
+			return next(ctx, items)
+		}
+	})
+	d.Use(func(next goworker.Handler) goworker.Handler {
+		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
+			return next.Perform(context.WithValue(ctx, tenantKey{}, d.Meta["tenant"]), d)
+		})
+	})
+	d.Register("Report", func(ctx context.Context, month string) {
+		fmt.Println("report of", month, "for", ctx.Value(tenantKey{}))
+		fmt.Println("traced by", goworker.FromContext(ctx).Meta["traceparent"])
+	})
+
+	request := context.WithValue(context.Background(), tenantKey{}, "acme")
+	if _, err := d.Client().Enqueue(request, goworker.NewJob("mail", "Report", "October")); err != nil {
+		fmt.Println(err)
+	}
+	if err := d.Run(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// report of October for acme
+	// traced by 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+}

@@ -21,7 +21,7 @@ func ExampleMaxRunning() {
 	}, goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))))
 	d.LimitQueue("reports")
 	for month := 1; month <= 3; month++ {
-		if err := d.Enqueue(&goworker.Job{Queue: "reports", Payload: goworker.Payload{Class: "Report", Args: []any{"acme", month}}}); err != nil {
+		if _, err := d.Client().Enqueue(context.Background(), goworker.NewJob("reports", "Report", "acme", month)); err != nil {
 			fmt.Println(err)
 		}
 	}
@@ -41,12 +41,13 @@ func ExampleFairBy() {
 	d.RegisterDialer("embedded", embedded.Open)
 	d.Register("Mail", func(tenant string, n int) { fmt.Println(tenant, n) }, goworker.FairBy(goworker.ByArg(0)))
 	d.LimitQueue("mail")
-	var jobs []*goworker.Job
-	for n := 1; n <= 3; n++ {
-		jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Mail", Args: []any{"large", n}}})
-	}
-	jobs = append(jobs, &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Mail", Args: []any{"small", 1}}})
-	if err := d.EnqueueAll(jobs...); err != nil {
+	_, err := d.Client().EnqueueMany(context.Background(),
+		goworker.Item{Job: goworker.NewJob("mail", "Mail", "large", 1)},
+		goworker.Item{Job: goworker.NewJob("mail", "Mail", "large", 2)},
+		goworker.Item{Job: goworker.NewJob("mail", "Mail", "large", 3)},
+		goworker.Item{Job: goworker.NewJob("mail", "Mail", "small", 1)},
+	)
+	if err != nil {
 		fmt.Println(err)
 	}
 	if err := d.Run(context.Background()); err != nil {

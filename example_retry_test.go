@@ -1,6 +1,7 @@
 package goworker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -50,6 +51,16 @@ func ExampleRetryIn() {
 }
 
 func look(int) (bool, error) { return true, nil }
+
+// A job that has to wait for something has not failed. It looks again later.
+func ExampleSnooze() {
+	goworker.Register("Import", func(ctx context.Context, id int) error {
+		if ready, err := look(id); err != nil || !ready {
+			return cmp.Or(err, goworker.Snooze(time.Minute))
+		}
+		return nil
+	})
+}
 
 // Ruby's workers and Go's count the retries of a class together.
 func ExampleResqueRetry() {

@@ -15,9 +15,9 @@ func ExampleUnique() {
 	defer d.Close()
 	d.Register("Report", func(month string) { fmt.Println("report of", month) }, goworker.Unique())
 
-	report := &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Report", Args: []any{"October"}}}
+	report := goworker.NewJob("mail", "Report", "October")
 	for range 2 {
-		err := d.Enqueue(report)
+		_, err := d.Client().Enqueue(context.Background(), report)
 		var duplicate *goworker.DuplicateError
 		if errors.As(err, &duplicate) {
 			fmt.Println("there is one in queue", duplicate.Queue)
@@ -38,8 +38,8 @@ func ExampleReplaceWaiting() {
 	d := demo()
 	defer d.Close()
 	for _, text := range []string{"W", "Wo", "Word"} {
-		save := &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Save", Args: []any{7, text}}}
-		receipt, err := d.EnqueueWith(save, goworker.ProcessIn(time.Minute),
+		save := goworker.NewJob("mail", "Save", 7, text)
+		receipt, err := d.Client().Enqueue(context.Background(), save, goworker.ProcessIn(time.Minute),
 			goworker.Unique(goworker.ByKey("document 7"), goworker.ReplaceWaiting()))
 		if err != nil {
 			fmt.Println(err)
@@ -61,15 +61,15 @@ func ExampleExpireAfter() {
 		"the meeting today":     goworker.ExpireAfter(time.Hour),
 		"the meeting yesterday": goworker.ExpiresAt(time.Now().AddDate(0, 0, -1)),
 	} {
-		remind := &goworker.Job{Queue: "mail", Payload: goworker.Payload{Class: "Remind", Args: []any{of}}}
-		if _, err := d.EnqueueWith(remind, expiry); err != nil {
+		remind := goworker.NewJob("mail", "Remind", of)
+		if _, err := d.Client().Enqueue(context.Background(), remind, expiry); err != nil {
 			fmt.Println(err)
 		}
 	}
 	if err := d.Run(context.Background()); err != nil {
 		fmt.Println(err)
 	}
-	info, err := d.Info()
+	info, err := d.Client().Inspect().Fleet(context.Background())
 	fmt.Println(info.Expired, "came too late", err)
 	// Output:
 	// remember the meeting today

@@ -118,6 +118,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Help: "path to the key of that certificate"},
 	{Field: "SkipTLSVerify", Flag: "insecure-tls", Help: "skip TLS validation"},
 	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job"},
+	{Field: "EnqueueBuffer", Flag: "enqueue-buffer", Help: "how many enqueued jobs are kept in memory while Redis is away"},
 	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Bytes: true,
 		Help: "how many bytes a job's payload may have, as in 512k or 64MiB"},
 	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",

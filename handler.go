@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/feature/timelimit"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -127,9 +128,17 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// Option is a setting of one class, given to Register: OnQueue, Retry, ResqueRetry,
-// Timeout, Isolated, Unique, ExpireAfter, OnExpired, FairBy, MaxRunning, RateLimit,
-// WithMiddleware and UseNumber.
+// Option is a setting of one class, for Register and Define:
+//
+//   - OnQueue: where its jobs are enqueued that name no queue
+//   - Retry: run a failed job again; see RetryOption
+//   - Timeout, Isolated: how long a run may take, and in a process of its own
+//   - MaxRunning, RateLimit, FairBy: how many run at a time or start in a time; see Limit
+//   - Unique: enqueue no second job while one holds the lock
+//   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
+//   - Priority, WithMeta: the priority and metadata of its enqueued jobs
+//   - WithMiddleware: code around its handler
+//   - UseNumber: numbers with all their digits
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
@@ -138,11 +147,18 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 // Functions that return an error return that text. For settings and flags, Init, Run and
 // Work return it.
 //
-// Options that add up may be repeated: WithMiddleware, limits, RetryOn, RetryIf, NoRetryOn,
-// NoRetryIf, and ChildEnv for several variables. An option of EnqueueWith goes before
-// that of the class, and a flag before its setting: these are not given twice. Of a flag
+// Options that add up may be repeated: WithMiddleware, WithMeta, limits, RetryOn, RetryIf, NoRetryOn,
+// NoRetryIf, and ChildEnv for several variables. An option of one job goes before
+// that of its class, and a flag before its setting: these are not given twice. Of a flag
 // that stands twice on the command line the last counts.
 type Option interface{ register(*options) }
+
+// JobOption is an Option that may also be given with one job, as an EnqueueOption: Retry,
+// Timeout, WithMeta and Priority. What is given with the job goes before what its class has.
+type JobOption interface {
+	Option
+	EnqueueOption
+}
 
 // option is an Option that is a function.
 type option func(*options)
@@ -163,23 +179,40 @@ type options struct {
 
 	// instead runs in place of the handler, which then runs in a child; nil: the handler runs
 	// here.
-	instead Handler
-	limit   time.Duration // of instead: after it and StuckAfter the run is stuck; 0: never
+	instead *isolation
 }
 
 // Timeout limits each run of the class: then its context ends with
 // context.DeadlineExceeded. A handler that ignores its context is not stopped: after
-// StuckAfter it is one of the Stuck, and only Isolated can end it. If the handler
+// StuckAfter it is one of the StuckJobs, and only Isolated can end it. If the handler
 // returns the context's error, the failure names the timeout. 0, the default, is no
 // limit; it must not be negative.
-func Timeout(d time.Duration) Option {
-	return option(func(o *options) {
-		o.Once("how long a run may take", fmt.Sprintf("Timeout(%s)", d))
-		if d < 0 {
-			o.Wrong("Timeout(%s): it must be positive, or 0 for no limit", d)
-		}
-		o.timeout = d
-	})
+//
+// Given with one job it holds for that job's runs in place of its class's: Timeout(0) is no
+// limit. An isolated job then has a HardTimeout that follows from it, unless the class was
+// given one: that one ends the job in any case.
+func Timeout(d time.Duration) JobOption { return runLimit(d) }
+
+// runLimit is what Timeout makes.
+type runLimit time.Duration
+
+func (l runLimit) check(m *setting.Mistakes) {
+	option := fmt.Sprintf("Timeout(%s)", time.Duration(l))
+	m.Once("how long a run may take", option)
+	if l < 0 {
+		m.Wrong("%s: it must be positive, or 0 for no limit", option)
+	}
+}
+
+func (l runLimit) register(o *options) {
+	l.check(&o.Mistakes)
+	o.timeout = time.Duration(l)
+}
+
+func (l runLimit) enqueue(o *enqueueOptions) {
+	o.named = true
+	l.check(&o.Mistakes)
+	outcome.Put(o.to, timelimit.Limit(l))
 }
 
 // UseNumber decodes numbers into interface{} values as json.Number instead of

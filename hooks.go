@@ -39,6 +39,10 @@ type Hooks struct {
 	// time for that, by Redis's clock; see the option Retry.
 	Retry func(ctx context.Context, d *Delivery, err error, at time.Time)
 
+	// Snooze is called for a job whose handler returned Snooze, with that error. at is as in
+	// Retry.
+	Snooze func(ctx context.Context, d *Delivery, err error, at time.Time)
+
 	// Discard is called in place of Failure for a job whose handler returned Discard.
 	Discard func(ctx context.Context, d *Delivery, err error)
 
@@ -91,6 +95,8 @@ func (l *hookList) ended(ctx context.Context, d *Delivery, o *outcome.Outcome) {
 			l.call("Expired", func() { h.Expired(ctx, d) })
 		case o.State == outcome.Retried && h.Retry != nil:
 			l.call("Retry", func() { h.Retry(ctx, d, o.Err, o.At) })
+		case o.State == outcome.Snoozed && h.Snooze != nil:
+			l.call("Snooze", func() { h.Snooze(ctx, d, o.Err, o.At) })
 		case o.State == outcome.Discarded && h.Discard != nil:
 			l.call("Discard", func() { h.Discard(ctx, d, o.Err) })
 		}

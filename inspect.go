@@ -66,12 +66,16 @@ func wanted(job *Job) *inspect.Job {
 // Dequeue removes from job.Queue every waiting job equal to this one and returns how many
 // there were. With Payload.Args nil it removes all jobs of the class. See inspect.Job for
 // what is equal.
+//
+// Deprecated: Use Client().Inspect().Dequeue, which takes a context.
 func (d *Daemon) Dequeue(job *Job) (removed int, err error) {
 	return d.inspect().Dequeue(context.Background(), wanted(job))
 }
 
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
 // looking at the queue, and the next job pushed to it brings it back.
+//
+// Deprecated: Use Client().Inspect().RemoveQueue, which takes a context.
 func (d *Daemon) RemoveQueue(queue string) error {
 	return d.unknown(d.inspect().RemoveQueue(context.Background(), queue))
 }
@@ -90,26 +94,36 @@ func (d *Daemon) unknown(err error) error {
 
 // Queues returns the names of all queues, sorted. A queue stays when it becomes
 // empty, until it is removed.
+//
+// Deprecated: Use Client().Inspect().Queues, which takes a context.
 func (d *Daemon) Queues() ([]string, error) { return d.inspect().Queues(context.Background()) }
 
 // QueueSize returns how many jobs wait in a queue: none if it does not exist.
+//
+// Deprecated: Use Client().Inspect().QueueSize, which takes a context.
 func (d *Daemon) QueueSize(queue string) (int64, error) {
 	return d.inspect().QueueSize(context.Background(), queue)
 }
 
 // PauseQueue keeps all processes of the fleet from taking jobs of a queue until
 // ResumeQueue; see inspect.Inspector.PauseQueue. Ruby's workers do not know of it.
+//
+// Deprecated: Use Client().Inspect().PauseQueue, which takes a context.
 func (d *Daemon) PauseQueue(queue string) error {
 	return d.unknown(d.inspect().PauseQueue(context.Background(), queue))
 }
 
 // ResumeQueue ends PauseQueue. A pattern or an exclusion is refused, unless it is among
 // the PausedQueues as it stands.
+//
+// Deprecated: Use Client().Inspect().ResumeQueue, which takes a context.
 func (d *Daemon) ResumeQueue(queue string) error {
 	return d.unknown(d.inspect().ResumeQueue(context.Background(), queue))
 }
 
 // PausedQueues returns the names of the queues that are paused, sorted.
+//
+// Deprecated: Use Client().Inspect().PausedQueues, which takes a context.
 func (d *Daemon) PausedQueues() ([]string, error) {
 	return d.inspect().PausedQueues(context.Background())
 }
@@ -117,38 +131,54 @@ func (d *Daemon) PausedQueues() ([]string, error) {
 // Waiting returns the lanes of a queue whose jobs have limits or take turns, the lane
 // whose turn is next first. Ruby's tools do not see these jobs. It costs one command for
 // each lane.
+//
+// Deprecated: Use Client().Inspect().Waiting, which takes a context.
 func (d *Daemon) Waiting(queue string) ([]WaitingInfo, error) {
 	return d.inspect().Waiting(context.Background(), queue)
 }
 
 // Workers returns the workers of the whole fleet, sorted by id. A goworker worker
 // that runs a job shorter than about 100 ms is shown as idle.
+//
+// Deprecated: Use Client().Inspect().Workers, which takes a context.
 func (d *Daemon) Workers() ([]WorkerInfo, error) { return d.inspect().Workers(context.Background()) }
 
 // Info counts queues, jobs, workers and failures.
+//
+// Deprecated: Use Client().Inspect().Fleet, which takes a context.
 func (d *Daemon) Info() (FleetInfo, error) { return d.inspect().Fleet(context.Background()) }
 
 // StatsText returns the counts as resque-web serves them at /stats.txt, for monitoring.
+//
+// Deprecated: Use Client().Inspect().StatsText, which takes a context.
 func (d *Daemon) StatsText() (string, error) { return d.inspect().StatsText(context.Background()) }
 
 // ScheduledAt returns the times to which jobs equal to this one are delayed, in order. A
-// job that EnqueueAt delayed to within a second is shown at the next whole one.
+// job in resque-scheduler's schedule is shown at the next whole second.
+//
+// Deprecated: Use Client().Inspect().DelayedUntil, which takes a context.
 func (d *Daemon) ScheduledAt(job *Job) ([]time.Time, error) {
 	return d.inspect().DelayedUntil(context.Background(), wanted(job))
 }
 
 // RemoveDelayed cancels all delayed jobs equal to this one and returns how many there
 // were. See inspect.Job for what is equal, and DelayedList.Like for what it costs.
+//
+// Deprecated: Use Client().Inspect().RemoveDelayed, which takes a context.
 func (d *Daemon) RemoveDelayed(job *Job) (removed int, err error) {
 	return d.inspect().RemoveDelayed(context.Background(), wanted(job))
 }
 
 // RemoveDelayedFrom is RemoveDelayed for those delayed to one time.
+//
+// Deprecated: Use Client().Inspect().RemoveDelayedFrom, which takes a context.
 func (d *Daemon) RemoveDelayedFrom(t time.Time, job *Job) (removed int, err error) {
 	return d.inspect().RemoveDelayedFrom(context.Background(), t, wanted(job))
 }
 
 // EnqueueDelayed enqueues the delayed jobs equal to this one now and returns how many.
+//
+// Deprecated: Use Client().Inspect().PromoteDelayed, which takes a context.
 func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
 	return d.inspect().PromoteDelayed(context.Background(), wanted(job))
 }
@@ -160,9 +190,13 @@ func (d *Daemon) EnqueueDelayed(job *Job) (enqueued int, err error) {
 // There is one list, unless WorkerSettings.FailureBackend gives each queue its own.
 // Then the view is of all lists, as if each continued the one before. In narrows it to
 // one.
+//
+// Deprecated: Use inspect.FailureList, whose calls take a context.
 type FailureList struct{ l *inspect.FailureList }
 
 // Failures returns the failures.
+//
+// Deprecated: Use Client().Inspect().Failures, whose calls take a context.
 func (d *Daemon) Failures() *FailureList { return &FailureList{d.inspect().Failures()} }
 
 // In returns the view of one queue's own failure list, whichever backend the daemon is
@@ -241,9 +275,13 @@ func (l *FailureList) ClearRetried() (removed int, err error) {
 // DelayedList is a view of all delayed jobs, those of resque-scheduler and goworker's
 // own. It holds nothing: each call asks Redis. It is safe for concurrent use. Its
 // methods are those of inspect.DelayedList, where each says what it costs.
+//
+// Deprecated: Use inspect.DelayedList, whose calls take a context.
 type DelayedList struct{ l *inspect.DelayedList }
 
 // Delayed returns the delayed jobs.
+//
+// Deprecated: Use Client().Inspect().Delayed, whose calls take a context.
 func (d *Daemon) Delayed() *DelayedList { return &DelayedList{d.inspect().Delayed()} }
 
 // Count returns how many jobs are delayed.
@@ -263,7 +301,7 @@ func (l *DelayedList) Like(job *Job) ([]DelayedJob, error) {
 	return l.l.Like(context.Background(), wanted(job))
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. With the time of the job
+// Find returns the jobs with an id that goworker delayed. With the time of the job
 // it looks there only; with the zero time it searches all, as Like does.
 func (l *DelayedList) Find(id string, at time.Time) ([]DelayedJob, error) {
 	return l.l.Find(context.Background(), id, at)
@@ -310,7 +348,10 @@ func (r *registry) stuckJobs() []StuckJob {
 // are its own. The error names the processes.
 var ErrProcessesAlive = drain.ErrAlive
 
-// DrainOption configures DrainToResque: DrainNow, DrainDryRun.
+// DrainOption is a setting of Client.DrainToResque:
+//
+//   - DrainNow: delayed jobs go to their queues
+//   - DrainDryRun: write nothing
 type DrainOption func(*drain.Config)
 
 // DrainNow puts delayed jobs into their queues at once, for a fleet without resque-scheduler.

@@ -57,13 +57,20 @@ func Isolated(opts ...IsolatedOption) Option {
 	})
 }
 
-// IsolatedOption is a setting of Isolated. Mistakes are reported by Register; see Option.
+// IsolatedOption is a setting of Isolated:
+//
+//   - HardTimeout, KillGrace: when the job's processes are ended, and when they are killed
+//   - MaxMemory: how much memory they may hold
+//   - ChildEnv: a variable of their environment
+//
+// Mistakes are reported by Register; see Option.
 type IsolatedOption func(*isolation)
 
 // isolation is the options of one Isolated. It is the Handler that starts the children.
 type isolation struct {
 	setting.Mistakes
 	isolate.Limits
+	fixed bool // the class was given the HardTimeout
 }
 
 // HardTimeout ends the job's processes this long after their start: its context is
@@ -139,11 +146,24 @@ func (i *isolation) check(o *options) error {
 	case i.Hard > 0 && o.timeout > i.Hard:
 		return fmt.Errorf("its Timeout of %s is longer than its HardTimeout of %s, so its context would never end by it; give the Timeout less",
 			o.timeout, i.Hard)
-	case i.Hard == 0 && o.timeout > 0:
+	case i.Hard > 0:
+		i.fixed = true
+	case o.timeout > 0:
 		i.Hard = o.timeout + HardTimeoutMargin
 	}
-	o.limit = i.Deadline()
 	return nil
+}
+
+// within returns the limits of a job that has a Timeout of its own.
+func (i *isolation) within(timeout time.Duration) *isolation {
+	if i.fixed {
+		return i
+	}
+	own := *i
+	if own.Hard = 0; timeout > 0 {
+		own.Hard = timeout + HardTimeoutMargin
+	}
+	return &own
 }
 
 // Perform runs the job in a child process.

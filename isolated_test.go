@@ -47,8 +47,8 @@ func TestIsolatedOptions(t *testing.T) {
 			r := newRegistry()
 			r.register("C", func() {}, tt.opts)
 			e := r.lookup("C")
-			if e.instead.(*isolation).Hard != tt.limit || e.timeout != tt.soft {
-				t.Errorf("limits %s and %s, want %s and %s", e.timeout, e.instead.(*isolation).Hard, tt.soft, tt.limit)
+			if e.instead.Hard != tt.limit || e.timeout != tt.soft {
+				t.Errorf("limits %s and %s, want %s and %s", e.timeout, e.instead.Hard, tt.soft, tt.limit)
 			}
 		})
 	}
@@ -61,8 +61,35 @@ func TestIsolatedIsShared(t *testing.T) {
 	isolated := Isolated()
 	r.register("A", func() {}, []Option{isolated, Timeout(time.Minute)})
 	r.register("B", func() {}, []Option{isolated})
-	if limit := r.lookup("B").instead.(*isolation).Hard; limit != 0 {
+	if limit := r.lookup("B").instead.Hard; limit != 0 {
 		t.Errorf("B has a limit of %s", limit)
+	}
+}
+
+// The hard limit of a job with a Timeout of its own follows from that, unless the class has one.
+func TestIsolatedJobWithItsOwnTimeout(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		opts                []Option
+		field               string
+		hard, stuck, inside time.Duration
+	}{
+		"of the class":     {[]Option{Timeout(time.Minute), Isolated()}, ``, 70 * time.Second, 74 * time.Second, time.Minute},
+		"of the job":       {[]Option{Timeout(time.Minute), Isolated()}, `,"timeout_ms":3600000`, time.Hour + 10*time.Second, time.Hour + 14*time.Second, time.Hour},
+		"of the job alone": {[]Option{Isolated(KillGrace(0))}, `,"timeout_ms":1000`, 11 * time.Second, 11 * time.Second, time.Second},
+		"none":             {[]Option{Timeout(time.Minute), Isolated()}, `,"timeout_ms":0`, 0, 0, 0},
+		"fixed":            {[]Option{Isolated(HardTimeout(time.Minute))}, `,"timeout_ms":3600000`, time.Minute, 64 * time.Second, time.Hour},
+	} {
+		r := newRegistry()
+		r.register("C", func() {}, tt.opts)
+		raw := []byte(`{"class":"C","args":[]` + tt.field + `}`)
+		d := r.delivery(r.Read("q", raw))
+		if i := d.handler.(*isolation); i.Hard != tt.hard || d.timeout != 0 || d.limit != tt.stuck {
+			t.Errorf("%s: limits %s and %s, stuck after %s", name, i.Hard, d.timeout, d.limit)
+		}
+		if d, err := r.isolated(isolate.Request{Queue: "q", Payload: raw}); err != nil || d.timeout != tt.inside || d.limit != 0 {
+			t.Errorf("%s: in the child the limits are %s and %s: %v", name, d.timeout, d.limit, err)
+		}
 	}
 }
 

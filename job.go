@@ -69,6 +69,9 @@ type Delivery struct {
 	// arguments with ActiveJob's own encoding taken off. Treat them as read-only.
 	Args []json.RawMessage
 
+	// Meta is the job's metadata, nil if it has none; see WithMeta. Treat it as read-only.
+	Meta map[string]string
+
 	// ReservedAt is when this process took the job from its queue.
 	ReservedAt time.Time
 

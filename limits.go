@@ -26,8 +26,14 @@ type Limit struct {
 	wrong setting.Mistakes
 }
 
-// LimitOption is a setting of a Limit. Mistakes are reported by Register and LimitQueue;
-// see Option.
+// LimitOption is a setting of a Limit:
+//
+//   - PerKey: a limit of its own for each key, such as a tenant
+//   - PerProcess: a limit of its own in each process
+//   - SharedAs: one limit in common for several classes or queues
+//   - Burst: how many a RateLimit may start at once
+//
+// Mistakes are reported by Register and LimitQueue; see Option.
 type LimitOption func(*Limit)
 
 // MaxRunning lets at most n jobs run at a time in the whole fleet; n is at least 1.

@@ -9,14 +9,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/feature/retry"
+	"github.com/goworker/goworker/internal/feature/timelimit"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
+	"github.com/goworker/goworker/internal/trial"
 )
 
 // registry holds the registered classes with their handlers and options. It is safe for concurrent
@@ -31,6 +35,9 @@ type registry struct {
 
 	// limits are those of all classes and queues.
 	limits *limits.Table
+
+	// trial is the test that has the daemon or client in hand; nil: none has. It is set before use.
+	trial *trial.Trial
 
 	classes atomic.Pointer[map[string]*outcome.Class]
 
@@ -215,21 +222,34 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	}
 	d := &Delivery{
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
-		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+		Meta: meta.Of(j), Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
 	}
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
-		d.RetriesLeft = e.retry.Left(j.Attempt)
+		d.RetriesLeft = retry.Of(j, e.retry).Left(j.Attempt)
 		d.useNumber = e.useNumber || r.useNumber.Load()
-		d.handler, d.timeout, d.limit = e.wrapped, e.timeout, e.timeout
+		limit, own := e.timeLimit(j)
+		d.handler, d.timeout, d.limit = e.wrapped, limit, limit
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
-		} else if e.instead != nil { // the child runs the handler, under its Timeout
-			d.handler, d.timeout, d.limit = e.instead, 0, e.limit
+		} else if e.instead != nil && r.trial == nil { // the child runs the handler, under its Timeout
+			instead := e.instead
+			if own {
+				instead = instead.within(limit)
+			}
+			d.handler, d.timeout, d.limit = instead, 0, instead.Deadline()
 		}
 	}
 	j.View = d
 	return d
+}
+
+// timeLimit returns how long a run of the job may take, and whether the job's payload says so.
+func (e *entry) timeLimit(j *outcome.Job) (limit time.Duration, own bool) {
+	if limit, own = timelimit.Of(j); own {
+		return limit, true
+	}
+	return e.timeout, false
 }
 
 // isolated makes the Delivery of a job in its child process.
@@ -239,8 +259,9 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
 		return nil, j.Err
 	}
 	d, e := r.delivery(j), j.Handler.(*entry)
+	limit, _ := e.timeLimit(j)
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
-	d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
+	d.handler, d.timeout, d.limit = e.wrapped, limit, 0
 	return d, nil
 }

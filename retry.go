@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/resqueretry"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/setting"
 )
 
@@ -29,9 +30,12 @@ const DefaultRetries = retry.AskedLimit
 // The job waits in Redis and costs no worker. Its payload gets an "attempt" and, if it
 // has none, an "id", so that the count outlives the process. When it has failed n + 1
 // times it is filed as failed, once, with its last error.
-func Retry(n int, opts ...RetryOption) Option {
-	name := fmt.Sprintf("Retry(%d)", n)
-	p := &retryPolicy{policy: retry.Policy{Limit: n}}
+//
+// Given with one job, the number holds for that job in place of its class's: Retry(0) is none.
+// A payload has no place for a RetryOption, so one is an error there. The delays and conditions
+// are those of the class, or those of a Retry without options if the class has no Retry.
+func Retry(n int, opts ...RetryOption) JobOption {
+	p := &retryPolicy{policy: retry.Policy{Limit: n}, bare: len(opts) == 0}
 	for _, opt := range opts {
 		if opt == nil {
 			p.Wrong("a nil RetryOption was given; leave it out")
@@ -43,26 +47,52 @@ func Retry(n int, opts ...RetryOption) Option {
 		_ = Exponential{}.retry(p)
 	}
 	p.policy.Allows = p.choice.Allows
-	return option(func(o *options) {
-		o.Once("how often a failed job is retried", name)
-		if n < NoLimit {
-			o.Wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", name)
-		}
-		o.Take("Retry", p.Mistakes)
-		outcome.Put(o.class, &p.policy)
-		if p.ruby != nil {
-			outcome.Put(o.class, *p.ruby)
-		}
-	})
+	return p
 }
 
-// RetryOption says when, or after which errors, the jobs of a class are retried; see
-// Retry. Mistakes are reported by Register; see Option.
+// limit adds the number to the options of a class or a job.
+func (p *retryPolicy) limit(o *setting.Mistakes) (option string) {
+	option = fmt.Sprintf("Retry(%d)", p.policy.Limit)
+	o.Once("how often a failed job is retried", option)
+	if p.policy.Limit < NoLimit {
+		o.Wrong("%s: it must be a number of retries, or NoLimit (-1) to retry for ever", option)
+	}
+	return option
+}
+
+func (p *retryPolicy) register(o *options) {
+	p.limit(&o.Mistakes)
+	o.Take("Retry", p.Mistakes)
+	outcome.Put(o.class, &p.policy)
+	if p.ruby != nil {
+		outcome.Put(o.class, *p.ruby)
+	}
+}
+
+func (p *retryPolicy) enqueue(o *enqueueOptions) {
+	o.named = true
+	switch option := p.limit(&o.Mistakes); {
+	case !p.bare:
+		o.Wrong("%s: one job takes only the number; give delays, conditions and ResqueRetry to its class, with Register or Define", option)
+	case p.policy.Limit > payload.MaxRuns:
+		o.Wrong("%s: one job takes at most %d retries, or NoLimit", option, payload.MaxRuns)
+	}
+	outcome.Put(o.to, retry.Own(p.policy.Limit))
+}
+
+// RetryOption is a setting of Retry:
+//
+//   - Exponential, Fibonacci, Delays, ResqueDelays, DelayFunc: how long to wait before a run
+//   - RetryOn, RetryIf, NoRetryOn, NoRetryIf: after which errors
+//   - ResqueRetry: count the retries together with Ruby's resque-retry
+//
+// Mistakes are reported by Register; see Option.
 type RetryOption interface{ retry(*retryPolicy) error }
 
-// retryPolicy collects the options of one Retry. It does not change afterwards.
+// retryPolicy collects the options of one Retry, and is its JobOption. It does not change afterwards.
 type retryPolicy struct {
 	setting.Mistakes
+	bare   bool              // without options
 	ruby   *resqueretry.Rule // nil: the payload has the count
 	policy retry.Policy
 	choice retry.Choice
@@ -116,10 +146,10 @@ func ErrorAs[T error](err error) bool { return failure.As[T](err) }
 
 // The defaults of the fields of Exponential.
 const (
-	DefaultRetryBase   = 10 * time.Second
-	DefaultRetryFactor = 2.0
-	DefaultRetryMax    = time.Hour
-	DefaultRetryJitter = 0.2
+	DefaultRetryBase   = retry.DefaultBase
+	DefaultRetryFactor = retry.DefaultFactor
+	DefaultRetryMax    = retry.DefaultMax
+	DefaultRetryJitter = retry.DefaultJitter
 )
 
 // NoJitter is a Jitter of zero.
@@ -204,12 +234,21 @@ func (p *retryPolicy) wait(option string, wait retry.Wait, err error) error {
 // Retry has DefaultRetries for this. Zero or less puts the job behind the others of its
 // queue at once.
 //
-// err says why, for the log and the failure record, and may be nil. Like Discard and
-// FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
+// err says why, for the log and the failure record, and may be nil. Like Snooze, Discard
+// and FailNow it may be wrapped, as with %w, joined, panicked with, or returned by middleware;
 // of several the outermost counts.
 func RetryIn(d time.Duration, err error) error {
 	return &failure.Wish{Kind: failure.WishRetry, Wait: d, Err: err}
 }
+
+// Snooze makes a handler's job run again after d without using up an attempt: the handler
+// returns it when what the job needs is not there yet. That is no failure, and works with and
+// without Retry. The job counts as processed, and its unique lock stays. Zero or less puts it
+// behind the others of its queue at once. Nothing ends a job that always snoozes but its
+// expiry; see ExpireAfter.
+//
+// It may be wrapped as RetryIn may, for a reason in the log.
+func Snooze(d time.Duration) error { return &failure.Wish{Kind: failure.WishSnooze, Wait: d} }
 
 // Discard drops the job of a handler that returns it: the job is neither retried nor
 // filed as failed, but logged and counted as processed. err says why and may be nil.

@@ -104,13 +104,16 @@ type WorkerSettings struct {
 	// replaces both.
 	Queues queuesFlag
 	// IntervalFloat is Interval in seconds; it wins over Interval unless zero.
+	//
+	// Deprecated: Set PollInterval.
 	IntervalFloat float64
 	// Interval is how long the daemon sleeps when it found no job and the server does
 	// not notify it. With notifications it is how often the daemon polls besides. A
 	// value below one microsecond is that many seconds, because programs write
-	// `Interval: 5.0` for five seconds. Zero means DefaultInterval. New code sets
-	// PollInterval. [-interval in seconds; -interval=0 means: exit when no job is
-	// found, as INTERVAL=0 does in Resque]
+	// `Interval: 5.0` for five seconds. Zero means DefaultInterval. [-interval in
+	// seconds; -interval=0 means: exit when no job is found, as INTERVAL=0 does in Resque]
+	//
+	// Deprecated: Set PollInterval, which means what its type says.
 	Interval intervalFlag
 	// Concurrency is how many jobs run at the same time: the number of workers
 	// other Resque tools see. Zero means DefaultConcurrency. [-concurrency]
@@ -132,6 +135,8 @@ type WorkerSettings struct {
 	ExitOnComplete bool
 	// IsStrict has no effect and is here for programs that set it. The order follows
 	// from the queues; Order overrides that.
+	//
+	// Deprecated: Leave it out, or set Order.
 	IsStrict bool
 	// UseNumber gives handlers that take interface{} arguments a json.Number for each
 	// number instead of a float64. A json.Number keeps all digits; a float64 keeps
@@ -185,6 +190,11 @@ type WorkerSettings struct {
 	// returns ErrTooFewReplicas: the job is in Redis, but a fail-over may lose it. Zero
 	// waits for none. [-wait-replicas]
 	WaitReplicas int
+	// EnqueueBuffer makes calls that enqueue keep at most so many jobs in memory while Redis is
+	// away, in place of returning its error. They are sent in their order when Redis is back, and
+	// are lost if the program ends before. Zero keeps none. See Receipt.Buffered and
+	// Client.Buffered. [-enqueue-buffer]
+	EnqueueBuffer int
 	// RailsJSON makes Enqueue escape < > & and U+2028 and U+2029 in payloads as
 	// ActiveSupport does in a Rails application. Then Resque.dequeue in that
 	// application finds jobs enqueued here. Without it, payloads are as plain Ruby
@@ -394,7 +404,7 @@ func (c config) dial() conn.Config {
 
 // sameClient reports whether daemons with these settings and others can share a client.
 func (c config) sameClient(other config) bool {
-	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas &&
+	return c.dial() == other.dial() && c.Connections == other.Connections && c.WaitReplicas == other.WaitReplicas && c.EnqueueBuffer == other.EnqueueBuffer &&
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
 

@@ -20,8 +20,14 @@ type Uniqueness struct {
 	wrong   setting.Mistakes
 }
 
-// UniqueOption is a setting of Unique. Mistakes are reported by Register and EnqueueWith;
-// see Option.
+// UniqueOption is a setting of Unique:
+//
+//   - UntilDone, UntilStart, UntilElapsed: how long a job holds its lock
+//   - ByKey, ByKeyOf: the key of the lock, in place of class and arguments
+//   - ReplaceWaiting: take the place of a job that still waits
+//   - LockAtMost: when Redis drops a lock in any case
+//
+// Mistakes are reported by Register and by the calls that enqueue; see Option.
 type UniqueOption func(*Uniqueness)
 
 // Unique makes jobs unique: one that is enqueued while another holds its lock is refused
@@ -29,7 +35,7 @@ type UniqueOption func(*Uniqueness)
 // it until it is done or has failed for good.
 //
 // Given to Register it holds for every job of the class that this daemon enqueues; given
-// to EnqueueWith, for that job. Jobs from other producers, Ruby's clients too, have no lock.
+// to Client.Enqueue, for that job. Jobs from other producers, Ruby's clients too, have no lock.
 //
 // Redis releases a lock in the same step in which its job ends. A job may also end
 // elsewhere: a Ruby worker runs it, or an operator removes it from its queue. Its lock is

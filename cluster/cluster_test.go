@@ -125,12 +125,12 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	const form = "; write redis+cluster://user:password@host:6379,host2:6379"
 	for uri, want := range map[string]string{
-		"redis+cluster://:s3cret@h/1":        "redis: the Cluster's URI cannot be used: a Cluster has only the database 0" + form,
-		"redis+cluster://:s3cret@h?db=2":     "redis: the Cluster's URI cannot be used: a Cluster has only the database 0" + form,
-		"redis+cluster://:s3cret@h?x=1":      `redis: the Cluster's URI cannot be used: it has an unknown parameter "x"` + form,
-		"redis+cluster://:s3cret@h#x":        "redis: the Cluster's URI cannot be used: nothing may follow a #" + form,
-		"redis+cluster://:s3cret@":           "redis: the Cluster's URI cannot be used: a host is missing" + form,
-		"redis+cluster://u:s3cret@h:9999999": "redis: the port in redis://u:***@",
+		"redis+cluster://:s3cret@h/1":        "goworker: the Cluster's URI cannot be used: a Cluster has only the database 0" + form,
+		"redis+cluster://:s3cret@h?db=2":     "goworker: the Cluster's URI cannot be used: a Cluster has only the database 0" + form,
+		"redis+cluster://:s3cret@h?x=1":      `goworker: the Cluster's URI cannot be used: it has an unknown parameter "x"` + form,
+		"redis+cluster://:s3cret@h#x":        "goworker: the Cluster's URI cannot be used: nothing may follow a #" + form,
+		"redis+cluster://:s3cret@":           "goworker: the Cluster's URI cannot be used: a host is missing" + form,
+		"redis+cluster://u:s3cret@h:9999999": "goworker: the port in redis://u:***@",
 	} {
 		if _, err := Open(context.Background(), uri, opts); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3c") {
 			t.Errorf("%s: %v; want %q", uri, err, want)

@@ -35,7 +35,7 @@ func TestAnswersAsRedis(t *testing.T) {
 		"lists": {
 			do("RPUSH", "l", "a", "b", "c", bytes), do("LPUSH", "l", "y", "z"), do("LLEN", "l"), do("LLEN", "none"), do("LRANGE", "l", 0, -1),
 			do("LRANGE", "l", 1, 2), do("LPOP", "l", 2), do("LPOP", "l"), do("LPOP", "none", 2), do("LPOP", "none"), do("LREM", "l", 0, "b"),
-			do("LINDEX", "l", 0), do("LSET", "l", 0, "x"), do("LSET", "l", 99, "x"), do("LTRIM", "l", 0, 0), do("LRANGE", "l", 0, -1),
+			do("LINDEX", "l", 0), do("LINSERT", "l", "before", "x", "y"), do("LINDEX", "l", -1), do("LINDEX", "l", 99), do("LSET", "l", 0, "x"), do("LSET", "l", 99, "x"), do("LTRIM", "l", 0, 0), do("LRANGE", "l", 0, -1),
 			do("RPOPLPUSH", "l", "m"),
 			do("LMOVE", "m", "l", "LEFT", "RIGHT"), do("LPOP", "l", 99), do("EXISTS", "l"),
 		},

@@ -23,7 +23,7 @@ type DelayedJob struct {
 	Queue string
 	Class string
 	Args  []json.RawMessage
-	ID    string // of a job enqueued by EnqueueWith
+	ID    string // of a job that has one
 
 	// Plain says that the job is in resque-scheduler's schedule, where Ruby's tools
 	// see it. Others wait in the daemons' own schedule.
@@ -105,7 +105,7 @@ func (l *DelayedList) Like(ctx context.Context, job *Job) ([]DelayedJob, error) 
 	return slices.DeleteFunc(jobs, func(d DelayedJob) bool { return job.ID != "" && d.ID != job.ID }), err
 }
 
-// Find returns the jobs with an id that EnqueueWith delayed. With their time it reads
+// Find returns the jobs with an id that goworker delayed. With their time it reads
 // the jobs of that time only; with the zero time it reads all, as Like does.
 func (l *DelayedList) Find(ctx context.Context, id string, at time.Time) ([]DelayedJob, error) {
 	if l.in.several() {
@@ -194,8 +194,8 @@ func (l *DelayedList) Clear(ctx context.Context) error {
 }
 
 // DelayedUntil returns the times to which jobs equal to this one are delayed, in their
-// order, one for each job; see Job for what is equal. A job
-// that EnqueueAt delayed to within a second has the next whole one.
+// order, one for each job; see Job for what is equal. A job in resque-scheduler's schedule has
+// the next whole second.
 func (i *Inspector) DelayedUntil(ctx context.Context, job *Job) ([]time.Time, error) {
 	jobs, err := i.Delayed().Like(ctx, job)
 	var times []time.Time

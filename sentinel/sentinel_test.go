@@ -156,17 +156,17 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	const form = "; write redis+sentinel://user:password@host:26379,host2:26379/master-name/0"
 	for uri, want := range map[string]string{
-		"redis+sentinel://:s3cret@h":                       "redis: the Sentinels' URI cannot be used: it does not name the master" + form,
-		"redis+sentinel://:s3cret@h/m?timeout=3":           `redis: the Sentinels' URI cannot be used: it has an unknown parameter "timeout"` + form,
-		"redis+sentinel://:s3cret@h/m/x":                   "redis: the Sentinels' URI cannot be used: its database is not a number from 0" + form,
-		"redis+sentinel://:s3cret@h/m/1/2":                 "redis: the Sentinels' URI cannot be used: after the master's name",
-		"redis+sentinel://:s3cret@h/m/1?db=2":              "redis: the Sentinels' URI cannot be used: after the master's name",
-		"redis+sentinel://:s3cret@h,,g/m":                  "redis: the Sentinels' URI cannot be used: a host is missing" + form,
-		"redis+sentinel://h/m?db=1&db=2":                   "redis: the Sentinels' URI cannot be used: db is given twice" + form,
-		"redis+sentinel:h":                                 "redis: the Sentinels' URI cannot be used: its scheme is not followed by //" + form,
-		"redis+sentinel://h/%zz":                           "redis: the Sentinels' URI cannot be used: its path cannot be read" + form,
-		"redis+sentinel://u:s3cret@h:x/m":                  "redis: the Redis URI redis://u:***@",
-		"redis+sentinel://u:s3c/ret@h/m":                   "redis: the Redis URI redis://u:***@",
+		"redis+sentinel://:s3cret@h":                       "goworker: the Sentinels' URI cannot be used: it does not name the master" + form,
+		"redis+sentinel://:s3cret@h/m?timeout=3":           `goworker: the Sentinels' URI cannot be used: it has an unknown parameter "timeout"` + form,
+		"redis+sentinel://:s3cret@h/m/x":                   "goworker: the Sentinels' URI cannot be used: its database is not a number from 0" + form,
+		"redis+sentinel://:s3cret@h/m/1/2":                 "goworker: the Sentinels' URI cannot be used: after the master's name",
+		"redis+sentinel://:s3cret@h/m/1?db=2":              "goworker: the Sentinels' URI cannot be used: after the master's name",
+		"redis+sentinel://:s3cret@h,,g/m":                  "goworker: the Sentinels' URI cannot be used: a host is missing" + form,
+		"redis+sentinel://h/m?db=1&db=2":                   "goworker: the Sentinels' URI cannot be used: db is given twice" + form,
+		"redis+sentinel:h":                                 "goworker: the Sentinels' URI cannot be used: its scheme is not followed by //" + form,
+		"redis+sentinel://h/%zz":                           "goworker: the Sentinels' URI cannot be used: its path cannot be read" + form,
+		"redis+sentinel://u:s3cret@h:x/m":                  "goworker: the Redis URI redis://u:***@",
+		"redis+sentinel://u:s3c/ret@h/m":                   "goworker: the Redis URI redis://u:***@",
 		"redis+sentinel://u:s3cret@h/m?sentinel_password=": "",
 	} {
 		d, err := sentinel.Open(context.Background(), uri, opts)

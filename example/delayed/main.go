@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 )
 
 func remind(who string) *goworker.Job {
-	return &goworker.Job{Queue: "reminders", Payload: goworker.Payload{Class: "Remind", Args: []any{who}}}
+	return goworker.NewJob("reminders", "Remind", who)
 }
 
 func main() {
@@ -34,28 +35,31 @@ func main() {
 	})
 
 	now := time.Now()
-	must(d.EnqueueIn(2*time.Second, remind("Ann")))
-	must(d.EnqueueAt(now.Add(time.Hour), remind("Bob")))
-	must(d.EnqueueAt(now.Add(2*time.Hour), remind("Cid")))
-	// A job with more than class and arguments has an id to find it by.
-	receipt, err := d.EnqueueWith(remind("Dot"), goworker.ProcessAt(now.Add(24*time.Hour)))
+	client := d.Client()
+	for who, in := range map[string]time.Duration{"Ann": 2 * time.Second, "Bob": time.Hour, "Cid": 2 * time.Hour} {
+		// In resque-scheduler's schedule Ruby sees the job; it has no id there.
+		_, err := client.Enqueue(ctx, remind(who), goworker.ProcessIn(in), goworker.ResqueScheduler())
+		must(err)
+	}
+	receipt, err := client.Enqueue(ctx, remind("Dot"), goworker.ProcessAt(now.Add(24*time.Hour)))
 	must(err)
 
-	jobs, err := d.Delayed().List(time.Time{}, 0, 100)
+	in := client.Inspect()
+	jobs, err := in.Delayed().List(ctx, time.Time{}, 0, 100)
 	must(err)
 	for _, j := range jobs {
 		fmt.Printf("delayed: %s %s in %s\n", j.Class, j.Args, j.At.Sub(now).Round(time.Second))
 	}
 
-	n, err := d.RemoveDelayed(remind("Cid"))
+	n, err := in.RemoveDelayed(ctx, &inspect.Job{Queue: "reminders", Class: "Remind", Args: []any{"Cid"}})
 	must(err)
 	fmt.Println("cancelled for Cid:", n)
-	n, err = d.EnqueueDelayed(remind("Bob"))
+	n, err = in.PromoteDelayed(ctx, &inspect.Job{Queue: "reminders", Class: "Remind", Args: []any{"Bob"}})
 	must(err)
 	fmt.Println("not waiting any longer for Bob:", n)
-	found, err := d.Delayed().Find(receipt.ID, now.Add(24*time.Hour))
+	found, err := in.Delayed().Find(ctx, receipt.ID, now.Add(24*time.Hour))
 	must(err)
-	n, err = d.Delayed().Reschedule(now.Add(time.Second), found...)
+	n, err = in.Delayed().Reschedule(ctx, now.Add(time.Second), found...)
 	must(err)
 	fmt.Println("sooner for Dot:", n)
 

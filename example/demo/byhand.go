@@ -24,7 +24,7 @@ func (d *demo) byHand(ctx context.Context, failures []goworker.Failure) error {
 	fmt.Print("\nSouth Bank is up again and Audit deployed: retrying each by hand, removing what\nis no job.\n\n")
 	d.shop.repair(d.Daemon)
 
-	listed, err := d.Failures().Count()
+	listed, err := d.Client().Inspect().Failures().Count(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,18 +37,19 @@ func (d *demo) byHand(ctx context.Context, failures []goworker.Failure) error {
 			jobs++
 		}
 	}
-	return d.watch(ctx, jobs, others, func(context.Context) error { return d.settle(failures) })
+	return d.watch(ctx, jobs, others, func(ctx context.Context) error { return d.settle(ctx, failures) })
 }
 
 // settle retries or removes each failure.
-func (d *demo) settle(failures []goworker.Failure) (err error) {
+func (d *demo) settle(ctx context.Context, failures []goworker.Failure) (err error) {
+	list := d.Client().Inspect().Failures()
 	for _, f := range failures {
 		if f.Class == invalidPayload {
 			d.tally.refuse(f.Class)
-			err = d.Failures().Remove(f)
+			err = list.Remove(ctx, f)
 		} else {
 			d.tally.retry(f.Class)
-			err = d.Failures().Retry(f)
+			err = list.Retry(ctx, f)
 		}
 		if err != nil {
 			return err

@@ -88,10 +88,10 @@ type demo struct {
 
 // show is the whole story.
 func (d *demo) show(ctx context.Context) error {
-	if err := d.clean(); err != nil {
+	if err := d.clean(ctx); err != nil {
 		return err
 	}
-	before, err := d.Info()
+	before, err := d.Client().Inspect().Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (d *demo) show(ctx context.Context) error {
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
-	after, err := d.Info()
+	after, err := d.Client().Inspect().Fleet(ctx)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (d *demo) watch(ctx context.Context, jobs int, others int64, feed func(cont
 	terminal := isTerminal(os.Stdout)
 	var pace rate
 	for {
-		info, err := d.Info()
+		info, err := d.Client().Inspect().Fleet(ctx)
 		processed, failed := d.tally.counts()
 		// A hook runs before its job's outcome reaches Redis: look there too.
 		done := err == nil && processed >= jobs && info.Pending == 0 && info.Failed >= others+int64(failed)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 )
 
 // producers is how many goroutines enqueue.
@@ -43,7 +45,7 @@ func job(n int) *goworker.Job {
 	case n%5 == 4:
 		queue, class, args = mailQueue, "SendMail", []any{fmt.Sprintf("ann%d@example.com", n), Mail{"Welcome", "Hello <Ann>", []string{"bob@example.com"}}}
 	}
-	return &goworker.Job{Queue: queue, Payload: goworker.Payload{Class: class, Args: append(args, time.Now().UnixMicro())}}
+	return goworker.NewJob(queue, class, append(args, time.Now().UnixMicro())...)
 }
 
 // malformed returns how many of the first n are no jobs.
@@ -51,18 +53,19 @@ func malformed(n int) int { return n / malformedEvery }
 
 // clean removes the jobs and failures that an interrupted earlier run may have left in the
 // queues.
-func (d *demo) clean() error {
+func (d *demo) clean(ctx context.Context) error {
+	in := d.Client().Inspect()
 	for _, queue := range []string{mailQueue, webQueue, imageQueue} {
-		if err := d.RemoveQueue(queue); err != nil {
+		if err := in.RemoveQueue(ctx, queue); err != nil && !errors.Is(err, inspect.ErrUnknownQueue) {
 			return err
 		}
 	}
-	failures, err := d.ownFailures()
+	failures, err := d.ownFailures(ctx)
 	if err != nil {
 		return err
 	}
 	for _, f := range failures {
-		if err := d.Failures().Remove(f); err != nil {
+		if err := in.Failures().Remove(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -70,8 +73,8 @@ func (d *demo) clean() error {
 }
 
 // ownFailures lists the failures of the demo's queues.
-func (d *demo) ownFailures() ([]goworker.Failure, error) {
-	failures, err := d.Failures().List(0, -1)
+func (d *demo) ownFailures(ctx context.Context) ([]goworker.Failure, error) {
+	failures, err := d.Client().Inspect().Failures().List(ctx, 0, -1)
 	return slices.DeleteFunc(failures, func(f goworker.Failure) bool {
 		return f.Queue != mailQueue && f.Queue != webQueue && f.Queue != imageQueue
 	}), err
@@ -84,7 +87,7 @@ func (d *demo) work(ctx context.Context, failuresBefore int64) ([]goworker.Failu
 	if err := d.watch(ctx, d.jobs-bad, failuresBefore+int64(bad), d.enqueue); err != nil {
 		return nil, err
 	}
-	return d.ownFailures()
+	return d.ownFailures(ctx)
 }
 
 // enqueue enqueues all jobs.
@@ -100,7 +103,7 @@ func (d *demo) enqueue(ctx context.Context) error {
 				if n >= d.jobs {
 					return
 				}
-				if err := d.enqueueOne(n); err != nil {
+				if err := d.enqueueOne(ctx, n); err != nil {
 					cancel(err)
 				}
 				d.holdBack(ctx, n)
@@ -121,11 +124,12 @@ func (d *demo) holdBack(ctx context.Context, n int) {
 	}
 }
 
-func (d *demo) enqueueOne(n int) error {
+func (d *demo) enqueueOne(ctx context.Context, n int) error {
 	if malformed(n+1) > malformed(n) {
 		return d.pushRubbish()
 	}
-	return d.Enqueue(job(n))
+	_, err := d.Client().Enqueue(ctx, job(n))
+	return err
 }
 
 // pushRubbish puts half a payload into a queue, as only a broken producer would.

@@ -53,7 +53,7 @@ func main() {
 	// A child runs main too, and its job runs in Work.
 	if !goworker.IsolatedChild() {
 		for _, file := range []string{"cat.tiff", "broken.tiff", "endless.tiff", "huge.tiff"} {
-			err := goworker.Enqueue(&goworker.Job{Queue: "risky", Payload: goworker.Payload{Class: "Convert", Args: []any{file}}})
+			_, err := goworker.Default().Client().Enqueue(context.Background(), goworker.NewJob("risky", "Convert", file))
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func main() {
 	}
 	if path := os.Getenv("SCHEDULE"); path != "" {
 		if err := schedule.LoadFile(goworker.Default(), path); err != nil {
-			log.Println(err) // names the entries it cannot read; the others are scheduled
+			log.Fatal(err) // names the entries that it cannot read
 		}
 	}
 	if err := goworker.Work(); err != nil {

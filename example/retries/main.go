@@ -48,8 +48,8 @@ func main() {
 		Discard: func(_ context.Context, d *goworker.Delivery, err error) { fmt.Println("hook: dropped:", err) },
 	})
 	for _, customer := range []string{"alice", "bob", "carol"} {
-		job := &goworker.Job{Queue: "payments", Payload: goworker.Payload{Class: "Pay", Args: []any{customer}}}
-		if err := goworker.Enqueue(job); err != nil {
+		job := goworker.NewJob("payments", "Pay", customer)
+		if _, err := goworker.Default().Client().Enqueue(context.Background(), job); err != nil {
 			log.Fatal(err)
 		}
 	}

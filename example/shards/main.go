@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/goworker/goworker"
 )
@@ -21,14 +22,21 @@ func main() {
 		_, err := fmt.Println(goworker.FromContext(ctx).Queue, "says", text)
 		return err
 	})
+	failed := false
 	for _, queue := range []string{"mail", "video"} {
-		err := s.Enqueue(&goworker.Job{Queue: queue, Payload: goworker.Payload{Class: "Say", Args: []any{"hello"}}})
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		_, err := s.Client().Enqueue(ctx, goworker.NewJob(queue, "Say", "hello"))
+		cancel()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err) // the other shard works all the same
+			failed = true
 		}
 	}
 	if err := s.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		failed = true
+	}
+	if failed {
 		os.Exit(1)
 	}
 }

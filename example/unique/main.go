@@ -16,7 +16,7 @@ import (
 )
 
 func job(class string, args ...any) *goworker.Job {
-	return &goworker.Job{Queue: "unique", Payload: goworker.Payload{Class: class, Args: args}}
+	return goworker.NewJob("unique", class, args...)
 }
 
 func main() {
@@ -35,8 +35,9 @@ func main() {
 			return nil
 		}))
 
+	ctx, client := context.Background(), goworker.Default().Client()
 	for range 3 {
-		err := goworker.Enqueue(job("Report", "October"))
+		_, err := client.Enqueue(ctx, job("Report", "October"))
 		var duplicate *goworker.DuplicateError
 		switch {
 		case errors.As(err, &duplicate):
@@ -46,7 +47,7 @@ func main() {
 		}
 	}
 	for _, text := range []string{"W", "Wo", "Word"} {
-		if err := goworker.Enqueue(job("Save", 7, text)); err != nil {
+		if _, err := client.Enqueue(ctx, job("Save", 7, text)); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -54,7 +55,7 @@ func main() {
 		"the meeting today":     goworker.ExpireAfter(time.Hour),
 		"the meeting yesterday": goworker.ExpiresAt(time.Now().AddDate(0, 0, -1)),
 	} {
-		if _, err := goworker.EnqueueWith(job("Remind", of), expiry); err != nil {
+		if _, err := client.Enqueue(ctx, job("Remind", of), expiry); err != nil {
 			log.Fatal(err)
 		}
 	}

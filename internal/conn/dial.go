@@ -202,7 +202,7 @@ func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	return c, nil
+	return watched(c, nc), nil
 }
 
 func (d *netDialer) greet(c redis.Conn) error {

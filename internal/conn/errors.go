@@ -157,3 +157,27 @@ func MayPass(err error) bool {
 	kind := Classify(err)
 	return (kind == KindConn || kind == KindWait) && !errors.As(err, &untrusted)
 }
+
+// Away reports whether err says that no server which takes writes could be reached, or that the context ended
+// first. A server that refuses our login or our certificate was reached, and so was one that is out of memory.
+func Away(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return MayPass(err)
+	}
+	switch replyCode(reply) {
+	case "LOADING", "MAXCLIENTS":
+		return true
+	}
+	return Elsewhere(err)
+}
+
+// MayServe reports whether the same command may be carried out later although it was refused with err, or
+// could not be sent: the reason is not the command.
+func MayServe(err error) bool {
+	switch Classify(err) {
+	case KindConn, KindWait, kindAuth:
+		return true
+	}
+	return false
+}

@@ -7,17 +7,42 @@ import (
 	"time"
 )
 
-// InterruptedError says that a call's context ended before Redis had answered.
+// InterruptedError says that a call's context ended before Redis had answered. It matches (errors.Is) the
+// context's error and its cause.
 type InterruptedError struct {
 	Sent bool // commands may have been sent: Redis may have carried them out, or may yet do so
 
-	text  string
-	cause error // of the context's end
+	text string
+	why  error
 }
 
-func (e *InterruptedError) Error() string { return fmt.Sprintf("%s (%v)", e.text, e.cause) }
+func interruptedBy(ctx context.Context, text string) *InterruptedError {
+	return &InterruptedError{text: text, why: WhyEnded(ctx)}
+}
 
-func (e *InterruptedError) Unwrap() error { return e.cause }
+func (e *InterruptedError) Error() string { return fmt.Sprintf("%s (%v)", e.text, e.why) }
+
+func (e *InterruptedError) Unwrap() error { return e.why }
+
+// endedError is the cause of a context's end, which need not match the context's error.
+type endedError struct{ cause, over error }
+
+func (e *endedError) Error() string { return e.cause.Error() }
+
+func (e *endedError) Unwrap() []error { return []error{e.cause, e.over} }
+
+// WhyEnded returns the cause of the end of a context that is over. It matches (errors.Is) the context's error
+// too.
+func WhyEnded(ctx context.Context) error {
+	over, cause := ended(ctx), context.Cause(ctx)
+	if cause == nil { // the sockets' timers are a moment ahead of the context's own
+		return over
+	}
+	if errors.Is(cause, over) {
+		return cause
+	}
+	return &endedError{cause, over}
+}
 
 // Exception is the name that failure tools know.
 func (e *InterruptedError) Exception() string { return "goworker.busyError" }
@@ -30,10 +55,17 @@ func (l *borrowed) interrupted(err error) error {
 	if errors.As(err, new(*InterruptedError)) {
 		return err
 	}
-	return &InterruptedError{
-		Sent: true, cause: context.Cause(l.ctx),
-		text: fmt.Sprintf("redis: no answer came within %s, before the call's context ended", round(time.Since(l.since))),
+	e := interruptedBy(l.ctx, fmt.Sprintf("redis: no answer came within %s, before the call's context ended", round(time.Since(l.since))))
+	e.Sent = true
+	return e
+}
+
+// Over returns an error if the context is over.
+func Over(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
 	}
+	return interruptedBy(ctx, "redis: the call's context had ended before anything was sent")
 }
 
 // notSent returns an error of a dial as an *InterruptedError, if the context ended the dial.
@@ -42,8 +74,5 @@ func notSent(ctx context.Context, err error) error {
 	if over == nil || !errors.Is(err, over) {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		over = cause
-	}
-	return &InterruptedError{text: err.Error(), cause: over}
+	return interruptedBy(ctx, err.Error())
 }

@@ -14,6 +14,10 @@ import (
 const (
 	// poolWait is how long Get waits for a connection while all are borrowed.
 	poolWait = 10 * time.Second
+	// poolPeekAfter is the idle time after which a connection is looked at before it is borrowed: whether the
+	// server has closed it. A call on such a connection would be sent, and nobody could say whether it was
+	// carried out.
+	poolPeekAfter = time.Millisecond
 	// poolPingAfter is the idle time after which a connection is tested before it is borrowed.
 	poolPingAfter = 30 * time.Second
 	// poolIdleTimeout is the idle time after which a connection is closed.
@@ -133,8 +137,8 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if p.closing.Err() != nil {
 		return nil, context.Cause(p.closing)
 	}
-	if ctx.Err() != nil {
-		return nil, &InterruptedError{text: "redis: the call's context had ended before anything was sent", cause: context.Cause(ctx)}
+	if err := Over(ctx); err != nil {
+		return nil, err
 	}
 	wctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
@@ -151,8 +155,8 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 		return nil, context.Cause(p.closing)
 	}
 	text := fmt.Sprintf("redis: no connection was free within %s: %s", round(time.Since(start)), p.busy())
-	if err := ended(ctx); err != nil {
-		return nil, &InterruptedError{text: text, cause: err}
+	if ended(ctx) != nil {
+		return nil, interruptedBy(ctx, text)
 	}
 	return nil, errors.New(text)
 }
@@ -191,8 +195,13 @@ func (p *Pool) fill(ctx context.Context, s *slot) error {
 	if s.conn != nil && s.conn.Err() != nil {
 		s.Close() // a dialer that follows a master closes connections to the old one
 	}
-	if s.conn != nil && time.Since(s.used) < p.pingAfter {
-		return nil
+	if s.conn != nil {
+		idle := time.Since(s.used)
+		if idle > poolPeekAfter && hungUp(s.conn) {
+			s.Close()
+		} else if idle < p.pingAfter {
+			return nil
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,6 +1,7 @@
 package daemontest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/goworker/goworker"
@@ -9,7 +10,7 @@ import (
 // EnqueueUnique enqueues a job and returns its receipt, or who holds its lock.
 func (b *Bundle) EnqueueUnique(class, id string, opts ...goworker.EnqueueOption) (r goworker.Receipt, holder string) {
 	b.T.Helper()
-	r, err := b.Daemon.Client().Enqueue(b.T.Context(), goworker.NewJob("work", class, id), opts...)
+	r, err := b.Daemon.Client().Enqueue(context.Background(), goworker.NewJob("work", class, id), opts...)
 	var duplicate *goworker.DuplicateError
 	if errors.As(err, &duplicate) {
 		return r, duplicate.Holder

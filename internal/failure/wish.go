@@ -8,7 +8,7 @@ import (
 // Wish is an error by which a handler decides what becomes of its job.
 type Wish struct {
 	Kind WishKind
-	Wait time.Duration // of WishRetry
+	Wait time.Duration // of WishRetry and WishSnooze
 	Err  error         // why; may be nil
 }
 
@@ -21,6 +21,7 @@ const (
 	WishRetry
 	WishDiscard
 	WishFail
+	WishSnooze
 )
 
 func (w *Wish) Error() string {
@@ -29,6 +30,8 @@ func (w *Wish) Error() string {
 		return w.Err.Error()
 	case w.Kind == WishRetry:
 		return fmt.Sprintf("the handler asked to run again in %s", w.Wait)
+	case w.Kind == WishSnooze:
+		return fmt.Sprintf("the handler snoozed the job for %s", w.Wait)
 	case w.Kind == WishDiscard:
 		return "the handler discarded the job"
 	}

@@ -17,7 +17,8 @@ type Push struct {
 	Options *Options // of this job; they go before those of its class. nil: it has none
 	ID      string   // "": the producer gave none
 	At      time.Time
-	Ruby    bool // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
+	In      time.Duration // from which At was made; 0: from none
+	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
 
 	// View is what the producer gives the program of the job.
 	View any
@@ -29,6 +30,7 @@ type Push struct {
 	// What features add. The fields precede expires_at and id in the payload.
 	Fields    []payload.Field
 	ExpiresAt int64 // ms; 0: never
+	Priority  int   // of the job within its queue, up to 9; 0: none
 
 	// Guarded are effects and guards that are proven and written as one with the push. Each feature adds an
 	// element of its own.
@@ -53,7 +55,7 @@ func (p *Push) MakeID() string {
 
 // Plain reports whether the job has nothing but class and arguments.
 func (p *Push) Plain() bool {
-	return p.ID == "" && p.ExpiresAt == 0 && len(p.Fields) == 0 && len(p.Guarded) == 0
+	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Guarded) == 0
 }
 
 // Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from

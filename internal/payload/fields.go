@@ -37,6 +37,10 @@ func AppendTextField(dst []byte, name, value string) []byte {
 	return append(appendString(append(dst, ':'), value, Plain, replacement), '}')
 }
 
+// Priority is what follows the brace of a job with a priority, from 1 to 9. Scripts know the job by these
+// bytes, which no other part of a payload can have: they are its first ones.
+func Priority(level int) string { return `"priority":` + strconv.Itoa(level) + "," }
+
 // NewID returns an id for a job: 80 random bits in 16 letters and digits. It is in each
 // delayed job, of which there may be ten million in Redis.
 func NewID() string { return rand.Text()[:16] }

@@ -46,6 +46,16 @@ type Extra struct {
 	Value []byte // its JSON text
 }
 
+// Field returns the JSON text of a field beside class and args, the last of equal ones; nil: there is none.
+func (p *Payload) Field(name string) []byte {
+	for i := len(p.Extra) - 1; i >= 0; i-- {
+		if string(p.Extra[i].Name) == name {
+			return p.Extra[i].Value
+		}
+	}
+	return nil
+}
+
 // Error says why bytes from a queue are not a job.
 type Error struct {
 	Reason string // "the payload …"

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 // Receipt says what became of one job.
 type Receipt struct {
 	ID       string // "": a plain job has none
+	Buffered bool   // it waits in the buffer, because Redis is away
 	Replaced string // the id of the job that made room for this one
 
 	// Err is why this job is not in its place although others are: a *Duplicate if another job holds its
@@ -55,10 +57,14 @@ type Call struct {
 	prefix   string // of the keys of queues
 	receipts []Receipt
 	queue    string // of the job before, whose name is right
+	keep     bool   // the classes
+	names    []string
+	clock    clock.Clock // of a test; nil: the system's
+	keeps    bool        // the jobs are kept for Client.Sent
+	sent     []Sent
 
 	// Room for one job, which most calls have.
-	push outcome.Push
-	one  [1]Receipt
+	one [1]Receipt
 }
 
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
@@ -70,15 +76,24 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
+	call.keep = c.Buffer != nil
 	call.prefix = c.Store.KeyOfQueue("")
+	call.clock, call.keeps = c.Clock, c.Sent != nil
 	return call
 }
 
-// Job returns an empty job to fill in and to Add. It is the same one each time.
-func (c *Call) Job() *outcome.Push {
-	c.push = outcome.Push{}
-	return &c.push
+// Sent is a job as it was pushed: what became of the Push, its payload, and the id of the job that it replaced.
+type Sent struct {
+	outcome.Push
+	Payload  []byte
+	Replaced string
 }
+
+// Keep makes the call keep its jobs as they would be pushed, for Kept.
+func (c *Call) Keep() { c.keeps = true }
+
+// Kept returns the jobs that were added.
+func (c *Call) Kept() []Sent { return c.sent }
 
 // Jobs returns how many jobs were added.
 func (c *Call) Jobs() int { return len(c.receipts) }
@@ -103,13 +118,16 @@ func (c *Call) Add(p *outcome.Push) error {
 			c.bulk.Grow(c.jobs - 1)
 		}
 	}
+	if c.keep {
+		c.names = append(c.names, p.Name)
+	}
 	c.receipts = append(c.receipts, Receipt{ID: p.ID})
 	return nil
 }
 
 func (c *Call) add(p *outcome.Push) (err error) {
-	if !p.At.IsZero() && !p.At.After(clock.System.Now()) {
-		p.At = time.Time{}
+	if !p.At.IsZero() {
+		c.date(p)
 	}
 	p.Style = c.bulk.Style
 	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
@@ -136,15 +154,55 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby}, p.Guarded...)
+	if c.keeps {
+		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+	}
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }
 
-// Send pushes the jobs of a call in one step. Enqueue says what it returns. A call is sent once.
+// date has a job whose time has come pushed to its queue.
+func (c *Call) date(p *outcome.Push) {
+	now := clock.System
+	if c.clock != nil {
+		if now = c.clock; p.In != 0 { // the program added it to the system's time
+			p.At = now.Now().Add(p.In)
+		}
+	}
+	if !p.At.After(now.Now()) {
+		p.At = time.Time{}
+	}
+}
+
+// Send pushes the jobs of a call in one step, or keeps them in the buffer. Enqueue says what it returns. A
+// call is sent once.
 func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	if call.Jobs() == 0 {
 		return nil, nil
 	}
-	err := c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) })
+	if c.Buffer != nil {
+		return c.Buffer.send(ctx, call)
+	}
+	return c.sendNow(ctx, call)
+}
+
+// sendNow is Send without the buffer.
+func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
+	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
+	if c.Sent != nil {
+		var sent []Sent
+		for i, r := range receipts {
+			if r.Err == nil {
+				call.sent[i].Replaced = r.Replaced
+				sent = append(sent, call.sent[i])
+			}
+		}
+		c.Sent(sent)
+	}
+	return receipts, err
+}
+
+// result returns what Send does, by the error of the push.
+func (c *Client) result(call *Call, err error) ([]Receipt, error) {
 	if c.Soft != nil {
 		for _, e := range call.bulk.Soft() {
 			c.Soft(e)

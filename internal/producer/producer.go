@@ -25,8 +25,14 @@ type Client struct {
 	Style      payload.Style // how jobs are encoded
 	MaxPayload int           // bytes; a job of more is refused; 0: resque.MaxPushBytes
 
+	Buffer *Buffer // keeps calls while Redis is away; nil: none does
+	Clock clock.Clock // of a test, by which jobs are for later; nil: the system's
+
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)
+
+	// Sent is called after each call of which jobs were pushed, with these; nil: nothing keeps them.
+	Sent func([]Sent)
 }
 
 // Do runs f on a connection of the pool.
@@ -59,7 +65,7 @@ func (c *Client) send(ctx context.Context, f func(redis.Conn) error) error {
 			return prefix.Of(err)
 		}
 		if !sleep(ctx, wait) {
-			return fmt.Errorf("redis: the call's context ended while no server took the writes (%w): %w", context.Cause(ctx), err)
+			return fmt.Errorf("redis: the call's context ended while no server took the writes (%w): %w", conn.WhyEnded(ctx), err)
 		}
 	}
 }

@@ -71,6 +71,7 @@ type bulkQueue struct {
 type unit struct {
 	kind    placeKind
 	at      int64 // ms; of all its jobs, but for a run of our own schedule
+	ahead   int   // the priority of its job; 0: none
 	queue   int
 	jobs    int
 	guarded []Guarded // nil: a run
@@ -96,6 +97,10 @@ type Place struct {
 	Queue string
 	At    time.Time // zero: into its queue, now. Else into our own schedule; the payload needs an id
 	Ruby  bool      // into resque-scheduler's schedule in place of ours; it keeps nothing but class and arguments
+
+	// Priority puts the job in front of jobs with a lower one, from 1 to 9. It is written into the payload, so
+	// that a job from our schedule or in a lane has it too. 0: none.
+	Priority int
 }
 
 // Guarded is what is proven and written as one with the push of a job. A job may have several.
@@ -137,6 +142,9 @@ func (b *Bulk) Encode(class string, args []any) ([]byte, error) {
 	return buf[b.end:len(buf):len(buf)], nil
 }
 
+// Begun returns the payload of the job that Encode began. It is valid until the next call.
+func (b *Bulk) Begun() []byte { return b.buf[b.end:len(b.buf):len(b.buf)] }
+
 // Set adds a field to the job that Encode began.
 func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
 
@@ -147,6 +155,12 @@ func (b *Bulk) SetText(name, value string) { b.buf = payload.AppendTextField(b.b
 func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Queue == "" {
 		return errNoQueue
+	}
+	if to.Priority > 0 { // a job that has one has an id too, so it is no run of plain jobs
+		b.buf = slices.Insert(b.buf, b.end+len("{"), []byte(payload.Priority(to.Priority))...)
+		if g == nil && to.At.IsZero() {
+			g = []Guarded{}
+		}
 	}
 	if n := len(b.buf) - b.end; b.Most > 0 && n > b.Most {
 		return &payload.SizeError{Size: n, Most: b.Most}
@@ -194,7 +208,7 @@ func (b *Bulk) put(to Place, g []Guarded) {
 			b.queues[queue].run = n
 		}
 	} else {
-		n = b.special(kind, at, to.Queue, queue, g)
+		n = b.special(kind, at, to.Queue, queue, to.Priority, g)
 	}
 	b.units[n-1].jobs++
 	b.end = len(b.buf)
@@ -205,7 +219,7 @@ func (b *Bulk) put(to Place, g []Guarded) {
 }
 
 // special returns the unit of a job that is not just for the tail of its queue, and completes its bytes.
-func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g []Guarded) (n int) {
+func (b *Bulk) special(kind placeKind, at int64, name string, queue, ahead int, g []Guarded) (n int) {
 	b.rows = true
 	switch {
 	case kind == inRubys:
@@ -216,7 +230,7 @@ func (b *Bulk) special(kind placeKind, at int64, name string, queue int, g []Gua
 	switch {
 	case g != nil:
 		b.queues[queue].run = 0 // what follows in the queue comes behind this job
-		return b.open(unit{kind: kind, at: at, queue: queue, guarded: g})
+		return b.open(unit{kind: kind, at: at, queue: queue, guarded: g, ahead: ahead})
 	case kind == inSchedule:
 		if b.later == 0 {
 			b.later = b.open(unit{kind: kind, queue: queue})
@@ -269,6 +283,12 @@ func (b *Bulk) queue(name string) int {
 
 // Jobs returns how many jobs there are.
 func (b *Bulk) Jobs() int { return len(b.jobs) }
+
+// Size returns how many bytes the jobs have.
+func (b *Bulk) Size() int { return b.end }
+
+// Queue returns the queue of the i-th job.
+func (b *Bulk) Queue(i int) string { return b.queues[b.jobs[i].queue].name }
 
 // Done reports whether any job was pushed. A job may have been pushed although PushBulk returned an
 // error, if guards of others did not hold.

@@ -72,7 +72,10 @@ func (b *Bulk) wrap(err error) error {
 	if err == nil || errors.Is(err, ErrFewReplicas) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", b.doing(), Explain(err))
+	if b.rows { // its script has verbs too
+		return fmt.Errorf("%s: %w", b.doing(), Explain(err))
+	}
+	return fmt.Errorf("%s: %w", b.doing(), explainIn(pushScript.plain.text, err))
 }
 
 // pushPlain pushes jobs that are just for the tails of their queues.
@@ -274,9 +277,9 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		case u.guarded != nil:
 			u.next = len(call.argv)
 			call.Arg("") // the bytes
-			effects := u.effects()
-			call.rows(effects, nil, s.placed(b, u)...)
-			verbs = addVerbs(verbs, effects)
+			effects, placed := u.effects(), s.placed(b, u)
+			call.rows(effects, nil, placed...)
+			verbs = addVerbs(addVerbs(verbs, effects), placed)
 		default:
 			call.Arg("")
 			s.room(&call.rowCall, b, u)
@@ -334,6 +337,9 @@ func (s Store) placed(b *Bulk, u *unit) []Effect {
 		return nil
 	case u.kind == inSchedule:
 		return []Effect{effect("later", s.ScheduleKey(), u.at)}
+	}
+	if u.ahead > 0 {
+		return []Effect{effect("SADD", s.QueuesKey(), name), aheadVerb.Effect([]Key{s.QueueKey(name)}, len(JobPrefix(name)), u.ahead)}
 	}
 	return []Effect{effect("SADD", s.QueuesKey(), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
 }

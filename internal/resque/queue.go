@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -88,13 +90,39 @@ func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, err
 	return raws, nil
 }
 
+// deniedInScript begins the error of a script that may not use a command. Redis does not say which.
+const deniedInScript = "The user executing the script can't"
+
+var scriptLine, lineCommand = regexp.MustCompile(`user_script:(\d+)`), regexp.MustCompile(`redis\.call\('(\w+)'`)
+
+// explainIn is Explain of an error of a script. If the user may not run a command of it, and the error says
+// in which line, it names the command.
+func explainIn(script string, err error) error {
+	var refused redis.Error
+	if !errors.As(err, &refused) || !strings.Contains(string(refused), deniedInScript) {
+		return Explain(err)
+	}
+	lines := strings.Split(script, "\n")
+	if at := scriptLine.FindStringSubmatch(string(refused)); at != nil {
+		if n, _ := strconv.Atoi(at[1]); n > 0 && n <= len(lines) {
+			if command := lineCommand.FindStringSubmatch(lines[n-1]); command != nil {
+				return fmt.Errorf("this Redis user may not run %s, add +%s to its ACL: %w", command[1], strings.ToLower(command[1]), err)
+			}
+		}
+	}
+	return Explain(err)
+}
+
 // Explain adds the remedy to the error with which Redis refused a command.
 func Explain(err error) error {
 	var refused redis.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
-	code, _, _ := strings.Cut(string(refused), " ")
+	code, rest, _ := strings.Cut(string(refused), " ")
+	if code == "ERR" && strings.HasPrefix(rest, deniedInScript) {
+		return fmt.Errorf("this Redis user lacks a permission for a command of the script, which ACL LOG of the server names, extend its ACL: %w", err)
+	}
 	way, ok := map[string]string{
 		"OOM":       "Redis is out of memory, free some or raise its maxmemory",
 		"READONLY":  "this Redis is a replica, connect to its master",

@@ -20,9 +20,10 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 
 // readParts reads a script and the parts that it shares with others. A line "--@" with the part's
 // name marks the place of a part.
-func readParts(name string) string {
-	text := readScript(scriptFiles, name)
-	for _, part := range []string{"rows", "turn"} {
+func readParts(name string) string { return joinParts(readScript(scriptFiles, name)) }
+
+func joinParts(text string) string {
+	for _, part := range []string{"rows", "turn", "ahead"} {
 		if strings.Contains(text, "\n--@"+part+"\n") {
 			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
 		}
@@ -32,7 +33,7 @@ func readParts(name string) string {
 
 // LoadScript loads scripts/<name>.lua of a subpackage.
 func LoadScript(files embed.FS, name string) *redis.Script {
-	return redis.NewScript(-1, readScript(files, name))
+	return redis.NewScript(-1, joinParts(readScript(files, name)))
 }
 
 func readScript(files embed.FS, name string) string {
@@ -48,7 +49,7 @@ func readScript(files embed.FS, name string) string {
 func Scripts() map[string]string {
 	texts := scriptsIn(scriptFiles, scriptText)
 	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
-	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb} {
+	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb, aheadVerb} {
 		texts["push+"+v.name] = pushScript.with([]*Verb{v}).text
 	}
 	return texts
@@ -56,7 +57,7 @@ func Scripts() map[string]string {
 
 // ScriptsOf returns the scripts of a subpackage by name.
 func ScriptsOf(files embed.FS) map[string]string {
-	return scriptsIn(files, func(name string) string { return readScript(files, name) })
+	return scriptsIn(files, func(name string) string { return joinParts(readScript(files, name)) })
 }
 
 func scriptsIn(files embed.FS, text func(name string) string) map[string]string {

@@ -55,9 +55,10 @@ var (
 	delayVerb   = ownVerb("delay")
 	lockVerb    = ownVerb("lock")
 	replaceVerb = ownVerb("replace")
+	aheadVerb   = ownVerb("ahead")
 )
 
-func ownVerb(name string) *Verb { return NewVerb(name, readScript(scriptFiles, "verbs/"+name)) }
+func ownVerb(name string) *Verb { return NewVerb(name, readParts("verbs/"+name)) }
 
 // verbsMark is the line that the files of verbs replace.
 const verbsMark = "--@verbs\n"

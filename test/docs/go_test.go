@@ -153,6 +153,25 @@ func (c *compiler) check(name, text string, program bool) (unused []string, err 
 	return unused, errors.Join(mistakes...)
 }
 
+// uses returns what a file uses of this module's package.
+func (c *compiler) uses(name, text string) (objects []types.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	file, err := parser.ParseFile(c.fset, name, text, 0)
+	if err != nil {
+		return nil
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	config := types.Config{Importer: c.from, Error: func(error) {}}
+	_, _ = config.Check(name, c.fset, []*ast.File{file}, info)
+	for _, o := range info.Uses {
+		if o.Pkg() != nil && o.Pkg().Path() == module {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
 // TestGoBlocks compiles every Go block.
 func TestGoBlocks(t *testing.T) {
 	t.Parallel()
@@ -276,7 +295,7 @@ func asModule(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600)
 }
 
-// TestDocsUseNoDeprecatedNames finds functions in blocks and tables that have a better name. The page about
+// TestDocsUseNoDeprecatedNames finds in blocks what is deprecated, methods and fields too, and functions in tables. The page about
 // migrating may have them.
 func TestDocsUseNoDeprecatedNames(t *testing.T) {
 	t.Parallel()
@@ -285,16 +304,72 @@ func TestDocsUseNoDeprecatedNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deprecated := make(map[string]bool)
+	deprecated := make(map[string]bool)  // functions and types
+	anything := make(map[token.Pos]bool) // where the names of functions, methods, types and fields stand
+	is := func(doc *ast.CommentGroup) bool { return strings.Contains("\n"+doc.Text(), "\nDeprecated: ") }
 	for _, file := range packages["goworker"].Files {
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.Contains(f.Doc.Text(), "\nDeprecated: ") {
-				deprecated[f.Name.Name] = true
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				anything[n.Name.Pos()] = is(n.Doc)
+				if n.Recv == nil && is(n.Doc) {
+					deprecated[n.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				for _, spec := range n.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok && (is(n.Doc) || is(s.Doc)) {
+						anything[s.Name.Pos()], deprecated[s.Name.Name] = true, true
+					}
+				}
+			case *ast.Field:
+				for _, name := range n.Names {
+					anything[name.Pos()] = is(n.Doc)
+				}
+			}
+			return true
+		})
+	}
+	if len(deprecated) < 25 {
+		t.Errorf("the package has the deprecated functions and types %v", deprecated)
+	}
+	places := make(map[string]bool) // file:line of those that are deprecated
+	for pos, is := range anything {
+		if is {
+			at := fset.Position(pos)
+			places[fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line)] = true
+		}
+	}
+	c, err := newCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	for _, p := range pages(t) {
+		declared := ""
+		for _, b := range p.items {
+			if more, ok := b.directives["declare"]; ok {
+				declared += "\n" + more
+			}
+			if b.lang != "go" || p.name == "docs/migrating.md" {
+				continue
+			}
+			text := b.text
+			if !strings.HasPrefix(text, "package ") {
+				if text, err = source("snippet", declared, b.directives["setup"], text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, o := range c.uses(p.name, text) {
+				used++
+				at := c.fset.Position(o.Pos())
+				if places[fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line)] {
+					t.Errorf("%s:%d: the block uses %s, which is deprecated", p.name, b.line, o.Name())
+				}
 			}
 		}
 	}
-	if len(deprecated) < 5 {
-		t.Errorf("the package has the deprecated functions %v", deprecated)
+	if used < 200 {
+		t.Errorf("the blocks use %d names of the package", used)
 	}
 	named := regexp.MustCompile(`goworker\.([A-Z]\w*)\(|` + "`" + `([A-Z]\w*)\(`)
 	for _, pattern := range []string{"README.md", "docs/*.md"} {

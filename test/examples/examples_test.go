@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,6 +99,13 @@ func TestExamples(t *testing.T) {
 			want: []string{
 				"refused: there is a job for it in unique\nrefused: there is a job for it in unique\n",
 				"report of October", `document 7 is "Word"`, "remember the meeting today", "too late to remember the meeting yesterday",
+			},
+		},
+		{
+			name: "define", args: "-queues=mail,images", jobs: []string{"mail", `{"class":"SendMail","args":[{"to":"","subject":"Hi"}]}`},
+			want: []string{
+				`"Welcome" to ann@example.com`, "SendMail is done: <nil>", "Thumbnail is done: {320 240}", "the mail has no recipient",
+				"goworker: this job of class Thumbnail is unique",
 			},
 		},
 	} {
@@ -194,6 +202,54 @@ func TestExamples(t *testing.T) {
 			t.Errorf("it ended with %v and never printed %q", err, append(left, after...))
 		}
 	})
+}
+
+// The web server enqueues, refuses a duplicate, tells its users when Redis is away, and ends in order.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	wrong := program(t, nil, "client", "-addr=localhost:0")
+	wrong.Env = append(wrong.Env, "REDIS_URL=http://localhost")
+	if out, err := wrong.CombinedOutput(); err == nil || wrong.ProcessState.ExitCode() != 1 {
+		t.Errorf("with a wrong URI it ended with %v:\n%s", err, out)
+	}
+
+	cmd := program(t, server, "client", "-addr=localhost:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		t.Fatalf("it began with %q, %v", line, err)
+	}
+	signUp := func() int {
+		r, err := http.Post("http://"+addr+"/signup?mail=ann@example.com", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		return r.StatusCode
+	}
+	if first, second := signUp(), signUp(); first != http.StatusAccepted || second != http.StatusConflict {
+		t.Errorf("it answered %d and %d", first, second)
+	}
+	worker := finish(t, program(t, server, "typed", "-queues=mail", "-exit-on-complete", "-interval=0.1"))
+	if want := `SendMail from queue mail: "Welcome" to ann@example.com with [terms.pdf]`; !strings.Contains(worker, want) {
+		t.Errorf("the worker did not print %q but\n%s", want, worker)
+	}
+	server.Stop()
+	if status := signUp(); status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+		t.Errorf("without Redis it answered %d", status)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error("it ended with", err)
+	}
 }
 
 func TestDemo(t *testing.T) {

@@ -218,6 +218,24 @@ func TestRetries(t *testing.T) {
 	if n := b.stat("failed"); n != 1 {
 		t.Errorf("%d have failed, want 1", n)
 	}
+	b.push(`{"class":"Snoozed","args":[]}`)
+	b.eventually("it is snoozed", func() bool { return b.redis.Int(t, "ZCARD", "resque:go:schedule") == 1 })
+	if p, f := b.stat("processed"), b.stat("failed"); p != 4 || f != 1 {
+		t.Errorf("processed %d, failed %d", p, f)
+	}
+}
+
+// What stands in the payload of one job holds in its child too.
+func TestOptionsOfOneJob(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	f, err := b.failure(`{"class":"Own","args":[],"retries":0,"timeout_ms":50,"meta":{"tenant":"acme"}}`)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(f.Error, "Own ran longer than its timeout of 50ms: ") {
+		t.Errorf("the record says %s: %s; hooks got %v", f.Exception, f.Error, err)
+	}
+	if runs := b.noted("own "); len(runs) != 1 || runs[0] != "0 left, tenant acme" {
+		t.Errorf("the runs were %q", runs)
+	}
 }
 
 // An endless loop ends at the limit, with the processes it started.

@@ -182,6 +182,13 @@ func register(d worker, uri, notes string) {
 		return nil
 	}, goworker.Retry(1, goworker.NoRetryOn(errNoLuck)), isolated())
 	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
+	d.Register("Snoozed", func() error { return fmt.Errorf("not yet: %w", goworker.Snooze(time.Hour)) }, isolated())
+	d.Register("Own", func(ctx context.Context) error {
+		run := goworker.FromContext(ctx)
+		note("own %d left, tenant %s", run.RetriesLeft, run.Meta["tenant"])
+		<-ctx.Done()
+		return ctx.Err()
+	}, goworker.Timeout(time.Hour), isolated())
 	d.Register("Large", func() ([]byte, error) { return make([]byte, 13<<20), nil }, isolated())
 	d.Register("LargeError", func() error { return &refusal{Reason: strings.Repeat("x", 1<<20)} }, isolated())
 	d.Register("Garble", func(garbage string) { _, _ = syscall.Write(4, []byte(garbage)); select {} }, isolated())

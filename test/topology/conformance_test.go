@@ -98,6 +98,7 @@ func TestConformance(t *testing.T) {
 				{"keeps jobs unique", keepsUnique},
 				{"drops the expired", dropsExpired},
 				{"holds limits", holdsLimits},
+				{"client enqueues", clientEnqueues},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}

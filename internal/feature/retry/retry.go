@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Policy is the option of a class whose jobs are retried. It does not change.
@@ -41,10 +43,52 @@ func (p *Policy) Left(attempt int) int {
 	return max(0, p.Limit-(attempt-1))
 }
 
+// Field is the field of a payload with how often that job is retried; -1: as often as needed.
+const Field = "retries"
+
+// Own is the option of one job: how often it is retried, in place of the Limit of its class.
+type Own int
+
+// byDefault is the policy of a job that has a number of retries and a class without a policy.
+var byDefault = Policy{Delay: Default(), Allows: func(error) bool { return true }}
+
+// Of returns the policy of a job whose class has one, or nil. Of a number of retries in the payload only the
+// Limit is the job's. Anything but such a number is another program's field.
+func Of(j *outcome.Job, class *Policy) *Policy {
+	raw := j.Parsed.Field(Field)
+	if raw == nil {
+		return class
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < -1 || n > payload.MaxRuns {
+		return class
+	}
+	own := byDefault
+	if class != nil {
+		own = *class
+	}
+	own.Limit = n
+	return &own
+}
+
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
-		Name: "retry",
+		Name:  "retry",
+		Field: Field,
+		Enqueue: func(p *outcome.Push) error {
+			if n, ok := outcome.Get[Own](p.Options); ok {
+				p.Fields = append(p.Fields, payload.NumberField(Field, int64(n)))
+			}
+			return nil
+		},
+		Open: func(j *outcome.Job) outcome.Policy {
+			class, _ := outcome.Get[*Policy](j.Class)
+			if p := Of(j, class); p != class {
+				return policy{deps: d, policy: p}
+			}
+			return nil
+		},
 		Bind: func(c *outcome.Class) outcome.Policy {
 			if c == nil {
 				return policy{deps: d, policy: asked}
@@ -69,16 +113,24 @@ func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.
 	if !j.Started {
 		return o, false
 	}
-	if wish, _ := failure.Wished(err); wish.Kind == failure.WishDiscard {
+	switch wish, _ := failure.Wished(err); wish.Kind {
+	case failure.WishDiscard:
 		return outcome.Outcome{State: outcome.Discarded, Err: err}, true
+	case failure.WishSnooze:
+		return p.again(j, outcome.Snoozed, wish.Wait, err), true
 	}
 	wait, again, err := p.policy.Again(j.Attempt, err)
 	if !again {
 		return outcome.Outcome{State: outcome.Failed, Err: err}, true
 	}
-	o = outcome.Outcome{State: outcome.Retried, Err: err, At: p.deps.Time.Now().Add(max(wait, 0))}
+	return p.again(j, outcome.Retried, wait, err), true
+}
+
+// again is the outcome of a job that runs again after a wait.
+func (p policy) again(j *outcome.Job, state outcome.State, wait time.Duration, err error) outcome.Outcome {
+	o := outcome.Outcome{State: state, Err: err, At: p.deps.Time.Now().Add(min(max(wait, 0), Longest))}
 	o.Log.Attrs = []slog.Attr{slog.Int("attempt", j.Attempt), slog.Time("at", o.At)}
-	return o, true
+	return o
 }
 
 // Again says whether a job whose attempt-th run failed is retried, and after which wait. It calls the
@@ -103,5 +155,5 @@ func (p *Policy) Again(attempt int, failed error) (wait time.Duration, again boo
 	default:
 		wait = p.Delay(attempt, err)
 	}
-	return min(wait, Longest), true, err
+	return wait, true, err
 }

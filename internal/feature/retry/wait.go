@@ -15,6 +15,23 @@ type Wait = func(attempt int, err error) time.Duration
 // NoJitter is a Jitter of zero.
 const NoJitter = -1
 
+// The fields of the Exponential that holds where nothing else is said.
+const (
+	DefaultBase   = 10 * time.Second
+	DefaultFactor = 2.0
+	DefaultMax    = time.Hour
+	DefaultJitter = 0.2
+)
+
+// Default returns the waits of such an Exponential.
+func Default() Wait {
+	wait, err := Exponential{DefaultBase, DefaultFactor, DefaultMax, DefaultJitter}.Wait()
+	if err != nil {
+		panic(err) // of constants
+	}
+	return wait
+}
+
 // Exponential multiplies the wait by Factor each time. Its fields must be set.
 type Exponential struct {
 	Base   time.Duration

@@ -10,7 +10,7 @@ local k = KEYS[1]
 local tries = {
   {'HDEL', k, ''}, {'DEL', k}, {'EXISTS', k}, {'TIME'},
   {'RPUSH', k, '1'}, {'LPUSH', k, '2'}, {'LLEN', k}, {'LRANGE', k, 0, 0}, {'LINDEX', k, 0}, {'LPOS', k, '1'},
-  {'LSET', k, 0, '3'}, {'LREM', k, 0, '1'}, {'LTRIM', k, 0, -1}, {'LPOP', k, 9}, {'DEL', k},
+  {'LSET', k, 0, '3'}, {'LINSERT', k, 'before', '3', '4'}, {'LREM', k, 0, '1'}, {'LTRIM', k, 0, -1}, {'LPOP', k, 9}, {'DEL', k},
   {'HSET', k, 'a', '1'}, {'HSETNX', k, 'b', '1'}, {'HINCRBY', k, 'a', 1}, {'HGET', k, 'a'}, {'HEXISTS', k, 'a'},
   {'HLEN', k}, {'HKEYS', k}, {'HMGET', k, 'a'}, {'HGETALL', k}, {'HSTRLEN', k, 'a'}, {'PEXPIRE', k, 9000}, {'DEL', k},
   {'ZADD', k, 1, 'a'}, {'ZSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, 0, 0}, {'ZRANGEBYSCORE', k, 0, 1}, {'ZREMRANGEBYRANK', k, 9, 9}, {'ZREM', k, 'a'}, {'DEL', k},

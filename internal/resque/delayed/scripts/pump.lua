@@ -1,5 +1,5 @@
 -- Moves jobs of our own schedule that are due to the tails of their queues, in the
--- order of their times.
+-- order of their times. Those with a priority go in front of jobs with a lower one.
 --
 -- KEYS  1 schedule   2 queues   then queues
 -- ARGV  most jobs, most bytes, how long in ms a job waits whose queue is refused,
@@ -10,12 +10,13 @@
 -- A member is '<length of the queue's name>:<queue><payload>'. Redis allows the empty
 -- ZREMRANGEBYRANK as the first write when out of memory, and then the others. Jobs are
 -- pushed before they are removed: an error in between doubles them and loses none.
+--@ahead
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('SCARD', KEYS[2])
-local key_of, jobs, refused, errors = {}, {}, {}, {}
+local key_of, jobs, first, refused, errors = {}, {}, {}, {}, {}
 for key = 3, #KEYS do
-  key_of[ARGV[key + 1]], jobs[key] = key, {}
+  key_of[ARGV[key + 1]], jobs[key], first[key] = key, {}, {}
   local reply = redis.pcall('LLEN', KEYS[key])
   if type(reply) == 'table' then
     refused[key] = true
@@ -44,8 +45,9 @@ while seen < most and left > 0 and full do
       seen = seen + 1
       if refused[key] then later[#later + 1] = member
       else
-        local list = jobs[key]
-        list[#list + 1] = string.sub(member, stop + 1)
+        local payload = string.sub(member, stop + 1)
+        local list = priority(payload) > 0 and first[key] or jobs[key]
+        list[#list + 1] = payload
         moved, left = moved + 1, left - #member
       end
     end
@@ -58,8 +60,9 @@ if seen > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0)
   for key = 3, #KEYS do
     local list = jobs[key]
-    if #list > 0 then
+    if #list + #first[key] > 0 then
       redis.call('SADD', KEYS[2], ARGV[key + 1])
+      for _, job in ipairs(first[key]) do insert(KEYS[key], job, priority(job)) end
       for from = 1, #list, 1000 do
         redis.call('RPUSH', KEYS[key], unpack(list, from, math.min(from + 999, #list)))
       end
