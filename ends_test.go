@@ -650,6 +650,7 @@ func TestEndsWithoutClass(t *testing.T) {
 		}, r, r.features()...)
 		defer s.Close()
 		o := s.End(job(), state, err)
+		//lint:ignore SA5009 the bytes in effects are shown as texts
 		return random.ReplaceAllString(fmt.Sprintf("%s %s", any(o.Effects), o.Counts), "")
 	}
 	for _, fields := range []string{

@@ -109,12 +109,3 @@ func TestPanic(t *testing.T) {
 		t.Error("a panicked error is not found by errors.Is")
 	}
 }
-
-// oddError has any text and any backtrace.
-type oddError struct {
-	text  string
-	trace []string
-}
-
-func (e oddError) Error() string       { return e.text }
-func (e oddError) Backtrace() []string { return e.trace }

@@ -163,7 +163,7 @@ func checkInterval(s *WorkerSettings) error {
 		}
 		s.PollInterval = d
 	case s.Interval < 0:
-		return fmt.Errorf("Interval is %v: it must be positive, or 0 for %v", s.Interval, DefaultInterval)
+		return fmt.Errorf("%s is %v: it must be positive, or 0 for %v", "Interval", s.Interval, DefaultInterval)
 	default:
 		s.PollInterval = s.Interval.duration()
 	}

@@ -69,8 +69,8 @@ func waiting(t testing.TB, s *redistest.Server) (all map[string][]string) {
 		_, raw, _ := resque.CutPrefix([]byte(member))
 		all["schedule"] = append(all["schedule"], string(raw))
 	}
-	for _, item := range s.List(t, "LRANGE", "resque:delayed:4000000001", 0, -1) {
-		all["ruby"] = append(all["ruby"], item)
+	if items := s.List(t, "LRANGE", "resque:delayed:4000000001", 0, -1); len(items) > 0 {
+		all["ruby"] = items
 	}
 	return all
 }

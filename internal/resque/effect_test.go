@@ -40,7 +40,7 @@ func TestFeatureEffects(t *testing.T) {
 	// A key of the wrong type holds its job, unless the effect is soft or its command takes any type.
 	for _, e := range featureEffects(w.s) {
 		key := e.keys[0].name
-		m, jobs = w.ending()
+		m, _ = w.ending()
 		w.do("SET", key, "spoiled")
 		if e.keys[0].kind == 't' {
 			w.do("DEL", key)

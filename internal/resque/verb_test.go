@@ -225,7 +225,7 @@ func TestVerbsOfACall(t *testing.T) {
 func TestNewVerbRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "function verbs.good() end"
-	if NewVerb("good", good) != NewVerb("good", good) {
+	if first, second := NewVerb("good", good), NewVerb("good", good); first != second {
 		t.Error("one verb is two")
 	}
 	for name, lua := range map[string]string{

@@ -32,7 +32,7 @@ func TestWatch(t *testing.T) {
 		if got := s.List(); len(got) != 0 {
 			t.Errorf("stuck before its time: %+v", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := s.List(); len(got) != 2 {
 			t.Errorf("stuck are %+v", got)

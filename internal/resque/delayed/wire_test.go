@@ -2,7 +2,6 @@ package delayed
 
 import (
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
@@ -10,9 +9,6 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
-
-// noon is the time that the tests of this package pass where Redis's own is not used.
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // wire is a server of its own, a connection to it and the Stores of the default namespace.
 type wire struct {
