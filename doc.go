@@ -105,6 +105,9 @@
 //   - delayed: it waits in a schedule until it is due; the pump then moves it
 //   - recurring: a schedule fires a job at each of its ticks
 //   - retry: a further run after one that failed; an attempt is one of its runs
+//   - snooze: its handler asks for a further run, and has not failed
+//   - priority: it waits in front of the jobs of its queue with a lower one
+//   - metadata: texts beside its arguments, such as a tenant
 //   - limit: how many run at a time, or start in a time; a slot is one place
 //   - lane: the jobs of a queue that have the same limits and the same key
 //   - unique: it holds a lock, so that no second such job is enqueued

@@ -104,7 +104,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload,
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(),
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
@@ -116,7 +116,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 		e.client.Buffer = e.buffer
 	}
 	e.client.set = outcome.New(outcome.Deps{
-		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: clock.System}, Time: fleetTime{e}, Do: e.client.Pool.Do,
+		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 	}, e.registry, slices.Concat(e.features, e.registry.features())...)
 	e.closed = false
 	return e.client, nil
@@ -209,8 +209,8 @@ func (e *endpoint) now() time.Time {
 	e.mu.Lock()
 	fleet := e.fleet
 	e.mu.Unlock()
-	if fleet == nil {
-		return clock.System.Now()
+	if fleet == nil || e.registry.trial != nil {
+		return e.registry.trial.Clock().Now()
 	}
 	return fleet.Now()
 }

@@ -117,7 +117,8 @@ type enqueueOptions struct {
 	named  bool             // the job gets an id
 	id     string
 	at     time.Time // zero: now
-	resque bool      // at is for resque-scheduler's schedule
+	in     time.Duration
+	resque bool // at is for resque-scheduler's schedule
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -184,7 +185,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push) error {
 		p.Queue = queueOf(p.Class)
 	}
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
-	p.At, p.ID, p.Ruby = o.at, o.id, o.resque && !ofClass
+	p.At, p.In, p.ID, p.Ruby = o.at, o.in, o.id, o.resque && !ofClass
 	switch {
 	case o.First != nil:
 		return producer.About(p.Name, o.First)
@@ -297,21 +298,21 @@ func NewID() string { return payload.NewID() }
 // millisecond the order is open. A time that is not after now, by this machine's clock,
 // enqueues at once. The zero time is an error, since it comes from a forgotten field.
 func ProcessAt(t time.Time) EnqueueOption {
-	return due(t, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
+	return due(t, 0, fmt.Sprintf("ProcessAt(%s)", t.Format(time.RFC3339Nano)))
 }
 
 // ProcessIn is ProcessAt after a duration, from now on. Zero or less enqueues at once.
 func ProcessIn(d time.Duration) EnqueueOption {
-	return due(clock.System.Now().Add(d), fmt.Sprintf("ProcessIn(%s)", d))
+	return due(clock.System.Now().Add(d), d, fmt.Sprintf("ProcessIn(%s)", d))
 }
 
-func due(t time.Time, option string) EnqueueOption {
+func due(t time.Time, in time.Duration, option string) EnqueueOption {
 	return delayOption(func(o *enqueueOptions) {
 		o.Once("when the job is due", option)
 		if t.IsZero() {
 			o.Wrong("%s: the time is the zero time.Time, so it was probably never set; give the present time to enqueue at once", option)
 		}
-		o.at = t
+		o.at, o.in = t, in
 	})
 }
 

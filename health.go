@@ -13,7 +13,8 @@ import (
 	"github.com/goworker/goworker/internal/part"
 )
 
-// This file is how a daemon is, for probes and people, and the gate that the program puts before its jobs.
+// This file is how a daemon is, for probes and people, the gate that the program puts before its jobs, and
+// what package goworkertest does with daemons.
 
 // Health is how a daemon is at this moment. A probe of liveness asks Live, one of readiness asks Ready.
 type Health struct {

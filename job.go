@@ -55,7 +55,7 @@ type Delivery struct {
 	Attempt int
 
 	// RetriesLeft is how often the job is retried at most if this run fails; NoLimit if
-	// its class says so. Without Retry it is 0.
+	// its class, or the job itself, says so. Without Retry it is 0.
 	RetriesLeft int
 
 	// Recovered is how often this job was found running in a process that had died.

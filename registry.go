@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/stuck"
+	"github.com/goworker/goworker/internal/trial"
 )
 
 // registry holds the registered classes with their handlers and options. It is safe for concurrent
@@ -34,6 +35,9 @@ type registry struct {
 
 	// limits are those of all classes and queues.
 	limits *limits.Table
+
+	// trial is the test that has the daemon or client in hand; nil: none has. It is set before use.
+	trial *trial.Trial
 
 	classes atomic.Pointer[map[string]*outcome.Class]
 
@@ -218,17 +222,25 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	}
 	d := &Delivery{
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
-		Meta: meta.Of(j), Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+	}
+	more := len(j.Parsed.Extra) > 0 // than class and arguments
+	if more {
+		d.Meta = meta.Of(j)
 	}
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
-		d.RetriesLeft = retry.Of(j, e.retry).Left(j.Attempt)
+		policy, limit, own := e.retry, e.timeout, false
+		if more {
+			policy = retry.Of(j, policy)
+			limit, own = e.timeLimit(j)
+		}
+		d.RetriesLeft = policy.Left(j.Attempt)
 		d.useNumber = e.useNumber || r.useNumber.Load()
-		limit, own := e.timeLimit(j)
 		d.handler, d.timeout, d.limit = e.wrapped, limit, limit
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
-		} else if e.instead != nil { // the child runs the handler, under its Timeout
+		} else if e.instead != nil && r.trial == nil { // the child runs the handler, under its Timeout
 			instead := e.instead
 			if own {
 				instead = instead.within(limit)

@@ -135,7 +135,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
 	set := outcome.New(outcome.Deps{
-		Base: base, Time: d.lease, Exceptions: exceptionOf, Do: c.Pool.Do,
+		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
@@ -143,19 +143,23 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
+	d.registry.trial.Watch(set)
 	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
 	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
-	d.lock = scheduler.NewLock(base, scheduler.LockConfig{Prefix: d.config.SchedulerLockPrefix, Node: d.config.NodeScheduler}, d.lease)
-	d.pump = scheduler.NewPump(base, scheduler.PumpConfig{
-		Tracking: !d.config.DisableTracking, Interval: d.config.PollInterval,
-		MultiQueue: d.config.multiQueueFailures, LeaveDelayed: d.config.LeaveDelayed,
-	}, d.lock, d.lease)
-	d.ticker = scheduler.NewTicker(base, scheduler.TickerConfig{
-		Dynamic: d.config.DynamicSchedule, Environment: d.config.environment,
-		Style: d.config.style, LeaveDelayed: d.config.LeaveDelayed,
-	}, &d.recurring, d.lock, d.lease, d.lease)
+	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+}
+
+// schedulers makes the parts that enqueue jobs when their time comes.
+func (c config) schedulers(b part.Base, t *scheduler.Table, fleet scheduler.Fleet, redis scheduler.Clock) (*scheduler.Lock, *scheduler.Pump, *scheduler.Ticker) {
+	lock := scheduler.NewLock(b, scheduler.LockConfig{Prefix: c.SchedulerLockPrefix, Node: c.NodeScheduler}, fleet)
+	pump := scheduler.NewPump(b, scheduler.PumpConfig{
+		Tracking: !c.DisableTracking, Interval: c.PollInterval, MultiQueue: c.multiQueueFailures, LeaveDelayed: c.LeaveDelayed,
+	}, lock, fleet)
+	return lock, pump, scheduler.NewTicker(b, scheduler.TickerConfig{
+		Dynamic: c.DynamicSchedule, Environment: c.environment, Style: c.style, LeaveDelayed: c.LeaveDelayed,
+	}, t, lock, fleet, redis)
 }
 
 // newLease makes the part that keeps this process in the fleet.
@@ -177,7 +181,7 @@ func newLease(b part.Base, c config, classes string) *fleet.Lease {
 
 // newSource returns the source of a poller.
 func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
-	l := lanes.New(base, d.registry.limits, p.ask, d.lease.Sweep)
+	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Peers: d.lease.Peers, Waits: p.record.Regroups,
@@ -188,16 +192,16 @@ func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
 // first, because a job that has to wait needs no other feature. Unique may release a job's lock, so it
 // comes after all features that may keep a job from running.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
-	return []func(outcome.Deps) outcome.Feature{
+	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, failed.New,
-	}
+	}, "limits")
 }
 
 // sortedParts returns the daemon's own parts and those added to it, in the order in
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
-	return part.Arrange(part.Own, map[string]part.Steps{
+	steps := map[string]part.Steps{
 		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
 		"workers": {Start: d.workers.start, Stop: d.workers.stop},
@@ -211,7 +215,11 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
-	}, added)
+	}
+	if d.registry.trial != nil { // the test takes their steps
+		steps["schedule"], steps["recurring"] = part.Steps{}, part.Steps{}
+	}
+	return part.Arrange(part.Own, steps, added)
 }
 
 // Parts returns the names of the daemon's parts and those added to it, in the

@@ -35,7 +35,7 @@ func TestAnswersAsRedis(t *testing.T) {
 		"lists": {
 			do("RPUSH", "l", "a", "b", "c", bytes), do("LPUSH", "l", "y", "z"), do("LLEN", "l"), do("LLEN", "none"), do("LRANGE", "l", 0, -1),
 			do("LRANGE", "l", 1, 2), do("LPOP", "l", 2), do("LPOP", "l"), do("LPOP", "none", 2), do("LPOP", "none"), do("LREM", "l", 0, "b"),
-			do("LINDEX", "l", 0), do("LINSERT", "l", "before", "x", "y"), do("LINDEX", "l", -1), do("LINDEX", "l", 99), do("LSET", "l", 0, "x"), do("LSET", "l", 99, "x"), do("LTRIM", "l", 0, 0), do("LRANGE", "l", 0, -1),
+			do("LINDEX", "l", 0), do("LINSERT", "l", "before", "x", "y"), do("LINSERT", "l", "before", "c", "y"), do("LINDEX", "l", -1), do("LINDEX", "l", 99), do("LSET", "l", 0, "x"), do("LSET", "l", 99, "x"), do("LTRIM", "l", 0, 0), do("LRANGE", "l", 0, -1),
 			do("RPOPLPUSH", "l", "m"),
 			do("LMOVE", "m", "l", "LEFT", "RIGHT"), do("LPOP", "l", 99), do("EXISTS", "l"),
 		},
@@ -177,6 +177,9 @@ func TestDiffersFromRedis(t *testing.T) {
 		{eval("local t = {} for i = 1, 6000 do t[i] = i end return select('#', unpack(t))", 0), "int64 6000", "error ERR"},
 		// It has no sections of INFO and so no redis_version; HELLO has one.
 		{do("INFO", "nosuchsection"), `""`, "error section"},
+		// No users, and no settings.
+		{do("ACL", "WHOAMI"), `"default"`, "error ERR"},
+		{do("CONFIG", "GET", "nosuchsetting"), "[]", "error ERR"},
 		// No notice of changed keys.
 		{do("CLIENT", "TRACKING", "OFF"), "string OK", "error ERR"},
 		{eval("return type(bit) .. type(struct) .. type(cmsgpack)", 0), `"tabletabletable"`, "error ERR"},

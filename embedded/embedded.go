@@ -4,11 +4,31 @@
 //	goworker.RegisterDialer("embedded", embedded.Open)
 //	goworker.SetSettings(goworker.WorkerSettings{URI: "embedded:", …})
 //
-// It is miniredis, written in Go. It has what goworker needs and is no Redis
-// for production: the data is in memory, as long as the daemon that opened
-// it lives, and there are no passwords. It cannot notify the daemon of changed keys, so
-// the daemon polls. The child process of an isolated job has another, empty one:
-// jobs that the job enqueues there are lost.
+// Tests take package goworkertest, which has one too, with a clock that the test moves.
+//
+// # What it cannot do
+//
+// It is miniredis, written in Go: a double of Redis for tests, and no Redis for production. All scripts
+// of goworker run in it as they do in Redis. It differs in this:
+//
+//   - It keeps nothing. The data is in memory, as long as the daemon that opened it lives. There is no
+//     snapshot, no append-only file and no restart, so a test sees no loss of data and no recovery of Redis.
+//   - It cannot notify the daemon of changed keys (CLIENT TRACKING). The daemon polls every 20 ms. How fast a
+//     daemon on Redis starts a job cannot be measured here, and nothing else about speed.
+//   - It has no users, passwords, ACL and TLS, and listens on this machine only. A permission that is
+//     missing shows in Redis only.
+//   - It has no replicas (WorkerSettings.WaitReplicas finds too few), no Sentinel, no Cluster, and no
+//     fail-over. Keys of different slots go into one script, which a Cluster would refuse.
+//   - It has no limit of memory: it never refuses a write, and evicts nothing.
+//   - Keys expire at ticks of a second, not at their millisecond.
+//   - Lua is another one: no bit, struct and cmsgpack; unpack ends near 5,000 values, where Redis has 8,000; an error that
+//     ends a script has lost its code. A script takes much longer.
+//   - A transaction (MULTI) with a command that does not exist is executed without it.
+//   - A score that ends in many zeros is printed with an exponent: 1.7e+12.
+//   - INFO has few sections and no version, and there are few commands for operators: no MONITOR, no CONFIG, no SAVE.
+//   - The child process of an isolated job has another, empty one: jobs that the job enqueues there are lost.
+//
+// What depends on these is to be tested against the Redis of production.
 package embedded
 
 import (

@@ -45,19 +45,21 @@ func report(ctx context.Context, month string) (string, error) {
 	return fmt.Sprintf("%s from %s", month, ctx.Value(databaseKey{})), nil
 }
 
-func main() {
-	goworker.Use(timed)
-	goworker.AddHooks(goworker.Hooks{
+func register(d *goworker.Daemon) {
+	d.Use(timed)
+	d.AddHooks(goworker.Hooks{
 		Success: func(_ context.Context, d *goworker.Delivery) { fmt.Println("hook:", d.Class, "is done") },
 		Failure: func(_ context.Context, d *goworker.Delivery, err error) {
 			fmt.Println("hook:", d.Class, "failed:", err)
 		},
 		Shutdown: func() { fmt.Println("hook: stopping") },
 	})
-	goworker.Register("Report", report,
-		goworker.Timeout(time.Minute), // ends the context of a longer run
-		goworker.WithMiddleware(inDatabase("archive")),
-	)
+	d.Register("Report", report, // Timeout ends the context of a longer run
+		goworker.Timeout(time.Minute), goworker.WithMiddleware(inDatabase("archive")))
+}
+
+func main() {
+	register(goworker.Default())
 	if err := goworker.Work(); err != nil {
 		log.Fatal(err)
 	}

@@ -20,17 +20,21 @@ func ping(tick time.Time) {
 	fmt.Println("ping of", tick.UTC().Format("15:04:05"), "in second", tick.Unix()%60)
 }
 
-func main() {
-	goworker.Register("Ping", ping)
-	goworker.Register("Tidy", func(what string) { fmt.Println("tidying", what) })
+func register(d *goworker.Daemon) {
+	d.Register("Ping", ping)
+	d.Register("Tidy", func(what string) { fmt.Println("tidying", what) })
 	for name, r := range map[string]goworker.Recurring{
 		"ping":    {Cron: "* * * * * *", Class: "Ping", Queue: "recurring", TickArg: true},
 		"nightly": {Cron: "0 3 * * * Europe/Berlin", Class: "Tidy", Queue: "recurring", Args: []any{"everything"}},
 	} {
-		if err := goworker.Schedule(name, r); err != nil {
+		if err := d.Schedule(name, r); err != nil {
 			log.Fatal(err)
 		}
 	}
+}
+
+func main() {
+	register(goworker.Default())
 	if path := os.Getenv("SCHEDULE"); path != "" {
 		if err := schedule.LoadFile(goworker.Default(), path); err != nil {
 			log.Fatal(err) // names the entries that it cannot read

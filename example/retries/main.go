@@ -34,19 +34,20 @@ func pay(ctx context.Context, customer string) error {
 	return nil
 }
 
-func main() {
-	goworker.Register("Pay", pay,
-		goworker.Retry(5, // 6 runs at most
-			goworker.Exponential{Base: 2 * time.Second, Max: time.Minute},
-			goworker.NoRetryOn(errDeclined)),
-	)
-	goworker.AddHooks(goworker.Hooks{
+func register(d *goworker.Daemon) {
+	d.Register("Pay", pay, goworker.Retry(5, // 6 runs at most
+		goworker.Exponential{Base: 2 * time.Second, Max: time.Minute}, goworker.NoRetryOn(errDeclined)))
+	d.AddHooks(goworker.Hooks{
 		Retry: func(_ context.Context, d *goworker.Delivery, err error, at time.Time) {
 			fmt.Printf("hook: attempt %d failed (%v), the next is at %s\n", d.Attempt, err, at.Format(time.TimeOnly))
 		},
 		Failure: func(_ context.Context, d *goworker.Delivery, err error) { fmt.Println("hook: given up:", err) },
 		Discard: func(_ context.Context, d *goworker.Delivery, err error) { fmt.Println("hook: dropped:", err) },
 	})
+}
+
+func main() {
+	register(goworker.Default())
 	for _, customer := range []string{"alice", "bob", "carol"} {
 		job := goworker.NewJob("payments", "Pay", customer)
 		if _, err := goworker.Default().Client().Enqueue(context.Background(), job); err != nil {

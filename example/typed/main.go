@@ -1,7 +1,5 @@
-// Typed registers functions with typed arguments. Each
-// JSON argument is decoded straight into its parameter. A job whose arguments do
-// not fit fails with a sentence that says which one and why, and the function is
-// not called.
+// Typed registers functions with typed arguments: each JSON argument is decoded into its parameter. A job whose
+// arguments do not fit fails with a sentence that says which one and why.
 //
 //	go run ./example/enqueue
 //	go run ./example/typed -queues=mail,images
@@ -24,8 +22,7 @@ type Mail struct {
 	Subject string `json:"subject"`
 }
 
-// sendMail takes a context, a struct and a list. The context ends when the job
-// must stop for a shutdown, and carries everything else known about the job.
+// sendMail takes a context, a struct and a list. The context ends when the job must stop, and carries what is known of it.
 func sendMail(ctx context.Context, mail Mail, attachments []string) error {
 	if mail.To == "" {
 		return errors.New("the mail has no recipient")
@@ -47,9 +44,13 @@ func thumbnail(path string, width, height int) (Size, error) {
 	return Size{width, height}, nil
 }
 
+func register(d *goworker.Daemon) {
+	d.Register("SendMail", sendMail)
+	d.Register("Thumbnail", thumbnail)
+}
+
 func main() {
-	goworker.Register("SendMail", sendMail)
-	goworker.Register("Thumbnail", thumbnail)
+	register(goworker.Default())
 	if err := goworker.Work(); err != nil {
 		log.Fatal(err)
 	}

@@ -15,49 +15,48 @@ import (
 	"github.com/goworker/goworker"
 )
 
-func job(class string, args ...any) *goworker.Job {
-	return goworker.NewJob("unique", class, args...)
-}
-
-func main() {
-	goworker.Register("Report", func(month string) { fmt.Println("report of", month) },
+func register(d *goworker.Daemon) {
+	d.Register("Report", func(month string) { fmt.Println("report of", month) },
 		goworker.Unique())
 
 	// A user who types saves often: one job waits for each document, with the latest text.
-	goworker.Register("Save", func(document int, text string) { fmt.Printf("document %d is %q\n", document, text) },
+	d.Register("Save", func(document int, text string) { fmt.Printf("document %d is %q\n", document, text) },
 		goworker.Unique(
 			goworker.ByKeyOf(func(j *goworker.Job) string { return fmt.Sprint("document ", j.Payload.Args[0]) }),
 			goworker.UntilStart(), goworker.ReplaceWaiting()))
 
-	goworker.Register("Remind", func(of string) { fmt.Println("remember", of) },
+	d.Register("Remind", func(of string) { fmt.Println("remember", of) },
 		goworker.OnExpired(func(_ context.Context, d *goworker.Delivery) error {
 			fmt.Println("too late to remember", d.Job().Payload.Args[0])
 			return nil
 		}))
+}
 
-	ctx, client := context.Background(), goworker.Default().Client()
+func enqueue(ctx context.Context, jobs goworker.Enqueuer) error {
 	for range 3 {
-		_, err := client.Enqueue(ctx, job("Report", "October"))
-		var duplicate *goworker.DuplicateError
-		switch {
-		case errors.As(err, &duplicate):
+		_, err := jobs.Enqueue(ctx, goworker.NewJob("unique", "Report", "October"))
+		if duplicate := new(goworker.DuplicateError); errors.As(err, &duplicate) {
 			fmt.Println("refused: there is a job for it in", duplicate.Queue)
-		case err != nil:
-			log.Fatal(err)
+		} else if err != nil {
+			return err
 		}
 	}
 	for _, text := range []string{"W", "Wo", "Word"} {
-		if _, err := client.Enqueue(ctx, job("Save", 7, text)); err != nil {
-			log.Fatal(err)
+		if _, err := jobs.Enqueue(ctx, goworker.NewJob("unique", "Save", 7, text)); err != nil {
+			return err
 		}
 	}
-	for of, expiry := range map[string]goworker.EnqueueOption{
-		"the meeting today":     goworker.ExpireAfter(time.Hour),
-		"the meeting yesterday": goworker.ExpiresAt(time.Now().AddDate(0, 0, -1)),
-	} {
-		if _, err := client.Enqueue(ctx, job("Remind", of), expiry); err != nil {
-			log.Fatal(err)
-		}
+	if _, err := jobs.Enqueue(ctx, goworker.NewJob("unique", "Remind", "the meeting today"), goworker.ExpireAfter(time.Hour)); err != nil {
+		return err
+	}
+	_, err := jobs.Enqueue(ctx, goworker.NewJob("unique", "Remind", "the meeting yesterday"), goworker.ExpiresAt(time.Now().AddDate(0, 0, -1)))
+	return err
+}
+
+func main() {
+	register(goworker.Default())
+	if err := enqueue(context.Background(), goworker.Default().Client()); err != nil {
+		log.Fatal(err)
 	}
 	if err := goworker.Work(); err != nil {
 		log.Fatal(err)

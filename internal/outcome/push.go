@@ -17,7 +17,8 @@ type Push struct {
 	Options *Options // of this job; they go before those of its class. nil: it has none
 	ID      string   // "": the producer gave none
 	At      time.Time
-	Ruby    bool // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
+	In      time.Duration // from which At was made; 0: from none
+	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
 
 	// View is what the producer gives the program of the job.
 	View any

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,9 @@ type Call struct {
 	queue    string // of the job before, whose name is right
 	keep     bool   // the classes
 	names    []string
+	clock    clock.Clock // of a test; nil: the system's
+	keeps    bool        // the jobs are kept for Client.Sent
+	sent     []Sent
 
 	// Room for one job, which most calls have.
 	one [1]Receipt
@@ -74,8 +78,22 @@ func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
 	call.keep = c.Buffer != nil
 	call.prefix = c.Store.KeyOfQueue("")
+	call.clock, call.keeps = c.Clock, c.Sent != nil
 	return call
 }
+
+// Sent is a job as it was pushed: what became of the Push, its payload, and the id of the job that it replaced.
+type Sent struct {
+	outcome.Push
+	Payload  []byte
+	Replaced string
+}
+
+// Keep makes the call keep its jobs as they would be pushed, for Kept.
+func (c *Call) Keep() { c.keeps = true }
+
+// Kept returns the jobs that were added.
+func (c *Call) Kept() []Sent { return c.sent }
 
 // Jobs returns how many jobs were added.
 func (c *Call) Jobs() int { return len(c.receipts) }
@@ -108,8 +126,8 @@ func (c *Call) Add(p *outcome.Push) error {
 }
 
 func (c *Call) add(p *outcome.Push) (err error) {
-	if !p.At.IsZero() && !p.At.After(clock.System.Now()) {
-		p.At = time.Time{}
+	if !p.At.IsZero() {
+		c.date(p)
 	}
 	p.Style = c.bulk.Style
 	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
@@ -136,7 +154,23 @@ func (c *Call) add(p *outcome.Push) (err error) {
 		c.bulk.SetText("id", p.ID)
 	}
 	p.Payload = nil
+	if c.keeps {
+		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+	}
 	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
+}
+
+// date has a job whose time has come pushed to its queue.
+func (c *Call) date(p *outcome.Push) {
+	now := clock.System
+	if c.clock != nil {
+		if now = c.clock; p.In != 0 { // the program added it to the system's time
+			p.At = now.Now().Add(p.In)
+		}
+	}
+	if !p.At.After(now.Now()) {
+		p.At = time.Time{}
+	}
 }
 
 // Send pushes the jobs of a call in one step, or keeps them in the buffer. Enqueue says what it returns. A
@@ -153,7 +187,18 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 
 // sendNow is Send without the buffer.
 func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
-	return c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
+	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
+	if c.Sent != nil {
+		var sent []Sent
+		for i, r := range receipts {
+			if r.Err == nil {
+				call.sent[i].Replaced = r.Replaced
+				sent = append(sent, call.sent[i])
+			}
+		}
+		c.Sent(sent)
+	}
+	return receipts, err
 }
 
 // result returns what Send does, by the error of the push.

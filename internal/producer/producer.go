@@ -26,9 +26,13 @@ type Client struct {
 	MaxPayload int           // bytes; a job of more is refused; 0: resque.MaxPushBytes
 
 	Buffer *Buffer // keeps calls while Redis is away; nil: none does
+	Clock clock.Clock // of a test, by which jobs are for later; nil: the system's
 
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)
+
+	// Sent is called after each call of which jobs were pushed, with these; nil: nothing keeps them.
+	Sent func([]Sent)
 }
 
 // Do runs f on a connection of the pool.

@@ -142,6 +142,9 @@ func (b *Bulk) Encode(class string, args []any) ([]byte, error) {
 	return buf[b.end:len(buf):len(buf)], nil
 }
 
+// Begun returns the payload of the job that Encode began. It is valid until the next call.
+func (b *Bulk) Begun() []byte { return b.buf[b.end:len(b.buf):len(b.buf)] }
+
 // Set adds a field to the job that Encode began.
 func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
 

@@ -53,6 +53,7 @@ type Lock struct {
 	Most    time.Duration
 	Queue   string
 	At      time.Time // zero: now
+	Now     time.Time // before At; zero: this machine's
 	Replace bool      // take the lock from a holder that still waits
 }
 
@@ -98,7 +99,10 @@ func (s Store) Unlock(c redis.Conn, lock, id string) error {
 // If the holder was not seen for ProvenFor, it is looked for first. If it is nowhere, because it ran
 // elsewhere or was removed, it loses the lock.
 func (s Store) Unique(l Lock) Guarded {
-	c := &claim{store: s, Lock: l, wait: clock.Until(clock.System, l.At)}
+	if l.Now.IsZero() {
+		l.Now = clock.System.Now()
+	}
+	c := &claim{store: s, Lock: l, wait: l.At.Sub(l.Now)}
 	return Guarded{Effects: []Effect{c.take()}, Left: c.left}
 }
 

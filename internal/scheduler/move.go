@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,16 +56,30 @@ func (p *Pump) moveDue(ctx context.Context) (wait time.Duration, err error) {
 			}
 			return wait, nil
 		}
-		if due.Own <= 0 {
-			err = p.repeat(func() (delayed.Moved, error) { return p.steps.Own(c) })
-		}
-		if err == nil && min(due.Plain, due.Hints) <= 0 {
-			err = p.shared(c, due)
-		}
-		if err != nil {
+		if err := p.move(c, due); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// move moves the jobs that are due.
+func (p *Pump) move(c redis.Conn, due resque.Due) (err error) {
+	if due.Own <= 0 {
+		err = p.repeat(func() (delayed.Moved, error) { return p.steps.Own(c) })
+	}
+	if err == nil && min(due.Plain, due.Hints) <= 0 {
+		err = p.shared(c, due)
+	}
+	return err
+}
+
+// Waits returns how long it is until a job is due that this pump moves.
+func (p *Pump) Waits(due resque.Due) time.Duration { return p.ours(due).Sooner() }
+
+// Step moves the jobs that are due, on a connection of the caller's. It is for a pump that was not started.
+func (p *Pump) Step(c redis.Conn, due resque.Due) error {
+	p.steps.By = p.fleet.Worker()
+	return errors.Join(p.move(c, p.ours(due)), p.lock.Release(c, pumpUser))
 }
 
 // shared moves the jobs that Ruby's tools see, under their lock.

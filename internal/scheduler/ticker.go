@@ -156,6 +156,27 @@ func (t *Ticker) turn(ctx context.Context) (time.Duration, error) {
 	return t.nap(t.redis.Now()), nil
 }
 
+// Step is a turn of a ticker that was not started, on a connection of the caller's. It returns when the next
+// schedule is due; zero: there is none.
+func (t *Ticker) Step(c redis.Conn) (next time.Time, err error) {
+	t.load(t.redis.Now())
+	if err := t.work(c, t.config.Dynamic, false); err != nil {
+		return next, err
+	}
+	if !t.locked.IsZero() { // no Ruby scheduler waits for it
+		if err := t.lock.Release(c, tickerUser); err != nil {
+			return next, err
+		}
+		t.locked = time.Time{}
+	}
+	for _, e := range t.entries {
+		if !e.wake.IsZero() && (next.IsZero() || e.wake.Before(next)) {
+			next = e.wake
+		}
+	}
+	return next, nil
+}
+
 // work is the part of a turn that needs Redis. With look it reads the schedules in Redis, with
 // unlock it releases the lock, and it fires what is due.
 func (t *Ticker) work(c redis.Conn, look, unlock bool) error {

@@ -18,6 +18,9 @@ const Field = "timeout_ms"
 // has one.
 type Limit time.Duration
 
+// most is how many milliseconds a time.Duration can hold.
+const most = math.MaxInt64 / int64(time.Millisecond)
+
 // New makes the feature.
 func New(outcome.Deps) outcome.Feature {
 	return outcome.Feature{Name: "time limit", Enqueue: enqueue}
@@ -30,7 +33,7 @@ func enqueue(p *outcome.Push) error {
 		if time.Duration(limit)%time.Millisecond > 0 {
 			ms++
 		}
-		p.Fields = append(p.Fields, payload.NumberField(Field, ms))
+		p.Fields = append(p.Fields, payload.NumberField(Field, min(ms, most)))
 	}
 	return nil
 }
@@ -38,8 +41,12 @@ func enqueue(p *outcome.Push) error {
 // Of returns the limit of a job that has one of its own. Anything else than a number of milliseconds is
 // another program's field, and no limit.
 func Of(j *outcome.Job) (limit time.Duration, ok bool) {
-	ms, err := strconv.ParseInt(string(j.Parsed.Field(Field)), 10, 64)
-	if err != nil || ms < 0 || ms > math.MaxInt64/int64(time.Millisecond) {
+	raw := j.Parsed.Field(Field)
+	if raw == nil {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || ms < 0 || ms > most {
 		return 0, false
 	}
 	return time.Duration(ms) * time.Millisecond, true

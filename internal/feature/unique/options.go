@@ -71,7 +71,7 @@ func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
 }
 
 // enqueue gives the job a lock. The payload says which, unless the lock does not end with the job.
-func enqueue(s resque.Store, p *outcome.Push) error {
+func enqueue(d outcome.Deps, p *outcome.Push) error {
 	o, ok := outcome.Option[Options](p)
 	if !ok {
 		return nil
@@ -86,6 +86,9 @@ func enqueue(s resque.Store, p *outcome.Push) error {
 	if o.Hold != resque.HoldTime {
 		p.Fields = append(p.Fields, payload.TextField("unique", resque.LockField(o.Hold, l.Name, o.field())))
 	}
-	p.Guarded = append(p.Guarded, s.Unique(l))
+	if d.Clock != nil {
+		l.Now = d.Clock.Now()
+	}
+	p.Guarded = append(p.Guarded, d.Store.Unique(l))
 	return nil
 }

@@ -23,7 +23,7 @@ func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
 		Name:    "unique",
 		Field:   "unique",
-		Enqueue: func(p *outcome.Push) error { return enqueue(d.Store, p) },
+		Enqueue: func(p *outcome.Push) error { return enqueue(d, p) },
 		Open: func(j *outcome.Job) outcome.Policy {
 			hold, name, most := resque.ParseLock(j.Parsed.Unique)
 			if name == "" {

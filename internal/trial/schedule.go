@@ -1,0 +1,67 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/scheduler"
+)
+
+// Schedule is the pump and the ticker of a daemon, one step at a time, in the goroutine of the test.
+type Schedule struct {
+	Pump   *scheduler.Pump
+	Ticker *scheduler.Ticker
+	Do     func(ctx context.Context, f func(resque.Store, redis.Conn) error) error
+}
+
+// mostSteps bounds the steps in which due jobs move. Each moves hundreds of jobs.
+const mostSteps = 10_000
+
+// Step fires the recurring schedules that are due, and moves the delayed jobs that are due to their queues.
+// next is when there is something to do again; zero: never, as far as is known.
+func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
+	err = s.Do(ctx, func(store resque.Store, c redis.Conn) error {
+		tick, err := s.Ticker.Step(c)
+		if err != nil {
+			return err
+		}
+		for range mostSteps {
+			due, err := store.Due(c, false)
+			if err != nil {
+				return err
+			}
+			wait := s.Pump.Waits(due)
+			if wait <= 0 {
+				if err := s.Pump.Step(c, due); err != nil {
+					return err
+				}
+				continue
+			}
+			if next = tick; wait != resque.Never && (next.IsZero() || due.Now.Add(wait).Before(next)) {
+				next = due.Now.Add(wait)
+			}
+			return nil
+		}
+		return fmt.Errorf("delayed jobs stay due after %d steps; does Redis refuse a key of theirs?", mostSteps)
+	})
+	return next, err
+}
+
+// Fleet is the one process of a trial.
+type Fleet struct{}
+
+// Self returns the process. Scripts know by the last eight digits that a holder of the lock is no Ruby scheduler.
+func (Fleet) Self() string { return "goworkertest:1:00000000" }
+
+// Worker returns its worker.
+func (Fleet) Worker() string { return "goworkertest:1-0:*" }
+
+// Leads returns true: there is no other process.
+func (Fleet) Leads() bool { return true }
+
+// Alive returns false for all others.
+func (Fleet) Alive(process string) bool { return process == Fleet{}.Self() }
