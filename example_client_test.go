@@ -181,25 +181,31 @@ func ExampleClasses() {
 	// a duplicate: true
 }
 
-// Middleware sees every call that enqueues, with its context.
+// The tenant of a request goes with its jobs, and comes back to their handlers.
 func ExampleEnqueueMiddleware() {
-	type actor struct{} // under which the program keeps who is logged in
-	named := func(next goworker.EnqueueFunc) goworker.EnqueueFunc {
+	type tenant struct{} // the context key under which the program keeps it
+	d := demo()
+	defer d.Close()
+
+	d.UseEnqueue(func(next goworker.EnqueueFunc) goworker.EnqueueFunc {
 		return func(ctx context.Context, items []goworker.Item) ([]goworker.Receipt, error) {
+			meta := map[string]string{"tenant": fmt.Sprint(ctx.Value(tenant{}))}
 			for i := range items {
-				id := fmt.Sprint(ctx.Value(actor{}), "-", items[i].Job.Payload.Class)
-				items[i].Options = append(items[i].Options, goworker.WithID(id))
+				items[i].Options = append(items[i].Options, goworker.WithMeta(meta))
 			}
 			return next(ctx, items)
 		}
-	}
-	client := producer(goworker.WithEnqueueMiddleware(named))
-	defer client.Close()
+	})
+	d.Register("Report", func(ctx context.Context, month string) {
+		fmt.Println(month, "for", goworker.FromContext(ctx).Meta["tenant"])
+	})
 
-	ctx := context.WithValue(context.Background(), actor{}, "ada")
-	receipt, err := client.Enqueue(ctx, goworker.NewJob("reports", "Report", "May"))
-	fmt.Println(receipt.ID, err)
-	// Output: ada-Report <nil>
+	ctx := context.WithValue(context.Background(), tenant{}, "acme") // of a request
+	if _, err := d.Client().Enqueue(ctx, goworker.NewJob("mail", "Report", "May")); err != nil {
+		fmt.Println(err)
+	}
+	_ = d.Run(context.Background())
+	// Output: May for acme
 }
 
 // Five workers for the queues of two Redises. The Client finds the Redis of a job by its queue.

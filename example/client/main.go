@@ -2,7 +2,7 @@
 // when the job is in its queue. A call ends with its request, at the latest after a second.
 //
 //	go run ./example/client -addr=localhost:8080
-//	curl -X POST 'localhost:8080/signup?mail=ann@example.com'
+//	curl -X POST -H 'X-Tenant: acme' 'localhost:8080/signup?mail=ann@example.com'
 //	go run ./example/typed -queues=mail
 package main
 
@@ -27,7 +27,23 @@ type mail struct {
 	Subject string `json:"subject"`
 }
 
-// logged is middleware around all calls that enqueue.
+// tenantKey is the context key of the tenant whose request it is.
+type tenantKey struct{}
+
+// byTenant is middleware around all calls that enqueue: it gives the jobs the tenant of the request.
+// Their handlers find it in Delivery.Meta.
+func byTenant(next goworker.EnqueueFunc) goworker.EnqueueFunc {
+	return func(ctx context.Context, items []goworker.Item) ([]goworker.Receipt, error) {
+		if tenant, ok := ctx.Value(tenantKey{}).(string); ok {
+			for i := range items {
+				items[i].Options = append(items[i].Options, goworker.WithMeta(map[string]string{"tenant": tenant}))
+			}
+		}
+		return next(ctx, items)
+	}
+}
+
+// logged is such middleware, too.
 func logged(next goworker.EnqueueFunc) goworker.EnqueueFunc {
 	return func(ctx context.Context, items []goworker.Item) ([]goworker.Receipt, error) {
 		start := time.Now()
@@ -44,6 +60,9 @@ func signUp(client *goworker.Client) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
+		if tenant := r.Header.Get("X-Tenant"); tenant != "" {
+			ctx = context.WithValue(ctx, tenantKey{}, tenant)
+		}
 		to := r.FormValue("mail")
 		job := goworker.NewJob("mail", "SendMail", mail{to, "Welcome"}, []string{"terms.pdf"})
 		// A user who presses the button twice gets one mail.
@@ -74,7 +93,7 @@ func main() {
 func run(addr string) error {
 	// One Client for the whole program. It dials at the first call, so the server starts
 	// while Redis is away.
-	client, err := goworker.NewClient(goworker.WorkerSettings{Connections: 10}, goworker.WithEnqueueMiddleware(logged))
+	client, err := goworker.NewClient(goworker.WorkerSettings{Connections: 10}, goworker.WithEnqueueMiddleware(logged, byTenant))
 	if err != nil {
 		return err
 	}

@@ -250,15 +250,23 @@ func TestClient(t *testing.T) {
 		t.Fatalf("it began with %q, %v", line, err)
 	}
 	signUp := func() int {
-		r, err := http.Post("http://"+addr+"/signup?mail=ann@example.com", "", nil)
+		r, err := http.NewRequest(http.MethodPost, "http://"+addr+"/signup?mail=ann@example.com", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = r.Body.Close()
-		return r.StatusCode
+		r.Header.Set("X-Tenant", "acme")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
 	}
 	if first, second := signUp(), signUp(); first != http.StatusAccepted || second != http.StatusConflict {
 		t.Errorf("it answered %d and %d", first, second)
+	}
+	if job := server.Text(t, "LINDEX", "resque:queue:mail", 0); !strings.Contains(job, `"meta":{"tenant":"acme"}`) {
+		t.Errorf("it enqueued %s", job)
 	}
 	worker := finish(t, program(t, server, "typed", "-queues=mail", "-exit-on-complete", "-interval=0.1"))
 	if want := `SendMail from queue mail: "Welcome" to ann@example.com with [terms.pdf]`; !strings.Contains(worker, want) {

@@ -37,7 +37,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
-	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	code := regexp.MustCompile("(?s)```.*?```|<!--.*?-->|`[^`\n]*`")
 	for page, text := range all {
 		text = code.ReplaceAllString(text, "")
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
