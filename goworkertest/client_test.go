@@ -37,7 +37,7 @@ func TestClientRecords(t *testing.T) {
 		}
 	}
 	must(sendEmail.Enqueue(ctx, c, email{To: "ann@example.com"}))
-	must(sendEmail.Enqueue(ctx, c, email{To: "bob@example.com"}, goworker.ProcessIn(time.Hour), goworker.WithID("b"), goworker.ExpireAfter(time.Minute)))
+	must(sendEmail.Enqueue(ctx, c, email{To: "bob@example.com"}, goworker.ProcessIn(time.Hour), goworker.WithID("b"), goworker.WithMeta(map[string]string{"tenant": "acme"}), goworker.ExpireAfter(time.Minute)))
 	must(sweep.Enqueue(ctx, c, goworker.None{}))
 	must(c.Enqueue(ctx, goworker.NewJob("old", "Old", 1, "x"), goworker.ProcessIn(time.Hour), goworker.ResqueScheduler()))
 	_, err := c.EnqueueMany(ctx, resize.Item(goworker.Args2[string, int]{A: "a.png", B: 80}), sendEmail.Item(email{To: "cid@example.com"}))
@@ -66,7 +66,7 @@ func TestClientRecords(t *testing.T) {
 	if string(first.Payload) != `{"class":"SendEmail","args":[{"to":"ann@example.com","subject":""}]}` || first.ID != "" {
 		t.Errorf("%s", first)
 	}
-	goworkertest.RequireEnqueued(t, c, sendEmail.Job(email{To: "bob@example.com"}), goworkertest.DueIn(time.Hour), goworkertest.HasID("b"),
+	goworkertest.RequireEnqueued(t, c, sendEmail.Job(email{To: "bob@example.com"}), goworkertest.DueIn(time.Hour), goworkertest.HasID("b"), goworkertest.HasMeta("tenant", "acme"),
 		goworkertest.Expires(time.Hour+time.Minute))
 	goworkertest.RequireEnqueued(t, c, goworker.NewJob("", "SendEmail"), goworkertest.Times(3))
 	goworkertest.RequireEnqueued(t, c, sweep.Job(goworker.None{}), goworkertest.HasField("args", []any{}))
@@ -187,6 +187,7 @@ func TestJobsThatDoNotFit(t *testing.T) {
 		`want "me"`:                                         require(x, goworkertest.HasID("me")),
 		`its payload has no field "meta"`:                   require(x, goworkertest.HasField("meta", 1)),
 		`the field "class" of its payload is "X", want "Y"`: require(x, goworkertest.HasField("class", "Y")),
+		"its metadata is map[], want tenant=acme":           require(x, goworkertest.HasMeta("tenant", "acme")),
 		"too small":                                         require(x, goworkertest.Where(func(goworkertest.Job) string { return "too small" })),
 		"was enqueued 2 times, and should not be:":          func(t testing.TB) { goworkertest.RequireNotEnqueued(t, c, x) },
 		"cannot be read as its class says": func(t testing.TB) {

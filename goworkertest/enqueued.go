@@ -126,6 +126,16 @@ func HasID(id string) Check {
 	}}
 }
 
+// HasMeta demands a text of the job's metadata.
+func HasMeta(key, value string) Check {
+	return Check{test: func(_ time.Time, j Job) string {
+		if is, ok := j.Meta[key]; !ok || is != value {
+			return fmt.Sprintf("its metadata is %v, want %s=%s", j.Meta, key, value)
+		}
+		return ""
+	}}
+}
+
 // Expires demands that the job may be started until this long after the clock's present time, and no longer.
 func Expires(in time.Duration) Check {
 	return Check{test: func(now time.Time, j Job) string {

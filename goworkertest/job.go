@@ -21,6 +21,8 @@ type Job struct {
 	// its schedule.
 	Payload json.RawMessage
 
+	Meta map[string]string // see goworker.WithMeta
+
 	At        time.Time // when it is due; zero: it went to its queue at once
 	Plain     bool      // At is for resque-scheduler's schedule; see goworker.ResqueScheduler
 	ExpiresAt time.Time // zero: never
@@ -31,6 +33,9 @@ func jobOf(s producer.Sent) Job {
 	j := Job{Queue: s.Queue, Class: s.Name, ID: s.ID, Payload: s.Payload, At: s.At, Plain: s.Ruby, Replaced: s.Replaced}
 	if p, err := payload.Parse(s.Payload); err == nil {
 		j.Args = p.Args
+	}
+	if meta, ok := j.Field("meta"); ok {
+		_ = json.Unmarshal(meta, &j.Meta) // a "meta" that is no such map is another program's field
 	}
 	if s.ExpiresAt != 0 {
 		j.ExpiresAt = time.UnixMilli(s.ExpiresAt)

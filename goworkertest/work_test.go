@@ -128,9 +128,9 @@ func TestWorkOptions(t *testing.T) {
 		}, goworker.Retry(5), goworker.OnQueue("seen"))
 	})
 	r := goworkertest.Work(t, d, goworker.NewJob("", "See"), goworkertest.Attempt(5), goworkertest.Recovered(2),
-		goworkertest.WithContext(context.WithValue(t.Context(), key{}, "here")), goworkertest.EnqueuedWith(goworker.WithID("id-7")))
+		goworkertest.WithContext(context.WithValue(t.Context(), key{}, "here")), goworkertest.EnqueuedWith(goworker.WithID("id-7"), goworker.WithMeta(map[string]string{"tenant": "acme"})))
 	r.RequireRetried(t)
-	if run.Attempt != 5 || run.RetriesLeft != 1 || run.Recovered != 2 || run.ID != "id-7" || run.Queue != "seen" || value != "here" {
+	if run.Attempt != 5 || run.RetriesLeft != 1 || run.Recovered != 2 || run.ID != "id-7" || run.Meta["tenant"] != "acme" || run.Queue != "seen" || value != "here" {
 		t.Errorf("%+v, %v", run, value)
 	}
 	goworkertest.Work(t, d, goworker.NewJob("", "See"), goworkertest.Attempt(6)).RequireFailed(t, errBusy)
