@@ -25,8 +25,8 @@ type Client struct {
 	Style      payload.Style // how jobs are encoded
 	MaxPayload int           // bytes; a job of more is refused; 0: resque.MaxPushBytes
 
-	Buffer *Buffer // keeps calls while Redis is away; nil: none does
-	Clock clock.Clock // of a test, by which jobs are for later; nil: the system's
+	Buffer *Buffer     // keeps calls while Redis is away; nil: none does
+	Clock  clock.Clock // of a test, by which jobs are for later; nil: the system's
 
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)
