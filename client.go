@@ -13,7 +13,6 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // Client enqueues jobs and asks about them. It is for programs that are no worker, such as a
@@ -79,8 +78,7 @@ func WithEnqueueMiddleware(middleware ...EnqueueMiddleware) ClientOption {
 	return clientOption(func(o *clientOptions) { o.endpoint.registry.around.add(middleware...) })
 }
 
-// WithBuffer keeps at most so many jobs in memory while Redis is away, as
-// WorkerSettings.EnqueueBuffer does.
+// WithBuffer is WorkerSettings.EnqueueBuffer: how many jobs to keep while Redis is away.
 func WithBuffer(jobs int) ClientOption {
 	return clientOption(func(o *clientOptions) { o.endpoint.settings.EnqueueBuffer = jobs })
 }
@@ -125,45 +123,31 @@ func (s *Shards) Client() *Client {
 // Close closes the connections of a Client that NewClient made. From then on its calls return
 // ErrClosed. Calls that wait for a connection return it too; any other call under way ends as
 // usual. The Client of a Daemon or of Shards is closed with that: here Close does nothing.
-//
-// With WithBuffer it first waits until the buffer is empty, at most BufferGrace. Then the jobs in
-// it are lost. The log says how many, and so does CloseContext.
+// First it waits until the buffer is empty, at most BufferGrace; see CloseContext.
 func (c *Client) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), BufferGrace)
 	defer cancel()
 	_ = c.CloseContext(ctx)
 }
 
-// BufferGrace is how long Client.Close waits at most until its buffer is empty.
-const BufferGrace = 5 * time.Second
+const BufferGrace = 5 * time.Second // of Client.Close
 
-// CloseContext is Close with another limit for the wait: the context's end. It returns an error
-// if jobs in the buffer are lost, which says how many.
+// CloseContext is Close with another limit for the wait: the context's end. The jobs that are in
+// the buffer then are lost. The error and the log say how many.
 func (c *Client) CloseContext(ctx context.Context) error {
-	if !c.own {
-		return nil
-	}
-	if lost := c.redises[0].closeWithin(ctx); lost > 0 {
-		return prefix.Errorf("%s in the buffer are lost, because the client was closed while Redis was away; "+
-			"give the Close more time, or enqueue them again", resque.Plural(lost, "job"))
+	if c.own {
+		return prefix.Of(c.redises[0].closeWithin(ctx))
 	}
 	return nil
 }
 
-// BufferStats counts the jobs of a buffer; see WithBuffer. Its fields are Waiting, Drained,
-// Refused, Dropped and Unconfirmed.
+// BufferStats counts jobs: Waiting, Drained, Refused, Dropped and Unconfirmed.
 type BufferStats = producer.BufferStats
 
-// Buffered returns what became of the jobs that this Client could not send at once, since its
-// first use. It answers after Close too. All users of a Daemon's connections have one buffer.
+// Buffered counts the jobs of the buffer, after Close too. All Clients of a Daemon have one.
 func (c *Client) Buffered() (sum BufferStats) {
 	for _, e := range c.redises {
-		s := e.buffered()
-		sum.Waiting += s.Waiting
-		sum.Drained += s.Drained
-		sum.Refused += s.Refused
-		sum.Dropped += s.Dropped
-		sum.Unconfirmed += s.Unconfirmed
+		sum.Add(e.buffered())
 	}
 	return sum
 }
@@ -325,14 +309,6 @@ func (l *load) add(p *outcome.Push, place int, several bool) error {
 	return l.call.Add(p)
 }
 
-// item returns the item of the i-th job.
-func (l *load) item(items []Item, i int) Item {
-	if l.places != nil {
-		i = l.places[i]
-	}
-	return items[i]
-}
-
 // send pushes the jobs.
 func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if l.call == nil {
@@ -348,7 +324,7 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced, Buffered: r.Buffered}
 			continue
 		}
-		class := l.item(items, i).Job.Payload.Class
+		class := l.job(items, i).Payload.Class
 		if held := new(producer.Duplicate); errors.As(r.Err, &held) {
 			receipts[i].Duplicate = &DuplicateError{class, held.ID, held.Queue, held.Since}
 		} else {
@@ -372,11 +348,19 @@ func (l *load) explain(err error) error {
 	}
 }
 
+// job returns the i-th job of the load.
+func (l *load) job(items []Item, i int) *Job {
+	if l.places != nil {
+		i = l.places[i]
+	}
+	return items[i].Job
+}
+
 // jobs returns the jobs of the load.
 func (l *load) jobs(items []Item) []*Job {
-	jobs := make([]*Job, len(l.places))
-	for i, n := range l.places {
-		jobs[i] = items[n].Job
+	jobs := make([]*Job, l.call.Jobs())
+	for i := range jobs {
+		jobs[i] = l.job(items, i)
 	}
 	return jobs
 }

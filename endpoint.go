@@ -111,10 +111,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 		},
 		config: c, log: log, flush: flush, dialer: dialer,
 	}
-	if e.buffer = nil; c.EnqueueBuffer > 0 {
-		e.buffer = e.client.NewBuffer(c.EnqueueBuffer, log, clock.System)
-		e.client.Buffer = e.buffer
-	}
+	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)
 	e.client.set = outcome.New(outcome.Deps{
 		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 	}, e.registry, slices.Concat(e.features, e.registry.features())...)
@@ -137,16 +134,15 @@ func (e *endpoint) register(scheme string, open conn.Opener) {
 	e.openers = openers
 }
 
-// close closes the connections, until init for work. Jobs in the buffer have so long to be sent as a stop
-// leaves to its last step.
+// close closes the connections, until init for work. The buffer has most of a stop's last step to drain.
 func (e *endpoint) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), part.CloseGrace*4/5)
 	defer cancel()
-	e.closeWithin(ctx)
+	_ = e.closeWithin(ctx)
 }
 
-// closeWithin is close with another limit. It returns how many jobs in the buffer are lost.
-func (e *endpoint) closeWithin(ctx context.Context) (lost int) {
+// closeWithin is close with another limit. It returns an error if jobs in the buffer are lost.
+func (e *endpoint) closeWithin(ctx context.Context) (lost error) {
 	e.mu.Lock()
 	c := e.client
 	e.client, e.closed = nil, true
@@ -179,9 +175,7 @@ func (e *endpoint) usable() error {
 // close closes the client. Calls that wait for one of its connections return the error
 // why.
 func (c *client) close(why error) {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	c.Buffer.Close(over)
+	c.Buffer.Drop()
 	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the dialer failed", "error", err)

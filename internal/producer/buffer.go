@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // BufferBytes is how many bytes the calls in a Buffer may have together.
@@ -70,6 +71,15 @@ type BufferStats struct {
 	Unconfirmed int // may be in their queues: Redis had them and its answer did not come
 }
 
+// Add adds the counts of another buffer.
+func (s *BufferStats) Add(other BufferStats) {
+	s.Waiting += other.Waiting
+	s.Drained += other.Drained
+	s.Refused += other.Refused
+	s.Dropped += other.Dropped
+	s.Unconfirmed += other.Unconfirmed
+}
+
 // waitingCall is a call in the buffer.
 type waitingCall struct {
 	*Call
@@ -82,11 +92,13 @@ type waitingCall struct {
 	err  error
 }
 
-// NewBuffer makes a buffer for so many jobs. The client sends what it cannot send now through it.
-func (c *Client) NewBuffer(most int, log *slog.Logger, clock clock.Clock) *Buffer {
-	b := &Buffer{client: c, most: most, log: log, clock: clock, closing: make(chan struct{})}
-	b.ctx, b.cancel = context.WithCancel(context.Background())
-	return b
+// KeepsJobs gives the client a buffer for so many jobs, and returns it. For none it is nil.
+func (c *Client) KeepsJobs(most int, log *slog.Logger, clock clock.Clock) *Buffer {
+	if c.Buffer = nil; most > 0 {
+		c.Buffer = &Buffer{client: c, most: most, log: log, clock: clock, closing: make(chan struct{})}
+		c.Buffer.ctx, c.Buffer.cancel = context.WithCancel(context.Background())
+	}
+	return c.Buffer
 }
 
 // Stats returns the counts. A nil Buffer has none.
@@ -287,16 +299,23 @@ func (b *Buffer) settle(w *waitingCall, receipts []Receipt, err error) {
 	}
 }
 
+// Drop is Close without a wait.
+func (b *Buffer) Drop() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = b.Close(over)
+}
+
 // Close waits until the buffer is empty, as long as the context lasts. It drops the jobs that wait then, and
-// returns how many these are. The buffer takes no more jobs. A second Close does nothing.
-func (b *Buffer) Close(ctx context.Context) (lost int) {
+// returns an error that says how many these are. The buffer takes no more jobs. A second Close does nothing.
+func (b *Buffer) Close(ctx context.Context) error {
 	if b == nil {
-		return 0
+		return nil
 	}
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		return 0
+		return nil
 	}
 	b.closed = true
 	close(b.closing)
@@ -307,9 +326,9 @@ func (b *Buffer) Close(ctx context.Context) (lost int) {
 	b.cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lost = b.stats.Waiting
+	lost := b.stats.Waiting
 	if lost == 0 {
-		return 0
+		return nil
 	}
 	err := fmt.Errorf("the client was closed while Redis was away: %w", b.why)
 	for _, w := range b.calls {
@@ -318,7 +337,8 @@ func (b *Buffer) Close(ctx context.Context) (lost int) {
 	b.log.Error("buffered jobs are lost, because the client was closed while redis was unavailable", "jobs", lost, "error", b.why)
 	b.calls, b.bytes, b.stats.Waiting = nil, 0, 0
 	b.stats.Dropped += lost
-	return lost
+	return fmt.Errorf("%s in the buffer are lost, because the client was closed while Redis was away; "+
+		"give the Close more time, or enqueue them again", resque.Plural(lost, "job"))
 }
 
 // finish tells a caller that waits for its turn what became of the call.
