@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -32,6 +33,8 @@ const (
 type action struct {
 	name  string // of the call
 	doing string // in errors: "removing"
+
+	backwards bool // the last of several jobs first, because each goes to the head
 
 	list    func(e Entry) resque.Target // of a job in a queue or lane
 	delayed func(s delayed.Store, c redis.Conn, jobs []delayed.Job) ([]bool, error)
@@ -104,7 +107,7 @@ func (i *Inspector) style() (payload.Style, error) {
 }
 
 // RunNow puts jobs that Find or List returned to an end of their queues, and returns how many. A delayed
-// job waits no longer. A failed one is retried: its record is marked, and its payload loses the number of
+// job waits no longer. Jobs that go to the head of a queue are there in the order given. A failed one is retried: its record is marked, and its payload loses the number of
 // its attempt and its expiry. Errors are as those of Remove.
 //
 // A job in a lane goes to the head of its lane, and the lane is the next of its queue; or to the tail of
@@ -122,7 +125,7 @@ func running(to End) (action, error) {
 		return action{}, fmt.Errorf("goworker: %q is no end of a queue; use Head or Tail", to)
 	}
 	return action{
-		name: "RunNow", doing: "running",
+		name: "RunNow", doing: "running", backwards: to == Head,
 		list: func(e Entry) resque.Target {
 			t := resque.Target{Queue: e.Queue, Head: to == Head}
 			if t.Head {
@@ -293,6 +296,9 @@ func (i *Inspector) act(ctx context.Context, a action, jobs []Entry) (there []bo
 		}
 		if len(mine) == 0 {
 			continue
+		}
+		if a.backwards {
+			slices.Reverse(mine)
 		}
 		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
 			return a.do(s, c, jobs, mine, there, func(n int, err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,45 @@ func TestChangeAfterTheQueueMoved(t *testing.T) {
 	}
 	want(t, "left", 1500, server.Int(t, "LLEN", "resque:queue:q"), nil)
 	want(t, "the last", `{"class":"A","args":[4499]}`, server.Text(t, "LINDEX", "resque:queue:q", -1), nil)
+}
+
+// Several jobs that are run now are at the head of their queue in the order given, wherever they were.
+func TestRunNowKeepsTheOrder(t *testing.T) {
+	i, server, _ := setup(t)
+	payload := func(n int) string { return fmt.Sprintf(`{"class":"A","args":[%d]}`, n) }
+	const jobs = 1100 // several steps
+	for n := range jobs {
+		server.Do(t, "RPUSH", "resque:queue:low", payload(n))
+	}
+	server.Do(t, "SADD", "resque:queues", "low")
+	for n := range 3 {
+		item := fmt.Sprintf(`{"class":"A","args":[%d],"queue":"low"}`, jobs+n)
+		server.Do(t, "RPUSH", fmt.Sprintf("resque:delayed:%d", 1900000000+n), item)
+		server.Do(t, "ZADD", "resque:delayed_queue_schedule", 1900000000+n, 1900000000+n)
+	}
+	entries := func(place inspect.Place) (all []inspect.Entry) {
+		for e, err := range i.All(t.Context(), inspect.Query{Class: "A", Places: []inspect.Place{place}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+	queued := entries(inspect.Queued)
+	rand.Shuffle(len(queued), func(a, b int) { queued[a], queued[b] = queued[b], queued[a] })
+	n, err := i.RunNow(t.Context(), inspect.Head, queued...)
+	want(t, "run", jobs, n, err)
+	n, err = i.RunNow(t.Context(), inspect.Head, entries(inspect.Delayed)...)
+	want(t, "run", 3, n, err)
+	var order []string
+	for n := range 3 {
+		order = append(order, payload(jobs+n))
+	}
+	for _, e := range queued {
+		order = append(order, string(e.Payload))
+	}
+	want(t, "queue", order, queue(t, server, "low"), nil)
 }
 
 func TestRunNow(t *testing.T) {

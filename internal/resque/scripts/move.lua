@@ -9,6 +9,8 @@
 --       number of its lock or 0, its id, how its lock's value ends, how it then ends
 -- Returns the numbers of the jobs that were there and, negative, of those not looked for.
 --
+-- At the head the last of the jobs comes first, as with LPUSH.
+--
 -- A job is first replaced by a mark, so that of equal ones each is taken once. The LTRIM trims
 -- nothing: Redis allows it as the first write when out of memory, and then all that follow.
 local list, to = KEYS[1], ARGV[1]
@@ -57,7 +59,7 @@ for arg = 6, #ARGV, 7 do
 end
 if marks > 0 then redis.call('LREM', list, least + most < length and marks or -marks, mark) end
 if to == 'tail' then for i = 1, #pushed do redis.call('RPUSH', KEYS[3], pushed[i]) end end
-if to == 'head' then for i = #pushed, 1, -1 do redis.call('LPUSH', KEYS[3], pushed[i]) end end
+if to == 'head' then for i = 1, #pushed do redis.call('LPUSH', KEYS[3], pushed[i]) end end
 if #pushed > 0 and (to == 'head' or to == 'tail') then
   if ARGV[2] ~= '' then redis.call('SADD', KEYS[2], ARGV[2]) end
   if ARGV[3] ~= '' then
