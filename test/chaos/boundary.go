@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/goworker/goworker/inspect"
 )
 
 // boundary is an instant at which a process is killed, or its connection cut: around
@@ -35,6 +38,8 @@ var killed = []boundary{
 	{"lock", 1, replacing}, {"replace", 1, replacing}, {"replace", 3, replacing}, {"undelay", 1, hurrying}, {"unschedule", 1, hurrying},
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
+	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
+	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
@@ -176,6 +181,19 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			}
 			if _, err := a.client.Failures().ClearRetried(); err != nil {
 				a.problem("%v", err)
+			}
+		case operating, leaving: // what the operator has not done
+			in, ctx := a.client.Client().Inspect(), context.Background()
+			if _, err := in.MoveWhere(ctx, inspect.Query{Queue: "aside", Places: []inspect.Place{inspect.Queued}}, "work", ""); err != nil {
+				a.problem("%v", err)
+			}
+			if _, err := in.RunWhere(ctx, inspect.Query{Class: "Nap", Places: []inspect.Place{inspect.Delayed}}, inspect.Tail, ""); err != nil {
+				a.problem("%v", err)
+			}
+			for i := range 6 {
+				o := a.orders[fmt.Sprint("waits-", i)]
+				o.at = time.Time{}
+				a.expect(o)
 			}
 		case clearing:
 			if err := a.client.Delayed().Clear(); err != nil {

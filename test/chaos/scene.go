@@ -37,13 +37,15 @@ const (
 	refiling  scene = "while retrying failures"
 	clearing  scene = "while clearing delayed jobs"
 	removing  scene = "while removing a queue"
+	operating scene = "while an operator moves and edits jobs"
+	leaving   scene = "while a fleet goes back to Ruby"
 )
 
 // produced are the scenes of a process that enqueues, and its orders.
 var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
-	clearing: "clear,pushed,1", removing: "remove,pushed,1",
+	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", leaving: "drain,pushed,1",
 }
 
 // pushSome pushes n jobs before any process works.
@@ -145,6 +147,24 @@ func (a *arena) prepare(s scene) {
 			jobs = append(jobs, j)
 		}
 		a.acknowledged(jobs...)
+	case operating, leaving:
+		for i := range 6 {
+			o := of("Nap")
+			o.id = fmt.Sprint("waits-", i)
+			switch i % 3 {
+			case 0: // where no process looks
+				o.queue = "aside"
+			case 1:
+				o.at = now.Truncate(time.Second).Add(time.Hour) // has no hint
+			default:
+				o.at, o.ruby = now.Truncate(time.Second).Add(time.Hour), true
+			}
+			orders = append(orders, o)
+		}
+		if s == leaving {
+			a.must("RENAME", "resque:queue:work", "resque:go:lane:4:work6:c:Lost")
+			a.must("HSET", "resque:go:limits", "Lost", "1")
+		}
 	case hurrying:
 		for i := range 2 {
 			o := of("Nap")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 )
 
 // produce enqueues jobs, or moves delayed and failed ones, and notes what became of each:
@@ -67,6 +69,16 @@ func produceOne(how, id string) (replaced string, err error) {
 			err = goworker.Enqueue(job)
 		}
 		return "", err
+	case "operate": // jobs are moved from a queue, and delayed ones edited
+		if err = operate(); err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
+	case "drain": // a fleet goes back to Ruby
+		if _, err = goworker.Default().Client().DrainToResque(context.Background()); err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
 	case "failed": // all that failed is to run again
 		if _, err = goworker.Failures().RetryAll(); err == nil {
 			_, err = goworker.Failures().ClearRetried()
@@ -74,4 +86,25 @@ func produceOne(how, id string) (replaced string, err error) {
 		return "", err
 	}
 	return "", fmt.Errorf("chaos: there is no way %q to enqueue", how)
+}
+
+// operate moves the jobs that wait where no process looks, and edits the delayed ones.
+func operate() error {
+	in, ctx := goworker.Default().Client().Inspect(), context.Background()
+	aside, err := in.List(ctx, "aside", "", 10)
+	if err != nil {
+		return err
+	}
+	if _, err := in.Move(ctx, "work", aside.Jobs...); err != nil {
+		return err
+	}
+	for job, err := range in.All(ctx, inspect.Query{Class: "Nap", Places: []inspect.Place{inspect.Delayed}}) {
+		if err != nil {
+			return err
+		}
+		if _, err := in.Edit(ctx, job, inspect.Edit{Queue: "lanes"}); err != nil && !errors.Is(err, inspect.ErrNoJob) {
+			return err
+		}
+	}
+	return nil
 }
