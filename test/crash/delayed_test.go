@@ -30,23 +30,22 @@ func TestKilledPumps(t *testing.T) {
 	defer d.Close()
 	began := time.Now().Add(15 * time.Second) // what is past when it is enqueued is not delayed
 	want := make(map[string][]string)
+	var items []goworker.Item
 	for i := 0; i < total; i += 3 {
 		at := began.Add(time.Duration(i) * period / total).Truncate(time.Millisecond)
 		queue := []string{"whole", "precise", "own"}
-		for j, enqueue := range []func(*goworker.Job) error{
-			func(job *goworker.Job) error { return d.EnqueueAt(at.Truncate(time.Second).Add(time.Second), job) },
-			func(job *goworker.Job) error { return d.EnqueueAt(at, job) },
-			func(job *goworker.Job) error {
-				_, err := d.EnqueueWith(job, goworker.ProcessAt(at), goworker.WithID(fmt.Sprint(i)))
-				return err
-			},
+		for j, opts := range [][]goworker.EnqueueOption{
+			{goworker.ProcessAt(at.Truncate(time.Second).Add(time.Second)), goworker.ResqueScheduler()},
+			{goworker.ProcessAt(at), goworker.ResqueScheduler()},
+			{goworker.ProcessAt(at), goworker.WithID(fmt.Sprint(i))},
 		} {
 			id := fmt.Sprintf("%05d", i+j)
 			want[queue[j]] = append(want[queue[j]], id)
-			if err := enqueue(&goworker.Job{Queue: queue[j], Payload: goworker.Payload{Class: "Nap", Args: []any{id, 0}}}); err != nil {
-				t.Fatal(err)
-			}
+			items = append(items, goworker.Item{Job: goworker.NewJob(queue[j], "Nap", id, 0), Options: opts})
 		}
+	}
+	if _, err := d.Client().EnqueueMany(t.Context(), items...); err != nil {
+		t.Fatal(err)
 	}
 	var alive []*process
 	for range processes {
