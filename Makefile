@@ -18,9 +18,12 @@ MODULES = . test/chaos bench bench/contender/machinery
 # The packages that have benchmarks.
 BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=chaos --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
+# The packages whose tests mostly run the compiler.
+COMPILING = test/docs test/examples test/programs test/readme test/repository
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations mutations deps check check-bench benchmarks lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations mutations deps check check-bench benchmarks test-compiling lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,14 +37,16 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 # run at a time.
 test: deps check ## run all tests, on real Redis servers and against node-resque
 	(cd test/chaos && exec go test -race -count=1 -timeout=30m .) & chaos=$$!; \
-		nice $(MAKE) --no-print-directory benchmarks; others=$$?; \
+		nice $(MAKE) --no-print-directory benchmarks test-compiling; others=$$?; \
 		wait $$chaos && exit $$others
 	$(MAKE) --no-print-directory check-bench
-	go test -race -count=1 -p=4 ./...
+	go test -race -count=1 -p=4 $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
+
+test-compiling: # the tests of packages that mostly run the compiler
+	go test -race -count=1 $(COMPILING:%=./%)
 
 benchmarks: ## run each benchmark once, in some packages
 	timeout 600 go test -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
-	go test -race -run='^$$' -exec=true ./... >/dev/null # compiles what the tests need
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
