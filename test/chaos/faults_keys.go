@@ -58,9 +58,8 @@ func keys(opts options) result {
 		a.produce(load{rate: 200, longest: 20, failing: 10, orders: true})
 		time.Sleep(time.Second)
 		corpse.kill()
-		if !opts.short { // the dead one is to leave its tombstone
-			a.eventually("it is found dead", func() bool { return len(a.list("KEYS", "resque:go:reaped:*")) > 0 })
-		}
+		// The dead one is to leave its tombstone, and its keys are none of a live process.
+		a.eventually("it is found dead", func() bool { return len(a.list("KEYS", "resque:go:reaped:*")) > 0 })
 		a.shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
 		for _, act := range acts {
 			k.prepare(act.pattern)
