@@ -56,7 +56,7 @@ func TestSetFields(t *testing.T) {
 	}
 }
 
-// Whatever is added to a payload of ours, in whatever order: expires_at and id stay its last fields.
+// Whatever is added to a payload that goworker wrote, in whatever order: expires_at and id stay its last fields.
 func TestLastFields(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -96,7 +96,7 @@ const (
 type Place struct {
 	Queue string
 	At    time.Time // zero: into its queue, now. Else into our own schedule; the payload needs an id
-	Ruby  bool      // into resque-scheduler's schedule in place of ours; it keeps nothing but class and arguments
+	Ruby  bool      // into resque-scheduler's schedule, not goworker's; it keeps nothing but class and arguments
 
 	// Priority puts the job in front of jobs with a lower one, from 1 to 9. It is written into the payload, so
 	// that a job from our schedule or in a lane has it too. 0: none.

@@ -225,7 +225,7 @@ func (s Store) DrainScheduled(c redis.Conn, jobs []DrainedJob, style payload.Sty
 	return moved, refused, err
 }
 
-// RemoveOwn removes keys of ours and returns how many there were.
+// RemoveOwn removes keys of goworker and returns how many there were.
 func (s Store) RemoveOwn(c redis.Conn, keys []string) (int, error) {
 	var a Call
 	a.Key(s.processes())

@@ -84,7 +84,7 @@ type OwnKey struct {
 	Is   KeyFate // the row that it belongs to
 }
 
-// ownKey returns what a key of ours is. The row with the longest beginning wins.
+// ownKey returns what a key of goworker is. The row with the longest beginning wins.
 func (s Store) ownKey(name string) OwnKey {
 	k, longest := OwnKey{Name: name}, -1
 	for _, row := range Fates {

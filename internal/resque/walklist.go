@@ -241,11 +241,11 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 		if as == nil {
 			as = j.Raw
 		}
-		ends, anew := "", ""
+		ends, next := "", ""
 		if lock > 0 {
-			ends, anew = JobPrefix(from.Queue)+string(j.Raw), JobPrefix(after)+string(as)
+			ends, next = JobPrefix(from.Queue)+string(j.Raw), JobPrefix(after)+string(as)
 		}
-		a.Arg(j.Index, j.Raw, as, lock, j.ID, ends, anew)
+		a.Arg(j.Index, j.Raw, as, lock, j.ID, ends, next)
 	}
 	r, err := redis.Ints(a.Do(c, moveScript))
 	if err != nil {

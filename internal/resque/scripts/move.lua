@@ -40,7 +40,7 @@ local function find(index, job)
 end
 local answer, pushed = {}, {}
 for arg = 6, #ARGV, 7 do
-  local index, job, as, lock, id, ends, anew = unpack(ARGV, arg, arg + 6)
+  local index, job, as, lock, id, ends, next = unpack(ARGV, arg, arg + 6)
   local number = (arg - 6) / 7 + 1
   local at = find(tonumber(index), job)
   if at == -1 then answer[#answer + 1] = -number
@@ -53,7 +53,7 @@ for arg = 6, #ARGV, 7 do
     local value = lock and redis.pcall('HGET', lock, id)
     if type(value) == 'string' then
       if to == '' then redis.call('HDEL', lock, id)
-      elseif #ends > 0 and string.sub(value, -#ends) == ends then redis.call('HSET', lock, id, string.sub(value, 1, -#ends - 1) .. anew) end
+      elseif #ends > 0 and string.sub(value, -#ends) == ends then redis.call('HSET', lock, id, string.sub(value, 1, -#ends - 1) .. next) end
     end
   end
 end
