@@ -219,7 +219,8 @@ func TestStopWithADeafDialer(t *testing.T) {
 	close(away)
 	b.Redis.Kill()
 	b.Eventually("it dials", func() bool { return b.Log.Count("EOF")+b.Log.Count("connection reset")+b.Log.Count("closed") > 0 })
-	if left, _ := stopsInTime(b); left == nil || !slices.Contains(left.Parts, "poller") {
+	// Which part dials first is open: an idle poller may not have noticed that Redis is gone.
+	if left, _ := stopsInTime(b); left == nil || !slices.Contains(left.Parts, "poller") && !slices.Contains(left.Parts, "lease") {
 		t.Errorf("the stop left %+v", left)
 	}
 }
