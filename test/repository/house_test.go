@@ -21,9 +21,9 @@ import (
 
 // The limits of the house. A change that needs more changes the design first.
 const (
-	rootFiles     = 32   // of the root package, tests aside
-	rootLines     = 8000 // of all of them together
-	rootTestFiles = 44
+	rootFiles     = 35   // of the root package, tests aside
+	rootLines     = 8600 // of all of them together
+	rootTestFiles = 47
 	fileLines     = 500 // of one Go file, tests aside
 	circle        = 6   // files of the root that reach each other
 	pollerFields  = 25
