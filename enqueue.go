@@ -185,7 +185,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push) error {
 		p.Queue = queueOf(p.Class)
 	}
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
-	p.At, p.In, p.ID, p.Ruby = o.at, o.in, o.id, o.resque && !ofClass
+	p.At, p.In, p.ID, p.Chosen, p.Ruby = o.at, o.in, o.id, o.id != "", o.resque && !ofClass
 	switch {
 	case o.First != nil:
 		return producer.About(p.Name, o.First)

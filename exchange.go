@@ -26,6 +26,12 @@ func (p *poller) turn(ctx context.Context) {
 		p.claim()
 		return
 	}
+	now := p.Clock.Now()
+	if l := p.keeper.Link(); l != nil {
+		if err := p.source.Read(l.Conn, now); err != nil {
+			p.keeper.Lose(err)
+		}
+	}
 	if p.keeper.Link() == nil {
 		p.claim()
 		if p.stage < forced {
@@ -33,7 +39,6 @@ func (p *poller) turn(ctx context.Context) {
 		}
 		return
 	}
-	now := p.Clock.Now()
 	if p.stage == working && p.keeper.Retrack(ctx, now) {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
@@ -120,6 +122,10 @@ type source interface {
 
 	// Changed takes the names that Redis reported as changed; all: anything may have changed.
 	Changed(names []string, all bool)
+
+	// Read reads what else the source has Redis watch, if it may have changed. It returns an error of
+	// the connection, on which no exchange is under way.
+	Read(c redis.Conn, now time.Time) error
 
 	// Next returns when the poller must turn again if nothing happens before. taking says whether
 	// more jobs could start now.

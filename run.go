@@ -135,11 +135,11 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
 	set := outcome.New(outcome.Deps{
-		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do,
+		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
-	d.poller.source = d.newSource(base, d.poller)
+	d.poller.source = d.newSource(base, d.poller, set.Watched())
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
@@ -179,12 +179,16 @@ func newLease(b part.Base, c config, classes string) *fleet.Lease {
 	})
 }
 
-// newSource returns the source of a poller.
-func (d *Daemon) newSource(base part.Base, p *poller) *watch.Order {
+// newSource returns the source of a poller, which also has Redis watch these keys.
+func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched) *watch.Order {
+	for _, w := range watched {
+		p.keeper.Keys = append(p.keeper.Keys, w.Key)
+	}
 	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Peers: d.lease.Peers, Waits: p.record.Regroups,
+		Watched: watched, Busy: func() bool { return p.busy > 0 },
 	})
 }
 

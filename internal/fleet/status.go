@@ -79,6 +79,15 @@ func (s *Status) Busy() (n int) {
 	return n
 }
 
+// Jobs yields the jobs that workers have now. It is safe for concurrent use.
+func (s *Status) Jobs(yield func(*outcome.Job) bool) {
+	for i := range s.slots {
+		if j := s.slots[i].job.Load(); j != nil && !yield(j) {
+			return
+		}
+	}
+}
+
 // Start starts the status writer. The lease must run.
 func (s *Status) Start(ctx context.Context) error {
 	s.loop.Start(ctx)

@@ -12,6 +12,9 @@ import (
 // Keeper keeps the poller connected. It dials another Link when one broke, and asks again for
 // tracking if a server refused it. It belongs to the poller's goroutine, except for Exchanges.
 type Keeper struct {
+	// Keys are notified beside those of queues and lanes, once they are watched. They are set before Dial.
+	Keys []string
+
 	base     part.Base
 	track    bool
 	interval time.Duration
@@ -81,7 +84,7 @@ func (k *Keeper) Dial(ctx context.Context) {
 			k.dialed <- Dialed{err: ctx.Err()}
 			return
 		}
-		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies)
+		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Keys...)
 		k.dialed <- Dialed{l, err}
 	}()
 }

@@ -31,6 +31,7 @@ type Link struct {
 	requests  chan *resque.Exchange
 	replies   chan Reply
 	signal    chan<- struct{}
+	keys      []string    // that are notified beside those of queues and lanes
 	unhook    func() bool // the end of Dial's context closes the connections no more
 	wg        sync.WaitGroup
 	used      atomic.Bool // an exchange was sent since the last PING
@@ -51,13 +52,13 @@ type Reply struct {
 
 // Dial connects and, if asked, sets up tracking, with a PING to its connection this often. The signal
 // channel gets a value, if it has room, whenever there is something to take. The end of ctx breaks the
-// connections, so that no read outlives it.
-func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply) (*Link, error) {
+// connections, so that no read outlives it. Changes of these keys are notified too, once they are watched.
+func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply, keys ...string) (*Link, error) {
 	c, err := b.Dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{base: b, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal}
+	l := &Link{base: b, Conn: c, pings: pings, requests: make(chan *resque.Exchange), replies: replies, signal: signal, keys: keys}
 	l.unhook = context.AfterFunc(ctx, func() { _ = c.Close() })
 	if track {
 		l.Untracked = l.subscribe(ctx)
@@ -114,7 +115,7 @@ func (l *Link) listen(done chan struct{}) {
 	defer l.wg.Done()
 	defer close(done)
 	for {
-		keys, all, err := l.base.Store.ReceiveChanges(l.Wake, 3*l.pings)
+		keys, all, err := l.base.Store.ReceiveChanges(l.Wake, 3*l.pings, l.keys...)
 		l.mu.Lock()
 		l.changed = append(l.changed, keys...)
 		l.all = l.all || all

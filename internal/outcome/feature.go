@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"context"
+	"iter"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -39,8 +40,28 @@ type Feature struct {
 	// whether the job or its class has the feature's option. With an error the job is not pushed.
 	Enqueue func(p *Push) error
 
+	// Watch are the keys whose changes the feature hears of, in a daemon.
+	Watch []Watched
+
 	// Close is called when the last job has ended.
 	Close func()
+}
+
+// Watched is a key of Redis that a feature reads again whenever it has changed.
+type Watched struct {
+	// Key is the key's full name, with the namespace. A method of Store makes it.
+	Key string
+
+	// Read reads the key. The poller's goroutine calls it on its connection, so it sends few commands,
+	// waits for nothing else, and leaves no answer unread. Redis watches the keys that its first
+	// command or script reads. Read is called for each new connection before that takes a job, after
+	// each change by another connection, and after each commit of this process with an effect on Key.
+	// Where Redis does not report changes, it is called once a second while a worker has a job, and
+	// else once an interval.
+	//
+	// An answer of Redis that is an error is logged once, and Read is called again after an interval.
+	// An error of the connection loses it.
+	Read func(redis.Conn) error
 }
 
 // Handler calls the handler of a job.
@@ -101,6 +122,11 @@ type Deps struct {
 
 	// Do runs f on a connection that the program's pool lends.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
+
+	// Running are the jobs that workers of this process have now, also those whose bytes are being
+	// read. Job says what may be read of them. It is nil where no worker runs: in a client, or in a
+	// test.
+	Running iter.Seq[*Job]
 }
 
 // Settings is what features read of the daemon's settings.

@@ -11,7 +11,11 @@ import (
 
 // Job is a job that was taken, as features know it. A worker makes it, or a reaper for a job of a
 // dead process, or an HTTP server for a leased one. Its class need not be registered here. It
-// belongs to one goroutine at a time, but for what Running reads.
+// belongs to one goroutine at a time and runs once.
+//
+// Policy.Running and the goroutines that use Deps.Running read a job that a worker has. They may read
+// what its taker has set: all down to StartedAt. Once Opened returns true they may also read Parsed,
+// Name, Class, ID, Args and UnknownClass. They may call Cancel and Opened. They change nothing.
 type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
@@ -54,10 +58,14 @@ type Job struct {
 	// View is what the taker makes of the job for the program.
 	View any
 
-	opened   bool
+	opened   atomic.Bool // set when the job was read
 	policies []Policy
 	running  atomic.Pointer[[]Policy] // the policies while the handler runs
+	context  Context                  // of the handler
 }
+
+// Opened reports whether the job's bytes were read. Any goroutine may call it.
+func (j *Job) Opened() bool { return j.opened.Load() }
 
 // Readable reports whether the bytes are a job.
 func (j *Job) Readable() bool { return j.Name != "" }

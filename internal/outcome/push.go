@@ -16,6 +16,7 @@ type Push struct {
 	Class   *Class   // nil: not registered here
 	Options *Options // of this job; they go before those of its class. nil: it has none
 	ID      string   // "": the producer gave none
+	Chosen  bool     // the program chose the ID, so that a job may have had it before
 	At      time.Time
 	In      time.Duration // from which At was made; 0: from none
 	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments

@@ -31,6 +31,7 @@ type Set struct {
 	enqueue   []func(*Push) error
 	observers []func(context.Context, *Job, *Outcome)
 	watchers  []func(*Job, *Outcome)
+	watched   []Watched
 }
 
 // Time is the fleet's clock: Redis's, as of the last renewal of the lease.
@@ -57,6 +58,7 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 	for i, make := range features {
 		f := make(d)
 		s.features = append(s.features, f)
+		s.watched = append(s.watched, f.Watch...)
 		if f.Live != nil {
 			s.live = append(s.live, f.Live)
 		}
@@ -86,6 +88,9 @@ func (s *Set) Observe(f func(context.Context, *Job, *Outcome)) { s.observers = a
 // Watch has f called once for every job that a worker ended, when all of its outcome is known: how long
 // it ran too. f is called for each job by the goroutine of its worker, so it waits for nothing.
 func (s *Set) Watch(f func(*Job, *Outcome)) { s.watchers = append(s.watchers, f) }
+
+// Watched returns the keys that the features watch.
+func (s *Set) Watched() []Watched { return s.watched }
 
 // Ended shows the outcome of a job, which its worker is about to hand in, to the watchers.
 func (s *Set) Ended(j *Job, o *Outcome) {
@@ -165,10 +170,10 @@ func (s *Set) read(j *Job) { Read(j, s.classes, s.settings.MaxPayload) }
 // Read reads the job's bytes, unless it was done, and finds its class. What is wrong with them, or with
 // their length, which may be most bytes, goes to Job.Err.
 func Read(j *Job, classes Classes, most int) {
-	if j.opened {
+	if j.opened.Load() {
 		return
 	}
-	j.opened = true
+	defer j.opened.Store(true) // what was read is for other goroutines from then on
 	if j.Err = payload.CheckSize(j.Payload, most); j.Err != nil {
 		return
 	}
@@ -305,8 +310,14 @@ func (s *Set) admit(ctx context.Context, j *Job, o *Outcome) bool {
 	return false
 }
 
-// perform calls the handler inside what the policies wrap around it.
-func (s *Set) perform(ctx context.Context, j *Job, handler Handler) error {
+// perform calls the handler inside what the policies wrap around it, unless the job was cancelled. The
+// handler's context ends with it, also where it panics or ends its goroutine.
+func (s *Set) perform(parent context.Context, j *Job, handler Handler) error {
+	ctx := &j.context
+	if err := ctx.begin(parent); err != nil {
+		return err
+	}
+	defer ctx.end()
 	if len(j.policies) > 0 {
 		for _, p := range slices.Backward(j.policies) {
 			handler = p.Wrap(handler)

@@ -1,6 +1,9 @@
 package resque
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Effect is one row of a job's end or push: a command of Redis, a verb of the script or of a
 // feature, or a guard. Redis writes all effects of a job in one step. The methods of Store make
@@ -89,6 +92,11 @@ func (e Effect) Soft() Effect {
 		e.verb = "~" + e.verb
 	}
 	return e
+}
+
+// Writes reports whether the effect may write a key.
+func (e Effect) Writes(key string) bool {
+	return !strings.HasPrefix(e.verb, "?") && slices.ContainsFunc(e.keys, func(k Key) bool { return k.name == key })
 }
 
 // Size is about how many bytes the effect brings to Redis.

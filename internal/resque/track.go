@@ -3,6 +3,7 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
 	DelayedChange = "\x00delayed" // a schedule of delayed jobs
+	KeyChanged    = "\x00key:"    // and behind it one of the keys that ReceiveChanges was given
 )
 
 // Track makes the server push a message on the connection wake whenever a key
@@ -65,6 +67,12 @@ func (s Store) Track(conn, wake redis.Conn) error {
 	return nil
 }
 
+// Arm has Redis watch the keys that the next command on the connection reads, if Track has set it up.
+func (s Store) Arm(c redis.Conn) error {
+	_, err := c.Do("CLIENT", "CACHING", "YES")
+	return err
+}
+
 // Ping sends a PING on wake; ReceiveChanges receives the answer.
 func (s Store) Ping(wake redis.Conn) error {
 	if err := wake.Send("PING"); err != nil {
@@ -75,9 +83,9 @@ func (s Store) Ping(wake redis.Conn) error {
 
 // ReceiveChanges waits for the next message. It returns the names of the queues in it,
 // PauseChanged, QueuesChanged, DelayedChange and names that AboutLanes reads, or all when everything
-// may have changed. An answer to a PING returns nothing. Silence for longer than the timeout is
+// may have changed. For each of these keys it returns KeyChanged and the key. An answer to a PING returns nothing. Silence for longer than the timeout is
 // an error.
-func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error) {
+func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ...string) (names []string, all bool, err error) {
 	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
 	if err != nil {
 		return nil, false, err
@@ -100,6 +108,9 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration) (names []s
 		return nil, false, err
 	}
 	for _, key := range keys {
+		if slices.Contains(watched, key) {
+			names = append(names, KeyChanged+key)
+		}
 		switch name, isQueue := strings.CutPrefix(key, s.KeyOfQueue("")); {
 		case isQueue:
 			names = append(names, name)

@@ -33,7 +33,7 @@ func (k tracked) arm(queues ...string) {
 
 // heard collects what comes in until a PING is answered that was sent after the cause,
 // and the cause itself had been answered before: then nothing else is on its way.
-func (k tracked) heard(cause func()) (names []string, all bool) {
+func (k tracked) heard(cause func(), watched ...string) (names []string, all bool) {
 	k.t.Helper()
 	cause()
 	k.must(k.wake.Send("PING"))
@@ -44,10 +44,17 @@ func (k tracked) heard(cause func()) (names []string, all bool) {
 		if text, _ := redis.String(reply[0], nil); text == "pong" {
 			return sorted(names), all
 		}
-		n, a, err := k.s.ReceiveChanges(replay{k.wake, reply}, time.Second)
+		n, a, err := k.s.ReceiveChanges(replay{k.wake, reply}, time.Second, watched...)
 		k.must(err)
 		names, all = append(names, n...), all || a
 	}
+}
+
+// changes is heard without all.
+func (k tracked) changes(cause func(), watched ...string) (names []string) {
+	k.t.Helper()
+	names, _ = k.heard(cause, watched...)
+	return names
 }
 
 // replay is a connection that gives a message again.
@@ -111,6 +118,27 @@ func TestTrackingOnlyWhereArmed(t *testing.T) {
 	k.arm("low")
 	names, _ = k.heard(func() { k.turn(Exchange{Ended: back(jobs...)}) })
 	k.same("heard of our own change", 0, len(names))
+}
+
+// A key that a feature watches is reported by its name, once it was armed and to the connection that asks for it.
+func TestTrackingOfOtherKeys(t *testing.T) {
+	t.Parallel()
+	k := newTracked(t)
+	key := k.s.TextKey("feature").String()
+	read := func() {
+		k.must(k.s.Arm(k.c))
+		if _, err := k.c.Do("GET", key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	k.same("names", []string{KeyChanged + key}, k.changes(func() { k.do("SET", key, "1") }, key, "resque:other"))
+	k.same("names without reading", 0, len(k.changes(func() { k.do("SET", key, "2") }, key)))
+	read()
+	k.same("names of another watcher", 0, len(k.changes(func() { k.do("SET", key, "3") }, "resque:other")))
+	k.arm("low")
+	k.same("of a key that is also a queue", []string{KeyChanged + k.s.KeyOfQueue("low"), "low"},
+		k.changes(func() { k.do("RPUSH", k.s.KeyOfQueue("low"), "l1") }, k.s.KeyOfQueue("low")))
 }
 
 func TestTrackingAfterScriptFlush(t *testing.T) {

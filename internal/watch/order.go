@@ -24,6 +24,7 @@ type Order struct {
 	wakeups wakeups
 	exits   bool
 	waits   func(queue string) bool // see Options
+	keys    keys
 	said    logging.Once
 }
 
@@ -42,6 +43,10 @@ type Options struct {
 	// Waits reports whether jobs of a queue are still to be put into lanes by the poller. Nothing
 	// else sorts the queue meanwhile.
 	Waits func(queue string) bool
+
+	// Watched are the keys that features watch. Busy reports whether a worker has a job.
+	Watched []outcome.Watched
+	Busy    func() bool
 }
 
 // New returns a source that takes from queues and from lanes.
@@ -50,6 +55,7 @@ func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
 		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, exits: o.Exits,
 		wakeups: wakeups{clock: b.Clock, peers: o.Peers},
+		keys:    newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
 	s.forget()
 	return s
@@ -64,7 +70,7 @@ func (o *Order) Stop() { o.lanes.Stop() }
 // Connected is called when there is a new connection, and says whether Redis notifies of changes
 // on it. The next look is a full one.
 func (o *Order) Connected(tracking bool) {
-	o.tracking = tracking
+	o.tracking, o.keys.tracking = tracking, tracking
 	o.forget()
 }
 
@@ -73,6 +79,7 @@ func (o *Order) forget() {
 	o.Queues.forget()
 	o.wakeups.stop()
 	o.wakeups.empty = 0
+	o.keys.forget()
 	o.lanes.Forget(o.tracking)
 	o.lanes.Work(o.all)
 }
@@ -101,7 +108,7 @@ func (o *Order) Changed(names []string, all bool) {
 		o.forget()
 		return
 	}
-	names, wakes := o.lanes.Changed(names)
+	names, wakes := o.lanes.Changed(o.keys.changed(names))
 	for _, name := range names {
 		wakes = o.filled(name) || wakes
 	}
@@ -198,6 +205,7 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 func (o *Order) Ended(j *outcome.Job, end *outcome.Commit, committed bool) {
 	switch {
 	case committed:
+		o.keys.committed(end.Effects)
 		if j.Lane != nil {
 			o.lanes.Released(*j.Lane, end.Started)
 		}
@@ -244,6 +252,7 @@ func (o *Order) Next(taking bool) time.Time {
 	}
 	sooner(o.wakeups.until) // perhaps it has come since the last Tick, which has not seen it
 	sooner(o.skip.next())
+	sooner(o.keys.next())
 	if taking && !o.paused {
 		sooner(o.lanes.Next())
 	}
