@@ -81,7 +81,7 @@ func (d *Daemon) SetSettings(settings WorkerSettings) { d.set(settings) }
 // The handler is a Handler, or a function of one of these forms:
 //
 //	func(queue string, args ...interface{}) error          // goworker's own
-//	func([ctx context.Context,] arguments…) [error | (result, error)]
+//	func([ctx context.Context,] arguments…) [error | (results…, error)]
 //	func(ctx context.Context, job *Job) error
 //	func(ctx context.Context, d *Delivery) error
 //
@@ -100,7 +100,7 @@ func (d *Daemon) SetSettings(settings WorkerSettings) { d.set(settings) }
 //
 // A job whose arguments do not fit fails with an *ArgumentError, one that panics
 // with a *PanicError; a returned error fails it. A result goes to middleware as
-// Delivery.Result.
+// Delivery.Result, several as a list.
 //
 // Register panics if class is empty or handler is nil or none of the above, with a text
 // that says what is allowed. It is a mistake in the program, not in a job.

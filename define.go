@@ -1,7 +1,9 @@
 package goworker
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/goworker/goworker/internal/outcome"
@@ -99,20 +101,21 @@ type classOption struct{ of *outcome.Class }
 
 func (c classOption) enqueue(to *enqueueOptions) { to.class = c.of }
 
-// Args2 are the two arguments of a job: payloads have them one after the other.
+// Args2 are the two arguments of a job: payloads have them one after the other. They are also
+// the two results of a handler. As JSON it is a list; the object {"A":…,"B":…} is read too.
 type Args2[A, B any] struct {
 	A A
 	B B
 }
 
-// Args3 are the three arguments of a job; see Args2.
+// Args3 are the three arguments or results of a job; see Args2.
 type Args3[A, B, C any] struct {
 	A A
 	B B
 	C C
 }
 
-// Args4 are the four arguments of a job; see Args2.
+// Args4 are the four arguments or results of a job; see Args2.
 type Args4[A, B, C, D any] struct {
 	A A
 	B B
@@ -132,6 +135,54 @@ func (None) list() []any                { return []any{} }
 func (a Args2[A, B]) list() []any       { return []any{a.A, a.B} }
 func (a Args3[A, B, C]) list() []any    { return []any{a.A, a.B, a.C} }
 func (a Args4[A, B, C, D]) list() []any { return []any{a.A, a.B, a.C, a.D} }
+
+// MarshalJSON returns the list of the values.
+func (a Args2[A, B]) MarshalJSON() ([]byte, error) { return json.Marshal(a.list()) }
+
+// MarshalJSON returns the list of the values.
+func (a Args3[A, B, C]) MarshalJSON() ([]byte, error) { return json.Marshal(a.list()) }
+
+// MarshalJSON returns the list of the values.
+func (a Args4[A, B, C, D]) MarshalJSON() ([]byte, error) { return json.Marshal(a.list()) }
+
+// UnmarshalJSON reads a list of two values.
+func (a *Args2[A, B]) UnmarshalJSON(text []byte) error {
+	type plain Args2[A, B]
+	return unmarshalList(text, (*plain)(a), &a.A, &a.B)
+}
+
+// UnmarshalJSON reads a list of three values.
+func (a *Args3[A, B, C]) UnmarshalJSON(text []byte) error {
+	type plain Args3[A, B, C]
+	return unmarshalList(text, (*plain)(a), &a.A, &a.B, &a.C)
+}
+
+// UnmarshalJSON reads a list of four values.
+func (a *Args4[A, B, C, D]) UnmarshalJSON(text []byte) error {
+	type plain Args4[A, B, C, D]
+	return unmarshalList(text, (*plain)(a), &a.A, &a.B, &a.C, &a.D)
+}
+
+// unmarshalList reads a list of just these values. What is no list is read as object, in the form
+// that the types had in JSON before they had one of their own.
+func unmarshalList(text []byte, object any, values ...any) error {
+	if !bytes.HasPrefix(text, []byte("[")) {
+		return json.Unmarshal(text, object)
+	}
+	var raws []json.RawMessage
+	if err := json.Unmarshal(text, &raws); err != nil {
+		return err
+	}
+	if len(raws) != len(values) {
+		return fmt.Errorf("a list of %d values is read as one of %d; take the type for as many", len(raws), len(values))
+	}
+	for i, raw := range raws {
+		if err := json.Unmarshal(raw, values[i]); err != nil {
+			return fmt.Errorf("value %d of %d: %w", i+1, len(values), err)
+		}
+	}
+	return nil
+}
 
 func (None) call(f func(context.Context, any) (any, error)) any {
 	return func(ctx context.Context) (any, error) { return f(ctx, None{}) }

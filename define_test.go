@@ -2,10 +2,13 @@ package goworker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -183,5 +186,40 @@ func TestEnqueueMiddleware(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{`{"class":"C","args":[],"id":"acme0"}`, `{"class":"C","args":[],"id":"acme1"}`}, server.List(t, "LRANGE", "resque:queue:low", 0, -1)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Several results are read back in the types of Args2 to Args4. The object that these were in JSON before is read too.
+func TestArgsAsJSON(t *testing.T) {
+	t.Parallel()
+	type two = goworker.Args2[int, string]
+	type three = goworker.Args3[two, *int, []string]
+	type four = goworker.Args4[int64, any, json.RawMessage, time.Time]
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		value any
+		text  string
+	}{
+		{two{7, "x"}, `[7,"x"]`},
+		{three{two{1, "y"}, nil, []string{"a"}}, `[[1,"y"],null,["a"]]`},
+		{four{1 << 62, "b", json.RawMessage(`{"c":1}`), at}, `[4611686018427387904,"b",{"c":1},"2026-11-21T08:00:00Z"]`},
+	} {
+		text, err := json.Marshal(tt.value)
+		if err != nil || string(text) != tt.text {
+			t.Errorf("%#v is %s, %v; want %s", tt.value, text, err, tt.text)
+		}
+		back := reflect.New(reflect.TypeOf(tt.value))
+		if err := json.Unmarshal([]byte(tt.text), back.Interface()); err != nil || !reflect.DeepEqual(back.Elem().Interface(), tt.value) {
+			t.Errorf("%s is %#v, %v; want %#v", tt.text, back.Elem(), err, tt.value)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"A":7,"B":"x"}`: "", ` [ 7 , "x" ] `: "", `null`: "",
+		`[7]`: "a list of 1 values is read as one of 2", `[7,"x",1]`: "a list of 3 values", `[7,8]`: "value 2 of 2", `"x"`: "cannot unmarshal string",
+	} {
+		v := two{7, "x"}
+		if err := json.Unmarshal([]byte(text), &v); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && v != (two{7, "x"}) {
+			t.Errorf("%s: %v, %v; want %q", text, v, err, want)
+		}
 	}
 }

@@ -664,6 +664,7 @@ func exceptionsChild(uri string) int {
 	}
 	d := goworker.New(failingSettings(uri))
 	registerIsolated(d, uri)
+	registerWaiting(d, uri)
 	if err := d.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		return 2

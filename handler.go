@@ -18,8 +18,8 @@ import (
 // Many workers call it at the same time.
 //
 // The context carries the Delivery, ends at the class's Timeout, and is cancelled
-// when the job must give way, as at a forced shutdown. An error or a panic makes
-// the job a failure.
+// when the job must give way, as at a forced shutdown. It ends when the handler has
+// returned. An error or a panic makes the job a failure.
 type Handler interface {
 	Perform(ctx context.Context, d *Delivery) error
 }
@@ -32,7 +32,7 @@ func (f HandlerFunc) Perform(ctx context.Context, d *Delivery) error { return f(
 
 // allowedForms ends every error about a function.
 const allowedForms = "allowed are func(queue string, args ...interface{}) error, " +
-	"func([ctx context.Context,] arguments…) with no result, error, or (result, error), " +
+	"func([ctx context.Context,] arguments…) with no result, error, or (results…, error), " +
 	"func(ctx context.Context, job *Job) error, and a Handler"
 
 var (

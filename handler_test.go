@@ -121,12 +121,14 @@ func TestHandlerResults(t *testing.T) {
 		{"result", func() (int, error) { return 7, nil }, 7, nil},
 		{"result beside an error is not one", func() (int, error) { return 7, boom }, nil, boom},
 		{"nil interface result", func() (any, error) { return nil, nil }, nil, nil},
+		{"several", func() (int, string, error) { return 7, "x", nil }, []any{7, "x"}, nil},
+		{"several beside an error", func() (int, string, error) { return 7, "x", boom }, nil, boom},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d, err := runJob(t, tt.fn, `[]`)
-			if err != tt.err || d.Result != tt.result {
+			if err != tt.err || !reflect.DeepEqual(d.Result, tt.result) {
 				t.Errorf("got %v, %v; want %v, %v", d.Result, err, tt.result, tt.err)
 			}
 		})
@@ -193,7 +195,8 @@ func TestFunctionsThatAreRefused(t *testing.T) {
 		{"result without error", func() int { return 0 }, "is int, not error"},
 		{"concrete error", func() *PanicError { return nil }, "not error"},
 		{"two errors", func() (a, b error) { return nil, nil }, "two errors"},
-		{"three results", func() (a, b int, err error) { return 0, 0, nil }, "3 results"},
+		{"three results", func() (a, b int, err error) { return 0, 0, nil }, ""},
+		{"an error among the results", func() (a int, b, err error) { return 0, nil, nil }, "two errors"},
 		{"channel", func(context.Context, chan int) {}, "parameter 2 of func(context.Context, chan int) holds a chan int"},
 		{"function", func(func()) {}, "holds a func()"},
 		{"list of channels", func(...[]chan int) {}, "holds a chan int"},

@@ -75,9 +75,9 @@ type Delivery struct {
 	// ReservedAt is when this process took the job from its queue.
 	ReservedAt time.Time
 
-	// Result is the value that the handler returned beside a nil error. It is nil until
-	// then, and if the handler returns only an error. Middleware may read it after the
-	// handler.
+	// Result is the value that the handler returned beside a nil error; of a function with
+	// several it is a []any of them in order. It is nil until then, and if the handler
+	// returns only an error. Middleware may read it after the handler.
 	Result any
 
 	raw       []byte

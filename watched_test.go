@@ -20,8 +20,8 @@ import (
 // begins with "write" writes it with its end.
 type watcher struct {
 	outcome.None
-	key     resque.Key
-	running iter.Seq[*outcome.Job]
+	key  resque.Key
+	made chan iter.Seq[*outcome.Job] // of each Set: the client's, and the daemon's
 
 	mu    sync.Mutex
 	reads int
@@ -30,9 +30,10 @@ type watcher struct {
 }
 
 func watch(b *daemontest.Bundle) *watcher {
-	w := new(watcher)
+	w := &watcher{made: make(chan iter.Seq[*outcome.Job], 2)}
 	goworker.AddFeature(b.Daemon, func(d outcome.Deps) outcome.Feature {
-		w.key, w.running = d.Store.TextKey("watcher"), d.Running
+		w.key = d.Store.TextKey("watcher")
+		w.made <- d.Running
 		return outcome.Feature{
 			Name: "watcher", Field: "id", Bind: func(*outcome.Class) outcome.Policy { return w },
 			Watch: []outcome.Watched{{Key: w.key.String(), Read: w.read}},
@@ -147,11 +148,13 @@ func TestCancelOneJob(t *testing.T) {
 	b := daemontest.Setup(t)
 	w := watch(b)
 	b.Start()
+	<-w.made
+	running := <-w.made
 	payload := func(class, id string) string {
 		return `{"class":"` + class + `","args":["` + id + `"],"id":"` + id + `"}`
 	}
 	cancel := func(id string) (found bool) {
-		for j := range w.running {
+		for j := range running {
 			if j.Opened() && j.Parsed.ID == id && strings.Contains(string(j.Payload), id) && j.Process != "" && j.Ticket > 0 {
 				found = j.Cancel(goworker.ErrCancelled)
 			}
@@ -174,7 +177,7 @@ func TestCancelOneJob(t *testing.T) {
 	b.Open()
 	b.Eventually("the others are done", func() bool { return b.Runs.Ends("two") == 1 && b.Runs.Ends("other") == 200 })
 	b.Eventually("no job is left", func() bool {
-		for range w.running {
+		for range running {
 			return false
 		}
 		return true

@@ -25,9 +25,9 @@ func TestCompile(t *testing.T) {
 		"is a context.Context, which can only": func(string, context.Context) {},
 		"has to do with args.customer, which":  func(map[string]*customer) {},
 		"holds a chan int, which no JSON":      func([]chan int) {},
-		"has 3 results":                        func() (a, b int, err error) { return 0, 0, nil },
 		"is int, not error":                    func() int { return 0 },
 		"has two errors as results":            func() (a, b error) { return nil, nil },
+		"string, error, error) has two errors": func() (a int, b string, c, d error) { return 0, "", nil, nil },
 	} {
 		var reserved []reflect.Type
 		if want != "" {
@@ -80,6 +80,28 @@ func TestFunction(t *testing.T) {
 		if tt.misfit != (Error{}) || result != tt.result || err != tt.err {
 			t.Errorf("%s: %v, %v; want %v, %v", tt.args, result, err, tt.result, tt.err)
 		}
+	}
+}
+
+// Several results are a list, and an error hides them.
+func TestFunctionWithResults(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	f, err := Compile(reflect.ValueOf(func(n int) (int, []string, *customer, any, error) {
+		if n < 0 {
+			return n, nil, nil, nil, boom
+		}
+		return n, []string{"a"}, nil, nil, nil
+	}))
+	if err != nil || !f.HasResult() {
+		t.Fatal(err, f)
+	}
+	result, misfit, err := f.Call(t.Context(), []json.RawMessage{[]byte("7")}, false)
+	if want := []any{7, []string{"a"}, (*customer)(nil), nil}; misfit != nil || err != nil || !reflect.DeepEqual(result, want) {
+		t.Errorf("%#v, %v, %v; want %#v", result, misfit, err, want)
+	}
+	if result, misfit, err = f.Call(t.Context(), []json.RawMessage{[]byte("-1")}, false); result != nil || misfit != nil || err != boom {
+		t.Errorf("%#v, %v, %v", result, misfit, err)
 	}
 }
 

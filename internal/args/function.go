@@ -15,7 +15,7 @@ type Function struct {
 	takesContext bool
 	fixed        []parameter
 	rest         *parameter // the variadic one, nil without one
-	results      int        // 0, 1: error, 2: result and error
+	results      int        // how many; the last is the error
 }
 
 // Compile checks a function and prepares its calls: decisions that depend only on its type
@@ -47,21 +47,21 @@ func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 		}
 	}
 
-	switch n := t.NumOut(); {
-	case n > 2:
-		return nil, fmt.Errorf("%s has %d results", t, n)
-	case n > 0 && t.Out(n-1) != errorType:
-		return nil, fmt.Errorf("the last result of %s is %s, not error, so the job could not say that it failed", t, t.Out(n-1))
-	case n == 2 && t.Out(0) == errorType:
-		return nil, fmt.Errorf("%s has two errors as results", t)
-	}
 	f.results = t.NumOut()
+	if n := f.results; n > 0 && t.Out(n-1) != errorType {
+		return nil, fmt.Errorf("the last result of %s is %s, not error, so the job could not say that it failed", t, t.Out(n-1))
+	}
+	for i := range f.results - 1 {
+		if t.Out(i) == errorType {
+			return nil, fmt.Errorf("%s has two errors as results", t)
+		}
+	}
 	return f, nil
 }
 
 // Call decodes a job's arguments into fresh values and calls the function. Without an
-// error it returns the function's result, nil if it has none. If it returns a misfit it has not
-// called the function.
+// error it returns the function's result, nil if it has none, and a []any of them if it has several. If
+// it returns a misfit it has not called the function.
 func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber bool) (result any, misfit *Error, err error) {
 	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {
 		raws = nil // PHP clients write [null] for "no arguments"
@@ -93,14 +93,21 @@ func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber b
 	if err := out[f.results-1]; !err.IsNil() {
 		return nil, nil, err.Interface().(error)
 	}
-	if f.results == 2 {
-		result = out[0].Interface()
+	switch f.results {
+	case 1:
+		return nil, nil, nil
+	case 2:
+		return out[0].Interface(), nil, nil
 	}
-	return result, nil, nil
+	list := make([]any, f.results-1)
+	for i := range list {
+		list[i] = out[i].Interface()
+	}
+	return list, nil, nil
 }
 
 // HasResult reports whether the function has a result beside its error.
-func (f *Function) HasResult() bool { return f.results == 2 }
+func (f *Function) HasResult() bool { return f.results > 1 }
 
 func (f *Function) arity() string {
 	n := strconv.Itoa(len(f.fixed))

@@ -123,9 +123,9 @@ type Deps struct {
 	// Do runs f on a connection that the program's pool lends.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
 
-	// Running are the jobs that workers of this process have now, also those whose bytes are being
-	// read. Job says what may be read of them. It is nil where no worker runs: in a client, or in a
-	// test.
+	// Running yields the jobs that workers of this process have now, also those whose bytes are being
+	// read. Job says what may be read of them. New makes one that yields none where no worker runs,
+	// as in a client.
 	Running iter.Seq[*Job]
 }
 

@@ -54,6 +54,9 @@ type Classes interface {
 // New makes a Set of features. For one that only enqueues, nothing of the Deps but the Store and Time is
 // needed, and no classes.
 func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
+	if d.Running == nil {
+		d.Running = func(func(*Job) bool) {}
+	}
 	s := &Set{store: d.Store, time: d.Time, settings: d.Settings, classes: classes, fields: make(map[string][]int)}
 	for i, make := range features {
 		f := make(d)
