@@ -175,7 +175,7 @@ func TestCancelOneJob(t *testing.T) {
 		t.Errorf("%+v; the other one: %v", f, b.Runs.Cause("two"))
 	}
 	b.Open()
-	b.Eventually("the others are done", func() bool { return b.Runs.Ends("two") == 1 && b.Runs.Ends("other") == 200 })
+	b.Eventually("the other jobs are done", func() bool { return b.Runs.Ends("two") == 1 && b.Runs.Ends("other") == 200 })
 	b.Eventually("no job is left", func() bool {
 		for range running {
 			return false
