@@ -355,6 +355,9 @@ func TestFates(t *testing.T) {
 	b.do("SET", "resque:go:reaped:p", 1)
 	b.do("SET", "resque:go:wf:1", 1)
 	b.do("LPUSH", "resque:go:audit", "{}")
+	b.do("HSET", "resque:go:result:a", "state", "done")
+	b.do("SET", "resque:go:progress:a", "{}")
+	b.do("RPUSH", "resque:go:logs:a", "{}")
 	b.drain()
 	after := b.server.Keys(t)
 	for _, row := range resque.Fates {

@@ -50,6 +50,9 @@ var Fates = []KeyFate{
 	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
 	{"leased", "go:leased", FateKept, "Reserved. If it is there, it is listed."},
 	{"leases", "go:leases", FateKept, "Reserved. If it is there, it is listed."},
+	{"KeyOfResult", "go:result:<id>", FateKept, "What became of a job. It goes when its time is over; a job that Ruby runs writes no end into it."},
+	{"KeyOfProgress", "go:progress:<id>", FateKept, "How far a job was. It goes with its document."},
+	{"KeyOfJobLogs", "go:logs:<id>", FateKept, "The captured log lines of a job. They go with its document."},
 	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
 
 	{"KeyOfQueue", "queue:<queue>", FateRuby, "The jobs that wait. Fields beside class and args stay, and Ruby passes over them."},
