@@ -59,15 +59,16 @@ func (s State) counts() resque.Counts {
 
 // Outcome is one decision about one job. It is all that the poller and the commit know of it.
 type Outcome struct {
-	State   State
-	Err     error           // why, unless Done
-	Result  json.RawMessage // of the handler; only where a policy set Job.Keep
-	At      time.Time       // of Retried and Snoozed, by Redis's clock; zero or past: now
-	Fields  []payload.Field // of policies, for the payload of the next run
-	Next    Next            // where the job goes; Nowhere if its state is Over
-	Effects []resque.Effect // written as one with the end, in any order; some are soft
-	Started bool            // the handler was called; of a dead process's job: it was handed out
-	Ran     time.Duration   // from when a worker took the job
+	State     State
+	Err       error           // why, unless Done
+	Result    json.RawMessage // of the handler; only where a policy set Job.Keep
+	ResultErr error           // why the Result cannot be encoded
+	At        time.Time       // of Retried and Snoozed, by Redis's clock; zero or past: now
+	Fields    []payload.Field // of policies, for the payload of the next run
+	Next      Next            // where the job goes; Nowhere if its state is Over
+	Effects   []resque.Effect // written as one with the end, in any order; some are soft
+	Started   bool            // the handler was called; of a dead process's job: it was handed out
+	Ran       time.Duration   // from when a worker took the job
 
 	// Counts is what the end adds to Resque's totals. A policy that ends a job otherwise than its
 	// state says sets Counted, and Counts with it.

@@ -399,9 +399,8 @@ func (s *Set) complement(j *Job, o *Outcome) {
 	if o.State != Done {
 		s.next(j, o)
 	} else if j.Keep {
-		var err error
-		if o.Result, err = encode(j.Value); err != nil {
-			o.Log.Attrs = append(o.Log.Attrs, slog.String("result", "cannot be encoded: "+err.Error()))
+		if o.Result, o.ResultErr = encode(j.Value); o.ResultErr != nil {
+			o.Log.Attrs = append(o.Log.Attrs, slog.String("result", "cannot be encoded: "+o.ResultErr.Error()))
 		}
 	}
 	for _, p := range j.policies {

@@ -1,6 +1,16 @@
 package resque
 
-// The keys of what becomes of a job, by its id. The feature that writes them is internal/feature/results.
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// This file has the keys of what becomes of a job, by its id, and how a running job writes there. The feature
+// results says what is written.
+
+var noteScript = script("note")
 
 // KeyOfResult is the document of a job: the hash that says what becomes of it.
 func (s Store) KeyOfResult(id string) string { return s.ns + "go:result:" + id }
@@ -10,3 +20,94 @@ func (s Store) KeyOfProgress(id string) string { return s.ns + "go:progress:" + 
 
 // KeyOfJobLogs is the list of the log lines of a job that were captured.
 func (s Store) KeyOfJobLogs(id string) string { return s.ns + "go:logs:" + id }
+
+// DocumentKeys returns the keys of a job's document, its progress and its log lines. Redis proves the type of
+// the document only: the other two are worth no refusal.
+func (s Store) DocumentKeys(id string) []Key {
+	return []Key{hashKey(s.KeyOfResult(id)), anyKey(s.KeyOfProgress(id)), anyKey(s.KeyOfJobLogs(id))}
+}
+
+// StartDocument puts a document with these fields in the place of an earlier one of the id. It lives for ttl
+// milliseconds. Where used is false no job had the id before, so there is nothing to remove.
+func (s Store) StartDocument(id string, used bool, ttl int64, fields ...any) (effects []Effect) {
+	keys := s.DocumentKeys(id)
+	if used {
+		for _, k := range keys {
+			effects = append(effects, effect("DEL", k)) // a few kilobytes: not worth a thread of Redis's, or a permission
+		}
+	}
+	return append(effects, effect("HSET", keys[0], fields...), effect("PEXPIRE", keys[0], ttl))
+}
+
+// Note is what a running job says of itself.
+type Note struct {
+	ID       string
+	Ticket   int64
+	TTL      int64    // ms
+	Begun    []any    // fields and values, of a job whose document does not say yet that it runs
+	Progress []byte   // nil: nothing new
+	Before   int      // how many log lines of this run came earlier
+	Lines    [][]byte // captured log lines behind those
+}
+
+// Size is about how many bytes the note brings to Redis.
+func (n *Note) Size() int {
+	size := 512 + len(n.Progress)
+	for _, line := range n.Lines {
+		size += len(line)
+	}
+	return size
+}
+
+// WriteNotes writes notes of jobs of a process. A note of a job that the process no longer holds changes
+// nothing, and neither does one whose document is gone.
+func (s Store) WriteNotes(c redis.Conn, process string, notes []Note) error {
+	var a Call
+	a.Key(s.inflight(process))
+	for i := range notes {
+		n := &notes[i]
+		for _, k := range s.DocumentKeys(n.ID) {
+			a.Key(k.name)
+		}
+		a.Arg(n.Ticket, n.TTL, n.Progress, RunName(process, n.Ticket), n.Before, len(n.Lines), len(n.Begun))
+		for _, line := range n.Lines {
+			a.Arg(line)
+		}
+		a.Arg(n.Begun...)
+	}
+	_, err := a.Do(c, noteScript)
+	if err != nil {
+		err = fmt.Errorf("writing what %s say of themselves: %w", Plural(len(notes), "running job"), Explain(err))
+	}
+	return err
+}
+
+// RunName distinguishes the runs of a job.
+func RunName(process string, ticket int64) string { return fmt.Sprintf("%s:%d", process, ticket) }
+
+// EndOfDocument is how a run ended, for the verb that writes it: see the feature results.
+type EndOfDocument struct {
+	Note           // Begun are the fields to write
+	Process string // whose run it is
+	State   string
+	Over    bool
+	Try     string   // "": the run is not recorded as a try
+	Remove  []string // fields; at least one
+}
+
+// Args are the arguments of the verb.
+func (e *EndOfDocument) Args() []any {
+	over := ""
+	if e.Over {
+		over = "1"
+	}
+	args := []any{e.State, over, e.TTL, e.Try, e.Progress, RunName(e.Process, e.Ticket), e.Before, len(e.Lines), len(e.Remove)}
+	args = slices.Grow(args, len(e.Lines)+len(e.Remove)+len(e.Begun))
+	for _, line := range e.Lines {
+		args = append(args, line)
+	}
+	for _, field := range e.Remove {
+		args = append(args, field)
+	}
+	return append(args, e.Begun...)
+}

@@ -23,7 +23,7 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 func readParts(name string) string { return joinParts(readScript(scriptFiles, name)) }
 
 func joinParts(text string) string {
-	for _, part := range []string{"rows", "turn", "ahead"} {
+	for _, part := range []string{"rows", "turn", "ahead", "lines"} {
 		if strings.Contains(text, "\n--@"+part+"\n") {
 			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
 		}

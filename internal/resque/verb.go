@@ -25,10 +25,11 @@ var (
 	verbNames sync.Map // a name to its Verb; written by NewVerb
 )
 
-// NewVerb returns the verb of a name, which consists of small letters, with its file. Call it for a
-// package's variable. It panics if the file does not define the verb or another verb has the name.
+// NewVerb returns the verb of a name, which consists of small letters, with its file. A line "--@" with the
+// name of a file of scripts/parts has that file in its place. Call it for a package's variable. It panics
+// if the file does not define the verb or another verb has the name.
 func NewVerb(name, lua string) *Verb {
-	v := &Verb{name, lua}
+	v := &Verb{name, joinParts(lua)}
 	if !verbName.MatchString(name) || slices.Contains(ownVerbs, name) {
 		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
 	}
