@@ -1,0 +1,190 @@
+package results
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// pending is the state of a document whose job waits for its first run, or went back to its queue.
+const pending = "pending"
+
+// states are those of documents, by the outcome of the latest run. One that runs says "running": see note.lua.
+var states = [outcome.States]string{
+	outcome.Done: "done", outcome.Failed: "failed", outcome.Retried: "retrying", outcome.Snoozed: "snoozed", outcome.Returned: pending,
+	outcome.Passed: pending, outcome.Discarded: "discarded", outcome.Expired: "expired", outcome.Cancelled: "cancelled",
+}
+
+// The states of a try that no document has.
+const (
+	interrupted = "interrupted" // its process stopped, and the job went back to its queue
+	lost        = "lost"        // its process died
+)
+
+// How much of an error's text is kept: of the latest run's, and of that of each try.
+const (
+	maxError    = 8 << 10
+	maxTryError = 1 << 10
+)
+
+//go:embed result.lua
+var resultLua string
+
+var resultVerb = resque.NewVerb("result", resultLua)
+
+// document is what becomes of one job.
+type document struct {
+	outcome.None
+	deps outcome.Deps
+	ttl  int64 // ms, from the end
+	run  Run
+}
+
+// Wrap lets the handler find the run.
+func (d *document) Wrap(next outcome.Handler) outcome.Handler {
+	return func(ctx context.Context, j *outcome.Job) error { return next(With(ctx, &d.run), j) }
+}
+
+// Running has it written that the job runs.
+func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
+
+// began are the fields of a run.
+func (d *document) began(j *outcome.Job) []any {
+	return []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker, "began", d.beganAt(j)}
+}
+
+// beganAt is when the run began by Redis's clock, in ms.
+func (d *document) beganAt(j *outcome.Job) int64 {
+	return millis(d.deps.Time.Now().Add(-clock.Since(d.deps.Clock, j.StartedAt)))
+}
+
+// pendingTTL is the TTL of a document whose job is not over, in ms.
+func (d *document) pendingTTL() int64 { return max(PendingTTL.Milliseconds(), d.ttl) }
+
+// Settle writes how the run ended. A job that goes back without a run leaves no trace.
+//
+// The row is soft: where the key has become another program's, a document that cannot be written must not keep
+// a job from ending. In any other case it is written in the same step as the ticket goes, as every row is.
+func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
+	back := o.State == outcome.Returned || o.State == outcome.Passed
+	if back && !o.Started {
+		return
+	}
+	now := millis(d.deps.Time.Now())
+	e := resque.EndOfDocument{Process: j.Process, State: states[o.State], Over: o.State.Over()}
+	e.Note = d.run.end()
+	e.ID, e.Ticket, e.TTL = j.Parsed.ID, j.Ticket, d.ttl
+	set := func(field string, value any) { e.Begun = append(e.Begun, field, value) }
+	if o.Started && j.Dead { // when it began is known to the document at most
+		e.Begun = []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker}
+	} else if o.Started {
+		e.Begun = d.began(j)
+	}
+	var exception, text string
+	if o.Err != nil {
+		f, _ := d.deps.Record(j, o.Err)
+		exception, text = f.Exception, f.Error
+	}
+	if o.Started && o.State != outcome.Done {
+		e.Try = d.try(j, o, exception, text, now)
+	}
+	failed := o.State == outcome.Failed || o.State == outcome.Discarded || o.State == outcome.Retried
+	switch {
+	case o.State == outcome.Done:
+		e.Remove = []string{"due", "was", "exception", "error"}
+	case failed:
+		set("exception", exception)
+		set("error", logging.Shorten(text, maxError))
+		fallthrough
+	default:
+		e.Remove = []string{"result", "left"}
+	}
+	switch {
+	case e.Over:
+		set("ended", now)
+		if o.State != outcome.Done {
+			e.Remove = append(e.Remove, "due")
+		}
+		if failed || o.State == outcome.Expired {
+			e.Remove = append(e.Remove, "was")
+		}
+	default:
+		e.TTL = d.pendingTTL()
+		e.Remove = append(e.Remove, "ended")
+		if o.Next.Place == outcome.Schedule || o.Next.Place == outcome.RubySchedule {
+			due := millis(o.Next.At)
+			set("due", due)
+			e.TTL += max(0, due-now)
+		} else {
+			e.Remove = append(e.Remove, "due")
+		}
+	}
+	if o.State == outcome.Done {
+		d.result(j, o, &e)
+	}
+	keys := d.deps.Store.DocumentKeys(e.ID)
+	if !d.run.captures { // the list of lines is the last
+		keys = keys[:2]
+	}
+	o.Effects = append(o.Effects, resultVerb.Effect(keys, e.Args()...).Soft())
+}
+
+// result adds what the handler returned, or why that is not kept.
+func (d *document) result(j *outcome.Job, o *outcome.Outcome, e *resque.EndOfDocument) {
+	var left string
+	switch {
+	case j.Value == nil: // the handler returned only an error
+	case o.ResultErr != nil:
+		left = fmt.Sprintf("the result cannot be written as JSON: %v", o.ResultErr)
+	case len(o.Result) > MaxResult:
+		left = fmt.Sprintf("the result has %d bytes as JSON, and at most %d are kept; return where it lies instead", len(o.Result), MaxResult)
+		o.Log.Attrs = append(o.Log.Attrs, slog.String("result", left))
+	default:
+		e.Begun = append(e.Begun, "result", []byte(o.Result))
+		e.Remove = append(e.Remove, "left")
+		return
+	}
+	if e.Remove = append(e.Remove, "result"); left == "" {
+		e.Remove = append(e.Remove, "left")
+	} else {
+		e.Begun = append(e.Begun, "left", logging.Shorten(left, maxError))
+	}
+}
+
+// try is a run as the document lists it.
+type try struct {
+	Attempt   int    `json:"attempt"`
+	State     string `json:"state"`
+	Began     int64  `json:"began,omitempty"`
+	Ended     int64  `json:"ended"`
+	Process   string `json:"process,omitempty"`
+	Worker    string `json:"worker,omitempty"`
+	Exception string `json:"exception,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+// try returns the run as a try.
+func (d *document) try(j *outcome.Job, o *outcome.Outcome, exception, text string, now int64) string {
+	t := try{
+		Attempt: j.Attempt, State: states[o.State], Ended: now, Process: j.Process, Worker: j.Worker,
+		Exception: exception, Error: logging.Shorten(text, maxTryError),
+	}
+	switch {
+	case j.Dead:
+		t.State = lost
+	case o.State == outcome.Returned || o.State == outcome.Passed:
+		t.State = interrupted
+	}
+	if !j.Dead {
+		t.Began = d.beganAt(j)
+	}
+	encoded, _ := json.Marshal(t) // it has numbers and texts only
+	return string(encoded)
+}
