@@ -76,6 +76,7 @@ func Serve(ctx context.Context, own Errors, programs ...Program) error {
 		}
 		select {} // the process ends with the job
 	}
+	r.Said = func(message json.RawMessage) { p.send(answer{Said: message}) }
 	p.serve(ctx, own, programs[i], r)
 	programs[i].Flush()
 	_ = syscall.Kill(0, syscall.SIGKILL) // the daemon does so too, unless it dies just now

@@ -50,6 +50,7 @@ func (l Limits) Run(ctx context.Context, class string, r Request) (json.RawMessa
 type childRun struct {
 	Limits
 	class  string
+	said   func(json.RawMessage) // see Request
 	cmd    *exec.Cmd
 	stderr tail
 
@@ -95,7 +96,7 @@ func (l Limits) start(class string, r Request) (c *childRun, err error) {
 	defer answers.Close()
 
 	c = &childRun{
-		Limits: l, class: class, cmd: exec.Command(path),
+		Limits: l, class: class, said: r.Said, cmd: exec.Command(path),
 		pipe: toChild, commands: make(chan []byte, 4), written: make(chan struct{}),
 		answerPipe: fromChild, answers: make(chan answer),
 	}
@@ -169,6 +170,10 @@ func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 				}
 				c.end()
 				return c.ended(a.Outcome)
+			case a.Said != nil:
+				if c.said != nil {
+					c.said(a.Said)
+				}
 			case a.Memory > 0:
 				c.overMemory(a.Memory)
 			case a.Stack != nil:

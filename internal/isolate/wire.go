@@ -43,6 +43,10 @@ type Request struct {
 	ReservedAt time.Time
 	UseNumber  bool
 	Memory     int64 // set by Limits.Run
+
+	// Said takes what the job says while it runs. In the daemon it is called with each message, in one goroutine;
+	// nil: nothing takes them. In the child it sends one, and is set by Serve. The messages are opaque to this package.
+	Said func(message json.RawMessage) `json:"-"`
 }
 
 // command is a message of the daemon after the request.
@@ -53,9 +57,10 @@ type command struct {
 
 // answer is a message of the child.
 type answer struct {
-	Ready   bool     // the program has called Work or Run
-	Stack   []string // where the handler is
-	Memory  int64    // what the Go runtime holds, if it exceeds the limit
+	Ready   bool            // the program has called Work or Run
+	Stack   []string        // where the handler is
+	Memory  int64           // what the Go runtime holds, if it exceeds the limit
+	Said    json.RawMessage `json:",omitempty"` // what the job says while it runs
 	Outcome *childOutcome
 }
 
