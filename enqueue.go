@@ -104,6 +104,7 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 //   - Retry, Timeout: in place of what its class has
 //   - Priority: run it before others of its queue
 //   - WithMeta: texts beside the arguments
+//   - WithResult, CaptureLogs: keep what becomes of it, and its log lines
 //
 // The call returns an error, and enqueues nothing, if one is out of its range, given
 // twice, or contradicts another; see Option.

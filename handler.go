@@ -137,6 +137,7 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 //   - Unique: enqueue no second job while one holds the lock
 //   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
 //   - Priority, WithMeta: the priority and metadata of its enqueued jobs
+//   - WithResult, CaptureLogs: keep what becomes of them, and their log lines
 //   - WithMiddleware: code around its handler
 //   - UseNumber: numbers with all their digits
 //
@@ -157,6 +158,7 @@ type Option interface{ register(*options) }
 //
 //   - Retry, Timeout: for the run
 //   - Unique, ExpireAfter, Priority, WithMeta: for enqueueing
+//   - WithResult, CaptureLogs: for what is kept of it
 //
 // What is given with the job goes before what its class has.
 type JobOption interface {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/setting"
@@ -171,6 +172,9 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	r := isolate.Request{
 		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
 		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Daemon: d.daemon,
+	}
+	if run := results.Of(ctx); run != nil {
+		r.Said = run.Hear
 	}
 	result, err := i.Run(ctx, d.Class, r)
 	if result != nil {

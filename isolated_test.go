@@ -87,7 +87,7 @@ func TestIsolatedJobWithItsOwnTimeout(t *testing.T) {
 		if i := d.handler.(*isolation); i.Hard != tt.hard || d.timeout != 0 || d.limit != tt.stuck {
 			t.Errorf("%s: limits %s and %s, stuck after %s", name, i.Hard, d.timeout, d.limit)
 		}
-		if d, err := r.isolated(isolate.Request{Queue: "q", Payload: raw}); err != nil || d.timeout != tt.inside || d.limit != 0 {
+		if d, _, err := r.isolated(isolate.Request{Queue: "q", Payload: raw}); err != nil || d.timeout != tt.inside || d.limit != 0 {
 			t.Errorf("%s: in the child the limits are %s and %s: %v", name, d.timeout, d.limit, err)
 		}
 	}

@@ -261,15 +261,15 @@ func (e *entry) timeLimit(j *outcome.Job) (limit time.Duration, own bool) {
 }
 
 // isolated makes the Delivery of a job in its child process.
-func (r *registry) isolated(job isolate.Request) (*Delivery, error) {
+func (r *registry) isolated(job isolate.Request) (*Delivery, *outcome.Job, error) {
 	j := r.Read(job.Queue, job.Payload)
 	if j.Err != nil {
-		return nil, j.Err
+		return nil, nil, j.Err
 	}
 	d, e := r.delivery(j), j.Handler.(*entry)
 	limit, _ := e.timeLimit(j)
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
 	d.handler, d.timeout, d.limit = e.wrapped, limit, 0
-	return d, nil
+	return d, j, nil
 }

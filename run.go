@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/phpstatus"
 	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/feature/resqueretry"
+	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/feature/timelimit"
 	"github.com/goworker/goworker/internal/feature/unique"
@@ -194,11 +195,11 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 
 // features returns all features, in the order in which they admit, wrap, decide and settle. Limits come
 // first, because a job that has to wait needs no other feature. Unique may release a job's lock, so it
-// comes after all features that may keep a job from running.
+// comes after all features that may keep a job from running. Results come last: they say where the job goes.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
-		priority.New, failed.New,
+		priority.New, failed.New, results.New,
 	}, "limits")
 }
 
@@ -326,11 +327,14 @@ func (p program) Flush() { p.flush() }
 
 // Perform runs the job.
 func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
-	d, err := p.registry.isolated(r)
+	d, j, err := p.registry.isolated(r)
 	if err == nil {
+		var end func()
+		ctx, end = results.Remote(ctx, j, clock.System, r.Said)
+		defer end() // before the outcome is sent, and also where the handler ends its goroutine
 		err = d.perform(ctx)
 	}
-	if err != nil || d.Result == nil {
+	if err != nil || d.value() == nil {
 		return nil, err
 	}
 	return isolate.Result(d.Class, d.Result), nil

@@ -139,7 +139,7 @@ func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	d.logger, d.daemon = w.Log, w.identity
 	w.hooks.started(ctx, d)
 	err := d.perform(ctx)
-	t.Value = d.Result
+	t.Value = d.value()
 	return err
 }
 

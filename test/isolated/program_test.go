@@ -183,6 +183,21 @@ func register(d worker, uri, notes string) {
 	}, goworker.Retry(1, goworker.NoRetryOn(errNoLuck)), isolated())
 	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
 	d.Register("Snoozed", func() error { return fmt.Errorf("not yet: %w", goworker.Snooze(time.Hour)) }, isolated())
+	d.Register("Tells", func(ctx context.Context, end string) (map[string]string, error) {
+		for n := range int64(100_000) {
+			goworker.Progress(ctx, n+1, 100_000, "in the child")
+		}
+		goworker.Logger(ctx).Info("said in the child", "n", 1)
+		switch end {
+		case "exit":
+			os.Exit(3)
+		case "goexit":
+			runtime.Goexit()
+		case "hang":
+			select {}
+		}
+		return map[string]string{"end": end}, nil
+	}, isolated(goworker.KillGrace(time.Second), goworker.HardTimeout(time.Second)))
 	d.Register("Own", func(ctx context.Context) error {
 		run := goworker.FromContext(ctx)
 		note("own %d left, tenant %s", run.RetriesLeft, run.Meta["tenant"])
