@@ -1,3 +1,3 @@
-// Package link is a pair of connections to Redis: one for exchanges, and one on which Redis
-// notifies us of changed keys.
+// Package link has pairs of connections to Redis: one for commands, and one on which Redis
+// notifies us of changed keys. The poller's is a Link.
 package link

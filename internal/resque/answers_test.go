@@ -110,6 +110,13 @@ func FuzzAnswers(f *testing.F) {
 		"due":      func(c redis.Conn) error { _, err := s.Due(c, true); return err },
 		"master":   func(c redis.Conn) error { _, _, err := s.HoldMasterLock(c, s.MasterLock("p", "", true)); return err },
 		"track":    func(c redis.Conn) error { return s.Track(c, c) },
+		"reads":    func(c redis.Conn) error { return s.TrackReads(c, c) },
+		"document": func(c redis.Conn) error { _, _, err := s.ReadDocument(c, "j"); return err },
+		"documents": func(c redis.Conn) error {
+			_, err := s.ScanDocuments(c, "0", DocumentFilter{State: "done"})
+			return err
+		},
+		"logs": func(c redis.Conn) error { _, _, err := s.JobLogs(c, "j"); return err },
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, call := range calls {

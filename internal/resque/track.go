@@ -27,39 +27,57 @@ const (
 // anything else afterwards. Track proves that messages arrive with a key of its own. It returns an
 // error when the server, a proxy or the user's permissions prevent that.
 func (s Store) Track(conn, wake redis.Conn) error {
-	id, err := redis.Int64(wake.Do("CLIENT", "ID"))
+	id, err := s.redirect(conn, wake, "OPTIN")
 	if err != nil {
 		return err
 	}
+	// From here on Redis leaves out the changes that this connection makes itself.
+	return each(conn, []any{"CLIENT", "TRACKING", "OFF"}, []any{"CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"})
+}
+
+// TrackReads is Track for a connection that only reads: each key that it reads is tracked until it changes
+// once. ReceiveDocuments receives the messages.
+func (s Store) TrackReads(conn, wake redis.Conn) error {
+	_, err := s.redirect(conn, wake)
+	return err
+}
+
+// redirect turns tracking on and proves it. It returns the number of the connection wake.
+func (s Store) redirect(conn, wake redis.Conn, mode ...any) (id int64, err error) {
+	if id, err = redis.Int64(wake.Do("CLIENT", "ID")); err != nil {
+		return 0, err
+	}
 	if err := wake.Send("SUBSCRIBE", invalidations); err != nil {
-		return err
+		return 0, err
 	}
 	if err := wake.Flush(); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := wake.Receive(); err != nil {
-		return err
-	}
-	if _, err := conn.Do("CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN"); err != nil {
-		return err
+		return 0, err
 	}
 	probe := s.probe(fmt.Sprint(id))
-	for _, command := range [][]any{{"CLIENT", "CACHING", "YES"}, {"EXISTS", probe}} {
-		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
-			return err
-		}
+	commands := [][]any{append([]any{"CLIENT", "TRACKING", "ON", "REDIRECT", id}, mode...)}
+	if len(mode) > 0 {
+		commands = append(commands, []any{"CLIENT", "CACHING", "YES"})
+	}
+	if err := each(conn, append(commands, []any{"EXISTS", probe})...); err != nil {
+		return 0, err
 	}
 	var a Call
 	a.Key(probe)
 	if _, err := a.Do(conn, changeScript); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := redis.ReceiveWithTimeout(wake, time.Second); err != nil {
-		return fmt.Errorf("no message came when a watched key changed: %w", err)
+		return 0, fmt.Errorf("no message came when a watched key changed: %w", err)
 	}
-	// From here on Redis leaves out the changes that this connection makes itself.
-	for _, command := range [][]any{{"DEL", probe}, {"CLIENT", "TRACKING", "OFF"},
-		{"CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN", "NOLOOP"}} {
+	return id, each(conn, []any{"DEL", probe})
+}
+
+// each sends commands until one fails.
+func each(conn redis.Conn, commands ...[]any) error {
+	for _, command := range commands {
 		if _, err := conn.Do(command[0].(string), command[1:]...); err != nil {
 			return err
 		}
@@ -86,27 +104,7 @@ func (s Store) Ping(wake redis.Conn) error {
 // may have changed. For each of these keys it returns KeyChanged and the key. An answer to a PING returns nothing. Silence for longer than the timeout is
 // an error.
 func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ...string) (names []string, all bool, err error) {
-	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
-	if err != nil {
-		return nil, false, err
-	}
-	kind := ""
-	if len(reply) > 0 {
-		kind, _ = redis.String(reply[0], nil)
-	}
-	if kind == "pong" {
-		return nil, false, nil
-	}
-	if kind != "message" || len(reply) != 3 {
-		return nil, false, errors.New("the connection that tells of changes got an answer it does not know")
-	}
-	if reply[2] == nil { // FLUSHALL
-		return nil, true, nil
-	}
-	keys, err := redis.Strings(reply[2], nil)
-	if err != nil {
-		return nil, false, err
-	}
+	keys, all, err := receiveKeys(wake, timeout)
 	for _, key := range keys {
 		if slices.Contains(watched, key) {
 			names = append(names, KeyChanged+key)
@@ -126,5 +124,42 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ..
 			}
 		}
 	}
-	return names, false, nil
+	return names, all, err
+}
+
+// ReceiveDocuments is ReceiveChanges for a connection of TrackReads. It returns the ids of the jobs whose
+// documents or progress have changed.
+func (s Store) ReceiveDocuments(wake redis.Conn, timeout time.Duration) (ids []string, all bool, err error) {
+	keys, all, err := receiveKeys(wake, timeout)
+	for _, key := range keys {
+		for _, prefix := range []string{s.KeyOfResult(""), s.KeyOfProgress("")} {
+			if id, ok := strings.CutPrefix(key, prefix); ok {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, all, err
+}
+
+// receiveKeys waits for the next message and returns the keys in it.
+func receiveKeys(wake redis.Conn, timeout time.Duration) (keys []string, all bool, err error) {
+	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
+	if err != nil {
+		return nil, false, err
+	}
+	kind := ""
+	if len(reply) > 0 {
+		kind, _ = redis.String(reply[0], nil)
+	}
+	if kind == "pong" {
+		return nil, false, nil
+	}
+	if kind != "message" || len(reply) != 3 {
+		return nil, false, errors.New("the connection that tells of changes got an answer it does not know")
+	}
+	if reply[2] == nil { // FLUSHALL
+		return nil, true, nil
+	}
+	keys, err = redis.Strings(reply[2], nil)
+	return keys, false, err
 }
