@@ -13,8 +13,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/await"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
@@ -48,6 +50,7 @@ type client struct {
 	flush  func()
 	dialer conn.Dialer
 	set    *outcome.Set // the features, for jobs that are enqueued
+	waits  *await.Watcher
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -111,6 +114,9 @@ func (e *endpoint) init(work bool) (*client, error) {
 		},
 		config: c, log: log, flush: flush, dialer: dialer,
 	}
+	e.client.waits = await.New(part.Base{
+		Log: log, Outages: logging.NewOutages(log, clock.System), Store: e.client.Store, Dialer: dialer, Clock: clock.System,
+	}, !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)
 	e.client.set = outcome.New(outcome.Deps{
 		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
@@ -176,6 +182,7 @@ func (e *endpoint) usable() error {
 // why.
 func (c *client) close(why error) {
 	c.Buffer.Drop()
+	c.waits.Close(why)
 	c.Pool.Close(why)
 	if err := conn.CloseDialer(c.dialer); err != nil {
 		c.log.Warn("closing the dialer failed", "error", err)

@@ -43,7 +43,7 @@ var layers = [][]string{
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
 	{"internal/gate", "internal/link", "internal/outcome", "inspect"},
-	{"internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler"},
+	{"internal/await", "internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler"},
 	{"internal/watch", "internal/drain", "internal/trial"},
 	{"internal/inflight"},
 	{""},
