@@ -333,7 +333,7 @@ func globText(text string) string {
 
 // ForgetDocument removes the document of a job with what belongs to it, and reports whether there was any of it.
 func (s Store) ForgetDocument(c redis.Conn, id string) (bool, error) {
-	n, err := redis.Int(c.Do("UNLINK", s.KeyOfResult(id), s.KeyOfProgress(id), s.KeyOfJobLogs(id)))
+	n, err := redis.Int(c.Do("DEL", s.KeyOfResult(id), s.KeyOfProgress(id), s.KeyOfJobLogs(id)))
 	if err != nil {
 		return false, fmt.Errorf("forgetting what became of job %s: %w", id, Explain(err))
 	}
