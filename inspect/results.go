@@ -83,7 +83,7 @@ const (
 )
 
 // Results walks through the jobs of which something is known, in no order. It looks at all keys of Redis: a million takes
-// about a second. Redis serves other clients after each thousand, and the walk gives its connection back after ten thousand.
+// a second or two. Redis serves other clients after each thousand, and the walk gives its connection back after ten thousand.
 // It ends with the context.
 //
 // A job whose document is made or removed meanwhile may be missing, and one may come twice. Over shards it walks

@@ -99,6 +99,7 @@ func TestConformance(t *testing.T) {
 				{"drops the expired", dropsExpired},
 				{"holds limits", holdsLimits},
 				{"client enqueues", clientEnqueues},
+				{"client waits", clientWaits},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}

@@ -1,0 +1,69 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/goworker/goworker"
+)
+
+// clientWaits shows that a Client waits for jobs on every shape, and goes on when its connections break.
+func clientWaits(t *testing.T, s shape, d *goworker.Daemon) {
+	client, ctx := d.Client(), t.Context()
+	write := func(id, state string) { do(t, d, "HSET", d.Namespace()+"go:result:"+id, "state", state, "result", 7) }
+	type end struct {
+		n   int
+		err error
+	}
+	await := func(id string) <-chan end {
+		ends := make(chan end, 1)
+		go func() {
+			n, err := goworker.Await[int](ctx, client, id)
+			ends <- end{n, err}
+		}()
+		return ends
+	}
+	watch := func(id string) (read chan goworker.JobState) { // a Watch shows that the document was read
+		read = make(chan goworker.JobState, 100)
+		go func() {
+			defer close(read)
+			for status, err := range client.Watch(ctx, id) {
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("watching: %v", err)
+				}
+				read <- status.State
+			}
+		}()
+		return read
+	}
+	if _, err := client.Wait(ctx, "unknown"); !errors.Is(err, goworker.ErrNoResult) {
+		t.Errorf("an unknown job: %v", err)
+	}
+	for _, cut := range []bool{false, true} {
+		write("j", "running")
+		ends, seen := await("j"), watch("j")
+		<-seen
+		if cut && s.cut != nil {
+			s.cut(t)
+			eventually(t, "the connections are back", func() bool { return ping(d) })
+		}
+		write("j", "done")
+		if e := <-ends; e.n != 7 || e.err != nil {
+			t.Errorf("%+v", e)
+		}
+		for range seen {
+		}
+	}
+}
+
+// ping reports whether a connection of the daemon's works.
+func ping(d *goworker.Daemon) bool {
+	c, err := d.GetConn()
+	if err != nil {
+		return false
+	}
+	defer d.PutConn(c)
+	_, err = c.Do("PING")
+	return err == nil
+}
