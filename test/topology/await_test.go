@@ -3,9 +3,15 @@ package topology
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/sentinel"
 )
 
 // clientWaits shows that a Client waits for jobs on every shape, and goes on when its connections break.
@@ -66,4 +72,51 @@ func ping(d *goworker.Daemon) bool {
 	defer d.PutConn(c)
 	_, err = c.Do("PING")
 	return err == nil
+}
+
+// A wait goes on over a fail-over, and ends with what the new master says. The caller sees nothing of it.
+func TestWaitOverFailover(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]func(*testing.T, *redistest.Fleet, *redistest.Server){"asked to": failover, "killed": kill, "stopped": pause} {
+		if testing.Short() && name != "killed" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := redistest.StartSentinel(t)
+			settings := at(f.URI())
+			settings.Logger = slog.New(slog.DiscardHandler)
+			client, err := goworker.NewClient(settings, goworker.WithDialer("redis+sentinel", sentinel.Open))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			old := f.Master(t)
+			old.Do(t, "HSET", "resque:go:result:j", "state", "running")
+			old.Do(t, "WAIT", 2, 10_000)
+			ends := make(chan error, 1)
+			go func() {
+				status, err := client.Wait(t.Context(), "j")
+				if err == nil && status.State != goworker.StateDone {
+					err = fmt.Errorf("it ended as %s", status.State)
+				}
+				ends <- err
+			}()
+			eventually(t, "the document is read", func() bool {
+				return strings.Contains(old.Text(t, "CLIENT", "LIST", "TYPE", "normal"), "cmd=hgetall")
+			})
+			how(t, f, old)
+			whenSwitched(t, f, old)
+			f.Switched(t, old).Do(t, "HSET", "resque:go:result:j", "state", "done")
+			select {
+			case err := <-ends:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the wait did not end")
+			}
+			old.Resume()
+		})
+	}
 }
