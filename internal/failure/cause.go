@@ -12,6 +12,10 @@ var (
 	ErrLeaseLost = errors.New("goworker: the lease was lost, the job was given to another process")
 	ErrShutdown  = errors.New("goworker: shutting down")
 	ErrCancelled = errors.New("goworker: the job was cancelled")
+
+	// ErrUnwanted is the cause of a job that was cancelled by itself, by its id or its ticket. What its handler
+	// returns then is dropped. After CancelJobs, whose cause is ErrCancelled itself, it is a failure.
+	ErrUnwanted = fmt.Errorf("%w by its id or ticket", ErrCancelled)
 )
 
 // ErrGoexit is the failure of a job whose handler ended its goroutine.

@@ -48,6 +48,7 @@ var Fates = []KeyFate{
 	{"pausedSchedules", "go:paused-schedules", FateKept, "An operator paused these schedules. Ruby fires them: take them out of its file."},
 	{"stats", "go:stats", FateKept, "Totals that nothing else has."},
 	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
+	{"KeyOfCancelled", "go:cancelled", FateKept, "A program or an operator cancelled these jobs. Ruby runs them: remove them before. It goes after a week."},
 	{"leased", "go:leased", FateKept, "Reserved. If it is there, it is listed."},
 	{"leases", "go:leases", FateKept, "Reserved. If it is there, it is listed."},
 	{"KeyOfResult", "go:result:<id>", FateKept, "What became of a job. It goes when its time is over; a job that Ruby runs writes no end into it."},

@@ -1,0 +1,159 @@
+package resque
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	cancelScript = script("cancel")
+	liftScript   = script("lift")
+)
+
+// CancelKept is how long a cancel waits for its job to end, from when the job is due.
+const CancelKept = 7 * 24 * time.Hour
+
+// KeyOfCancelled is the set of the jobs that no process is to run any longer. The score of an entry is until
+// when it is kept, in ms of Redis's clock.
+func (s Store) KeyOfCancelled() string { return s.ns + "go:cancelled" }
+
+// CancelledID is the entry of a job with an id.
+func CancelledID(id string) string { return "j:" + id }
+
+// CancelledTicket is the entry of a job by the process and the ticket under which that has it.
+func CancelledTicket(process string, ticket int64) string {
+	return fmt.Sprintf("t:%s:%d", process, ticket)
+}
+
+// Cancelled says what a cancel found.
+type Cancelled struct {
+	State string // in the document of the job, before; "": it has none
+	Over  bool   // the job has ended, and nothing was written
+	Known bool   // it was cancelled before
+}
+
+// Cancel cancels the job with an id, unless its document says that it has ended. It does not look whether
+// there is such a job.
+func (s Store) Cancel(c redis.Conn, id string) (found Cancelled, err error) {
+	var a Call
+	a.Key(s.KeyOfCancelled())
+	s.documentKeys(&a, id)
+	a.Arg("id", CancelledID(id), CancelKept.Milliseconds())
+	what, state, err := s.cancelled(c, &a)
+	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
+}
+
+// KeepCancelled keeps the cancel of a job for longer if the job is due later. One that was taken back, or whose job
+// has ended, stays so.
+func (s Store) KeepCancelled(c redis.Conn, id string, due time.Time) error {
+	var a Call
+	a.Key(s.KeyOfCancelled())
+	a.Arg("keep", CancelledID(id), CancelKept.Milliseconds(), due.UnixMilli())
+	_, _, err := s.cancelled(c, &a)
+	return err
+}
+
+// CancelTicket cancels the job that a process has under a ticket, and reports whether it has it.
+func (s Store) CancelTicket(c redis.Conn, process string, ticket int64) (there bool, err error) {
+	var a Call
+	a.Key(s.KeyOfCancelled())
+	a.Key(s.inflight(process))
+	a.Arg("ticket", CancelledTicket(process, ticket), CancelKept.Milliseconds(), ticket)
+	what, _, err := s.cancelled(c, &a)
+	return what != "none", err
+}
+
+func (s Store) cancelled(c redis.Conn, a *Call) (what, state string, err error) {
+	answer, err := redis.Strings(a.Do(c, cancelScript))
+	if err == nil && len(answer) != 2 {
+		err = ErrAnswer
+	}
+	if err != nil {
+		return "", "", s.nameCancelled(c, err)
+	}
+	return answer[0], answer[1], nil
+}
+
+// nameCancelled explains an error, and names the key if that is the set.
+func (s Store) nameCancelled(c redis.Conn, err error) error {
+	if IsWrongType(err) {
+		if _, set := c.Do("ZCARD", s.KeyOfCancelled()); IsWrongType(set) {
+			return &KeyTypeError{Key: s.KeyOfCancelled(), Want: "sorted set", Err: err}
+		}
+	}
+	return Explain(err)
+}
+
+// documentKeys adds the keys of what becomes of a job.
+func (s Store) documentKeys(a *Call, id string) {
+	a.Key(s.KeyOfResult(id))
+	a.Key(s.KeyOfProgress(id))
+	a.Key(s.KeyOfJobLogs(id))
+}
+
+// LiftCancel takes the cancel of a job back, and reports whether there was one.
+func (s Store) LiftCancel(c redis.Conn, id string) (lifted bool, err error) {
+	var a Call
+	a.Key(s.KeyOfCancelled())
+	s.documentKeys(&a, id)
+	a.Arg(CancelledID(id), CancelKept.Milliseconds())
+	if lifted, err = redis.Bool(a.Do(c, liftScript)); err != nil {
+		err = s.nameCancelled(c, err)
+	}
+	return lifted, err
+}
+
+// ForgetCancel removes the entry of a job without a document, and reports whether it was there. A job
+// that ends takes its entry along.
+func (s Store) ForgetCancel(c redis.Conn, id string) (there bool, err error) {
+	if there, err = redis.Bool(c.Do("ZREM", s.KeyOfCancelled(), CancelledID(id))); err != nil {
+		err = s.nameCancelled(c, err)
+	}
+	return there, err
+}
+
+// ReadCancelled returns the entries that are kept for longest: at most so many. more says that there are
+// others.
+func (s Store) ReadCancelled(c redis.Conn, most int) (entries []string, more bool, err error) {
+	entries, err = redis.Strings(c.Do("ZRANGE", s.KeyOfCancelled(), -most-1, -1))
+	if err != nil {
+		if IsWrongType(err) {
+			err = &KeyTypeError{Key: s.KeyOfCancelled(), Want: "sorted set", Err: err}
+		}
+		return nil, false, fmt.Errorf("reading which jobs were cancelled: %w", Explain(err))
+	}
+	if more = len(entries) > most; more {
+		entries = entries[1:]
+	}
+	return entries, more, nil
+}
+
+// AreCancelled returns those of some entries that are there.
+func (s Store) AreCancelled(c redis.Conn, entries []string) (there []string, err error) {
+	b := Batch{Conn: c}
+	for _, e := range entries {
+		b.Send("ZSCORE", s.KeyOfCancelled(), e)
+	}
+	scores, err := b.Receive()
+	for i := 0; err == nil && i < len(scores); i++ {
+		var score any
+		if score, err = Answer(scores[i]); err == nil && score != nil {
+			there = append(there, entries[i])
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking which jobs were cancelled: %w", Explain(err))
+	}
+	return there, nil
+}
+
+// Uncancelled removes entries. It is soft: one that stays is of a job that has ended.
+func (s Store) Uncancelled(entries ...string) Effect {
+	args := make([]any, len(entries))
+	for i, e := range entries {
+		args[i] = e
+	}
+	return Command("ZREM", zsetKey(s.KeyOfCancelled()), args...).Soft()
+}
