@@ -406,7 +406,7 @@ func (w *walker) stepRunning() (done bool, err error) {
 			return false, nil
 		}
 		e := w.entry(Running, j.Queue, j.Payload)
-		e.Process = ids[at]
+		e.Process, e.Ticket = ids[at], j.Ticket
 		w.found(e)
 		w.page.Looked, w.cur.Ticket = w.page.Looked+1, j.Ticket
 	}

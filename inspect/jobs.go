@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
@@ -55,6 +56,7 @@ type Entry struct {
 	Plain   bool      // of a delayed job: it is in resque-scheduler's schedule
 	Limits  []string  // of a job in a lane: the limits it waits for, each with its key
 	Process string    // of a running job: the process that has it; see Processes
+	Ticket  int64     // of a running job: its number there; see CancelRunning
 	Failure *Failure  // of a failed job: its record
 
 	shard  int
@@ -74,6 +76,8 @@ type Query struct {
 	Ref   string // of an Entry
 
 	Places []Place // nil: all
+
+	inner bool // ID is also that of an ActiveJob
 }
 
 // matcher is a query prepared for many jobs.
@@ -137,10 +141,19 @@ func (m *matcher) fits(queue string, raw []byte) bool {
 	}
 	p, err := payload.Parse(raw)
 	switch {
-	case err != nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID:
+	case err != nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID && !(m.inner && innerID(p) == m.ID):
 		return false
 	}
 	return m.Args == nil || p.Same(m.Class, m.args)
+}
+
+// innerID is the id that Rails gave an ActiveJob.
+func innerID(p payload.Payload) string {
+	if p.Class != args.ActiveJobWrapper {
+		return ""
+	}
+	job, _ := args.OpenActiveJob(p.Args)
+	return job.ID
 }
 
 // refSize is the length of a Ref.
