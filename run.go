@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/failed"
 	"github.com/goworker/goworker/internal/feature/limits"
@@ -193,12 +194,13 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 	})
 }
 
-// features returns all features, in the order in which they admit, wrap, decide and settle. Limits come
-// first, because a job that has to wait needs no other feature. Unique may release a job's lock, so it
-// comes after all features that may keep a job from running. Results come last: they say where the job goes.
+// features returns all features, in the order in which they admit, wrap, decide and settle. Cancel comes
+// first: a cancelled job does not wait, and is not retried. Limits come next, because a job that has to wait
+// needs no other feature. Unique may release a job's lock, so it comes after all features that may keep a job
+// from running. Results come last: they say where the job goes.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, failed.New, results.New,
 	}, "limits")
 }
