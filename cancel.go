@@ -6,7 +6,9 @@ import (
 	"github.com/goworker/goworker/inspect"
 )
 
-// CancelOption is an option of Client.Cancel: Force.
+// CancelOption is an option of Client.Cancel:
+//
+//   - Force: look for no job, and cancel the id
 type CancelOption = inspect.CancelOption
 
 // Force makes Client.Cancel look for nothing; see inspect.Force.

@@ -24,6 +24,7 @@ type Context struct {
 	mu    sync.Mutex // guards what follows
 	stage stage
 	cause error // of a Cancel before the handler began; nil: there was none
+	ended bool  // a Cancel came while the handler ran. The job's goroutine reads it after end
 }
 
 // cancellable is a context and how to end it.
@@ -57,6 +58,7 @@ func (j *Job) Cancel(cause error) bool {
 			}
 		}
 	case running:
+		c.ended = true
 		c.open().cancel(cause)
 	case returned:
 		return false

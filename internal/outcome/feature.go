@@ -28,8 +28,8 @@ type Feature struct {
 	Open func(j *Job) Policy
 
 	// Bind returns the policy of all jobs of a class, by the class's options; nil if there is none. It
-	// is called once a class. Bind(nil) is for a job without any policy that did not end well. It is
-	// also for the features that have no policy for a job that has others.
+	// is called once a class. Bind(nil) is for a job without any policy that did not end well, or that
+	// was cancelled. It is also for the features that have no policy for a job that has others.
 	Bind func(c *Class) Policy
 
 	// Live returns a version, 0 while the feature is off. When it changes, Bind is called again for

@@ -339,6 +339,9 @@ func (s *Set) perform(parent context.Context, j *Job, handler Handler) error {
 // decide asks the policies what becomes of a job after an error, and settles it.
 func (s *Set) decide(ctx context.Context, j *Job, err error, o *Outcome) {
 	if err == nil {
+		if j.context.ended && j.policies == nil { // done although a feature cancelled it, which may have to know
+			j.policies = s.others
+		}
 		s.settle(ctx, j, o)
 		return
 	}
