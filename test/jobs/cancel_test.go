@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -419,6 +421,61 @@ func TestCancelledSetIsDamaged(t *testing.T) {
 	p.Eventually("it runs", func() bool { return p.starts("d") == 1 })
 	p.cancel("d")
 	p.dropped(1)
+}
+
+// Cancels come at any moment of jobs that two processes take, run, retry and keep in lanes. Each job is done
+// or dropped, none is filed, and neither a slot nor an entry is left.
+func TestCancelAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, func(b *daemontest.Bundle) {
+		run := func(ctx context.Context, id string) error {
+			b.Runs.Start(id)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
+			}
+			b.Runs.End(id)
+			return nil
+		}
+		b.Daemon.Register("Free", run)
+		b.Daemon.Register("Narrow", run, goworker.MaxRunning(3))
+		b.Daemon.Register("Again", func(ctx context.Context, id string) error {
+			if err := run(ctx, id); err != nil || goworker.FromContext(ctx).Attempt > 1 {
+				return err
+			}
+			return errors.New("no luck")
+		}, goworker.Retry(2, goworker.Delays{10 * time.Millisecond}))
+	})
+	p.run()
+	const jobs = 300
+	var wg sync.WaitGroup
+	for n := range jobs {
+		id := fmt.Sprint("job", n)
+		p.enqueue([]string{"Free", "Narrow", "Again"}[n%3], id)
+		wg.Go(func() {
+			time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+			err := p.client.Cancel(t.Context(), id)
+			if err != nil && !errors.Is(err, goworker.ErrUnknownJob) {
+				t.Error(err)
+			}
+		})
+		if n%10 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wg.Wait()
+	p.Eventually("no job is left", func() bool {
+		page, err := p.client.Inspect().Find(t.Context(), inspect.Query{}, "", 1)
+		return err == nil && len(page.Jobs) == 0
+	})
+	cancelled, failed := p.logged("job cancelled"), p.Stat("failed")
+	t.Logf("%d of %d were dropped", cancelled, jobs)
+	if failed > 0 || cancelled == 0 || cancelled == jobs {
+		t.Errorf("%d were dropped, %d failed", cancelled, failed)
+	}
+	t.Logf("entries that are left: %q", p.cancelled())
+	p.NothingWaits()
 }
 
 // While no job is cancelled, a daemon reads the set once for each connection, and sends nothing more, idle or
