@@ -33,6 +33,10 @@ type Push struct {
 	ExpiresAt int64 // ms; 0: never
 	Priority  int   // of the job within its queue, up to 9; 0: none
 
+	// Beside are soft effects to be written if the job is pushed. Those of many jobs that are one command of
+	// one key cost next to nothing.
+	Beside []resque.Effect
+
 	// Guarded are effects and guards that are proven and written as one with the push. Each feature adds an
 	// element of its own.
 	Guarded []resque.Guarded
@@ -56,7 +60,7 @@ func (p *Push) MakeID() string {
 
 // Plain reports whether the job has nothing but class and arguments.
 func (p *Push) Plain() bool {
-	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Guarded) == 0
+	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Beside) == 0 && len(p.Guarded) == 0
 }
 
 // Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from

@@ -153,6 +153,9 @@ func (c *Call) add(p *outcome.Push) (err error) {
 	if p.ID != "" {
 		c.bulk.SetText("id", p.ID)
 	}
+	for _, e := range p.Beside {
+		c.bulk.Beside(e)
+	}
 	p.Payload = nil
 	if c.keeps {
 		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})

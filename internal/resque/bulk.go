@@ -48,6 +48,9 @@ type Bulk struct {
 	oneUnit  [1]unit
 	oneQueue [1]bulkQueue
 
+	beside []Effect // of the job that is being written
+	aside  Effect   // the soft effect that units have beside their jobs, without arguments
+
 	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
 	pushed int        // units that were pushed
@@ -75,6 +78,7 @@ type unit struct {
 	queue   int
 	jobs    int
 	guarded []Guarded // nil: a run
+	aside   []any     // arguments of Bulk.aside, of a run
 	over    bool      // it was pushed, or is not to be
 	err     error
 	by      string // the id of the job that it replaces
@@ -151,6 +155,29 @@ func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
 // SetText is Set for a text.
 func (b *Bulk) SetText(name, value string) { b.buf = payload.AppendTextField(b.buf, name, value) }
 
+// Beside adds a soft effect to the job that Encode began, to be written if the job is pushed. Of plain jobs,
+// effects of one command and key are written as one, so that they cost next to nothing.
+func (b *Bulk) Beside(e Effect) { b.beside = append(b.beside, e.Soft()) }
+
+// besides returns the arguments of the effect that the job is to have beside it. All other effects
+// are guarded ones, and all of them if the job is guarded.
+func (b *Bulk) besides(g []Guarded) (args []any, _ []Guarded) {
+	for _, e := range b.beside {
+		if args == nil && g == nil && e.file == nil && len(e.keys) == 1 {
+			if b.aside.verb == "" {
+				b.aside = Effect{verb: e.verb, keys: e.keys}
+			}
+			if b.aside.verb == e.verb && b.aside.keys[0] == e.keys[0] {
+				args = e.args
+				continue
+			}
+		}
+		g = append(g, Guarded{Effects: []Effect{e}})
+	}
+	b.beside = b.beside[:0]
+	return args, g
+}
+
 // Put adds the job that Encode began, behind the others. With an error it is not added.
 func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Queue == "" {
@@ -162,13 +189,17 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 			g = []Guarded{}
 		}
 	}
+	var aside []any
+	if len(b.beside) > 0 {
+		aside, g = b.besides(g)
+	}
 	if n := len(b.buf) - b.end; b.Most > 0 && n > b.Most {
 		return &payload.SizeError{Size: n, Most: b.Most}
 	}
 	if to.Ruby && !to.At.IsZero() && g != nil {
 		return ErrNotPlain
 	}
-	b.put(to, g)
+	b.put(to, g, aside)
 	return nil
 }
 
@@ -192,7 +223,7 @@ func (b *Bulk) PutRaw(raw []byte, to Place, g ...Guarded) error {
 	return b.Put(to, g...)
 }
 
-func (b *Bulk) put(to Place, g []Guarded) {
+func (b *Bulk) put(to Place, g []Guarded, aside []any) {
 	queue := b.queue(to.Queue)
 	kind, at := inQueue, int64(0)
 	if !to.At.IsZero() {
@@ -211,6 +242,9 @@ func (b *Bulk) put(to Place, g []Guarded) {
 		n = b.special(kind, at, to.Queue, queue, to.Priority, g)
 	}
 	b.units[n-1].jobs++
+	if aside != nil {
+		b.units[n-1].aside = append(b.units[n-1].aside, aside...)
+	}
 	b.end = len(b.buf)
 	if b.jobs == nil {
 		b.jobs = b.oneJob[:0]

@@ -81,6 +81,9 @@ func (b *Bulk) wrap(err error) error {
 // pushPlain pushes jobs that are just for the tails of their queues.
 func (s Store) pushPlain(c redis.Conn, b *Bulk) error {
 	args := s.plainArgs(b)
+	if len(args) > maxPushArgs {
+		return tooMany(b, len(args), "what is written beside them")
+	}
 	_, err := s.evalPush(c, b, "EVALSHA", args)
 	if err != nil && isNoScript(err) {
 		args[0] = pushText
@@ -117,7 +120,11 @@ func (s Store) plainArgs(b *Bulk) []any {
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
-	args = append(args, "")
+	if b.aside.verb == "" {
+		args = append(args, "")
+	} else {
+		args = slices.Grow(b.besideArgs(args), 2*len(b.queues)+len(b.jobs))
+	}
 	for i := range b.queues {
 		q := &b.queues[i]
 		jobs := b.units[q.run-1].jobs
@@ -132,6 +139,19 @@ func (s Store) plainArgs(b *Bulk) []any {
 		q.next++
 		start = j.end
 	}
+	return args
+}
+
+// besideArgs appends what plain jobs have beside them: its key behind the queues, then '~', how many values
+// follow, and these.
+func (b *Bulk) besideArgs(args []any) []any {
+	args[1] = args[1].(int) + 1
+	args = append(args, b.aside.keys[0].name, "~", 0, b.aside.verb[1:])
+	count := len(args) - 2
+	for i := range b.units {
+		args = append(args, b.units[i].aside...)
+	}
+	args[count] = len(args) - count - 1
 	return args
 }
 
@@ -177,8 +197,7 @@ func (l leftUnit) ask(c redis.Conn) error {
 func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
 	call := s.rowsOf(b)
 	if n := len(call.keys) + len(call.argv); n > maxPushArgs {
-		return nil, fmt.Errorf("%s with their guards and effects are %d values, too many for one push: at most %d; push them in several",
-			Plural(len(b.jobs), "job"), n, maxPushArgs)
+		return nil, tooMany(b, n, "their guards and effects")
 	}
 	reply, err := s.evalPush(c, b, "EVALSHA", call.scriptArgs(call.script.hash))
 	if isNoScript(err) {
@@ -196,6 +215,11 @@ func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
 		err = nil // about replicas, which have nothing to wait for
 	}
 	return left, err
+}
+
+func tooMany(b *Bulk, values int, with string) error {
+	return fmt.Errorf("%s with %s are %d values, too many for one push: at most %d; push them in several",
+		Plural(len(b.jobs), "job"), with, values, maxPushArgs)
 }
 
 // answered notes the script's answer about some units.
@@ -371,6 +395,9 @@ func (s Store) room(c *rowCall, b *Bulk, u *unit) {
 		c.Arg(head...)
 		c.argv = slices.Grow(c.argv, n)[:len(c.argv)+n]
 		c.Arg(tail...)
+	}
+	for args := range slices.Chunk(u.aside, runRow) {
+		c.row(Effect{verb: b.aside.verb, keys: b.aside.keys, args: args}, nil)
 	}
 	c.argv[first-1] = len(c.argv) - first
 }

@@ -3,7 +3,9 @@ package resque
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -112,5 +114,74 @@ func TestBulkAddRefuses(t *testing.T) {
 	fine := `{"class":"J","args":["fine"]}`
 	if got, want := fmt.Sprintf("%s", args[3:]), fmt.Sprintf("%s", []any{"resque:queue:q", "", "q", 2, fine, fine}); got != want {
 		t.Errorf("the script is given %s, want %s", got, want)
+	}
+}
+
+// Soft effects beside plain jobs are one command for up to a thousand of them, and come after the push. Beside a
+// guarded job they are written only if that is pushed.
+func TestPushBeside(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	for name, test := range map[string]struct {
+		jobs  int
+		place func(n int) Place
+		g     []Guarded
+		zrems int // commands
+		stays bool
+	}{
+		"one":     {jobs: 1, zrems: 1},
+		"many":    {jobs: 2500, zrems: 3},
+		"queues":  {jobs: 10, place: func(n int) Place { return Place{Queue: fmt.Sprint("q", n%2)} }, zrems: 1},
+		"delayed": {jobs: 1200, place: func(int) Place { return Place{Queue: "q", At: noon.Add(10 * 365 * 24 * time.Hour)} }, zrems: 2},
+		"both": {jobs: 4, place: func(n int) Place {
+			return Place{Queue: "q", At: noon.Add(time.Duration(n%2) * 10 * 365 * 24 * time.Hour)}
+		}, zrems: 1},
+		"priority": {jobs: 2, place: func(int) Place { return Place{Queue: "q", Priority: 2} }, zrems: 2},
+		"guarded":  {jobs: 3, g: []Guarded{{Effects: []Effect{w.s.ExpiredCount()}}}, zrems: 3},
+		"left":     {jobs: 1, g: []Guarded{{Effects: []Effect{Guard("SCARD", w.s.SetKey("none"), "1")}}}, stays: true},
+	} {
+		w.do("FLUSHALL")
+		b := new(Bulk)
+		for n := range test.jobs {
+			id := fmt.Sprint(n)
+			w.do("ZADD", w.s.KeyOfCancelled(), 1, CancelledID(id))
+			if _, err := b.Encode("A", []any{n}); err != nil {
+				t.Fatal(err)
+			}
+			b.SetText("id", id)
+			b.Beside(w.s.Uncancelled(CancelledID(id)))
+			place := Place{Queue: "q"}
+			if test.place != nil {
+				place = test.place(n)
+			}
+			w.must(b.Put(place, test.g...))
+		}
+		w.do("ZADD", w.s.KeyOfCancelled(), 1, "j:other")
+		w.do("CONFIG", "RESETSTAT")
+		w.must(w.s.PushBulk(w.c, b))
+		pushed := w.server.Int(t, "LLEN", w.s.KeyOfQueue("q")) + w.server.Int(t, "LLEN", w.s.KeyOfQueue("q0")) +
+			w.server.Int(t, "LLEN", w.s.KeyOfQueue("q1")) + w.server.Int(t, "ZCARD", w.s.KeyOfSchedule())
+		left := w.server.Int(t, "ZCARD", w.s.KeyOfCancelled())
+		if want := map[bool]int{false: test.jobs}[test.stays]; pushed != want || left != 1+test.jobs-want {
+			t.Errorf("%s: %d of %d jobs were pushed, %d entries are left", name, pushed, test.jobs, left)
+		}
+		stats := w.server.Text(t, "INFO", "commandstats")
+		if got := strings.Contains(stats, fmt.Sprintf("cmdstat_zrem:calls=%d,", test.zrems)); test.zrems > 0 && !got {
+			t.Errorf("%s: not %d ZREM: %s", name, test.zrems, stats)
+		}
+	}
+	w.spoil(w.s.KeyOfCancelled())
+	b := new(Bulk)
+	b.Beside(w.s.Uncancelled("j:a"))
+	w.must(b.PutRaw([]byte("x"), Place{Queue: "spoiled"}))
+	w.must(w.s.PushBulk(w.c, b))
+	w.same("pushed beside a key of another type", 1, w.server.Int(t, "LLEN", w.s.KeyOfQueue("spoiled")))
+	w.do("CONFIG", "SET", "maxmemory", 1)
+	w.do("DEL", w.s.KeyOfCancelled())
+	b = new(Bulk)
+	b.Beside(w.s.Uncancelled("j:a"))
+	w.must(b.PutRaw([]byte("x"), Place{Queue: "spoiled"}))
+	if w.s.PushBulk(w.c, b) == nil {
+		t.Error("a push was taken without memory")
 	}
 }

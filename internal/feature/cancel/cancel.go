@@ -189,7 +189,7 @@ func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 // enqueue takes a cancel back that is still there of an earlier job with the id that the program chose.
 func (f *feature) enqueue(p *outcome.Push) error {
 	if p.Chosen {
-		p.Guarded = append(p.Guarded, resque.Guarded{Effects: []resque.Effect{f.deps.Store.Uncancelled(resque.CancelledID(p.ID))}})
+		p.Beside = append(p.Beside, f.deps.Store.Uncancelled(resque.CancelledID(p.ID)))
 	}
 	return nil
 }

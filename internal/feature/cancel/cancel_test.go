@@ -239,8 +239,8 @@ func TestEnqueue(t *testing.T) {
 	b := setup(t)
 	for chosen, want := range map[bool]int{false: 0, true: 1} {
 		p := &outcome.Push{Queue: "q", Name: "A", ID: "a", Chosen: chosen}
-		if err := b.Enqueue(p); err != nil || len(p.Guarded) != want {
-			t.Errorf("chosen %v: %v, %v", chosen, p.Guarded, err)
+		if err := b.Enqueue(p); err != nil || len(p.Beside) != want {
+			t.Errorf("chosen %v: %v, %v", chosen, p.Beside, err)
 		}
 	}
 }

@@ -1,9 +1,10 @@
 -- Pushes jobs: each together with its guards and effects, or plain ones to the tails of their queues.
 --
 -- A call with plain jobs only:
--- KEYS  1 queues   then the queues, each once
--- ARGV  '', then for each queue: its name, how many jobs it gets, their payloads
--- Returns nothing.
+-- KEYS  1 queues   then the queues, each once   then the key of a soft command, if there is one
+-- ARGV  '', or '~' and how many values follow: a soft command and its arguments, of which each call gets up
+--       to 1000; then for each queue: its name, how many jobs it gets, their payloads
+-- Returns nothing. A soft command comes last, and its refusal says nothing.
 --
 -- Any other call. Plain jobs of one place are a run, whose rows push up to 1000 of them each:
 -- KEYS  the rows'
@@ -22,17 +23,22 @@
 -- are pushed. Guards are read again before a job of several is written, because one before it may have
 -- changed them. The call is refused, whole, when out of memory. Redis does not roll back a script, so every key is
 -- first read as its type.
-if ARGV[1] == '' then -- this needs no rows, whose functions cost more than one push
+if ARGV[1] == '' or ARGV[1] == '~' then -- this needs no rows, whose functions cost more than one push
+  local at, lists = 2, #KEYS
+  if ARGV[1] == '~' then at, lists = 3 + ARGV[2], lists - 1 end
+  local soft = at - 1
   redis.call('SCARD', KEYS[1])
-  for key = 2, #KEYS do redis.call('LLEN', KEYS[key]) end
-  local at = 2
-  for key = 2, #KEYS do
+  for key = 2, lists do redis.call('LLEN', KEYS[key]) end
+  for key = 2, lists do
     local first, last = at + 2, at + 1 + ARGV[at + 1]
     redis.call('SADD', KEYS[1], ARGV[at])
     for from = first, last, 1000 do
       redis.call('RPUSH', KEYS[key], unpack(ARGV, from, math.min(from + 999, last)))
     end
     at = last + 1
+  end
+  for from = 4, soft, 1000 do
+    redis.pcall(ARGV[3], KEYS[#KEYS], unpack(ARGV, from, math.min(from + 999, soft)))
   end
   return
 end
