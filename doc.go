@@ -106,6 +106,7 @@
 //   - recurring: a schedule fires a job at each of its ticks
 //   - retry: a further run after one that failed; an attempt is one of its runs
 //   - snooze: its handler asks for a further run, and has not failed
+//   - cancel: it is no longer wanted: it does not run, or the context of its handler ends
 //   - priority: it waits in front of the jobs of its queue with a lower one
 //   - metadata: texts beside its arguments, such as a tenant
 //   - limit: how many run at a time, or start in a time; a slot is one place

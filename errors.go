@@ -26,7 +26,8 @@ var (
 	ErrShutdown = failure.ErrShutdown
 
 	// ErrCancelled: CancelJobs or the signal USR1 cancelled the running jobs. The job
-	// is a failure.
+	// is a failure. A job that Client.Cancel or CancelRunning cancelled by itself has a cause
+	// that matches (errors.Is) ErrCancelled; what it returns then is dropped.
 	ErrCancelled = failure.ErrCancelled
 )
 

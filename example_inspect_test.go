@@ -209,3 +209,25 @@ func ExampleProcessAt() {
 	// Output:
 	// 2099-01-01 13:00:00 +0000 UTC mail Remind "Ada" reminder-7 <nil>
 }
+
+// A job that nobody wants any more does not run.
+func ExampleClient_Cancel() {
+	d := demo()
+	defer d.Close()
+	d.Register("Mail", func(to string) { fmt.Println("mail to", to) })
+	ctx, client := context.Background(), d.Client()
+	for _, name := range []string{"Ada", "Grace"} {
+		if _, err := client.Enqueue(ctx, goworker.NewJob("mail", "Mail", name), goworker.WithID(name)); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(client.Cancel(ctx, "Ada"))
+	fmt.Println(client.Cancel(ctx, "Mary"))
+	if err := d.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// goworker: cancelling Mary: no such job is known: no job waits or runs under this id; with Force it is cancelled all the same
+	// mail to Grace
+}
