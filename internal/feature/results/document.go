@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
@@ -44,7 +43,14 @@ type document struct {
 	outcome.None
 	deps outcome.Deps
 	ttl  int64 // ms, from the end
+	at   int64 // when the run began, by Redis's clock, in ms; 0: that is not known here
 	run  Run
+}
+
+// Admit notes when the run begins.
+func (d *document) Admit(context.Context, *outcome.Job) (o outcome.Outcome, decided bool) {
+	d.at = millis(d.deps.Time.Now())
+	return o, false
 }
 
 // Wrap lets the handler find the run.
@@ -55,14 +61,13 @@ func (d *document) Wrap(next outcome.Handler) outcome.Handler {
 // Running has it written that the job runs.
 func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
 
-// began are the fields of a run.
+// began are the fields of a run. Of a job of a dead process only the document may know when it began.
 func (d *document) began(j *outcome.Job) []any {
-	return []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker, "began", d.beganAt(j)}
-}
-
-// beganAt is when the run began by Redis's clock, in ms.
-func (d *document) beganAt(j *outcome.Job) int64 {
-	return millis(d.deps.Time.Now().Add(-clock.Since(d.deps.Clock, j.StartedAt)))
+	fields := []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker}
+	if d.at != 0 {
+		fields = append(fields, "began", d.at)
+	}
+	return fields
 }
 
 // pendingTTL is the TTL of a document whose job is not over, in ms.
@@ -82,9 +87,7 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	e.Note = d.run.end()
 	e.ID, e.Ticket, e.TTL = j.Parsed.ID, j.Ticket, d.ttl
 	set := func(field string, value any) { e.Begun = append(e.Begun, field, value) }
-	if o.Started && j.Dead { // when it began is known to the document at most
-		e.Begun = []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker}
-	} else if o.Started {
+	if o.Started {
 		e.Begun = d.began(j)
 	}
 	var exception, text string
@@ -173,7 +176,7 @@ type try struct {
 // try returns the run as a try.
 func (d *document) try(j *outcome.Job, o *outcome.Outcome, exception, text string, now int64) string {
 	t := try{
-		Attempt: j.Attempt, State: states[o.State], Ended: now, Process: j.Process, Worker: j.Worker,
+		Attempt: j.Attempt, State: states[o.State], Began: d.at, Ended: now, Process: j.Process, Worker: j.Worker,
 		Exception: exception, Error: logging.Shorten(text, maxTryError),
 	}
 	switch {
@@ -181,9 +184,6 @@ func (d *document) try(j *outcome.Job, o *outcome.Outcome, exception, text strin
 		t.State = lost
 	case o.State == outcome.Returned || o.State == outcome.Passed:
 		t.State = interrupted
-	}
-	if !j.Dead {
-		t.Began = d.beganAt(j)
 	}
 	encoded, _ := json.Marshal(t) // it has numbers and texts only
 	return string(encoded)
