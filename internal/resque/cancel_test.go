@@ -21,7 +21,7 @@ func near(ms int64, want time.Duration) bool {
 }
 
 // document writes what becomes of a job, with all three keys.
-func (w *wire) document(id, state string, fields ...any) {
+func (w *wire) begun(id, state string, fields ...any) {
 	w.t.Helper()
 	w.do("HSET", append([]any{w.s.KeyOfResult(id), "state", state, "ttl", 60_000}, fields...)...)
 	w.do("SET", w.s.KeyOfProgress(id), "{}")
@@ -54,7 +54,7 @@ func TestCancelByState(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	for _, state := range []string{"pending", "retrying", "snoozed"} {
-		w.document(state, state)
+		w.begun(state, state)
 		found, err := w.s.Cancel(w.c, state)
 		w.must(err)
 		w.same(state, Cancelled{State: state}, found)
@@ -68,7 +68,7 @@ func TestCancelByState(t *testing.T) {
 		w.same(state+" lifted", "true "+state+" ", map[bool]string{true: "true ", false: "false "}[lifted]+w.fields(state))
 		w.ttl(state, CancelKept)
 	}
-	w.document("runs", "running", "due", "12")
+	w.begun("runs", "running", "due", "12")
 	w.unchanged("cancelling a running job", func() {
 		if found, err := w.s.Cancel(w.c, "runs"); err != nil || found != (Cancelled{State: "running"}) {
 			t.Errorf("%+v, %v", found, err)
@@ -76,7 +76,7 @@ func TestCancelByState(t *testing.T) {
 		w.do("DEL", w.s.KeyOfCancelled())
 	})
 	for _, state := range []string{"done", "failed", "discarded", "expired", "cancelled"} {
-		w.document("over", state)
+		w.begun("over", state)
 		w.unchanged("cancelling a job that is "+state, func() {
 			if found, err := w.s.Cancel(w.c, "over"); err != nil || found != (Cancelled{State: state, Over: true}) {
 				t.Errorf("%+v, %v", found, err)
@@ -102,7 +102,7 @@ func TestCancelIsKept(t *testing.T) {
 	}
 	now, err := w.s.Now(w.c)
 	w.must(err)
-	w.document("later", "pending", "due", now.Add(24*time.Hour).UnixMilli())
+	w.begun("later", "pending", "due", now.Add(24*time.Hour).UnixMilli())
 	for _, id := range []string{"a", "later", "b"} {
 		_, err := w.s.Cancel(w.c, id)
 		w.must(err)
@@ -173,7 +173,7 @@ func TestReadCancelled(t *testing.T) {
 func TestCancelRefused(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
-	w.document("a", "pending")
+	w.begun("a", "pending")
 	w.do("HSET", w.s.inflight("p"), "1", "x")
 	calls := map[string]func() error{
 		"Cancel":        func() error { _, err := w.s.Cancel(w.c, "a"); return err },
@@ -199,7 +199,7 @@ func TestCancelRefused(t *testing.T) {
 		}
 	}
 	w.do("DEL", w.s.KeyOfResult("a"))
-	w.document("a", "pending")
+	w.begun("a", "pending")
 	w.do("CONFIG", "SET", "maxmemory", 1)
 	for _, name := range []string{"Cancel", "CancelTicket", "KeepCancelled", "LiftCancel"} {
 		w.must(calls[name]())

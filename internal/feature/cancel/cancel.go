@@ -164,7 +164,7 @@ func (f *feature) asks(ctx context.Context, j *outcome.Job) bool {
 
 // Decide drops what the handler of a cancelled job has returned, whatever it is.
 func (f *feature) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.Outcome, decided bool) {
-	if failure.Matches(err, failure.ErrUnwanted) || f.set.Load().has(j) {
+	if failure.Is(err, failure.ErrUnwanted) || f.set.Load().has(j) {
 		return cancelled(err), true
 	}
 	return o, false
