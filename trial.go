@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
@@ -71,11 +72,11 @@ func (x tried) Encode(d *Daemon, item Item) (sent producer.Sent, err error) {
 
 // Run runs one job as a worker of the daemon does: it decodes it, asks the features, calls the handler in its
 // middleware, decides what becomes of it, and calls the hooks. It does not need Redis, and writes nothing. The
-// handler runs in the caller's goroutine.
-func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Logger) (o outcome.Outcome, err error) {
+// handler runs in the caller's goroutine. said is what a job with a document said of itself.
+func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Logger) (o outcome.Outcome, said trial.Said, err error) {
 	c, err := d.trySettings()
 	if err != nil {
-		return o, err
+		return o, said, err
 	}
 	base := x.Base(part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: c.store()})
 	set := outcome.New(outcome.Deps{
@@ -94,12 +95,14 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 			d := w.registry.delivery(j)
 			d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
 		}
+		ctx, end := results.Local(ctx, j, x.Clock())
+		defer func() { said.Progress, said.Lines = end() }()
 		return w.perform(ctx, t)
 	}, &o)
 	o.Ran = clock.Since(clock.System, began)
 	w.log(t, &o)
 	j.Name, j.ID, j.Attempt, j.Args, j.Value, j.Started = t.Name, t.ID, t.Attempt, t.Args, t.Value, t.Started
-	return o, nil
+	return o, said, nil
 }
 
 // trySettings returns the daemon's settings without a connection.

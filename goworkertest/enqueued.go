@@ -43,7 +43,7 @@ func Enqueued[A, R any](t testing.TB, from Recorded, class *goworker.Class[A, R]
 		}
 		bare, _ := json.Marshal(map[string]any{"class": job.Class, "args": job.Args})
 		j := &outcome.Job{Reserved: resque.Reserved{Queue: job.Queue, Payload: bare}}
-		if o, err := x.Run(t.Context(), d, j, discard); err != nil || o.Err != nil {
+		if o, _, err := x.Run(t.Context(), d, j, discard); err != nil || o.Err != nil {
 			t.Fatalf("goworkertest: %s cannot be read as its class says: %v", job, cmp.Or(err, o.Err))
 		}
 	}

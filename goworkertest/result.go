@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/outcome"
 )
 
@@ -46,6 +47,12 @@ type Result struct {
 
 	// Log is what the daemon logged about this run, of Work only. Runner.Log has the log of a Runner.
 	Log string
+
+	// These are of Work only, and of a job with goworker.WithResult. Progress is how far the job said last that it is;
+	// nil: it did not say. Lines are the log lines that goworker.CaptureLogs keeps. Those of a Runner are in its
+	// Client's Status and Logs.
+	Progress *inspect.ProgressInfo
+	Lines    []inspect.LogLine
 }
 
 func resultOf(j *outcome.Job, o *outcome.Outcome, now time.Time) *Result {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
@@ -100,12 +101,15 @@ func (w *work) run(t testing.TB, d *goworker.Daemon, queue string, raw []byte) *
 	var lines bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}, Worker: worker, Found: w.found}
-	o, err := goworker.Trial(trial.New(w.now)).Run(w.ctx, d, j, log)
+	o, said, err := goworker.Trial(trial.New(w.now)).Run(w.ctx, d, j, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := resultOf(j, &o, w.now)
-	r.Log = lines.String()
+	r.Log, r.Progress = lines.String(), inspect.ProgressOf(string(said.Progress))
+	for _, line := range said.Lines {
+		r.Lines = append(r.Lines, inspect.LogLineOf(string(line)))
+	}
 	return r
 }
 

@@ -183,15 +183,16 @@ func (i *Inspector) JobLogs(ctx context.Context, id string) ([]LogLine, error) {
 			}
 			lines := make([]LogLine, 0, len(texts))
 			for _, text := range texts {
-				lines = append(lines, lineOf(text))
+				lines = append(lines, LogLineOf(text))
 			}
 			return lines, err
 		})
 	})
 }
 
-// lineOf reads a line as slog.JSONHandler writes it. A line of another form is a message.
-func lineOf(text string) (l LogLine) {
+// LogLineOf reads a line as slog.JSONHandler writes it. A line of another form is a message. It is for the packages of
+// this module.
+func LogLineOf(text string) (l LogLine) {
 	if json.Unmarshal([]byte(text), &l.Attrs) != nil || l.Attrs == nil {
 		return LogLine{Message: text}
 	}

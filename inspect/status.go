@@ -99,10 +99,18 @@ func StatusOf(d resque.Document) Status {
 			Attempt: s.Attempt, State: StateDone, Began: s.Began, Ended: s.Ended, Process: s.Process, Worker: s.Worker,
 		})
 	}
-	if p := d.Progress; p != nil {
-		s.Progress = &ProgressInfo{Done: p.Done, Total: p.Total, Note: p.Note, At: p.At}
-	}
+	s.Progress = progressOf(d.Progress)
 	return s
+}
+
+// ProgressOf reads a progress as Redis has it; nil: it is none. It is for the packages of this module.
+func ProgressOf(text string) *ProgressInfo { return progressOf(resque.ProgressOf(text)) }
+
+func progressOf(p *resque.DocumentProgress) *ProgressInfo {
+	if p == nil {
+		return nil
+	}
+	return &ProgressInfo{Done: p.Done, Total: p.Total, Note: p.Note, At: p.At}
 }
 
 // Over reports whether the job has ended.

@@ -119,8 +119,8 @@ func tryOf(text string) (DocumentTry, bool) {
 	}, true
 }
 
-// progressOf reads the text of a progress key; nil: it is none.
-func progressOf(text string) *DocumentProgress {
+// ProgressOf reads the text of a progress key; nil: it is none.
+func ProgressOf(text string) *DocumentProgress {
 	var p struct {
 		Done, Total, At whole
 		Note            string
@@ -232,7 +232,7 @@ func (s Store) ReadDocuments(c redis.Conn, asks []DocumentAsk, take func(i int, 
 		}
 		d, there := documentOf(a.ID, fields)
 		if there && a.Progress {
-			d.Progress = progressOf(progress)
+			d.Progress = ProgressOf(progress)
 		}
 		take(i, DocumentRead{Document: d, There: there})
 	}

@@ -240,6 +240,6 @@ func FuzzDocument(f *testing.F) {
 				t.Errorf("a time before 1970: %v", at)
 			}
 		}
-		progressOf(progress)
+		ProgressOf(progress)
 	})
 }

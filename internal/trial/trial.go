@@ -4,8 +4,12 @@
 package trial
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/lanes"
@@ -26,6 +30,12 @@ type Trial struct {
 
 	mu  sync.Mutex
 	now time.Time
+}
+
+// Said is what a job with a document said of itself, as Redis would have it.
+type Said struct {
+	Progress []byte   // nil: nothing
+	Lines    [][]byte // the log lines that were captured
 }
 
 // New returns a trial whose clock says now.
@@ -96,7 +106,8 @@ func (t *Trial) Watch(s *outcome.Set) {
 	}
 }
 
-// Features returns the makers of features without the named ones, which do nothing in a trial.
+// Features returns the makers of features without the named ones, which do nothing in a trial. A feature that
+// watches keys has read them before each job.
 func (t *Trial) Features(all []func(outcome.Deps) outcome.Feature, without ...string) []func(outcome.Deps) outcome.Feature {
 	if t == nil {
 		return all
@@ -113,10 +124,39 @@ func (t *Trial) Features(all []func(outcome.Deps) outcome.Feature, without ...st
 					return outcome.Feature{Name: name}
 				}
 			}
-			return f
+			return current(f, d)
 		}
 	}
 	return kept
+}
+
+// current has a feature read the keys that it watches before each job, when Live is called. The Redis of a trial notifies
+// nobody, so the poller reads them a moment later: too late for a job that another job of the same Drain cancels.
+func current(f outcome.Feature, d outcome.Deps) outcome.Feature {
+	if len(f.Watch) == 0 || d.Do == nil {
+		return f
+	}
+	var mu sync.Mutex // so that an earlier answer of Redis does not replace a later one
+	watch := slices.Clone(f.Watch)
+	for i, w := range f.Watch {
+		watch[i].Read = func(c redis.Conn) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return w.Read(c)
+		}
+	}
+	f.Watch = watch
+	live := f.Live
+	f.Live = func() uint64 {
+		for _, w := range watch {
+			_ = d.Do(context.Background(), w.Read) // the poller logs what Redis refuses
+		}
+		if live == nil {
+			return 1
+		}
+		return live()
+	}
+	return f
 }
 
 // Frozen returns the clock of the trial; nil in production.

@@ -81,3 +81,17 @@ func (p *pipe) flush(r *Run, end bool) {
 		r.end()
 	}
 }
+
+// Local returns the context for the handler of a job whose document nothing writes. said ends the run, and returns how far
+// the job said last that it is, nil if it did not, and the log lines that were captured: both as Redis would
+// have them. The context of a job without a document stays as it is.
+func Local(ctx context.Context, j *outcome.Job, c clock.Clock) (of context.Context, said func() (progress []byte, lines [][]byte)) {
+	if _, kept := ttlOf(j); !kept {
+		return ctx, func() (progress []byte, lines [][]byte) { return nil, nil }
+	}
+	r := &Run{wake: func(*Run) {}, now: c.Now, captures: captures(j)}
+	return With(ctx, r), func() (progress []byte, lines [][]byte) {
+		n := r.end()
+		return n.Progress, n.Lines
+	}
+}
