@@ -193,6 +193,19 @@ func TestExamples(t *testing.T) {
 		}
 	})
 
+	t.Run("results", func(t *testing.T) {
+		t.Parallel()
+		out := finish(t, program(t, redistest.Start(t), "results"))
+		for _, want := range []string{
+			"watched: running, 1 of 3, 1 so far", "watched: done, 3 of 3, 6 so far", "awaited: 9", "failed: there is nothing to add",
+			"of class Sum in queue numbers: the job was cancelled",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it did not print %q but\n%s", want, out)
+			}
+		}
+	})
+
 	t.Run("daemon", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
