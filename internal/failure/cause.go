@@ -27,7 +27,12 @@ type Cancelled struct {
 	Err   error // of the handler
 }
 
-func (e *Cancelled) Error() string { return fmt.Sprintf("%v: %v", e.Cause, e.Err) }
+func (e *Cancelled) Error() string {
+	if Is(e.Err, e.Cause) { // the handler has returned context.Cause, perhaps with a text of its own
+		return fmt.Sprint(e.Err)
+	}
+	return fmt.Sprintf("%v: %v", e.Cause, e.Err)
+}
 
 // Unwrap returns both.
 func (e *Cancelled) Unwrap() []error { return []error{e.Err, e.Cause} }

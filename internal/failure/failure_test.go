@@ -85,6 +85,7 @@ func TestDescribe(t *testing.T) {
 		{"of the package above", fmt.Errorf("x: %w", aboveFailure{}), "Above", "x: above", nil},
 		{"of an internal package", fmt.Errorf("x: %w", internalFailure{}), "Internal", "x: internal", nil},
 		{"cancelled", &Cancelled{ErrShutdown, plainFailure{}}, "failure.plainFailure", "goworker: shutting down: plain", nil},
+		{"its own cause", &Cancelled{ErrShutdown, ErrShutdown}, "Error", "goworker: shutting down", nil},
 		{"wish", &Wish{Kind: WishFail, Err: plainFailure{}}, "failure.plainFailure", "plain", nil},
 		{"wish alone", &Wish{Kind: WishDiscard}, "Error", "the handler discarded the job", nil},
 		{"goexit", ErrGoexit, "Error", "", nil},
