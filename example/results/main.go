@@ -33,7 +33,7 @@ func sum(ctx context.Context, numbers []int) (total int, err error) {
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return 0, ctx.Err()
 		}
 		total += n
 		goworker.Progress(ctx, int64(i+1), int64(len(numbers)), fmt.Sprintf("%d so far", total))
