@@ -33,7 +33,12 @@ func (i *Inspector) Status(ctx context.Context, id string) (Status, error) {
 }
 
 // NoResult returns the error of a job of which Redis keeps nothing. It is for the packages of this module.
-func NoResult(id string) error { return prefix.Errorf("job %s: %w", id, ErrNoResult) }
+func NoResult(id string) error {
+	if id == "" { // of the receipt of a plain job
+		return prefix.Errorf("a job without an id: %w", ErrNoResult)
+	}
+	return prefix.Errorf("job %s: %w", id, ErrNoResult)
+}
 
 // knows asks all shards at the same time, and returns the answer of the one that knows the job.
 func knows[T any](i *Inspector, ask func(one *Inspector) (T, error)) (answer T, err error) {

@@ -43,6 +43,9 @@ func TestStatus(t *testing.T) {
 	}, got); diff != "" {
 		t.Error(diff)
 	}
+	if _, err := i.Status(t.Context(), ""); !errors.Is(err, inspect.ErrNoResult) || !strings.HasPrefix(err.Error(), "goworker: a job without an id: ") {
+		t.Errorf("no id: %v", err)
+	}
 	if _, err := i.Status(t.Context(), "unknown"); !errors.Is(err, inspect.ErrNoResult) || !strings.HasPrefix(err.Error(), "goworker: job unknown: ") {
 		t.Errorf("an unknown job: %v", err)
 	}

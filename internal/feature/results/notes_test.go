@@ -124,9 +124,15 @@ func TestNotesAreBatched(t *testing.T) {
 		if len(r.calls) != 2 || !strings.Contains(r.text(0), `{"done":999,"total":999,`) || !strings.Contains(r.text(0), `{"line":1}`) || !strings.Contains(r.text(1), "go:progress:c") {
 			t.Errorf("the calls are %s", r.calls)
 		}
+		if !strings.Contains(r.text(0), "attempt") {
+			t.Errorf("a job that said something is not written as running: %s", r.calls)
+		}
 		for range 100 {
 			pass(7 * time.Millisecond)
 			a.Progress(1, 1, "")
+		}
+		if last := r.text(len(r.calls) - 1); strings.Contains(last, "attempt") {
+			t.Errorf("it is written more than once that a job runs: %s", last)
 		}
 		if n := len(r.calls) - 2; n < 5 || n > 7 {
 			t.Errorf("in 700 ms there were %d calls", n)

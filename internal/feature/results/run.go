@@ -33,7 +33,8 @@ type Run struct {
 	mu       sync.Mutex
 	ended    bool
 	waits    bool     // wake was called, and nothing was written since
-	begun    []any    // that it runs; nil: nobody has to learn that, or it is written
+	begun    []any    // that it runs; nil: it has not run for long, or that is written
+	shown    bool     // it is written that it runs
 	progress progress // the latest
 	version  int      // of the progress
 	written  int      // the version that is written
@@ -112,6 +113,9 @@ func (r *Run) Line(line []byte) {
 // running takes the fields of a run that takes a while.
 func (r *Run) running(fields []any) {
 	r.say(func() bool {
+		if r.shown {
+			return false
+		}
 		r.begun = fields
 		return true
 	})
@@ -131,6 +135,7 @@ func (r *Run) say(f func() bool) {
 }
 
 // note returns what is not written yet, and which version of the progress that has. ok is false if there is nothing.
+// A job that says something runs, and the first note says so too.
 func (r *Run) note() (n resque.Note, version int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +144,13 @@ func (r *Run) note() (n resque.Note, version int, ok bool) {
 		return n, 0, false
 	}
 	n = r.unwritten()
-	return n, r.version, n.Begun != nil || n.Progress != nil || len(n.Lines) > 0
+	if n.Begun == nil && n.Progress == nil && len(n.Lines) == 0 {
+		return n, r.version, false
+	}
+	if n.Begun == nil && !r.shown && r.doc != nil {
+		n.Begun = r.doc.began(r.job)
+	}
+	return n, r.version, true
 }
 
 // unwritten returns what may not be written. The caller holds the lock.
@@ -157,7 +168,7 @@ func (r *Run) noted(n *resque.Note, version int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n.Begun != nil {
-		r.begun = nil
+		r.begun, r.shown = nil, true
 	}
 	r.written = version
 	r.before += len(n.Lines)
