@@ -40,10 +40,13 @@ type action struct {
 	delayed func(s delayed.Store, c redis.Conn, jobs []delayed.Job) ([]bool, error)
 	failed  func(s failures.Store, c redis.Conn, f Failure) error
 	as      []byte // the bytes as which a job in a queue or lane goes on; nil: its own
+
+	document func(e Entry, d *resque.DocumentChange) // what its document says then
 }
 
 // Remove removes jobs that Find or List returned, for good, and returns how many it removed. A unique job
-// gives up its lock. Of a failed job it removes the record.
+// gives up its lock. Of a failed job it removes the record. What is known of a waiting job that was enqueued with a
+// result says cancelled then. That is a step of its own: its error says so, and the jobs are removed.
 //
 // Each job is removed as exactly what was found, wherever in its list it is by now. The error joins an
 // ErrNoJob for each job that is not there any more, naming the job and its place; the others are removed
@@ -57,6 +60,8 @@ var removal = action{
 	list:    func(Entry) resque.Target { return resque.Target{} },
 	delayed: delayed.Store.Take,
 	failed:  func(s failures.Store, c redis.Conn, f Failure) error { return s.Remove(c, f.record) },
+
+	document: func(_ Entry, d *resque.DocumentChange) { d.Gone = true },
 }
 
 // Move puts jobs that Find or List returned into another queue, and returns how many it moved. A waiting
@@ -97,6 +102,7 @@ func (i *Inspector) movement(queue string) (action, error) {
 		failed: func(s failures.Store, c redis.Conn, f Failure) error {
 			return s.RetryAs(c, f.record, clock.System.Now(), failures.Again{Queue: queue})
 		},
+		document: func(e Entry, d *resque.DocumentChange) { d.Queue, d.Due = queue, e.At },
 	}, err
 }
 
@@ -139,6 +145,7 @@ func running(to End) (action, error) {
 		failed: func(s failures.Store, c redis.Conn, f Failure) error {
 			return s.RetryAs(c, f.record, clock.System.Now(), failures.Again{Head: to == Head})
 		},
+		document: func(e Entry, d *resque.DocumentChange) { d.Queue = e.Queue },
 	}, nil
 }
 
@@ -206,7 +213,8 @@ func (i *Inspector) Edit(ctx context.Context, job Entry, edit Edit) (Entry, erro
 		list: func(Entry) resque.Target {
 			return resque.Target{Queue: queue, Head: job.Place == InLane, Here: job.Place == Queued && queue == job.Queue}
 		},
-		as: as,
+		as:       as,
+		document: func(e Entry, d *resque.DocumentChange) { d.Queue, d.Due, d.Class = queue, e.At, edited.Class },
 	}, []Entry{job}))
 	if err != nil {
 		return Entry{}, err
@@ -317,12 +325,19 @@ func (i *Inspector) act(ctx context.Context, a action, jobs []Entry) (there []bo
 			}
 		}
 		changed, on := 0, ""
+		var documents []resque.DocumentChange
 		for _, n := range mine {
-			if there[n] {
-				changed++
-				on = jobs[n].String()
+			if !there[n] {
+				continue
+			}
+			changed++
+			on = jobs[n].String()
+			if d, ok := resque.DocumentChangeOf(jobs[n].Payload); ok && jobs[n].Place != Failed { // the retry of a failed one writes it
+				a.document(jobs[n], &d)
+				documents = append(documents, d)
 			}
 		}
+		errs = append(errs, one.document(ctx, documents))
 		if changed > 1 {
 			on = fmt.Sprintf("%d jobs, the last %s", changed, on)
 		}

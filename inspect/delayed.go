@@ -144,30 +144,37 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 
 // Remove cancels listed jobs and returns how many were still there.
 func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed int, err error) {
-	return l.change(ctx, "Delayed.Remove", jobs, delayed.Store.Remove)
+	return l.change(ctx, "Delayed.Remove", jobs, delayed.Store.Take, removal.document)
 }
 
 // Promote puts listed jobs into their queues now and returns how many were still there.
 // An entry that is no job stays.
 func (l *DelayedList) Promote(ctx context.Context, jobs ...DelayedJob) (enqueued int, err error) {
-	return l.change(ctx, "Delayed.Enqueue", jobs, delayed.Store.Run)
+	run := func(s delayed.Store, c redis.Conn, listed []delayed.Job) ([]bool, error) {
+		return s.Enqueue(c, listed, false)
+	}
+	return l.change(ctx, "Delayed.Enqueue", slices.DeleteFunc(slices.Clone(jobs), func(d DelayedJob) bool { return d.delayed.Err != nil }), run,
+		func(e Entry, d *resque.DocumentChange) { d.Queue = e.Queue })
 }
 
 // Reschedule delays listed jobs to another time and returns how many were still there.
 func (l *DelayedList) Reschedule(ctx context.Context, t time.Time, jobs ...DelayedJob) (rescheduled int, err error) {
-	return l.change(ctx, "Delayed.Reschedule", jobs, func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error) {
+	redelay := func(s delayed.Store, c redis.Conn, listed []delayed.Job) ([]bool, error) {
 		return s.Redelay(c, listed, t)
-	})
+	}
+	return l.change(ctx, "Delayed.Reschedule", jobs, redelay, func(e Entry, d *resque.DocumentChange) { d.Queue, d.Due = e.Queue, t })
 }
 
-func (l *DelayedList) change(ctx context.Context, name string, jobs []DelayedJob, to func(s delayed.Store, c redis.Conn, listed []delayed.Job) (int, error)) (int, error) {
+// change changes listed jobs. document says what the document of each says then.
+func (l *DelayedList) change(ctx context.Context, name string, jobs []DelayedJob,
+	to func(s delayed.Store, c redis.Conn, listed []delayed.Job) ([]bool, error), document func(e Entry, d *resque.DocumentChange)) (int, error) {
 	if l.in.several() {
 		return over(l.in, sum[int], func(one *Inspector) (int, error) {
 			mine := slices.DeleteFunc(slices.Clone(jobs), func(d DelayedJob) bool { return d.shard != one.number })
 			if len(mine) == 0 {
 				return 0, nil
 			}
-			return one.Delayed().change(ctx, name, mine, to)
+			return one.Delayed().change(ctx, name, mine, to, document)
 		})
 	}
 	listed := make([]delayed.Job, 0, len(jobs))
@@ -178,14 +185,24 @@ func (l *DelayedList) change(ctx context.Context, name string, jobs []DelayedJob
 			on = fmt.Sprintf("%s for queue %s", j.Class, j.Queue)
 		}
 	}
-	n, err := query(ctx, l.in, func(s resque.Store, c redis.Conn) (int, error) { return to(delayed.New(s), c, listed) })
+	there, err := query(ctx, l.in, func(s resque.Store, c redis.Conn) ([]bool, error) { return to(delayed.New(s), c, listed) })
+	n, _ := counted(there, nil)
 	if n > 1 {
 		on = fmt.Sprintf("%d jobs, the last %s", n, on)
 	}
+	var documents []resque.DocumentChange
+	for at, was := range there {
+		if d, ok := resque.DocumentChangeOf(listed[at].Payload); was && ok {
+			document(Entry{Queue: listed[at].Queue}, &d)
+			documents = append(documents, d)
+		}
+	}
+	err = errors.Join(err, l.in.document(ctx, documents))
 	return n, l.in.record(ctx, name, on, int64(n), err)
 }
 
-// Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue.
+// Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue. It reads none of them: a wait for the
+// result of one goes on, as after RemoveQueue.
 func (l *DelayedList) Clear(ctx context.Context) error {
 	return l.in.each(func(one *Inspector) error {
 		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })

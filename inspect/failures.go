@@ -158,7 +158,8 @@ func failuresOf(records []failures.Record) []Failure {
 // The payload is whole: the id, the lock of a unique job, and every other field that its producer wrote. Only
 // the number of its attempt goes, so that it has all its attempts again, and its expiry, because a
 // job that is retried by hand is to run. Ruby's own retry, resque-web's button included, drops all
-// fields beside class and args.
+// fields beside class and args. What is known of a job with a result says pending again; after Ruby's retry it goes
+// on to say failed.
 //
 // It acts on exactly this record, even if it has moved. If two programs retry it
 // at once, they make one job: the later one gets ErrNoFailure, and lists the failure again

@@ -40,6 +40,9 @@ func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) 
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
 // looking at the queue, and the next job pushed to it brings it back. If nothing knows the
 // queue, the error is ErrUnknownQueue: a script that removes it at any rate passes over that.
+//
+// It reads no jobs. What is known of those that were enqueued with a result says pending until its time is over, and
+// a wait for one goes on. RemoveWhere with the queue writes of each job that it was cancelled.
 func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
 	if err := i.known(ctx, "removing", queue); err != nil {
 		return err

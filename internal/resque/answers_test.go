@@ -116,6 +116,9 @@ func FuzzAnswers(f *testing.F) {
 			_, err := s.ScanDocuments(c, "0", DocumentFilter{State: "done"})
 			return err
 		},
+		"changes of documents": func(c redis.Conn) error {
+			return s.ChangeDocuments(c, []DocumentChange{{ID: "a", Gone: true}, {ID: "b"}})
+		},
 		"logs": func(c redis.Conn) error { _, _, err := s.JobLogs(c, "j"); return err },
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -23,7 +23,7 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 func readParts(name string) string { return joinParts(readScript(scriptFiles, name)) }
 
 func joinParts(text string) string {
-	for _, part := range []string{"rows", "turn", "ahead", "lines"} {
+	for _, part := range []string{"rows", "turn", "ahead", "lines", "gone"} {
 		if strings.Contains(text, "\n--@"+part+"\n") {
 			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
 		}
@@ -49,7 +49,7 @@ func readScript(files embed.FS, name string) string {
 func Scripts() map[string]string {
 	texts := scriptsIn(scriptFiles, scriptText)
 	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
-	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb, aheadVerb} {
+	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb, aheadVerb, goneVerb} {
 		texts["push+"+v.name] = pushScript.with([]*Verb{v}).text
 	}
 	return texts

@@ -127,7 +127,7 @@ func (c *claim) left(conn redis.Conn, answer string) (v Verdict, err error) {
 		c.now, c.holder = parseHeld(answer)
 		if c.tries++; c.Replace && c.tries <= mostTries {
 			c.replacing = true
-			return Verdict{Again: &Guarded{Effects: []Effect{c.replace()}, Placed: true}, Replaces: c.holder.ID}, nil
+			return Verdict{Again: &Guarded{Effects: c.replaces(), Placed: true}, Replaces: c.holder.ID}, nil
 		}
 	case answer != "gone":
 		c.replacing = false // the lock has changed hands
@@ -179,6 +179,15 @@ func (c *claim) replace() Effect {
 	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.QueuesKey(), s.ScheduleKey(), s.QueueKey(h.Queue), target}
 	return replaceVerb.Effect(keys, c.ID, string(c.Hold), c.most(), due, c.Queue, len(JobPrefix(c.Queue)),
 		h.ID, h.said, len(h.said)-len(h.member), h.prefix)
+}
+
+// replaces is replace, with what the document of the holder says then. A job of the same id has a new document.
+func (c *claim) replaces() []Effect {
+	h := &c.holder
+	if h.ID == c.ID {
+		return []Effect{c.replace()}
+	}
+	return append([]Effect{c.replace()}, c.store.documentGone([]byte(h.member[h.prefix:]))...)
 }
 
 // withWait is the TTL of a lock whose job has to wait first.

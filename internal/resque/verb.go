@@ -57,6 +57,7 @@ var (
 	lockVerb    = ownVerb("lock")
 	replaceVerb = ownVerb("replace")
 	aheadVerb   = ownVerb("ahead")
+	goneVerb    = ownVerb("gone")
 )
 
 func ownVerb(name string) *Verb { return NewVerb(name, readParts("verbs/"+name)) }

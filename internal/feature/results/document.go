@@ -63,7 +63,7 @@ func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
 
 // began are the fields of a run. Of a job of a dead process only the document may know when it began.
 func (d *document) began(j *outcome.Job) []any {
-	fields := []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker}
+	fields := []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker, "queue", j.Queue} // an operator may have moved it
 	if d.at != 0 {
 		fields = append(fields, "began", d.at)
 	}
@@ -89,6 +89,8 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	set := func(field string, value any) { e.Begun = append(e.Begun, field, value) }
 	if o.Started {
 		e.Begun = d.began(j)
+	} else {
+		set("queue", j.Queue)
 	}
 	var exception, text string
 	if o.Err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // message is what the child process of an isolated job sends to its daemon.
@@ -33,7 +34,7 @@ func (r *Run) Hear(raw json.RawMessage) {
 // log line at once, so that a crash does not take it along, and the progress each 100 ms. end sends the rest. The
 // context of a job without a document stays as it is.
 func Remote(ctx context.Context, j *outcome.Job, c clock.Clock, send func(json.RawMessage)) (of context.Context, end func()) {
-	if _, kept := ttlOf(j); !kept {
+	if _, kept := resque.ResultTTL(&j.Parsed); !kept {
 		return ctx, func() {}
 	}
 	p := &pipe{clock: c, send: send}

@@ -8,7 +8,6 @@ package results
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/goworker/goworker/internal/outcome"
@@ -18,8 +17,8 @@ import (
 
 // Field and LogsField are the fields of a payload that switch the feature on, and the capture of log lines.
 const (
-	Field     = "result" // the TTL in ms, a number
-	LogsField = "logs"   // true
+	Field     = resque.ResultField // the TTL in ms, a number
+	LogsField = "logs"             // true
 )
 
 const (
@@ -28,14 +27,14 @@ const (
 
 	// PendingTTL is how long a document stays while its job is not over: from each change of it, or from when
 	// the job is due.
-	PendingTTL = 7 * 24 * time.Hour
+	PendingTTL = resque.PendingTTL
 
 	// MaxResult is how many bytes a result has at most, as JSON.
 	MaxResult = 1 << 20
 )
 
 // MaxTTL is the longest TTL, so that no sum of it overflows.
-const MaxTTL = 100 * 365 * 24 * time.Hour
+const MaxTTL = resque.MaxResultTTL
 
 // TTL is the option of a job or a class whose documents are kept for so long after its end.
 type TTL time.Duration
@@ -85,7 +84,7 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 
 // open returns the policy of a job with a document. Fields of another form are another program's.
 func open(d outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
-	ttl, ok := ttlOf(j)
+	ttl, ok := resque.ResultTTL(&j.Parsed)
 	if !ok {
 		return nil
 	}
@@ -93,15 +92,6 @@ func open(d outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
 	doc := &document{deps: d, ttl: ttl}
 	doc.run = Run{wake: n.add, now: d.Time.Now, captures: captures(j), doc: doc, job: j}
 	return doc
-}
-
-// ttlOf returns how long a job's document stays after its end, in ms, and whether it has a document.
-func ttlOf(j *outcome.Job) (ms int64, ok bool) {
-	if j.Parsed.ID == "" {
-		return 0, false
-	}
-	ms, err := strconv.ParseInt(string(j.Parsed.Field(Field)), 10, 64)
-	return ms, err == nil && ms > 0 && ms <= MaxTTL.Milliseconds()
 }
 
 // captures reports whether the log lines of a job with a document are captured.

@@ -39,7 +39,7 @@ func FuzzAnswers(f *testing.F) {
 		"delayed": func(c redis.Conn) error {
 			jobs, err := s.Page(c, now, 1, 3)
 			if err == nil {
-				_, err = s.Run(c, jobs)
+				_, err = run(s, c, jobs)
 			}
 			return err
 		},

@@ -3,7 +3,6 @@ package delayed
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,11 +21,7 @@ const changeLooks = 1_000_000
 // changeTogether is how many jobs one script changes.
 const changeTogether = 500
 
-// Remove removes listed jobs from the schedules and returns how many
-// were still there.
-func (s Store) Remove(c redis.Conn, jobs []Job) (int, error) { return count(s.Take(c, jobs)) }
-
-// Take is Remove, and returns which of the jobs were there. A unique job gives up its lock.
+// Take removes listed jobs from the schedules, and returns which of them were there. A unique job gives up its lock.
 func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) {
 	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
@@ -35,12 +30,6 @@ func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) {
 			own.nowhere(d)
 		}
 	})
-}
-
-// Run puts listed jobs into their queues now and returns how many were
-// still there. An entry that is no job stays.
-func (s Store) Run(c redis.Conn, jobs []Job) (int, error) {
-	return count(s.Enqueue(c, slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil }), false))
 }
 
 // Enqueue puts listed jobs, of which none is an entry that is no job, to the heads or tails of their
@@ -55,27 +44,16 @@ func (s Store) Enqueue(c redis.Conn, jobs []Job, head bool) ([]bool, error) {
 	})
 }
 
-// count returns how many jobs were there.
-func count(there []bool, err error) (n int, _ error) {
-	for _, was := range there {
-		if was {
-			n++
-		}
-	}
-	return n, err
-}
-
-// Redelay delays listed jobs to another time and returns how many were still
-// there.
-func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) (int, error) {
+// Redelay delays listed jobs to another time and returns which of them were there.
+func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) ([]bool, error) {
 	when := resque.StampOf(at)
-	return count(s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
+	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
 		if d.Plain() {
 			plain.toTime(when)
 		} else {
 			own.toTime(d.Raw, when, d.movedTo(when))
 		}
-	}))
+	})
 }
 
 // moved is the member of our schedule as which a job goes on.

@@ -102,7 +102,7 @@ func TestGoldenDelay(t *testing.T) {
 	snapshot("scheduled")
 	jobs, err := w.d.Like(w.c, delayedBulk("low", "Echo", 2))
 	w.must(err)
-	n, err := w.d.Remove(w.c, jobs)
+	n, err := remove(w.d, w.c, jobs)
 	w.must(err)
 	w.same("removed", 1, n)
 	snapshot("removed_2")
@@ -285,14 +285,14 @@ func TestHintsGoWithTheirJob(t *testing.T) {
 	w.delay(far.Add(150*time.Millisecond), "low", 2)
 	jobs, err := w.d.Like(w.c, delayedBulk("low", "Echo", 1))
 	w.must(err)
-	n, err := w.d.Redelay(w.c, jobs, far.Add(700*time.Millisecond))
+	n, err := redelay(w.d, w.c, jobs, far.Add(700*time.Millisecond))
 	w.must(err)
 	w.same("delayed again", 1, n)
 	w.same("hints", []string{`1900000000150 2 {"class":"Echo","args":[2],"queue":"low"}`, `1900000000700 2 {"class":"Echo","args":[1],"queue":"low"}`},
 		w.server.List(t, "ZRANGE", w.s.KeyOfHints(), 0, -1))
 	jobs, err = w.d.Page(w.c, far, 0, 10)
 	w.must(err)
-	n, err = w.d.Remove(w.c, jobs)
+	n, err = remove(w.d, w.c, jobs)
 	w.must(err)
 	w.same("removed", 2, n)
 	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
@@ -527,7 +527,7 @@ func TestDelayedToWrongType(t *testing.T) {
 		w.must(w.delayBulk(delayedBulk("low", "Echo", 1), far.Add(time.Millisecond)))
 		jobs, err := w.d.Page(w.c, far, 0, 9)
 		if err == nil {
-			_, err = w.d.Run(w.c, jobs)
+			_, err = run(w.d, w.c, jobs)
 		}
 		if err == nil {
 			t.Errorf("%s: running them is no error", key)

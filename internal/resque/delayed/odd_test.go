@@ -49,9 +49,9 @@ func TestDelayedToNoSecond(t *testing.T) {
 		jobs, err := w.d.Page(w.c, time.Time{}, 0, 9)
 		w.must(err)
 		for _, change := range []func() (int, error){
-			func() (int, error) { return w.d.Run(w.c, jobs[:1]) },
-			func() (int, error) { return w.d.Redelay(w.c, jobs[1:2], far.Add(time.Millisecond)) },
-			func() (int, error) { return w.d.Remove(w.c, jobs[2:]) },
+			func() (int, error) { return run(w.d, w.c, jobs[:1]) },
+			func() (int, error) { return redelay(w.d, w.c, jobs[1:2], far.Add(time.Millisecond)) },
+			func() (int, error) { return remove(w.d, w.c, jobs[2:]) },
 		} {
 			if n, err := change(); n != 1 || err != nil {
 				t.Errorf("%s: changed %d, %v", second, n, err)
@@ -77,14 +77,14 @@ func TestHintsOfJobsDelayedAnew(t *testing.T) {
 	jobs, err := w.d.Page(w.c, far, 0, 2*resque.HintListItems)
 	w.must(err)
 	at := far.Add(5*time.Second + time.Millisecond)
-	n, err := w.d.Redelay(w.c, jobs, at)
+	n, err := redelay(w.d, w.c, jobs, at)
 	w.must(err)
 	w.same("delayed again", resque.HintListItems+10, n)
 	w.same("hints", resque.HintListItems, w.server.Int(t, "ZCARD", w.s.KeyOfHints()))
 	jobs, err = w.d.Page(w.c, far, 0, 2*resque.HintListItems)
 	w.must(err)
 	w.do("CONFIG", "RESETSTAT")
-	n, err = w.d.Remove(w.c, jobs)
+	n, err = remove(w.d, w.c, jobs)
 	w.must(err)
 	w.same("removed", resque.HintListItems+10, n)
 	w.same("keys", map[string]any{}, w.server.Dump(t, ""))
@@ -134,7 +134,7 @@ func TestChangesOfLongLists(t *testing.T) {
 	jobs, err := w.d.Page(w.c, far, 0, 30)
 	w.must(err)
 	w.do("CONFIG", "RESETSTAT")
-	n, err := w.d.Remove(w.c, jobs)
+	n, err := remove(w.d, w.c, jobs)
 	w.must(err)
 	w.same("removed", 30, n)
 	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_evalsha:calls=3,") && !strings.Contains(stats, "cmdstat_evalsha:calls=4,") {
@@ -219,7 +219,7 @@ func TestDelayForEver(t *testing.T) {
 	jobs, err := w.d.Page(w.c, time.Unix(resque.LastSecond, 0), 0, 9)
 	w.must(err)
 	w.same("listed", 4, len(jobs))
-	n, err := w.d.Remove(w.c, jobs)
+	n, err := remove(w.d, w.c, jobs)
 	w.must(err)
 	w.same("removed", 4, n)
 }

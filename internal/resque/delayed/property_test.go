@@ -174,14 +174,14 @@ func (r *delays) change(t *rapid.T) {
 	var n int
 	switch do {
 	case "remove":
-		n, err = r.w.d.Remove(r.w.c, jobs)
+		n, err = remove(r.w.d, r.w.c, jobs)
 		for _, j := range jobs {
 			r.want[argument(string(j.Payload))]--
 		}
 	case "run":
-		n, err = r.w.d.Run(r.w.c, jobs)
+		n, err = run(r.w.d, r.w.c, jobs)
 	case "redelay":
-		n, err = r.w.d.Redelay(r.w.c, jobs, r.time(t))
+		n, err = redelay(r.w.d, r.w.c, jobs, r.time(t))
 	}
 	r.must(err)
 	if n != len(jobs) {

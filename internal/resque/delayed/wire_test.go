@@ -1,7 +1,9 @@
 package delayed
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-cmp/cmp"
@@ -72,4 +74,24 @@ func (w *wire) push(queue string, payloads ...string) {
 func (w *wire) queue(name string) []string {
 	w.t.Helper()
 	return w.server.List(w.t, "LRANGE", w.s.KeyOfQueue(name), 0, -1)
+}
+
+// count returns how many jobs were there.
+func count(there []bool, err error) (n int, _ error) {
+	for _, was := range there {
+		if was {
+			n++
+		}
+	}
+	return n, err
+}
+
+func remove(s Store, c redis.Conn, jobs []Job) (int, error) { return count(s.Take(c, jobs)) }
+
+func run(s Store, c redis.Conn, jobs []Job) (int, error) {
+	return count(s.Enqueue(c, slices.DeleteFunc(slices.Clone(jobs), func(d Job) bool { return d.Err != nil }), false))
+}
+
+func redelay(s Store, c redis.Conn, jobs []Job, at time.Time) (int, error) {
+	return count(s.Redelay(c, jobs, at))
 }

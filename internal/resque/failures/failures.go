@@ -215,7 +215,8 @@ func (s Store) retryCall(r Record, at time.Time, whole bool, as Again) (a resque
 	a.Key(s.store.KeyOfFailures(r.List))
 	a.Key(s.store.KeyOfQueues())
 	a.Key(s.store.KeyOfQueue(queue))
-	a.Arg(r.Index, r.Raw, marked, queue, raw)
+	document := s.store.RetriedDocument(&a, raw)
+	a.Arg(r.Index, r.Raw, marked, queue, raw, document.Class, document.Stays)
 	return a, nil
 }
 
