@@ -60,6 +60,9 @@ func (r *Record) requeue(tasks []*Task, started bool) {
 // in the hands of a worker, which goes on to write it.
 func (r *Record) returned(t *Task, started bool) End {
 	j := &outcome.Job{Reserved: t.Reserved, Process: t.Process, Started: started}
+	if t.admitted.Load() { // then it is safe to read what its worker has written before
+		j.Worker, j.StartedAt = t.Worker, t.StartedAt
+	}
 	o := r.ends.End(j, outcome.Returned, nil)
 	return NewEnd(t, &o)
 }

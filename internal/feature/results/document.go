@@ -61,9 +61,13 @@ func (d *document) Wrap(next outcome.Handler) outcome.Handler {
 // Running has it written that the job runs.
 func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
 
-// began are the fields of a run. Of a job of a dead process only the document may know when it began.
+// began are the fields of a run, as far as they are known. Of a job of a dead process only the document may know
+// when it began, and of one that goes back before its handler was called also by which worker.
 func (d *document) began(j *outcome.Job) []any {
-	fields := []any{"attempt", j.Attempt, "process", j.Process, "worker", j.Worker, "queue", j.Queue} // an operator may have moved it
+	fields := []any{"attempt", j.Attempt, "process", j.Process, "queue", j.Queue} // an operator may have moved it
+	if j.Worker != "" {
+		fields = append(fields, "worker", j.Worker)
+	}
 	if d.at != 0 {
 		fields = append(fields, "began", d.at)
 	}
@@ -103,7 +107,7 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	failed := o.State == outcome.Failed || o.State == outcome.Discarded || o.State == outcome.Retried
 	switch {
 	case o.State == outcome.Done:
-		e.Remove = []string{"due", "was", "exception", "error"}
+		e.Remove = []string{"exception", "error"}
 	case failed:
 		set("exception", exception)
 		set("error", logging.Shorten(text, maxError))
@@ -114,12 +118,7 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	switch {
 	case e.Over:
 		set("ended", now)
-		if o.State != outcome.Done {
-			e.Remove = append(e.Remove, "due")
-		}
-		if failed || o.State == outcome.Expired {
-			e.Remove = append(e.Remove, "was")
-		}
+		e.Remove = append(e.Remove, "due", "was") // without the latter no cancel that is taken back has it go on
 	default:
 		e.TTL = d.pendingTTL()
 		e.Remove = append(e.Remove, "ended")

@@ -87,7 +87,7 @@ func (p *pipe) flush(r *Run, end bool) {
 // the job said last that it is, nil if it did not, and the log lines that were captured: both as Redis would
 // have them. The context of a job without a document stays as it is.
 func Local(ctx context.Context, j *outcome.Job, c clock.Clock) (of context.Context, said func() (progress []byte, lines [][]byte)) {
-	if _, kept := ttlOf(j); !kept {
+	if _, kept := resque.ResultTTL(&j.Parsed); !kept {
 		return ctx, func() (progress []byte, lines [][]byte) { return nil, nil }
 	}
 	r := &Run{wake: func(*Run) {}, now: c.Now, captures: captures(j)}
