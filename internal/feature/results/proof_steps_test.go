@@ -182,7 +182,9 @@ func (w *world) stepEnd(s step) bool {
 		return false
 	}
 	r.p.finish(r, func(ctx context.Context, j *outcome.Job) error {
+		r.deaf = r.cut && !errors.Is(context.Cause(ctx), failure.ErrUnwanted)
 		if ctx.Err() != nil && s.c%4 != 0 { // its context's end ends it, mostly
+			r.obeys = true
 			return ctx.Err()
 		}
 		switch s.b % 16 {
@@ -215,10 +217,10 @@ func (w *world) stepEnd(s step) bool {
 
 func (w *world) stepRunning(s step) bool {
 	r := w.working(s.a)
-	if r == nil || r.says == nil || r.began {
+	if r == nil || r.says == nil || r.begun {
 		return false
 	}
-	r.began = true
+	r.begun = true
 	r.p.set.Running(&r.Job)
 	return true
 }

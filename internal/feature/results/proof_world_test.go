@@ -198,8 +198,10 @@ type run struct {
 	says  *results.Run // nil: it has no document
 	said  string       // its latest progress; "": none
 	kept  bool         // that was written, as far as the process knows
+	begun bool         // it was said that it runs
 	cut   bool         // it was cancelled while it ran
-	began bool         // it was said that it runs
+	deaf  bool         // and its context did not end
+	obeys bool         // it returned because its context had ended
 	end   chan func(context.Context, *outcome.Job) error
 	out   chan outcome.Outcome
 }
@@ -256,6 +258,10 @@ func (p *process) ended(r *run, o outcome.Outcome) {
 	e := inflight.NewEnd(r.Task, &o)
 	hit := p.hears[r.job.id]
 	switch {
+	case r.deaf:
+		p.w.fatalf("the context of job %s goes on although %s has heard that it was cancelled", r.job.id, p.ID)
+	case r.obeys && o.State != outcome.Cancelled:
+		p.w.fatalf("job %s ended as %v when its context had ended", r.job.id, o.State)
 	case o.State == outcome.Cancelled && !hit && !r.cut:
 		p.w.fatalf("job %s ended as cancelled, which %s has not heard", r.job.id, p.ID)
 	case hit && o.State != outcome.Cancelled && o.State != outcome.Done:
