@@ -48,10 +48,13 @@ func readScript(files embed.FS, name string) string {
 // with one verb has both names: the commit of jobs that give back the start of a rate is "commit+refund".
 func Scripts() map[string]string {
 	texts := scriptsIn(scriptFiles, scriptText)
-	texts["commit+refund"] = commitScript.with([]*Verb{refund}).text
 	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb, aheadVerb, goneVerb} {
 		texts["push+"+v.name] = pushScript.with([]*Verb{v}).text
 	}
+	verbNames.Range(func(name, v any) bool { // of the features that are linked too
+		texts["commit+"+name.(string)] = commitScript.with([]*Verb{v.(*Verb)}).text
+		return true
+	})
 	return texts
 }
 

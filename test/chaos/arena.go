@@ -43,17 +43,21 @@ type arena struct {
 	rand             *rand.Rand
 	fleet            []*process
 	producers        []*producer
-	proxies          []func()            // close them
-	outages          []window            // Redis did not serve
-	silences         map[string][]window // a process could not reach Redis, or did not run
-	losses           []time.Time         // Redis lost data
-	orders           map[string]order    // jobs with policies, by id
-	killed           map[int]bool        // children of workers, by their numbers
-	removed          removals            // keys that an operator removed, with all in them
-	unnoted          bool                // one of them was killed before it noted anything
-	tickEvery        int                 // seconds between ticks of recurring schedules; 0: there are none
-	found            map[int]time.Time   // when processes were found dead whose tombstones have a later time
-	heals            []time.Time         // a fault was over, without a death
+	proxies          []func()             // close them
+	outages          []window             // Redis did not serve
+	silences         map[string][]window  // a process could not reach Redis, or did not run
+	losses           []time.Time          // Redis lost data
+	orders           map[string]order     // jobs with policies, by id
+	killed           map[int]bool         // children of workers, by their numbers
+	removed          removals             // keys that an operator removed, with all in them
+	unnoted          bool                 // one of them was killed before it noted anything
+	keeps            bool                 // some jobs with policies have results
+	cancels          map[string]time.Time // when it was acknowledged that a job is cancelled; zero: it never was
+	waits            []*wait              // of jobs with results
+	documents        map[string]string    // the states of jobs with results, when all is over
+	tickEvery        int                  // seconds between ticks of recurring schedules; 0: there are none
+	found            map[int]time.Time    // when processes were found dead whose tombstones have a later time
+	heals            []time.Time          // a fault was over, without a death
 	injected         int
 	goroutines, heap int // the most of a survivor
 	problems         []string
@@ -89,7 +93,7 @@ func newArena(opts options, name, binary string, redisArgs []string) *arena {
 	dir, err := os.MkdirTemp(opts.dir, name+"-")
 	a := &arena{guard: guard{cleanups: new([]func())}, opts: opts, dir: dir, begun: time.Now(),
 		rand: rand.New(rand.NewPCG(opts.seed, sum.Sum64())), silences: map[string][]window{},
-		orders: map[string]order{}, killed: map[int]bool{}, removed: newRemovals(), found: map[int]time.Time{}}
+		orders: map[string]order{}, killed: map[int]bool{}, removed: newRemovals(), found: map[int]time.Time{}, cancels: map[string]time.Time{}}
 	if err != nil {
 		a.Fatalf("%v", err)
 	}

@@ -80,6 +80,7 @@ func (a *arena) checkKeys() {
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire
 		case strings.HasPrefix(name, "go:slots:") && len(a.removed.unheard) > 0: // freed when the limit is next used up
+		case strings.HasPrefix(name, "go:result:"), strings.HasPrefix(name, "go:progress:"), name == "go:cancelled": // those expire
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
 		default:
 			left = append(left, key)
@@ -202,6 +203,7 @@ func (a *arena) join() result {
 		a.problem("%d bad payloads were filed as failed, not %d", strange, a.strange)
 	}
 	c := a.newCauses()
+	a.readDocuments()
 	expired := 0
 	for id, s := range l.jobs {
 		f, isFailed := failed[id]
@@ -227,18 +229,27 @@ func (a *arena) join() result {
 		}
 		r.pushed++
 		late, replaced := c.dropped(s)
+		want := "" // what the job's document says; "": anything
 		switch {
+		case a.documents[id] == "cancelled" && a.mayCancel(id):
+			r.dropped++
 		case isFailed:
+			want = "failed"
 			r.failed++
 			if f.poison() {
 				r.dirty++
 			}
 		case late: // though it may have run, and its process died then
+			want = "expired"
 			expired++
 			r.dropped++
 		case replaced:
 			r.dropped++
 		case isDone:
+			want = "done"
+			if o.class == "Drop" {
+				want = "discarded"
+			}
 			r.done++
 		case o.unique != "" && a.replaced(o, l):
 			r.dropped++
@@ -249,7 +260,9 @@ func (a *arena) join() result {
 		default:
 			r.lost = append(r.lost, id)
 		}
+		a.checkDocument(o, want)
 	}
+	c.checkResults(l)
 	r.recovery = c.recoveries(l)
 	c.checkLimits(l)
 	c.checkPace(l)

@@ -50,6 +50,7 @@ var faults = []fault{
 	{"maxclients", "F23: Redis takes no more connections", maxClients, false},
 	{"disk-full", "F23: no space for the append-only file", diskFull, false},
 	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},
+	{"results", "jobs with results: kill -9 of workers and of Redis, closed connections; some are cancelled, some are waited for", results, false},
 	{"mixed", "F22: many of these at once", mixed, true},
 }
 

@@ -21,7 +21,7 @@ func mixed(opts options) result {
 // limited, isolated and recurring jobs, in two queues.
 func policies(opts options) result {
 	return contain(opts, "policies", slices.Concat(impatient, durable), func(a *arena) {
-		a.harsh, a.tickEvery = true, 1
+		a.harsh, a.keeps, a.tickEvery = true, true, 1
 		span := 45 * time.Second
 		if opts.duration > 0 {
 			span = min(span, opts.duration)

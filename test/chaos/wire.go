@@ -80,9 +80,9 @@ func (t *trap) fire() {
 type wire struct {
 	listener net.Listener
 	upstream string
-	names    map[string]string // of scripts, by hash and by text
 
 	mu    sync.Mutex
+	names map[string]string // of scripts, by hash, by text and by first line
 	calls map[string]int
 	traps []*trap
 	open  map[net.Conn]bool // nil while the process is cut off
@@ -118,7 +118,11 @@ func (a *arena) loadScripts() map[string]string {
 			a.Fatalf("%s: %v", name, err)
 		}
 		name, _, _ = strings.Cut(name, "+") // with verbs it is the same script
+		first, _, _ := strings.Cut(text, "\n")
 		names[hash], names[text] = name, name
+		if name != "delay" && name != "lock" && name != "replace" {
+			names[first] = name
+		}
 	}
 	return names
 }
@@ -280,10 +284,27 @@ func (w *wire) script(raw []byte) string {
 	if len(words) < 2 {
 		return ""
 	}
-	if command := string(words[0]); strings.EqualFold(command, "EVALSHA") || strings.EqualFold(command, "EVAL") {
-		return w.names[string(words[1])]
+	text := string(words[1])
+	switch command := string(words[0]); {
+	case strings.EqualFold(command, "EVALSHA"):
+	case strings.EqualFold(command, "EVAL"):
+		w.learn(text)
+	default:
+		return ""
 	}
-	return ""
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.names[text]
+}
+
+// learn names a script that was joined with several verbs by its first line.
+func (w *wire) learn(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first, _, _ := strings.Cut(text, "\n")
+	if name := w.names[first]; name != "" && w.names[text] == "" {
+		w.names[text], w.names[redis.NewScript(-1, text).Hash()] = name, name
+	}
 }
 
 // bulks returns the first n strings of a command.

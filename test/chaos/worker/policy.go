@@ -33,6 +33,7 @@ func (l ledger) registerPolicies() {
 	perform := func(ctx context.Context, id string, ms, fails int, _ string) error {
 		attempt := goworker.FromContext(ctx).Attempt
 		l.begin(id, attempt)
+		goworker.Progress(ctx, int64(attempt), int64(fails)+1, id) // of a job without a result it is nothing
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		if attempt <= fails {
 			l.note('f', id)
