@@ -62,4 +62,25 @@ try child ./test/isolated TestKilledAtTheLimit \
 # What the process of an isolated job has started outlives it.
 try child-group ./test/isolated TestKilledAtTheLimit \
 	internal/isolate/run.go 's/syscall.Kill(-c.cmd.Process.Pid, s)/syscall.Kill(c.cmd.Process.Pid, s)/'
+# What was forgotten of a job comes back with its end.
+try document-forgotten ./internal/feature/results TestDocuments \
+	internal/feature/results/result.lua '/if not was then return end/d'
+# A note that comes late says that an ended job runs.
+try document-late ./internal/feature/results TestDocuments \
+	$scripts/note.lua "s/call('HEXISTS', KEYS\[1\], ARGV\[at\]) == 1 and //"
+# What is kept of an ended job stays as long as that of a job that waits.
+try document-ttl ./internal/feature/results TestDocuments \
+	internal/feature/results/result.lua "/call('PEXPIRE', keys\[i\], args\[3\])/d"
+# All tries of a job are kept.
+try document-tries ./internal/feature/results TestDocuments \
+	internal/feature/results/result.lua "/call('HDEL', doc, 't' .. tries - 20)/d"
+# A cancel changes how a job has ended.
+try document-cancel ./internal/feature/results TestDocuments \
+	$scripts/cancel.lua "s/ then return {'over', state} end/ then state = 'pending' end/"
+# A cancelled job that goes back says that it waits.
+try document-cancelled ./internal/feature/results TestDocuments \
+	internal/feature/results/result.lua "s/was == 'cancelled' and args\[2\] == '' and 'was' or 'state'/'state'/"
+# A cancel that is taken back late has an ended job go on.
+try document-lift ./internal/feature/results TestDocuments \
+	internal/feature/results/document.go 's/"due", "was")/"due")/'
 finish

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/inspect"
 )
 
@@ -39,6 +41,7 @@ var killed = []boundary{
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
+	{"note", 1, noting}, {"commit", 1, noting}, {"cancel", 1, calling}, {"lift", 1, lifting},
 	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
@@ -53,7 +56,7 @@ var cut = []boundary{
 	{"pump", 1, delayed}, {"bucket", 1, delayed}, {"undelay", 1, delayed}, {"masterlock", 1, delayed}, {"unlock", 1, delayed},
 	{"take", 1, limited}, {"take", 2, limited}, {"sort", 1, limited}, {"commit", 1, limited}, {"commit", 1, regained},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
-	{"tick", 1, ticking}, {"tick", 4, ticking},
+	{"tick", 1, ticking}, {"tick", 4, ticking}, {"note", 2, noting}, {"commit", 1, noting},
 }
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
@@ -194,6 +197,17 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 				o := a.orders[fmt.Sprint("waits-", i)]
 				o.at = time.Time{}
 				a.expect(o)
+			}
+		case calling, lifting:
+			for i := range 2 {
+				id := fmt.Sprint("called-", i)
+				if b.scene == calling {
+					a.cancel(id)
+				} else if err := a.client.Client().Lift(context.Background(), id); err != nil && !errors.Is(err, goworker.ErrUnknownJob) {
+					a.problem("%v", err)
+				} else {
+					delete(a.cancels, id)
+				}
 			}
 		case clearing:
 			if err := a.client.Delayed().Clear(); err != nil {

@@ -60,6 +60,29 @@ func TestStormChecker(t *testing.T) {
 	wantProblems(t, a, "1 interrupted jobs waited for more than 15s: late for 17.0 s")
 }
 
+// The checker of jobs with results compares what is kept with the ledgers, with cancels and with waits.
+func TestResultsChecker(t *testing.T) {
+	a := empty(t)
+	now := time.Now()
+	for id, state := range map[string]string{"done": "done", "says-done": "done", "stuck": "running", "began": "cancelled", "waited": "failed"} {
+		a.must("HSET", "resque:go:result:"+id, "state", state)
+	}
+	a.readDocuments()
+	a.checkDocument(order{job: job{id: "done"}, keeps: true}, "done")
+	a.checkDocument(order{job: job{id: "says-done"}, keeps: true}, "failed")
+	a.checkDocument(order{job: job{id: "none"}, keeps: true}, "done")
+	l := newLedgers()
+	a.cancels["began"], a.cancels["done"] = now, now
+	l.jobs["began"] = &story{runs: []run{{start: now.Add(-time.Second).UnixNano()}, {start: now.Add(4 * time.Second).UnixNano()}}}
+	l.jobs["done"] = &story{runs: []run{{start: now.Add(2 * time.Second).UnixNano()}}}
+	heard := make(chan struct{})
+	close(heard)
+	a.waits = []*wait{{id: "done", done: heard, state: "done"}, {id: "waited", done: heard, state: "done"}}
+	causes{a: a}.checkResults(l)
+	wantProblems(t, a, "job stuck is kept as running", `job says-done is kept as "done", and it was failed`, `job none is kept as "", and it was done`,
+		"job began began in  4s after it was cancelled", `a wait for job waited ended with "done", <nil>, and it is kept as "failed"`)
+}
+
 // The checker excuses only jobs that stood in a key that was removed.
 func TestRemovalsExcuse(t *testing.T) {
 	a := empty(t)

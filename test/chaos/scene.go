@@ -27,6 +27,7 @@ const (
 	robbed   scene = "while its record is restored"
 	unnamed  scene = "while lanes are named again"
 	tracked  scene = "while PHP jobs run"
+	noting   scene = "while jobs with results run"
 
 	// Producers.
 	delaying  scene = "while delaying"
@@ -39,6 +40,8 @@ const (
 	removing  scene = "while removing a queue"
 	operating scene = "while an operator moves and edits jobs"
 	leaving   scene = "while a fleet goes back to Ruby"
+	calling   scene = "while cancelling"
+	lifting   scene = "while lifting cancels"
 )
 
 // produced are the scenes of a process that enqueues, and its orders.
@@ -46,6 +49,7 @@ var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
 	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", leaving: "drain,pushed,1",
+	calling: "cancel,pushed,2", lifting: "lift,pushed,2",
 }
 
 // pushSome pushes n jobs before any process works.
@@ -92,6 +96,19 @@ func (a *arena) prepare(s scene) {
 		o = of("Nap")
 		o.expires, o.unique = now, "expired-"
 		add(4, o)
+	case noting:
+		o := of("Again")
+		o.keeps, o.fails = true, 2
+		add(6, o)
+		for i := range orders {
+			orders[i].ms += 250 // so that it is written that they run
+		}
+	case calling, lifting: // jobs that wait
+		for i := range 2 {
+			o := of("Nap")
+			o.id, o.keeps, o.at = fmt.Sprint("called-", i), true, now.Add(4*time.Second)
+			orders = append(orders, o)
+		}
 	case delayed:
 		for i := range 4 {
 			o := of("Nap")
@@ -174,6 +191,11 @@ func (a *arena) prepare(s scene) {
 	}
 	if len(orders) > 0 {
 		a.order(orders...)
+	}
+	if s == lifting {
+		for _, o := range orders {
+			a.cancel(o.id)
+		}
 	}
 }
 

@@ -74,6 +74,17 @@ func produceOne(how, id string) (replaced string, err error) {
 			err = goworker.Enqueue(job)
 		}
 		return "", err
+	case "cancel", "lift": // a job that waits
+		client, other := goworker.Default().Client(), strings.Replace(id, "pushed", "called", 1)
+		if how == "cancel" {
+			err = client.Cancel(context.Background(), other)
+		} else {
+			err = client.Lift(context.Background(), other)
+		}
+		if err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
 	case "drain": // a fleet goes back to Ruby
 		if _, err = goworker.Default().Client().DrainToResque(context.Background()); err == nil {
 			err = goworker.Enqueue(job)
