@@ -37,6 +37,25 @@ type document struct {
 	tries  []attempt
 	life   time.Duration // its TTL as it was set last
 	due    time.Time     // of the field due
+	logs   []string      // the captured lines
+	run    string        // of the latest of them
+	seen   int           // how many that run has written
+}
+
+// log adds lines of a run that follow others of it.
+func (d *document) log(run string, before int, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	if d.run != run {
+		d.run, d.seen = run, 0
+	}
+	if next := d.seen - before; next < len(lines) {
+		d.logs = append(d.logs, lines[max(0, next):]...)
+	}
+	d.seen = max(d.seen, before+len(lines))
+	d.fields["logged"] = fmt.Sprint(run, " ", d.seen)
+	d.fields["log_bytes"] = strconv.Itoa(len(strings.Join(d.logs, "")))
 }
 
 type text struct {
@@ -65,6 +84,9 @@ type ended struct {
 	next     outcome.Next
 	progress string // that nothing has written yet
 	unwanted bool   // its process knew that it was cancelled
+	run      string // its name
+	before   int    // how many of its log lines were written, as far as its process knows
+	lines    []string
 	job      job
 	process  string
 	worker   string
@@ -96,12 +118,17 @@ func (m *model) pushed(j job, due time.Duration) {
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // note is what a running job says, if its ticket stands.
-func (m *model) note(n *resque.Note) {
+func (m *model) note(n *resque.Note, process string) {
 	d := m.docs[n.ID]
 	if d == nil {
 		return
 	}
 	life := millis(n.TTL)
+	var lines []string
+	for _, line := range n.Lines {
+		lines = append(lines, string(line))
+	}
+	d.log(resque.RunName(process, n.Ticket), n.Before, lines)
 	if n.Progress != nil {
 		value, _, _ := strings.Cut(string(n.Progress), timed)
 		m.progress[n.ID] = &text{value, life}
@@ -215,6 +242,7 @@ func (m *model) end(e ended) {
 	if p := m.progress[id]; p != nil {
 		p.life = life
 	}
+	d.log(e.run, e.before, e.lines)
 }
 
 // cancelled is a cancel that was accepted.

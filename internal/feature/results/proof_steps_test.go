@@ -39,28 +39,31 @@ var kinds = []struct {
 }{
 	{"enter", 3, (*world).stepEnter},
 	{"push", 6, (*world).stepPush},
-	{"exchange", 8, (*world).stepExchange},
-	{"work", 12, (*world).stepWork},
+	{"exchange", 10, (*world).stepExchange},
+	{"work", 24, (*world).stepWork},
 	{"hear late", 2, func(w *world, s step) bool { p := w.any(s.a); return p != nil && p.hearLate() }},
-	{"start", 6, func(w *world, s step) bool { p := w.alive(s.a); return p != nil && p.start() }},
-	{"end", 14, (*world).stepEnd},
-	{"progress", 5, (*world).stepProgress},
-	{"running", 8, (*world).stepRunning},
-	{"note", 14, (*world).stepNote},
-	{"late note", 3, (*world).stepLateNote},
-	{"kill", 2, (*world).stepKill},
+	{"start", 8, func(w *world, s step) bool { p := w.alive(s.a); return p != nil && p.start() }},
+	{"end", 28, (*world).stepEnd},
+	{"progress", 8, (*world).stepProgress},
+	{"running", 14, (*world).stepRunning},
+	{"note", 22, (*world).stepNote},
+	{"late note", 6, (*world).stepLateNote},
+	{"kill", 3, (*world).stepKill},
 	{"fence", 1, (*world).stepFence},
-	{"reap", 8, (*world).stepReap},
+	{"reap", 12, (*world).stepReap},
 	{"stop", 1, (*world).stepStop},
+	{"leave", 2, (*world).stepLeave},
+	{"log", 6, (*world).stepLog},
 	{"abandon", 2, (*world).stepAbandon},
-	{"cancel", 3, (*world).stepCancel},
-	{"hear", 4, (*world).stepHear},
+	{"cancel", 4, (*world).stepCancel},
+	{"hear", 6, (*world).stepHear},
 	{"lift", 2, (*world).stepLift},
 	{"forget", 1, (*world).stepForget},
 	{"expire", 1, (*world).stepExpire},
 	{"tries", 1, (*world).stepTries},
-	{"due", 4, func(w *world, _ step) bool { return w.pump() }},
-	{"retry by hand", 6, (*world).stepRetry},
+	{"poison", 3, (*world).stepPoison},
+	{"due", 6, func(w *world, _ step) bool { return w.pump() }},
+	{"retry by hand", 10, (*world).stepRetry},
 	{"remove", 2, (*world).stepRemove},
 	{"spoil", 1, (*world).stepSpoil},
 }
@@ -113,6 +116,9 @@ func (w *world) stepPush(s step) bool {
 	p := outcome.Push{Queue: queue, Name: []string{"Plain", "Again"}[s.b&1], Args: []any{}, Options: new(outcome.Options), ID: idOf(s.a / 2), Chosen: true}
 	if ttl > 0 {
 		outcome.Put(p.Options, results.TTL(ttl))
+	}
+	if s.c&0x40 != 0 && ttl > 0 {
+		outcome.Put(p.Options, results.Logs(true))
 	}
 	var due time.Duration
 	switch s.c % 8 {
@@ -278,6 +284,11 @@ func (w *world) stepNote(s step) bool {
 	if how == answered {
 		written.Answered()
 		for _, r := range p.busy {
+			for _, n := range written.Notes {
+				if n.Ticket == r.Ticket {
+					r.logged = n.Before + len(n.Lines)
+				}
+			}
 			if slices.ContainsFunc(written.Notes, func(n resque.Note) bool { return n.Ticket == r.Ticket && n.Progress != nil }) {
 				r.kept = true
 			}
@@ -300,7 +311,7 @@ func (w *world) write(c call) {
 	w.must(w.store.WriteNotes(w.c, c.process, c.notes))
 	for i := range c.notes {
 		if slices.Contains(held, strconv.FormatInt(c.notes[i].Ticket, 10)) {
-			w.model.note(&c.notes[i])
+			w.model.note(&c.notes[i], c.process)
 		}
 	}
 }
@@ -350,6 +361,32 @@ func (w *world) stepStop(s step) bool {
 	}
 	p.stopping = true
 	p.rec.Requeue(true)
+	return true
+}
+
+// stepLeave has a process end that has handed in all it had.
+func (w *world) stepLeave(s step) bool {
+	p := pick(w.among(func(p *process) bool {
+		return !p.killed && p.stopping && p.rec.Delivered() && p.rec.Undelivered() == 0 && len(p.busy) == 0
+	}), s.a)
+	if p == nil {
+		return false
+	}
+	_, err := w.store.Leave(w.c, p.ID)
+	w.must(err)
+	p.killed, p.reaped = true, true
+	return true
+}
+
+// stepLog has a running job say a line of its log.
+func (w *world) stepLog(s step) bool {
+	r := w.working(s.a)
+	if r == nil || !r.says.Captures() {
+		return false
+	}
+	line := fmt.Sprintf(`{"msg":"%s %d %d %d"}`, r.p.ID, r.Ticket, len(r.lines), s.b)
+	r.says.Line([]byte(line))
+	r.lines = append(r.lines, line)
 	return true
 }
 
@@ -466,6 +503,16 @@ func (w *world) stepTries(s step) bool {
 	return true
 }
 
+// stepPoison makes a job that waits one with which two deaths were charged: the next one files it.
+func (w *world) stepPoison(s step) bool {
+	waiting := w.list("LRANGE", w.store.KeyOfQueue(queue), 0, -1)
+	if len(waiting) == 0 {
+		return false
+	}
+	w.do("HSET", "resque:go:recovered", resque.Digest([]byte(pick(waiting, s.a))), fmt.Sprintf("2 %d other 2 0", w.now.UnixMilli()))
+	return true
+}
+
 // stepRetry is what Ruby does when an operator retries a failure: the payload is pushed.
 func (w *world) stepRetry(s step) bool {
 	records := w.list("LRANGE", "resque:failed", 0, -1)
@@ -497,6 +544,14 @@ func (w *world) stepRemove(s step) bool {
 		p := w.any(s.b)
 		if p == nil {
 			return false
+		}
+		if s.a >= 192 { // the whole record
+			for _, value := range w.list("HVALS", w.inflight(p.ID)) {
+				if _, raw, ok := resque.CutPrefix([]byte(value)); ok {
+					w.model.orphans[parse(raw).id] = true
+				}
+			}
+			return w.number("DEL", w.inflight(p.ID)) > 0
 		}
 		tickets := w.list("HKEYS", w.inflight(p.ID))
 		tickets = slices.DeleteFunc(tickets, func(t string) bool { return t == "entered" })

@@ -135,11 +135,12 @@ func (w *world) check() {
 		w.must(w.c.Send("PTTL", w.store.KeyOfResult(id)))
 		w.must(w.c.Send("GET", w.store.KeyOfProgress(id)))
 		w.must(w.c.Send("PTTL", w.store.KeyOfProgress(id)))
+		w.must(w.c.Send("LRANGE", w.store.KeyOfJobLogs(id), 0, -1))
 	}
 	w.must(w.c.Send("TYPE", w.store.KeyOfCancelled()))
 	w.must(w.c.Send("ZRANGE", w.store.KeyOfCancelled(), 0, -1))
 	w.must(w.c.Flush())
-	replies := make([]any, 5*len(ids)+2)
+	replies := make([]any, 6*len(ids)+2)
 	for i := range replies {
 		replies[i], _ = w.c.Receive() // keys of another type answer with an error
 	}
@@ -154,6 +155,7 @@ func (w *world) check() {
 		progress, _ := redis.String(next())
 		progress, _, _ = strings.Cut(progress, timed)
 		left, _ := redis.Int64(next())
+		logs, _ := redis.Strings(next())
 		d := m.docs[id]
 		switch want := map[bool]string{true: "hash", false: "none"}[d != nil]; {
 		case m.other[id] && kind == "string":
@@ -165,6 +167,9 @@ func (w *world) check() {
 			}
 			w.lives("the document of "+id, ttl, d.life)
 			w.holds(id, d)
+			if !slices.Equal(logs, d.logs) {
+				w.fatalf("the log of %s is %q, want %q", id, logs, d.logs)
+			}
 		}
 		p := m.progress[id]
 		if p == nil {

@@ -193,17 +193,19 @@ func (p *process) End(j *outcome.Job, state outcome.State, err error) outcome.Ou
 // run is a job with a worker, whose handler waits to be told how it ends.
 type run struct {
 	*inflight.Task
-	p     *process
-	job   job
-	says  *results.Run // nil: it has no document
-	said  string       // its latest progress; "": none
-	kept  bool         // that was written, as far as the process knows
-	begun bool         // it was said that it runs
-	cut   bool         // it was cancelled while it ran
-	deaf  bool         // and its context did not end
-	obeys bool         // it returned because its context had ended
-	end   chan func(context.Context, *outcome.Job) error
-	out   chan outcome.Outcome
+	p      *process
+	job    job
+	says   *results.Run // nil: it has no document
+	said   string       // its latest progress; "": none
+	kept   bool         // that was written, as far as the process knows
+	begun  bool         // it was said that it runs
+	cut    bool         // it was cancelled while it ran
+	deaf   bool         // and its context did not end
+	lines  []string     // of its log, all it has said
+	logged int          // how many of them are written, as far as the process knows
+	obeys  bool         // it returned because its context had ended
+	end    chan func(context.Context, *outcome.Job) error
+	out    chan outcome.Outcome
 }
 
 // start has a worker take the next job. It returns false if none waits, or no worker is free.
@@ -268,7 +270,8 @@ func (p *process) ended(r *run, o outcome.Outcome) {
 		p.w.fatalf("job %s was cancelled and ended as %v", r.job.id, o.State)
 	}
 	if p.rec.Ended(&e) {
-		said := ended{state: o.State, started: o.Started, err: o.Err, value: r.Value, next: o.Next, job: r.job, process: p.ID, worker: r.Worker, unwanted: hit}
+		said := ended{state: o.State, started: o.Started, err: o.Err, value: r.Value, next: o.Next, job: r.job, process: p.ID, worker: r.Worker, unwanted: hit,
+			run: resque.RunName(p.ID, r.Ticket), before: r.logged, lines: r.lines[r.logged:]}
 		if !r.kept {
 			said.progress = r.said
 		}
@@ -432,7 +435,7 @@ func (p *process) hearLate() bool {
 	x := p.late[0]
 	p.late = p.late[1:]
 	p.w.must(p.w.store.Send(p.w.c, x))
-	if _, err := p.w.store.Receive(p.w.c, x); !errors.Is(err, resque.ErrStale) && !errors.Is(err, resque.ErrReaped) {
+	if _, err := p.w.store.Receive(p.w.c, x); !errors.Is(err, resque.ErrStale) && !errors.Is(err, resque.ErrReaped) && !errors.Is(err, resque.ErrGone) {
 		p.w.fatalf("a late request of %s is answered with %v", p.ID, err)
 	}
 	return true
