@@ -390,6 +390,39 @@ func (w *world) stepLog(s step) bool {
 	return true
 }
 
+// stop ends a history: processes that work stop, and the others are found dead. No job may be left in a record, and
+// so no document may say that its job runs.
+func (w *world) stop() {
+	done := func(context.Context, *outcome.Job) error { return nil }
+	for _, p := range w.procs {
+		for len(p.busy) > 0 {
+			p.finish(p.busy[0], done)
+		}
+		for range 4 { // refused outcomes, and those whose bytes are missing, are handed in again
+			if !p.killed {
+				p.stopping = true
+				p.rec.Requeue(true)
+				w.now = w.now.Add(time.Minute)
+				p.exchange(answered)
+			}
+		}
+		left := slices.DeleteFunc(w.list("HKEYS", w.inflight(p.ID)), func(t string) bool { return t == "entered" })
+		if !p.killed && len(left) > 0 {
+			w.fatalf("%s has handed in all, and tickets %v are left", p.ID, left)
+		}
+	}
+	last := w.enter()
+	for _, p := range w.procs {
+		if p != last && !p.reaped {
+			last.reap(p)
+		}
+		if p != last && w.number("EXISTS", w.inflight(p.ID)) == 1 {
+			w.fatalf("the record of %s is left", p.ID)
+		}
+	}
+	w.check()
+}
+
 // stepAbandon gives back the jobs of a process whose handlers do not end in time.
 func (w *world) stepAbandon(s step) bool {
 	p := w.alive(s.a)

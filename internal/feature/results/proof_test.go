@@ -94,6 +94,7 @@ func (g *ground) play(f func(*world)) (wrong string) {
 		w.end()
 	}()
 	f(w)
+	w.stop()
 	return ""
 }
 
