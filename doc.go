@@ -38,6 +38,8 @@
 //   - [ProcessIn] makes a job run later; see [EnqueueOption] for all options of one job.
 //   - [Retry] runs failed jobs of a class again; see [Option] for all options of a class.
 //   - [Unique] keeps a job from being enqueued twice.
+//   - [WithResult] keeps what becomes of a job, and [Await] waits for what its handler returns.
+//   - [Client.Cancel] cancels a job by its id.
 //   - [Client.Inspect] finds, retries, moves and removes what waits and what has failed.
 //
 // It is a drop-in for benmanns/goworker: change the import path. Jobs are delivered
@@ -107,6 +109,8 @@
 //   - retry: a further run after one that failed; an attempt is one of its runs
 //   - snooze: its handler asks for a further run, and has not failed
 //   - cancel: it is no longer wanted: it does not run, or the context of its handler ends
+//   - document: what becomes of it, by its id: its state, tries and result; see WithResult
+//   - progress: how far it is, as its handler says while it runs
 //   - priority: it waits in front of the jobs of its queue with a lower one
 //   - metadata: texts beside its arguments, such as a tenant
 //   - limit: how many run at a time, or start in a time; a slot is one place
