@@ -178,6 +178,8 @@ func Read(j *Job, classes Classes, most int) {
 	}
 	defer j.opened.Store(true) // what was read is for other goroutines from then on
 	if j.Err = payload.CheckSize(j.Payload, most); j.Err != nil {
+		j.Parsed = payload.Tail(j.Payload) // what it holds is given up with its end
+		j.ID = j.Parsed.ID
 		return
 	}
 	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {

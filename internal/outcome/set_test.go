@@ -213,7 +213,8 @@ func TestOrder(t *testing.T) {
 		{"unknown", of("Nobody"), nil, "z.admit z.decide z.settle:failed"},
 		{"unknown and switched", of("Nobody", `"switch":1`), nil, "f.admit z.admit f.decide z.decide f.settle:failed z.settle:failed"},
 		{"no job", job(`{"switch":1}`), nil, "z.admit z.decide z.settle:failed"},
-		{"too large", of("Bound", `"switch":"`+strings.Repeat("x", 1000)+`"`), nil, "z.admit z.decide z.settle:failed"},
+		{"too large", of("Bound", `"other":"`+strings.Repeat("x", 2000)+`"`, `"switch":1`), nil, "f.admit z.admit f.decide z.decide f.settle:failed z.settle:failed"},
+		{"too large and not at the end", of("Bound", `"switch":1`, `"other":"`+strings.Repeat("x", 2000)+`"`), nil, "z.admit z.decide z.settle:failed"},
 		{"interrupted", of("Bound"), &failure.Cancelled{Cause: failure.ErrLeaseLost, Err: errOops}, "a.admit z.admit a{ z{ handler }z }a a.settle:returned z.settle:returned"},
 	} {
 		if b.run(tt.j, tt.err); b.heard() != tt.want {

@@ -255,3 +255,29 @@ func TestWatchOverShards(t *testing.T) {
 		}
 	}
 }
+
+// A job that is too large for the daemon fails, and its document says so; it gives its lock back.
+func TestAwaitTooLarge(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.MaxPayload = 2000 })
+	enders(b)
+	from, to := twoClients(t, b.Redis.URI())
+	job := goworker.NewJob("work", "Value", strings.Repeat("x", 3000))
+	if _, err := from.Enqueue(t.Context(), job, goworker.WithID("large"), goworker.WithResult(0), goworker.Unique(goworker.ByKey("k")), goworker.ExpireAfter(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	b.Start()
+	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Soon)
+	defer cancel()
+	_, err := goworker.Await[int](ctx, to, "large")
+	var failed *goworker.JobError
+	if !errors.As(err, &failed) || failed.Exception != "Resque::Helpers::DecodeException" || !strings.Contains(failed.Message, "bytes") {
+		t.Errorf("Await: %v", err)
+	}
+	if slices.ContainsFunc(b.Redis.Keys(t), func(k string) bool { return strings.HasPrefix(k, "resque:go:unique:") }) {
+		t.Errorf("the keys are %q", b.Redis.Keys(t))
+	}
+	if b.Stat("failed") != 1 || len(b.Failures()) != 1 {
+		t.Errorf("%d failed, %+v", b.Stat("failed"), b.Failures())
+	}
+}

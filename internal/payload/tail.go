@@ -1,0 +1,58 @@
+package payload
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+)
+
+// tailMost is how many bytes of a payload Tail looks at.
+const tailMost = 1 << 10
+
+// Tail returns the id, the lock and the fields at the end of a payload that is too large to be parsed. So its end
+// can give up what the job holds. It reads texts without escapes, numbers and words, from the last one to the first
+// value of another form: behind class and args goworker writes such fields, and the id comes last.
+func Tail(raw []byte) (p Payload) {
+	p.Attempt = 1
+	rest, ok := bytes.CutSuffix(raw[max(0, len(raw)-tailMost):], []byte("}"))
+	for ok {
+		var value, name []byte
+		if rest, value, ok = lastValue(rest); !ok {
+			break
+		}
+		if rest, ok = bytes.CutSuffix(rest, []byte(":")); !ok {
+			break
+		}
+		if rest, name, ok = lastText(rest); !ok {
+			break
+		}
+		p.Extra = append(p.Extra, Extra{name[1 : len(name)-1], value})
+		rest, ok = bytes.CutSuffix(rest, []byte(","))
+	}
+	slices.Reverse(p.Extra)
+	p.ID, p.Unique = idText(p.Field("id")), idText(p.Field("unique"))
+	return p
+}
+
+// lastValue cuts a simple value off the end of a text.
+func lastValue(text []byte) (rest, value []byte, ok bool) {
+	if bytes.HasSuffix(text, []byte(`"`)) {
+		return lastText(text)
+	}
+	at := len(text)
+	for at > 0 && (text[at-1] >= 'a' && text[at-1] <= 'z' || text[at-1] >= '0' && text[at-1] <= '9' || text[at-1] == '-') {
+		at--
+	}
+	return text[:at], text[at:], at < len(text)
+}
+
+// lastText cuts a quoted text without escapes off the end of a text.
+func lastText(text []byte) (rest, quoted []byte, ok bool) {
+	body, ok := bytes.CutSuffix(text, []byte(`"`))
+	at := bytes.LastIndexByte(body, '"')
+	if !ok || at < 0 || at > 0 && body[at-1] == '\\' {
+		return text, nil, false
+	}
+	quoted = text[at:]
+	return text[:at], quoted, bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted)
+}
