@@ -134,7 +134,7 @@ func TestAwaitEachEnd(t *testing.T) {
 			want:  goworker.Status{State: goworker.StateDone, Attempt: 1, Result: []byte(`8`), Tries: done},
 			await: as(func(ctx context.Context, id string) (any, error) { return goworker.Await[int](ctx, to, id) }), value: 8},
 		"unknown":   {class: "Nobody", want: goworker.Status{State: goworker.StateFailed, Exception: "X", Error: "X"}, err: "Nobody"},
-		"cancelled": {class: "Value", args: []any{1}, want: goworker.Status{State: goworker.StateCancelled, Was: goworker.StatePending}, is: goworker.ErrCancelled},
+		"cancelled": {class: "Value", args: []any{1}, want: goworker.Status{State: goworker.StateCancelled}, is: goworker.ErrCancelled},
 		"speaks": {class: "Speak", opts: []goworker.EnqueueOption{goworker.CaptureLogs()}, value: goworker.None{},
 			want: goworker.Status{State: goworker.StateDone, Attempt: 1, Tries: done, Progress: &inspect.ProgressInfo{Done: 3, Total: 4, Note: "nearly"}}},
 	}

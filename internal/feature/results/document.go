@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
@@ -43,7 +44,7 @@ type document struct {
 	outcome.None
 	deps outcome.Deps
 	ttl  int64 // ms, from the end
-	at   int64 // when the run began, by Redis's clock, in ms; 0: that is not known here
+	at   int64 // when the run was admitted here, by Redis's clock, in ms; 0: it was not
 	run  Run
 }
 
@@ -68,10 +69,19 @@ func (d *document) began(j *outcome.Job) []any {
 	if j.Worker != "" {
 		fields = append(fields, "worker", j.Worker)
 	}
-	if d.at != 0 {
-		fields = append(fields, "began", d.at)
+	if at := d.beganAt(j); at != 0 {
+		fields = append(fields, "began", at)
 	}
 	return fields
+}
+
+// beganAt is when the run began, by Redis's clock, in ms; 0: that is not known. What a stop abandons is settled by a
+// policy that has not admitted it.
+func (d *document) beganAt(j *outcome.Job) int64 {
+	if d.at == 0 && !j.StartedAt.IsZero() {
+		return millis(d.deps.Time.Now().Add(-clock.Since(d.deps.Clock, j.StartedAt)))
+	}
+	return d.at
 }
 
 // pendingTTL is the TTL of a document whose job is not over, in ms.
@@ -177,7 +187,7 @@ type try struct {
 // try returns the run as a try.
 func (d *document) try(j *outcome.Job, o *outcome.Outcome, exception, text string, now int64) string {
 	t := try{
-		Attempt: j.Attempt, State: states[o.State], Began: d.at, Ended: now, Process: j.Process, Worker: j.Worker,
+		Attempt: j.Attempt, State: states[o.State], Began: d.beganAt(j), Ended: now, Process: j.Process, Worker: j.Worker,
 		Exception: exception, Error: logging.Shorten(text, maxTryError),
 	}
 	switch {
