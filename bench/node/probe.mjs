@@ -45,6 +45,15 @@ const counted = (perform) => async (filler, number) => {
   }
 }
 
+// answering returns the time at its end, as text like the Go contenders.
+const answering = (perform) => {
+  const run = counted(perform)
+  return async (filler, number) => {
+    await run(filler, number)
+    return String(unixNs())
+  }
+}
+
 export const handlers = {
   Noop: counted(() => {}),
   Tenth: counted((number) => {
@@ -52,6 +61,8 @@ export const handlers = {
   }),
   Sleep1: counted(() => sleep(1)),
   Sleep100: counted(() => sleep(100)),
+  Answer: answering(() => {}),
+  Answer10: answering(() => sleep(10)),
   Stamp: async (sent) => line('latency', unixNs() - Number(sent)),
   Hold: (id) => {
     line('hold', id)
@@ -64,8 +75,11 @@ function job(i) {
   const rest = config.size - '{"class":"","args":["",]}'.length - config.class.length - String(i).length
   const args = config.class === 'Far' ? [String(i).padStart(16, '0')] : ['a'.repeat(Math.max(rest, 0)), i]
   const at = config.delayed ? (config.at + i * config.step) / 1e6 : 0
-  return { queue: config.queues[i % config.queues.length], class: config.class, args, at }
+  const id = config.named ? named(i) : undefined
+  return { queue: config.queues[i % config.queues.length], class: config.class, args, at, id }
 }
+
+const named = (i) => `job-${i}`
 
 async function pushEach(push) {
   let next = 0
@@ -97,13 +111,50 @@ async function stamps(push) {
   }
 }
 
-// main is a contender's main function: work starts its workers; produce returns
-// its push and, where it has one, its pushAll.
+const warmUp = 20 // calls before those that are timed
+
+async function calls({ push, wait }) {
+  const took = []
+  for (let i = 0; i < warmUp + config.jobs; i++) {
+    await sleep((config.gap_min + Math.random() * (config.gap_max - config.gap_min)) / 1e6)
+    const start = performance.now()
+    await wait(await push(job(i)))
+    if (i >= warmUp) took.push((performance.now() - start) * 1e6)
+  }
+  awaited(took)
+}
+
+// awaits times each wait from the end of its job's handler.
+async function awaits({ find, wait }) {
+  const jobs = await Promise.all(Array.from({ length: config.jobs }, (_, i) => find(named(i))))
+  const waits = jobs.map(async (job) => {
+    const answer = await wait(job)
+    return unixNs() - Number(answer)
+  })
+  line('waiting', waits.length)
+  awaited(await Promise.all(waits))
+}
+
+// awaited reports only when all is over, so that reports delay no wait.
+function awaited(took) {
+  for (const ns of took) line('latency', Math.round(ns))
+  line('rss', peakRSS())
+  line('awaited', took.length)
+}
+
+// main is a contender's main function: work starts its workers. produce returns its push
+// and, where it has them, its pushAll, its find of a job by its id, and its wait for a
+// job's result.
 export async function main(work, produce) {
   if (config.mode === 'work') return work()
-  const { push, pushAll } = await produce()
+  const producer = await produce()
+  const { push, pushAll } = producer
   if (config.mode === 'stamp') {
     await stamps(push)
+  } else if (config.mode === 'call') {
+    await calls(producer)
+  } else if (config.mode === 'await') {
+    await awaits(producer)
   } else {
     const start = process.cpuUsage()
     const at = performance.now()

@@ -30,7 +30,8 @@ func title(name string) string {
 		return "*" + name + "*"
 	case "ours-unused":
 		return "this, all features in use"
-	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-isolated":
+	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-isolated",
+		"ours-results":
 		return "this, " + strings.TrimPrefix(name, "ours-")
 	case "asynq-unique":
 		return "asynq, unique"
@@ -38,8 +39,8 @@ func title(name string) string {
 		return "gocraft/work, unique"
 	case "gocraft":
 		return "gocraft/work"
-	case "machinery-results":
-		return "machinery, results kept"
+	case "asynq-results", "machinery-results", "bullmq-results":
+		return title(strings.TrimSuffix(name, "-results")) + ", results kept"
 	case "bullmq":
 		return "BullMQ"
 	}

@@ -33,6 +33,8 @@ func (c *counter) handlers() map[string]Handler {
 		"Tenth":    c.counted(tenth),
 		"Sleep1":   c.counted(sleep(time.Millisecond)),
 		"Sleep100": c.counted(sleep(100 * time.Millisecond)),
+		"Answer":   c.counted(func(int64) error { return nil }),
+		"Answer10": c.counted(sleep(10 * time.Millisecond)),
 		"Begin":    c.begin,
 		"Stamp":    c.stamp,
 		"Hold":     c.hold,

@@ -1,4 +1,4 @@
-// Package probe is what every contender has inside: the same jobs, the same two
+// Package probe is what every contender has inside: the same jobs, the same
 // modes, and one pipe on which it tells the runner what happened, apart from
 // whatever the contender's own library prints. ../node/probe.mjs is the same in
 // JavaScript.
@@ -16,7 +16,11 @@
 //	cpu <µs>            processor time from the first to the last job, or of pushing
 //	mallocs <n>         heap allocations in the same time, where it is known
 //	rss <KiB>           the process's highest resident size until then
-//	latency <ns>        a Stamp job started this long after it was sent, or was due
+//	latency <ns>        a Stamp job started this long after it was sent, or was due;
+//	                    or a wait for a result ended this long after the call, or the
+//	                    handler's end
+//	waiting <n>         so many waits for a result have begun
+//	awaited <n>         so many waits have ended, and each was reported
 //	hold <id>           the Hold job of this id started
 package probe
 
@@ -34,6 +38,8 @@ const (
 	Work  = "work"  // run jobs until killed
 	Push  = "push"  // push Jobs jobs as fast as it goes, and end
 	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, perhaps delayed, and end
+	Call  = "call"  // push Jobs jobs with random gaps, wait for the result of each, and end
+	Await = "await" // wait for the results of Jobs Named jobs at the same time, and end
 )
 
 // The orders in which several queues are asked.
@@ -62,7 +68,8 @@ type Config struct {
 	Class     string        `json:"class"` // of the jobs to push
 	Size      int           `json:"size"`  // of their Resque payload in bytes
 	Producers int           `json:"producers"`
-	Bulk      int           `json:"bulk"` // jobs in a call; 0 pushes one by one
+	Bulk      int           `json:"bulk"`  // jobs in a call; 0 pushes one by one
+	Named     bool          `json:"named"` // the pushed jobs have ids; see ID
 	GapMin    time.Duration `json:"gap_min"`
 	GapMax    time.Duration `json:"gap_max"`
 
@@ -123,7 +130,7 @@ func Main(work func(Config, map[string]Handler) error, produce func(Config) (Pro
 		switch c.Mode {
 		case Work:
 			err = work(c, newCounter(c, r).handlers())
-		case Push, Stamp:
+		case Push, Stamp, Call, Await:
 			var p Producer
 			if p, err = produce(c); err == nil {
 				err = run(c, p, r)

@@ -15,6 +15,7 @@ type Job struct {
 	Queue, Class string
 	Args         []interface{}
 	At           time.Time // when it is due; zero is at once
+	ID           string    // "" leaves it to the contender
 }
 
 // Producer pushes jobs as a program that uses the contender does. It may be
@@ -30,8 +31,18 @@ type BulkProducer interface {
 
 // run pushes the jobs the runner asked for.
 func run(c Config, p Producer, r reporter) error {
-	if c.Mode == Stamp {
+	switch c.Mode {
+	case Stamp:
 		return stamps(c, p)
+	case Call, Await:
+		caller, ok := p.(Caller)
+		if !ok {
+			return errors.New("has no call that waits for a result")
+		}
+		if c.Mode == Call {
+			return calls(c, caller, r)
+		}
+		return awaits(c, caller, r)
 	}
 	if c.Bulk > 0 {
 		bulk, ok := p.(BulkProducer)
@@ -61,6 +72,9 @@ func (c Config) job(i int) Job {
 	} else {
 		filler, number := Args(c.Class, i, c.Size)
 		j.Args = []interface{}{filler, number}
+	}
+	if c.Named {
+		j.ID = ID(i)
 	}
 	if c.Delayed {
 		j.At = time.Unix(0, c.At).Add(time.Duration(i) * c.Step)

@@ -136,8 +136,8 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 // Contenders in the order of the tables.
 var Contenders = []string{
 	"ours", "ours-unused", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
-	"ours-isolated", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "gocraft", "gocraft-unique",
-	"machinery", "machinery-results", "node-resque", "bullmq",
+	"ours-isolated", "ours-results", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "asynq-results",
+	"gocraft", "gocraft-unique", "machinery", "machinery-results", "node-resque", "bullmq", "bullmq-results",
 }
 
 // Figures in the order of the tables.
@@ -146,6 +146,7 @@ var Figures = []string{
 	"redis_cpu_us_per_job", "worker_cpu_us_per_job", "allocations_per_job", "rss_mb",
 	"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "idle_commands_per_s",
 	"due_latency_p50_ms", "due_latency_p99_ms", "due_latency_max_ms", "redis_bytes_per_job", "moved_per_s", "redis_cpu_us_per_moved",
+	"await_latency_p50_ms", "await_latency_p99_ms", "await_latency_max_ms", "connections", "redis_bytes_per_waiter",
 	"share_of_6_percent", "share_of_3_percent", "share_of_1_percent",
 	"recovery_s", "round_trip_ms",
 }
@@ -154,7 +155,8 @@ var Figures = []string{
 var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
-	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights", "delayed", "schedule",
+	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
+	"results", "call", "waiters", "waiters-burst", "delayed", "schedule",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

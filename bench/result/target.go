@@ -64,6 +64,10 @@ func (f File) Targets() []Target {
 		t.ratio(fmt.Sprintf("no-op jobs where all features are used by other classes, %s", count(workers)), 0.97,
 			f.Median("ours-unused", "unused", workers, "jobs_per_s"), f.Median("ours", "unused", workers, "jobs_per_s"))
 	}
+	t.atLeast("jobs/s with results kept, 25 workers", 40_000, f.Median("ours-results", "results", 25, "jobs_per_s"))
+	t.below("idle, call to its result, p50 in ms", 1.5, f.Median("ours-results", "call", 25, "await_latency_p50_ms"))
+	t.below("10,000 waiters, handler's end to result, p50 in ms", 1, f.Median("ours-results", "waiters", 10_000, "await_latency_p50_ms"))
+	t.atMost("connections of 10,000 waiters", 2, f.Median("ours-results", "waiters", 10_000, "connections"))
 	t.shares()
 	for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
 		waiting := Number(float64(n)) + " waiting"

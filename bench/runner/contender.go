@@ -75,6 +75,10 @@ var contenders = []contender{
 		depth: "asynq:{" + queueName + "}:pending", special: true, pushes: true,
 	},
 	{
+		name: "asynq-results", program: "asynq", variant: "results",
+		depth: "asynq:{" + queueName + "}:pending", special: true, pushes: true, works: true,
+	},
+	{
 		name: "gocraft", program: "gocraft", module: "github.com/gocraft/work",
 		depth: "bench:jobs:" + queueName, later: "bench:scheduled", wholeSeconds: true,
 		pushes: true, works: true, slowIdle: true,
@@ -93,6 +97,10 @@ var contenders = []contender{
 	{
 		name: "bullmq", program: "bullmq", module: "bullmq", node: true,
 		depth: "bull:" + queueName + ":wait", later: "bull:" + queueName + ":delayed", pushes: true, works: true,
+	},
+	{
+		name: "bullmq-results", program: "bullmq", variant: "results", node: true,
+		depth: "bull:" + queueName + ":wait", special: true, pushes: true, works: true,
 	},
 }
 
@@ -147,6 +155,9 @@ func (c contender) version() string {
 // cannot says why a contender cannot do a work, "" if it can.
 func (c contender) cannot(w work) string {
 	several := len(w.queues()) > 1
+	if probe.Answers(w.class) {
+		return c.keepsNot(w)
+	}
 	switch {
 	case w.pushed && !c.pushes, !w.pushed && !c.works:
 		return "it is there for something else"
@@ -179,6 +190,19 @@ func (c contender) cannot(w work) string {
 		}
 	case w.order == probe.Strict && c.program == "gocraft" && several:
 		return "it samples queues by weight, never in strict order"
+	}
+	return ""
+}
+
+// keepsNot says why a contender has no row of results, "" if it has one.
+func (c contender) keepsNot(w work) string {
+	switch c.program {
+	case "goworker", "gocraft", "node-resque":
+		return "it keeps no results"
+	case "asynq":
+		if w.called || w.awaited {
+			return "it has no call that waits for a result"
+		}
 	}
 	return ""
 }

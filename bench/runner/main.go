@@ -29,6 +29,10 @@
 //	idle_commands_per_s     commands a process sends while nothing happens
 //	due_latency_*_ms        from the moment a delayed job is due to its start while
 //	                        all workers wait
+//	await_latency_*_ms      from pushing a job to the return of the wait for its result while
+//	                        all workers wait; of many waiters, from the end of the handler
+//	connections             those to Redis of the process that waits for results
+//	redis_bytes_per_waiter  memory of Redis for each of them
 //	redis_bytes_per_job     memory of Redis for a job that waits for its time
 //	moved_per_s             delayed jobs moved to their queue, from the first's move to
 //	                        the last's

@@ -49,7 +49,7 @@ func (b *bench) cells() [][]*cell {
 			for _, c := range b.contenders {
 				if w.has(c) && c.cannot(w) == "" {
 					jobs := w.fixed
-					if w.far() {
+					if w.sized() {
 						jobs = workers
 					}
 					group = append(group, &cell{c: c, w: w, workers: workers, jobs: jobs})
@@ -83,7 +83,7 @@ func (b *bench) measure(x *cell) {
 		b.fail(x, err)
 		return
 	}
-	if x.w.fixed == 0 && !x.w.far() {
+	if x.w.fixed == 0 && !x.w.sized() {
 		x.jobs = b.resize(t, took)
 	}
 	for figure, value := range f {

@@ -50,6 +50,10 @@ func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
 	switch {
 	case t.w.pushed:
 		return t.push(ctx, s)
+	case t.w.called:
+		return t.call(ctx, s)
+	case t.w.awaited:
+		return t.waiters(ctx, s)
 	case t.w.weights != nil:
 		return t.shares(ctx, s)
 	case t.w.far():

@@ -26,6 +26,8 @@ type work struct {
 	counted bool     // its commands are counted, in a run of their own
 	pushed  bool     // pushing them is what is timed
 	delayed bool     // to one moment, at which the worker starts
+	called  bool     // a process pushes one job after another and waits for the result of each
+	awaited bool     // a process waits for the results of so many jobs at the same time
 	only    []string // the contenders that run it; nil is all but the variants that are special
 	once    bool     // not again in later rounds: it takes long and hardly varies
 	apart   bool     // runs only when -only names its group
@@ -74,6 +76,10 @@ func works() []work {
 			name: "weights", group: "weights", workers: []int{25}, class: "Sleep1", spread: 3, order: probe.Weighted,
 			weights: []int{6, 3, 1}, fixed: 60_000, only: []string{"ours", "goworker", "asynq", "gocraft"},
 		},
+		work{name: "results", group: "results", workers: []int{25}, class: "Answer", counted: true, only: append(keeping, "ours", "asynq", "machinery", "bullmq")},
+		work{name: "call", group: "results", workers: []int{25}, class: "Answer", fixed: 300, called: true, only: keeping},
+		work{name: "waiters", group: "results", workers: []int{10_000}, class: "Answer10", awaited: true, only: keeping},
+		work{name: "waiters-burst", group: "results", workers: []int{10_000}, class: "Answer", awaited: true, only: keeping},
 		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
 		work{name: "schedule", group: "schedule", workers: []int{100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
 		work{
@@ -90,8 +96,14 @@ func works() []work {
 // delaying are the contenders that are asked for delayed jobs.
 var delaying = []string{"ours", "ours-plain", "goworker", "asynq", "gocraft", "machinery", "node-resque", "bullmq"}
 
-// far says that its jobs wait and are never run; its workers are how many.
+// keeping are the contenders that are asked for results.
+var keeping = []string{"ours-results", "goworker", "asynq-results", "gocraft", "machinery-results", "node-resque", "bullmq-results"}
+
+// far says that its jobs wait and are never run.
 func (w work) far() bool { return w.class == probe.Far }
+
+// sized says that its workers are how many jobs there are.
+func (w work) sized() bool { return w.far() || w.awaited }
 
 // has leaves out variants that would take long and show nothing new.
 func (w work) has(c contender) bool {

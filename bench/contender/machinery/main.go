@@ -1,13 +1,15 @@
 // Command machinery is RichardKnop/machinery on Redis with the benchmark's
-// handlers; its variant "results" keeps each job's result for an hour. It is a
-// module of its own, since machinery brings the clients of four clouds.
+// handlers; its variant "results" keeps each job's result for an hour, and can wait for
+// it. It is a module of its own, since machinery brings the clients of four clouds.
 package main
 
 import (
 	"io"
 	stdlog "log"
+	"time"
 
 	"github.com/RichardKnop/machinery/v1"
+	"github.com/RichardKnop/machinery/v1/backends/result"
 	"github.com/RichardKnop/machinery/v1/config"
 	"github.com/RichardKnop/machinery/v1/log"
 	"github.com/RichardKnop/machinery/v1/tasks"
@@ -56,7 +58,14 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 	}
 	for class, handler := range handlers {
 		perform := func(filler string, number int64) error { return handler(c.Queues[0], filler, number) }
-		if err := s.RegisterTask(class, perform); err != nil {
+		var task any = perform
+		if probe.Answers(class) {
+			task = func(filler string, number int64) (string, error) {
+				err := perform(filler, number)
+				return probe.Answer(), err
+			}
+		}
+		if err := s.RegisterTask(class, task); err != nil {
 			return err
 		}
 	}
@@ -71,13 +80,34 @@ func produce(c probe.Config) (probe.Producer, error) {
 type producer struct{ server *machinery.Server }
 
 func (p producer) Push(j probe.Job) error {
-	task := &tasks.Signature{Name: j.Class, RoutingKey: j.Queue, Args: []tasks.Arg{{Type: "string", Value: j.Args[0]}}}
+	_, err := p.Call(j)
+	return err
+}
+
+func (p producer) Call(j probe.Job) (string, error) {
+	task := &tasks.Signature{
+		UUID: j.ID, Name: j.Class, RoutingKey: j.Queue, Args: []tasks.Arg{{Type: "string", Value: j.Args[0]}},
+	}
 	if len(j.Args) > 1 {
 		task.Args = append(task.Args, tasks.Arg{Type: "int64", Value: j.Args[1]})
 	}
 	if !j.At.IsZero() {
 		task.ETA = &j.At
 	}
-	_, err := p.server.SendTask(task)
-	return err
+	sent, err := p.server.SendTask(task)
+	if err != nil {
+		return "", err
+	}
+	return sent.Signature.UUID, nil
+}
+
+// poll is how long its documentation's examples sleep between two looks for a result.
+const poll = 5 * time.Millisecond
+
+func (p producer) Await(id string) (string, error) {
+	values, err := result.NewAsyncResult(&tasks.Signature{UUID: id}, p.server.GetBackend()).Get(poll)
+	if err != nil {
+		return "", err
+	}
+	return tasks.HumanReadableResults(values), nil
 }

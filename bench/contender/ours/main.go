@@ -28,7 +28,7 @@ func configure(c probe.Config) {
 func work(c probe.Config, handlers map[string]probe.Handler) error {
 	configure(c)
 	for class, handler := range handlers {
-		goworker.Register(class, handler, told(c.Variant, handlers)...)
+		goworker.Register(class, answering(class, handler), told(c.Variant, handlers)...)
 	}
 	switch c.Variant {
 	case "isolated":
