@@ -58,6 +58,9 @@ var contenders = []contender{
 	{name: "ours-isolated", program: "ours", variant: "isolated", bytes: true, special: true, works: true},
 	{name: "ours-unique", program: "ours", variant: "unique", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-expiring", program: "ours", variant: "expiring", depth: resqueDepth, special: true, pushes: true, works: true},
+	{
+		name: "ours-results", program: "ours", variant: "results", depth: resqueDepth, special: true, pushes: true, works: true,
+	},
 	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},
 	{name: "limit", program: "limit", bytes: true, works: true},
 	{name: "raw", program: "limit", depth: resqueDepth, pushes: true},

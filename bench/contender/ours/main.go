@@ -43,14 +43,19 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 
 func produce(c probe.Config) (probe.Producer, error) {
 	configure(c)
-	return producer{c.Variant}, goworker.Init()
+	return producer{c.Variant, goworker.Default().Client()}, goworker.Init()
 }
 
-type producer struct{ variant string }
+type producer struct {
+	variant string
+	client  *goworker.Client
+}
 
 func (p producer) Push(j probe.Job) error {
 	var err error
 	switch {
+	case p.variant == "results":
+		_, err = p.Call(j)
 	case p.variant == "unique":
 		_, err = goworker.EnqueueWith(job(j), goworker.Unique())
 	case p.variant == "expiring":

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/goworker/goworker/bench/probe"
+import (
+	"context"
+	"time"
+
+	"github.com/goworker/goworker"
+
+	"github.com/goworker/goworker/bench/probe"
+)
 
 // answering makes a handler return a value where its class is to.
 func answering(class string, handler probe.Handler) any {
@@ -11,4 +18,18 @@ func answering(class string, handler probe.Handler) any {
 		err := handler("", filler, number)
 		return probe.Answer(), err
 	}
+}
+
+// Call pushes a job whose result is kept for an hour.
+func (p producer) Call(j probe.Job) (string, error) {
+	opts := []goworker.EnqueueOption{goworker.WithResult(time.Hour)}
+	if j.ID != "" {
+		opts = append(opts, goworker.WithID(j.ID))
+	}
+	receipt, err := p.client.Enqueue(context.Background(), job(j), opts...)
+	return receipt.ID, err
+}
+
+func (p producer) Await(id string) (string, error) {
+	return goworker.Await[string](context.Background(), p.client, id)
 }
