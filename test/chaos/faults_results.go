@@ -73,8 +73,14 @@ func (a *arena) wait(id string) {
 		defer close(w.done)
 		ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
 		defer cancel()
-		s, err := a.client.Client().Wait(ctx, id)
-		w.state, w.err = s.State, err
+		for {
+			s, err := a.client.Client().Wait(ctx, id)
+			w.state, w.err = s.State, err
+			if err == nil || errors.Is(err, goworker.ErrNoResult) || ctx.Err() != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond) // Redis was away when the wait began
+		}
 	}()
 }
 
