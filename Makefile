@@ -32,21 +32,22 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes.
+# check vets all code, so the test runs do not.
 # Benchmarks heed no -timeout. Chaos waits more than it computes: what the compiler
 # has to do meanwhile gives way to it. Most other tests wait too, so four packages
 # run at a time.
 test: deps check ## run all tests, on real Redis servers and against node-resque
-	(cd test/chaos && exec go test -race -count=1 -timeout=30m .) & chaos=$$!; \
+	(cd test/chaos && exec go test -race -count=1 -vet=off -timeout=30m .) & chaos=$$!; \
 		nice $(MAKE) --no-print-directory benchmarks test-compiling; others=$$?; \
 		wait $$chaos && exit $$others
 	$(MAKE) --no-print-directory check-bench
-	go test -race -count=1 -p=4 $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
+	go test -race -count=1 -vet=off -p=4 $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
 
 test-compiling: # the tests of packages that mostly run the compiler
-	go test -race -count=1 $(COMPILING:%=./%)
+	go test -race -count=1 -vet=off $(COMPILING:%=./%)
 
 benchmarks: ## run each benchmark once, in some packages
-	timeout 600 go test -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
+	timeout 600 go test -vet=off -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs

@@ -22,7 +22,7 @@ var (
 	ErrLeaseLost = failure.ErrLeaseLost
 
 	// ErrShutdown: the shutdown timeout has passed, or a second signal came. A job
-	// that returns a context error now goes back to its queue.
+	// that returns a context error now, or this one, goes back to its queue.
 	ErrShutdown = failure.ErrShutdown
 
 	// ErrCancelled: CancelJobs or the signal USR1 cancelled the running jobs. The job

@@ -41,8 +41,12 @@ func (e *Cancelled) Unwrap() []error { return []error{e.Err, e.Cause} }
 func (e *Cancelled) Exception() string { return "" }
 
 // Interrupted reports whether a stop, or the loss of the lease, cut a handler short:
-// its job goes back, unless a reaper has put it back before.
+// its job goes back, unless a reaper has put it back before. The handler has returned the context's error
+// or its cause.
 func Interrupted(err error) bool {
+	if c, ok := err.(*Cancelled); ok && Is(c.Err, ErrShutdown) {
+		return true
+	}
 	return Is(err, ErrShutdown) && isContextError(err) || Is(err, ErrLeaseLost)
 }
 

@@ -255,6 +255,7 @@ func TestInterrupted(t *testing.T) {
 	}{
 		"stopped, and it gave way":          {&Cancelled{ErrShutdown, fmt.Errorf("read: %w", context.Canceled)}, true},
 		"stopped, and its deadline passed":  {&Cancelled{ErrShutdown, context.DeadlineExceeded}, true},
+		"stopped, and it returned why":      {&Cancelled{ErrShutdown, fmt.Errorf("read: %w", ErrShutdown)}, true},
 		"stopped, and it failed":            {&Cancelled{ErrShutdown, plainFailure{}}, false},
 		"lost its lease":                    {&Cancelled{ErrLeaseLost, plainFailure{}}, true},
 		"lost its lease, endless":           {&Cancelled{ErrLeaseLost, loopFailure{}}, true},
