@@ -595,7 +595,12 @@ func TestEnds(t *testing.T) {
 				test := run(e, known, all...)
 				for _, what := range all {
 					want, _, _ := strings.Cut(row[what], " ")
-					if got, _, _ := strings.Cut(test.state(what), " "); got != want && !(want == "moved" && got == "held") { // resque-retry's way changes no byte
+					got, _, _ := strings.Cut(test.state(what), " ")
+					switch {
+					case got == want:
+					case want == "moved" && got == "held": // resque-retry's way changes no byte
+					case e.name == "too large" && got == "held": // of bytes that are not parsed only the last fields are read
+					default:
 						t.Errorf("%s by the %s, class known %v: with all, %s is %q, and alone %q", e.name, e.by, known, what, test.state(what), row[what])
 					}
 				}

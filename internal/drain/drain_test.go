@@ -356,6 +356,7 @@ func TestFates(t *testing.T) {
 	b.do("SET", "resque:go:wf:1", 1)
 	b.do("LPUSH", "resque:go:audit", "{}")
 	b.do("HSET", "resque:go:result:a", "state", "done")
+	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")
 	b.do("SET", "resque:go:progress:a", "{}")
 	b.do("RPUSH", "resque:go:logs:a", "{}")
 	b.drain()
