@@ -190,7 +190,15 @@ func (s Store) byLease() guard {
 
 // commitArgs are the arguments of EVALSHA or EVAL, led by the script.
 func (s Store) commitArgs(script string, g guard, ended []Ended) []any {
-	c := newRowCall()
+	keys, args := 5, 3
+	for i := range ended {
+		args += 3
+		for j := range ended[i].Effects {
+			e := &ended[i].Effects[j]
+			keys, args = keys+len(e.keys), args+3+len(e.keys)+len(e.args)
+		}
+	}
+	c := newRowCall(keys, args)
 	c.fixed(g.record)
 	c.fixed(g.second)
 	c.fixed(g.third)

@@ -2,7 +2,6 @@ package resque
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -21,22 +20,26 @@ func (s Store) KeyOfProgress(id string) string { return s.ns + "go:progress:" + 
 // KeyOfJobLogs is the list of the log lines of a job that were captured.
 func (s Store) KeyOfJobLogs(id string) string { return s.ns + "go:logs:" + id }
 
-// DocumentKeys returns the keys of a job's document, its progress and its log lines. Redis proves the type of
-// the document only: the other two are worth no refusal.
-func (s Store) DocumentKeys(id string) []Key {
-	return []Key{hashKey(s.KeyOfResult(id)), anyKey(s.KeyOfProgress(id)), anyKey(s.KeyOfJobLogs(id))}
+// DocumentKeys returns the keys of a job's document, its progress and, if asked, its log lines. What uses them proves
+// the type of the document itself. The type of the other two is worth no refusal.
+func (s Store) DocumentKeys(id string, logs bool) []Key {
+	keys := []Key{anyKey(s.KeyOfResult(id)), anyKey(s.KeyOfProgress(id))}
+	if logs {
+		keys = append(keys, anyKey(s.KeyOfJobLogs(id)))
+	}
+	return keys
 }
 
 // StartDocument puts a document with these fields in the place of an earlier one of the id. It lives for ttl
 // milliseconds. Where used is false no job had the id before, so there is nothing to remove.
 func (s Store) StartDocument(id string, used bool, ttl int64, fields ...any) (effects []Effect) {
-	keys := s.DocumentKeys(id)
 	if used {
-		for _, k := range keys {
+		for _, k := range s.DocumentKeys(id, true) {
 			effects = append(effects, effect("DEL", k)) // a few kilobytes: not worth a thread of Redis's, or a permission
 		}
 	}
-	return append(effects, effect("HSET", keys[0], fields...), effect("PEXPIRE", keys[0], ttl))
+	key := hashKey(s.KeyOfResult(id))
+	return append(effects, effect("HSET", key, fields...), effect("PEXPIRE", key, ttl))
 }
 
 // Note is what a running job says of itself.
@@ -66,7 +69,7 @@ func (s Store) WriteNotes(c redis.Conn, process string, notes []Note) error {
 	a.Key(s.inflight(process))
 	for i := range notes {
 		n := &notes[i]
-		for _, k := range s.DocumentKeys(n.ID) {
+		for _, k := range s.DocumentKeys(n.ID, true) {
 			a.Key(k.name)
 		}
 		a.Arg(n.Ticket, n.TTL, n.Progress, RunName(process, n.Ticket), n.Before, len(n.Lines), len(n.Begun))
@@ -91,23 +94,25 @@ type EndOfDocument struct {
 	Process string // whose run it is
 	State   string
 	Over    bool
-	Try     string   // "": the run is not recorded as a try
-	Remove  []string // fields; at least one
+	Try     string // "": the run is not recorded as a try
 }
 
 // Args are the arguments of the verb.
 func (e *EndOfDocument) Args() []any {
-	over := ""
+	over, log := "", 0
 	if e.Over {
 		over = "1"
 	}
-	args := []any{e.State, over, e.TTL, e.Try, e.Progress, RunName(e.Process, e.Ticket), e.Before, len(e.Lines), len(e.Remove)}
-	args = slices.Grow(args, len(e.Lines)+len(e.Remove)+len(e.Begun))
-	for _, line := range e.Lines {
-		args = append(args, line)
+	if len(e.Lines) > 0 {
+		log = 2 + len(e.Lines)
 	}
-	for _, field := range e.Remove {
-		args = append(args, field)
+	args := make([]any, 0, 6+log+len(e.Begun))
+	args = append(args, e.State, over, e.TTL, e.Try, e.Progress, log)
+	if log > 0 {
+		args = append(args, RunName(e.Process, e.Ticket), e.Before)
+		for _, line := range e.Lines {
+			args = append(args, line)
+		}
 	}
 	return append(args, e.Begun...)
 }

@@ -95,7 +95,7 @@ func (s Store) documentGone(raw []byte) []Effect {
 	if !ok {
 		return nil
 	}
-	return []Effect{goneVerb.Effect(s.DocumentKeys(d.ID)).Soft()}
+	return []Effect{goneVerb.Effect(s.DocumentKeys(d.ID, true)).Soft()}
 }
 
 // RetriedDocument adds the keys of the document of a failed job that is to run again, if it has one, and returns what

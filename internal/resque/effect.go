@@ -208,6 +208,7 @@ func (c *rowCall) scriptArgs(script string) []any {
 	return append(c.keys, c.argv...)
 }
 
-func newRowCall() rowCall {
-	return rowCall{Call: Call{keys: make([]any, 2, 16), before: 2}, place: make(map[string]int)}
+// newRowCall returns an empty call with room for so many keys and arguments.
+func newRowCall(keys, args int) rowCall {
+	return rowCall{Call: Call{keys: make([]any, 2, 2+keys+args), argv: make([]any, 0, args), before: 2}, place: make(map[string]int, keys)}
 }

@@ -281,8 +281,7 @@ type pushCall struct {
 
 // rowsOf collects the arguments of a call for all units that are not over.
 func (s Store) rowsOf(b *Bulk) *pushCall {
-	call := &pushCall{rowCall: newRowCall()}
-	call.argv = make([]any, 0, 16+2*len(b.jobs)+8*len(b.units))
+	call := &pushCall{rowCall: newRowCall(14, 16+2*len(b.jobs)+8*len(b.units))}
 	first := s.firstWrite(b)
 	call.Arg("")
 	if first.verb == "" {

@@ -65,7 +65,8 @@ func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
 // began are the fields of a run, as far as they are known. Of a job of a dead process only the document may know
 // when it began, and of one that goes back before its handler was called also by which worker.
 func (d *document) began(j *outcome.Job) []any {
-	fields := []any{"attempt", j.Attempt, "process", j.Process, "queue", j.Queue} // an operator may have moved it
+	fields := make([]any, 0, 16) // with room for what an end adds
+	fields = append(fields, "attempt", j.Attempt, "process", j.Process, "queue", j.Queue) // an operator may have moved it
 	if j.Worker != "" {
 		fields = append(fields, "worker", j.Worker)
 	}
@@ -100,11 +101,10 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	e := resque.EndOfDocument{Process: j.Process, State: states[o.State], Over: o.State.Over()}
 	e.Note = d.run.end()
 	e.ID, e.Ticket, e.TTL = j.Parsed.ID, j.Ticket, d.ttl
-	set := func(field string, value any) { e.Begun = append(e.Begun, field, value) }
 	if o.Started {
 		e.Begun = d.began(j)
 	} else {
-		set("queue", j.Queue)
+		e.Begun = append(e.Begun, "queue", j.Queue)
 	}
 	var exception, text string
 	if o.Err != nil {
@@ -114,40 +114,23 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if o.Started && o.State != outcome.Done {
 		e.Try = d.try(j, o, exception, text, now)
 	}
-	failed := o.State == outcome.Failed || o.State == outcome.Discarded || o.State == outcome.Retried
-	switch {
-	case o.State == outcome.Done:
-		e.Remove = []string{"exception", "error"}
-	case failed:
-		set("exception", exception)
-		set("error", logging.Shorten(text, maxError))
-		fallthrough
-	default:
-		e.Remove = []string{"result", "left"}
+	switch o.State {
+	case outcome.Done:
+		d.result(j, o, &e)
+	case outcome.Failed, outcome.Discarded, outcome.Retried:
+		e.Begun = append(e.Begun, "exception", exception, "error", logging.Shorten(text, maxError))
 	}
 	switch {
 	case e.Over:
-		set("ended", now)
-		e.Remove = append(e.Remove, "due", "was") // without the latter no cancel that is taken back has it go on
+		e.Begun = append(e.Begun, "ended", now)
+	case o.Next.Place == outcome.Schedule || o.Next.Place == outcome.RubySchedule:
+		due := millis(o.Next.At)
+		e.Begun = append(e.Begun, "due", due)
+		e.TTL = d.pendingTTL() + max(0, due-now)
 	default:
 		e.TTL = d.pendingTTL()
-		e.Remove = append(e.Remove, "ended")
-		if o.Next.Place == outcome.Schedule || o.Next.Place == outcome.RubySchedule {
-			due := millis(o.Next.At)
-			set("due", due)
-			e.TTL += max(0, due-now)
-		} else {
-			e.Remove = append(e.Remove, "due")
-		}
 	}
-	if o.State == outcome.Done {
-		d.result(j, o, &e)
-	}
-	keys := d.deps.Store.DocumentKeys(e.ID)
-	if !d.run.captures { // the list of lines is the last
-		keys = keys[:2]
-	}
-	o.Effects = append(o.Effects, resultVerb.Effect(keys, e.Args()...).Soft())
+	o.Effects = append(o.Effects, resultVerb.Effect(d.deps.Store.DocumentKeys(e.ID, d.run.captures), e.Args()...).Soft())
 }
 
 // result adds what the handler returned, or why that is not kept.
@@ -155,6 +138,7 @@ func (d *document) result(j *outcome.Job, o *outcome.Outcome, e *resque.EndOfDoc
 	var left string
 	switch {
 	case j.Value == nil: // the handler returned only an error
+		return
 	case o.ResultErr != nil:
 		left = fmt.Sprintf("the result cannot be written as JSON: %v", o.ResultErr)
 	case len(o.Result) > MaxResult:
@@ -162,14 +146,9 @@ func (d *document) result(j *outcome.Job, o *outcome.Outcome, e *resque.EndOfDoc
 		o.Log.Attrs = append(o.Log.Attrs, slog.String("result", left))
 	default:
 		e.Begun = append(e.Begun, "result", []byte(o.Result))
-		e.Remove = append(e.Remove, "left")
 		return
 	}
-	if e.Remove = append(e.Remove, "result"); left == "" {
-		e.Remove = append(e.Remove, "left")
-	} else {
-		e.Begun = append(e.Begun, "left", logging.Shorten(left, maxError))
-	}
+	e.Begun = append(e.Begun, "left", logging.Shorten(left, maxError))
 }
 
 // try is a run as the document lists it.

@@ -26,6 +26,8 @@ const (
 // starts with the first note: a set that only enqueues has none.
 type notes struct {
 	deps outcome.Deps
+	wake func(*Run)       // add
+	now  func() time.Time // these two are values here, so that a run has none of its own
 
 	mu     sync.Mutex
 	loop   *part.Loop // nil before the first note
@@ -35,7 +37,11 @@ type notes struct {
 	runs   []*Run // that have something to say
 }
 
-func newNotes(d outcome.Deps) *notes { return &notes{deps: d} }
+func newNotes(d outcome.Deps) *notes {
+	n := &notes{deps: d}
+	n.wake, n.now = n.add, d.Time.Now
+	return n
+}
 
 // add has the notes of a run written.
 func (n *notes) add(r *Run) {

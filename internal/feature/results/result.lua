@@ -2,25 +2,33 @@
 -- on leaves a document that says cancelled as it is, and notes the state beside it.
 --
 -- keys  document, progress, and the list of log lines if they are captured
--- args  state, '1' if the job is over, TTL in ms, the try or '', progress or '', the run's name, how many of its
---       lines came earlier, how many lines follow, how many fields to remove follow these: the lines, the fields to
---       remove, and the fields and values to write
+-- args  state, '1' if the job is over, TTL in ms, the try or '', progress or '', how many values follow about log
+--       lines: none, or the run's name, how many of its lines came earlier and the lines. Then the fields and
+--       values to write
+--
+-- What earlier runs said is removed first. Before the first run there is nothing but the time it was due.
 --@lines
 function verbs.result(job, keys, args)
-  local doc = keys[1]
-  local was = call('HGET', doc, 'state')
+  local doc, state, over, ttl, log = keys[1], args[1], args[2] ~= '', args[3], args[6] + 0
+  local known = try('HMGET', doc, 'state', 'attempt', 'exception', 'due')
+  if known.err then return known.err end
+  local was, due = known[1], known[4]
   if not was then return end
-  local first = 10
-  local removed = first + args[8]
-  local set = removed + args[9]
-  call('HSET', doc, was == 'cancelled' and args[2] == '' and 'was' or 'state', args[1], unpack(args, set))
-  call('HDEL', doc, unpack(args, removed, set - 1))
+  local first = was == 'pending' and not known[2] and not known[3]
+  if not first then
+    call('HDEL', doc, 'due', 'ended', 'result', 'left')
+    if state == 'done' then call('HDEL', doc, 'exception', 'error') end
+    if over then call('HDEL', doc, 'was') end -- without it no cancel that is taken back has the job go on
+  elseif due then call('HDEL', doc, 'due') end
+  call('HSET', doc, was == 'cancelled' and not over and 'was' or 'state', state, unpack(args, 7 + log))
   if args[4] ~= '' then
     local tries = (tonumber(call('HGET', doc, 'tries') or '') or 0) + 1
     call('HSET', doc, 'tries', tries, 't' .. tries, args[4])
-    call('HDEL', doc, 't' .. tries - 20)
+    if tries > 20 then call('HDEL', doc, 't' .. tries - 20) end
   end
-  if args[5] ~= '' then call('SET', keys[2], args[5]) end
-  if keys[3] then keep(doc, keys[3], args[6], args[7] + 0, args, first, removed - 1) end
-  for i = 1, #keys do call('PEXPIRE', keys[i], args[3]) end
+  if args[5] ~= '' then call('SET', keys[2], args[5], 'PX', ttl)
+  elseif not first or args[4] ~= '' then call('PEXPIRE', keys[2], ttl) end
+  if log > 0 then keep(doc, keys[3], args[7], args[8] + 0, args, 9, 6 + log) end
+  call('PEXPIRE', doc, ttl)
+  if keys[3] then call('PEXPIRE', keys[3], ttl) end
 end

@@ -90,7 +90,7 @@ func open(d outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
 	}
 	j.Keep = true
 	doc := &document{deps: d, ttl: ttl}
-	doc.run = Run{wake: n.add, now: d.Time.Now, captures: captures(j), doc: doc, job: j}
+	doc.run = Run{wake: n.wake, now: n.now, captures: captures(j), doc: doc, job: j}
 	return doc
 }
 

@@ -71,17 +71,15 @@ func (w *wire) end(e resque.EndOfDocument) []resque.Effect {
 	if e.TTL == 0 {
 		e.TTL = 60_000
 	}
-	if e.Process = w.process.ID; e.Remove == nil {
-		e.Remove = []string{"none"}
-	}
-	return []resque.Effect{resultVerb.Effect(w.store.DocumentKeys("i"), e.Args()...).Soft()}
+	e.Process = w.process.ID
+	return []resque.Effect{resultVerb.Effect(w.store.DocumentKeys("i", true), e.Args()...).Soft()}
 }
 
 // The verb writes under each guard of a commit, and goes with the ticket.
 func TestVerbUnderEachGuard(t *testing.T) {
 	t.Parallel()
 	failed := resque.EndOfDocument{
-		State: "failed", Over: true, Try: `{"attempt":1}`, Remove: []string{"due", "result"},
+		State: "failed", Over: true, Try: `{"attempt":1}`,
 		Note: resque.Note{Ticket: 1, Begun: []any{"error", "no luck", "ended", 5}, Progress: []byte("half"), Lines: [][]byte{[]byte("a"), []byte("b")}},
 	}
 	want := map[string]string{"state": "failed", "error": "no luck", "ended": "5", "tries": "1", "t1": `{"attempt":1}`, "log_bytes": "2", "logged": "host:1:aaaaaaaa:1 2", "class": "C"}
@@ -148,8 +146,8 @@ func TestVerbLeaves(t *testing.T) {
 		{"forgotten", nil, map[string]string{}, resque.EndOfDocument{State: "done", Over: true, Note: resque.Note{Progress: []byte("x"), Lines: [][]byte{[]byte("a")}}}},
 		{"another program's hash", map[string]string{"a": "b"}, map[string]string{"a": "b"}, resque.EndOfDocument{State: "done", Over: true}},
 		{"cancelled, and retried", map[string]string{"state": "cancelled", "was": "running"}, map[string]string{"state": "cancelled", "was": "retrying"}, resque.EndOfDocument{State: "retrying"}},
-		{"cancelled, and done", map[string]string{"state": "cancelled", "was": "running"}, map[string]string{"state": "done"}, resque.EndOfDocument{State: "done", Over: true, Remove: []string{"was"}}},
-		{"cancelled, and over", map[string]string{"state": "cancelled", "was": "running"}, map[string]string{"state": "cancelled", "was": "running", "ended": "1"}, resque.EndOfDocument{State: "cancelled", Over: true, Note: resque.Note{Begun: []any{"ended", 1}}}},
+		{"cancelled, and done", map[string]string{"state": "cancelled", "was": "running"}, map[string]string{"state": "done"}, resque.EndOfDocument{State: "done", Over: true}},
+		{"cancelled, and over", map[string]string{"state": "cancelled", "was": "running"}, map[string]string{"state": "cancelled", "ended": "1"}, resque.EndOfDocument{State: "cancelled", Over: true, Note: resque.Note{Begun: []any{"ended", 1}}}},
 		{"odd numbers", map[string]string{"state": "running", "tries": "many", "log_bytes": "few"}, map[string]string{"state": "failed", "tries": "1", "t1": "{}", "log_bytes": "1", "logged": "host:1:aaaaaaaa:0 1"},
 			resque.EndOfDocument{State: "failed", Over: true, Try: "{}", Note: resque.Note{Lines: [][]byte{[]byte("a")}}}},
 	} {
