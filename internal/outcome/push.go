@@ -37,6 +37,9 @@ type Push struct {
 	// one key cost next to nothing.
 	Beside []resque.Effect
 
+	// Begins are hashes that begin with the push. Those of many jobs with the same fields cost little.
+	Begins []resque.NewHash
+
 	// Guarded are effects and guards that are proven and written as one with the push. Each feature adds an
 	// element of its own.
 	Guarded []resque.Guarded
@@ -60,7 +63,7 @@ func (p *Push) MakeID() string {
 
 // Plain reports whether the job has nothing but class and arguments.
 func (p *Push) Plain() bool {
-	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Beside) == 0 && len(p.Guarded) == 0
+	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Beside) == 0 && len(p.Begins) == 0 && len(p.Guarded) == 0
 }
 
 // Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from

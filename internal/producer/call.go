@@ -156,6 +156,9 @@ func (c *Call) add(p *outcome.Push) (err error) {
 	for _, e := range p.Beside {
 		c.bulk.Beside(e)
 	}
+	for _, h := range p.Begins {
+		c.bulk.Begin(h)
+	}
 	p.Payload = nil
 	if c.keeps {
 		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})

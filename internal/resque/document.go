@@ -30,16 +30,18 @@ func (s Store) DocumentKeys(id string, logs bool) []Key {
 	return keys
 }
 
-// StartDocument puts a document with these fields in the place of an earlier one of the id. It lives for ttl
-// milliseconds. Where used is false no job had the id before, so there is nothing to remove.
-func (s Store) StartDocument(id string, used bool, ttl int64, fields ...any) (effects []Effect) {
+// StartDocument returns a document with these fields, which takes the place of an earlier one of the id. It lives for
+// ttl milliseconds. Where used is false no job had the id before, so there is nothing to remove.
+func (s Store) StartDocument(id string, used bool, ttl int64, fields ...any) NewHash {
+	h := NewHash{TTL: ttl, Fields: fields}
 	if used {
 		for _, k := range s.DocumentKeys(id, true) {
-			effects = append(effects, effect("DEL", k)) // a few kilobytes: not worth a thread of Redis's, or a permission
+			h.Keys = append(h.Keys, k.name)
 		}
+	} else {
+		h.Keys = []string{s.KeyOfResult(id)}
 	}
-	key := hashKey(s.KeyOfResult(id))
-	return append(effects, effect("HSET", key, fields...), effect("PEXPIRE", key, ttl))
+	return h
 }
 
 // Note is what a running job says of itself.

@@ -84,16 +84,24 @@ func (s Store) pushPlain(c redis.Conn, b *Bulk) error {
 	if len(args) > maxPushArgs {
 		return tooMany(b, len(args), "what is written beside them")
 	}
-	_, err := s.evalPush(c, b, "EVALSHA", args)
+	reply, err := s.evalPush(c, b, "EVALSHA", args)
 	if err != nil && isNoScript(err) {
 		args[0] = pushText
-		_, err = s.evalPush(c, b, "EVAL", args)
+		reply, err = s.evalPush(c, b, "EVAL", args)
 	}
-	if err == nil || errors.Is(err, ErrFewReplicas) {
-		b.pushed = len(b.units)
-		for i := range b.units {
-			b.units[i].over = true
+	if err != nil && !errors.Is(err, ErrFewReplicas) {
+		return err
+	}
+	if reply != nil && b.hashes != nil { // one was refused, and nothing was written
+		wrong, bad := redis.Strings(reply, nil)
+		if b.doubt = bad != nil || len(wrong) != 2; b.doubt {
+			return ErrAnswer
 		}
+		return refusal("", wrong[0], wrong[1]).whole()
+	}
+	b.pushed = len(b.units)
+	for i := range b.units {
+		b.units[i].over = true
 	}
 	return err
 }
@@ -120,7 +128,7 @@ func (s Store) plainArgs(b *Bulk) []any {
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
-	if b.aside.verb == "" {
+	if b.aside.verb == "" && b.hashes == nil {
 		args = append(args, "")
 	} else {
 		args = slices.Grow(b.besideArgs(args), 2*len(b.queues)+len(b.jobs))
@@ -142,11 +150,23 @@ func (s Store) plainArgs(b *Bulk) []any {
 	return args
 }
 
-// besideArgs appends what plain jobs have beside them: its key behind the queues, then '~', how many values
-// follow, and these.
+// besideArgs appends what plain jobs have beside them: its keys behind the queues, then new hashes, then '~', how many
+// values follow, and these, or ”.
 func (b *Bulk) besideArgs(args []any) []any {
-	args[1] = args[1].(int) + 1
-	args = append(args, b.aside.keys[0].name, "~", 0, b.aside.verb[1:])
+	if b.aside.verb != "" {
+		args = append(args, b.aside.keys[0].name)
+	}
+	if b.hashes != nil {
+		keys, values := b.hashArgs()
+		args = append(append(args, keys...), values...)
+		args[1] = len(args) - len(values) - 2
+	} else {
+		args[1] = len(args) - 2
+	}
+	if b.aside.verb == "" {
+		return append(args, "")
+	}
+	args = append(args, "~", 0, b.aside.verb[1:])
 	count := len(args) - 2
 	for i := range b.units {
 		args = append(args, b.units[i].aside...)
@@ -305,7 +325,7 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 			verbs = addVerbs(addVerbs(verbs, effects), placed)
 		default:
 			call.Arg("")
-			s.room(&call.rowCall, b, u)
+			s.room(&call.rowCall, b, i)
 			if u.kind == inRubys {
 				verbs = addVerbs(verbs, []Effect{{file: delayVerb}})
 			}
@@ -367,10 +387,12 @@ func (s Store) placed(b *Bulk, u *unit) []Effect {
 	return []Effect{effect("SADD", s.QueuesKey(), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
 }
 
-// room appends the rows of a run, without its jobs, for which it leaves room.
-func (s Store) room(c *rowCall, b *Bulk, u *unit) {
+// room appends the rows of the n-th unit, a run, without its jobs, for which it leaves room.
+func (s Store) room(c *rowCall, b *Bulk, n int) {
+	u := &b.units[n]
 	c.Arg(0)
 	first := len(c.argv)
+	b.hashRows(c, n+1)
 	each := 1
 	var head, tail []any
 	switch u.kind {

@@ -65,7 +65,7 @@ func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
 // began are the fields of a run, as far as they are known. Of a job of a dead process only the document may know
 // when it began, and of one that goes back before its handler was called also by which worker.
 func (d *document) began(j *outcome.Job) []any {
-	fields := make([]any, 0, 16) // with room for what an end adds
+	fields := make([]any, 0, 16)                                                          // with room for what an end adds
 	fields = append(fields, "attempt", j.Attempt, "process", j.Process, "queue", j.Queue) // an operator may have moved it
 	if j.Worker != "" {
 		fields = append(fields, "worker", j.Worker)

@@ -78,7 +78,7 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 		fields = append(fields, "due", due)
 		stays += max(0, due-now)
 	}
-	p.Guarded = append(p.Guarded, resque.Guarded{Effects: d.Store.StartDocument(id, p.Chosen, stays, fields...)})
+	p.Begins = append(p.Begins, d.Store.StartDocument(id, p.Chosen, stays, fields...))
 	return nil
 }
 

@@ -1,10 +1,14 @@
 -- Pushes jobs: each together with its guards and effects, or plain ones to the tails of their queues.
 --
 -- A call with plain jobs only:
--- KEYS  1 queues   then the queues, each once   then the key of a soft command, if there is one
--- ARGV  '', or '~' and how many values follow: a soft command and its arguments, of which each call gets up
+-- KEYS  1 queues   then the queues, each once   then the key of a soft command, if there is one   then those
+--       of new hashes
+-- ARGV  if there are new hashes: '#', how many keys they have, how many values follow these, and for each group of
+--       equal hashes: how many keys each has, how many hashes, their TTL in ms, how many values, the
+--       fields and values. The first key is the hash; of several all are removed first.
+--       then '', or '~' and how many values follow: a soft command and its arguments, of which each call gets up
 --       to 1000; then for each queue: its name, how many jobs it gets, their payloads
--- Returns nothing. A soft command comes last, and its refusal says nothing.
+-- Returns nothing, or where a hash has another type its key and the error. A soft command comes last, and its refusal says nothing.
 --
 -- Any other call. Plain jobs of one place are a run, whose rows push up to 1000 of them each:
 -- KEYS  the rows'
@@ -23,22 +27,51 @@
 -- are pushed. Guards are read again before a job of several is written, because one before it may have
 -- changed them. The call is refused, whole, when out of memory. Redis does not roll back a script, so every key is
 -- first read as its type.
-if ARGV[1] == '' or ARGV[1] == '~' then -- this needs no rows, whose functions cost more than one push
-  local at, lists = 2, #KEYS
-  if ARGV[1] == '~' then at, lists = 3 + ARGV[2], lists - 1 end
+if ARGV[1] == '' or ARGV[1] == '~' or ARGV[1] == '#' then -- this needs no rows, whose functions cost more than one push
+  local begin, lists = 1, #KEYS
+  if ARGV[1] == '#' then begin, lists = 4 + ARGV[3], lists - ARGV[2] end
+  local at, hash = begin + 1, lists + 1 -- hash is the first key of the first one
+  if ARGV[begin] == '~' then at, lists = begin + 2 + ARGV[begin + 1], lists - 1 end
   local soft = at - 1
   redis.call('SCARD', KEYS[1])
   for key = 2, lists do redis.call('LLEN', KEYS[key]) end
+  local begins -- calls f for each new hash with its first key, how many it has, TTL, first and last value
+  if begin > 1 then
+    function begins(f)
+      local key, group = hash, 4
+      while group < begin do
+        local each, ttl, to = ARGV[group] + 0, ARGV[group + 2], group + 3 + ARGV[group + 3]
+        for _ = 1, ARGV[group + 1] + 0 do
+          f(key, each, ttl, group + 4, to)
+          key = key + each
+        end
+        group = to + 1
+      end
+    end
+    local wrong
+    begins(function(key)
+      local answer = redis.pcall('HLEN', KEYS[key])
+      if type(answer) == 'table' then wrong = wrong or {KEYS[key], answer.err} end
+    end)
+    if wrong then return wrong end
+  end
   for key = 2, lists do
     local first, last = at + 2, at + 1 + ARGV[at + 1]
-    redis.call('SADD', KEYS[1], ARGV[at])
+    redis.call('SADD', KEYS[1], ARGV[at]) -- the first write: if it is refused, nothing is written
+    if begins and key == 2 then
+      begins(function(key, each, ttl, from, to)
+        if each > 1 then redis.call('DEL', unpack(KEYS, key, key + each - 1)) end
+        redis.call('HSET', KEYS[key], unpack(ARGV, from, to))
+        redis.call('PEXPIRE', KEYS[key], ttl)
+      end)
+    end
     for from = first, last, 1000 do
       redis.call('RPUSH', KEYS[key], unpack(ARGV, from, math.min(from + 999, last)))
     end
     at = last + 1
   end
-  for from = 4, soft, 1000 do
-    redis.pcall(ARGV[3], KEYS[#KEYS], unpack(ARGV, from, math.min(from + 999, soft)))
+  for from = begin + 3, soft, 1000 do
+    redis.pcall(ARGV[begin + 2], KEYS[lists + 1], unpack(ARGV, from, math.min(from + 999, soft)))
   end
   return
 end
