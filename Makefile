@@ -13,13 +13,24 @@ BENCH_MODULES = bench/node/node_modules/.package-lock.json
 
 # The benchmarks and chaos are modules of their own, so that what they need is no
 # dependency of ours.
-MODULES = . test/chaos bench bench/contender/machinery
+MODULES = . test/chaos bench $(HUGE)
+
+# This one takes a minute to compile. The runner's tests type-check it.
+HUGE = bench/contender/machinery
 
 # The packages that have benchmarks.
 BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=chaos --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 # The packages whose tests mostly run the compiler.
 COMPILING = test/docs test/examples test/programs test/readme test/repository
+
+# The packages whose tests take longest.
+LONGEST = . ./test/topology ./test/daemon ./test/recurring ./test/crash ./test/isolated ./test/client ./internal/resque
+
+# Most of the time of make test is the compiler's, which is faster with more memory. What is tested gets Go's default.
+# What go test vets, make check has vetted.
+COMPILE = GOGC=400
+GOTEST = $(COMPILE) go test -exec='env -u GOGC' -vet=off -count=1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -31,23 +42,21 @@ help: ## show this list
 demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
-# Go's cache of results does not notice when a program that a test builds changes.
-# check vets all code, so the test runs do not.
-# Benchmarks heed no -timeout. Chaos waits more than it computes: what the compiler
-# has to do meanwhile gives way to it. Most other tests wait too, so four packages
-# run at a time.
+# Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
+# Chaos waits more than it computes: what the compiler has to do meanwhile gives way to it. Most
+# other tests wait too, so four packages run at a time, and those that take longest begin.
 test: deps check ## run all tests, on real Redis servers and against node-resque
-	(cd test/chaos && exec go test -race -count=1 -vet=off -timeout=30m .) & chaos=$$!; \
-		nice $(MAKE) --no-print-directory benchmarks test-compiling; others=$$?; \
+	(cd test/chaos && $(GOTEST) -race -timeout=30m .) & chaos=$$!; \
+		nice $(MAKE) --no-print-directory benchmarks test-compiling check-bench; others=$$?; \
 		wait $$chaos && exit $$others
-	$(MAKE) --no-print-directory check-bench
-	go test -race -count=1 -vet=off -p=4 $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
+	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
 
 test-compiling: # the tests of packages that mostly run the compiler
-	go test -race -count=1 -vet=off $(COMPILING:%=./%)
+	$(GOTEST) -race $(COMPILING:%=./%)
 
+# Benchmarks heed no -timeout.
 benchmarks: ## run each benchmark once, in some packages
-	timeout 600 go test -vet=off -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
+	timeout 600 $(GOTEST) -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
@@ -69,13 +78,13 @@ deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler
 
 check: ## look for mistakes, quickly: gofmt and go vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" $$unformatted; exit 1; fi
-	@$(call each,go vet ./...)
+	@$(call each,$(COMPILE) go vet ./...,$(filter-out $(HUGE),$(MODULES)))
 
 check-bench: deps
-	cd bench && go build ./... && go test -short ./...
-	cd bench/contender/machinery && go build -o /dev/null .
+	cd bench && $(GOTEST) -short ./...
 
 lint: check ## look for mistakes, thoroughly: staticcheck and untidy modules besides
+	@$(call each,go vet ./...,$(HUGE))
 	@$(call each,$(STATICCHECK) -checks=inherit$(comma)-SA1019 ./...)
 	@$(call each,$(STATICCHECK) -tests=false -checks=SA1019 ./...)
 	@$(call each,go mod tidy -diff)
@@ -115,8 +124,8 @@ bench-record: ## record them; writes bench/counts/counts.json
 # Tests hold the old names too, so that they go on to work; all else uses the new ones.
 comma = ,
 
-# each: a command in each module; all of them, though one fails.
-each = failed=; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
+# each: a command in each module, or in those given; all of them, though one fails.
+each = failed=; for module in $(or $(2),$(MODULES)); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 
 # install: unless a command succeeds, install packages. A redis-server that the
 # system then starts is none of the tests' business: they start their own.

@@ -225,6 +225,8 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	p, loads := &room.push, room.load[:]
 	if n := len(c.redises); n > 1 {
 		loads = make([]load, n)
+	} else if err := producer.CheckMany(len(items)); err != nil {
+		return nil, err
 	}
 	for n := range items {
 		err := push(c.registry.Class, &items[n], p)

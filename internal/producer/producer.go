@@ -109,5 +109,14 @@ func Unsent(err error, i, jobs int) error {
 	return prefix.Errorf("%w; nothing was enqueued", err)
 }
 
+// CheckMany returns the error of a call that wrote nothing because of so many jobs. It refuses them before they
+// are encoded.
+func CheckMany(jobs int) error {
+	if err := resque.CheckPush(jobs); err != nil {
+		return Unsent(err, 0, 1)
+	}
+	return nil
+}
+
 // About names the class of a job in an error about it.
 func About(class string, err error) error { return fmt.Errorf("enqueueing %s: %w", class, err) }

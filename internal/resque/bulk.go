@@ -387,9 +387,21 @@ func (b *Bulk) doing() string {
 	return fmt.Sprintf("delaying %s for %s", Plural(len(b.jobs), "job"), b.to())
 }
 
-// fits returns an error if the jobs are too many for one push.
+// CheckPush returns an error if so many jobs are too many for one push, however small they are.
+func CheckPush(jobs int) error {
+	if jobs > MaxPushJobs {
+		return fmt.Errorf("%s are too many for one push: at most %d jobs and %d MiB; push them in several",
+			Plural(jobs, "job"), MaxPushJobs, MaxPushBytes>>20)
+	}
+	return nil
+}
+
+// fits returns an error if the jobs are too many for one push, or too large.
 func (b *Bulk) fits() error {
-	if len(b.jobs) > MaxPushJobs || len(b.buf) > MaxPushBytes {
+	if err := CheckPush(len(b.jobs)); err != nil {
+		return err
+	}
+	if len(b.buf) > MaxPushBytes {
 		return fmt.Errorf("%s of %d bytes are too much for one push: at most %d jobs and %d MiB; push them in several",
 			Plural(len(b.jobs), "job"), len(b.buf), MaxPushJobs, MaxPushBytes>>20)
 	}

@@ -365,7 +365,7 @@ func TestLargeCalls(t *testing.T) {
 	big := slices.Repeat([]goworker.Item{{Job: goworker.NewJob("q", "C", strings.Repeat("x", 50<<20))}}, 6)
 	for says, items := range map[string][]goworker.Item{
 		"too many for one push: at most 1048560; push them in several": items,
-		"at most 1000000 jobs and 256 MiB; push them in several":       many,
+		"1000001 jobs are too many for one push: at most 1000000 jobs": many,
 		"too much for one push": big,
 	} {
 		receipts, err := client.EnqueueMany(t.Context(), items...)
