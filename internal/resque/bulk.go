@@ -48,10 +48,9 @@ type Bulk struct {
 	oneUnit  [1]unit
 	oneQueue [1]bulkQueue
 
-	beside []Effect    // of the job that is being written
-	begins []NewHash   // of the job that is being written
-	hashes []hashGroup // of jobs without guards
-	aside  Effect      // the soft effect that units have beside their jobs, without arguments
+	beside []Effect   // of the job that is being written
+	hashes *newHashes // nil: there are none
+	aside  Effect     // the soft effect that units have beside their jobs, without arguments
 
 	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
@@ -145,6 +144,9 @@ func (b *Bulk) Encode(class string, args []any) ([]byte, error) {
 		return nil, err
 	}
 	b.buf = buf
+	if b.hashes != nil {
+		b.hashes.next = b.hashes.next[:0] // of a job that was not added
+	}
 	return buf[b.end:len(buf):len(buf)], nil
 }
 
@@ -195,8 +197,8 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if len(b.beside) > 0 {
 		aside, g = b.besides(g)
 	}
-	if g != nil && len(b.begins) > 0 {
-		g = b.begunGuarded(g)
+	if g != nil && b.hashes != nil {
+		g = b.hashes.guarded(g)
 	}
 	if n := len(b.buf) - b.end; b.Most > 0 && n > b.Most {
 		return &payload.SizeError{Size: n, Most: b.Most}
@@ -247,8 +249,8 @@ func (b *Bulk) put(to Place, g []Guarded, aside []any) {
 		n = b.special(kind, at, to.Queue, queue, to.Priority, g)
 	}
 	b.units[n-1].jobs++
-	if len(b.begins) > 0 {
-		b.begun(n)
+	if b.hashes != nil {
+		b.hashes.put(n)
 	}
 	if aside != nil {
 		b.units[n-1].aside = append(b.units[n-1].aside, aside...)

@@ -102,6 +102,10 @@ type EndOfDocument struct {
 // Args are the arguments of the verb.
 func (e *EndOfDocument) Args() []any {
 	over, log := "", 0
+	var progress any = "" // a nil slice would be an allocation
+	if e.Progress != nil {
+		progress = e.Progress
+	}
 	if e.Over {
 		over = "1"
 	}
@@ -109,7 +113,7 @@ func (e *EndOfDocument) Args() []any {
 		log = 2 + len(e.Lines)
 	}
 	args := make([]any, 0, 6+log+len(e.Begun))
-	args = append(args, e.State, over, e.TTL, e.Try, e.Progress, log)
+	args = append(args, e.State, over, e.TTL, e.Try, progress, log)
 	if log > 0 {
 		args = append(args, RunName(e.Process, e.Ticket), e.Before)
 		for _, line := range e.Lines {

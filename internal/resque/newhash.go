@@ -20,6 +20,12 @@ func (h *NewHash) effects() (effects []Effect) {
 	return append(effects, effect("HSET", key, h.Fields...), effect("PEXPIRE", key, h.TTL))
 }
 
+// newHashes are those of a Bulk.
+type newHashes struct {
+	next   []NewHash   // of the job that is being written
+	groups []hashGroup // of jobs without guards
+}
+
 // hashGroup is hashes that differ by their keys only. They belong to the jobs of one unit.
 type hashGroup struct {
 	NewHash
@@ -30,36 +36,41 @@ type hashGroup struct {
 
 // Begin adds a hash to the job that Encode began. Those of many jobs with the same fields, class and queue in one
 // call cost little more than the two commands that each needs.
-func (b *Bulk) Begin(h NewHash) { b.begins = append(b.begins, h) }
+func (b *Bulk) Begin(h NewHash) {
+	if b.hashes == nil {
+		b.hashes = new(newHashes)
+	}
+	b.hashes.next = append(b.hashes.next, h)
+}
 
-// begun puts the hashes of a job without guards into groups.
-func (b *Bulk) begun(unit int) {
-	for _, h := range b.begins {
-		if n := len(b.hashes); n > 0 {
-			g := &b.hashes[n-1]
+// guarded has the hashes of a guarded job written with it.
+func (n *newHashes) guarded(g []Guarded) []Guarded {
+	for i := range n.next {
+		g = append(g, Guarded{Effects: n.next[i].effects()})
+	}
+	n.next = n.next[:0]
+	return g
+}
+
+// put puts the hashes of a job of a unit, counted from 1, into groups.
+func (n *newHashes) put(unit int) {
+	for _, h := range n.next {
+		if last := len(n.groups) - 1; last >= 0 {
+			g := &n.groups[last]
 			if g.unit == unit && g.each == len(h.Keys) && g.TTL == h.TTL && slices.Equal(g.Fields, h.Fields) {
 				g.Keys, g.count = append(g.Keys, h.Keys...), g.count+1
 				continue
 			}
 		}
-		b.hashes = append(b.hashes, hashGroup{h, unit, len(h.Keys), 1})
+		n.groups = append(n.groups, hashGroup{h, unit, len(h.Keys), 1})
 	}
-	b.begins = b.begins[:0]
+	n.next = n.next[:0]
 }
 
-// begunGuarded has the hashes of a guarded job written with it.
-func (b *Bulk) begunGuarded(g []Guarded) []Guarded {
-	for i := range b.begins {
-		g = append(g, Guarded{Effects: b.begins[i].effects()})
-	}
-	b.begins = b.begins[:0]
-	return g
-}
-
-// hashRows appends the rows of the hashes of a unit, counted from 1.
-func (b *Bulk) hashRows(c *rowCall, unit int) {
-	for i := range b.hashes {
-		g := &b.hashes[i]
+// rows appends the rows of the hashes of a unit, counted from 1.
+func (n *newHashes) rows(c *rowCall, unit int) {
+	for i := range n.groups {
+		g := &n.groups[i]
 		if g.unit != unit {
 			continue
 		}
@@ -72,11 +83,11 @@ func (b *Bulk) hashRows(c *rowCall, unit int) {
 	}
 }
 
-// hashArgs returns what a call of plain jobs says of hashes: their keys, and the values in front of all others.
-func (b *Bulk) hashArgs() (keys, values []any) {
-	values = make([]any, 3, 3+16*len(b.hashes))
-	for i := range b.hashes {
-		g := &b.hashes[i]
+// args returns what a call of plain jobs says of hashes: their keys, and the values in front of all others.
+func (n *newHashes) args() (keys, values []any) {
+	values = make([]any, 3, 3+16*len(n.groups))
+	for i := range n.groups {
+		g := &n.groups[i]
 		for _, key := range g.Keys {
 			keys = append(keys, key)
 		}

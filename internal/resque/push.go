@@ -157,7 +157,7 @@ func (b *Bulk) besideArgs(args []any) []any {
 		args = append(args, b.aside.keys[0].name)
 	}
 	if b.hashes != nil {
-		keys, values := b.hashArgs()
+		keys, values := b.hashes.args()
 		args = append(append(args, keys...), values...)
 		args[1] = len(args) - len(values) - 2
 	} else {
@@ -392,7 +392,9 @@ func (s Store) room(c *rowCall, b *Bulk, n int) {
 	u := &b.units[n]
 	c.Arg(0)
 	first := len(c.argv)
-	b.hashRows(c, n+1)
+	if b.hashes != nil {
+		b.hashes.rows(c, n+1)
+	}
 	each := 1
 	var head, tail []any
 	switch u.kind {
