@@ -167,7 +167,7 @@ func (a *arena) prepare(s scene) {
 	case operating, leaving:
 		for i := range 6 {
 			o := of("Nap")
-			o.id = fmt.Sprint("waits-", i)
+			o.id, o.keeps = fmt.Sprint("waits-", i), s == operating && i%3 < 2
 			switch i % 3 {
 			case 0: // where no process looks
 				o.queue = "aside"
