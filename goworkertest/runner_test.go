@@ -79,7 +79,7 @@ func TestRunnerRetries(t *testing.T) {
 	if failed := r.Failed(); len(failed) != 1 || failed[0].Class != "Pay" {
 		t.Errorf("failures: %+v", failed)
 	}
-	if waited := time.Since(began); waited > 20*time.Second {
+	if waited := time.Since(began); waited > 2*time.Minute {
 		t.Errorf("the days took %s", waited)
 	}
 	if !strings.Contains(r.Log(), "job failed; it is retried") {
