@@ -88,8 +88,23 @@ func about(f result.File) string {
 		versions = append(versions, name+" "+f.Versions[name])
 	}
 	m := f.Machine
-	return fmt.Sprintf("Measured %s, %d rounds, on %s %s, %d cores (%s), with %s.\n",
-		strings.Replace(strings.TrimSuffix(f.Date, "Z"), "T", " ", 1)+" UTC", f.Rounds, m.OS, m.Arch, m.Cores, m.CPU, strings.Join(versions, ", "))
+	text := fmt.Sprintf("Measured %s, %d rounds, on %s %s, %d cores (%s), with %s.\n",
+		minute(f.Date), f.Rounds, m.OS, m.Arch, m.Cores, m.CPU, strings.Join(versions, ", "))
+	var earlier []string
+	for _, r := range f.Rows {
+		if r.Date != "" {
+			earlier = append(earlier, r.Date)
+		}
+	}
+	if n := len(earlier); n > 0 {
+		text += fmt.Sprintf("%d of the %d figures are of earlier runs, from %s to %s.\n", n, len(f.Rows), minute(slices.Min(earlier)), minute(slices.Max(earlier)))
+	}
+	return text
+}
+
+// minute writes a date for people.
+func minute(date string) string {
+	return strings.Replace(strings.TrimSuffix(date, "Z"), "T", " ", 1) + " UTC"
 }
 
 func targets(f result.File) string {
