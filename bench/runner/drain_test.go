@@ -47,7 +47,7 @@ func TestGoContendersDrainTheirQueues(t *testing.T) {
 				f, _, err := run.run(b.ctx)
 				// goworker now and then ends by itself or loses a push it did not wait for,
 				// which a run lists as failed; what is tried here is the bench.
-				for tries := 1; err != nil && c.program != "ours" && tries < 3; tries++ {
+				for tries := 1; err != nil && c.program != "ours" && tries < 8; tries++ {
 					f, _, err = run.run(b.ctx)
 				}
 				if err != nil {
