@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ForRetry is the payload that a retry pushes. Class and args are copied byte for byte:
@@ -20,7 +21,7 @@ func ForRetry(payload []byte, whole bool) ([]byte, error) {
 		return nil, fmt.Errorf("the record's payload names no class: %s", Short(payload))
 	}
 	if whole {
-		return restarted(payload, all), nil
+		return without(payload, all, "attempt", "expires_at"), nil
 	}
 	args := last(payload, all, "args")
 	if args == nil || string(args) == "null" {
@@ -31,12 +32,21 @@ func ForRetry(payload []byte, whole bool) ([]byte, error) {
 	return append(job, '}'), nil
 }
 
-// restarted returns a payload without its attempt and expiry. A job that an operator retries
-// has all its attempts again and is to run. Every other byte stays.
-func restarted(payload []byte, all []member) []byte {
+// Without returns a payload without some of its fields. Every other byte stays. The payload has a class.
+func Without(payload []byte, names ...string) ([]byte, error) {
+	all, err := members(payload)
+	if err != nil {
+		return nil, err
+	}
+	return without(payload, all, names...), nil
+}
+
+// without removes members. A job that an operator retries goes without its attempt and expiry: it has all its
+// attempts again and is to run.
+func without(payload []byte, all []member, names ...string) []byte {
 	for i := len(all) - 1; i >= 0; i-- {
 		switch {
-		case all[i].name != "attempt" && all[i].name != "expires_at":
+		case !slices.Contains(names, all[i].name):
 		case i > 0: // with the comma before it
 			payload = splice(payload, all[i-1].end, all[i].end, nil)
 		default: // with the comma after it; the object has a class, so there is one

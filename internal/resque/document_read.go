@@ -21,6 +21,7 @@ type Document struct {
 	ID        string
 	State     string // one of the States, or the word of another version
 	Was       string // the state before it was cancelled
+	Workflow  string // the name of a workflow, or "-"; "": it is that of a job
 	Class     string
 	Queue     string
 	Enqueued  time.Time
@@ -71,7 +72,7 @@ func documentOf(id string, fields map[string]string) (d Document, there bool) {
 	}
 	at := func(name string) time.Time { return timeOf(wholeOf(fields[name])) }
 	d = Document{
-		ID: id, State: fields["state"], Was: fields["was"], Class: fields["class"], Queue: fields["queue"],
+		ID: id, State: fields["state"], Was: fields["was"], Workflow: fields["workflow"], Class: fields["class"], Queue: fields["queue"],
 		Enqueued: at("enqueued"), Due: at("due"), TTL: durationOf(wholeOf(fields["ttl"])),
 		Attempt: countOf(wholeOf(fields["attempt"])), Process: fields["process"], Worker: fields["worker"],
 		Began: at("began"), Ended: at("ended"), Result: fields["result"], Left: fields["left"],
@@ -263,10 +264,14 @@ func (s Store) ReadDocument(c redis.Conn, id string) (d Document, there bool, er
 }
 
 // DocumentFilter chooses documents: those that fit every field that is set.
-type DocumentFilter struct{ State, Class, Queue string }
+type DocumentFilter struct {
+	State, Class, Queue string
+	Workflows           bool // only those of workflows
+}
 
-func (f DocumentFilter) fits(state, class, queue string) bool {
-	return (f.State == "" || f.State == state) && (f.Class == "" || f.Class == class) && (f.Queue == "" || f.Queue == queue)
+func (f DocumentFilter) fits(state, class, queue, workflow string) bool {
+	return (f.State == "" || f.State == state) && (f.Class == "" || f.Class == class) && (f.Queue == "" || f.Queue == queue) &&
+		(!f.Workflows || workflow != "")
 }
 
 // DocumentPage is a part of the documents.
@@ -303,7 +308,7 @@ func (s Store) ScanDocuments(c redis.Conn, cursor string, f DocumentFilter) (pag
 		asks[i] = DocumentAsk{ID: strings.TrimPrefix(key, prefix), Progress: true}
 	}
 	err = s.ReadDocuments(c, asks, func(_ int, r DocumentRead) {
-		if r.There && r.Err == nil && f.fits(r.State, r.Class, r.Queue) { // a key of another type is no document
+		if r.There && r.Err == nil && f.fits(r.State, r.Class, r.Queue, r.Workflow) { // a key of another type is no document
 			page.Found = append(page.Found, r.Document)
 		}
 	})
@@ -314,12 +319,12 @@ func (s Store) ScanDocuments(c redis.Conn, cursor string, f DocumentFilter) (pag
 func (s Store) fitting(c redis.Conn, keys []string, f DocumentFilter) (fit []string, err error) {
 	b := Batch{Conn: c}
 	for _, key := range keys {
-		b.Send("HMGET", key, "state", "class", "queue")
+		b.Send("HMGET", key, "state", "class", "queue", "workflow")
 	}
 	replies, err := b.Receive()
 	for i, reply := range replies {
 		said, refused := redis.Strings(Answer(reply))
-		if err == nil && refused == nil && len(said) == 3 && f.fits(said[0], said[1], said[2]) {
+		if err == nil && refused == nil && len(said) == 4 && f.fits(said[0], said[1], said[2], said[3]) {
 			fit = append(fit, keys[i])
 		}
 	}

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,15 @@ func setKey(name string) Key  { return Key{name, 's'} }
 func zsetKey(name string) Key { return Key{name, 'z'} }
 func textKey(name string) Key { return Key{name, 't'} }
 func anyKey(name string) Key  { return Key{name, '.'} } // for SET and DEL, which take any type
+
+// KeyList is an argument of a verb: keys that it reads or writes only in some calls. It becomes one text, their
+// numbers in KEYS with a blank behind each. Redis proves nothing about them before the first write: the verb does, where
+// it uses them. As keys of the row each would cost as much in every call.
+type KeyList []Key
+
+// WrittenKeys is a KeyList of a call that is likely to write some of them: a process that watches one reads it again
+// after its commit.
+type WrittenKeys KeyList
 
 // A feature's own keys. They are below go: in the namespace. A name begins with the feature's:
 // "wf:<id>".
@@ -96,7 +106,21 @@ func (e Effect) Soft() Effect {
 
 // Writes reports whether the effect may write a key.
 func (e Effect) Writes(key string) bool {
-	return !strings.HasPrefix(e.verb, "?") && slices.ContainsFunc(e.keys, func(k Key) bool { return k.name == key })
+	if strings.HasPrefix(e.verb, "?") {
+		return false
+	}
+	named := func(k Key) bool { return k.name == key }
+	if slices.ContainsFunc(e.keys, named) {
+		return true
+	}
+	if e.file != nil {
+		for _, a := range e.args {
+			if keys, ok := a.(WrittenKeys); ok && slices.ContainsFunc(keys, named) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Size is about how many bytes the effect brings to Redis.
@@ -199,7 +223,24 @@ func (c *rowCall) row(e Effect, bytes []byte) {
 	for _, k := range e.keys {
 		c.Arg(c.typed(k))
 	}
-	c.Arg(e.args...)
+	for _, a := range e.args {
+		switch keys := a.(type) {
+		case KeyList:
+			a = c.numbers(keys)
+		case WrittenKeys:
+			a = c.numbers(KeyList(keys))
+		}
+		c.Arg(a)
+	}
+}
+
+// numbers returns the numbers of keys in KEYS, with blanks between.
+func (c *rowCall) numbers(keys KeyList) string {
+	text := make([]byte, 0, 4*len(keys))
+	for _, k := range keys {
+		text = append(strconv.AppendInt(text, int64(c.typed(k)), 10), ' ')
+	}
+	return string(text)
 }
 
 // scriptArgs are the arguments of EVALSHA or EVAL, led by the script.

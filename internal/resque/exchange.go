@@ -94,6 +94,7 @@ type Exchanged struct {
 	Broken   []KeyError
 	Refused  []Refusal // of effects and guards of Ended
 	Filled   []string  // the queues that effects of Ended pushed to
+	Wrote    []string  // the keys of all lists that they pushed to, and those that their verbs name
 	Late     bool      // Ended was committed last: the rest of the answer may be older
 	Taken    *Taken    // the answer to Take
 	Policy   *Policy   // where it was asked for
@@ -319,7 +320,7 @@ func (s Store) ended(reply any, out *Exchanged) error {
 	}
 	out.Missing += c.missing
 	out.Refused = c.refusals()
-	out.Filled = s.queueNames(c.filled)
+	out.Filled, out.Wrote = s.queueNames(c.filled), c.filled
 	return nil
 }
 

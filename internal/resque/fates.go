@@ -54,6 +54,12 @@ var Fates = []KeyFate{
 	{"KeyOfResult", "go:result:<id>", FateKept, "What became of a job. It goes when its time is over; a job that Ruby runs writes no end into it."},
 	{"KeyOfProgress", "go:progress:<id>", FateKept, "How far a job was. It goes with its document."},
 	{"KeyOfJobLogs", "go:logs:<id>", FateKept, "The captured log lines of a job. They go with its document."},
+	{"WorkflowKey", "go:wf:<id>", FateKept, "The steps of a workflow that wait are in it, and Ruby does not send them. Let workflows end before, or cancel them."},
+	{"LettersKey", "go:wf-steps:<id>", FateKept, "How far the steps of a workflow are. It goes with the workflow."},
+	{"IndexKey", "go:workflows", FateKept, "The workflows that are there. They are listed by it."},
+	{"HaltedKey", "go:halted", FateKept, "Steps of these workflows do not run. Ruby runs those that are in queues: remove them before."},
+	{"StalledKey", "go:stalled", FateKept, "Workflows that stand still because jobs of theirs are lost."},
+	{"LockKey", "go:wf-lock:<name>", FateKept, "It holds nothing up once its workflow has ended."},
 	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
 
 	{"KeyOfQueue", "queue:<queue>", FateRuby, "The jobs that wait. Fields beside class and args stay, and Ruby passes over them."},

@@ -194,6 +194,9 @@ func (j Reserved) prefix() string {
 	return lanePrefix(*j.Lane)
 }
 
+// PrefixSize is how many bytes of the in-flight record stand before the payload.
+func (j Reserved) PrefixSize() int { return len(j.prefix()) }
+
 func lanePrefix(l Lane) string {
 	return "+" + JobPrefix(l.Shared) + JobPrefix(l.Own) + JobPrefix(l.Queue)
 }

@@ -40,9 +40,21 @@ type Process struct {
 	Concurrency int
 	Started     time.Time
 
+	// Knows is what its release understands of jobs, as its record says: words with blanks between.
+	Knows string
+
 	// Worker n is registered as IDHead + n + ":" + IDQueues.
 	IDHead, IDQueues string
 }
+
+// Knows is what this release understands of jobs: see Process.
+const Knows = KnowsWorkflows
+
+// KnowsWorkflows is the word of a release that counts the ends of steps.
+const KnowsWorkflows = "workflows"
+
+// KnowsOf reports whether the process understands what a word names.
+func (p Process) KnowsOf(word string) bool { return slices.Contains(strings.Fields(p.Knows), word) }
 
 // WorkerName is the worker's id without its queues, as node-resque knows it.
 func (p Process) WorkerName(n int) string { return p.IDHead + strconv.Itoa(n) }
@@ -72,7 +84,7 @@ func (p Process) fields(epoch int64) []any {
 		"epoch", epoch,
 		"host", p.Host, "pid", p.PID, "version", p.Version, "queues", p.Queues,
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
-		"id_head", p.IDHead, "id_queues", p.IDQueues,
+		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows,
 	}
 }
 
@@ -87,7 +99,7 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 
 func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
-		IDHead: f["id_head"], IDQueues: f["id_queues"]}
+		IDHead: f["id_head"], IDQueues: f["id_queues"], Knows: f["knows"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
 	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // another program may have written anything

@@ -27,6 +27,7 @@ func TestEnter(t *testing.T) {
 		"resque:go:process:p": map[string]string{
 			"epoch": "1", "host": "web-1", "pid": "42", "version": "1.0.0", "queues": "high,low", "concurrency": "2",
 			"started": "2026-11-21 12:00:00 +0000", "id_head": "p.go:42-", "id_queues": "high,low",
+			"knows": "workflows",
 		},
 		"resque:go:inflight:p":     map[string]string{"entered": mark},
 		"resque:workers:heartbeat": map[string]string{"p.go:42-0:high,low": "2026-11-21T12:00:00+00:00"},
@@ -37,7 +38,7 @@ func TestEnter(t *testing.T) {
 	if !read.Started.Equal(noon) {
 		t.Errorf("started %v, want %v", read.Started, noon)
 	}
-	read.Started = noon
+	read.Started, read.Knows = noon, ""
 	w.same("read back", m.Process, read)
 	missing, err := w.s.ReadProcess(w.c, "unknown")
 	w.must(err)
@@ -71,8 +72,12 @@ func TestRenew(t *testing.T) {
 	dead := w.enter("dead")
 	dead.die()
 	before := m.lease()
+	w.do("ZADD", w.s.workflows(), 5, "w")
 	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap)
 	w.must(err)
+	if asked, err := w.s.Due(w.c, false); err != nil || renewed.Due.Workflows >= 0 || asked.Workflows >= 0 || asked.Sooner() != Never {
+		t.Errorf("workflows are due in %v, and asked for in %v", renewed.Due.Workflows, asked.Workflows)
+	}
 	now, leases := renewed.Due.Now, renewed.Leases
 	if m.lease() <= before {
 		t.Errorf("the lease went from %s to %s", before, m.lease())

@@ -65,22 +65,28 @@ type Due struct {
 	Own   time.Duration // our own schedule
 	Plain time.Duration // resque-scheduler's
 	Hints time.Duration // those of its jobs that are due within a second
+
+	Workflows time.Duration // until the sweep is to look at the first workflow
 }
 
 // Never is later than any job is due.
 const Never time.Duration = 1<<63 - 1
 
-// Sooner returns the least of the three.
+// Sooner returns when the first job is due.
 func (d Due) Sooner() time.Duration { return min(d.Own, d.Plain, d.Hints) }
 
 var dueScript = script("due")
 
-const dueKeys = 3
+const dueKeys = 4
+
+// workflows is the index of the workflows that the sweep looks at, as package workflows has it.
+func (s Store) workflows() string { return s.own("workflows") }
 
 func (s Store) dueKeys(a *Call) {
 	a.Key(s.KeyOfSchedule())
 	a.Key(s.KeyOfSeconds())
 	a.Key(s.KeyOfHints())
+	a.Key(s.workflows())
 }
 
 // Due reads when the first jobs are due. With arm, on a connection that tracks keys,
@@ -126,5 +132,5 @@ func parseDue(r []string) Due {
 		}
 		return time.Duration(max(wait, -1e12)) * time.Millisecond
 	}
-	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1)}
+	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1), Workflows: until(r[5], 1)}
 }

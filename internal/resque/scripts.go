@@ -3,6 +3,7 @@ package resque
 import (
 	"embed"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -20,21 +21,33 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 
 // readParts reads a script and the parts that it shares with others. A line "--@" with the part's
 // name marks the place of a part.
-func readParts(name string) string { return joinParts(readScript(scriptFiles, name)) }
+func readParts(name string) string { return joinParts(readScript(scriptFiles, name), scriptFiles) }
 
-func joinParts(text string) string {
-	for _, part := range []string{"rows", "turn", "ahead", "lines", "gone"} {
-		if strings.Contains(text, "\n--@"+part+"\n") {
-			text = strings.Replace(text, "--@"+part+"\n", readScript(scriptFiles, "parts/"+part), 1)
+// partMark is a line with the name of a part.
+var partMark = regexp.MustCompile(`(?m)^--@([a-z]+)\n`)
+
+// joinParts puts parts, which are files of scripts/parts, into a script. A part that a subpackage does not have is one of
+// this package. "verbs" is the mark of joinVerbs.
+func joinParts(text string, files embed.FS) string {
+	return partMark.ReplaceAllStringFunc(text, func(line string) string {
+		name := partMark.FindStringSubmatch(line)[1]
+		if line == verbsMark {
+			return line
 		}
-	}
-	return text
+		if _, err := files.Open("scripts/parts/" + name + ".lua"); err != nil {
+			return joinParts(readScript(scriptFiles, "parts/"+name), scriptFiles)
+		}
+		return joinParts(readScript(files, "parts/"+name), files)
+	})
 }
 
-// LoadScript loads scripts/<name>.lua of a subpackage.
+// LoadScript loads scripts/<name>.lua of a subpackage, with the subpackage's parts.
 func LoadScript(files embed.FS, name string) *redis.Script {
-	return redis.NewScript(-1, joinParts(readScript(files, name)))
+	return redis.NewScript(-1, ReadScript(files, name))
 }
+
+// ReadScript returns the text of scripts/<name>.lua of a subpackage, with the subpackage's parts.
+func ReadScript(files embed.FS, name string) string { return joinParts(readScript(files, name), files) }
 
 func readScript(files embed.FS, name string) string {
 	text, err := files.ReadFile("scripts/" + name + ".lua")
@@ -60,7 +73,7 @@ func Scripts() map[string]string {
 
 // ScriptsOf returns the scripts of a subpackage by name.
 func ScriptsOf(files embed.FS) map[string]string {
-	return scriptsIn(files, func(name string) string { return joinParts(readScript(files, name)) })
+	return scriptsIn(files, func(name string) string { return ReadScript(files, name) })
 }
 
 func scriptsIn(files embed.FS, text func(name string) string) map[string]string {

@@ -18,7 +18,7 @@ const invalidations = "__redis__:invalidate"
 const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
-	DelayedChange = "\x00delayed" // a schedule of delayed jobs
+	DelayedChange = "\x00delayed" // a schedule of delayed jobs, or the index of workflows
 	KeyChanged    = "\x00key:"    // and behind it one of the keys that ReceiveChanges was given
 )
 
@@ -116,7 +116,7 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ..
 			names = append(names, PauseChanged)
 		case key == s.KeyOfQueues():
 			names = append(names, QueuesChanged)
-		case key == s.KeyOfSchedule() || key == s.KeyOfSeconds() || key == s.KeyOfHints():
+		case key == s.KeyOfSchedule() || key == s.KeyOfSeconds() || key == s.KeyOfHints() || key == s.workflows():
 			names = append(names, DelayedChange)
 		default:
 			if about := s.aboutLanes(key); about != "" {

@@ -29,7 +29,7 @@ var (
 // name of a file of scripts/parts has that file in its place. Call it for a package's variable. It panics
 // if the file does not define the verb or another verb has the name.
 func NewVerb(name, lua string) *Verb {
-	v := &Verb{name, joinParts(lua)}
+	v := &Verb{name, joinParts(lua, scriptFiles)}
 	if !verbName.MatchString(name) || slices.Contains(ownVerbs, name) {
 		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
 	}

@@ -241,3 +241,28 @@ func TestNewVerbRefuses(t *testing.T) {
 		}()
 	}
 }
+
+// A KeyList is an argument with the numbers of its keys, which the verb may use as it likes.
+func TestKeyList(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("low", "l1")
+	m := w.enter("p")
+	j := m.reserve(1, "low")[0]
+	w.spoil(w.s.HashKey("unused").String())
+	list := KeyList{w.s.HashKey("unused"), w.s.QueuesKey(), w.s.QueueKey("next")}
+	if out := m.turn(Exchange{Ended: []Ended{{Ticket: j.Ticket, Effects: []Effect{listed.Effect([]Key{w.s.HashKey("own")}, list, "x")}}}}); len(out.Refused) > 0 {
+		t.Errorf("refused: %v", out.Refused)
+	}
+	w.same("next", []string{"x 3"}, w.queue("next"))
+	w.same("record", []string{}, w.record("p"))
+}
+
+// listed pushes to the last key of a list how many there are.
+var listed = NewVerb("listed", `
+function verbs.listed(_, keys, args)
+  local n, last = 0, nil
+  for k in string.gmatch(args[1], '%d+') do n, last = n + 1, KEYS[tonumber(k)] end
+  call('RPUSH', last, args[2] .. ' ' .. n)
+end
+`)

@@ -1,7 +1,7 @@
--- Returns when the first job of each schedule is due. Because the script reads the keys, a
+-- Returns when the first job of each schedule is due, and when the first workflow is to be looked at. Because the script reads the keys, a
 -- tracking connection watches them, including those that do not exist.
 --
--- KEYS  schedules
+-- KEYS  schedules, and the index of workflows
 -- Returns {seconds, microseconds, score of the first member of each key or ''…}.
 local reply = redis.call('TIME')
 for _, key in ipairs(KEYS) do

@@ -1,9 +1,10 @@
 -- Renews a process's lease and returns the leases of all processes.
 --
--- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of delayed jobs
+-- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of
+--       delayed jobs and the index of workflows
 -- ARGV  process, lease in ms, longest gap between two renewals in ms
 -- Returns {'ok', seconds, microseconds, since when in ms, score of the first member of each
---       schedule or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
+--       of these keys or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
 --
 -- The pulse says since when the fleet's renewals have come without a gap, and when the last
 -- one came. A gap, or a clock that jumped, restarts it.

@@ -20,7 +20,7 @@
 -- the caller. At a push it may return '?' to leave the question to the caller: then nothing of the call is
 -- written. job has the fields ticket, bytes (the record's value, or what is pushed, or nil) and now (ms of
 -- Redis's clock). keys and arguments are lists of strings. A file may use call and try, which are redis.call and redis.pcall; record, the key of the
--- record or nil; and fills(key) for a list that it pushes to.
+-- record or nil; and fills(key) for a list that it pushes to, or another key of which Go must know that it is written.
 local call, try, byte, sub = redis.call, redis.pcall, string.byte, string.sub
 local record, types, ticket, bytes
 local known, filled, reply = {}, {}, {'ok', 0, 0, 0}

@@ -1,0 +1,30 @@
+package workflows
+
+import "github.com/goworker/goworker/internal/resque"
+
+var arrive = resque.NewVerb("arrive", resque.ReadScript(scriptFiles, "verbs/arrive"))
+
+// Arrive returns the effect of a step's end: in the same step as its commit the letter moves, its joins count it, and
+// what follows is sent. It refuses the commit only where a key of the workflow has another type.
+func (s Store) Arrive(a *Arrival) resque.Effect {
+	hint := "-"
+	if p, ok := ParsePlace(a.Place); ok && p.Queue != "" {
+		hint = p.Queue
+	}
+	// The letters are proven where they are read: as a string Redis would read all of them.
+	keys := []resque.Key{s.AnyKey("wf-steps:" + a.Workflow), s.WorkflowKey(a.Workflow)}
+	few := append(resque.KeyList(s.keys(a.Workflow, hint)[2:]), s.QueueKey(a.Job.Queue))
+	args := []any{a.Step, string(a.Letter), a.Place, few}
+	if a.Letter == Failed || a.Halted { // it may halt the workflow, or have it go on, which this process has to know too
+		args[3] = resque.WrittenKeys(few)
+	}
+	switch {
+	case a.Letter == NotRun:
+		args = append(args, a.Value, a.Again, a.Job.PrefixSize(), a.Job.Queue)
+	case a.Again != "":
+		args = append(args, a.Value, a.Again)
+	case len(a.Value) > 0:
+		args = append(args, a.Value)
+	}
+	return arrive.Effect(keys, args...)
+}
