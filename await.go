@@ -2,10 +2,12 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/await"
+	step "github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/prefix"
 )
 
@@ -83,13 +85,38 @@ func (c *Class[A, R]) Await(ctx context.Context, w Waiter, id string) (R, error)
 // id. The end of the context ends it at once, and Close with ErrClosed. If Redis cannot be reached at the beginning, that is
 // the error; later Wait goes on when Redis is back.
 //
+// The result of a workflow that is a list of up to 64 MiB is read from its steps; a longer one is an error.
+//
 // Where Redis cannot notify its clients, or may not, Wait asks four times a second. Over shards each is asked.
 func (c *Client) Wait(ctx context.Context, id string) (Status, error) {
 	g, err := c.waits()
 	if err != nil {
 		return Status{}, err
 	}
-	return g.Wait(ctx, id)
+	s, err := g.Wait(ctx, id)
+	if err == nil && s.OfWorkflow {
+		s.Result, err = c.whole(ctx, s)
+	}
+	return s, err
+}
+
+// whole returns the result of a workflow. One that is a long list lies with its steps, and what stands for it is read.
+func (c *Client) whole(ctx context.Context, s Status) (json.RawMessage, error) {
+	id, values, ok := step.Reference(s.Result)
+	if !ok || id != s.ID {
+		return s.Result, nil
+	}
+	for _, e := range c.redises {
+		one, err := e.init(false)
+		if err != nil {
+			return nil, err
+		}
+		result, there, err := one.WorkflowResult(ctx, id, values, step.MaxGiven)
+		if there || err != nil {
+			return result, prefix.Of(err)
+		}
+	}
+	return nil, prefix.Errorf("the results of the steps of workflow %s: %w", id, ErrNoResult)
 }
 
 // Watch returns the Status of a job as it is, and again after each change of it or of its progress: at most ten a second,

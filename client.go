@@ -104,21 +104,8 @@ func NewClient(settings WorkerSettings, opts ...ClientOption) (*Client, error) {
 	return &Client{redises: []*endpoint{o.endpoint}, registry: o.endpoint.registry, own: true}, nil
 }
 
-// Client returns the Client of the daemon: on its connections, with the options of the
-// classes registered here. It may be used at any time until Close, and inside handlers.
-func (d *Daemon) Client() *Client {
-	return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry}
-}
-
-// Client returns the Client of all shards. It enqueues each job on the shard of its queue.
-func (s *Shards) Client() *Client {
-	c := &Client{routes: s.table, registry: s.handlers}
-	for i, d := range s.daemons {
-		c.redises = append(c.redises, d.endpoint)
-		c.names = append(c.names, s.name(i))
-	}
-	return c
-}
+// reach returns the Client of the program, and which of its Redises a daemon works.
+type reach func() (c *Client, at int)
 
 // Close closes the connections of a Client that NewClient made. From then on its calls return
 // ErrClosed. Calls that wait for a connection return it too; any other call under way ends as
@@ -204,13 +191,6 @@ func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (
 func (c *Client) EnqueueMany(ctx context.Context, items ...Item) ([]Receipt, error) {
 	return c.registry.around.enqueue(ctx, items, c.send)
 }
-
-// UseEnqueue adds middleware around the calls that enqueue: those of the daemon, of its Client
-// and of its Shards. The first one added is the outermost.
-func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.around.add(middleware...) }
-
-// UseEnqueue adds middleware around the calls that enqueue; see Daemon.UseEnqueue.
-func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.around.add(middleware...) }
 
 // send enqueues items, after the middleware.
 func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
@@ -328,7 +308,7 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		}
 		class := l.job(items, i).Payload.Class
 		if held := new(producer.Duplicate); errors.As(r.Err, &held) {
-			receipts[i].Duplicate = &DuplicateError{class, held.ID, held.Queue, held.Since}
+			receipts[i].Duplicate = &DuplicateError{Class: class, Holder: held.ID, Queue: held.Queue, Since: held.Since}
 		} else {
 			err = errors.Join(err, producer.About(class, r.Err))
 		}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
@@ -12,9 +15,11 @@ import (
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
+	"github.com/goworker/goworker/internal/sweep"
 )
 
 // Daemon is a background worker: it takes jobs from the queues its settings name and
@@ -27,6 +32,7 @@ type Daemon struct {
 	*endpoint
 	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
 	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
+	whole  reach        // of all shards; nil: this daemon is none of several
 	hooks  hookList
 
 	recurring scheduler.Table
@@ -51,6 +57,7 @@ type Daemon struct {
 	lock    *scheduler.Lock
 	pump    *scheduler.Pump
 	ticker  *scheduler.Ticker
+	sweep   *sweep.Sweep
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -58,6 +65,8 @@ type Daemon struct {
 func New(settings WorkerSettings) *Daemon {
 	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
 	d.hooks.fail = d.hookPanicked
+	provideComplete(d.registry, func() []access.Redis { return []access.Redis{lender{d.endpoint}} })
+	provideStart(d.registry, d.Client)
 	return d
 }
 
@@ -112,6 +121,10 @@ func (d *Daemon) Register(class string, handler any, opts ...Option) {
 // too. The first one added is the outermost.
 func (d *Daemon) Use(middleware ...Middleware) { d.registry.use(middleware...) }
 
+// UseEnqueue adds middleware around the calls that enqueue: those of the daemon, of its Client
+// and of its Shards. The first one added is the outermost.
+func (d *Daemon) UseEnqueue(middleware ...EnqueueMiddleware) { d.registry.around.add(middleware...) }
+
 // AddHooks adds functions that are called around jobs, after those added before.
 func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 
@@ -120,6 +133,28 @@ func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.parts = append(d.parts, part.Part(p))
+}
+
+// Client returns the Client of the daemon: on its connections, with the options of the
+// classes registered here. It may be used at any time until Close, and inside handlers.
+func (d *Daemon) Client() *Client {
+	return &Client{redises: []*endpoint{d.endpoint}, registry: d.registry}
+}
+
+// reached is the reach of the daemon.
+func (d *Daemon) reached() (*Client, int) {
+	if d.whole != nil {
+		return d.whole()
+	}
+	return d.Client(), 0
+}
+
+// RegisterDialer makes the daemon dial URIs of a scheme with another package, or with
+// code of the program's own:
+//
+//	d.RegisterDialer("embedded", embedded.Open)
+func (d *Daemon) RegisterDialer(scheme string, open Opener) {
+	d.register(scheme, opener(open))
 }
 
 // Init checks the settings, and that no limit has two numbers. It prepares the connections
@@ -147,4 +182,32 @@ func (d *Daemon) Namespace() string { return d.namespace() }
 
 func (d *Daemon) hookPanicked(hook string, value any, stack []byte) {
 	d.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
+}
+
+// GetConn borrows a connection for the program's own use; give it back with PutConn.
+// All borrowers and Enqueue share the Connections (by default 2); the daemon's own work
+// has others. If all are borrowed, it waits a while and then returns an error.
+func (d *Daemon) GetConn() (*RedisConn, error) {
+	c, err := d.init(false)
+	if err != nil {
+		return nil, err
+	}
+	lent, err := c.Pool.Get(context.Background())
+	if err != nil {
+		return nil, prefix.Of(err)
+	}
+	return &RedisConn{lent}, nil
+}
+
+// PutConn gives a connection back and closes a broken one. The second PutConn of a
+// connection does nothing.
+func (d *Daemon) PutConn(c *RedisConn) {
+	if c != nil && c.Conn != nil {
+		conn.PutBack(c.Conn)
+	}
+}
+
+// withConn runs f on a connection of the pool.
+func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
+	return lender{d.endpoint}.Do(context.Background(), f)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/goworker/goworker/internal/outcome"
 )
@@ -37,6 +39,8 @@ type Definition interface {
 // The options are those of Register. Handle gives those for handlers to the daemon, Enqueue
 // applies those for enqueued jobs. Define panics on a mistake in them; see Option.
 func Define[A, R any](class string, opts ...Option) *Class[A, R] {
+	types := classTypes{reflect.TypeFor[A](), reflect.TypeFor[R]()}
+	opts = append(slices.Clip(opts), option(func(o *options) { outcome.Put(o.class, types) }))
 	o := newOptions(class, opts, fmt.Sprintf("Define(%q)", class))
 	var a A
 	if err := checkArguments(a); err != nil {
@@ -44,6 +48,9 @@ func Define[A, R any](class string, opts ...Option) *Class[A, R] {
 	}
 	return &Class[A, R]{name: class, opts: opts, of: o.class}
 }
+
+// classTypes are the types of a class that was defined.
+type classTypes struct{ args, result reflect.Type }
 
 // Name returns the class's name in payloads.
 func (c *Class[A, R]) Name() string { return c.name }
@@ -61,7 +68,12 @@ func (c *Class[A, R]) Handle(to Registrar, handle func(ctx context.Context, args
 	if handle == nil {
 		panic(fmt.Sprintf("goworker: Handle of class %s was given no function", c.name))
 	}
-	to.Register(c.name, spread(handle), c.opts...)
+	opts := c.opts
+	var r R
+	if s, is := any(r).(several); is && len(s.list()) > 1 {
+		opts = append(slices.Clip(opts), option(func(o *options) { outcome.Put(o.class, severalOf(true)) }))
+	}
+	to.Register(c.name, spread(handle), opts...)
 }
 
 // NoResult makes a handler of a function that returns only an error, for a Class whose result
@@ -91,10 +103,7 @@ func (c *Class[A, R]) Item(args A, opts ...EnqueueOption) Item {
 }
 
 // Job returns a job of the class, for its queue.
-func (c *Class[A, R]) Job(args A) *Job {
-	queue, _ := outcome.Get[onQueue](c.of)
-	return NewJob(string(queue), c.name, arguments(args)...)
-}
+func (c *Class[A, R]) Job(args A) *Job { return NewJob(queueOf(c.of), c.name, arguments(args)...) }
 
 // classOption gives an enqueued job the options of a class that is not registered here.
 type classOption struct{ of *outcome.Class }
@@ -121,14 +130,6 @@ type Args4[A, B, C, D any] struct {
 	B B
 	C C
 	D D
-}
-
-// several is implemented by the types that stand for several arguments, or for none.
-type several interface {
-	list() []any
-
-	// call returns a function with a parameter for each argument.
-	call(f func(ctx context.Context, args any) (any, error)) any
 }
 
 func (None) list() []any                { return []any{} }

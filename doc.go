@@ -39,6 +39,7 @@
 //   - [Retry] runs failed jobs of a class again; see [Option] for all options of a class.
 //   - [Unique] keeps a job from being enqueued twice.
 //   - [WithResult] keeps what becomes of a job, and [Await] waits for what its handler returns.
+//   - [Client.Start] starts a workflow of a [Chain], a [Group] or a [Graph]; [Client.NewBatch] begins one to which jobs are added.
 //   - [Client.Cancel] cancels a job by its id.
 //   - [Client.Inspect] finds, retries, moves and removes what waits and what has failed.
 //
@@ -118,6 +119,17 @@
 //   - unique: it holds a lock, so that no second such job is enqueued
 //   - isolated: it runs in a process of its own
 //   - drain: move it from a key that only goworker reads into one that Ruby reads
+//
+// Its workflow:
+//
+//   - workflow: jobs of which some are sent when others have ended; see [Client.Start]
+//   - step: one job of a workflow; a node is a step, or several nodes in an order
+//   - chain: nodes one after the other; group: side by side; chord: a group and what follows it; graph: each step after those
+//     that it names
+//   - join: counts the members of a group that have not ended, and then what follows is sent
+//   - batch: a group to which members are added while it runs; an adder adds them
+//   - token: what another program ends a step by; see [External]
+//   - halted: a workflow that failed, was cancelled or has expired; its steps that wait are not run
 //
 // docs/README.md leads to all pages, and docs/architecture.md is a map of the code.
 package goworker

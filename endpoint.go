@@ -51,6 +51,8 @@ type client struct {
 	dialer conn.Dialer
 	set    *outcome.Set // the features, for jobs that are enqueued
 	waits  *await.Watcher
+
+	releases *producer.Releases // of the processes of the fleet
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -112,7 +114,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, flush: flush, dialer: dialer,
+		config: c, log: log, flush: flush, dialer: dialer, releases: new(producer.Releases),
 	}
 	e.client.waits = await.New(part.Base{
 		Log: log, Outages: logging.NewOutages(log, clock.System), Store: e.client.Store, Dialer: dialer, Clock: clock.System,

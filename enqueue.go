@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
-	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/feature/priority"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
@@ -105,6 +103,7 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 //   - Priority: run it before others of its queue
 //   - WithMeta: texts beside the arguments
 //   - WithResult, CaptureLogs: keep what becomes of it, and its log lines
+//   - Named, After, Immutable, Spread, Inline, Ignored, External: for steps of workflows alone; see StepOption
 //
 // The call returns an error, and enqueues nothing, if one is out of its range, given
 // twice, or contradicts another; see Option.
@@ -119,7 +118,13 @@ type enqueueOptions struct {
 	id     string
 	at     time.Time // zero: now
 	in     time.Duration
-	resque bool // at is for resque-scheduler's schedule
+	resque bool   // at is for resque-scheduler's schedule
+	step   asStep // nil: the job is no step of a workflow
+}
+
+// asStep is what a job has as a step of a workflow. check returns why the options cannot be those of a step.
+type asStep interface {
+	check(o *enqueueOptions, p *outcome.Push) error
 }
 
 // enqueueOption is an EnqueueOption that is a function.
@@ -152,7 +157,7 @@ func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push)
 	job := item.Job.Payload
 	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
 	if len(item.Options) > 0 {
-		return pushWith(item.Options, p)
+		return pushWith(item.Options, p, nil)
 	}
 	if p.Queue == "" {
 		p.Queue = queueOf(p.Class)
@@ -169,10 +174,10 @@ func queueOf(class *outcome.Class) string {
 	return string(queue)
 }
 
-// pushWith is push for a job with options.
-func pushWith(opts []EnqueueOption, p *outcome.Push) error {
+// pushWith is push for a job with options, or for a step.
+func pushWith(opts []EnqueueOption, p *outcome.Push, step asStep) error {
 	p.Options = new(outcome.Options)
-	o := enqueueOptions{to: p.Options}
+	o := enqueueOptions{to: p.Options, step: step}
 	for i, opt := range opts {
 		if opt == nil {
 			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
@@ -188,6 +193,10 @@ func pushWith(opts []EnqueueOption, p *outcome.Push) error {
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
 	p.At, p.In, p.ID, p.Chosen, p.Ruby = o.at, o.in, o.id, o.id != "", o.resque && !ofClass
 	switch {
+	case step != nil && o.First != nil:
+		return o.First // the caller names the step
+	case step != nil:
+		return step.check(&o, p)
 	case o.First != nil:
 		return producer.About(p.Name, o.First)
 	case o.resque && o.named:
@@ -211,53 +220,6 @@ func OnQueue(queue string) Option {
 		}
 		outcome.Put(o.class, onQueue(queue))
 	})
-}
-
-// WithID gives the job an id of the program's own, which its handler finds in
-// Delivery.ID. Nothing keeps two jobs from having the same. It must not be empty.
-func WithID(id string) EnqueueOption {
-	return enqueueOption(func(o *enqueueOptions) {
-		o.Once("the job's id", fmt.Sprintf("WithID(%q)", id))
-		if id == "" {
-			o.Wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
-		}
-		o.id = id
-	})
-}
-
-// Limits of the metadata of one job; see WithMeta.
-const (
-	MaxMetaKeys  = meta.MaxKeys
-	MaxMetaBytes = meta.MaxBytes // as JSON
-)
-
-// WithMeta gives a job metadata: texts beside its arguments, such as a tenant or a traceparent,
-// which its handler and middleware find in Delivery.Meta. They stay with the job over delays,
-// retries and the death of its process. Ruby's workers ignore them, and Ruby's retry button drops
-// them. A job has at most MaxMetaKeys keys and MaxMetaBytes.
-//
-// It adds up: of one key the value that was given last counts, and those of the job go before
-// those of its class. Without a key it does nothing. EnqueueMiddleware adds metadata to all jobs.
-func WithMeta(values map[string]string) JobOption { return metadata(maps.Clone(values)) }
-
-type metadata map[string]string
-
-func (m metadata) register(to *options) {
-	if len(m) > 0 {
-		to.onEnqueue(m)
-	}
-}
-
-func (m metadata) enqueue(to *enqueueOptions) {
-	if len(m) == 0 {
-		return
-	}
-	to.named = true
-	to.Note("the job's metadata", "WithMeta")
-	before, _ := outcome.Get[meta.Values](to.to)
-	all := before.With(m)
-	to.Add(all.Check())
-	outcome.Put(to.to, all)
 }
 
 // PriorityLevel is a priority of jobs within their queue; see Priority.

@@ -252,15 +252,21 @@ func (e *ShardError) Error() string {
 
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// DuplicateError says that a job was not enqueued because another holds its lock.
+// DuplicateError says that a job was not enqueued because another holds its lock, or that a workflow was not started because
+// another is unique under its name.
 type DuplicateError struct {
 	Class  string    // of the job that was refused
-	Holder string    // the id of the job that has the lock; see Receipt.ID
-	Queue  string    // the holder's
-	Since  time.Time // when the holder was enqueued, or its last retry was, by Redis's clock
+	Holder string    // the id of the job or the workflow that has the lock; see Receipt.ID
+	Queue  string    // the holder's; "" of a workflow
+	Since  time.Time // when the holder was enqueued, or its last retry was, by Redis's clock; zero of a workflow
+
+	Name string // of UniqueAs; "" of a job
 }
 
 func (e *DuplicateError) Error() string {
+	if e.Name != "" {
+		return fmt.Sprintf("goworker: workflow %s is running and is unique as %q; nothing was started", e.Holder, e.Name)
+	}
 	return fmt.Sprintf("goworker: this job of class %s is unique, and job %s in queue %s has had its lock since %s; nothing was enqueued",
 		e.Class, e.Holder, e.Queue, e.Since.UTC().Format(time.RFC3339))
 }

@@ -57,6 +57,11 @@ func StuckJobs() []StuckJob { return std().StuckJobs() }
 // Schedule enqueues a job again and again; see Daemon.Schedule.
 func Schedule(name string, r Recurring) error { return std().Schedule(name, r) }
 
+// ScheduleWorkflow starts a workflow again and again; see Daemon.ScheduleWorkflow.
+func ScheduleWorkflow(name, spec string, nodes func() *Node, opts ...WorkflowOption) error {
+	return std().ScheduleWorkflow(name, spec, nodes, opts...)
+}
+
 // Unschedule ends a recurring schedule; see Daemon.Unschedule.
 func Unschedule(name string) (bool, error) { return std().Unschedule(name) }
 

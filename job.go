@@ -72,6 +72,9 @@ type Delivery struct {
 	// Meta is the job's metadata, nil if it has none; see WithMeta. Treat it as read-only.
 	Meta map[string]string
 
+	// Workflow says which step of which workflow the job is; nil: it is none.
+	Workflow *WorkflowStep
+
 	// ReservedAt is when this process took the job from its queue.
 	ReservedAt time.Time
 
@@ -87,6 +90,7 @@ type Delivery struct {
 	stuck     *stuck.Jobs   // lists the run when it is stuck
 	logger    *slog.Logger  // of the daemon; nil outside one
 	daemon    string        // the daemon's identity, for the child of an isolated job
+	reach     any           // a reach: the Redis that the job came from; nil: it came from none
 	useNumber bool
 
 	// decode guards job: several goroutines of one handler may ask for it.

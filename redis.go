@@ -9,7 +9,6 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // A Dialer makes connections to one Redis. Several goroutines call Dial at once. Each
@@ -70,14 +69,6 @@ func (r *RedisConn) Close() {
 	}
 }
 
-// RegisterDialer makes the daemon dial URIs of a scheme with another package, or with
-// code of the program's own:
-//
-//	d.RegisterDialer("embedded", embedded.Open)
-func (d *Daemon) RegisterDialer(scheme string, open Opener) {
-	d.register(scheme, opener(open))
-}
-
 // opener returns an Opener as package conn takes it.
 func opener(open Opener) conn.Opener {
 	if open == nil {
@@ -86,32 +77,4 @@ func opener(open Opener) conn.Opener {
 	return func(ctx context.Context, uri string, o conn.Options) (conn.Dialer, error) {
 		return open(ctx, uri, DialOptions(o))
 	}
-}
-
-// GetConn borrows a connection for the program's own use; give it back with PutConn.
-// All borrowers and Enqueue share the Connections (by default 2); the daemon's own work
-// has others. If all are borrowed, it waits a while and then returns an error.
-func (d *Daemon) GetConn() (*RedisConn, error) {
-	c, err := d.init(false)
-	if err != nil {
-		return nil, err
-	}
-	lent, err := c.Pool.Get(context.Background())
-	if err != nil {
-		return nil, prefix.Of(err)
-	}
-	return &RedisConn{lent}, nil
-}
-
-// PutConn gives a connection back and closes a broken one. The second PutConn of a
-// connection does nothing.
-func (d *Daemon) PutConn(c *RedisConn) {
-	if c != nil && c.Conn != nil {
-		conn.PutBack(c.Conn)
-	}
-}
-
-// withConn runs f on a connection of the pool.
-func (d *Daemon) withConn(f func(s resque.Store, c redis.Conn) error) error {
-	return lender{d.endpoint}.Do(context.Background(), f)
 }

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,11 +42,17 @@ type registry struct {
 
 	classes atomic.Pointer[map[string]*outcome.Class]
 
+	// provided are classes of goworker's own. They are not among All: a program without a handler has none all the same. A
+	// class that the program registers under such a name goes before it. It does not change once the registry is in use.
+	provided map[string]*outcome.Class
+
 	write      sync.Mutex   // held while classes is replaced; guards what follows
 	middleware []Middleware // of all classes
 	replaced   []string     // classes that were registered again since the last run began
 
 	around enqueueChain
+
+	scheduled sync.Map // of the names of recurring workflows, a workflowSchedule each
 }
 
 func newRegistry() *registry {
@@ -67,14 +74,7 @@ type entry struct {
 // mistake in the program: an empty class, nil, or a function of a form that is not
 // allowed.
 func (r *registry) register(class string, fn any, opts []Option) {
-	h, err := compile(fn)
-	if err != nil {
-		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
-	}
-	e := &entry{bare: h, options: *newOptions(class, opts, fmt.Sprintf("Register(%q)", class))}
-	e.retry, _ = outcome.Get[*retry.Policy](e.class)
-	e.class.Handler = e
-
+	e := newEntry(class, fn, opts)
 	r.write.Lock()
 	defer r.write.Unlock()
 	e.wrapped = r.wrap(e)
@@ -90,6 +90,28 @@ func (r *registry) register(class string, fn any, opts []Option) {
 	if _, limited := outcome.Get[limits.Of](e.class); limited {
 		r.limits.ClassHasLimits()
 	}
+}
+
+// newEntry returns the entry of a class, without its middleware.
+func newEntry(class string, fn any, opts []Option) *entry {
+	h, err := compile(fn)
+	if err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
+	e := &entry{bare: h, options: *newOptions(class, opts, fmt.Sprintf("Register(%q)", class))}
+	e.retry, _ = outcome.Get[*retry.Policy](e.class)
+	e.class.Handler = e
+	return e
+}
+
+// provide makes fn the handler of a class of goworker's own. The program's middleware is not around it.
+func (r *registry) provide(class string, fn any, opts ...Option) {
+	e := newEntry(class, fn, opts)
+	e.wrapped = e.bare
+	if r.provided == nil {
+		r.provided = make(map[string]*outcome.Class)
+	}
+	r.provided[class] = e.class
 }
 
 // ready returns an error if there is no handler, unless the settings allow it.
@@ -197,7 +219,12 @@ func (r *registry) lookup(class string) *entry {
 }
 
 // Class returns the class of a name, nil if there is none.
-func (r *registry) Class(name string) *outcome.Class { return (*r.classes.Load())[name] }
+func (r *registry) Class(name string) *outcome.Class {
+	if c := (*r.classes.Load())[name]; c != nil {
+		return c
+	}
+	return r.provided[name]
+}
 
 // All returns all classes by their names.
 func (r *registry) All() map[string]*outcome.Class { return *r.classes.Load() }
@@ -227,6 +254,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	more := len(j.Parsed.Extra) > 0 // than class and arguments
 	if more {
 		d.Meta = meta.Of(j)
+		d.Workflow = workflowStep(j, d.Meta)
 	}
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
@@ -237,7 +265,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 		}
 		d.RetriesLeft = policy.Left(j.Attempt)
 		d.useNumber = e.useNumber || r.useNumber.Load()
-		d.handler, d.timeout, d.limit = e.wrapped, limit, limit
+		d.handler, d.timeout, d.limit = e.handlerOf(d), limit, limit
 		if h, ok := j.Handler.(Handler); ok { // a feature has put it there
 			d.handler = h
 		} else if e.instead != nil && r.trial == nil { // the child runs the handler, under its Timeout
@@ -270,6 +298,30 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, *outcome.Job, error
 	limit, _ := e.timeLimit(j)
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
-	d.handler, d.timeout, d.limit = e.wrapped, limit, 0
+	d.handler, d.timeout, d.limit = e.handlerOf(d), limit, 0
 	return d, j, nil
+}
+
+// severalResults reports whether the value of a job's handler stands for several: a function with as many results, or one
+// of the types Args2, Args3 and Args4. The result of an isolated job comes as JSON, so there the handler says it.
+func (r *registry) severalResults(j *outcome.Job, value any) bool {
+	if _, is := value.(several); is {
+		return true
+	}
+	switch value.(type) {
+	case []any, json.RawMessage:
+	default:
+		return false
+	}
+	if j.Class == nil {
+		return false
+	}
+	defined, _ := outcome.Get[severalOf](j.Class)
+	e, ok := j.Class.Handler.(*entry)
+	if !ok || e.bare == nil {
+		return bool(defined)
+	}
+	h, ok := e.bare.(typedHandler)
+	_, isolated := value.(json.RawMessage)
+	return ok && (h.Results() > 1 || isolated && (bool(defined) || h.Results() == 1 && h.Result(0).Implements(severalType)))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/timelimit"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
+	"github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
@@ -30,7 +31,9 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/sweep"
 	"github.com/goworker/goworker/internal/watch"
 )
 
@@ -143,6 +146,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
 	d.poller.source = d.newSource(base, d.poller, set.Watched())
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
+	d.workers.reach = reach(d.reached)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
 	d.registry.trial.Watch(set)
@@ -150,7 +154,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
-	d.lease.Owner, d.lease.Rider, d.lease.Heir = d.poller, d.pump, d.lock
+	d.sweep = sweep.New(base, sweep.Config{})
+	d.pump.Seen = d.sweep.Seen
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -195,13 +201,14 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 }
 
 // features returns all features, in the order in which they admit, wrap, decide and settle. Cancel comes
-// first: a cancelled job does not wait, and is not retried. Limits come next, because a job that has to wait
+// first: a cancelled job does not wait, and is not retried. The same holds for a step of a halted workflow; and a step whose result
+// cannot be passed on must fail before its failure is filed. Limits come next, because a job that has to wait
 // needs no other feature. Unique may release a job's lock, so it comes after all features that may keep a job
 // from running. Results come last: they say where the job goes.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
-		priority.New, failed.New, results.New,
+		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		priority.New, failed.New, results.New, workflow.NewMark,
 	}, "limits")
 }
 
@@ -222,9 +229,10 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
+		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
-		steps["schedule"], steps["recurring"] = part.Steps{}, part.Steps{}
+		steps["schedule"], steps["recurring"], steps["workflows"] = part.Steps{}, part.Steps{}, part.Steps{}
 	}
 	return part.Arrange(part.Own, steps, added)
 }
@@ -305,6 +313,7 @@ func (d *Daemon) currentPoller() *poller {
 type program struct {
 	*client
 	registry *registry
+	reach    any
 	parts    []part.Part
 }
 
@@ -317,7 +326,7 @@ func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) erro
 	programs := make([]isolate.Program, len(daemons))
 	for i, d := range daemons {
 		d.mu.Lock()
-		programs[i] = program{d.client, d.registry, parts}
+		programs[i] = program{d.client, d.registry, reach(d.reached), parts}
 		d.mu.Unlock()
 	}
 	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
@@ -331,13 +340,18 @@ func (p program) Flush() { p.flush() }
 func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
 	d, j, err := p.registry.isolated(r)
 	if err == nil {
+		ctx = workflow.Remote(ctx, j, workflows.New(p.client.Store), p.client.Pool.Do)
 		var end func()
+		d.reach = p.reach
 		ctx, end = results.Remote(ctx, j, clock.System, r.Said)
 		defer end() // before the outcome is sent, and also where the handler ends its goroutine
 		err = d.perform(ctx)
 	}
 	if err != nil || d.value() == nil {
 		return nil, err
+	}
+	if workflow.Wanted(j) {
+		return workflow.Result(d.Result)
 	}
 	return isolate.Result(d.Class, d.Result), nil
 }
@@ -354,7 +368,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule" and "recurring". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring" and "workflows". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

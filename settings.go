@@ -131,7 +131,7 @@ type WorkerSettings struct {
 	// added. Empty means DefaultNamespace. [-namespace]
 	Namespace string
 	// ExitOnComplete makes Work return when the queues are empty and the jobs
-	// it took are done. [-exit-on-complete]
+	// it took are done: also those that they enqueued meanwhile. [-exit-on-complete]
 	ExitOnComplete bool
 	// IsStrict has no effect and is here for programs that set it. The order follows
 	// from the queues; Order overrides that.

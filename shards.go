@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/gate"
@@ -62,6 +63,14 @@ type Shards struct {
 	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
+// redises are those of all shards.
+func (s *Shards) redises() (all []access.Redis) {
+	for _, d := range s.daemons {
+		all = append(all, lender{d.endpoint})
+	}
+	return all
+}
+
 // NewShards returns the worker of several Redises. The settings are those of a
 // Daemon; their URI, QueuesString and Queues must be empty. They are checked by
 // Init, Run and Work, which return an error that names what is wrong.
@@ -70,9 +79,12 @@ func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
 	s.hooks.fail = func(hook string, value any, stack []byte) {
 		s.log.Error("a hook panicked", "hook", hook, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
+	provideComplete(s.handlers, s.redises)
+	provideStart(s.handlers, s.Client)
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
 		d.registry, d.gate = s.handlers, s.gate
+		d.whole = func() (*Client, int) { return s.Client(), i }
 		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
 		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
@@ -101,6 +113,9 @@ func (s *Shards) Register(class string, handler any, opts ...Option) {
 
 // Use adds middleware around the handlers of all classes; see Daemon.Use.
 func (s *Shards) Use(middleware ...Middleware) { s.handlers.use(middleware...) }
+
+// UseEnqueue adds middleware around the calls that enqueue; see Daemon.UseEnqueue.
+func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.around.add(middleware...) }
 
 // AddHooks adds functions that are called around jobs; see Daemon.AddHooks. Shutdown is
 // called once in each run, for all shards.
@@ -186,6 +201,16 @@ func (s *Shards) check() (queues.Routes, config, error) {
 
 func (s *Shards) about(i int, err error) error {
 	return prefix.Errorf("shard %s: %w", s.name(i), err)
+}
+
+// Client returns the Client of all shards. It enqueues each job on the shard of its queue.
+func (s *Shards) Client() *Client {
+	c := &Client{routes: s.table, registry: s.handlers}
+	for i, d := range s.daemons {
+		c.redises = append(c.redises, d.endpoint)
+		c.names = append(c.names, s.name(i))
+	}
+	return c
 }
 
 // Close closes the connections to all shards, and their Daemons. From then on every

@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/sweep"
 	"github.com/goworker/goworker/internal/trial"
 )
 
@@ -39,7 +40,7 @@ func (x tried) Daemon(d *Daemon, change func(*WorkerSettings), scheme string, op
 	d.configured, d.command, d.registry.trial = true, nil, x.Trial
 }
 
-// Schedule returns the pump and the ticker of a daemon in the trial, to take their steps.
+// Schedule returns the pump, the ticker and the sweep of a daemon in the trial, to take their steps.
 func (x tried) Schedule(d *Daemon) (*trial.Schedule, error) {
 	c, err := d.init(true)
 	if err != nil {
@@ -47,7 +48,7 @@ func (x tried) Schedule(d *Daemon) (*trial.Schedule, error) {
 	}
 	base := x.Base(part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer})
 	_, pump, ticker := c.config.schedulers(base, &d.recurring, trial.Fleet{}, x.Trial)
-	return &trial.Schedule{Pump: pump, Ticker: ticker, Do: c.Do}, nil
+	return &trial.Schedule{Pump: pump, Ticker: ticker, Sweep: sweep.New(base, trial.Sweeps()), Do: c.Do}, nil
 }
 
 // Encode returns the payload with which the daemon's Client would enqueue a job. It does not need Redis.
@@ -93,7 +94,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 	set.Run(ctx, &t.Job, func(ctx context.Context, j *outcome.Job) error {
 		if e, ok := j.Handler.(*entry); ok && e.instead != nil { // no child process runs the test's program
 			d := w.registry.delivery(j)
-			d.handler, d.timeout, d.limit = e.wrapped, e.timeout, 0
+			d.handler, d.timeout, d.limit = e.handlerOf(d), e.timeout, 0
 		}
 		ctx, end := results.Local(ctx, j, x.Clock())
 		defer func() { said.Progress, said.Lines = end() }()

@@ -23,6 +23,7 @@ import (
 type workers struct {
 	part.Base
 	identity string // of the daemon, for the children of isolated jobs
+	reach    any    // of the daemon, for handlers; nil: there is none
 	registry *registry
 	hooks    *hookList
 	set      *outcome.Set
@@ -136,10 +137,11 @@ func (w *workers) work(n int) {
 func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	w.dispatch.admitted(t)
 	d := w.registry.delivery(&t.Job)
-	d.logger, d.daemon = w.Log, w.identity
+	d.logger, d.daemon, d.reach = w.Log, w.identity, w.reach
 	w.hooks.started(ctx, d)
 	err := d.perform(ctx)
 	t.Value = d.value()
+	t.Several = t.Value != nil && w.registry.severalResults(&t.Job, t.Value)
 	return err
 }
 

@@ -19,6 +19,9 @@ import (
 // inside the test, so that locks of unique jobs hold, ReplaceWaiting replaces, and Inspect finds jobs. Nothing
 // runs them.
 //
+// Start starts workflows in that Redis too. Jobs does not have their steps: look at those by Workflows, or run them with
+// a Runner.
+//
 // Its clock stands still until Advance. It is safe for concurrent use.
 type Client struct {
 	*goworker.Client

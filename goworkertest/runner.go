@@ -74,6 +74,8 @@ func Patience(d time.Duration) RunnerOption { return func(r *Runner) { r.patienc
 // The daemon must not have run or enqueued yet. New replaces its Redis, its log and its Concurrency. Whatever uses the daemon's
 // Client then reaches the Redis of the test. A daemon without queues serves all.
 //
+// Workflows run as any jobs do: the end of a step puts what follows into the queues of the test.
+//
 // Limits do not hold jobs up: MaxRunning, RateLimit, FairBy and LimitQueue. An Isolated class runs in this process. The daemon's parts
 // and the hook Shutdown start and stop with each Drain that finds jobs.
 func New(t testing.TB, d *goworker.Daemon, opts ...RunnerOption) *Runner {

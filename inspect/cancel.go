@@ -11,6 +11,7 @@ import (
 
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
 // ErrUnknownJob is returned for a job that is nowhere: no job has the id, the process does not have the
@@ -42,6 +43,8 @@ const mostSought = 1_000_000
 // million jobs. Of more than about a million jobs Cancel gives up. The id is that of the
 // payload, or the job id of an ActiveJob.
 //
+// The id of a workflow cancels the workflow; see Workflows.Cancel.
+//
 // The error is ErrUnknownJob if the job is nowhere, and ErrJobEnded if it has ended or failed.
 // Then nothing was cancelled. A job that was cancelled before is no error.
 //
@@ -55,6 +58,15 @@ func (i *Inspector) Cancel(ctx context.Context, id string, opts ...CancelOption)
 		}
 	}
 	return i.byID(id, "cancelling", func(one *Inspector) error {
+		if there, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return workflows.New(s).Exists(c, id) }); err != nil {
+			return err
+		} else if there {
+			changed, err := one.halt(ctx, id)
+			if errors.Is(err, ErrWorkflowEnded) {
+				err = fmt.Errorf("%w: it is a workflow, and %w", ErrJobEnded, err)
+			}
+			return one.record(ctx, "Cancel", "workflow "+id, changed, err)
+		}
 		changed, err := one.cancel(ctx, id, o.force)
 		return one.record(ctx, "Cancel", "job "+id, once(changed), err)
 	})

@@ -41,12 +41,14 @@ type action struct {
 	failed  func(s failures.Store, c redis.Conn, f Failure) error
 	as      []byte // the bytes as which a job in a queue or lane goes on; nil: its own
 
+	removes  bool                                    // steps of workflows among waiting jobs have failed then
 	document func(e Entry, d *resque.DocumentChange) // what its document says then
 }
 
 // Remove removes jobs that Find or List returned, for good, and returns how many it removed. A unique job
 // gives up its lock. Of a failed job it removes the record. What is known of a waiting job that was enqueued with a
-// result says cancelled then. That is a step of its own: its error says so, and the jobs are removed.
+// result says cancelled then. A step of a workflow has failed then. That is done in a second step: its error says so, and
+// the jobs are removed.
 //
 // Each job is removed as exactly what was found, wherever in its list it is by now. The error joins an
 // ErrNoJob for each job that is not there any more, naming the job and its place; the others are removed
@@ -61,7 +63,7 @@ var removal = action{
 	delayed: delayed.Store.Take,
 	failed:  func(s failures.Store, c redis.Conn, f Failure) error { return s.Remove(c, f.record) },
 
-	document: func(_ Entry, d *resque.DocumentChange) { d.Gone = true },
+	removes: true, document: func(_ Entry, d *resque.DocumentChange) { d.Gone = true },
 }
 
 // Move puts jobs that Find or List returned into another queue, and returns how many it moved. A waiting
@@ -326,9 +328,13 @@ func (i *Inspector) act(ctx context.Context, a action, jobs []Entry) (there []bo
 		}
 		changed, on := 0, ""
 		var documents []resque.DocumentChange
+		var removed []gone
 		for _, n := range mine {
 			if !there[n] {
 				continue
+			}
+			if a.removes && jobs[n].Place != Failed {
+				removed = append(removed, gone{jobs[n].Queue, jobs[n].Payload})
 			}
 			changed++
 			on = jobs[n].String()
@@ -337,7 +343,7 @@ func (i *Inspector) act(ctx context.Context, a action, jobs []Entry) (there []bo
 				documents = append(documents, d)
 			}
 		}
-		errs = append(errs, one.document(ctx, documents))
+		errs = append(errs, one.document(ctx, documents), one.fail(ctx, removed))
 		if changed > 1 {
 			on = fmt.Sprintf("%d jobs, the last %s", changed, on)
 		}

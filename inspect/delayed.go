@@ -142,9 +142,12 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 	return jobs, nil
 }
 
+// removedDelayed is the name of Remove in the record.
+const removedDelayed = "Delayed.Remove"
+
 // Remove cancels listed jobs and returns how many were still there.
 func (l *DelayedList) Remove(ctx context.Context, jobs ...DelayedJob) (removed int, err error) {
-	return l.change(ctx, "Delayed.Remove", jobs, delayed.Store.Take, removal.document)
+	return l.change(ctx, removedDelayed, jobs, delayed.Store.Take, removal.document)
 }
 
 // Promote puts listed jobs into their queues now and returns how many were still there.
@@ -191,21 +194,28 @@ func (l *DelayedList) change(ctx context.Context, name string, jobs []DelayedJob
 		on = fmt.Sprintf("%d jobs, the last %s", n, on)
 	}
 	var documents []resque.DocumentChange
+	var removed []gone
 	for at, was := range there {
+		if was && name == removedDelayed {
+			removed = append(removed, gone{listed[at].Queue, listed[at].Payload})
+		}
 		if d, ok := resque.DocumentChangeOf(listed[at].Payload); was && ok {
 			document(Entry{Queue: listed[at].Queue}, &d)
 			documents = append(documents, d)
 		}
 	}
-	err = errors.Join(err, l.in.document(ctx, documents))
+	err = errors.Join(err, l.in.document(ctx, documents), l.in.fail(ctx, removed))
 	return n, l.in.record(ctx, name, on, int64(n), err)
 }
 
 // Clear removes all delayed jobs, those of Ruby too, as Ruby's reset_delayed_queue. It reads none of them: a wait for the
-// result of one goes on, as after RemoveQueue.
+// result of one goes on, as after RemoveQueue. While there are workflows it reads all, and the steps among them fail.
 func (l *DelayedList) Clear(ctx context.Context) error {
 	return l.in.each(func(one *Inspector) error {
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
+		err := one.failAll(ctx, Query{Places: []Place{Delayed}})
+		if err == nil {
+			err = one.do(ctx, func(s resque.Store, c redis.Conn) error { return delayed.New(s).Clear(c) })
+		}
 		return one.record(ctx, "Delayed.Clear", "all delayed jobs", once(err == nil), err)
 	})
 }

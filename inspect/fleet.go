@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
 // WorkerInfo is what a registered worker, of any program that speaks Resque,
@@ -81,6 +82,7 @@ type FleetInfo struct {
 	Processed int64 // jobs ever run, failed ones included
 	Failed    int64 // failures in the list now; see FailureList
 	Expired   int64 // jobs ever dropped because their time was over; see ExpireAfter
+	Stalled   int64 // workflows that stand still because jobs of theirs are lost
 	Queues    int
 	Workers   int
 	Working   int      // workers that have a job in hand
@@ -100,13 +102,17 @@ func (i *Inspector) Fleet(ctx context.Context) (FleetInfo, error) {
 	if err != nil {
 		return FleetInfo{}, err
 	}
+	stalled, err := query(ctx, i, func(s resque.Store, c redis.Conn) (int64, error) { return workflows.New(s).Stalled(c) })
+	if err != nil {
+		return FleetInfo{}, err
+	}
 	sizes := make(map[string]int64, len(info.Queues))
 	for _, q := range info.Queues {
 		sizes[q.Name] = q.Size
 	}
 	return FleetInfo{
 		Pending: info.Pending, Processed: info.Processed, Failed: info.Failed, Expired: info.Expired,
-		Queues: len(info.Queues), Workers: info.Workers, Working: info.Working,
+		Stalled: stalled, Queues: len(info.Queues), Workers: info.Workers, Working: info.Working,
 		Servers:     []string{settings.Server},
 		Environment: cmp.Or(os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development"),
 		QueueSizes:  sizes,

@@ -157,9 +157,13 @@ func (i *Inspector) results(ctx context.Context, f ResultFilter, take func(Statu
 }
 
 // Forget removes what is known about a job: its document, its progress and its log lines. The job itself goes on, and
-// those that wait for it get ErrNoResult. So does Forget if nothing is known.
+// those that wait for it get ErrNoResult. So does Forget if nothing is known. The id of a workflow removes the workflow; see
+// Workflows.Forget.
 func (i *Inspector) Forget(ctx context.Context, id string) error {
 	_, err := knows(i, func(one *Inspector) (struct{}, error) {
+		if changed, err := one.forget(ctx, id); !errors.Is(err, ErrNoWorkflow) {
+			return struct{}{}, one.record(ctx, "Forget", "workflow "+id, changed, prefix.Of(err))
+		}
 		forgotten, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.ForgetDocument(c, id) })
 		if err == nil && !forgotten {
 			return struct{}{}, NoResult(id)

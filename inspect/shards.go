@@ -108,6 +108,7 @@ func mergeGroups(a, b []FailureGroup) []FailureGroup {
 // mergeInfo adds the counts of shards.
 func mergeInfo(a, b FleetInfo) FleetInfo {
 	a.Pending, a.Processed, a.Failed, a.Expired = a.Pending+b.Pending, a.Processed+b.Processed, a.Failed+b.Failed, a.Expired+b.Expired
+	a.Stalled += b.Stalled
 	a.Workers, a.Working = a.Workers+b.Workers, a.Working+b.Working
 	a.Servers = append(a.Servers, b.Servers...)
 	a.Environment = cmp.Or(a.Environment, b.Environment)

@@ -31,8 +31,8 @@ const (
 // Over reports whether a job in this state has ended.
 func (s State) Over() bool { return resque.Over(string(s)) }
 
-// Status is what has become of a job that was enqueued WithResult. Times are those of Redis's clock. A time that is
-// zero has not come, or is unknown.
+// Status is what has become of a job that was enqueued WithResult, or of a workflow. Times are those of Redis's clock. A
+// time that is zero has not come, or is unknown.
 type Status struct {
 	ID       string
 	State    State
@@ -57,7 +57,14 @@ type Status struct {
 
 	Tries    []Try         // the last 20 runs that failed, and the one that succeeded; the oldest first
 	Progress *ProgressInfo // nil: the job says nothing about it
+
+	OfWorkflow bool           // it is that of a workflow, which has no class, queue and tries
+	Name       string         // of a workflow that has one
+	Failure    *WorkflowError // of a workflow that failed
 }
+
+// Workflow returns the name of a workflow, "" if it has none; ok is false for a job. Workflows().Get also counts its steps.
+func (s Status) Workflow() (name string, ok bool) { return s.Name, s.OfWorkflow }
 
 // Try is one run of a job that has ended.
 type Try struct {
@@ -94,6 +101,15 @@ func StatusOf(d resque.Document) Status {
 			Process: t.Process, Worker: t.Worker, Exception: t.Exception, Error: t.Error,
 		})
 	}
+	if s.OfWorkflow = d.Workflow != ""; s.OfWorkflow {
+		if d.Workflow != "-" {
+			s.Name = d.Workflow
+		}
+		if why := workflowError(s.ID, s.Name, d.Error); why != nil {
+			s.Exception, s.Error, s.Failure = why.Exception, why.Message, why
+		}
+		return s
+	}
 	if s.State == StateDone { // Redis has this run once, in the fields above
 		s.Tries = append(s.Tries, Try{
 			Attempt: s.Attempt, State: StateDone, Began: s.Began, Ended: s.Ended, Process: s.Process, Worker: s.Worker,
@@ -113,12 +129,16 @@ func progressOf(p *resque.DocumentProgress) *ProgressInfo {
 	return &ProgressInfo{Done: p.Done, Total: p.Total, Note: p.Note, At: p.At}
 }
 
-// Over reports whether the job has ended.
+// Over reports whether the job or workflow has ended. A failed workflow has, although steps of it may still run.
 func (s Status) Over() bool { return s.State.Over() }
 
 // Err returns the error with which the job ended: nil if it is done or not over, a *JobError if it
-// failed or was discarded, and otherwise an error that matches ErrCancelled or ErrExpired.
+// failed or was discarded, and otherwise an error that matches ErrCancelled or ErrExpired. Of a workflow that failed it is a
+// *WorkflowError.
 func (s Status) Err() error {
+	if s.OfWorkflow {
+		return s.errOfWorkflow(workflowName(s.ID, s.Name))
+	}
 	switch s.State {
 	case StateFailed, StateDiscarded:
 		return &JobError{ID: s.ID, Class: s.Class, Queue: s.Queue, Exception: s.Exception, Message: s.Error, Attempt: s.Attempt, State: s.State}
@@ -130,6 +150,30 @@ func (s Status) Err() error {
 	return nil
 }
 
+func (s Status) errOfWorkflow(workflow string) error {
+	switch s.State {
+	case StateFailed:
+		if s.Failure == nil { // its document is damaged
+			return &WorkflowError{ID: s.ID, Name: s.Name, Message: s.Error}
+		}
+		return s.Failure
+	case StateCancelled:
+		return &endedError{"goworker: " + workflow + " was cancelled", ErrCancelled}
+	case StateExpired:
+		return &endedError{"goworker: the deadline of " + workflow + " has passed", ErrExpired}
+	}
+	return nil
+}
+
+// endedError is an error of a workflow that matches the one of jobs, whose text speaks of jobs.
+type endedError struct {
+	text string
+	is   error
+}
+
+func (e *endedError) Error() string { return e.text }
+func (e *endedError) Unwrap() error { return e.is }
+
 // Decode decodes the job's result into what v points to. A job whose handler returned no value leaves it
 // as it is. The error is that of Err, or says that the job is not over, why its result was not kept, or
 // that it does not fit.
@@ -138,24 +182,33 @@ func (s Status) Decode(v any) error {
 	case err != nil:
 		return err
 	case !s.Over():
-		return prefix.Errorf("job %s of class %s is %s and has no result yet; wait for it", s.ID, s.Class, s.State)
+		return prefix.Errorf("%s is %s and has no result yet; wait for it", s.subject(), s.State)
 	case s.ResultLeft != "":
-		return prefix.Errorf("job %s of class %s is done, and its result was not kept: %s", s.ID, s.Class, s.ResultLeft)
+		return prefix.Errorf("%s is done, and its result was not kept: %s", s.subject(), s.ResultLeft)
 	case len(s.Result) == 0:
 		return nil
 	}
 	if err := json.Unmarshal(s.Result, v); err != nil {
-		return prefix.Errorf("the result of job %s of class %s does not fit %s: %w", s.ID, s.Class, strings.TrimPrefix(fmt.Sprintf("%T", v), "*"), err)
+		return prefix.Errorf("the result of %s does not fit %s: %w", s.subject(), strings.TrimPrefix(fmt.Sprintf("%T", v), "*"), err)
 	}
 	return nil
+}
+
+// subject names what the Status is of.
+func (s Status) subject() string {
+	if s.OfWorkflow {
+		return workflowName(s.ID, s.Name)
+	}
+	return fmt.Sprintf("job %s of class %s", s.ID, s.Class)
 }
 
 var (
 	// ErrNoResult is returned for an id of which Redis keeps nothing.
 	ErrNoResult = prefix.New("nothing is known about this job: its id is wrong, it was enqueued without WithResult, or the time of its result is over")
-	// ErrExpired matches (errors.Is) the error of a job that no worker took in time.
+	// ErrExpired matches (errors.Is) the error of a job that no worker took in time, and of a workflow whose deadline has
+	// passed.
 	ErrExpired = prefix.New("no worker took the job before it expired")
-	// ErrCancelled matches (errors.Is) the error of a job that was cancelled.
+	// ErrCancelled matches (errors.Is) the error of a job or workflow that was cancelled.
 	ErrCancelled = failure.ErrCancelled
 )
 

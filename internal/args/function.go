@@ -106,6 +106,38 @@ func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber b
 	return list, nil, nil
 }
 
+// Parameter returns the type of the parameter that takes an argument, counted from 0; nil: none takes it.
+func (f *Function) Parameter(i int) reflect.Type {
+	switch {
+	case i < len(f.fixed):
+		return f.fixed[i].typ
+	case f.rest != nil:
+		return f.rest.typ
+	}
+	return nil
+}
+
+// Types returns the types of the arguments and of the results beside the error. If it is variadic, the last argument's type is that
+// of each of the rest.
+func (f *Function) Types() (params []reflect.Type, variadic bool, results []reflect.Type) {
+	for _, p := range f.fixed {
+		params = append(params, p.typ)
+	}
+	if f.rest != nil {
+		params = append(params, f.rest.typ)
+	}
+	for i := range f.Results() {
+		results = append(results, f.Result(i))
+	}
+	return params, f.rest != nil, results
+}
+
+// Results returns how many results the function has beside its error.
+func (f *Function) Results() int { return max(0, f.results-1) }
+
+// Result returns the type of a result.
+func (f *Function) Result(i int) reflect.Type { return f.fn.Type().Out(i) }
+
 // HasResult reports whether the function has a result beside its error.
 func (f *Function) HasResult() bool { return f.results > 1 }
 

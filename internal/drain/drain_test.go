@@ -302,9 +302,10 @@ func TestLeft(t *testing.T) {
 	b.do("ZADD", "resque:go:schedule", 1, "junk", 2, "4:work{", 3, "4:work"+job("D"), 4, "4:mail"+job("E"))
 	b.dead("web:7:dead", 5, "4:mail"+job("F"), "junk")
 	b.do("HSET", "resque:go:leased", "x", "y")
-	b.do("SET", "resque:go:wf:1", "of a later version")
+	b.do("SET", "resque:go:later:1", "of a later version")
 	b.do("SADD", "resque:go:paused", "mail")
 	b.do("HSET", "resque:go:paused-schedules", "nightly", "x")
+	b.do("ZADD", "resque:go:workflows", 1, "a", 2, "b")
 	report := b.drain()
 	b.same("queue", jobsOf("A B D K"), b.list("resque:queue:work"))
 	b.same("lane", []string{"no JSON", `["no","job"]`}, b.list(key))
@@ -318,10 +319,10 @@ func TestLeft(t *testing.T) {
 	}
 	b.same("left", map[string]int{
 		strings.TrimPrefix(key, "resque:"): 2, strings.TrimPrefix(bad, "resque:"): 0, "go:kept:work": 1, "go:schedule": 3,
-		"go:inflight:web:7:dead": 2, "go:leased": 0, "go:wf:1": 0,
+		"go:inflight:web:7:dead": 2, "go:leased": 0, "go:later:1": 0,
 	}, left)
 	notes := strings.Join(report.Notes, "\n")
-	for _, want := range []string{"queue mail is paused", "schedule nightly is paused"} {
+	for _, want := range []string{"queue mail is paused", "schedule nightly is paused", "there are 2 workflows"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note that the %s: %s", want, notes)
 		}
@@ -353,7 +354,12 @@ func TestFates(t *testing.T) {
 	b.do("HSET", "resque:go:paused-schedules", "nightly", "x")
 	b.do("SET", "resque:go:probe:p", 1)
 	b.do("SET", "resque:go:reaped:p", 1)
-	b.do("SET", "resque:go:wf:1", 1)
+	b.do("HSET", "resque:go:wf:a", "state", "running")
+	b.do("SET", "resque:go:wf-steps:a", "s")
+	b.do("SET", "resque:go:wf-lock:a", "a")
+	b.do("ZADD", "resque:go:workflows", 1, "a")
+	b.do("ZADD", "resque:go:halted", 1, "a")
+	b.do("HSET", "resque:go:stalled", "a", 1)
 	b.do("LPUSH", "resque:go:audit", "{}")
 	b.do("HSET", "resque:go:result:a", "state", "done")
 	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
 // remove releases locks and removes the keys that hold no job. What still holds jobs stays, with
@@ -71,6 +72,11 @@ func (d *drain) notes() error {
 		}
 		for _, l := range slices.Sorted(maps.Keys(u.Limits)) {
 			note("the limit %s (%s) holds for no Ruby worker", l, u.Limits[l])
+		}
+		if n, err := workflows.New(d.store).Count(c); err != nil && !resque.IsWrongType(err) {
+			return err
+		} else if n > 0 {
+			note("there are %s, whose waiting steps Ruby does not send: let them end before, or cancel them", resque.Plural(n, "workflow"))
 		}
 		if resque.IsWrongType(err) {
 			note("%v", err)

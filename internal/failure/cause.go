@@ -16,6 +16,10 @@ var (
 	// ErrUnwanted is the cause of a job that was cancelled by itself, by its id or its ticket. What its handler
 	// returns then is dropped. After CancelJobs, whose cause is ErrCancelled itself, it is a failure.
 	ErrUnwanted = fmt.Errorf("%w by its id or ticket", ErrCancelled)
+
+	// ErrHalted is the cause of a step whose workflow was cancelled, has expired, or has failed. What its handler
+	// returns then is dropped.
+	ErrHalted = fmt.Errorf("%w because its workflow was halted", ErrCancelled)
 )
 
 // ErrGoexit is the failure of a job whose handler ended its goroutine.

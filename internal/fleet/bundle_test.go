@@ -55,7 +55,7 @@ func setup(t *testing.T, change ...func(*Config)) *bundle {
 		f(&c)
 	}
 	b.Lease = New(part.Base{Log: log, Outages: logging.NewOutages(log, b), Store: resque.New(""), Dialer: dialer, Clock: b}, c)
-	b.Owner, b.Rider, b.Heir, b.Ends = b, b, b, b
+	b.Owner, b.Riders, b.Heir, b.Ends = b, []Rider{b}, b, b
 	t.Cleanup(func() { b.reaper.line.Close() })
 	return b
 }

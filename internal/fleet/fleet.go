@@ -60,7 +60,7 @@ type Owner interface {
 	LeaseLost(*Session)
 }
 
-// Rider gets with each renewal of the lease what Redis answered about delayed jobs.
+// Rider gets with each renewal of the lease what Redis answered about delayed jobs and workflows.
 type Rider interface {
 	// Answered does not wait for Redis. leads says whether this process is the leader.
 	Answered(leads bool, due resque.Due)

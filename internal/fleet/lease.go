@@ -25,10 +25,10 @@ type Lease struct {
 	Status *Status
 
 	// These are set before Start.
-	Owner Owner
-	Rider Rider
-	Heir  Heir
-	Ends  Ends
+	Owner  Owner
+	Riders []Rider
+	Heir   Heir
+	Ends   Ends
 
 	base    part.Base
 	config  Config
@@ -118,7 +118,9 @@ func (l *Lease) beat(ctx context.Context) error {
 	l.held.Store(asked.UnixNano())
 	l.update(session.Process.ID, renewed.Leases)
 	l.reaper.observe(renewed.Dead())
-	l.Rider.Answered(l.Leads(), renewed.Due)
+	for _, r := range l.Riders {
+		r.Answered(l.Leads(), renewed.Due)
+	}
 	l.Owner.LeaseHeld(session)
 	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}

@@ -71,7 +71,7 @@ type childOutcome struct {
 }
 
 // causes are the causes that handlers compare with.
-var causes = []error{failure.ErrShutdown, failure.ErrLeaseLost, failure.ErrCancelled, failure.ErrUnwanted, context.Canceled, context.DeadlineExceeded}
+var causes = []error{failure.ErrShutdown, failure.ErrLeaseLost, failure.ErrCancelled, failure.ErrUnwanted, failure.ErrHalted, context.Canceled, context.DeadlineExceeded}
 
 // causeOf returns the cause with a text.
 func causeOf(text string) error {

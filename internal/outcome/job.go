@@ -53,6 +53,7 @@ type Job struct {
 
 	Started bool // the handler was called; of a dead process's job: it was handed out
 	Value   any  // the handler's result beside a nil error
+	Several bool // Value is the list of several results
 	Keep    bool // set by a policy: Value becomes Outcome.Result
 
 	// View is what the taker makes of the job for the program.

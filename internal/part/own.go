@@ -18,6 +18,7 @@ var Work = []Part{
 var Own = append(slices.Clip(Work),
 	Part{Name: "schedule", Requires: []string{"poller"}},
 	Part{Name: "recurring", Requires: []string{"poller"}},
+	Part{Name: "workflows", Requires: []string{"poller"}},
 )
 
 // Steps start and stop one of a daemon's own parts.

@@ -100,14 +100,8 @@ func (c *Call) Jobs() int { return len(c.receipts) }
 
 // Add adds a job behind the others. It changes p and does not keep it. With an error, which names the class, the job is not added.
 func (c *Call) Add(p *outcome.Push) error {
-	if p.Queue == "" || p.Name == "" {
-		return ErrNoJob
-	}
-	if p.Queue != c.queue {
-		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
-			return About(p.Name, err)
-		}
-		c.queue = p.Queue
+	if err := c.check(p); err != nil {
+		return err
 	}
 	if err := c.add(p); err != nil {
 		return About(p.Name, err)
@@ -125,10 +119,42 @@ func (c *Call) Add(p *outcome.Push) error {
 	return nil
 }
 
-func (c *Call) add(p *outcome.Push) (err error) {
+// check returns why a job cannot be enqueued, whatever it has.
+func (c *Call) check(p *outcome.Push) error {
+	if p.Queue == "" || p.Name == "" {
+		return ErrNoJob
+	}
+	if p.Queue != c.queue {
+		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
+			return About(p.Name, err)
+		}
+		c.queue = p.Queue
+	}
+	return nil
+}
+
+func (c *Call) add(p *outcome.Push) error {
 	if !p.At.IsZero() {
 		c.date(p)
 	}
+	if err := c.encode(p); err != nil {
+		return err
+	}
+	for _, e := range p.Beside {
+		c.bulk.Beside(e)
+	}
+	for _, h := range p.Begins {
+		c.bulk.Begin(h)
+	}
+	p.Payload = nil
+	if c.keeps {
+		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+	}
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
+}
+
+// encode writes a job as the one that the bulk has begun, with what the features add.
+func (c *Call) encode(p *outcome.Push) (err error) {
 	p.Style = c.bulk.Style
 	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
 		return err
@@ -153,17 +179,7 @@ func (c *Call) add(p *outcome.Push) (err error) {
 	if p.ID != "" {
 		c.bulk.SetText("id", p.ID)
 	}
-	for _, e := range p.Beside {
-		c.bulk.Beside(e)
-	}
-	for _, h := range p.Begins {
-		c.bulk.Begin(h)
-	}
-	p.Payload = nil
-	if c.keeps {
-		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
-	}
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
+	return nil
 }
 
 // date has a job whose time has come pushed to its queue.

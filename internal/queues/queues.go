@@ -179,6 +179,13 @@ func (q Spec) Excludes(name string) bool {
 	return slices.ContainsFunc(q.excluded, func(p string) bool { return MatchGlob(p, name) })
 }
 
+// Works reports whether a queue is in the list, by its name or by a pattern.
+func (q Spec) Works(name string) bool {
+	return !q.Excludes(name) && slices.ContainsFunc(q.Patterns, func(p Queue) bool {
+		return p.Name == name || IsPattern(p.Name) && MatchGlob(p.Name, name)
+	})
+}
+
 // Label is the queues' part of a worker id: what was configured, without
 // weights and exclusions. Ruby workers fail to start when they meet an id
 // without this part, so it is never empty; a long one ends at a comma.

@@ -46,6 +46,9 @@ func (p *Pump) moveDue(ctx context.Context) (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
+		if p.Seen != nil {
+			p.Seen(due)
+		}
 		due = p.ours(due)
 		if clock.Since(p.base.Clock, p.refused) < askAgain {
 			due.Plain, due.Hints = max(due.Plain, askAgain), max(due.Hints, askAgain)

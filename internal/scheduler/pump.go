@@ -38,6 +38,10 @@ type Pump struct {
 	fleet  Fleet
 	loop   *part.Loop
 
+	// Seen gets what Redis answers whenever this pump asks what is due: on its connection Redis also watches the
+	// index of workflows. It is set before Start; nil: nothing wants it.
+	Seen func(due resque.Due)
+
 	leads   atomic.Bool  // the lease writes it, the pump reads it
 	poked   atomic.Bool  // a turn is wanted although nothing is planned
 	planned atomic.Int64 // next in nanoseconds, for the lease: the pump writes it, the lease reads it

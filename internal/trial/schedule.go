@@ -9,23 +9,37 @@ import (
 
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/sweep"
 )
 
-// Schedule is the pump and the ticker of a daemon, one step at a time, in the goroutine of the test.
+// Schedule is the pump, the ticker and the sweep of a daemon, one step at a time, in the goroutine of the test.
 type Schedule struct {
 	Pump   *scheduler.Pump
 	Ticker *scheduler.Ticker
+	Sweep  *sweep.Sweep
 	Do     func(ctx context.Context, f func(resque.Store, redis.Conn) error) error
 }
 
 // mostSteps bounds the steps in which due jobs move. Each moves hundreds of jobs.
 const mostSteps = 10_000
 
-// Step fires the recurring schedules that are due, and moves the delayed jobs that are due to their queues.
+// Sweeps is how the sweep of a trial waits. Its clock jumps over hours, and no worker loses a step: so it looks at workflows
+// seldom, and for a year not for steps that are lost. Deadlines and what is to be sent are looks of their own.
+func Sweeps() sweep.Config {
+	const year = 365 * 24 * time.Hour
+	return sweep.Config{Every: 24 * time.Hour, StallAfter: year, Again: time.Hour, Idle: year}
+}
+
+// Step fires the recurring schedules that are due, looks at the workflows that are due, and moves the delayed jobs that are
+// due to their queues.
 // next is when there is something to do again; zero: never, as far as is known.
 func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
 	err = s.Do(ctx, func(store resque.Store, c redis.Conn) error {
 		tick, err := s.Ticker.Step(c)
+		if err != nil {
+			return err
+		}
+		look, err := s.Sweep.Step(c)
 		if err != nil {
 			return err
 		}
@@ -43,6 +57,9 @@ func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
 			}
 			if next = tick; wait != resque.Never && (next.IsZero() || due.Now.Add(wait).Before(next)) {
 				next = due.Now.Add(wait)
+			}
+			if at := due.Now.Add(look); look != resque.Never && (next.IsZero() || at.Before(next)) {
+				next = at
 			}
 			return nil
 		}

@@ -77,6 +77,15 @@ func (k *keys) committed(effects []resque.Effect) {
 	}
 }
 
+// wrote takes the keys that the answer to a commit names: a verb may write one that is not a key of its effect.
+func (k *keys) wrote(names []string) {
+	for i := range k.all {
+		if slices.Contains(names, k.all[i].Key) {
+			k.all[i].due, k.due = true, true
+		}
+	}
+}
+
 // again returns when a key is read although nothing was reported; zero: never.
 func (k *keys) again(of *key) time.Time {
 	switch {

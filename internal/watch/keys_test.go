@@ -97,6 +97,8 @@ func TestKeysAreReadWhenTheyChange(t *testing.T) {
 	b.reads(now)
 	b.Ended(new(outcome.Job), commit(resque.Command("SET", key, 1).Soft()), true)
 	b.reads(now, "resque:go:a")
+	b.Answered(new(resque.Exchange), resque.Exchanged{Wrote: []string{"resque:failed", "resque:go:b"}}, now)
+	b.reads(now, "resque:go:b")
 
 	b.err = errors.New("WRONGTYPE")
 	b.Changed([]string{resque.KeyChanged + "resque:go:a"}, false)

@@ -194,6 +194,7 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 			}
 		}
 	}
+	o.keys.wrote(r.Wrote)
 	for _, queue := range r.Filled {
 		o.pushed(queue) // after what the answer says of it: it may have been filled later
 		o.lanes.Pushed(queue)

@@ -10,6 +10,7 @@
 //     that need what is not here, such as kubectl, are only parsed.
 //   - js, ruby, php, python: run, with the page's server at localhost:6379.
 //   - yaml, ini, dockerfile, procfile, json, acl, diff: parsed strictly, see formats_test.go.
+//   - golang: code of another library, which has to be Go as gofmt writes it.
 //   - text with the directive output: compared with what the block before it printed.
 //   - log: each line is one that the code may write.
 package docs

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/format"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 var formats = map[string]func(t *testing.T, s *scene, text string) error{
 	"yaml": checkYAML, "ini": checkINI, "dockerfile": checkDockerfile, "procfile": checkProcfile,
 	"json": checkJSON, "acl": checkACL, "diff": checkDiff, "log": checkLog, "wire": checkJSON, "picture": checkPicture,
+	"golang": checkForeignGo,
 }
 
 // manifest is what of a manifest of Kubernetes is checked here beside that it is YAML without doubled keys.
@@ -183,6 +185,15 @@ func checkLog(_ *testing.T, _ *scene, text string) error {
 		}
 	}
 	return nil
+}
+
+// checkForeignGo wants Go as gofmt writes it, of a library that is not ours and is not compiled.
+func checkForeignGo(_ *testing.T, _ *scene, text string) error {
+	formatted, err := format.Source([]byte(text))
+	if err == nil && string(formatted) != text {
+		err = fmt.Errorf("gofmt writes it otherwise:\n%s", formatted)
+	}
+	return err
 }
 
 // checkPicture wants a drawing: nothing that a reader would type.

@@ -30,6 +30,7 @@ var imports = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "log": "log", "net": "net", "http": "net/http",
 	"os": "os", "exec": "os/exec", "slog": "log/slog", "strings": "strings", "testing": "testing", "time": "time", "sql": "database/sql",
 	"signal": "os/signal", "syscall": "syscall", "runtime": "runtime", "sync": "sync", "io": "io", "flag": "flag", "sha256": "crypto/sha256",
+	"atomic": "sync/atomic", "bufio": "bufio", "iter": "iter",
 }
 
 // compiler type-checks fragments against the compiled packages.

@@ -174,6 +174,8 @@ var kept = map[string]string{
 	"Enqueue":               "programs of benmanns/goworker call it, and are to compile without a warning",
 	"Daemon.PauseSchedule":  "it knows the schedules of this process before they are in Redis",
 	"Daemon.ResumeSchedule": "it knows the schedules of this process before they are in Redis",
+	"All":                   "it makes a group of typed nodes, and asks nothing",
+	"CancelRunning":         "it is an option of a workflow, and not the call of a Client",
 	"PauseSchedule":         "as Daemon's",
 	"ResumeSchedule":        "as Daemon's",
 }

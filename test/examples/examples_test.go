@@ -206,6 +206,35 @@ func TestExamples(t *testing.T) {
 		}
 	})
 
+	for _, where := range []string{"embedded", "real"} {
+		t.Run("workflows/"+where, func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			if where == "real" {
+				args = append(args, "-uri="+redistest.Start(t).URI())
+			}
+			out := finish(t, program(t, nil, "nightly", args...))
+			for _, want := range []string{
+				"read: the archive is away", "mail to boss@example.com: 2026-03-01: 3 sales, 505 in all",
+				"the workflow failed in Read: there are no sales", "alert: no report of 2026-02-30: Read: there are no sales",
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("nightly did not print %q but\n%s", want, out)
+				}
+			}
+			sheet := filepath.Join(t.TempDir(), "sheet.png")
+			out = finish(t, program(t, nil, "pipeline", append(args, "-pictures=3", "-out="+sheet)...))
+			for _, want := range []string{"fetched picture 2", "strip 1 has 3 sizes", "the sheet has 3 strips", "made " + sheet} {
+				if !strings.Contains(out, want) {
+					t.Errorf("pipeline did not print %q but\n%s", want, out)
+				}
+			}
+			if _, err := os.Stat(sheet); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+
 	t.Run("daemon", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)

@@ -161,6 +161,7 @@ func register(d worker, uri, notes string) {
 		return a + b, nil
 	}, isolated(goworker.HardTimeout(time.Minute)))
 	d.Register("Nothing", func() {}, isolated())
+	registerSteps(d, isolated)
 	d.Register("Plain", func() {})
 	d.Register("Exit", func(code int) { os.Exit(code) }, isolated())
 	d.Register("Panic", func() { panic(&refusal{Code: 7}) }, isolated())

@@ -133,7 +133,7 @@ func TestDrainOfShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	two.Do(t, "SET", "resque:go:wf:1", "of a later version")
+	two.Do(t, "SET", "resque:go:later:1", "of a later version")
 	report, err := s.Client().DrainToResque(t.Context(), goworker.DrainNow())
 	if err != nil {
 		t.Fatal(err)

