@@ -49,7 +49,7 @@ func (p *poller) turn(ctx context.Context) {
 	}
 	paused := p.source.Tick(now)
 	p.record.Retry(now)
-	if p.complete && !p.record.Starting() {
+	if p.complete && !p.record.Starting() && p.busy == 0 && p.record.Undelivered() == 0 { // a job that runs may enqueue others
 		p.quit()
 	}
 	p.claim()
@@ -182,9 +182,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		p.lease.Wake()
 	}
 	p.receive(r.Exchanged, now)
-	if p.source.Answered(x, r.Exchanged, now) {
-		p.complete = true
-	}
+	p.complete = p.source.Answered(x, r.Exchanged, now)
 	p.resyncs = p.resyncs || r.Removed && !r.Fenced
 }
 
