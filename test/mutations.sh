@@ -83,4 +83,47 @@ try document-cancelled ./internal/feature/results TestDocuments \
 # A cancel that is taken back late has an ended job go on.
 try document-lift ./internal/feature/results TestDocuments \
 	internal/feature/results/document.go 's/"due", "was")/"due")/'
+workflow=internal/resque/workflows/scripts/parts/workflow.lua
+# A step that has ended ends once more: its letter is not looked at.
+try workflow-letter ./internal/feature/workflow TestWorkflows \
+	internal/resque/workflows/scripts/verbs/arrive.lua "s/^  if not ends and .* then return end -- late$//"
+# A cancelled workflow goes on.
+try workflow-halted ./internal/feature/workflow TestWorkflows \
+	$workflow "s/w.halted = state == 'cancelled' or/w.halted =/"
+# A paused workflow goes on.
+try workflow-paused ./internal/feature/workflow TestWorkflows \
+	$workflow "s/ or not w.halted and field(w, 'paused') == '1'//"
+# A join that has sent what it sends sends it again.
+try workflow-final ./internal/feature/workflow TestWorkflows \
+	$workflow "s/^    J.kind, J.changed = 'z', true$/    J.changed = true/"
+# What comes behind a failure is sent.
+try workflow-bad ./internal/feature/workflow TestWorkflows \
+	$workflow "s/^    if J.bad > 0 then return 'n' end$//"
+# A failure that a group bears counts for what is around it.
+try workflow-borne ./internal/feature/workflow TestWorkflows \
+	$workflow "s/elseif how == 'badly' and borne == '-' or/elseif how == 'badly' or/"
+# Of the error handlers only the innermost one is called.
+try workflow-handlers ./internal/feature/workflow TestWorkflows \
+	$workflow "s/for _, h in ipairs(handlers) do handler(w, h) end/handler(w, handlers[1])/"
+# A handler of completion is not called.
+try workflow-complete ./internal/feature/workflow TestWorkflows \
+	$workflow "s/^      handler(w, J.over)$//"
+# A failure in a cancelled workflow calls handlers.
+try workflow-cancelled ./internal/feature/workflow TestWorkflows \
+	$workflow "s/if w.state ~= 'cancelled' and w.state ~= 'expired' then/do/"
+# A workflow whose last failure has succeeded after all stays failed.
+try workflow-again ./internal/feature/workflow TestWorkflows \
+	$workflow "s/ if w.state == 'failed' and number(w, 'bad') == 0 then/ if false then/"
+# A step of a halted workflow that runs by now is dropped.
+try workflow-back ./internal/feature/workflow TestWorkflows \
+	internal/resque/workflows/scripts/verbs/arrive.lua "s/if to == 'x' and not w.halted then back(made, w, job, args)/if to == 'x' and not w.halted then return/"
+# Joins that waited for the sweep wait for ever.
+try workflow-held ./internal/feature/workflow TestWorkflows \
+	$workflow "/put(w, 'held', format(/d"
+# A handler is called once, whatever was retried.
+try workflow-armed ./internal/feature/workflow TestWorkflows \
+	internal/resque/workflows/scripts/retry.lua "s/if n and f.letter(w, n) == 'o' and .* then/if false then/"
+# The joins of a cancelled workflow that was paused are left.
+try workflow-sweep ./internal/feature/workflow TestWorkflows \
+	internal/sweep/look.go 's/(w.Halted || w.Sends() \&\& !w.Paused)/w.Sends() \&\& !w.Paused/'
 finish

@@ -44,6 +44,12 @@ var killed = []boundary{
 	{"document", 1, operating},
 	{"note", 1, noting}, {"commit", 1, noting}, {"cancel", 1, calling}, {"lift", 1, lifting},
 	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving},
+	{"workflow-start", 1, flowing}, {"workflow-start", 2, flowing}, {"workflow-reserve", 1, flowing}, {"workflow-add", 1, flowing},
+	{"workflow-add", 2, flowing}, {"workflow-close", 1, flowing}, {"workflow-pause", 1, flowing}, {"workflow-pause", 2, flowing},
+	{"workflow-halt", 1, flowing}, {"workflow-retry", 1, flowing}, {"workflow-mark", 1, flowing},
+	{"workflow-complete", 1, flowing},
+	{"workflow-duelooks", 1, sweeping}, {"workflow-putoff", 1, sweeping}, {"workflow-look", 1, sweeping},
+	{"workflow-expire", 1, sweeping}, {"workflow-lose", 1, sweeping}, {"workflow-remove", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
@@ -58,7 +64,12 @@ var cut = []boundary{
 	{"take", 1, limited}, {"take", 2, limited}, {"sort", 1, limited}, {"commit", 1, limited}, {"commit", 1, regained},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"tick", 1, ticking}, {"tick", 4, ticking}, {"note", 2, noting}, {"commit", 1, noting},
+	{"workflow-duelooks", 1, sweeping}, {"workflow-putoff", 1, sweeping}, {"workflow-look", 1, sweeping}, {"workflow-expire", 1, sweeping},
+	{"workflow-lose", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
 }
+
+// unreached are the scripts that a process calls only when a workflow has stood still for ten minutes.
+var unreached = []string{"workflow-stall", "workflow-resend"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
@@ -210,6 +221,8 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 					delete(a.cancels, id)
 				}
 			}
+		case flowing, sweeping:
+			a.settleFlows(b.scene)
 		case clearing:
 			if err := a.client.Delayed().Clear(); err != nil {
 				a.problem("%v", err)

@@ -113,7 +113,7 @@ func TestEveryScriptHasBoundaries(t *testing.T) {
 	defer a.close()
 	for name := range a.scripts() {
 		name, _, _ = strings.Cut(name, "+")
-		if !slices.ContainsFunc(killed, func(b boundary) bool { return b.script == name }) {
+		if !slices.Contains(unreached, name) && !slices.ContainsFunc(killed, func(b boundary) bool { return b.script == name }) {
 			t.Errorf("the script %s has no boundary", name)
 		}
 	}

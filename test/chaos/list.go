@@ -51,6 +51,7 @@ var faults = []fault{
 	{"disk-full", "F23: no space for the append-only file", diskFull, false},
 	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},
 	{"results", "jobs with results: kill -9 of workers and of Redis, closed connections; some are cancelled, some are waited for", results, false},
+	{"workflows", "workflows: kill -9 of workers and of Redis, closed connections; starts and additions are repeated until Redis answers", workflowsUnderFire, false},
 	{"mixed", "F22: many of these at once", mixed, true},
 }
 

@@ -28,6 +28,7 @@ const (
 	unnamed  scene = "while lanes are named again"
 	tracked  scene = "while PHP jobs run"
 	noting   scene = "while jobs with results run"
+	sweeping scene = "while workflows run"
 
 	// Producers.
 	delaying  scene = "while delaying"
@@ -42,6 +43,7 @@ const (
 	leaving   scene = "while a fleet goes back to Ruby"
 	calling   scene = "while cancelling"
 	lifting   scene = "while lifting cancels"
+	flowing   scene = "while workflows are started and changed"
 )
 
 // produced are the scenes of a process that enqueues, and its orders.
@@ -49,7 +51,7 @@ var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
 	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", leaving: "drain,pushed,1",
-	calling: "cancel,pushed,2", lifting: "lift,pushed,2",
+	calling: "cancel,pushed,2", lifting: "lift,pushed,2", flowing: "workflow,pushed,1",
 }
 
 // pushSome pushes n jobs before any process works.
@@ -103,6 +105,8 @@ func (a *arena) prepare(s scene) {
 		for i := range orders {
 			orders[i].ms += 250 // so that it is written that they run
 		}
+	case flowing, sweeping:
+		a.prepareFlows(s)
 	case calling, lifting: // jobs that wait
 		for i := range 2 {
 			o := of("Nap")

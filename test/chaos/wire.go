@@ -16,6 +16,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	delayedjobs "github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/failures"
+	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
 // phase is how far a call gets before its trap springs.
@@ -132,6 +133,9 @@ func (a *arena) scripts() map[string]string {
 	scripts := resque.Scripts()
 	maps.Copy(scripts, failures.Scripts())
 	maps.Copy(scripts, delayedjobs.Scripts())
+	for name, text := range workflows.Scripts() {
+		scripts["workflow-"+name] = text
+	}
 	for _, verb := range []string{"delay", "lock", "replace"} {
 		scripts[verb] = scripts["push+"+verb]
 		delete(scripts, "push+"+verb)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,11 @@ func (l ledger) produce(order string) {
 	how, rest, _ := strings.Cut(order, ",")
 	prefix, count, _ := strings.Cut(rest, ",")
 	n, _ := strconv.Atoi(count)
+	if how == "workflow" {
+		if err := l.flows(); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+		}
+	}
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", prefix, i)
 		l.note('t', id)
@@ -48,7 +54,7 @@ func produceOne(how, id string) (replaced string, err error) {
 		return receipt.Replaced, err
 	}
 	switch how {
-	case "now":
+	case "now", "workflow":
 		return "", goworker.Enqueue(job)
 	case "later":
 		return "", goworker.EnqueueIn(2*time.Second, job)
