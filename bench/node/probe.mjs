@@ -54,7 +54,40 @@ const answering = (perform) => {
   }
 }
 
+let called = 0
+const seen = new Set()
+
+// What package probe's flow.go counts: the members of workflows, and what their callbacks get.
+function member(number) {
+  if (number < 0) {
+    if (config.shape === 'plain') line('warm', unixNs())
+    return
+  }
+  sum += number
+  if (++ran === config.members && config.shape === 'plain') ended()
+}
+
+function ended() {
+  const at = unixNs()
+  line('sum', sum)
+  line('ran', ran)
+  line('called', at)
+}
+
+function callback(number, ...results) {
+  if (number < 0) return line('warm', unixNs())
+  const { from, members } = flow(number)
+  const [n, want] = config.shape === 'chain' ? [1, from + members - 1] : [members, members * from + (members * (members - 1)) / 2]
+  if (results.length !== n || results.reduce((a, b) => a + b, 0) !== want) return line('wrong', number)
+  if (seen.has(number)) return line('extra', number)
+  seen.add(number)
+  if (++called === config.flows) ended()
+}
+
 export const handlers = {
+  Member: (number) => (member(number), number),
+  Step: (number) => (member(number), number + 1),
+  Callback: callback,
   Noop: counted(() => {}),
   Tenth: counted((number) => {
     if (number % 10 === 0) throw new Error('every tenth job fails')
@@ -80,6 +113,37 @@ function job(i) {
 }
 
 const named = (i) => `job-${i}`
+
+// flow is number i of the workflows that the runner asks for; a small one warms up.
+function flow(i) {
+  const { shape, members } = config
+  if (!config.warm) return { shape, number: i, from: i * members, members }
+  const few = config.flows > 1 ? 200 : Math.min(members, 200)
+  return { shape, number: -1, from: -few, members: few }
+}
+
+async function starts({ push, pushAll, start }) {
+  const count = config.warm ? 1 : config.flows
+  line('began', unixNs())
+  const used = process.cpuUsage()
+  const at = performance.now()
+  if (config.shape !== 'plain') {
+    for (let i = 0; i < count; i += 100) {
+      await start(Array.from({ length: Math.min(100, count - i) }, (_, k) => flow(i + k)))
+    }
+  } else if (config.warm) {
+    await push({ class: 'Member', args: [-1] })
+  } else {
+    for (let i = 0; i < config.members; i += 1000) {
+      const some = Array.from({ length: Math.min(1000, config.members - i) }, (_, k) => i + k)
+      await pushAll(some.map((k) => ({ class: 'Member', args: [k], id: named(k) })))
+    }
+  }
+  const took = performance.now() - at
+  spent(used)
+  line('took', Math.round(took * 1e6))
+  line('started', count)
+}
 
 async function pushEach(push) {
   let next = 0
@@ -143,14 +207,16 @@ function awaited(took) {
 }
 
 // main is a contender's main function: work starts its workers. produce returns its push
-// and, where it has them, its pushAll, its find of a job by its id, and its wait for a
-// job's result.
+// and, where it has them, its pushAll, its find of a job by its id, its wait for a job's
+// result, and its start of workflows.
 export async function main(work, produce) {
   if (config.mode === 'work') return work()
   const producer = await produce()
   const { push, pushAll } = producer
   if (config.mode === 'stamp') {
     await stamps(push)
+  } else if (config.mode === 'start') {
+    await starts(producer)
   } else if (config.mode === 'call') {
     await calls(producer)
   } else if (config.mode === 'await') {

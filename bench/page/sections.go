@@ -71,6 +71,9 @@ var sections = map[string]func(result.File) string{
 	"waiters":       awaits("waiters", 10_000, waiting),
 	"waiters-burst": awaits("waiters-burst", 10_000, waiting),
 
+	"chords":     chords,
+	"workflows":  flows,
+	"batch":      streams,
 	"reach":      reach,
 	"features":   features,
 	"unused":     unused,

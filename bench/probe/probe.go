@@ -21,12 +21,20 @@
 //	                    handler's end
 //	waiting <n>         so many waits for a result have begun
 //	awaited <n>         so many waits have ended, and each was reported
+//	began <unix ns>     the first call that starts a workflow begins
+//	took <ns>           how long starting the workflows took
+//	started <n>         so many were started
+//	warm <unix ns>      the callback of the workflow that comes first has run
+//	called <unix ns>    the last callback has run; ran and sum are of the members
+//	flows <n>           so many callbacks have run
+//	wrong <n>           the callback of workflow n did not get the results of its members
 //	hold <id>           the Hold job of this id started
 package probe
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -40,6 +48,7 @@ const (
 	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, perhaps delayed, and end
 	Call  = "call"  // push Jobs jobs with random gaps, wait for the result of each, and end
 	Await = "await" // wait for the results of Jobs Named jobs at the same time, and end
+	Start = "start" // start Flows workflows, and end
 )
 
 // The orders in which several queues are asked.
@@ -84,6 +93,17 @@ type Config struct {
 	DelayMin time.Duration `json:"delay_min"`
 	DelayMax time.Duration `json:"delay_max"`
 	Whole    bool          `json:"whole"`
+
+	// Workflows. With a Rate so many are started a second for the time of For, in steps of Every; worked, every so
+	// many are reported. Warm starts one that is not counted.
+	Shape   string        `json:"shape"`
+	Flows   int           `json:"flows"`
+	Members int           `json:"members"` // of each
+	Keep    time.Duration `json:"keep"`    // each is kept so long after its end; 0 is the contender's default
+	Rate    int           `json:"rate"`
+	For     time.Duration `json:"for"`
+	Every   int           `json:"every"`
+	Warm    bool          `json:"warm"`
 }
 
 // Weight is the weight of queue number i in the weighted order.
@@ -129,8 +149,10 @@ func Main(work func(Config, map[string]Handler) error, produce func(Config) (Pro
 		r := reporter{os.NewFile(3, "report")}
 		switch c.Mode {
 		case Work:
-			err = work(c, newCounter(c, r).handlers())
-		case Push, Stamp, Call, Await:
+			handlers := newCounter(c, r).handlers()
+			maps.Copy(handlers, newFlowCounter(c, r).handlers())
+			err = work(c, handlers)
+		case Push, Stamp, Call, Await, Start:
 			var p Producer
 			if p, err = produce(c); err == nil {
 				err = run(c, p, r)

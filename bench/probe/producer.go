@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +32,8 @@ func run(c Config, p Producer, r reporter) error {
 	switch c.Mode {
 	case Stamp:
 		return stamps(c, p)
+	case Start:
+		return starts(c, p, r)
 	case Call, Await:
 		caller, ok := p.(Caller)
 		if !ok {
@@ -83,22 +83,7 @@ func (c Config) job(i int) Job {
 }
 
 func pushEach(c Config, p Producer) error {
-	var next atomic.Int64
-	var group sync.WaitGroup
-	failures := make(chan error, c.Producers)
-	for range c.Producers {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < c.Jobs; i = int(next.Add(1)) - 1 {
-				if err := p.Push(c.job(i)); err != nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	close(failures)
-	return <-failures
+	return each(c.Producers, 0, c.Jobs, func(i int) error { return p.Push(c.job(i)) })
 }
 
 func pushBulk(c Config, p BulkProducer) error {

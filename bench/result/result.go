@@ -147,6 +147,8 @@ var Figures = []string{
 	"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "idle_commands_per_s",
 	"due_latency_p50_ms", "due_latency_p99_ms", "due_latency_max_ms", "redis_bytes_per_job", "moved_per_s", "redis_cpu_us_per_moved",
 	"await_latency_p50_ms", "await_latency_p99_ms", "await_latency_max_ms", "connections", "redis_bytes_per_waiter",
+	"workflow_s", "members_per_s", "step_ms", "added_per_s", "redis_bytes_per_member",
+	"workflows_per_s", "keys_at_start", "keys_highest", "keys_at_end",
 	"share_of_6_percent", "share_of_3_percent", "share_of_1_percent",
 	"recovery_s", "round_trip_ms",
 }
@@ -156,7 +158,7 @@ var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
-	"results", "call", "waiters", "waiters-burst", "delayed", "schedule",
+	"results", "call", "waiters", "waiters-burst", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

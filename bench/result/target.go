@@ -68,6 +68,7 @@ func (f File) Targets() []Target {
 	t.below("idle, call to its result, p50 in ms", 1.5, f.Median("ours-results", "call", 25, "await_latency_p50_ms"))
 	t.below("10,000 waiters, handler's end to result, p50 in ms", 1, f.Median("ours-results", "waiters", 10_000, "await_latency_p50_ms"))
 	t.atMost("connections of 10,000 waiters", 2, f.Median("ours-results", "waiters", 10_000, "connections"))
+	t.flows()
 	t.shares()
 	for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
 		waiting := Number(float64(n)) + " waiting"
@@ -143,6 +144,24 @@ func (t *targets) bulk() {
 	ours, raw := t.f.Median("ours", "push-bulk", 1, "jobs_per_s"), t.f.Median("raw", "push-bulk", 1, "jobs_per_s")
 	t.add("≥ 500,000 jobs/s pushed in bulk, or ≥ 0.8 of bare RPUSH",
 		fmt.Sprintf("%s, %s×", Number(ours), Number(ours/math.Max(raw, 1))), ours > 0, ours >= 500_000 || raw > 0 && ours >= 0.8*raw)
+}
+
+// flows are those of workflows.
+func (t *targets) flows() {
+	median := func(name, work string, n int, figure string) float64 { return t.f.Median(name, work, n, figure) }
+	chord, alone := median("ours", "chord", 2000, "workflow_s"), median("ours", "members", 2000, "workflow_s")
+	t.add("≤ 0.1 s for a chord of 2,000, beyond the same jobs alone", Number(math.Max(chord-alone, 0)), chord > 0 && alone > 0, chord-alone <= 0.1)
+	theirs := median("machinery-results", "chord", 2000, "workflow_s")
+	t.add("≥ 50× a chord of 2,000 against machinery", Number(theirs/chord)+"×", chord > 0 && theirs > 0, theirs >= 50*chord)
+	chord, alone = median("ours", "chord", 100_000, "workflow_s"), median("ours", "members", 100_000, "workflow_s")
+	t.add("≤ 2.5× the time of the same jobs alone, a chord of 100,000", Number(chord/alone)+"×", chord > 0 && alone > 0, chord <= 2.5*alone)
+	t.atLeast("members/s in 2,000 chords of two", 20_000, median("ours", "chords", 2000, "members_per_s"))
+	t.atMost("ms a step in a chain of 100", 0.6, median("ours", "chain", 100, "step_ms"))
+	t.atLeast("members/s streamed into a batch of a million", 200_000, median("ours", "batch", 1_000_000, "added_per_s"))
+	t.below("MiB of memory of the producer of a million", 64, median("ours", "batch", 1_000_000, "rss_mb"))
+	t.atLeast("chords of two a second for a minute", 10_000, median("ours", "soak", 10_000, "workflows_per_s"))
+	before, after := median("ours", "soak", 10_000, "keys_at_start"), median("ours", "soak", 10_000, "keys_at_end")
+	t.add("no key left of them after their time", Number(after-before), before > 0, after <= before)
 }
 
 // shares are those of queues by weight.

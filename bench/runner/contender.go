@@ -161,6 +161,9 @@ func (c contender) cannot(w work) string {
 	if probe.Answers(w.class) {
 		return c.keepsNot(w)
 	}
+	if w.shape != "" && !slices.Contains(joining, c.name) {
+		return "it has no workflows"
+	}
 	switch {
 	case w.pushed && !c.pushes, !w.pushed && !c.works:
 		return "it is there for something else"

@@ -33,6 +33,15 @@
 //	                        all workers wait; of many waiters, from the end of the handler
 //	connections             those to Redis of the process that waits for results
 //	redis_bytes_per_waiter  memory of Redis for each of them
+//	workflow_s              from the call that starts workflows, or pushes plain jobs, to the
+//	                        end of the last callback, or job, while the workers have nothing else to do
+//	members_per_s           members of workflows in that time, each a second
+//	step_ms                 of a chain, for each step
+//	added_per_s             members that are streamed into a batch
+//	redis_bytes_per_member  memory of Redis for each of them
+//	workflows_per_s         workflows that were started while so many were wanted
+//	keys_*                  of Redis, before they were started, at most, and when their
+//	                        time was over
 //	redis_bytes_per_job     memory of Redis for a job that waits for its time
 //	moved_per_s             delayed jobs moved to their queue, from the first's move to
 //	                        the last's
@@ -64,6 +73,7 @@ type options struct {
 	rounds      int
 	trial       time.Duration
 	samples     int
+	soak        time.Duration
 	core, draw  bool
 	partial     bool // keep the rows that are not measured now
 	out, docs   string
@@ -122,6 +132,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&opts.rounds, "rounds", 0, "how often to measure each row; 3, with -core 5")
 	flags.DurationVar(&opts.trial, "trial", time.Second, "how long a trial shall last")
 	flags.IntVar(&opts.samples, "samples", 300, "how many jobs to send to an idle contender that is woken for each")
+	flags.DurationVar(&opts.soak, "soak", time.Minute, "how long workflows are started at a pace")
 	flags.StringVar(&opts.out, "out", "", "the results file; results/all.json, with -core results/core.json")
 	flags.StringVar(&opts.docs, "docs", "../docs", "where benchmarks.md and its plots are; empty makes none")
 	flags.StringVar(&opts.redisServer, "redis-server", "redis-server", "the Redis to start")
@@ -141,7 +152,7 @@ func parseOptions(args []string) (options, error) {
 		opts.docs = ""
 	}
 	if *quick {
-		rounds, opts.trial, opts.samples = 1, 150*time.Millisecond, 40
+		rounds, opts.trial, opts.samples, opts.soak = 1, 150*time.Millisecond, 40, time.Second
 	}
 	if opts.rounds == 0 {
 		opts.rounds = rounds
@@ -173,8 +184,8 @@ func parseOptions(args []string) (options, error) {
 	if opts.rounds < 1 {
 		return opts, fmt.Errorf("-rounds: %d is not at least 1", opts.rounds)
 	}
-	if opts.trial <= 0 || opts.samples < 20 {
-		return opts, fmt.Errorf("-trial must be positive and -samples at least 20, not %s and %d", opts.trial, opts.samples)
+	if opts.trial <= 0 || opts.soak <= 0 || opts.samples < 20 {
+		return opts, fmt.Errorf("-trial and -soak must be positive and -samples at least 20, not %s, %s and %d", opts.trial, opts.soak, opts.samples)
 	}
 	return opts, nil
 }

@@ -29,7 +29,7 @@ const (
 )
 
 func (t trial) limit() time.Duration {
-	if t.w.apart {
+	if t.w.apart || t.w.shape == probe.Batch {
 		return 15 * trialLimit
 	}
 	return trialLimit
@@ -40,7 +40,7 @@ type figures map[string]float64
 
 // run does the trial and returns its figures and how long its jobs took.
 func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*t.limit())
+	ctx, cancel := context.WithTimeout(ctx, 2*t.limit()+t.bench.opts.soak)
 	defer cancel()
 	s, err := startServer(t.bench.opts.redisServer, t.bench.dir)
 	if err != nil {
@@ -54,6 +54,8 @@ func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
 		return t.call(ctx, s)
 	case t.w.awaited:
 		return t.waiters(ctx, s)
+	case t.w.shape != "":
+		return t.flow(ctx, s)
 	case t.w.weights != nil:
 		return t.shares(ctx, s)
 	case t.w.far():

@@ -27,6 +27,9 @@ type work struct {
 	pushed  bool     // pushing them is what is timed
 	delayed bool     // to one moment, at which the worker starts
 	called  bool     // a process pushes one job after another and waits for the result of each
+	shape   string   // a process starts workflows of it, of so many members
+	pairs   bool     // so many workflows of two members each
+	soak    bool     // so many of them a second, for a while
 	awaited bool     // a process waits for the results of so many jobs at the same time
 	only    []string // the contenders that run it; nil is all but the variants that are special
 	once    bool     // not again in later rounds: it takes long and hardly varies
@@ -80,6 +83,14 @@ func works() []work {
 		work{name: "call", group: "results", workers: []int{25}, class: "Answer", fixed: 300, called: true, only: keeping},
 		work{name: "waiters", group: "results", workers: []int{10_000}, class: "Answer10", awaited: true, only: keeping},
 		work{name: "waiters-burst", group: "results", workers: []int{10_000}, class: "Answer", awaited: true, only: keeping},
+		work{name: "members", group: "workflows", workers: []int{2000}, shape: probe.Plain, only: joining},
+		work{name: "chord", group: "workflows", workers: []int{2000}, shape: probe.Chord, only: flowing},
+		work{name: "members", group: "workflows", workers: []int{100_000}, shape: probe.Plain, only: []string{"ours", "bullmq"}},
+		work{name: "chord", group: "workflows", workers: []int{100_000}, shape: probe.Chord, only: []string{"ours", "bullmq"}},
+		work{name: "chords", group: "workflows", workers: []int{2000}, shape: probe.Chord, pairs: true, only: joining},
+		work{name: "chain", group: "workflows", workers: []int{100}, shape: probe.Chain, only: joining},
+		work{name: "batch", group: "workflows", workers: []int{1_000_000}, shape: probe.Batch, once: true, only: []string{"ours"}},
+		work{name: "soak", group: "workflows", workers: []int{10_000}, shape: probe.Chord, pairs: true, soak: true, once: true, only: []string{"ours"}},
 		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
 		work{name: "schedule", group: "schedule", workers: []int{100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
 		work{
@@ -99,11 +110,17 @@ var delaying = []string{"ours", "ours-plain", "goworker", "asynq", "gocraft", "m
 // keeping are the contenders that are asked for results.
 var keeping = []string{"ours-results", "goworker", "asynq-results", "gocraft", "machinery-results", "node-resque", "bullmq-results"}
 
+// flowing are the contenders that are asked for workflows, joining those of them that have some.
+var (
+	flowing = []string{"ours", "goworker", "asynq", "gocraft", "machinery-results", "node-resque", "bullmq"}
+	joining = []string{"ours", "machinery-results", "bullmq"}
+)
+
 // far says that its jobs wait and are never run.
 func (w work) far() bool { return w.class == probe.Far }
 
-// sized says that its workers are how many jobs there are.
-func (w work) sized() bool { return w.far() || w.awaited }
+// sized says that its workers are how many jobs there are, or workflows.
+func (w work) sized() bool { return w.far() || w.awaited || w.shape != "" }
 
 // has leaves out variants that would take long and show nothing new.
 func (w work) has(c contender) bool {

@@ -65,6 +65,9 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 				return probe.Answer(), err
 			}
 		}
+		if steps := flowTask(class, handler); steps != nil {
+			task = steps
+		}
 		if err := s.RegisterTask(class, task); err != nil {
 			return err
 		}
@@ -74,10 +77,13 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 
 func produce(c probe.Config) (probe.Producer, error) {
 	s, err := server(c)
-	return producer{s}, err
+	return producer{s, c.Queues[0]}, err
 }
 
-type producer struct{ server *machinery.Server }
+type producer struct {
+	server *machinery.Server
+	queue  string
+}
 
 func (p producer) Push(j probe.Job) error {
 	_, err := p.Call(j)
@@ -85,11 +91,13 @@ func (p producer) Push(j probe.Job) error {
 }
 
 func (p producer) Call(j probe.Job) (string, error) {
-	task := &tasks.Signature{
-		UUID: j.ID, Name: j.Class, RoutingKey: j.Queue, Args: []tasks.Arg{{Type: "string", Value: j.Args[0]}},
-	}
-	if len(j.Args) > 1 {
-		task.Args = append(task.Args, tasks.Arg{Type: "int64", Value: j.Args[1]})
+	task := &tasks.Signature{UUID: j.ID, Name: j.Class, RoutingKey: j.Queue}
+	for _, arg := range j.Args {
+		kind := "int64"
+		if _, ok := arg.(string); ok {
+			kind = "string"
+		}
+		task.Args = append(task.Args, tasks.Arg{Type: kind, Value: arg})
 	}
 	if !j.At.IsZero() {
 		task.ETA = &j.At

@@ -27,8 +27,13 @@ func configure(c probe.Config) {
 
 func work(c probe.Config, handlers map[string]probe.Handler) error {
 	configure(c)
+	handlers["Last"] = handlers["Callback"]
 	for class, handler := range handlers {
-		goworker.Register(class, answering(class, handler), told(c.Variant, handlers)...)
+		perform := flowHandler(class, handler)
+		if perform == nil {
+			perform = answering(class, handler)
+		}
+		goworker.Register(class, perform, told(c.Variant, handlers)...)
 	}
 	switch c.Variant {
 	case "isolated":
@@ -43,11 +48,12 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 
 func produce(c probe.Config) (probe.Producer, error) {
 	configure(c)
-	return producer{c.Variant, goworker.Default().Client()}, goworker.Init()
+	return producer{c.Variant, c.Queues[0], goworker.Default().Client()}, goworker.Init()
 }
 
 type producer struct {
 	variant string
+	queue   string
 	client  *goworker.Client
 }
 
