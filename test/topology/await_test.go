@@ -17,7 +17,17 @@ import (
 // clientWaits shows that a Client waits for jobs on every shape, and goes on when its connections break.
 func clientWaits(t *testing.T, s shape, d *goworker.Daemon) {
 	client, ctx := d.Client(), t.Context()
-	write := func(id, state string) { do(t, d, "HSET", d.Namespace()+"go:result:"+id, "state", state, "result", 7) }
+	write := func(id, state string) {
+		eventually(t, "the document is written", func() bool { // several connections of the pool may have been cut
+			c, err := d.GetConn()
+			if err != nil {
+				return false
+			}
+			defer d.PutConn(c)
+			_, err = c.Do("HSET", d.Namespace()+"go:result:"+id, "state", state, "result", 7)
+			return err == nil
+		})
+	}
 	type end struct {
 		n   int
 		err error

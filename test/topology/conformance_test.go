@@ -100,6 +100,7 @@ func TestConformance(t *testing.T) {
 				{"holds limits", holdsLimits},
 				{"client enqueues", clientEnqueues},
 				{"client waits", clientWaits},
+				{"runs workflows", runsWorkflows},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}
