@@ -115,6 +115,9 @@ func (a *arena) readDocuments() {
 	for _, key := range a.list("KEYS", "resque:go:result:*") {
 		id := strings.TrimPrefix(key, "resque:go:result:")
 		state, err := redis.String(a.ask("HGET", key, "state"))
+		if err == redis.ErrNil && a.number("EXISTS", key) == 0 {
+			continue // its time was over in between; a document that should be there is missed by checkDocument
+		}
 		if err != nil {
 			a.problem("%s: %v", key, err)
 		}
