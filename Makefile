@@ -25,7 +25,7 @@ BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclud
 COMPILING = test/docs test/examples test/programs test/readme test/repository
 
 # The packages whose tests take longest.
-LONGEST = . ./test/topology ./test/daemon ./test/recurring ./test/crash ./test/isolated ./test/client ./internal/resque
+LONGEST = . ./test/jobs ./test/topology ./test/daemon ./test/recurring ./test/crash ./test/isolated ./test/client ./internal/resque
 
 # Most of the time of make test is the compiler's, which is faster with more memory. What is tested gets Go's default.
 # What go test vets, make check has vetted. A program with the race detector sleeps for a second as it exits, unless GORACE

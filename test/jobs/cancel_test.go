@@ -77,6 +77,11 @@ func (p *pair) logged(text string) int { return p.Log.Count(text) + p.other.Log.
 // dropped waits until so many jobs were cancelled and nothing is left of it.
 func (p *pair) dropped(n int) {
 	p.T.Helper()
+	p.T.Cleanup(func() {
+		if p.T.Failed() {
+			p.T.Logf("%d jobs were cancelled, the set has %q, the lanes %v", p.logged("job cancelled"), p.cancelled(), p.Redis.Keys(p.T))
+		}
+	})
 	p.Eventually("the job is dropped", func() bool { return p.logged("job cancelled") >= n && p.cancelled() == "" })
 	if failed := p.Stat("failed"); failed != 0 || len(p.Failures()) > 0 || p.logged("job cancelled") != n {
 		p.T.Errorf("%d failed, %d jobs were cancelled, want %d", failed, p.logged("job cancelled"), n)
