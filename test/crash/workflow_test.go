@@ -118,15 +118,14 @@ func TestPoisonMember(t *testing.T) {
 func TestWorkflowsWhenRedisForgets(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
-	p := f.start("-concurrency=8")
 	c := f.client()
 	const workflows = 150
 	var began []string
 	begin := func(n int) {
 		for range n {
 			k := len(began)
-			members := goworker.Group(step("Nap", fmt.Sprint("a", k), 30), goworker.Chain(step("Nap", fmt.Sprint("b", k), 20), step("Nap", fmt.Sprint("c", k), 20)))
-			began = append(began, f.begin(c, goworker.Chord(members, step("Nap", fmt.Sprint("callback", k), 10)), goworker.WithID(fmt.Sprint("w", k))))
+			members := goworker.Group(step("Nap", fmt.Sprint("a", k), 90), goworker.Chain(step("Nap", fmt.Sprint("b", k), 60), step("Nap", fmt.Sprint("c", k), 60)))
+			began = append(began, f.begin(c, goworker.Chord(members, step("Nap", fmt.Sprint("callback", k), 30)), goworker.WithID(fmt.Sprint("w", k))))
 		}
 	}
 	ended := func() (n int) {
@@ -138,19 +137,25 @@ func TestWorkflowsWhenRedisForgets(t *testing.T) {
 		return n
 	}
 	begin(workflows)
+	p := f.start("-concurrency=8") // now, so that a slow machine has not run them all before the copy
 	f.eventually(soon, "some have ended", func() bool { return ended() > 5 })
 	kept := copyOf(t, filepath.Join(f.redis.Dir, "appendonlydir"))
 	before := ended()
-	f.eventually(soon, "more have ended", func() bool { return ended() > before+10 })
+	f.eventually(soon, "more have ended", func() bool { return ended() >= min(before+10, workflows) })
 	f.redis.Kill()
 	kept()
 	f.redis.Restart(t)
-	if n := ended(); n == workflows {
-		t.Fatalf("Redis has forgotten nothing: %d have ended", n)
-	}
 	f.eventually(recovery, "all have ended", func() bool { return ended() == workflows })
 	f.eventually(soon, "nothing is left to run", func() bool { return len(f.queue()) == 0 && f.redis.Int(t, "ZCARD", "resque:go:schedule") == 0 })
-	runs := counts(f.events("start"))
+	runs, twice := counts(f.events("start")), 0
+	for _, n := range runs {
+		if n > 1 {
+			twice++
+		}
+	}
+	if twice == 0 {
+		t.Error("no job ran twice, so Redis has forgotten nothing")
+	}
 	for k, id := range began {
 		if letters := f.letters(id); strings.Trim(letters, "dg") != "" {
 			t.Errorf("workflow %s has the letters %s", id, letters)
