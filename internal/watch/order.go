@@ -212,6 +212,8 @@ func (o *Order) Ended(j *outcome.Job, end *outcome.Commit, committed bool) {
 		}
 		if end.Lane != nil {
 			o.lanes.Filled(*end.Lane)
+		} else if end.State == outcome.Returned {
+			o.skip.returned(j.Queue)
 		}
 	case end.State == outcome.Passed:
 		o.passed(j, end)

@@ -14,9 +14,10 @@ type skipList map[string]*round
 // round is one way through a queue: from the first job that was put to its tail until that job
 // would come again.
 type round struct {
-	until  time.Time // the end of the interval
-	passed int       // how many jobs were put to the tail
-	ahead  int       // how many jobs still stand before the first of these; −1: Redis was not asked yet
+	until    time.Time // the end of the interval
+	passed   int       // how many jobs were put to the tail
+	ahead    int       // how many jobs still stand before the first of these; −1: Redis was not asked yet
+	returned int       // how many jobs went back to the head before Redis was asked
 }
 
 // passed is called before a job of a queue is put to its tail. The queue is then asked for no more
@@ -44,7 +45,7 @@ func (l skipList) unmeasured() (queues []string) {
 func (l skipList) measured(queues []string, sizes []int) {
 	for i, queue := range queues[:min(len(queues), len(sizes))] {
 		if r := l[queue]; r != nil && r.ahead < 0 {
-			r.ahead = max(0, sizes[i])
+			r.ahead = max(0, sizes[i]) + r.returned
 		}
 	}
 }
@@ -53,6 +54,18 @@ func (l skipList) measured(queues []string, sizes []int) {
 func (l skipList) took(queue string, n int) {
 	if r := l[queue]; r != nil && r.ahead > 0 {
 		r.ahead = max(0, r.ahead-n)
+	}
+}
+
+// returned is called when a job has gone back to the head of a queue, so that it is reserved once more. A length that was not
+// reported yet may have been read before that: it is too small then, and at worst one job is looked at twice.
+func (l skipList) returned(queue string) {
+	switch r := l[queue]; {
+	case r == nil:
+	case r.ahead < 0:
+		r.returned++
+	default:
+		r.ahead++
 	}
 }
 
