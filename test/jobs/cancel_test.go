@@ -139,9 +139,13 @@ func TestCancelInLaneAndAhead(t *testing.T) {
 		b.Daemon.Register("Narrow", b.Classes()["Hold"], goworker.MaxRunning(1))
 	}
 	p := newPair(t, hold, func(s *goworker.WorkerSettings) { s.Concurrency = 2 })
-	p.run()
+	p.Start()
 	p.enqueue("Narrow", "first")
-	p.Eventually("the first one runs", func() bool { return p.starts("first") == 1 })
+	p.enqueue("Hold", "one")
+	p.Eventually("the first one runs", func() bool { return p.starts("first") == 1 && p.starts("one") == 1 })
+	p.other.Start()
+	p.enqueue("Hold", "other")
+	p.Eventually("the other process works", func() bool { return p.other.Runs.Starts("other") == 1 })
 	for _, id := range []string{"a", "b", "c"} {
 		p.enqueue("Narrow", id)
 	}
@@ -149,11 +153,13 @@ func TestCancelInLaneAndAhead(t *testing.T) {
 		page, err := p.client.Inspect().Find(t.Context(), inspect.Query{Places: []inspect.Place{inspect.InLane}}, "", 9)
 		return err == nil && len(page.Jobs) == 3
 	})
-	p.cancel("a")
-	p.cancel("c")
+	for _, id := range []string{"a", "c", "one", "other"} {
+		p.cancel(id)
+	}
+	p.Eventually("both processes know", func() bool { return p.Runs.Cause("one") != nil && p.other.Runs.Cause("other") != nil })
 	p.Open()
 	p.other.Open()
-	p.dropped(2)
+	p.dropped(4)
 	p.Eventually("the one between them runs", func() bool { return p.starts("b") == 1 && p.Stat("processed") == 2 })
 	if p.starts("a")+p.starts("c") > 0 {
 		t.Error("a cancelled job ran")

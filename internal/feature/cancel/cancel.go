@@ -5,6 +5,8 @@ package cancel
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,10 +54,11 @@ type feature struct {
 	set  atomic.Pointer[set] // nil: no job is cancelled. Written by read, in the poller's goroutine
 }
 
-// set is the set of cancelled jobs as it was read. It does not change.
+// set is the set of cancelled jobs as it was read.
 type set struct {
-	entries map[string]struct{}
-	more    bool // Redis has more
+	entries map[string]struct{} // does not change
+	more    bool                // Redis has more
+	lifted  sync.Map            // names of entries that Redis had no more when it was asked
 }
 
 func (f *feature) unlessIdle() outcome.Policy {
@@ -84,10 +87,19 @@ func (s *set) has(j *outcome.Job) bool {
 	}
 	for _, name := range names(j) {
 		if _, there := s.entries[name]; there {
-			return true
+			if _, lifted := s.lifted.Load(name); !lifted {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// lift takes the entries of a job out. Workers call it.
+func (s *set) lift(j *outcome.Job) {
+	for _, name := range names(j) {
+		s.lifted.Store(name, nil)
+	}
 }
 
 // read reads the set, and then cancels the jobs that run and are in it. A job whose bytes are not read yet
@@ -136,30 +148,41 @@ func (f *feature) cancelOthers(c redis.Conn, jobs []*outcome.Job) error {
 	return nil
 }
 
-// Admit ends a job that was cancelled before it runs.
+// Admit ends a job that was cancelled before it runs. The copy of the set may be older than the job: a push
+// with the id of a cancelled job, and Lift, take the cancel back. So Redis is asked before a job is dropped.
 func (f *feature) Admit(ctx context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
-	s := f.set.Load()
-	if s.has(j) || s != nil && s.more && f.asks(ctx, j) {
+	switch s := f.set.Load(); {
+	case s.has(j):
+		if there, err := f.asks(ctx, j); err == nil && !there {
+			s.lift(j)
+			return o, false
+		}
 		return cancelled(failure.ErrUnwanted), true
+	case s != nil && s.more && (j.ID != "" || j.Parsed.ID != ""):
+		if there, err := f.asks(ctx, j); err == nil && there { // where Redis does not answer, the job runs
+			return cancelled(failure.ErrUnwanted), true
+		}
 	}
 	return o, false
 }
 
 func cancelled(why error) outcome.Outcome { return outcome.Outcome{State: outcome.Cancelled, Err: why} }
 
-// asks asks Redis whether a job with an id was cancelled. Where Redis does not answer, the job runs.
-func (f *feature) asks(ctx context.Context, j *outcome.Job) bool {
-	if j.ID == "" && j.Parsed.ID == "" {
-		return false
-	}
+// errSilent says that Redis did not say whether a job was cancelled.
+var errSilent = errors.New("redis was not asked")
+
+// asks asks Redis whether a job was cancelled.
+func (f *feature) asks(ctx context.Context, j *outcome.Job) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
-	var there []string
-	_ = f.deps.Do(ctx, func(c redis.Conn) (err error) {
-		there, err = f.deps.Store.AreCancelled(c, names(j))
-		return err
+	answer := errSilent // in a test without Redis the function is not called
+	err = f.deps.Do(ctx, func(c redis.Conn) error {
+		var entries []string
+		entries, answer = f.deps.Store.AreCancelled(c, names(j))
+		there = len(entries) > 0
+		return answer
 	})
-	return len(there) > 0
+	return there, errors.Join(err, answer)
 }
 
 // Decide drops what the handler of a cancelled job has returned, whatever it is.

@@ -42,6 +42,7 @@ type bundle struct {
 	server  *redistest.Server
 	conn    redis.Conn
 	running []*outcome.Job
+	silent  bool // Redis is not reached
 }
 
 func setup(t *testing.T) *bundle {
@@ -51,7 +52,12 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{t: t, server: server, conn: server.Dial(t)}
 	b.Set = outcome.New(outcome.Deps{
 		Base: part.Base{Store: resque.New(""), Clock: clock.System}, Time: clock.System, Settings: outcome.Settings{MaxPayload: 1 << 20},
-		Do:      func(_ context.Context, f func(redis.Conn) error) error { return f(server.Dial(t)) },
+		Do: func(_ context.Context, f func(redis.Conn) error) error {
+			if b.silent {
+				return nil
+			}
+			return f(server.Dial(t))
+		},
 		Running: func(yield func(*outcome.Job) bool) { slices.Values(b.running)(yield) },
 	}, &registry{outcome.Class{Name: "A"}}, cancel.New)
 	return b
@@ -121,6 +127,35 @@ func TestAdmit(t *testing.T) {
 		if test.want && (!errors.Is(o.Err, failure.ErrCancelled) || o.Counts != resque.CountsNothing) {
 			t.Errorf("%s: %v, %v", name, o.Err, o.Counts)
 		}
+	}
+}
+
+// The copy of the set is older than a job that a later push with the id has made another one, or that was
+// lifted: it runs, and its own end counts. Where Redis is silent the copy holds.
+func TestLiftedUnread(t *testing.T) {
+	b := setup(t)
+	b.cancelled("j:a", "j:b")
+	b.server.Do(t, "ZREM", "resque:go:cancelled", "j:a")
+	failed := errors.New("its own failure")
+	if o, called := b.run(job(1, "a"), func(context.Context) error { return failed }); !called || o.State != outcome.Failed || !errors.Is(o.Err, failed) || len(o.Effects) > 0 {
+		t.Errorf("%v, %v, called %v, %d effects", o.State, o.Err, called, len(o.Effects))
+	}
+	stopped := job(2, "a")
+	stopped.Started = true
+	if o := b.End(stopped, outcome.Returned, failure.ErrShutdown); o.State != outcome.Returned {
+		t.Errorf("stopped: %v", o.State)
+	}
+	if o, called := b.run(job(3, "b"), nothing); called || o.State != outcome.Cancelled {
+		t.Errorf("the other one: %v, called %v", o.State, called)
+	}
+	b.silent = true
+	if o, called := b.run(job(4, "b"), nothing); called || o.State != outcome.Cancelled {
+		t.Errorf("without Redis: %v, called %v", o.State, called)
+	}
+	b.silent = false
+	b.cancelled("j:a") // once more
+	if o, called := b.run(job(5, "a"), nothing); called || o.State != outcome.Cancelled {
+		t.Errorf("cancelled once more: %v, called %v", o.State, called)
 	}
 }
 

@@ -77,7 +77,6 @@ type world struct {
 	model *model
 	calls []call // with notes, which Redis may hear late
 	began time.Time
-	step  int
 }
 
 func (g *ground) begin() *world {
@@ -237,13 +236,22 @@ func (p *process) start() bool {
 	}()
 	select {
 	case <-began:
+		p.asked(r)
 		if p.hears[r.job.id] {
 			p.w.fatalf("job %s runs although %s has heard that it was cancelled", r.job.id, p.ID)
 		}
 	case o := <-r.out: // it was not run
+		p.asked(r)
 		p.ended(r, o)
 	}
 	return true
+}
+
+// asked follows a process that has asked Redis about a job that it has heard was cancelled: a push with its id may have taken that back.
+func (p *process) asked(r *run) {
+	if id := r.job.id; p.hears[id] && !p.w.model.wanted[id] && !p.w.model.other["go:cancelled"] {
+		delete(p.hears, id)
+	}
 }
 
 // finish ends a handler, and hands in what became of its job.
