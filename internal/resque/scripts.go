@@ -3,7 +3,6 @@ package resque
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -23,22 +22,42 @@ func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
 // name marks the place of a part.
 func readParts(name string) string { return joinParts(readScript(scriptFiles, name), scriptFiles) }
 
-// partMark is a line with the name of a part.
-var partMark = regexp.MustCompile(`(?m)^--@([a-z]+)\n`)
+// partMark begins a line that ends with the name of a part.
+const partMark = "--@"
 
 // joinParts puts parts, which are files of scripts/parts, into a script. A part that a subpackage does not have is one of
-// this package. "verbs" is the mark of joinVerbs.
+// this package. "verbs" is the mark of joinVerbs. Each program does this for each script as it starts, so no
+// pattern is matched.
 func joinParts(text string, files embed.FS) string {
-	return partMark.ReplaceAllStringFunc(text, func(line string) string {
-		name := partMark.FindStringSubmatch(line)[1]
-		if line == verbsMark {
-			return line
+	var joined strings.Builder
+	for {
+		before, rest, found := cutPart(text)
+		joined.WriteString(before)
+		if !found {
+			return joined.String()
 		}
-		if _, err := files.Open("scripts/parts/" + name + ".lua"); err != nil {
-			return joinParts(readScript(scriptFiles, "parts/"+name), scriptFiles)
+		name, after, _ := strings.Cut(rest, "\n")
+		text = after
+		if name == verbsPart {
+			joined.WriteString(verbsMark)
+		} else if _, err := files.Open("scripts/parts/" + name + ".lua"); err != nil {
+			joined.WriteString(joinParts(readScript(scriptFiles, "parts/"+name), scriptFiles))
+		} else {
+			joined.WriteString(joinParts(readScript(files, "parts/"+name), files))
 		}
-		return joinParts(readScript(files, "parts/"+name), files)
-	})
+	}
+}
+
+// cutPart cuts a text around the first mark of a part, which begins a line.
+func cutPart(text string) (before, after string, found bool) {
+	if after, found = strings.CutPrefix(text, partMark); found {
+		return "", after, true
+	}
+	before, after, found = strings.Cut(text, "\n"+partMark)
+	if found {
+		before += "\n"
+	}
+	return before, after, found
 }
 
 // LoadScript loads scripts/<name>.lua of a subpackage, with the subpackage's parts.

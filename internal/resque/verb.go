@@ -2,7 +2,6 @@ package resque
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +18,10 @@ import (
 // every call that uses it, so a test must commit each verb once.
 type Verb struct{ name, lua string }
 
+// letters are what the name of a verb consists of.
+const letters = "abcdefghijklmnopqrstuvwxyz"
+
 var (
-	verbName  = regexp.MustCompile(`^[a-z]+$`)
 	ownVerbs  = []string{"head", "tail", "later", "hold"}
 	verbNames sync.Map // a name to its Verb; written by NewVerb
 )
@@ -30,7 +31,7 @@ var (
 // if the file does not define the verb or another verb has the name.
 func NewVerb(name, lua string) *Verb {
 	v := &Verb{name, joinParts(lua, scriptFiles)}
-	if !verbName.MatchString(name) || slices.Contains(ownVerbs, name) {
+	if strings.Trim(name, letters) != "" || name == "" || slices.Contains(ownVerbs, name) {
 		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
 	}
 	if !strings.Contains(lua, "function verbs."+name+"(") {
@@ -62,8 +63,10 @@ var (
 
 func ownVerb(name string) *Verb { return NewVerb(name, readParts("verbs/"+name)) }
 
-// verbsMark is the line that the files of verbs replace.
-const verbsMark = "--@verbs\n"
+const (
+	verbsPart = "verbs"
+	verbsMark = partMark + verbsPart + "\n" // the line that the files of verbs replace
+)
 
 // joinVerbs puts the files of verbs into a script. An error while a file is read leaves its verb
 // undefined, which refuses the jobs that use it.
