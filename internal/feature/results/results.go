@@ -52,7 +52,7 @@ func New(d outcome.Deps) outcome.Feature {
 		Field:   Field,
 		Enqueue: func(p *outcome.Push) error { return enqueue(d, p) },
 		Open:    func(j *outcome.Job) outcome.Policy { return open(d, n, j) },
-		Close:   n.close,
+		Close:   n.Close,
 	}
 }
 
