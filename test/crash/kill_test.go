@@ -49,15 +49,24 @@ func TestKilledJobsReturnToTheHead(t *testing.T) {
 	last := f.start("-concurrency=1")
 	f.open()
 	f.eventually(soon, "all run", func() bool { return len(f.events("end")) == 1+len(all) })
-	var want []string
-	for i := range 10 {
-		want = append(want, fmt.Sprintf("Hold%03d", i))
+	// A job that was with a worker when its process died waits until Redis has written that it is on trial. One that was
+	// reserved together with it may start meanwhile.
+	var held, queued []string
+	for _, id := range ids(f.events("start", last)) {
+		if strings.HasPrefix(id, "Hold") {
+			held = append(held, id)
+		} else {
+			queued = append(queued, id)
+		}
 	}
-	for i := range 5 {
-		want = append(want, fmt.Sprint("queued", i))
+	for i, id := range held {
+		if id != fmt.Sprintf("Hold%03d", i) {
+			t.Errorf("those brought back ran in the order %q", held)
+			break
+		}
 	}
-	if got := ids(f.events("start", last)); !slices.Equal(got, want) {
-		t.Errorf("they ran in the order %q", got)
+	if !slices.IsSorted(queued) || len(held) != 10 || len(queued) != 5 {
+		t.Errorf("they ran in the order %q, %q", held, queued)
 	}
 	last.stop()
 	witness.stop()

@@ -20,6 +20,7 @@ func TestImportGraph(t *testing.T) {
 		"github.com/gomodule/redigo/",
 		"github.com/netresearch/go-cron",
 		"github.com/cihub/seelog",
+		"github.com/tinylib/msgp/msgp", "github.com/philhofer/fwd",
 		"github.com/spf13/pflag",
 		"vitess.io/vitess/go/",
 		"golang.org/x/net/context",
