@@ -38,6 +38,7 @@ type Client struct {
 //
 //   - WithDialer: how to reach Redis, for Sentinel, Cluster and the embedded one
 //   - Classes: the defined classes whose options hold for the jobs
+//   - Function: a function that is called, with its name and options
 //   - WithEnqueueMiddleware: code around the calls that enqueue
 //   - WithBuffer: how many jobs to keep in memory while Redis is away
 type ClientOption interface{ client(*clientOptions) }
@@ -68,7 +69,10 @@ func Classes(classes ...Definition) ClientOption {
 				o.err = errors.New("goworker: Classes was given a nil class; leave it out")
 				return
 			}
-			o.endpoint.registry.declare(c.definition())
+			if err := o.endpoint.registry.declare(c.definition()); err != nil {
+				o.err = fmt.Errorf("goworker: Classes: %w", err)
+				return
+			}
 		}
 	})
 }

@@ -18,6 +18,9 @@ func Default() *Daemon { return std() }
 // Register makes a function the handler of a class; see Daemon.Register.
 func Register(class string, handler any, opts ...Option) { std().Register(class, handler, opts...) }
 
+// RegisterFunc makes a function the handler of the class of its name; see Daemon.RegisterFunc.
+func RegisterFunc(fn any, opts ...Option) { std().RegisterFunc(fn, opts...) }
+
 // Work runs the default daemon until a signal stops it; see Daemon.Work.
 func Work() error { return std().Work() }
 

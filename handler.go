@@ -128,8 +128,10 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-// Option is a setting of one class, for Register and Define:
+// Option is a setting of one class, for Register, RegisterFunc, Function and Define:
 //
+//   - As: the name of a function's class
+//   - Alias: other names of the class
 //   - OnQueue: where its jobs are enqueued that name no queue
 //   - Retry: run a failed job again; see RetryOption
 //   - Timeout, Isolated: how long a run may take, and in a process of its own
@@ -138,12 +140,13 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 //   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
 //   - Priority, WithMeta: the priority and metadata of its enqueued jobs
 //   - WithResult, CaptureLogs: keep what becomes of them, and their log lines
+//   - Aggregate: make one job of many that come for one key; see AggregateOption
 //   - WithMiddleware: code around its handler
 //   - UseNumber: numbers with all their digits
 //
 // One rule holds for the options of every call, and for the options of an option. These
 // are mistakes of the program: a value out of its range, an option given twice, and two
-// that contradict each other. Register and LimitQueue, which return no error, panic.
+// that contradict each other. Register, RegisterFunc and LimitQueue, which return no error, panic.
 // Their text names the class or queue, the option, its value and what is allowed.
 // Functions that return an error return that text. For settings and flags, Init, Run and
 // Work return it.

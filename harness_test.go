@@ -71,3 +71,13 @@ func (b *safeBuffer) count(part string) (n int) {
 	}
 	return n
 }
+
+// lookup returns the entry of a class, nil if it has none: a class of Define has no handler.
+func (r *registry) lookup(class string) *entry {
+	c := r.Class(class)
+	if c == nil {
+		return nil
+	}
+	e, _ := c.Handler.(*entry)
+	return e
+}

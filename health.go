@@ -217,6 +217,9 @@ func (r *registry) infos() []ClassInfo {
 	all := r.All()
 	infos := make([]ClassInfo, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name].Name != name {
+			continue // an alias
+		}
 		info := ClassInfo{Name: name, Options: all[name].Handler.(*entry).Given()}
 		if of, ok := outcome.Get[*enqueueOptions](all[name]); ok {
 			info.Options = append(info.Options, of.Given()...)

@@ -42,7 +42,8 @@ type Delivery struct {
 	Queue string
 
 	// Class is the class the handler was found by. For a job written by Rails'
-	// ActiveJob it is that job's own class, not the wrapper's.
+	// ActiveJob it is that job's own class, not the wrapper's. A class that was found by an
+	// Alias has its own name here; Raw has the alias.
 	Class string
 
 	// ID is the job's id if its producer wrote one: ActiveJob's job_id, or the

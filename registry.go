@@ -53,6 +53,7 @@ type registry struct {
 	around enqueueChain
 
 	scheduled sync.Map // of the names of recurring workflows, a workflowSchedule each
+	functions sync.Map // of the code of the program's functions, a *function each
 }
 
 func newRegistry() *registry {
@@ -74,31 +75,79 @@ type entry struct {
 // mistake in the program: an empty class, nil, or a function of a form that is not
 // allowed.
 func (r *registry) register(class string, fn any, opts []Option) {
-	e := newEntry(class, fn, opts)
+	r.add(class, fn, opts, fmt.Sprintf("Register(%q)", class))
+}
+
+// add is register for a call of another name.
+func (r *registry) add(class string, fn any, opts []Option, call string) {
+	e := newEntry(class, fn, opts, call)
 	r.write.Lock()
 	defer r.write.Unlock()
 	e.wrapped = r.wrap(e)
-	next := maps.Clone(*r.classes.Load())
-	if next == nil {
-		next = make(map[string]*outcome.Class)
+	was := r.All()[class]
+	if err := r.put(e.class); err != nil {
+		panic(fmt.Sprintf("goworker: %s: %s", call, err))
 	}
-	if was := next[class]; was != nil && was.Handler != nil && !slices.Contains(r.replaced, class) {
+	if was != nil && was.Handler != nil && !slices.Contains(r.replaced, class) {
 		r.replaced = append(r.replaced, class)
 	}
-	next[class] = e.class
-	r.classes.Store(&next)
 	if _, limited := outcome.Get[limits.Of](e.class); limited {
 		r.limits.ClassHasLimits()
 	}
 }
 
-// newEntry returns the entry of a class, without its middleware.
-func newEntry(class string, fn any, opts []Option) *entry {
+// put adds a class and its aliases. The caller holds write.
+func (r *registry) put(class *outcome.Class) error {
+	next := maps.Clone(r.All())
+	if next == nil {
+		next = make(map[string]*outcome.Class)
+	}
+	if err := put(next, class); err != nil {
+		return err
+	}
+	r.classes.Store(&next)
+	return nil
+}
+
+// aliases are the other names of a class.
+type aliases []string
+
+// put adds a class to a map of all, in place of the one that had its name, with its aliases. The map is not in use yet.
+func put(all map[string]*outcome.Class, class *outcome.Class) error {
+	was := all[class.Name]
+	if was != nil && was.Name != class.Name {
+		return fmt.Errorf("the name %s is an Alias of class %s; leave it out there, or register nothing under it", class.Name, was.Name)
+	}
+	names, _ := outcome.Get[aliases](class)
+	for _, name := range names {
+		if of := all[name]; of != nil && of != was {
+			what := "a class of its own"
+			if of.Name != name {
+				what = "an Alias of class " + of.Name
+			}
+			return fmt.Errorf("Alias(%q): the name is %s; leave it out in one place", name, what)
+		}
+	}
+	if was != nil {
+		before, _ := outcome.Get[aliases](was)
+		for _, name := range before {
+			delete(all, name)
+		}
+	}
+	all[class.Name] = class
+	for _, name := range names {
+		all[name] = class
+	}
+	return nil
+}
+
+// newEntry returns the entry of a class, without its middleware. It panics on a mistake, with the name of the call.
+func newEntry(class string, fn any, opts []Option, call string) *entry {
 	h, err := compile(fn)
 	if err != nil {
-		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+		panic(fmt.Sprintf("goworker: %s: %s", call, err))
 	}
-	e := &entry{bare: h, options: *newOptions(class, opts, fmt.Sprintf("Register(%q)", class))}
+	e := &entry{bare: h, options: *newOptions(class, opts, call)}
 	e.retry, _ = outcome.Get[*retry.Policy](e.class)
 	e.class.Handler = e
 	return e
@@ -106,7 +155,7 @@ func newEntry(class string, fn any, opts []Option) *entry {
 
 // provide makes fn the handler of a class of goworker's own. The program's middleware is not around it.
 func (r *registry) provide(class string, fn any, opts ...Option) {
-	e := newEntry(class, fn, opts)
+	e := newEntry(class, fn, opts, fmt.Sprintf("Register(%q)", class))
 	e.wrapped = e.bare
 	if r.provided == nil {
 		r.provided = make(map[string]*outcome.Class)
@@ -134,7 +183,7 @@ var errNoHandlers = errors.New("goworker: no handler is registered with this dae
 // handled returns the names of the classes that have a handler, sorted.
 func (r *registry) handled() (names []string) {
 	for name, class := range r.All() {
-		if class.Handler != nil {
+		if class.Handler != nil && class.Name == name {
 			names = append(names, name)
 		}
 	}
@@ -144,13 +193,22 @@ func (r *registry) handled() (names []string) {
 
 // newOptions returns a class with its options. It panics on a mistake in them, with the name of the call.
 func newOptions(class string, opts []Option, call string) *options {
+	o, err := optionsOf(class, opts)
+	if err != nil {
+		panic(fmt.Sprintf("goworker: %s: %s", call, err))
+	}
+	return o
+}
+
+// optionsOf returns a class with its options, or the first mistake in them.
+func optionsOf(class string, opts []Option) (*options, error) {
 	if class == "" {
-		panic("goworker: " + call + `: the class has no name; give it the "class" its jobs are enqueued with, such as "SendEmail"`)
+		return nil, errors.New(`the class has no name; give it the "class" its jobs are enqueued with, such as "SendEmail"`)
 	}
 	o := &options{class: &outcome.Class{Name: class}}
 	for _, opt := range opts {
 		if opt == nil {
-			panic(fmt.Sprintf("goworker: %s: a nil Option was given; leave it out", call))
+			return nil, errors.New("a nil Option was given; leave it out")
 		}
 		opt.register(o)
 	}
@@ -161,25 +219,17 @@ func newOptions(class string, opts []Option, call string) *options {
 	if o.check != nil {
 		o.Add(o.check(o))
 	}
-	if o.First != nil {
-		panic(fmt.Sprintf("goworker: %s: %s", call, o.First))
+	if slices.ContainsFunc(o.middleware, func(mw Middleware) bool { return mw == nil }) {
+		o.Add(errors.New("a nil Middleware was given; leave it out"))
 	}
-	for _, mw := range o.middleware {
-		mustMiddleware(mw, call)
-	}
-	return o
+	return o, o.First
 }
 
 // declare makes the options of a class hold for its enqueued jobs, without a handler.
-func (r *registry) declare(class *outcome.Class) {
+func (r *registry) declare(class *outcome.Class) error {
 	r.write.Lock()
 	defer r.write.Unlock()
-	next := maps.Clone(*r.classes.Load())
-	if next == nil {
-		next = make(map[string]*outcome.Class)
-	}
-	next[class.Name] = class
-	r.classes.Store(&next)
+	return r.put(class)
 }
 
 // use adds middleware around every class, those registered later too.
@@ -191,11 +241,16 @@ func (r *registry) use(mw ...Middleware) {
 	defer r.write.Unlock()
 	r.middleware = append(r.middleware, mw...)
 	next := make(map[string]*outcome.Class)
-	for name, c := range *r.classes.Load() {
+	for name, c := range r.All() {
+		if name != c.Name {
+			continue // an alias comes with its class
+		}
 		e := *c.Handler.(*entry)
 		e.wrapped = r.wrap(&e)
 		e.class = c.With(&e)
-		next[name] = e.class
+		if err := put(next, e.class); err != nil {
+			panic("goworker: Use: " + err.Error())
+		}
 	}
 	r.classes.Store(&next)
 }
@@ -210,15 +265,7 @@ func mustMiddleware(mw Middleware, where string) {
 	}
 }
 
-// lookup returns the entry of a class, nil if it has none.
-func (r *registry) lookup(class string) *entry {
-	if c := r.Class(class); c != nil {
-		return c.Handler.(*entry)
-	}
-	return nil
-}
-
-// Class returns the class of a name, nil if there is none.
+// Class returns the class of a name or an alias, nil if there is none.
 func (r *registry) Class(name string) *outcome.Class {
 	if c := (*r.classes.Load())[name]; c != nil {
 		return c
@@ -226,7 +273,7 @@ func (r *registry) Class(name string) *outcome.Class {
 	return r.provided[name]
 }
 
-// All returns all classes by their names.
+// All returns all classes by their names and their aliases.
 func (r *registry) All() map[string]*outcome.Class { return *r.classes.Load() }
 
 // Unknown is the failure of a job whose class is not registered.

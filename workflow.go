@@ -14,6 +14,7 @@ import (
 type Node struct {
 	kind  workflow.Kind
 	item  Item                   // of a step
+	fn    any                    // of a step of FuncStep, whose job has no class yet; nil: the item says all
 	nodes []*Node                // of a chain, a group, a graph
 	names []string               // of a graph's nodes
 	seq   iter.Seq2[Item, error] // of a group, in place of nodes

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/goworker/goworker/internal/args"
 	step "github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/prefix"
@@ -18,6 +19,7 @@ import (
 
 var (
 	errTwice   = errors.New("a node stands twice in the workflow; make one for each place")
+	errNoStep  = errors.New("With: the node is several, and options are for steps; give With to its steps")
 	errNilNode = errors.New("a node of the workflow is nil; leave it out")
 	errNowhere = errors.New("no step of it says on which shard it lies; make it with the Client of a shard's Daemon")
 	errLeftOut = errors.New("an EnqueueMiddleware left out a step, or added one; it may add options to steps, or return an error")
@@ -86,7 +88,13 @@ func (t *tree) collect(nodes ...*Node) error {
 		}
 		t.seen[n] = true
 		if n.kind == workflow.OneStep {
-			t.items, t.order = append(t.items, t.with(n.item)), append(t.order, n)
+			item, err := t.item(n)
+			if err != nil {
+				return fmt.Errorf("step %d: %w", len(t.items)+1, err)
+			}
+			t.items, t.order = append(t.items, t.with(item)), append(t.order, n)
+		} else if len(n.item.Options) > 0 {
+			return errNoStep
 		}
 		for _, inside := range [][]*Node{n.nodes, n.onError, n.onComplete} {
 			if err := t.collect(inside...); err != nil {
@@ -95,6 +103,14 @@ func (t *tree) collect(nodes ...*Node) error {
 		}
 	}
 	return nil
+}
+
+// item returns the item of a step.
+func (t *tree) item(n *Node) (Item, error) {
+	if n.fn == nil {
+		return n.item, nil
+	}
+	return t.client.funcItem(n)
 }
 
 // with returns an item with the metadata of the workflow.
@@ -246,7 +262,8 @@ func (t *tree) place(s *workflow.Step) error {
 	return nil
 }
 
-// redis returns the client of the Redis on which the workflow lies, unless an older release works its queues.
+// redis returns the client of the Redis on which the workflow lies, unless an older release works its queues, which old allows,
+// or endangers them.
 func (t *tree) redis(ctx context.Context, old bool) (*client, error) {
 	if t.find != nil && t.first == nil && !t.lies {
 		return nil, errNowhere
@@ -275,6 +292,11 @@ func typesOf(class *outcome.Class, s *workflow.Step) {
 	}
 	if t, defined := outcome.Get[classTypes](class); defined {
 		s.Known, s.Params, s.Results = true, spreadType(t.args), spreadType(t.result)
+		return
+	}
+	if f, called := outcome.Get[*args.Function](class); called {
+		s.Known = true
+		s.Params, s.Variadic, s.Results = f.Types()
 		return
 	}
 	e, _ := class.Handler.(*entry)

@@ -16,6 +16,7 @@ import (
 type parameter struct {
 	typ    reflect.Type
 	decode decoder
+	proven bool // no value of the type loses anything on its way through JSON
 }
 
 // decoder writes one JSON value into v, which is settable and zero. raw is valid
@@ -33,6 +34,8 @@ var (
 
 	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	jsonMarshaler   = reflect.TypeFor[json.Marshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
 // decodesItself reports whether t has its own way to read JSON.

@@ -39,7 +39,7 @@ func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 		if why := undecodable(in, reserved); why != "" {
 			return nil, fmt.Errorf("parameter %d of %s %s", i+1, t, why)
 		}
-		p := parameter{typ: in, decode: decoderFor(in)}
+		p := parameter{typ: in, decode: decoderFor(in), proven: proven(in, nil)}
 		if rest {
 			f.rest = &p
 		} else {
@@ -63,27 +63,12 @@ func Compile(fn reflect.Value, reserved ...reflect.Type) (*Function, error) {
 // error it returns the function's result, nil if it has none, and a []any of them if it has several. If
 // it returns a misfit it has not called the function.
 func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber bool) (result any, misfit *Error, err error) {
-	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {
-		raws = nil // PHP clients write [null] for "no arguments"
-	}
-	if len(raws) < len(f.fixed) || len(raws) > len(f.fixed) && f.rest == nil {
-		return nil, &Error{Want: f.arity(), Found: strconv.Itoa(len(raws))}, nil
-	}
-
 	in := make([]reflect.Value, 0, len(raws)+1)
 	if f.takesContext {
 		in = append(in, reflect.ValueOf(ctx))
 	}
-	for i, raw := range raws {
-		p := f.rest
-		if i < len(f.fixed) {
-			p = &f.fixed[i]
-		}
-		v := reflect.New(p.typ).Elem()
-		if err := p.decode(raw, v, useNumber); err != nil {
-			return nil, misfitOf(i+1, p.typ, raw, err), nil
-		}
-		in = append(in, v)
+	if in, misfit = f.decode(in, raws, useNumber); misfit != nil {
+		return nil, misfit, nil
 	}
 
 	out := f.fn.Call(in)
@@ -104,6 +89,34 @@ func (f *Function) Call(ctx context.Context, raws []json.RawMessage, useNumber b
 		list[i] = out[i].Interface()
 	}
 	return list, nil, nil
+}
+
+// decode appends the decoded arguments to in.
+func (f *Function) decode(in []reflect.Value, raws []json.RawMessage, useNumber bool) ([]reflect.Value, *Error) {
+	if len(raws) == 1 && len(f.fixed) == 0 && f.rest == nil && string(raws[0]) == "null" {
+		raws = nil // PHP clients write [null] for "no arguments"
+	}
+	if len(raws) < len(f.fixed) || len(raws) > len(f.fixed) && f.rest == nil {
+		return nil, &Error{Want: f.arity(), Found: strconv.Itoa(len(raws))}
+	}
+	for i, raw := range raws {
+		p := f.rest
+		if i < len(f.fixed) {
+			p = &f.fixed[i]
+		}
+		v := reflect.New(p.typ).Elem()
+		if err := p.decode(raw, v, useNumber); err != nil {
+			return nil, misfitOf(i+1, p.typ, raw, err)
+		}
+		in = append(in, v)
+	}
+	return in, nil
+}
+
+// Misfit returns why the function cannot be called with a job's arguments; nil: it can.
+func (f *Function) Misfit(raws []json.RawMessage) *Error {
+	_, misfit := f.decode(make([]reflect.Value, 0, len(raws)), raws, false)
+	return misfit
 }
 
 // Parameter returns the type of the parameter that takes an argument, counted from 0; nil: none takes it.

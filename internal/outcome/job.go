@@ -15,7 +15,7 @@ import (
 //
 // Policy.Running and the goroutines that use Deps.Running read a job that a worker has. They may read
 // what its taker has set: all down to StartedAt. Once Opened returns true they may also read Parsed,
-// Name, Class, ID, Args and UnknownClass. They may call Cancel and Opened. They change nothing.
+// Name, Alias, Class, ID, Args and UnknownClass. They may call Cancel and Opened. They change nothing.
 type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
@@ -31,6 +31,7 @@ type Job struct {
 	// Set by Run and End, which open the job.
 	Parsed  payload.Payload   // zero for bytes that are no job
 	Name    string            // the class; of an ActiveJob its own class, not the wrapper's
+	Alias   string            // of the class, which the payload has in place of Name; "": it has Name
 	Class   *Class            // nil: not registered here
 	ID      string            // "": the producer gave none
 	Args    []json.RawMessage // of an ActiveJob its own, with ActiveJob's encoding taken off
@@ -67,6 +68,14 @@ type Job struct {
 
 // Opened reports whether the job's bytes were read. Any goroutine may call it.
 func (j *Job) Opened() bool { return j.opened.Load() }
+
+// Called is the name of the class in the payload: the class's own, or an alias.
+func (j *Job) Called() string {
+	if j.Alias != "" {
+		return j.Alias
+	}
+	return j.Name
+}
 
 // Readable reports whether the bytes are a job.
 func (j *Job) Readable() bool { return j.Name != "" }

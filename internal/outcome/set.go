@@ -198,6 +198,9 @@ func Read(j *Job, classes Classes, most int) {
 		return
 	}
 	j.Handler = j.Class.Handler
+	if j.Class.Name != j.Name {
+		j.Name, j.Alias = j.Class.Name, j.Name
+	}
 }
 
 // unwrap makes of Rails' wrapper the job inside. On an error the name is the inner one if it was found.

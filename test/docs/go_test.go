@@ -26,6 +26,7 @@ const module = "github.com/goworker/goworker"
 var imports = map[string]string{
 	"goworker": module, "sentinel": module + "/sentinel", "cluster": module + "/cluster", "embedded": module + "/embedded",
 	"schedule": module + "/schedule", "inspect": module + "/inspect", "goworkertest": module + "/goworkertest",
+	"shop":    module + "/example/calling/shop",
 	"redis":   "github.com/gomodule/redigo/redis",
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "log": "log", "net": "net", "http": "net/http",
 	"os": "os", "exec": "os/exec", "slog": "log/slog", "strings": "strings", "testing": "testing", "time": "time", "sql": "database/sql",

@@ -206,6 +206,21 @@ func TestExamples(t *testing.T) {
 		}
 	})
 
+	t.Run("calling", func(t *testing.T) {
+		t.Parallel()
+		for _, args := range [][]string{nil, {"-uri=" + redistest.Start(t).URI()}} {
+			out := finish(t, program(t, nil, "calling", args...))
+			for _, want := range []string{
+				"three tea cost 1350\n", "refused: goworker: Call: shop.Price takes (string, int); argument 2 is a string\n",
+				"by its old name: 1 cup for 12.00\n", "shipped: 3 tea for 13.50\n",
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("it did not print %q but\n%s", want, out)
+				}
+			}
+		}
+	})
+
 	for _, where := range []string{"embedded", "real"} {
 		t.Run("workflows/"+where, func(t *testing.T) {
 			t.Parallel()

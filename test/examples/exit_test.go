@@ -23,7 +23,7 @@ func TestExitStatusWithoutRedis(t *testing.T) {
 	}
 	all := make(map[string]string) // programs by name
 	for _, dir := range names {
-		if !slices.Contains([]string{"demo", "pipeline", "nightly", "client"}, dir.Name()) { // three have a Redis inside, and TestClient is about the last
+		if !slices.Contains([]string{"demo", "pipeline", "nightly", "calling", "client"}, dir.Name()) { // most have a Redis inside, and TestClient is about the last
 			all[dir.Name()] = filepath.Join(programs, dir.Name())
 		}
 	}

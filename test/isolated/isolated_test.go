@@ -54,6 +54,22 @@ func TestRunsInAChild(t *testing.T) {
 	}
 }
 
+// A job that has an alias of its class runs in a child as one of the class.
+func TestAliasRunsInAChild(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.push(`{"class":"Total","args":[40,2]}`)
+	b.eventually("the job is done", func() bool { return b.stat("processed") == 1 })
+	if len(b.noted("middleware ")) != 1 || len(b.noted("sum ")) != 1 {
+		t.Errorf("noted are %q, %q", b.noted("middleware "), b.noted("sum "))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.results) != 1 || b.results[0] != "42" {
+		t.Errorf("hooks got the results %q", b.results)
+	}
+}
+
 // Each way to end becomes the failure of that job, and the daemon goes on.
 func TestFailures(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,7 @@ func register(d worker, uri, notes string) {
 		note("sum %d child=%v database=%v id=%s attempt=%d queue=%s", os.Getpid(), goworker.IsolatedChild(), database, run.ID, run.Attempt, run.Queue)
 		fmt.Fprintln(os.Stderr, "a child writes to stderr")
 		return a + b, nil
-	}, isolated(goworker.HardTimeout(time.Minute)))
+	}, isolated(goworker.HardTimeout(time.Minute)), goworker.Alias("Total"))
 	d.Register("Nothing", func() {}, isolated())
 	registerSteps(d, isolated)
 	d.Register("Plain", func() {})

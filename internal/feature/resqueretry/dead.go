@@ -29,8 +29,8 @@ func (p dead) Settle(j *outcome.Job, o *outcome.Outcome) {
 			}
 		}
 	}
-	drop(j.Name, j.Args)
-	if j.Name != j.Parsed.Class {
+	drop(j.Called(), j.Args)
+	if j.Called() != j.Parsed.Class {
 		drop(j.Parsed.Class, j.Parsed.Args)
 	}
 }

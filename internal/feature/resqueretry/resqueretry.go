@@ -57,7 +57,7 @@ func (e uncounted) Unwrap() error { return e.error }
 func (e uncounted) Exception() string { return "" }
 
 func (p policy) key(j *outcome.Job) resque.RetryKey {
-	return resque.NewRetryKey(j.Name, j.Args, p.rule.Ruby34)
+	return resque.NewRetryKey(j.Called(), j.Args, p.rule.Ruby34)
 }
 
 // Admit asks for the job's count, and waits for Redis where it is away.

@@ -62,9 +62,12 @@ func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
 		l.Name = resque.LockName(nil, key)
 		return l, nil
 	}
-	named := p.Payload // producers that escape otherwise must name the lock alike
-	if p.Style != payload.Plain {
-		named, err = payload.Encode(p.Name, p.Args, payload.Plain)
+	named, class := p.Payload, p.Name // producers that escape otherwise, or use an alias, must name the lock alike
+	if p.Class != nil {
+		class = p.Class.Name
+	}
+	if p.Style != payload.Plain || class != p.Name {
+		named, err = payload.Encode(class, p.Args, payload.Plain)
 	}
 	l.Name = resque.LockName(named, "")
 	return l, err

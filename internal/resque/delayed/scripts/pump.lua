@@ -15,9 +15,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('SCARD', KEYS[2])
 local key_of, jobs, first, refused, errors = {}, {}, {}, {}, {}
-for key = 3, #KEYS do
-  key_of[ARGV[key + 1]], jobs[key], first[key] = key, {}, {}
-  local reply = redis.pcall('LLEN', KEYS[key])
+local function prove(command, key, list)
+  local reply = redis.pcall(command, KEYS[key])
   if type(reply) == 'table' then
     refused[key] = true
     errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
