@@ -31,6 +31,11 @@ var (
 	ErrCancelled = failure.ErrCancelled
 )
 
+// ErrNotHeld matches (errors.Is) the error of JobCursor and Once after the job was taken from this run: its process was
+// found dead and the job is back in its queue, or the handler has returned. A handler that returns it
+// changes nothing any more.
+var ErrNotHeld = failure.ErrNotHeld
+
 // ErrGoexit is the failure of a job whose handler called runtime.Goexit, as t.FailNow
 // does. The handler ended its goroutine and did not return, so it is unknown whether it
 // did its work.

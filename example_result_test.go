@@ -99,6 +99,75 @@ func ExampleProgress() {
 	// Output: done, 1000 of 1000: row 1000
 }
 
+// A job that fails half way goes on where it was.
+func ExampleCursor() {
+	d := demo()
+	defer d.Close()
+	d.Register("Export", func(ctx context.Context, table string) error {
+		at := goworker.Cursor[int](ctx)
+		last, _, err := at.Get()
+		if err != nil {
+			return err
+		}
+		fmt.Println(table, "behind row", last)
+		for row := last + 1; row <= 100; row++ {
+			if row == 61 && last == 0 {
+				return errors.New("the disk is full")
+			}
+			if err := at.Set(ctx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, goworker.Retry(1, goworker.Delays{0}))
+
+	ctx := context.Background()
+	if _, err := d.Client().Enqueue(ctx, goworker.NewJob("mail", "Export", "users"), goworker.WithID("export-7")); err != nil {
+		fmt.Println(err)
+	}
+	if err := d.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// users behind row 0
+	// users behind row 60
+}
+
+// A retry does not charge twice.
+func ExampleOnce() {
+	d := demo()
+	defer d.Close()
+	charge := func(_ context.Context, order, idempotencyKey string) (string, error) {
+		fmt.Println("charging", order, "under the key", idempotencyKey)
+		return "receipt 24", nil
+	}
+	d.Register("Order", func(ctx context.Context, order string) error {
+		run := goworker.FromContext(ctx)
+		receipt, err := goworker.Once(ctx, "charge", func(ctx context.Context) (string, error) {
+			return charge(ctx, order, run.ID)
+		})
+		if err != nil {
+			return err
+		}
+		if run.Attempt == 1 {
+			return errors.New("the mail server is away")
+		}
+		fmt.Println("sent", receipt)
+		return nil
+	}, goworker.Retry(1, goworker.Delays{0}))
+
+	ctx := context.Background()
+	if _, err := d.Client().Enqueue(ctx, goworker.NewJob("mail", "Order", "a book"), goworker.WithID("order-7")); err != nil {
+		fmt.Println(err)
+	}
+	if err := d.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// charging a book under the key order-7
+	// sent receipt 24
+}
+
 // A job of a class with CaptureLogs keeps the lines that its handler logs.
 func ExampleClient_Logs() {
 	d := demo()

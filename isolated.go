@@ -2,12 +2,15 @@ package goworker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -173,8 +176,15 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
 		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Daemon: d.daemon,
 	}
-	if run := results.Of(ctx); run != nil {
-		r.Said = run.Hear
+	if j := outcome.JobOf(ctx); j != nil {
+		r.Process, r.Ticket = j.Process, j.Ticket
+	}
+	run := results.Of(ctx)
+	r.Said = func(said json.RawMessage) {
+		if run != nil {
+			run.Hear(said)
+		}
+		cursor.Hear(ctx, said)
 	}
 	result, err := i.Run(ctx, d.Class, r)
 	if result != nil {

@@ -295,7 +295,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 		return d
 	}
 	d := &Delivery{
-		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Payload,
+		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Text(),
 		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
 	}
 	more := len(j.Parsed.Extra) > 0 // than class and arguments
@@ -343,6 +343,7 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, *outcome.Job, error
 	}
 	d, e := r.delivery(j), j.Handler.(*entry)
 	limit, _ := e.timeLimit(j)
+	j.Process, j.Ticket, j.ID = job.Process, job.Ticket, job.ID
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber
 	d.handler, d.timeout, d.limit = e.handlerOf(d), limit, 0

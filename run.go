@@ -9,6 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/feature/cancel"
+	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/failed"
 	"github.com/goworker/goworker/internal/feature/limits"
@@ -208,7 +209,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
-		priority.New, failed.New, results.New, workflow.NewMark,
+		priority.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
 
@@ -345,6 +346,8 @@ func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessag
 		d.reach = p.reach
 		ctx, end = results.Remote(ctx, j, clock.System, r.Said)
 		defer end() // before the outcome is sent, and also where the handler ends its goroutine
+		ctx, end = cursor.Remote(ctx, j, p.deps(), r.Said)
+		defer end()
 		err = d.perform(ctx)
 	}
 	if err != nil || d.value() == nil {
@@ -354,6 +357,15 @@ func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessag
 		return workflow.Result(d.Result)
 	}
 	return isolate.Result(d.Class, d.Result), nil
+}
+
+// deps are what a feature needs in a child.
+func (p program) deps() outcome.Deps {
+	log := p.client.log
+	return outcome.Deps{
+		Base: part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: p.client.Store, Dialer: p.client.dialer, Clock: clock.System},
+		Do:   p.client.Pool.Do,
+	}
 }
 
 // Parts starts the parts that run in a child.

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
@@ -98,6 +99,8 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 		}
 		ctx, end := results.Local(ctx, j, x.Clock())
 		defer func() { said.Progress, said.Lines = end() }()
+		ctx, at := cursor.Local(ctx, j)
+		defer func() { said.Cursor = at() }()
 		return w.perform(ctx, t)
 	}, &o)
 	o.Ran = clock.Since(clock.System, began)

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/workflow"
 )

@@ -48,6 +48,10 @@ type Result struct {
 	// Log is what the daemon logged about this run, of Work only. Runner.Log has the log of a Runner.
 	Log string
 
+	// Cursor is how far the job said last that it is, by goworker.Cursor, of Work only; nil: it did not. That of a Runner is
+	// in Redis, for the next run.
+	Cursor json.RawMessage
+
 	// These are of Work only, and of a job with goworker.WithResult. Progress is how far the job said last that it is;
 	// nil: it did not say. Lines are the log lines that goworker.CaptureLogs keeps. Those of a Runner are in its
 	// Client's Status and Logs.

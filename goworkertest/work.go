@@ -3,6 +3,7 @@ package goworkertest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
@@ -18,10 +20,11 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// WorkOption is a setting of one Work: Attempt, Now, WithContext, Recovered and EnqueuedWith.
+// WorkOption is a setting of one Work: Attempt, Now, WithContext, Recovered, CursorAt and EnqueuedWith.
 type WorkOption func(*work)
 
 type work struct {
+	at             any // see CursorAt
 	attempt, found int
 	now            time.Time
 	ctx            context.Context
@@ -40,6 +43,10 @@ func WithContext(ctx context.Context) WorkOption { return func(w *work) { w.ctx 
 
 // Recovered says in how many dead processes the job was found running; see goworker.Delivery.
 func Recovered(n int) WorkOption { return func(w *work) { w.found = n } }
+
+// CursorAt makes this a run that goes on where an earlier one was: goworker.Cursor returns v. What functions of goworker.Once
+// returned in earlier runs only a Runner knows.
+func CursorAt(v any) WorkOption { return func(w *work) { w.at = v } }
 
 // EnqueuedWith makes the job one that was enqueued with these options.
 func EnqueuedWith(opts ...goworker.EnqueueOption) WorkOption {
@@ -100,13 +107,20 @@ func (w *work) run(t testing.TB, d *goworker.Daemon, queue string, raw []byte) *
 	}
 	var lines bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if w.at != nil {
+		at, err := json.Marshal(w.at)
+		if err != nil {
+			t.Fatalf("goworkertest: CursorAt: %T has no JSON form: %v", w.at, err)
+		}
+		w.ctx = cursor.Start(w.ctx, at)
+	}
 	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}, Worker: worker, Found: w.found}
 	o, said, err := goworker.Trial(trial.New(w.now)).Run(w.ctx, d, j, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := resultOf(j, &o, w.now)
-	r.Log, r.Progress = lines.String(), inspect.ProgressOf(string(said.Progress))
+	r.Log, r.Cursor, r.Progress = lines.String(), said.Cursor, inspect.ProgressOf(string(said.Progress))
 	for _, line := range said.Lines {
 		r.Lines = append(r.Lines, inspect.LogLineOf(string(line)))
 	}

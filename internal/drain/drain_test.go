@@ -365,6 +365,7 @@ func TestFates(t *testing.T) {
 	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")
 	b.do("SET", "resque:go:progress:a", "{}")
 	b.do("RPUSH", "resque:go:logs:a", "{}")
+	b.do("HSET", "resque:go:cursor:a", "cursor", 1)
 	b.drain()
 	after := b.server.Keys(t)
 	for _, row := range resque.Fates {

@@ -17,6 +17,9 @@ var (
 	// returns then is dropped. After CancelJobs, whose cause is ErrCancelled itself, it is a failure.
 	ErrUnwanted = fmt.Errorf("%w by its id or ticket", ErrCancelled)
 
+	// ErrNotHeld is no cause: it is the error of what only the run may do that still holds its job.
+	ErrNotHeld = errors.New("goworker: the job is no longer held by this run: another process has it, or it has ended")
+
 	// ErrHalted is the cause of a step whose workflow was cancelled, has expired, or has failed. What its handler
 	// returns then is dropped.
 	ErrHalted = fmt.Errorf("%w because its workflow was halted", ErrCancelled)
@@ -51,7 +54,7 @@ func Interrupted(err error) bool {
 	if c, ok := err.(*Cancelled); ok && Is(c.Err, ErrShutdown) {
 		return true
 	}
-	return Is(err, ErrShutdown) && isContextError(err) || Is(err, ErrLeaseLost)
+	return Is(err, ErrShutdown) && isContextError(err) || Is(err, ErrLeaseLost) || Is(err, ErrNotHeld)
 }
 
 func isContextError(err error) bool {

@@ -40,6 +40,8 @@ type Request struct {
 	Retries    int // RetriesLeft
 	Recovered  int
 	Worker     string
+	Process    string // whose in-flight record holds the job
+	Ticket     int64  // the job's in that record
 	ReservedAt time.Time
 	UseNumber  bool
 	Memory     int64 // set by Limits.Run

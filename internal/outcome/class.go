@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Class is one registered class: its name, its handler, and its options, of which each feature
+// Class is one registered class: its name, which is never empty, its handler, and its options, of which each feature
 // declares its own type. A Class does not change once it is in use.
 type Class struct {
 	Name    string

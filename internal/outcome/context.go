@@ -16,6 +16,7 @@ import (
 // methods are safe for concurrent use.
 type Context struct {
 	parent context.Context // set by begin, before the handler has the Context
+	job    *Job            // whose context it is; set by begin too
 
 	// own is the cancellable context that answers once there is one; nil: the parent answers. It is
 	// written with the mutex held and never replaced.
@@ -68,14 +69,14 @@ func (j *Job) Cancel(cause error) bool {
 
 // begin starts the time of the handler. It returns an error if Cancel came before: then the handler
 // is not called.
-func (c *Context) begin(parent context.Context) error {
+func (c *Context) begin(parent context.Context, j *Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause != nil {
 		c.stage = returned
 		return &failure.Cancelled{Cause: c.cause, Err: context.Canceled}
 	}
-	c.parent, c.stage = parent, running
+	c.parent, c.job, c.stage = parent, j, running
 	return nil
 }
 
@@ -133,5 +134,10 @@ func (c *Context) Done() <-chan struct{} {
 // Err returns why the context has ended; nil: it has not.
 func (c *Context) Err() error { return c.answers().Err() }
 
-// Value returns the parent's. context.Cause and derived contexts find the own context by it.
-func (c *Context) Value(key any) any { return c.answers().Value(key) }
+// Value returns the parent's. context.Cause and derived contexts find the own context by it, and JobOf the job.
+func (c *Context) Value(key any) any {
+	if key == (jobKey{}) {
+		return c.job
+	}
+	return c.answers().Value(key)
+}

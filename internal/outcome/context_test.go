@@ -276,7 +276,7 @@ func BenchmarkContext(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
 				j := new(Job)
-				if err := j.context.begin(parent); err != nil {
+				if err := j.context.begin(parent, j); err != nil {
 					b.Fatal(err)
 				}
 				use(&j.context)

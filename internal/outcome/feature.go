@@ -36,6 +36,10 @@ type Feature struct {
 	// every class. It is called for every job, so it only loads a number.
 	Live func() uint64
 
+	// Join returns the policy of one job whose handler asks for the feature while it runs, by the function Join;
+	// nil: the job cannot have it. Of that policy only Settle is called. Join may add to Job.Fields, and else changes nothing.
+	Join func(j *Job) Policy
+
 	// Enqueue adds to a job that is about to be pushed. It is called for every job, so it first asks
 	// whether the job or its class has the feature's option. With an error the job is not pushed.
 	Enqueue func(p *Push) error

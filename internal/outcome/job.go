@@ -64,6 +64,8 @@ type Job struct {
 	policies []Policy
 	running  atomic.Pointer[[]Policy] // the policies while the handler runs
 	context  Context                  // of the handler
+	set      *Set                     // that performs it
+	joined   []joined                 // guarded by the context's mutex until the handler has returned
 }
 
 // Opened reports whether the job's bytes were read. Any goroutine may call it.

@@ -322,7 +322,8 @@ func (s *Set) admit(ctx context.Context, j *Job, o *Outcome) bool {
 // handler's context ends with it, also where it panics or ends its goroutine.
 func (s *Set) perform(parent context.Context, j *Job, handler Handler) error {
 	ctx := &j.context
-	if err := ctx.begin(parent); err != nil {
+	j.set = s
+	if err := ctx.begin(parent, j); err != nil {
 		return err
 	}
 	defer ctx.end()
@@ -413,6 +414,9 @@ func (s *Set) complement(j *Job, o *Outcome) {
 	}
 	for _, p := range j.policies {
 		p.Settle(j, o)
+	}
+	for _, own := range j.joined {
+		own.Settle(j, o)
 	}
 	if o.Next.Place != Nowhere {
 		s.place(j, o)

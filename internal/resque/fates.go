@@ -54,6 +54,7 @@ var Fates = []KeyFate{
 	{"KeyOfResult", "go:result:<id>", FateKept, "What became of a job. It goes when its time is over; a job that Ruby runs writes no end into it."},
 	{"KeyOfProgress", "go:progress:<id>", FateKept, "How far a job was. It goes with its document."},
 	{"KeyOfJobLogs", "go:logs:<id>", FateKept, "The captured log lines of a job. They go with its document."},
+	{"KeyOfCursor", "go:cursor:<id>", FateKept, "How far a long job is. Ruby does not read it, and runs the job from its beginning. It goes a week after its last use."},
 	{"WorkflowKey", "go:wf:<id>", FateKept, "The steps of a workflow that wait are in it, and Ruby does not send them. Let workflows end before, or cancel them."},
 	{"LettersKey", "go:wf-steps:<id>", FateKept, "How far the steps of a workflow are. It goes with the workflow."},
 	{"IndexKey", "go:workflows", FateKept, "The workflows that are there. They are listed by it."},

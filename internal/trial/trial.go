@@ -32,10 +32,11 @@ type Trial struct {
 	now time.Time
 }
 
-// Said is what a job with a document said of itself, as Redis would have it.
+// Said is what a job said of itself, as Redis would have it: the first two of a job with a document.
 type Said struct {
 	Progress []byte   // nil: nothing
 	Lines    [][]byte // the log lines that were captured
+	Cursor   []byte   // nil: it has none
 }
 
 // New returns a trial whose clock says now.

@@ -112,6 +112,7 @@ func program(path string) int {
 		note("weighed", id, fmt.Sprint(runtime.NumGoroutine(), " ", m.HeapAlloc))
 	})
 	registerRetries(note, wait)
+	registerLong(note, wait)
 	if os.Getenv(limitsVar) != "" {
 		registerLimited(note)
 	}

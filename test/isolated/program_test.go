@@ -162,6 +162,9 @@ func register(d worker, uri, notes string) {
 	}, isolated(goworker.HardTimeout(time.Minute)), goworker.Alias("Total"))
 	d.Register("Nothing", func() {}, isolated())
 	registerSteps(d, isolated)
+	if apart, ok := d.(*goworker.Daemon); ok {
+		registerLong(apart, note, isolated)
+	}
 	d.Register("Plain", func() {})
 	d.Register("Exit", func(code int) { os.Exit(code) }, isolated())
 	d.Register("Panic", func() { panic(&refusal{Code: 7}) }, isolated())

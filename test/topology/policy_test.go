@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -91,4 +92,41 @@ func list(t *testing.T, d *goworker.Daemon, command string, args ...any) []strin
 		t.Fatal(err)
 	}
 	return texts
+}
+
+// A job goes on where its last run was, and does once what it did there.
+func keepsCursors(t *testing.T, s shape, d *goworker.Daemon) {
+	var runs, once atomic.Int64
+	d.Register("Long", func(ctx context.Context) error {
+		run := runs.Add(1)
+		cur := goworker.Cursor[int64](ctx)
+		at, _, err := cur.Get()
+		if err != nil || at != run-1 {
+			t.Errorf("run %d is at %d, %v", run, at, err)
+		}
+		if _, err := goworker.Once(ctx, "once", func(context.Context) (int64, error) { return once.Add(1), nil }); err != nil {
+			t.Error(err)
+		}
+		if err := cur.Set(ctx, run); err != nil {
+			t.Error(err)
+		}
+		if run == 1 { // not by the end of the run
+			eventually(t, "it is written", func() bool {
+				left, err := d.Client().Inspect().Cursor(ctx, "long")
+				return err == nil && string(left.Value) == "1"
+			})
+		}
+		if run < 3 {
+			return goworker.Snooze(0)
+		}
+		return nil
+	})
+	if _, err := d.EnqueueWith(job("Long"), goworker.WithID("long")); err != nil {
+		t.Fatal(err)
+	}
+	start(t, d)
+	eventually(t, "it is done", func() bool { return runs.Load() == 3 && number(t, d, "EXISTS", d.Namespace()+"go:cursor:long") == 0 })
+	if once.Load() != 1 {
+		t.Errorf("it did once what it did %d times", once.Load())
+	}
 }
