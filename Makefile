@@ -76,7 +76,7 @@ mutations: deps ## break things on purpose in a copy, one at a time, and expect 
 deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque; Ruby, PHP, Python for the docs
 	@$(call install,command -v $(REDIS_SERVER),redis-server)
 	@$(call install,command -v cc,gcc libc6-dev)
-	@$(call install,{ ruby -e 'require "redis-namespace"' && php -r 'exit((int) !extension_loaded("redis"));' && /usr/bin/python3 -c 'import redis'; } 2>/dev/null,ruby ruby-redis-namespace php-cli php-redis python3-redis)
+	@$(call install,{ ruby -e 'require "redis-namespace"' && php -r 'exit((int) !extension_loaded("redis"));' && /usr/bin/python3 -c 'import redis; import msgpack' && ruby -e 'require "msgpack"' && php -r 'exit((int) !extension_loaded("msgpack"));'; } 2>/dev/null,ruby ruby-redis-namespace ruby-msgpack php-cli php-redis php-msgpack python3-redis python3-msgpack)
 
 check: ## look for mistakes, quickly: gofmt and go vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" $$unformatted; exit 1; fi

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
@@ -58,6 +59,7 @@ type Daemon struct {
 	pump    *scheduler.Pump
 	ticker  *scheduler.Ticker
 	sweep   *sweep.Sweep
+	guard   *ownqueue.Guard
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and

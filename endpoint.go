@@ -51,8 +51,6 @@ type client struct {
 	dialer conn.Dialer
 	set    *outcome.Set // the features, for jobs that are enqueued
 	waits  *await.Watcher
-
-	releases *producer.Releases // of the processes of the fleet
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -109,12 +107,12 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(),
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Releases: new(producer.Releases),
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, flush: flush, dialer: dialer, releases: new(producer.Releases),
+		config: c, log: log, flush: flush, dialer: dialer,
 	}
 	e.client.waits = await.New(part.Base{
 		Log: log, Outages: logging.NewOutages(log, clock.System), Store: e.client.Store, Dialer: dialer, Clock: clock.System,

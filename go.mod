@@ -9,6 +9,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/netresearch/go-cron v0.9.1
 	github.com/spf13/pflag v1.0.10
+	github.com/tinylib/msgp v1.6.5
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	pgregory.net/rapid v1.2.0
@@ -16,6 +17,7 @@ require (
 )
 
 require (
+	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	golang.org/x/net v0.47.0 // indirect
 )

@@ -103,7 +103,7 @@ type Delivery struct {
 	self deliveryContext
 }
 
-// Raw returns a copy of the payload's bytes as they lay in the queue, with every
+// Raw returns a copy of the payload's bytes as they lay in the queue, or as JSON from a MessagePack queue, with every
 // field its producer wrote. It is nil for a Delivery made by hand.
 func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
@@ -145,6 +146,11 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
+	var own []string
+	if d.registry.trial == nil { // a test has no fleet
+		own = d.config.queues.Own()
+	}
+	d.guard = ownqueue.New(base, own, d.config.PollInterval, func() { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
 	d.poller.source = d.newSource(base, d.poller, set.Watched())
 	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
@@ -196,16 +202,17 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
-		Peers: d.lease.Peers, Waits: p.record.Regroups,
+		Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
 		Watched: watched, Busy: func() bool { return p.busy > 0 },
 	})
 }
 
 // features returns all features, in the order in which they admit, wrap, decide and settle. Cancel comes
-// first: a cancelled job does not wait, and is not retried. The same holds for a step of a halted workflow; and a step whose result
-// cannot be passed on must fail before its failure is filed. Limits come next, because a job that has to wait
-// needs no other feature. Unique may release a job's lock, so it comes after all features that may keep a job
-// from running. Results come last: they say where the job goes.
+// first: a cancelled job does not wait, and is not retried. The same holds for a step of a halted workflow; and a
+// step whose result cannot be passed on must fail before its failure is filed. Limits come next, because a job that
+// has to wait needs no other feature. Aggregate comes after all that may drop an item, and before what acts on a job
+// that runs. Unique may release a job's lock, so it comes after all features that may keep a job from running.
+// Results and cursors come last: they say where the job goes, and how long it waits.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
@@ -231,6 +238,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
+		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		steps["schedule"], steps["recurring"], steps["workflows"] = part.Steps{}, part.Steps{}, part.Steps{}
@@ -380,7 +388,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule", "recurring" and "workflows". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", and "guard". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

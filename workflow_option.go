@@ -108,7 +108,8 @@ func CancelRunning() WorkflowOption {
 }
 
 // AllowOld starts a workflow although a process with an older release of goworker works its queues. That release runs a step
-// as a plain job, and does not count its end: the workflow then stands still, until it is retried by hand.
+// as a plain job, and does not count its end: the workflow then stands still, until it is retried by hand. A release that does
+// not know MessagePack queues keeps steps out of these all the same.
 func AllowOld() WorkflowOption {
 	return workflowOption(func(o *workflowOptions) {
 		o.Once("whether an older release may work its queues", "AllowOld()")

@@ -271,7 +271,12 @@ func (t *tree) redis(ctx context.Context, old bool) (*client, error) {
 	}
 	c, err := t.client.redises[t.at].init(false)
 	if err == nil && !old {
-		err = c.releases.Check(ctx, &c.Client, t.queues)
+		err = c.Releases.Check(ctx, &c.Client, t.queues)
+	}
+	for queue := range t.queues {
+		if err == nil && queues.IsOwn(queue) {
+			err = c.Releases.CheckOwn(ctx, &c.Client, queue)
+		}
 	}
 	return c, err
 }

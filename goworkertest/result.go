@@ -61,7 +61,7 @@ type Result struct {
 
 func resultOf(j *outcome.Job, o *outcome.Outcome, now time.Time) *Result {
 	r := &Result{
-		Queue: j.Queue, Class: j.Name, ID: j.ID, Args: j.Args, Payload: j.Payload, Attempt: j.Attempt,
+		Queue: j.Queue, Class: j.Name, ID: j.ID, Args: j.Args, Payload: j.Text(), Attempt: j.Attempt,
 		State: State(o.State.String()), Err: o.Err, Ran: o.Started, At: now,
 	}
 	if o.State == outcome.Done {

@@ -36,7 +36,8 @@ const mostSought = 1_000_000
 
 // Cancel cancels the job with an id, wherever it is. One that waits ends when a worker takes it: it does not
 // run, is not filed as failed, and gives back what it holds. The context of one that runs, in any process,
-// ends within a second with the cause ErrCancelled, and what its handler then returns is dropped. The job
+// ends within a second with the cause ErrCancelled, and what its handler then returns is dropped. A job that
+// a worker takes in the milliseconds before its process hears of the cancel counts as running. The job
 // stays cancelled if its process dies. A handler that returns nil all the same was done.
 //
 // A job that was enqueued without a result is searched for as Find does, which may take a second for each

@@ -418,7 +418,7 @@ func (a action) do(s resque.Store, c redis.Conn, jobs []Entry, mine []int, there
 	for _, l := range order {
 		var moves []resque.Move
 		for _, n := range lists[l] {
-			m := resque.Move{Element: resque.Element{Index: jobs[n].index, Raw: jobs[n].Payload}, As: a.as}
+			m := resque.Move{Element: resque.Element{Index: jobs[n].index, Raw: jobs[n].raw}, As: a.as}
 			m.Lock, m.ID = jobs[n].lock()
 			moves = append(moves, m)
 		}

@@ -19,6 +19,7 @@ type DrainReport struct {
 	Delayed int // delayed jobs that went to resque-scheduler's schedule
 	Queued  int // delayed jobs that went to their queues: those that were due; with DrainNow all
 	Kept    int // payloads that were kept and went to their queues
+	Own     int // jobs of MessagePack queues that went, as JSON, to the queues of the same names that Ruby reads
 
 	Locks   int // locks of unique jobs that were released
 	Removed int // other keys that were removed; none held a job
@@ -49,6 +50,9 @@ func (r DrainReport) String() string {
 	fmt.Fprintf(&b, "from lanes to their queues: %d\n", r.Lanes)
 	fmt.Fprintf(&b, "delayed, to resque-scheduler: %d; to their queues: %d\n", r.Delayed, r.Queued)
 	fmt.Fprintf(&b, "payloads that were kept, to their queues: %d\n", r.Kept)
+	if r.Own > 0 {
+		fmt.Fprintf(&b, "jobs of MessagePack queues, as JSON to where Ruby reads: %d\n", r.Own)
+	}
 	fmt.Fprintf(&b, "locks released: %d; other keys removed: %d\n", r.Locks, r.Removed)
 	for _, name := range slices.Sorted(maps.Keys(r.Dropped)) {
 		fmt.Fprintf(&b, "lost %s: %s\n", name, resque.Plural(r.Dropped[name], "delayed job"))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -278,7 +279,11 @@ func (w *walker) stepQueue() (done bool, err error) {
 
 // walkList reads a page of the list of a queue or lane, and returns where to go on in it.
 func (w *walker) walkList(key, what string, place Place, lane *resque.Lane) (*resque.ListPlace, error) {
-	list, err := w.s.WalkList(w.c, key, w.ahead, w.cur.List, w.left, w.texts, func(raw []byte) bool { return w.fits(w.cur.Queue, raw) })
+	texts := w.texts
+	if queues.IsOwn(w.cur.Queue) { // their bytes are not those of JSON
+		texts = nil
+	}
+	list, err := w.s.WalkList(w.c, key, w.ahead, w.cur.List, w.left, texts, func(raw []byte) bool { return w.fits(w.cur.Queue, raw) })
 	if err != nil && !w.skip(what, err) {
 		return nil, fmt.Errorf("reading %s: %w", what, resque.Explain(err))
 	}

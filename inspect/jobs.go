@@ -59,6 +59,7 @@ type Entry struct {
 	Ticket  int64     // of a running job: its number there; see CancelRunning
 	Failure *Failure  // of a failed job: its record
 
+	raw    []byte // the bytes as they lie there; Payload is their JSON
 	shard  int
 	index  int64 // where it was read, of a job in a list
 	lane   *resque.Lane
@@ -166,11 +167,14 @@ func refOf(queue string, raw []byte) string {
 
 // entry is a job that was found here.
 func (i *Inspector) entry(place Place, queue string, raw []byte) Entry {
-	e := Entry{Place: place, Queue: queue, Payload: raw, Ref: refOf(queue, raw), listed: true, shard: i.number}
+	e := Entry{Place: place, Queue: queue, Payload: raw, raw: raw, Ref: refOf(queue, raw), listed: true, shard: i.number}
 	p, err := payload.Parse(raw)
 	if err != nil {
 		e.Invalid = err
 		return e
+	}
+	if p.Text != nil {
+		e.Payload = p.Text
 	}
 	e.Class, e.Args, e.ID = p.Class, p.Args, p.ID
 	return e

@@ -138,6 +138,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		{"lanes", d.lanes},
 		{"delayed jobs", d.schedule},
 		{"payloads that were kept", d.kept},
+		{"MessagePack queues", d.own},
 		{"what Ruby does not know", d.notes},
 		{"keys without jobs", d.remove},
 	} {

@@ -96,7 +96,7 @@ func (d *drain) count(jobs []resque.DrainedJob, refused []resque.KeyError) {
 	}
 	for _, j := range jobs {
 		if j.Plain == nil {
-			if !keys[d.store.KeyOfQueue(j.Queue)] {
+			if !keys[d.store.KeyOfRubys(j.Queue)] {
 				d.Queued++
 				count(d.Ignored, j.Payload)
 			}

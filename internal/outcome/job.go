@@ -68,6 +68,15 @@ type Job struct {
 	joined   []joined                 // guarded by the context's mutex until the handler has returned
 }
 
+// Text returns the payload as JSON: what an item of a MessagePack queue became, and else its bytes. Run and End must have
+// opened the job.
+func (j *Job) Text() []byte {
+	if j.Parsed.Text != nil {
+		return j.Parsed.Text
+	}
+	return j.Payload
+}
+
 // Opened reports whether the job's bytes were read. Any goroutine may call it.
 func (j *Job) Opened() bool { return j.opened.Load() }
 

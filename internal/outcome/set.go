@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -183,6 +184,14 @@ func Read(j *Job, classes Classes, most int) {
 		return
 	}
 	if j.Parsed, j.Err = payload.Parse(j.Payload); j.Err != nil {
+		return
+	}
+	if j.Err = payload.CheckSize(j.Parsed.Text, most); j.Err != nil { // the JSON of a MessagePack item, which Enqueue compares too
+		j.ID = j.Parsed.ID
+		return
+	}
+	if j.Parsed.Text != nil && !queues.IsOwn(j.Queue) {
+		j.ID, j.Err = j.Parsed.ID, &payload.PackedError{Queue: j.Queue}
 		return
 	}
 	j.Name, j.ID, j.Attempt, j.Args = j.Parsed.Class, j.Parsed.ID, j.Parsed.Attempt, j.Parsed.Args

@@ -19,6 +19,7 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "schedule", Requires: []string{"poller"}},
 	Part{Name: "recurring", Requires: []string{"poller"}},
 	Part{Name: "workflows", Requires: []string{"poller"}},
+	Part{Name: "guard", Requires: []string{"poller"}},
 )
 
 // Steps start and stop one of a daemon's own parts.

@@ -33,7 +33,7 @@ func FailedAt(t time.Time) string { return t.Format("2006/01/02 15:04:05 MST") }
 //   - Characters of markup in Exception become underscores, because
 //     Resque's page prints that field without escaping it.
 func (f Failure) Encode() []byte {
-	payload := []byte(f.Payload)
+	payload := JSON(f.Payload)
 	if !utf8.Valid(payload) || !wellFormed(payload, MaxDepth) {
 		payload = Invalid(payload)
 	}

@@ -50,10 +50,11 @@ func NewID() string { return rand.Text()[:16] }
 // stay the last two, in this order, where they are the last. Where another program or an older release
 // put them elsewhere they stay there. All other bytes are kept. The error is a *Error; raw must be an object.
 func SetFields(raw []byte, fields ...Field) ([]byte, error) {
+	raw = JSON(raw)
 	s := scanner{src: raw, room: MaxDepth}
 	s.space()
 	if s.peek() != '{' {
-		return nil, &Error{"the payload is no object"}
+		return nil, &Error{Reason: "the payload is no object"}
 	}
 	found := make([]edit, len(fields), len(fields)+2)
 	end, empty := 0, true

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goworker/goworker/internal/msgpack"
 )
 
 // MaxDepth is how many levels a payload may nest, its own braces included.
@@ -35,6 +37,8 @@ type Payload struct {
 	// PHP is set for a job that php-resque enqueued, by the top-level "id", "prefix" and
 	// "queue_time".
 	PHP *PHPJob
+	// Text is the JSON of a job whose bytes are an item of a MessagePack queue; nil: they are JSON.
+	Text []byte
 	// Extra are the fields beside class and args, those above included, as they are in the
 	// parsed bytes.
 	Extra []Extra
@@ -59,9 +63,13 @@ func (p *Payload) Field(name string) []byte {
 // Error says why bytes from a queue are not a job.
 type Error struct {
 	Reason string // "the payload …"
+	packed bool   // it would be MessagePack
 }
 
 func (e *Error) Error() string {
+	if e.packed {
+		return e.Reason + "; a job in MessagePack is [class, [args…]] or [class, [args…], {fields…}]"
+	}
 	return e.Reason + `; a job is {"class":"Name","args":[…]} in UTF-8`
 }
 
@@ -115,15 +123,20 @@ func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 // ignored. The error is a *Error.
 //
 // Arguments are proven to be JSON but not decoded; they alias raw.
+//
+// An item of a MessagePack queue is read as the job that it is. No JSON, and no other UTF-8, begins as an item does.
 func Parse(raw []byte) (Payload, error) {
 	if !utf8.Valid(raw) {
-		return Payload{}, &Error{"the payload is not UTF-8"}
+		if msgpack.Is(raw) {
+			return parseItem(raw)
+		}
+		return Payload{}, &Error{Reason: "the payload is not UTF-8"}
 	}
 	s := scanner{src: raw, room: MaxDepth}
 	s.space()
 	if s.peek() != '{' {
 		if s.whole() {
-			return Payload{}, &Error{"the payload is JSON but not an object"}
+			return Payload{}, &Error{Reason: "the payload is JSON but not an object"}
 		}
 		return Payload{}, s.refusal()
 	}
@@ -186,10 +199,10 @@ func Parse(raw []byte) (Payload, error) {
 	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires), Extra: extra}
 	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
-		return Payload{}, &Error{"the payload has no class"}
+		return Payload{}, &Error{Reason: "the payload has no class"}
 	}
 	if class[0] != '"' || len(class) == len(`""`) {
-		return Payload{}, &Error{"the payload's class is not a name"}
+		return Payload{}, &Error{Reason: "the payload's class is not a name"}
 	}
 	p.Class = unquote(class)
 	switch {
@@ -225,14 +238,14 @@ func (s *scanner) elements(list []json.RawMessage) ([]json.RawMessage, bool) {
 func (s *scanner) refusal() *Error {
 	switch {
 	case s.tooDeep:
-		return &Error{fmt.Sprintf("the payload is nested deeper than %d levels", MaxDepth)}
+		return &Error{Reason: fmt.Sprintf("the payload is nested deeper than %d levels", MaxDepth)}
 	case len(s.src) == 0:
-		return &Error{"the payload is empty"}
+		return &Error{Reason: "the payload is empty"}
 	case s.pos >= len(s.src):
-		return &Error{"the payload is not JSON: it ends in the middle of a value"}
+		return &Error{Reason: "the payload is not JSON: it ends in the middle of a value"}
 	}
 	c, _ := utf8.DecodeRune(s.src[s.pos:])
-	return &Error{fmt.Sprintf("the payload is not JSON: %q at byte %d does not belong there", c, s.pos)}
+	return &Error{Reason: fmt.Sprintf("the payload is not JSON: %q at byte %d does not belong there", c, s.pos)}
 }
 
 // unquoteKey returns the name between the quotes. Only a name with escapes costs
@@ -363,6 +376,7 @@ func isJob(raw []byte) bool {
 
 // Safe is the payload as a failure record may hold it.
 func Safe(raw []byte) []byte {
+	raw = JSON(raw)
 	if !isJob(raw) {
 		return Invalid(raw)
 	}

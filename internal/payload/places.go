@@ -14,7 +14,7 @@ func FindPlaces(raw []byte, inside string) (Places, error) {
 	s := scanner{src: raw, room: MaxDepth}
 	s.space()
 	if s.peek() != '{' {
-		return p, &Error{"the payload is no object"}
+		return p, &Error{Reason: "the payload is no object"}
 	}
 	found := false
 	var last trailing
@@ -47,19 +47,19 @@ func FindPlaces(raw []byte, inside string) (Places, error) {
 			p.Args, p.Before, found = s.placesInside(inside)
 		}
 		if !found {
-			return p, &Error{"the payload has no list of arguments"}
+			return p, &Error{Reason: "the payload has no list of arguments"}
 		}
 	}
 	switch {
 	case !found:
-		return p, &Error{"the payload has no list of arguments"}
+		return p, &Error{Reason: "the payload has no list of arguments"}
 	case last.expiry:
-		return p, &Error{"the payload has an expires_at"}
+		return p, &Error{Reason: "the payload has an expires_at"}
 	case last.id:
 		p.Last = last.start
 	}
 	if p.Last < p.Args {
-		return p, &Error{"the payload's arguments stand behind its id"}
+		return p, &Error{Reason: "the payload's arguments stand behind its id"}
 	}
 	return p, nil
 }

@@ -11,6 +11,7 @@ import (
 // ForRetry is the payload that a retry pushes. Class and args are copied byte for byte:
 // if a decoder changed a number or an escape, Resque's dequeue would not find the job any more.
 func ForRetry(payload []byte, whole bool) ([]byte, error) {
+	payload = JSON(payload)
 	all, err := members(payload)
 	if err != nil {
 		return nil, fmt.Errorf("the record holds no job; its payload is %s: %w", Short(payload), err)
@@ -34,6 +35,7 @@ func ForRetry(payload []byte, whole bool) ([]byte, error) {
 
 // Without returns a payload without some of its fields. Every other byte stays. The payload has a class.
 func Without(payload []byte, names ...string) ([]byte, error) {
+	payload = JSON(payload)
 	all, err := members(payload)
 	if err != nil {
 		return nil, err

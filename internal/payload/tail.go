@@ -14,6 +14,7 @@ const tailMost = 1 << 10
 // value of another form: behind class and args goworker writes such fields, and the id comes last.
 func Tail(raw []byte) (p Payload) {
 	p.Attempt = 1
+	raw = JSON(raw)
 	rest, ok := bytes.CutSuffix(raw[max(0, len(raw)-tailMost):], []byte("}"))
 	for ok {
 		var value, name []byte

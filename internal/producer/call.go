@@ -57,6 +57,7 @@ type Call struct {
 	prefix   string // of the keys of queues
 	receipts []Receipt
 	queue    string // of the job before, whose name is right
+	own      string // a queue of goworker's own that gets a job
 	keep     bool   // the classes
 	names    []string
 	clock    clock.Clock // of a test; nil: the system's
@@ -128,7 +129,9 @@ func (c *Call) check(p *outcome.Push) error {
 		if err := queues.CheckName(p.Queue, c.prefix); err != nil {
 			return About(p.Name, err)
 		}
-		c.queue = p.Queue
+		if c.queue = p.Queue; queues.IsOwn(p.Queue) {
+			c.own = p.Queue
+		}
 	}
 	return nil
 }
@@ -209,7 +212,12 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 
 // sendNow is Send without the buffer.
 func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
-	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error { return c.Store.PushBulk(conn, &call.bulk) }))
+	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error {
+		if err := c.mayPush(conn, call); err != nil {
+			return err
+		}
+		return c.Store.PushBulk(conn, &call.bulk)
+	}))
 	if c.Sent != nil {
 		var sent []Sent
 		for i, r := range receipts {
@@ -221,6 +229,15 @@ func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
 		c.Sent(sent)
 	}
 	return receipts, err
+}
+
+// mayPush returns why a call cannot be sent beside the processes that live now. It asks on the connection of the push, so
+// that a Redis which does not serve is waited for, or has the call buffered, as with any queue.
+func (c *Client) mayPush(on redis.Conn, call *Call) error {
+	if call.own == "" || c.Releases == nil {
+		return nil
+	}
+	return c.Releases.checkOwn(func() ([]oldProcess, error) { return oldProcesses(on, c.Store) }, call.own)
 }
 
 // result returns what Send does, by the error of the push.

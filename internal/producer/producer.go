@@ -28,6 +28,8 @@ type Client struct {
 	Buffer *Buffer     // keeps calls while Redis is away; nil: none does
 	Clock  clock.Clock // of a test, by which jobs are for later; nil: the system's
 
+	Releases *Releases // of the processes of the fleet; nil: they are not looked at
+
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)
 

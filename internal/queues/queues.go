@@ -87,6 +87,9 @@ func (q *Spec) add(part string) error {
 		q.weighted = true
 	}
 	if IsPattern(queue.Name) {
+		if IsOwn(queue.Name) {
+			return fmt.Errorf("no pattern finds a MessagePack queue, and %q is one; name each queue, as in %scalc", queue.Name, MessagePack)
+		}
 		if err := checkPattern(queue.Name); err != nil {
 			return err
 		}
@@ -132,12 +135,31 @@ func CheckName(name, prefix string) error {
 		return fmt.Errorf("the queue %q has an equals sign in its name, and in lists of queues that is a weight; give the name alone", name)
 	case strings.HasPrefix(name, "!"):
 		return fmt.Errorf("the queue %q begins with an exclamation mark, and in lists of queues that excludes; give another name", name)
+	case name == MessagePack:
+		return fmt.Errorf("the queue %q has no name behind %s; write it there, as in %scalc", name, MessagePack, MessagePack)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("the queue %q has a blank at an end of its name, and lists of queues drop it; take it away", name)
 	case strings.HasPrefix(name, prefix):
 		return fmt.Errorf("the queue %q is named by its whole key; give the name behind %s, which is added to it", name, prefix)
 	}
 	return nil
+}
+
+// MessagePack begins the name of a queue that is goworker's own: its jobs may be MessagePack, which ends a Ruby worker. No
+// pattern finds such a queue, and Ruby's keys have neither its name nor its jobs.
+const MessagePack = "msgpack:"
+
+// IsOwn reports whether a queue is goworker's own.
+func IsOwn(name string) bool { return strings.HasPrefix(name, MessagePack) }
+
+// Own returns the queues of the list that are goworker's own.
+func (q Spec) Own() (names []string) {
+	for _, p := range q.Patterns {
+		if IsOwn(p.Name) && !IsPattern(p.Name) && !q.Excludes(p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // PlainName reports whether a name stands for itself in a list of queues.
@@ -160,13 +182,14 @@ func (q Spec) Resolve(known []string) []Queue {
 	if !q.wild {
 		return q.Patterns
 	}
-	known = slices.DeleteFunc(slices.Clone(known), q.Excludes)
+	known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return IsOwn(name) || q.Excludes(name) })
+	known = append(known, q.Own()...) // which are there because they are named
 	slices.Sort(known)
 	var queues []Queue
 	taken := make(map[string]bool, len(known))
 	for _, p := range q.Patterns {
 		for _, name := range known {
-			if !taken[name] && MatchGlob(p.Name, name) {
+			if !taken[name] && p.matches(name) {
 				taken[name] = true
 				queues = append(queues, Queue{name, p.weight})
 			}
@@ -182,8 +205,16 @@ func (q Spec) Excludes(name string) bool {
 // Works reports whether a queue is in the list, by its name or by a pattern.
 func (q Spec) Works(name string) bool {
 	return !q.Excludes(name) && slices.ContainsFunc(q.Patterns, func(p Queue) bool {
-		return p.Name == name || IsPattern(p.Name) && MatchGlob(p.Name, name)
+		return p.Name == name || IsPattern(p.Name) && p.matches(name)
 	})
+}
+
+// matches reports whether the name or pattern means a queue. Goworker's own queues are named, not found.
+func (p Queue) matches(name string) bool {
+	if IsOwn(name) {
+		return p.Name == name
+	}
+	return MatchGlob(p.Name, name)
 }
 
 // Label is the queues' part of a worker id: what was configured, without

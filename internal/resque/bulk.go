@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // Limits of one push. Redis 6.2 refuses a command of more than 1 048 576 arguments, and
@@ -35,6 +36,7 @@ type Bulk struct {
 	Most  int           // Put refuses payloads of more bytes; 0: MaxPushBytes
 
 	buf    []byte // the bytes of the jobs, and then of the one that is being written
+	packed []byte // scratch: of one job for a MessagePack queue
 	end    int    // where the last job ends
 	jobs   []bulkJob
 	units  []unit
@@ -206,7 +208,27 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Ruby && !to.At.IsZero() && g != nil {
 		return ErrNotPlain
 	}
+	if queues.IsOwn(to.Queue) {
+		if err := b.pack(to); err != nil {
+			return err
+		}
+	}
 	b.put(to, g, aside)
+	return nil
+}
+
+// pack makes of the job that Encode began an item of its MessagePack queue. One that waits for its time stays JSON: the
+// pump looks into it.
+func (b *Bulk) pack(to Place) error {
+	if !to.At.IsZero() {
+		if to.Ruby {
+			return fmt.Errorf("resque-scheduler would put the job where Ruby's workers read, and queue %s is goworker's own; leave ResqueScheduler away", to.Queue)
+		}
+		return nil
+	}
+	if item, ok := payload.Pack(b.packed[:0], b.buf[b.end:]); ok {
+		b.packed, b.buf = item, append(b.buf[:b.end], item...)
+	}
 	return nil
 }
 
@@ -315,6 +337,7 @@ func (b *Bulk) queue(name string) int {
 	}
 	at = len(b.queues)
 	b.queues = append(b.queues, bulkQueue{name: name})
+	b.rows = b.rows || queues.IsOwn(name) != queues.IsOwn(b.queues[0].name) // their names are in two sets
 	switch at {
 	case 0: // most have one queue and need no index
 	case 1:

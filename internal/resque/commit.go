@@ -70,9 +70,9 @@ func (s Store) requeue(verb string, j Reserved) []Effect {
 	return []Effect{effect(verb, listKey(s.KeyOfQueue(j.Queue)), len(j.prefix())), s.named(j.Queue)}
 }
 
-// named puts a queue's name into the set of queues, from which Ruby removes it with the queue.
+// named puts a queue's name into its set, from which it is removed with the queue.
 func (s Store) named(queue string) Effect {
-	return effect("SADD", setKey(s.KeyOfQueues()), queue).Soft()
+	return effect("SADD", s.NamesKey(queue), queue).Soft()
 }
 
 // Keep keeps the payload of a job whose failure record holds only an excerpt of it.

@@ -50,6 +50,7 @@ type DocumentChange struct {
 
 // DocumentChangeOf reads whose document to change from a payload. ok is false if the job has none.
 func DocumentChangeOf(raw []byte) (d DocumentChange, ok bool) {
+	raw = payload.JSON(raw)
 	if !bytes.Contains(raw, []byte(`"`+ResultField+`":`)) { // most jobs have none, and need no parsing
 		return d, false
 	}

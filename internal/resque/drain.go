@@ -9,12 +9,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 var (
 	drainListScript     = script("drainlist")
 	drainScheduleScript = script("drainschedule")
 	drainRemoveScript   = script("drainremove")
+	drainOwnScript      = script("drainown")
 )
 
 // ErrAlive is returned by the steps of a drain while a process holds a lease: its jobs and lanes
@@ -135,8 +137,36 @@ func (s Store) DrainKept(c redis.Conn, queue string, kept []byte) (int, error) {
 func (s Store) drainList(a *Call, list, queue string) {
 	a.Key(s.processes())
 	a.Key(list)
-	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfNames(queue))
 	a.Key(s.KeyOfQueue(queue))
+}
+
+// OwnQueueOf returns the queue of goworker's own whose list a key is.
+func (s Store) OwnQueueOf(key OwnKey) string { return queues.MessagePack + key.Part }
+
+// OwnJob is a job of one of goworker's own queues.
+type OwnJob struct {
+	Raw  []byte
+	JSON []byte
+}
+
+// DrainOwn moves the first jobs of one of goworker's own queues to the tail of the queue of the same name that Ruby reads. It
+// returns how many still were there.
+func (s Store) DrainOwn(c redis.Conn, queue string, jobs []OwnJob) (int, error) {
+	var a Call
+	a.Key(s.processes())
+	a.Key(s.KeyOfQueue(queue))
+	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfRubys(queue))
+	a.Arg(queue)
+	for _, j := range jobs {
+		a.Arg(j.Raw, j.JSON)
+	}
+	n, err := drained(&a, c, drainOwnScript, nil)
+	if err != nil {
+		err = fmt.Errorf("moving the jobs of queue %s to where Ruby reads: %w", queue, err)
+	}
+	return n, err
 }
 
 func drained(a *Call, c redis.Conn, of *redis.Script, jobs [][]byte) (int, error) {
@@ -200,7 +230,7 @@ func (s Store) DrainScheduled(c redis.Conn, jobs []DrainedJob, style payload.Sty
 	}
 	for _, j := range jobs {
 		if j.Plain == nil {
-			a.Arg(j.Member, j.Score, key(s.KeyOfQueue(j.Queue)), j.Queue, j.Payload, 0)
+			a.Arg(j.Member, j.Score, key(s.KeyOfRubys(j.Queue)), j.Queue, payload.JSON(j.Payload), 0)
 			continue
 		}
 		item, second := payload.Item(j.Plain, j.Queue, style), j.At.Second()

@@ -73,8 +73,8 @@ func (s Store) own(name string) string { return s.ns + "go:" + name }
 // QueueKey returns the key of the list of a queue's jobs.
 func (s Store) QueueKey(queue string) Key { return listKey(s.KeyOfQueue(queue)) }
 
-// QueuesKey returns the key of the set of queues.
-func (s Store) QueuesKey() Key { return setKey(s.KeyOfQueues()) }
+// NamesKey returns the key of the set that has the name of a queue.
+func (s Store) NamesKey(queue string) Key { return setKey(s.KeyOfNames(queue)) }
 
 // ScheduleKey returns the key of our schedule of delayed jobs.
 func (s Store) ScheduleKey() Key { return zsetKey(s.KeyOfSchedule()) }

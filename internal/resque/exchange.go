@@ -327,7 +327,7 @@ func (s Store) ended(reply any, out *Exchanged) error {
 // queueNames returns the names of those lists that are queues.
 func (s Store) queueNames(lists []string) (names []string) {
 	for _, key := range lists {
-		if queue, ok := strings.CutPrefix(key, s.KeyOfQueue("")); ok {
+		if queue, ok := s.QueueOf(key); ok {
 			names = append(names, queue)
 		}
 	}

@@ -30,6 +30,8 @@ var Fates = []KeyFate{
 	{"lane", "go:lane:<lane>", FateMoved, "The jobs go to the head of their queue, in the order of their lane."},
 	{"turns", "go:lanes:<lanes>", FateRemoved, "Without jobs in lanes no lane has a turn."},
 	{"lanes", "go:lanes", FateRemoved, "No queue is sorted any more."},
+	{"ownQueue", "go:queue:<queue>", FateMoved, "The jobs go, as JSON, to the tail of the queue of that name behind msgpack:, which Ruby reads."},
+	{"ownQueues", "go:queues", FateRemoved, "It has the names of these queues. Each that has jobs gets into queues."},
 	{"KeyOfSchedule", "go:schedule", FateMoved, "The jobs go to resque-scheduler's schedule. Those that are due go to their queues."},
 	{"kept", "go:kept:<queue>", FateMoved, "Payloads that are jobs go to the tail of their queue. Others stay and are listed."},
 	{"KeyOfHints", "go:precise", FateRemoved, "Ruby's scheduler moves a job at its full second."},

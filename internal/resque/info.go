@@ -2,7 +2,6 @@ package resque
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -78,7 +77,7 @@ func (s Store) Info(c redis.Conn, multiQueue bool) (Info, error) {
 // names reads the names of the keys that Info counts, sorted, and the counters.
 func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []string, counts [2]int64, err error) {
 	b := Batch{Conn: c}
-	b.Send("SMEMBERS", s.KeyOfQueues())
+	s.askNames(&b)
 	b.Send("SMEMBERS", s.workers())
 	b.Send("GET", s.stat("processed"))
 	b.Send("HGET", s.stats(), expiredField)
@@ -94,16 +93,17 @@ func (s Store) names(c redis.Conn, multiQueue bool) (queues, workers, lists []st
 			return nil, nil, nil, counts, err
 		}
 	}
-	queues, _ = redis.Strings(replies[0], nil)
-	workers, _ = redis.Strings(replies[1], nil)
+	if queues, err = queueNamesIn(replies); err != nil {
+		return nil, nil, nil, counts, err
+	}
+	workers, _ = redis.Strings(replies[2], nil)
 	for i := range counts {
-		count, _ := redis.Bytes(replies[2+i], nil)
+		count, _ := redis.Bytes(replies[3+i], nil)
 		counts[i] = number(count)
 	}
 	if multiQueue {
-		lists, _ = redis.Strings(replies[4], nil)
+		lists, _ = redis.Strings(replies[5], nil)
 	}
-	slices.Sort(queues)
 	return queues, workers, FailureLists(lists), counts, nil
 }
 

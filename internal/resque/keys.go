@@ -3,6 +3,8 @@ package resque
 import (
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // DefaultNamespace is the prefix that Ruby Resque uses by default.
@@ -32,11 +34,38 @@ func New(namespace string) Store {
 // Namespace returns the key prefix, its colon included.
 func (s Store) Namespace() string { return s.ns }
 
-// KeyOfQueues is the set of queues.
+// KeyOfQueues is the set of queues, in which Ruby's workers look for those that a pattern means.
 func (s Store) KeyOfQueues() string { return s.ns + "queues" }
 
-// KeyOfQueue is the list of a queue's jobs.
-func (s Store) KeyOfQueue(name string) string { return s.ns + "queue:" + name }
+// KeyOfQueue is the list of a queue's jobs. Those of goworker's own queues lie where no Ruby worker looks.
+func (s Store) KeyOfQueue(name string) string {
+	if own, ok := strings.CutPrefix(name, queues.MessagePack); ok {
+		return s.ownQueue(own)
+	}
+	return s.KeyOfRubys(name)
+}
+
+// KeyOfRubys is the list of a queue where Ruby reads. For all queues but goworker's own it is KeyOfQueue.
+func (s Store) KeyOfRubys(name string) string { return s.ns + "queue:" + name }
+
+// KeyOfNames is the set that has the name of a queue.
+func (s Store) KeyOfNames(queue string) string {
+	if queues.IsOwn(queue) {
+		return s.ownQueues()
+	}
+	return s.KeyOfQueues()
+}
+
+// QueueOf returns the queue whose list a key is.
+func (s Store) QueueOf(key string) (name string, ok bool) {
+	if name, ok = strings.CutPrefix(key, s.KeyOfRubys("")); ok {
+		return name, true
+	}
+	if name, ok = strings.CutPrefix(key, s.ownQueue("")); ok {
+		return queues.MessagePack + name, true
+	}
+	return "", false
+}
 
 // KeyOfFailures is a failure list by its bare name: FailedList, or one of FailureListOf.
 func (s Store) KeyOfFailures(list string) string { return s.ns + list }
@@ -76,6 +105,8 @@ func (s Store) pauseAll() string               { return s.ns + "pause-all-worker
 
 // Our keys. All are below go:, so that no Ruby tool takes them for its own.
 
+func (s Store) ownQueues() string        { return s.ns + "go:queues" }
+func (s Store) ownQueue(n string) string { return s.ns + "go:queue:" + n }
 func (s Store) processes() string        { return s.ns + "go:processes" }
 func (s Store) process(p string) string  { return s.ns + "go:process:" + p }
 func (s Store) inflight(p string) string { return s.ns + "go:inflight:" + p }

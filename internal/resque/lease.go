@@ -48,10 +48,13 @@ type Process struct {
 }
 
 // Knows is what this release understands of jobs: see Process.
-const Knows = KnowsWorkflows
+const Knows = KnowsWorkflows + " " + KnowsMessagePack
 
 // KnowsWorkflows is the word of a release that counts the ends of steps.
 const KnowsWorkflows = "workflows"
+
+// KnowsMessagePack is the word of a release that knows where goworker's own queues lie.
+const KnowsMessagePack = "msgpack"
 
 // KnowsOf reports whether the process understands what a word names.
 func (p Process) KnowsOf(word string) bool { return slices.Contains(strings.Fields(p.Knows), word) }

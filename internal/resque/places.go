@@ -118,7 +118,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 // paused, or a registered worker names it without a pattern.
 func (s Store) KnowsQueue(c redis.Conn, queue string) (bool, error) {
 	b := Batch{Conn: c}
-	b.Send("SISMEMBER", s.KeyOfQueues(), queue)
+	b.Send("SISMEMBER", s.KeyOfNames(queue), queue)
 	b.Send("EXISTS", s.KeyOfQueue(queue))
 	b.Send("SISMEMBER", s.paused(), queue)
 	b.Send("SMEMBERS", s.workers())

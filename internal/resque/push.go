@@ -121,10 +121,10 @@ func (s Store) evalPush(c redis.Conn, b *Bulk, command string, args []any) (repl
 }
 
 // plainArgs returns the arguments of EVALSHA: the script's keys, then for each queue
-// its name, the number of its jobs and the jobs. Each queue has one unit.
+// its name, the number of its jobs and the jobs. Each queue has one unit. All have their names in the same set.
 func (s Store) plainArgs(b *Bulk) []any {
 	args := make([]any, 3, 4+3*len(b.queues)+len(b.jobs))
-	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfQueues()
+	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfNames(b.queues[0].name)
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
@@ -382,9 +382,9 @@ func (s Store) placed(b *Bulk, u *unit) []Effect {
 		return []Effect{effect("later", s.ScheduleKey(), u.at)}
 	}
 	if u.ahead > 0 {
-		return []Effect{effect("SADD", s.QueuesKey(), name), aheadVerb.Effect([]Key{s.QueueKey(name)}, len(JobPrefix(name)), u.ahead)}
+		return []Effect{effect("SADD", s.NamesKey(name), name), aheadVerb.Effect([]Key{s.QueueKey(name)}, len(JobPrefix(name)), u.ahead)}
 	}
-	return []Effect{effect("SADD", s.QueuesKey(), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
+	return []Effect{effect("SADD", s.NamesKey(name), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
 }
 
 // room appends the rows of the n-th unit, a run, without its jobs, for which it leaves room.
@@ -400,7 +400,7 @@ func (s Store) room(c *rowCall, b *Bulk, n int) {
 	switch u.kind {
 	case inQueue:
 		queue := b.queues[u.queue].name
-		c.row(effect("SADD", s.QueuesKey(), queue), nil)
+		c.row(effect("SADD", s.NamesKey(queue), queue), nil)
 		head = []any{"RPUSH", 0, c.typed(s.QueueKey(queue))}
 	case inSchedule:
 		each = 2

@@ -27,7 +27,7 @@ func (s Store) Dequeue(c redis.Conn, queue string, payload []byte) (int, error) 
 func (s Store) RemoveQueue(c redis.Conn, queue string) error {
 	b := Batch{Conn: c}
 	b.Send("MULTI")
-	b.Send("SREM", s.KeyOfQueues(), queue)
+	b.Send("SREM", s.KeyOfNames(queue), queue)
 	b.Send("DEL", s.KeyOfQueue(queue))
 	b.Send("EXEC")
 	replies, err := b.Receive()
@@ -50,12 +50,38 @@ func (s Store) RemoveQueue(c redis.Conn, queue string) error {
 
 // Queues returns the names of all queues, sorted bytewise, empty ones included.
 func (s Store) Queues(c redis.Conn) ([]string, error) {
-	names, err := redis.Strings(c.Do("SMEMBERS", s.KeyOfQueues()))
+	b := Batch{Conn: c}
+	s.askNames(&b)
+	replies, err := b.Receive()
+	var names []string
+	if err == nil {
+		names, err = queueNamesIn(replies)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the set of queues: %w", Explain(err))
 	}
-	slices.Sort(names)
 	return names, nil
+}
+
+// askNames asks for the names of all queues: of Ruby's, and of goworker's own.
+func (s Store) askNames(b *Batch) {
+	b.Send("SMEMBERS", s.KeyOfQueues())
+	b.Send("SMEMBERS", s.ownQueues())
+}
+
+// queueNamesIn returns the names in the answers to askNames, sorted.
+func queueNamesIn(replies []any) ([]string, error) {
+	names, err := redis.Strings(Answer(replies[0]))
+	if err != nil {
+		return nil, err
+	}
+	own, err := redis.Strings(Answer(replies[1]))
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, own...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // QueueSize returns how many jobs wait in a queue, its lanes included. A queue that does

@@ -134,7 +134,7 @@ func (s Store) Fire(c redis.Conn, f Fire) (Fired, Ticks, error) {
 	a.Key(s.ticks())
 	a.Key(s.lastEnqueuedAt())
 	a.Key(s.pausedSchedules())
-	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfNames(f.Queue))
 	a.Key(s.KeyOfQueue(f.Queue))
 	a.Key(f.Lock.keys[0])
 	shared := ""

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 // This file is about the counts of the Ruby plugin resque-retry. It counts the runs of a job in a
@@ -121,11 +122,11 @@ func (s Store) HoldFailure(k RetryKey, record []byte, wait time.Duration) Effect
 func FailedAtWithoutZone(t time.Time) string { return t.Format("2006/01/02 15:04:05") }
 
 // DelayPlain delays a job to a second as resque-scheduler does. It reports false if the payload
-// holds more than class and arguments, which Ruby's scheduler would drop. The last of the
+// holds more than class and arguments, which Ruby's scheduler would drop, or the queue is goworker's own, which it does not know. The last of the
 // effects must not be repeated.
 func (s Store) DelayPlain(second int64, queue string, raw []byte) ([]Effect, bool) {
 	plain, err := payload.ForRetry(raw, false)
-	if err != nil || !bytes.Equal(plain, raw) {
+	if err != nil || !bytes.Equal(plain, raw) || queues.IsOwn(queue) {
 		return nil, false
 	}
 	item := payload.Item(plain, queue, payload.Plain)

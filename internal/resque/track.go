@@ -109,7 +109,7 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ..
 		if slices.Contains(watched, key) {
 			names = append(names, KeyChanged+key)
 		}
-		switch name, isQueue := strings.CutPrefix(key, s.KeyOfQueue("")); {
+		switch name, isQueue := s.QueueOf(key); {
 		case isQueue:
 			names = append(names, name)
 		case key == s.pauseAll():

@@ -176,7 +176,7 @@ func (c *claim) replace() Effect {
 	if c.later() {
 		target, due = s.ScheduleKey(), strconv.FormatInt(StampOf(c.At).MS, 10)
 	}
-	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.QueuesKey(), s.ScheduleKey(), s.QueueKey(h.Queue), target}
+	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.NamesKey(c.Queue), s.ScheduleKey(), s.QueueKey(h.Queue), target}
 	return replaceVerb.Effect(keys, c.ID, string(c.Hold), c.most(), due, c.Queue, len(JobPrefix(c.Queue)),
 		h.ID, h.said, len(h.said)-len(h.member), h.prefix)
 }

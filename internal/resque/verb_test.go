@@ -27,7 +27,7 @@ end
 `)
 
 func arrival(s Store, of int, queue string) Effect {
-	return arrive.Effect([]Key{s.HashKey("join:1"), s.QueuesKey(), s.QueueKey(queue)}, "count", of, queue, "after")
+	return arrive.Effect([]Key{s.HashKey("join:1"), s.NamesKey(""), s.QueueKey(queue)}, "count", of, queue, "after")
 }
 
 // misbehaving are verbs that are refused, each in its own way.
@@ -250,7 +250,7 @@ func TestKeyList(t *testing.T) {
 	m := w.enter("p")
 	j := m.reserve(1, "low")[0]
 	w.spoil(w.s.HashKey("unused").String())
-	list := KeyList{w.s.HashKey("unused"), w.s.QueuesKey(), w.s.QueueKey("next")}
+	list := KeyList{w.s.HashKey("unused"), w.s.NamesKey(""), w.s.QueueKey("next")}
 	if out := m.turn(Exchange{Ended: []Ended{{Ticket: j.Ticket, Effects: []Effect{listed.Effect([]Key{w.s.HashKey("own")}, list, "x")}}}}); len(out.Refused) > 0 {
 		t.Errorf("refused: %v", out.Refused)
 	}

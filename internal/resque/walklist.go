@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 var (
@@ -205,7 +208,7 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 		source = s.lane(from)
 	}
 	a.Key(source)
-	a.Key(s.KeyOfQueues())
+	a.Key(s.KeyOfNames(to.Queue))
 	mode, queue, member, own := "tail", to.Queue, "", ""
 	switch {
 	case to.Here:
@@ -240,6 +243,9 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 		as := j.As
 		if as == nil {
 			as = j.Raw
+		}
+		if !queues.IsOwn(after) { // only goworker's own queues hold MessagePack
+			as = payload.JSON(as)
 		}
 		ends, next := "", ""
 		if lock > 0 {

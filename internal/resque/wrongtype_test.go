@@ -269,6 +269,22 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"drain of an own queue": {
+			keys: []string{s.processes(), s.KeyOfQueue("msgpack:q"), s.KeyOfQueues(), s.KeyOfRubys("msgpack:q")}, all: true,
+			before: func(w *wire) { w.do("RPUSH", s.KeyOfQueue("msgpack:q"), "a") },
+			call: func(w *wire) error {
+				_, err := s.DrainOwn(w.c, "msgpack:q", []OwnJob{{Raw: []byte("a"), JSON: []byte("b")}})
+				return err
+			},
+		},
+		"adopt": {
+			keys: []string{s.KeyOfRubys("msgpack:q"), s.KeyOfQueues(), s.KeyOfQueue("msgpack:q"), s.KeyOfNames("msgpack:q")}, all: true,
+			before: func(w *wire) { w.do("RPUSH", s.KeyOfRubys("msgpack:q"), "a") },
+			call: func(w *wire) error {
+				_, err := s.Adopt(w.c, "msgpack:q")
+				return err
+			},
+		},
 		"drain of keys": {keys: []string{s.processes()}, all: true, before: func(w *wire) { w.do("SET", s.clock(), "1") }, call: func(w *wire) error {
 			_, err := s.RemoveOwn(w.c, []string{s.clock()})
 			return err

@@ -1,11 +1,13 @@
 package scheduler
 
 import (
+	"errors"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -55,6 +57,16 @@ func (t *Ticker) check(c redis.Conn, e *entry) error {
 
 // fire enqueues the jobs of fire times, of which the last is done with then.
 func (t *Ticker) fire(c redis.Conn, e *entry, now time.Time, times []time.Time, last time.Time) error {
+	if len(times) > 0 && queues.IsOwn(e.Queue) {
+		old, err := t.base.Store.Unaware(c, resque.KnowsMessagePack)
+		if err != nil {
+			return err
+		}
+		if len(old) > 0 {
+			t.wait(e, now, errors.New(resque.UnawareOfMessagePack(old[0], e.Queue)))
+			return nil
+		}
+	}
 	f := t.note(e, now, last)
 	f.Shared = e.Shared
 	for _, at := range times {
@@ -135,6 +147,13 @@ func isRefusal(err error) bool {
 	return err != nil && (kind == conn.KindOther || kind == conn.KindWrongType || kind == conn.KindNoPerm)
 }
 
+// wait leaves a schedule whose tick is refused alone for some seconds.
+func (t *Ticker) wait(e *entry, now time.Time, why error) {
+	t.warn(e.Name, why.Error(), fireRefused, "error", why)
+	e.failed = now.Add(dynamicEvery)
+	e.wake = e.failed
+}
+
 // commit sends a call to Redis. If Redis refuses this one schedule, it is tried again some seconds
 // later.
 func (t *Ticker) commit(c redis.Conn, e *entry, now time.Time, f resque.Fire) error {
@@ -143,9 +162,7 @@ func (t *Ticker) commit(c redis.Conn, e *entry, now time.Time, f resque.Fire) er
 		if !isRefusal(err) {
 			return err
 		}
-		t.warn(e.Name, err.Error(), fireRefused, "error", err)
-		e.failed = now.Add(dynamicEvery)
-		e.wake = e.failed
+		t.wait(e, now, err)
 		return nil
 	}
 	switch fired {

@@ -24,6 +24,7 @@ type Order struct {
 	wakeups wakeups
 	exits   bool
 	waits   func(queue string) bool // see Options
+	closed  func(queue string) bool // see Options
 	keys    keys
 	said    logging.Once
 }
@@ -44,6 +45,10 @@ type Options struct {
 	// else sorts the queue meanwhile.
 	Waits func(queue string) bool
 
+	// Closed reports whether a queue is not to be asked now, nor its lanes; nil: none is. When that changes, Changed is
+	// called with the queue.
+	Closed func(queue string) bool
+
 	// Watched are the keys that features watch. Busy reports whether a worker has a job.
 	Watched []outcome.Watched
 	Busy    func() bool
@@ -53,7 +58,7 @@ type Options struct {
 func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	s := &Order{
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
-		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, exits: o.Exits,
+		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits,
 		wakeups: wakeups{clock: b.Clock, peers: o.Peers},
 		keys:    newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
@@ -134,9 +139,9 @@ func (o *Order) ask(x *resque.Exchange, want, idle int, now time.Time) {
 		return
 	}
 	var source func(name string) (open, raw bool)
-	if len(o.skip) > 0 || o.lanes.Any() {
+	if len(o.skip) > 0 || o.lanes.Any() || o.closed != nil {
 		source = func(name string) (open, raw bool) {
-			if o.skip.skips(name, now) {
+			if o.skip.skips(name, now) || o.isClosed(name) {
 				return false, false
 			}
 			return o.lanes.Open(name, idle > 0)
@@ -170,9 +175,11 @@ func (o *Order) Hungry(now time.Time, commits bool) bool {
 	}
 	return o.mayPlan(commits) || o.lanes.AskSoon() || slices.ContainsFunc(o.all, func(q queues.Queue) bool {
 		open, raw := o.lanes.Open(q.Name, true)
-		return open && (!raw || !o.empty[q.Name]) && !o.skip.skips(q.Name, now)
+		return open && (!raw || !o.empty[q.Name]) && !o.skip.skips(q.Name, now) && !o.isClosed(q.Name)
 	})
 }
+
+func (o *Order) isClosed(queue string) bool { return o.closed != nil && o.closed(queue) }
 
 // Answered takes the answer to an exchange. It reports whether the process is to end because all
 // queues are empty.

@@ -116,6 +116,9 @@ func program(path string) int {
 	if os.Getenv(limitsVar) != "" {
 		registerLimited(note)
 	}
+	if os.Getenv(aggregateVar) != "" {
+		registerGathered(note)
+	}
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		return 2

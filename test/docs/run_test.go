@@ -202,9 +202,9 @@ var interpreters = map[string][]string{
 	"python": {python(), "-c"},
 }
 
-// python is one that has the package redis: Debian's own, where another one is first in the path.
+// python is one that has the packages redis and msgpack: Debian's own, where another one is first in the path.
 func python() string {
-	if exec.Command("python3", "-c", "import redis").Run() == nil {
+	if exec.Command("python3", "-c", "import redis, msgpack").Run() == nil {
 		return "python3"
 	}
 	return "/usr/bin/python3"

@@ -132,7 +132,9 @@ func TestCancelWaiting(t *testing.T) {
 	}
 }
 
-// A job in a lane, and one that a process has reserved ahead, are dropped as well.
+// A job in a lane, and one that a process has reserved ahead, are dropped as well. Redis notifies the
+// processes of a cancel, and a process that has not read that yet runs what it takes. So in each a job runs
+// that is cancelled last: when its context ends, its process knows of the others.
 func TestCancelInLaneAndAhead(t *testing.T) {
 	t.Parallel()
 	hold := func(b *daemontest.Bundle) {

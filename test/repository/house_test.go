@@ -37,8 +37,8 @@ const module = "github.com/goworker/goworker"
 // layers are our packages, those that import none of our packages first: every import points to a row
 // above. Packages of one row do not import each other.
 var layers = [][]string{
-	{"internal/clock", "internal/cron", "internal/payload", "internal/prefix", "internal/queues", "internal/share", "internal/sig"},
-	{"internal/conn", "internal/logging"},
+	{"internal/clock", "internal/cron", "internal/msgpack", "internal/prefix", "internal/queues", "internal/share", "internal/sig"},
+	{"internal/conn", "internal/logging", "internal/payload"},
 	{"internal/argv", "internal/failure", "internal/args"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/workflows", "internal/access", "internal/part"},

@@ -217,7 +217,7 @@ func (u *undelaying) start(lock *resque.MasterLock) {
 		u.Arg("")
 	}
 	u.Arg(len(u.store.KeyOfJobSeconds("")), resque.HintItemBytes, resque.HintListItems)
-	u.numbers = make(map[string]int)
+	u.numbers = map[string]int{u.store.KeyOfQueues(): 3}
 }
 
 func (u *undelaying) keyOf(name string) int {
@@ -236,7 +236,7 @@ func (u *undelaying) add(second, item, hint string) {
 func (u *undelaying) nowhere() { u.Arg(0, "", "", "") }
 
 func (u *undelaying) toQueue(queue string, payload []byte, head bool) {
-	u.Arg(end(u.keyOf(u.store.KeyOfQueue(queue)), head), queue, payload, "")
+	u.Arg(end(u.keyOf(u.store.KeyOfQueue(queue)), head), queue, payload, u.keyOf(u.store.KeyOfNames(queue)))
 }
 
 // end is the number of a list's key, negative for its head.
@@ -289,7 +289,11 @@ func (d Job) lock() (lock, id string) {
 }
 
 func (u *unscheduling) toQueue(member []byte, queue string, payload []byte, head bool) {
-	u.Arg(member, end(u.Key(u.store.KeyOfQueue(queue)), head), 2, queue, payload)
+	names := 2
+	if key := u.store.KeyOfNames(queue); key != u.store.KeyOfQueues() {
+		names = u.Key(key)
+	}
+	u.Arg(member, end(u.Key(u.store.KeyOfQueue(queue)), head), names, queue, payload)
 }
 
 func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {

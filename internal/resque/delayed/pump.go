@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -67,7 +68,8 @@ func (m *Moved) broken(reply any) {
 func (p *Pump) Own(c redis.Conn) (Moved, error) {
 	var a resque.Call
 	a.Key(p.store.KeyOfSchedule())
-	a.Key(p.store.KeyOfQueues())
+	a.Key(p.store.KeyOfNames(""))
+	a.Key(p.store.KeyOfNames(queues.MessagePack))
 	a.Arg(pumpJobs, pumpBytes, putOff.Milliseconds())
 	for _, name := range p.queues {
 		a.Key(p.store.KeyOfQueue(name))
@@ -234,7 +236,7 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 	a.Key(p.store.KeyOfFailureLists())
 	a.Key(p.store.KeyOfSecond(later))
 	a.Arg(lock.Holder, second, later, len(p.store.KeyOfJobSeconds("")))
-	keys := make(map[string]int)
+	keys := map[string]int{p.store.KeyOfQueues(): 4}
 	key := func(name string) int {
 		if keys[name] == 0 {
 			keys[name] = a.Key(name)
@@ -246,7 +248,7 @@ func (p *Pump) move(lock resque.MasterLock, now time.Time, second string, items 
 		stamps := a.Key(p.store.KeyOfJobSeconds(string(item)))
 		queue, raw, err := payload.ReadItem(item)
 		if err == nil {
-			a.Arg(stamps, key(p.store.KeyOfQueue(queue)), 4, queue, raw)
+			a.Arg(stamps, key(p.store.KeyOfQueue(queue)), key(p.store.KeyOfNames(queue)), queue, raw)
 			continue
 		}
 		if queue == "" {

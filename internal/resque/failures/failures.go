@@ -213,7 +213,7 @@ func (s Store) retryCall(r Record, at time.Time, whole bool, as Again) (a resque
 		return a, err
 	}
 	a.Key(s.store.KeyOfFailures(r.List))
-	a.Key(s.store.KeyOfQueues())
+	a.Key(s.store.KeyOfNames(queue))
 	a.Key(s.store.KeyOfQueue(queue))
 	document := s.store.RetriedDocument(&a, raw)
 	a.Arg(r.Index, r.Raw, marked, queue, raw, document.Class, document.Stays)

@@ -20,7 +20,11 @@ func (s Store) Arrive(a *Arrival) resque.Effect {
 	}
 	switch {
 	case a.Letter == NotRun:
-		args = append(args, a.Value, a.Again, a.Job.PrefixSize(), a.Job.Queue)
+		name := a.Job.Queue
+		if s.NamesKey(name) != s.NamesKey(hint) {
+			name = "" // it is in the other set of names, since the job came from there
+		}
+		args = append(args, a.Value, a.Again, a.Job.PrefixSize(), name)
 	case a.Again != "":
 		args = append(args, a.Value, a.Again)
 	case len(a.Value) > 0:

@@ -50,6 +50,7 @@ func parseTemplate(text []byte) (t Template) {
 
 // fieldsOf returns the place and the id of a step's job.
 func fieldsOf(raw []byte) (place, id string) {
+	raw = payload.JSON(raw)
 	p := payload.Tail(raw)
 	if value := p.Field(Field); len(value) > 1 && p.ID != "" {
 		return string(value[1 : len(value)-1]), p.ID

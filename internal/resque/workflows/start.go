@@ -23,7 +23,7 @@ var (
 	ErrChangedSequence = errors.New("the sequence is not the one that was added before")
 	// ErrBehind: Redis has less of the adder than the adder has added, as after a fail-over. It must add again from the
 	// count that Added has.
-	ErrBehind = errors.New("Redis has lost a part of what was added: add it again")
+	ErrBehind = errors.New("a part of what was added is lost in Redis: add it again")
 	// ErrAdderEnded: the job that adds has ended for its workflow. It runs a second time, or too late.
 	ErrAdderEnded = errors.New("the job that adds has ended")
 	// ErrTooLarge: a plan is larger than one call may be.
@@ -107,7 +107,7 @@ func (s Store) Start(c redis.Conn, p *Plan) (Started, error) {
 }
 
 func (s Store) startOnce(c redis.Conn, p *Plan, holder string) (answer, error) {
-	a := s.call(p.ID)
+	a := s.call(p.ID, p.queue())
 	a.Key(s.LockKey(p.Lock).String())
 	if holder == "" {
 		a.Key(s.WorkflowKey(p.ID).String())
@@ -121,6 +121,14 @@ func (s Store) startOnce(c redis.Conn, p *Plan, holder string) (answer, error) {
 	a.Arg(p.ID, name, p.Deadline.Milliseconds(), p.Lock, holder)
 	s.piece(a, p, 0, p.startFields())
 	return do(c, startScript, a)
+}
+
+// queue is that of the first job; "" if there is none.
+func (p *Plan) queue() string {
+	if len(p.Jobs) == 0 {
+		return ""
+	}
+	return p.Jobs[0].Queue
 }
 
 // startFields are the fields of the hash that the compiler does not make, and start.lua does not either.
@@ -182,7 +190,7 @@ type Added struct {
 // Reserve returns how far an adder is, and reserves letters, joins and scopes for its next piece, once: called again
 // before the piece is added, it returns the same. With letters 0 it reserves nothing.
 func (s Store) Reserve(c redis.Conn, a Adder, letters, joins, scopes int) (Added, error) {
-	call := s.adder(a)
+	call := s.adder(a, "")
 	call.Arg(letters, joins, scopes)
 	r, err := do(c, reserveScript, call)
 	if err != nil {
@@ -198,7 +206,7 @@ func (s Store) Add(c redis.Conn, a Adder, before, behind Added, p *Plan) (Added,
 	if err := p.fits(); err != nil {
 		return Added{}, fmt.Errorf("adding to workflow %s: %w", a.Workflow, err)
 	}
-	call := s.adder(a)
+	call := s.adder(a, p.queue())
 	call.Arg(before.Count, hashOf(before), behind.Count, hashOf(behind), p.Members)
 	s.piece(call, p, before.First, nil)
 	r, err := do(c, addScript, call)
@@ -218,7 +226,7 @@ func hashOf(a Added) string {
 // Close closes a batch: nothing is added from outside any more, and what follows is sent when its members have ended.
 // Closing it again changes nothing. It returns the workflow's state.
 func (s Store) Close(c redis.Conn, id string) (state string, err error) {
-	r, err := do(c, closeScript, s.call(id))
+	r, err := do(c, closeScript, s.call(id, ""))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("closing workflow %s: %w", id, err)
@@ -228,10 +236,13 @@ func (s Store) Close(c redis.Conn, id string) (state string, err error) {
 	return r.at(1), nil
 }
 
-// call begins a call of a script that joins the state machine: the keys that all of them have, for no queue.
-func (s Store) call(id string) *resque.Call {
+// call begins a call of a script that joins the state machine: the keys that all of them have, for no queue. What the call
+// pushes to queues whose names are in the same set as this one's goes there.
+func (s Store) call(id, like string) *resque.Call {
 	a := new(resque.Call)
-	for _, k := range s.keys(id, "") {
+	keys := s.keys(id, "")
+	keys[5] = s.NamesKey(like)
+	for _, k := range keys {
 		a.Key(k.String())
 	}
 	a.Arg("")
@@ -241,15 +252,15 @@ func (s Store) call(id string) *resque.Call {
 // keys are the first eight keys of a script that joins the state machine.
 func (s Store) keys(id, queue string) []resque.Key {
 	return []resque.Key{
-		s.LettersKey(id), s.WorkflowKey(id), s.IndexKey(), s.documentKey(id), s.HaltedKey(), s.QueuesKey(), s.ScheduleKey(),
+		s.LettersKey(id), s.WorkflowKey(id), s.IndexKey(), s.documentKey(id), s.HaltedKey(), s.NamesKey(queue), s.ScheduleKey(),
 		s.QueueKey(queue),
 	}
 }
 
 func (s Store) documentKey(id string) resque.Key { return s.DocumentKeys(id, false)[0] }
 
-func (s Store) adder(a Adder) *resque.Call {
-	call := s.call(a.Workflow)
+func (s Store) adder(a Adder, like string) *resque.Call {
+	call := s.call(a.Workflow, like)
 	call.Arg(a.Name, a.Join, a.Step)
 	return call
 }
@@ -261,7 +272,7 @@ func (s Store) piece(a *resque.Call, p *Plan, first int, fields []any) {
 	a.Arg(fields...)
 	var queues []any
 	for _, j := range p.Jobs {
-		if !slices.Contains(queues, any(j.Queue)) {
+		if s.NamesKey(j.Queue) == s.NamesKey(p.queue()) && !slices.Contains(queues, any(j.Queue)) { // other jobs go by the schedule
 			queues = append(queues, j.Queue)
 			a.Key(s.QueueKey(j.Queue).String())
 		}

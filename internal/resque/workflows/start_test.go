@@ -46,7 +46,7 @@ func TestStart(t *testing.T) {
 	w.same("document", map[string]string{"state": "running", "workflow": "nightly", "enqueued": "then", "ttl": "7200000"}, w.document("w"))
 	w.same("it stays", -1, w.server.Int(t, "PTTL", w.s.KeyOfResult("w")))
 	w.same("lock", "w", w.server.Text(t, "GET", w.s.LockKey("report")))
-	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.QueuesKey()))
+	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.NamesKey("")))
 	w.same("jobs", 1, w.server.Int(t, "LLEN", w.s.QueueKey("low")))
 	w.same("schedule", []string{"4:highlater"}, w.server.List(t, "ZRANGE", w.s.ScheduleKey(), 0, -1))
 	w.same("progress", 0, w.server.Int(t, "EXISTS", w.s.KeyOfProgress("w.1")))
@@ -79,7 +79,7 @@ func TestStartWrongType(t *testing.T) {
 	t.Parallel()
 	s := New(resque.New(""))
 	for _, key := range []string{
-		s.LettersKey("w").String(), s.WorkflowKey("w").String(), s.IndexKey().String(), s.KeyOfResult("w"), s.QueuesKey().String(),
+		s.LettersKey("w").String(), s.WorkflowKey("w").String(), s.IndexKey().String(), s.KeyOfResult("w"), s.NamesKey("").String(),
 		s.ScheduleKey().String(), s.LockKey("report").String(), s.KeyOfQueue("low"), s.KeyOfResult("w.0"), s.KeyOfResult("w.1"),
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestAddersWrongType(t *testing.T) {
 		"Reserve": {[]string{hash, letters}, func(w *wire) error {
 			return second(w.s.Reserve(w.c, Adder{Workflow: "w", Join: 1, Name: "w.2", Step: 2}, 2, 0, 0))
 		}},
-		"Add": {[]string{hash, letters, s.QueuesKey().String(), s.KeyOfQueue("low"), s.KeyOfResult("w.3")}, func(w *wire) error {
+		"Add": {[]string{hash, letters, s.NamesKey("").String(), s.KeyOfQueue("low"), s.KeyOfResult("w.3")}, func(w *wire) error {
 			p := members("w", 3, 2)
 			p.Hashes = []resque.NewHash{{Keys: []string{s.KeyOfResult("w.3")}, TTL: 60000, Fields: []any{"state", "pending"}}}
 			return second(w.s.Add(w.c, client("w"), Added{Count: 1, Hash: "s", First: 3}, Added{Count: 3, Hash: "x"}, p))

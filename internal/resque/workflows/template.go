@@ -36,6 +36,7 @@ func (t planned) place() (p Place, ok bool) {
 
 // PlaceOf reads the place of a step from the payload of its job.
 func PlaceOf(raw []byte) (place string, ok bool) {
+	raw = payload.JSON(raw)
 	if !strings.Contains(string(raw), `"`+Field+`":`) { // most jobs are no steps, and need no parsing
 		return "", false
 	}

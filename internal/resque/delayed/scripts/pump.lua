@@ -1,7 +1,7 @@
 -- Moves jobs of our own schedule that are due to the tails of their queues, in the
 -- order of their times. Those with a priority go in front of jobs with a lower one.
 --
--- KEYS  1 schedule   2 queues   then queues
+-- KEYS  1 schedule   2 queues   3 the names of goworker's own queues   then queues
 -- ARGV  most jobs, most bytes, how long in ms a job waits whose queue is refused,
 --       then the names of those queues
 -- Returns {jobs moved, 1 if more may be due, {names of queues whose keys were missing},
@@ -18,9 +18,15 @@ local key_of, jobs, first, refused, errors = {}, {}, {}, {}, {}
 local function prove(command, key, list)
   local reply = redis.pcall(command, KEYS[key])
   if type(reply) == 'table' then
-    refused[key] = true
+    refused[list] = true
     errors[#errors + 1] = KEYS[key]; errors[#errors + 1] = reply.err
   end
+end
+local function names(key) return string.sub(ARGV[key], 1, 8) == 'msgpack:' and 3 or 2 end
+for key = 4, #KEYS do
+  key_of[ARGV[key]], jobs[key], first[key] = key, {}, {}
+  prove('LLEN', key, key)
+  if names(key) == 3 then prove('SCARD', 3, key) end
 end
 local most, left, chunk, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), 1, 1
 local seen, moved, later, wanted, nameless, full = 0, 0, {}, {}, 0, true
@@ -57,10 +63,10 @@ while seen < most and left > 0 and full do
 end
 if seen > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0)
-  for key = 3, #KEYS do
+  for key = 4, #KEYS do
     local list = jobs[key]
     if #list + #first[key] > 0 then
-      redis.call('SADD', KEYS[2], ARGV[key + 1])
+      redis.call('SADD', KEYS[names(key)], ARGV[key])
       for _, job in ipairs(first[key]) do insert(KEYS[key], job, priority(job)) end
       for from = 1, #list, 1000 do
         redis.call('RPUSH', KEYS[key], unpack(list, from, math.min(from + 999, #list)))

@@ -6,7 +6,8 @@
 -- ARGV  holder of the lock or '', length of the key before the item, the
 --       longest item and the longest list that get a hint, then for each job: bucket key,
 --       second, timestamps key, hint or '', list key, negative for its head, or 0, name of that queue or '',
---       payload, or second of that bucket, millisecond within the second before it or ''
+--       payload, or second of that bucket, number of the key of the set that has the queue's name, or
+--       millisecond within the second before the bucket's or ''
 -- Returns {jobs found, or -1 if another scheduler has the lock, {key, error…}, their numbers}.
 --
 -- An empty second goes. With an item go all hints to it; with a hint only this one.
@@ -55,7 +56,7 @@ for at = 5, #ARGV, 8 do
     if hint == '' then forget(second, item) end
     if list and name ~= '' then
       redis.call(push, list, text)
-      redis.call('SADD', KEYS[3], name)
+      redis.call('SADD', KEYS[tonumber(precise)], name)
     elseif list then
       local place = redis.call('RPUSH', list, item)
       if precise ~= '' and #item <= tonumber(ARGV[3]) and place <= tonumber(ARGV[4]) then

@@ -5,7 +5,7 @@
 --       3 its place, the payload's field wf   4 the numbers in KEYS of go:workflows, document, go:halted, queues,
 --         go:schedule, the queue that the place names, and the job's own queue: nearly all calls leave them unread
 --       5 result (d) or failure (f), JSON, or ''   6 the template that sends the step once more (f, x)
---       of an x: 7 how many bytes of the record stand before the payload   8 name of the job's own queue
+--       of an x: 7 how many bytes of the record stand before the payload   8 name of the job's own queue, or ''
 --
 -- The proof reads, decides and builds every command; the verb only sends them. So a call that is refused has written
 -- nothing. Refused: WRONGTYPE, and a missing permission. After any other error, which only damaged data brings, the job
@@ -26,7 +26,7 @@ local function back(f, w, job, args) -- to the head of its queue: its workflow r
     f.push(w, tonumber(args[1]), 's', args[6])
     return
   end
-  w.head, w.names[1], w.read[9] = sub(job.bytes, args[7] + 1), args[8], 'LLEN'
+  w.head, w.names[1], w.read[9] = sub(job.bytes, args[7] + 1), args[8] ~= '' and args[8] or nil, 'LLEN'
 end
 local function follow(job, keys, args, was, left) -- what few calls do: the functions decide
   made, last.hash = made or functions(), nil
