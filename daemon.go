@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/logging"
@@ -59,6 +60,7 @@ type Daemon struct {
 	pump    *scheduler.Pump
 	ticker  *scheduler.Ticker
 	sweep   *sweep.Sweep
+	flusher *flush.Flusher
 	guard   *ownqueue.Guard
 }
 

@@ -138,6 +138,7 @@ type JobStats struct {
 	Discarded int64 // given up by their handler
 	Expired   int64 // not run, because their time was over
 	Cancelled int64 // no longer wanted
+	Gathered  int64 // not run, because they are a part of another job; see Aggregate
 	Returned  int64 // back to their queue or lane as they were: at a stop, or to wait for a limit
 	Passed    int64 // left to workers that know their class
 

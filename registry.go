@@ -149,6 +149,9 @@ func newEntry(class string, fn any, opts []Option, call string) *entry {
 	}
 	e := &entry{bare: h, options: *newOptions(class, opts, call)}
 	e.retry, _ = outcome.Get[*retry.Policy](e.class)
+	if err := e.gathers(); err != nil {
+		panic(fmt.Sprintf("goworker: Register(%q): %s", class, err))
+	}
 	e.class.Handler = e
 	return e
 }
@@ -219,6 +222,7 @@ func optionsOf(class string, opts []Option) (*options, error) {
 	if o.check != nil {
 		o.Add(o.check(o))
 	}
+	o.Add(o.aggregated())
 	if slices.ContainsFunc(o.middleware, func(mw Middleware) bool { return mw == nil }) {
 		o.Add(errors.New("a nil Middleware was given; leave it out"))
 	}

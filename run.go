@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/expiry"
@@ -24,6 +25,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
@@ -141,8 +143,10 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
 	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
+	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
+		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features())...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
@@ -162,8 +166,8 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.sweep = sweep.New(base, sweep.Config{})
-	d.pump.Seen = d.sweep.Seen
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep}, d.lock
+	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -215,7 +219,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 // Results and cursors come last: they say where the job goes, and how long it waits.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
@@ -238,10 +242,11 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
+		"groups":    {Start: d.flusher.Start, Stop: d.flusher.Stop},
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
-		steps["schedule"], steps["recurring"], steps["workflows"] = part.Steps{}, part.Steps{}, part.Steps{}
+		steps["schedule"], steps["recurring"], steps["workflows"], steps["groups"] = part.Steps{}, part.Steps{}, part.Steps{}, part.Steps{}
 	}
 	return part.Arrange(part.Own, steps, added)
 }
@@ -388,7 +393,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", and "guard". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups" and "guard". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

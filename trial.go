@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/results"
+	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
@@ -41,7 +42,7 @@ func (x tried) Daemon(d *Daemon, change func(*WorkerSettings), scheme string, op
 	d.configured, d.command, d.registry.trial = true, nil, x.Trial
 }
 
-// Schedule returns the pump, the ticker and the sweep of a daemon in the trial, to take their steps.
+// Schedule returns the pump, the ticker, the sweep and the flusher of a daemon in the trial, to take their steps.
 func (x tried) Schedule(d *Daemon) (*trial.Schedule, error) {
 	c, err := d.init(true)
 	if err != nil {
@@ -49,7 +50,7 @@ func (x tried) Schedule(d *Daemon) (*trial.Schedule, error) {
 	}
 	base := x.Base(part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer})
 	_, pump, ticker := c.config.schedulers(base, &d.recurring, trial.Fleet{}, x.Trial)
-	return &trial.Schedule{Pump: pump, Ticker: ticker, Sweep: sweep.New(base, trial.Sweeps()), Do: c.Do}, nil
+	return &trial.Schedule{Pump: pump, Ticker: ticker, Sweep: sweep.New(base, trial.Sweeps()), Flusher: flush.New(base), Do: c.Do}, nil
 }
 
 // Encode returns the payload with which the daemon's Client would enqueue a job. It does not need Redis.

@@ -25,6 +25,7 @@ const (
 	Discarded State = "discarded" // its handler gave it up
 	Expired   State = "expired"   // its time was over, and it was not run
 	Cancelled State = "cancelled" // it was no longer wanted
+	Gathered  State = "gathered"  // it is a part of its group; see goworker.Aggregate
 )
 
 // Result is one run of one job, and what became of the job.

@@ -16,6 +16,7 @@ type DrainReport struct {
 	Failed   int      // jobs of dead processes that became failures, see WorkerSettings.RecoverLimit
 
 	Lanes   int // jobs that went from lanes to the heads of their queues
+	Groups  int // jobs that were made of groups of aggregated jobs
 	Delayed int // delayed jobs that went to resque-scheduler's schedule
 	Queued  int // delayed jobs that went to their queues: those that were due; with DrainNow all
 	Kept    int // payloads that were kept and went to their queues
@@ -48,6 +49,9 @@ func (r DrainReport) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dead processes: %d; their jobs back: %d, filed as failures: %d\n", len(r.Dead), r.Requeued, r.Failed)
 	fmt.Fprintf(&b, "from lanes to their queues: %d\n", r.Lanes)
+	if r.Groups > 0 {
+		fmt.Fprintf(&b, "from groups to their queues: %d\n", r.Groups)
+	}
 	fmt.Fprintf(&b, "delayed, to resque-scheduler: %d; to their queues: %d\n", r.Delayed, r.Queued)
 	fmt.Fprintf(&b, "payloads that were kept, to their queues: %d\n", r.Kept)
 	if r.Own > 0 {

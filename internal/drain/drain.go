@@ -1,5 +1,5 @@
 // Package drain moves what only goworker understands into keys that Ruby reads, so that a fleet can
-// go back to Ruby. Its order: the jobs of dead processes, lanes, the schedule, payloads that were
+// go back to Ruby. Its order: the jobs of dead processes, lanes, groups of jobs, the schedule, payloads that were
 // kept, then the keys that hold no job. Each piece is one script, which proves that no process holds
 // a lease. So a drain that ended anywhere has lost and doubled nothing, and is repeated from its start.
 package drain
@@ -82,8 +82,8 @@ func Add(total *Report, shard string, r Report) {
 		to   *int
 		from int
 	}{
-		{&total.Requeued, r.Requeued}, {&total.Failed, r.Failed}, {&total.Lanes, r.Lanes}, {&total.Delayed, r.Delayed},
-		{&total.Queued, r.Queued}, {&total.Kept, r.Kept}, {&total.Locks, r.Locks}, {&total.Removed, r.Removed},
+		{&total.Requeued, r.Requeued}, {&total.Failed, r.Failed}, {&total.Lanes, r.Lanes}, {&total.Groups, r.Groups}, {&total.Delayed, r.Delayed},
+		{&total.Queued, r.Queued}, {&total.Kept, r.Kept}, {&total.Own, r.Own}, {&total.Locks, r.Locks}, {&total.Removed, r.Removed},
 	} {
 		*n.to += n.from
 	}
@@ -116,12 +116,12 @@ type drain struct {
 	keys  map[string][]resque.OwnKey // those of holding, by the method of the store that names them
 	now   time.Time                  // by Redis's clock
 
-	lanesLeft, processesLeft bool // jobs are left in lanes, in records of dead processes
+	lanesLeft, processesLeft, groupsLeft bool // jobs are left in lanes, in records of dead processes, in groups
 }
 
 // holding are the keys that a drain looks at one by one. Of others, as of locks, there may be
 // millions, and no more than a page of these is held at a time.
-var holding = []string{"inflight", "process", "lane", "kept"}
+var holding = []string{"inflight", "process", "lane", "kept", "GroupKey", "ownQueue"}
 
 // Run drains. Its report says what was done also if there is an error.
 func Run(ctx context.Context, c Config) (Report, error) {
@@ -136,6 +136,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		{"dead processes", d.recover},
 		{"keys", d.scan},
 		{"lanes", d.lanes},
+		{"groups of jobs", d.groups},
 		{"delayed jobs", d.schedule},
 		{"payloads that were kept", d.kept},
 		{"MessagePack queues", d.own},

@@ -360,6 +360,8 @@ func TestFates(t *testing.T) {
 	b.do("ZADD", "resque:go:workflows", 1, "a")
 	b.do("ZADD", "resque:go:halted", 1, "a")
 	b.do("HSET", "resque:go:stalled", "a", 1)
+	b.do("RPUSH", "resque:go:group:4:work1:Gx", `1 1 0 id {"class":"G","args":[[`, "2 1 5")
+	b.do("ZADD", "resque:go:groups", 1, "4:work1:Gx")
 	b.do("LPUSH", "resque:go:audit", "{}")
 	b.do("HSET", "resque:go:result:a", "state", "done")
 	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")

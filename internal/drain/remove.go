@@ -24,6 +24,7 @@ func (d *drain) remove() error {
 				d.leave(k.Name, 0, "this version of goworker does not know what it holds")
 			case k.Is.Fate != resque.FateRemoved:
 			case d.lanesLeft && (k.Is.Builder == "lanes" || k.Is.Builder == "turns"):
+			case d.groupsLeft && k.Is.Builder == "GroupsKey":
 			case d.processesLeft && (k.Is.Builder == "processes" || k.Is.Builder == "process"):
 			default:
 				others = append(others, k.Name)

@@ -24,7 +24,7 @@ const (
 
 // scanner looks at all keys for records of processes that no lease protects, because leases were
 // removed. A live process restores its lease at its next renewal; one that does not is dead. The
-// scanner also restores the names of lanes in which jobs wait.
+// scanner also restores the names of lanes and of groups in which jobs wait.
 type scanner struct {
 	base     part.Base
 	members  *members
@@ -105,8 +105,8 @@ func (s *scanner) reapOrphans(c redis.Conn, leased map[string]bool, now time.Tim
 	return nil
 }
 
-// page reads one page of the keys: it finds records of processes without a lease, and lanes with
-// jobs whose names are lost.
+// page reads one page of the keys: it finds records of processes without a lease, and lanes and groups
+// with jobs whose names are lost.
 func (s *scanner) page(c redis.Conn, leased map[string]bool, now time.Time) (next uint64, err error) {
 	found, next, err := s.base.Store.Strays(c, s.cursor)
 	if err != nil {
@@ -124,6 +124,17 @@ func (s *scanner) page(c redis.Conn, leased map[string]bool, now time.Time) (nex
 	}
 	if n > 0 {
 		s.base.Log.Warn("Redis had lost the names of lanes in which jobs wait; they are put back", "lanes", n)
+	}
+	if err != nil {
+		return next, err
+	}
+	n, err = s.base.Store.Regroup(c, found.Groups)
+	if refused := redis.Error(""); err == nil || errors.As(err, &refused) && !conn.MustRedial(err) {
+		s.troubles.report("putting back groups", err)
+		err = nil
+	}
+	if n > 0 {
+		s.base.Log.Warn("Redis had lost the times of groups in which jobs wait; they are put back", "groups", n)
 	}
 	return next, err
 }

@@ -65,7 +65,7 @@ func TestTallyOfEachState(t *testing.T) {
 			ended(tally, 0, "mail", "Send", outcome.Outcome{State: outcome.State(s)})
 		}
 	}
-	want := Jobs{Done: 1, Failed: 2, Retried: 3, Snoozed: 4, Returned: 5, Passed: 6, Discarded: 7, Expired: 8, Cancelled: 9, Bytes: 45 * 5}
+	want := Jobs{Done: 1, Failed: 2, Retried: 3, Snoozed: 4, Returned: 5, Passed: 6, Discarded: 7, Expired: 8, Cancelled: 9, Gathered: 10, Bytes: 55 * 5}
 	if diff := cmp.Diff(want, Sum(tally).Total); diff != "" {
 		t.Error(diff)
 	}

@@ -34,7 +34,7 @@ type Run struct {
 // Jobs counts jobs by what became of them. The public JobStats has the same fields, and says what each of
 // them is.
 type Jobs struct {
-	Done, Failed, Retried, Snoozed, Discarded, Expired, Cancelled, Returned, Passed int64
+	Done, Failed, Retried, Snoozed, Discarded, Expired, Cancelled, Gathered, Returned, Passed int64
 
 	Runs    int64
 	RunTime time.Duration
@@ -203,7 +203,7 @@ func (c *cell) read() Jobs {
 	n := func(s outcome.State) int64 { return c.states[s].Load() }
 	return Jobs{
 		Done: n(outcome.Done), Failed: n(outcome.Failed), Retried: n(outcome.Retried), Snoozed: n(outcome.Snoozed),
-		Discarded: n(outcome.Discarded), Expired: n(outcome.Expired), Cancelled: n(outcome.Cancelled),
+		Discarded: n(outcome.Discarded), Expired: n(outcome.Expired), Cancelled: n(outcome.Cancelled), Gathered: n(outcome.Gathered),
 		Returned: n(outcome.Returned), Passed: n(outcome.Passed),
 		Runs: c.runs.Load(), RunTime: time.Duration(c.time.Load()), Longest: time.Duration(c.longest.Load()), Bytes: c.bytes.Load(),
 	}
@@ -217,6 +217,7 @@ func (j *Jobs) add(o Jobs) {
 	j.Discarded += o.Discarded
 	j.Expired += o.Expired
 	j.Cancelled += o.Cancelled
+	j.Gathered += o.Gathered
 	j.Returned += o.Returned
 	j.Passed += o.Passed
 	j.Runs += o.Runs

@@ -3,6 +3,7 @@ package outcome
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -126,6 +127,10 @@ type Deps struct {
 
 	// Do runs f on a connection that the program's pool lends.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
+
+	// Due tells the daemon that what a feature has written comes due after this time at the latest. nil: this program looks
+	// at nothing that comes due, as in a client.
+	Due func(after time.Duration)
 
 	// Running yields the jobs that workers of this process have now, also those whose bytes are being
 	// read. Job says what may be read of them. New makes one that yields none where no worker runs,

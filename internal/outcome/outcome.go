@@ -27,9 +27,10 @@ const (
 	Discarded       // its handler gave it up: it is not filed
 	Expired         // its time was over: it was not run
 	Cancelled       // it was not run, or cut short, because it was no longer wanted
+	Gathered        // it was not run: it is a part of another job now
 )
 
-var stateNames = [...]string{"done", "failed", "retried", "snoozed", "returned", "passed", "discarded", "expired", "cancelled"}
+var stateNames = [...]string{"done", "failed", "retried", "snoozed", "returned", "passed", "discarded", "expired", "cancelled", "gathered"}
 
 // States is how many states there are.
 const States = len(stateNames)
@@ -40,7 +41,7 @@ func (s State) String() string { return stateNames[s] }
 // Over reports whether the job has come to its end: no further run follows.
 func (s State) Over() bool {
 	switch s {
-	case Done, Failed, Discarded, Expired, Cancelled:
+	case Done, Failed, Discarded, Expired, Cancelled, Gathered:
 		return true
 	}
 	return false
@@ -150,6 +151,7 @@ var lines = [...]struct {
 	Discarded: {slog.LevelWarn, "job discarded"},
 	Expired:   {slog.LevelInfo, "job expired; it is dropped"},
 	Cancelled: {slog.LevelInfo, "job cancelled"},
+	Gathered:  {slog.LevelDebug, "job gathered; it is a part of its group"},
 }
 
 // Line returns the level and the message of the outcome's line in the log.

@@ -42,7 +42,7 @@ type Time interface {
 
 // Classes finds what was registered, and words what is wrong with a job.
 type Classes interface {
-	// Class returns the class of a name, nil if there is none.
+	// Class returns the class of a name, or of an alias that a class has beside its name; nil if there is none.
 	Class(name string) *Class
 
 	// Unknown returns the error of a job whose class is not registered.

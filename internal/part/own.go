@@ -19,6 +19,7 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "schedule", Requires: []string{"poller"}},
 	Part{Name: "recurring", Requires: []string{"poller"}},
 	Part{Name: "workflows", Requires: []string{"poller"}},
+	Part{Name: "groups", Requires: []string{"poller"}},
 	Part{Name: "guard", Requires: []string{"poller"}},
 )
 

@@ -62,6 +62,8 @@ var Fates = []KeyFate{
 	{"IndexKey", "go:workflows", FateKept, "The workflows that are there. They are listed by it."},
 	{"HaltedKey", "go:halted", FateKept, "Steps of these workflows do not run. Ruby runs those that are in queues: remove them before."},
 	{"StalledKey", "go:stalled", FateKept, "Workflows that stand still because jobs of theirs are lost."},
+	{"GroupKey", "go:group:<id>", FateMoved, "A job is made of the group, at the tail of its queue. Ruby's class gets the key and a list."},
+	{"GroupsKey", "go:groups", FateRemoved, "Without groups no time is to be kept."},
 	{"LockKey", "go:wf-lock:<name>", FateKept, "It holds nothing up once its workflow has ended."},
 	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
 

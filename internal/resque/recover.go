@@ -259,11 +259,12 @@ func (r *recovery) found(d Deaths) Deaths {
 type Strays struct {
 	Processes []string         // processes with records, in-flight ones and others
 	Lanes     map[Lanes][]Lane // lanes with jobs
+	Groups    []string         // ids of groups of aggregated jobs
 }
 
 // Strays reads one page of the keyspace and returns the cursor of the next page (0: from the
 // start). The caller knows from Renew which of the processes have no lease. Relane finds out
-// which of the lanes no other key names.
+// which of the lanes no other key names, and Regroup which of the groups the index does not.
 func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
 	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
 	if err == nil && len(r) != 2 {
@@ -283,11 +284,53 @@ func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, e
 				found.Processes = append(found.Processes, p)
 			}
 		}
+		if id, ok := strings.CutPrefix(k, s.own("group:")); ok {
+			found.Groups = append(found.Groups, id)
+		}
 		if l, ok := s.laneOf(k); ok {
 			found.Lanes[l.Lanes()] = append(found.Lanes[l.Lanes()], l)
 		}
 	}
 	return found, next, err
+}
+
+// Regroup makes the groups due that are there and have lost their time, and returns how many these were. Who looks at them
+// then puts off those that have more time.
+func (s Store) Regroup(c redis.Conn, ids []string) (n int, err error) {
+	ask := func(command string, args func(id string) []any) (replies []any, err error) {
+		b := Batch{Conn: c}
+		for _, id := range ids {
+			b.Send(command, args(id)...)
+		}
+		if replies, err = b.Receive(); err != nil {
+			return nil, err
+		}
+		for _, reply := range replies {
+			if _, refused := Answer(reply); refused != nil {
+				err = fmt.Errorf("putting back groups of jobs: %w", Explain(refused))
+			}
+		}
+		return replies, err
+	}
+	keep := func(replies []any, lost func(any) bool) (kept []string) {
+		for i, reply := range replies {
+			if lost(reply) {
+				kept = append(kept, ids[i])
+			}
+		}
+		return kept
+	}
+	replies, err := ask("ZSCORE", func(id string) []any { return []any{s.groups(), id} })
+	if err != nil {
+		return 0, err
+	}
+	ids = keep(replies, func(reply any) bool { return reply == nil })
+	if replies, err = ask("EXISTS", func(id string) []any { return []any{s.own("group:" + id)} }); err != nil {
+		return 0, err
+	}
+	ids = keep(replies, func(reply any) bool { return reply == int64(1) })
+	_, err = ask("ZADD", func(id string) []any { return []any{s.groups(), "NX", 0, id} })
+	return len(ids), err
 }
 
 // EscapeGlob makes a literal of text that holds pattern characters of Redis.

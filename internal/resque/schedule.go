@@ -67,6 +67,7 @@ type Due struct {
 	Hints time.Duration // those of its jobs that are due within a second
 
 	Workflows time.Duration // until the sweep is to look at the first workflow
+	Groups    time.Duration // until a job is to be made of the first group
 }
 
 // Never is later than any job is due.
@@ -77,16 +78,20 @@ func (d Due) Sooner() time.Duration { return min(d.Own, d.Plain, d.Hints) }
 
 var dueScript = script("due")
 
-const dueKeys = 4
+const dueKeys = 5
 
 // workflows is the index of the workflows that the sweep looks at, as package workflows has it.
 func (s Store) workflows() string { return s.own("workflows") }
+
+// groups is the index of the groups of jobs, as package groups has it.
+func (s Store) groups() string { return s.own("groups") }
 
 func (s Store) dueKeys(a *Call) {
 	a.Key(s.KeyOfSchedule())
 	a.Key(s.KeyOfSeconds())
 	a.Key(s.KeyOfHints())
 	a.Key(s.workflows())
+	a.Key(s.groups())
 }
 
 // Due reads when the first jobs are due. With arm, on a connection that tracks keys,
@@ -132,5 +137,5 @@ func parseDue(r []string) Due {
 		}
 		return time.Duration(max(wait, -1e12)) * time.Millisecond
 	}
-	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1), Workflows: until(r[5], 1)}
+	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1), Workflows: until(r[5], 1), Groups: until(r[6], 1)}
 }

@@ -7,17 +7,19 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
 )
 
-// Schedule is the pump, the ticker and the sweep of a daemon, one step at a time, in the goroutine of the test.
+// Schedule is the pump, the ticker, the sweep and the flusher of a daemon, one step at a time, in the goroutine of the test.
 type Schedule struct {
-	Pump   *scheduler.Pump
-	Ticker *scheduler.Ticker
-	Sweep  *sweep.Sweep
-	Do     func(ctx context.Context, f func(resque.Store, redis.Conn) error) error
+	Pump    *scheduler.Pump
+	Ticker  *scheduler.Ticker
+	Sweep   *sweep.Sweep
+	Flusher *flush.Flusher
+	Do      func(ctx context.Context, f func(resque.Store, redis.Conn) error) error
 }
 
 // mostSteps bounds the steps in which due jobs move. Each moves hundreds of jobs.
@@ -30,7 +32,7 @@ func Sweeps() sweep.Config {
 	return sweep.Config{Every: 24 * time.Hour, StallAfter: year, Again: time.Hour, Idle: year}
 }
 
-// Step fires the recurring schedules that are due, looks at the workflows that are due, and moves the delayed jobs that are
+// Step fires the recurring schedules that are due, looks at the workflows that are due, makes jobs of groups, and moves the delayed jobs that are
 // due to their queues.
 // next is when there is something to do again; zero: never, as far as is known.
 func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
@@ -40,6 +42,10 @@ func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
 			return err
 		}
 		look, err := s.Sweep.Step(c)
+		if err != nil {
+			return err
+		}
+		flush, err := s.Flusher.Step(c)
 		if err != nil {
 			return err
 		}
@@ -59,6 +65,9 @@ func (s *Schedule) Step(ctx context.Context) (next time.Time, err error) {
 				next = due.Now.Add(wait)
 			}
 			if at := due.Now.Add(look); look != resque.Never && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+			if at := due.Now.Add(flush); flush != resque.Never && (next.IsZero() || at.Before(next)) {
 				next = at
 			}
 			return nil

@@ -102,6 +102,14 @@ func TestExamples(t *testing.T) {
 			},
 		},
 		{
+			name: "longjob", args: "-queues=imports", jobs: []string{"imports", `{"class":"Import","args":["users.csv"],"id":"import-7"}`},
+			want: []string{"announced the import of users.csv\n", "goes on behind row 150\nimported 300 rows of users.csv, ticket 24\n"},
+		},
+		{
+			name: "searchindex", args: "-queues=search", jobs: []string{"search", `{"class":"Index","args":["books",7,8]}`},
+			want: []string{"books: one request with 5 documents: [3 4 5 6 7]", "argument 2 of Index is"},
+		},
+		{
 			name: "define", args: "-queues=mail,images", jobs: []string{"mail", `{"class":"SendMail","args":[{"to":"","subject":"Hi"}]}`},
 			want: []string{
 				`"Welcome" to ann@example.com`, "SendMail is done: <nil>", "Thumbnail is done: {320 240}", "the mail has no recipient",

@@ -43,7 +43,7 @@ var layers = [][]string{
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/workflows", "internal/access", "internal/part"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "inspect"},
-	{"internal/await", "internal/feature/*", "internal/fleet", "internal/health", "internal/lanes", "internal/producer", "internal/scheduler", "internal/sweep"},
+	{"internal/await", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/scheduler", "internal/sweep"},
 	{"internal/watch", "internal/drain", "internal/trial"},
 	{"internal/inflight"},
 	{""},
@@ -149,7 +149,7 @@ func TestClock(t *testing.T) {
 	reads := regexp.MustCompile(`(^|[^.\w])time\.(Now|Since|Until|After|AfterFunc|NewTimer|NewTicker|Tick|Sleep)\(`)
 	// A socket's deadline is the kernel's, and what a stuck job or a child process is timed by is this
 	// machine's clock.
-	free := regexp.MustCompile(`^(internal/(clock|conn|stuck|isolate|redistest|daemontest|follow)|cluster|embedded|sentinel|example|test|bench)/`)
+	free := regexp.MustCompile(`^(internal/(clock|conn|stuck|isolate|redistest|daemontest|playtest|follow)|cluster|embedded|sentinel|example|test|bench)/`)
 	for _, name := range tracked(t, "*.go") {
 		if strings.HasSuffix(name, "_test.go") || free.MatchString(name) {
 			continue

@@ -96,11 +96,14 @@ func TestConformance(t *testing.T) {
 				{"delays", delays},
 				{"survives a cut", survivesCut},
 				{"keeps jobs unique", keepsUnique},
+				{"keeps cursors", keepsCursors},
 				{"drops the expired", dropsExpired},
 				{"holds limits", holdsLimits},
 				{"client enqueues", clientEnqueues},
 				{"client waits", clientWaits},
 				{"runs workflows", runsWorkflows},
+				{"packs", packs},
+				{"gathers", gathers},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}

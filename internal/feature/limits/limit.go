@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -53,6 +54,9 @@ func (l *Limit) Here() {
 
 // Of is the option of a class that has limits. All of them have names; see Named.
 type Of []Limit
+
+// Exempt is the option of a class: for which of its jobs no limit holds, nor those of their queue.
+type Exempt func(j *outcome.Job) bool
 
 // Repeated returns an error that names a limit which is given twice. Those of their class or queue
 // alone, and those that have keys, may differ in what they count.

@@ -102,7 +102,7 @@ func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
 			all = append(all[:len(all):len(all)], of...)
 		}
 	}
-	if len(all) == 0 && !j.UnknownClass {
+	if exempt, ok := outcome.Get[Exempt](j.Class); len(all) == 0 && !j.UnknownClass || ok && exempt(j) {
 		return resque.Lane{Queue: j.Queue}, false
 	}
 	limits := make([]resque.Limit, 0, len(all)+1)
@@ -159,7 +159,7 @@ func (t *Table) Numbers() (numbers map[string]string, err error) {
 	classes := t.classes.All()
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		of, _ := outcome.Get[Of](classes[name])
-		add("class "+name, of)
+		add("class "+classes[name].Name, of)
 	}
 	if m := t.queues.Load(); m != nil {
 		for _, queue := range slices.Sorted(maps.Keys(*m)) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/playtest"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/workflow"
 )
@@ -20,19 +21,21 @@ type adder struct {
 
 // stepAdd has a client, or a step that runs, add nodes to the batch. The call may be lost before Redis hears it, or its
 // answer: then it comes again.
-func (w *world) stepAdd(s step) bool {
+func (w *world) stepAdd(s playtest.Step) bool {
 	m := w.model
-	if m.batch == nil || w.kind || len(m.steps) > 60 {
+	if m.batch == nil || w.Calm || len(m.steps) > 60 {
 		return false
 	}
 	who := workflows.Adder{Workflow: m.id, Step: -1}
-	if r := w.working(s.a); r != nil && s.c%2 == 0 && r.job.step >= 0 && !m.steps[r.job.step].handler {
-		who.Name, who.Step = r.job.id, r.job.step
+	if r := w.Working(s.A); r != nil && s.C%2 == 0 {
+		if j := parse(r.Payload); j.step >= 0 && !m.steps[j.step].handler {
+			who.Name, who.Step = j.id, j.step
+		}
 	}
-	text, err := redis.String(w.do("HGET", w.store.WorkflowKey(m.id).String(), "into"), nil)
-	w.must(err)
+	text, err := redis.String(w.Do("HGET", w.store.WorkflowKey(m.id).String(), "into"), nil)
+	w.Must(err)
 	into, err := workflow.ParseInto(text)
-	w.must(err)
+	w.Must(err)
 	who.Join = into.Open
 	a := w.adders[who.Name]
 	if a == nil {
@@ -40,9 +43,9 @@ func (w *world) stepAdd(s step) bool {
 		w.adders[who.Name] = a
 	}
 
-	d := &drawer{rand.New(rand.NewPCG(uint64(s.a), uint64(s.b))), 4}
+	d := &drawer{rand.New(rand.NewPCG(uint64(s.A), uint64(s.B))), 4}
 	var nodes []*workflow.Node
-	for range 1 + s.b%2 {
+	for range 1 + s.B%2 {
 		nodes = append(nodes, d.node(2, m.batch.node))
 	}
 	fresh := newModel(m.id, &workflow.Node{Kind: workflow.Group, Nodes: nodes}, workflow.Options{})
@@ -54,27 +57,27 @@ func (w *world) stepAdd(s step) bool {
 	if letters == 0 {
 		return false
 	}
-	has, err := w.store.Reserve(w.c, a.Adder, letters, joins, scopes)
+	has, err := w.store.Reserve(w.Conn, a.Adder, letters, joins, scopes)
 	if w.addRefused(a, err) {
 		return false
 	}
-	if again, err := w.store.Reserve(w.c, a.Adder, letters, joins, scopes); err != nil || again != has {
-		w.fatalf("letters reserved again are %+v and not %+v: %v", again, has, err)
+	if again, err := w.store.Reserve(w.Conn, a.Adder, letters, joins, scopes); err != nil || again != has {
+		playtest.Fatalf("letters reserved again are %+v and not %+v: %v", again, has, err)
 	}
 	if has.Count != a.has.Count {
-		w.fatalf("the adder has added %d, want %d", has.Count, a.has.Count)
+		playtest.Fatalf("the adder has added %d, want %d", has.Count, a.has.Count)
 	}
 	w.check() // nothing was sent yet
-	into.Workflow, into.Now, into.Letter, into.Join, into.Scope = m.id, w.now, has.First, has.FirstJoin, has.FirstScope
+	into.Workflow, into.Now, into.Letter, into.Join, into.Scope = m.id, w.Now, has.First, has.FirstJoin, has.FirstScope
 	plan, err := workflow.Add(nodes, into, w.encode)
-	w.must(err)
-	behind := workflows.Added{Count: has.Count + len(nodes), Hash: fmt.Sprintf("h%d-%d-%d", has.Count, s.a, s.b)}
-	got, err := w.store.Add(w.c, a.Adder, has, behind, plan)
+	w.Must(err)
+	behind := workflows.Added{Count: has.Count + len(nodes), Hash: fmt.Sprintf("h%d-%d-%d", has.Count, s.A, s.B)}
+	got, err := w.store.Add(w.Conn, a.Adder, has, behind, plan)
 	if w.addRefused(a, err) {
 		return false
 	}
 	if got.Count != behind.Count {
-		w.fatalf("after adding up to %d it has %d", behind.Count, got.Count)
+		playtest.Fatalf("after adding up to %d it has %d", behind.Count, got.Count)
 	}
 	a.has = behind
 	for _, kid := range fresh.root.kids {
@@ -94,14 +97,14 @@ func (w *world) stepAdd(s step) bool {
 	}
 	w.tally.letters += letters
 	w.check()
-	if again, err := w.store.Add(w.c, a.Adder, has, behind, plan); err != nil || again.Count != behind.Count {
-		w.fatalf("a piece that comes again: %+v, %v", again, err)
+	if again, err := w.store.Add(w.Conn, a.Adder, has, behind, plan); err != nil || again.Count != behind.Count {
+		playtest.Fatalf("a piece that comes again: %+v, %v", again, err)
 	}
 	other := behind
 	other.Hash = "other"
 	if has.Hash = "other"; has.Count > 0 {
-		if again, err := w.store.Add(w.c, a.Adder, has, other, plan); !errors.Is(err, workflows.ErrChangedSequence) && again.Count != behind.Count {
-			w.fatalf("another sequence: %+v, %v", again, err)
+		if again, err := w.store.Add(w.Conn, a.Adder, has, other, plan); !errors.Is(err, workflows.ErrChangedSequence) && again.Count != behind.Count {
+			playtest.Fatalf("another sequence: %+v, %v", again, err)
 		}
 	}
 	return true
@@ -110,7 +113,7 @@ func (w *world) stepAdd(s step) bool {
 // addRefused reports whether nothing is added, and compares why.
 func (w *world) addRefused(a *adder, err error) bool {
 	m := w.model
-	if err != nil && len(w.spoiled) > 0 && (w.refusal(err) || strings.Contains(err.Error(), "WRONGTYPE")) {
+	if err != nil && len(w.Spoiled) > 0 && (w.Refusal(err) || strings.Contains(err.Error(), "WRONGTYPE")) {
 		return true
 	}
 	var want error
@@ -126,26 +129,26 @@ func (w *world) addRefused(a *adder, err error) bool {
 		return true // a step behind the batch, or a late one
 	}
 	if want == nil {
-		w.must(err)
+		w.Must(err)
 		return false
 	}
 	if !errors.Is(err, want) && !errors.Is(err, workflows.ErrEnded) {
-		w.fatalf("adding by %+v to a workflow that is %s: %v, want %v", a.Adder, m.state, err, want)
+		playtest.Fatalf("adding by %+v to a workflow that is %s: %v, want %v", a.Adder, m.state, err, want)
 	}
 	return true
 }
 
 // stepClose closes the batch.
-func (w *world) stepClose(step) bool {
+func (w *world) stepClose(playtest.Step) bool {
 	m := w.model
 	if m.batch == nil {
 		return false
 	}
-	state, err := w.store.Close(w.c, m.id)
-	if err != nil && len(w.spoiled) > 0 && (w.refusal(err) || strings.Contains(err.Error(), "WRONGTYPE")) {
+	state, err := w.store.Close(w.Conn, m.id)
+	if err != nil && len(w.Spoiled) > 0 && (w.Refusal(err) || strings.Contains(err.Error(), "WRONGTYPE")) {
 		return true
 	}
-	w.must(err)
+	w.Must(err)
 	m.open = false
 	_ = state
 	return true

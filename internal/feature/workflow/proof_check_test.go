@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/playtest"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
@@ -17,7 +18,7 @@ import (
 // arrive has the model learn of an end that was committed.
 func (w *world) arrive(e *ended) {
 	if e == nil {
-		w.fatalf("an end was committed that no job had")
+		playtest.Fatalf("an end was committed that no job had")
 	}
 	if e.step < 0 || !e.over && e.to == 0 {
 		return
@@ -89,7 +90,7 @@ func (w *world) plain(e *ended) {
 		w.arrive(e)
 		return
 	}
-	w.fatalf("step %d was done, and its workflow has not heard of it", e.step)
+	playtest.Fatalf("step %d was done, and its workflow has not heard of it", e.step)
 }
 
 // stored is what Redis holds of a workflow.
@@ -111,24 +112,24 @@ type placed struct {
 func (w *world) read() (s stored) {
 	id := w.model.id
 	keys := []string{w.store.WorkflowKey(id).String(), w.store.LettersKey(id).String(), "resque:go:result:" + id, w.store.IndexKey().String(), w.store.HaltedKey().String()}
-	w.must(w.c.Send("HGETALL", keys[0]))
-	w.must(w.c.Send("GET", keys[1]))
-	w.must(w.c.Send("HGETALL", keys[2]))
-	w.must(w.c.Send("ZSCORE", keys[3], id))
-	w.must(w.c.Send("TIME"))
-	w.must(w.c.Send("ZSCORE", keys[4], id))
-	w.must(w.c.Send("ZRANGE", w.store.KeyOfSchedule(), 0, -1))
-	for _, queue := range queueNames {
-		w.must(w.c.Send("LRANGE", w.store.KeyOfQueue(queue), 0, -1))
+	w.Must(w.Conn.Send("HGETALL", keys[0]))
+	w.Must(w.Conn.Send("GET", keys[1]))
+	w.Must(w.Conn.Send("HGETALL", keys[2]))
+	w.Must(w.Conn.Send("ZSCORE", keys[3], id))
+	w.Must(w.Conn.Send("TIME"))
+	w.Must(w.Conn.Send("ZSCORE", keys[4], id))
+	w.Must(w.Conn.Send("ZRANGE", w.store.KeyOfSchedule(), 0, -1))
+	for _, queue := range w.Queues {
+		w.Must(w.Conn.Send("LRANGE", w.store.KeyOfQueue(queue), 0, -1))
 	}
-	for _, p := range w.procs {
-		w.must(w.c.Send("HVALS", w.inflight(p.ID)))
+	for _, p := range w.Procs {
+		w.Must(w.Conn.Send("HVALS", p.Inflight()))
 	}
-	w.must(w.c.Flush())
+	w.Must(w.Conn.Flush())
 	receive := func() any {
-		reply, err := w.c.Receive() // a key of another type answers with an error
+		reply, err := w.Conn.Receive() // a key of another type answers with an error
 		if err != nil && !resque.IsWrongType(err) {
-			w.fatalf("%v", err)
+			playtest.Fatalf("%v", err)
 		}
 		return reply
 	}
@@ -152,14 +153,14 @@ func (w *world) read() (s stored) {
 		j := parse(payload)
 		s.places[j.id] = append(s.places[j.id], placed{where, payload})
 	}
-	for i := range 1 + len(queueNames) + len(w.procs) {
+	for i := range 1 + len(w.Queues) + len(w.Procs) {
 		all, _ := redis.Strings(receive(), nil)
 		for _, raw := range all {
 			switch {
 			case i == 0:
 				add("schedule", raw, true)
-			case i <= len(queueNames):
-				add("queue "+queueNames[i-1], raw, false)
+			case i <= len(w.Queues):
+				add("queue "+w.Queues[i-1], raw, false)
 			default:
 				if raw != "1" && strings.Contains(raw, "{") {
 					add("record", raw, true)
@@ -176,12 +177,12 @@ func (w *world) check() {
 	s := w.read()
 	if m.forgot {
 		if len(s.hash)+len(s.letters)+len(s.doc) > 0 {
-			w.fatalf("the workflow was forgotten, and %v %q is left", s.hash, s.letters)
+			playtest.Fatalf("the workflow was forgotten, and %v %q is left", s.hash, s.letters)
 		}
 		return
 	}
 	if len(s.letters) < len(m.steps) {
-		w.fatalf("it has the letters %q, want %d", s.letters, len(m.steps))
+		playtest.Fatalf("it has the letters %q, want %d", s.letters, len(m.steps))
 	}
 	w.learn(&s)
 	w.checkCounters(&s)
@@ -237,29 +238,29 @@ func (w *world) learn(s *stored) {
 		switch was := predicted[n]; {
 		case was == workflows.Waits && is != was:
 			if !reached[one] && w.may[one] == nil {
-				w.fatalf("step %d was sent before its turn", n)
+				playtest.Fatalf("step %d was sent before its turn", n)
 			}
 			if w.may[one] == nil && !m.sends() && !w.looking && m.state != workflows.StateDone {
-				w.fatalf("step %d was sent although the workflow is %s (paused: %v)", n, m.state, m.paused)
+				playtest.Fatalf("step %d was sent although the workflow is %s (paused: %v)", n, m.state, m.paused)
 			}
 			want := byte(workflows.Sent)
 			if one.step.External > 0 {
 				want = workflows.Outside
 			}
 			if is != want {
-				w.fatalf("step %d was sent as %c", n, is)
+				playtest.Fatalf("step %d was sent as %c", n, is)
 			}
 		case was == workflows.Waits && reached[one] && m.sends() && !s.due:
-			w.fatalf("step %d could be sent, and is not", n)
+			playtest.Fatalf("step %d could be sent, and is not", n)
 		case was == workflows.Armed && is == workflows.Called && (w.may[one] != nil || ended[one] && (!m.held() || m.state == workflows.StateDone)):
 			one.letter = is
 			w.fresh = append(w.fresh, one)
 		case was == workflows.Armed && ended[one] && is == was && !m.held() && !s.due:
-			w.fatalf("handler %d is called when all of its node has ended, and was not", n)
+			playtest.Fatalf("handler %d is called when all of its node has ended, and was not", n)
 		case was == workflows.Over && is == workflows.Armed && one.handler && w.retried:
 			one.letter = is
 		case is != was:
-			w.fatalf("the letter of %d is %c, want %c", n, is, was)
+			playtest.Fatalf("the letter of %d is %c, want %c", n, is, was)
 		}
 	}
 }
@@ -268,25 +269,25 @@ func (w *world) learn(s *stored) {
 func (w *world) checkCounters(s *stored) {
 	m := w.model
 	if s.hash["state"] != m.state {
-		w.fatalf("the workflow is %s, want %s", s.hash["state"], m.state)
+		playtest.Fatalf("the workflow is %s, want %s", s.hash["state"], m.state)
 	}
 	bad, off := m.failures()
 	if m.state != workflows.StateDone && (number(s.hash["bad"]) != bad || number(s.hash["off"]) != off) {
-		w.fatalf("the workflow counts %s failed and %s not run, want %d and %d", s.hash["bad"], s.hash["off"], bad, off)
+		playtest.Fatalf("the workflow counts %s failed and %s not run, want %d and %d", s.hash["bad"], s.hash["off"], bad, off)
 	}
 	if (s.hash["paused"] == "1") != m.paused {
-		w.fatalf("paused is %q", s.hash["paused"])
+		playtest.Fatalf("paused is %q", s.hash["paused"])
 	}
 	if s.doc["state"] != m.state {
-		w.fatalf("the document says %s, want %s", s.doc["state"], m.state)
+		playtest.Fatalf("the document says %s, want %s", s.doc["state"], m.state)
 	}
 	over := m.state != workflows.StateRunning && m.state != workflows.StateRetrying
 	if (s.doc["ended"] != "") != over {
-		w.fatalf("the document of a workflow that is %s has ended %q", m.state, s.doc["ended"])
+		playtest.Fatalf("the document of a workflow that is %s has ended %q", m.state, s.doc["ended"])
 	}
 	sent := strings.ContainsAny(s.letters, "sy")
 	if m.halted() && sent && !s.halted || !m.halted() && s.halted {
-		w.fatalf("a workflow that is %s, with the letters %s, is halted: %v", m.state, s.letters, s.halted)
+		playtest.Fatalf("a workflow that is %s, with the letters %s, is halted: %v", m.state, s.letters, s.halted)
 	}
 }
 
@@ -363,7 +364,7 @@ func (w *world) checkJoins(s *stored) {
 		}
 		j, ok := parseJoin(value)
 		if !ok {
-			w.fatalf("join %s is %q", name, value)
+			playtest.Fatalf("join %s is %q", name, value)
 		}
 		joins[name[1:]] = j
 		if j.letter != "+" && j.up != "-" {
@@ -379,11 +380,11 @@ func (w *world) checkJoins(s *stored) {
 			c.left++
 		}
 		if j.kind == "j" && (j.left != c.left || j.bad != c.bad || j.stopped != c.stopped) {
-			w.fatalf("join %s counts %d left, %d bad, %d stopped; the letters are %+v", name, j.left, j.bad, j.stopped, *c)
+			playtest.Fatalf("join %s counts %d left, %d bad, %d stopped; the letters are %+v", name, j.left, j.bad, j.stopped, *c)
 		}
 		all := !strings.ContainsAny(s.letters, "wfxsy") // what comes behind a failure that something bears stays as it was
 		if w.model.state == workflows.StateDone && all && (j.left != 0 || j.bad != 0 || j.stopped != 0) && j.kind != "z" {
-			w.fatalf("the workflow is done, and join %s is %+v", name, j)
+			playtest.Fatalf("the workflow is done, and join %s is %+v", name, j)
 		}
 	}
 }
@@ -404,7 +405,7 @@ func (w *world) checkPlaces(s *stored) {
 			continue
 		}
 		if len(is) != want {
-			w.fatalf("the job of step %d (%c) is in %d places, want %d: %s", n, one.letter, len(is), want, is)
+			playtest.Fatalf("the job of step %d (%c) is in %d places, want %d: %s", n, one.letter, len(is), want, is)
 		}
 	}
 }
@@ -420,7 +421,7 @@ func (w *world) checkSent(s *stored) {
 		}
 		places := s.places[workflows.StepID(m.id, one.number)]
 		if len(places) == 0 {
-			w.fatalf("step %d was sent, and is nowhere", one.number)
+			playtest.Fatalf("step %d was sent, and is nowhere", one.number)
 		}
 		j := parse(places[len(places)-1].payload)
 		right := false
@@ -428,11 +429,11 @@ func (w *world) checkSent(s *stored) {
 			right = right || w.fits(one, given, j.args)
 		}
 		if !right {
-			w.fatalf("step %d is sent with the arguments %s, want its own and %s", one.number, j.args, m.before(one))
+			playtest.Fatalf("step %d is sent with the arguments %s, want its own and %s", one.number, j.args, m.before(one))
 		}
 		one.args = fmt.Sprintf("%s", j.args)
 		if one.place.Joins != "" && j.place != one.place.String() {
-			w.fatalf("step %d is sent with the place %q, want %q", one.number, j.place, one.place)
+			playtest.Fatalf("step %d is sent with the place %q, want %q", one.number, j.place, one.place)
 		}
 	}
 }
@@ -464,7 +465,7 @@ func (w *world) checkAgain(s *stored) {
 	for _, one := range w.again {
 		places := s.places[workflows.StepID(w.model.id, one.number)]
 		if !slices.ContainsFunc(places, func(p placed) bool { return fmt.Sprintf("%s", parse(p.payload).args) == one.args }) {
-			w.fatalf("step %d is sent again as %s, want the arguments %s", one.number, places, one.args)
+			playtest.Fatalf("step %d is sent again as %s, want the arguments %s", one.number, places, one.args)
 		}
 	}
 }
@@ -512,12 +513,12 @@ func equal(want, is any) bool {
 func (w *world) atRest() {
 	m := w.model
 	if strings.ContainsAny(w.read().letters, "sr") {
-		w.fatalf("the workflow rests with the letters %s", w.read().letters)
+		playtest.Fatalf("the workflow rests with the letters %s", w.read().letters)
 	}
 	if m.state == workflows.StateDone {
 		return
 	}
 	if is := m.status(m.root, true); m.sends() && is != badly && is != stopped {
-		w.fatalf("the workflow rests as %s, and %s", m.state, is)
+		playtest.Fatalf("the workflow rests as %s, and %s", m.state, is)
 	}
 }

@@ -11,72 +11,38 @@ import (
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/playtest"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/workflow"
 )
 
-// step is one step of a history: what is done, and three numbers that say to which process, job or key.
-type step struct {
-	kind    int
-	a, b, c uint8
-}
-
-func (s step) String() string {
-	return fmt.Sprintf("{%q, %d, %d, %d}", kinds[s.kind].name, s.a, s.b, s.c)
-}
-
 // kinds are what may happen. A function returns false where there is nothing of the kind to do.
-var kinds = []struct {
-	name   string
-	weight int
-	do     func(w *world, s step) bool
-}{
-	{"enter", 3, (*world).stepEnter},
-	{"exchange", 10, (*world).stepExchange},
-	{"work", 30, (*world).stepWork},
-	{"end", 34, (*world).stepEnd},
-	{"kill", 2, (*world).stepKill},
-	{"fence", 1, (*world).stepFence},
-	{"reap", 8, (*world).stepReap},
-	{"stop", 1, (*world).stepStop},
-	{"hear", 6, (*world).stepHear},
-	{"poison", 1, (*world).stepPoison},
-	{"due", 8, func(w *world, _ step) bool { return w.pump() }},
-	{"retry by id", 4, (*world).stepRetryByID},
-	{"twice", 2, (*world).stepTwice},
-	{"spoil", 1, (*world).stepSpoil},
-	{"mend", 3, (*world).stepMend},
-	{"cancel", 1, (*world).stepCancel},
-	{"expire", 1, (*world).stepExpire},
-	{"pause", 2, (*world).stepPause},
-	{"resume", 3, (*world).stepResume},
-	{"retry", 4, (*world).stepRetry},
-	{"mark", 2, (*world).stepMark},
-	{"complete", 6, (*world).stepComplete},
-	{"look", 10, (*world).stepLook},
-	{"add", 6, (*world).stepAdd},
-	{"close", 1, (*world).stepClose},
-}
-
-func pick[T any](all []T, n uint8) (one T) {
-	if len(all) > 0 {
-		one = all[int(n)%len(all)]
-	}
-	return one
-}
-
-func (w *world) among(which func(*process) bool) (found []*process) {
-	for _, p := range w.procs {
-		if which(p) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-func (w *world) alive(n uint8) *process {
-	return pick(w.among(func(p *process) bool { return !p.killed && !p.stopping && !p.fenced }), n)
+var kinds = []playtest.Kind[*world]{
+	{Name: "enter", Weight: 3, Do: (*world).StepEnter},
+	{Name: "exchange", Weight: 10, Do: (*world).StepExchange},
+	{Name: "work", Weight: 30, Do: (*world).StepWork},
+	{Name: "end", Weight: 34, Do: (*world).stepEnd},
+	{Name: "kill", Weight: 2, Do: (*world).StepKill},
+	{Name: "fence", Weight: 1, Do: (*world).StepFence},
+	{Name: "reap", Weight: 8, Do: (*world).StepReap},
+	{Name: "stop", Weight: 1, Do: (*world).StepStop},
+	{Name: "hear", Weight: 6, Do: (*world).StepHear},
+	{Name: "poison", Weight: 1, Do: (*world).StepPoison},
+	{Name: "due", Weight: 8, Do: func(w *world, _ playtest.Step) bool { return w.Pump() }},
+	{Name: "retry by id", Weight: 4, Do: (*world).stepRetryByID},
+	{Name: "twice", Weight: 2, Do: (*world).stepTwice},
+	{Name: "spoil", Weight: 1, Do: (*world).stepSpoil},
+	{Name: "mend", Weight: 3, Do: (*world).StepMend},
+	{Name: "cancel", Weight: 1, Do: (*world).stepCancel},
+	{Name: "expire", Weight: 1, Do: (*world).stepExpire},
+	{Name: "pause", Weight: 2, Do: (*world).stepPause},
+	{Name: "resume", Weight: 3, Do: (*world).stepResume},
+	{Name: "retry", Weight: 4, Do: (*world).stepRetry},
+	{Name: "mark", Weight: 2, Do: (*world).stepMark},
+	{Name: "complete", Weight: 6, Do: (*world).stepComplete},
+	{Name: "look", Weight: 10, Do: (*world).stepLook},
+	{Name: "add", Weight: 6, Do: (*world).stepAdd},
+	{Name: "close", Weight: 1, Do: (*world).stepClose},
 }
 
 // encode encodes the job of a step: its own argument is its number.
@@ -103,7 +69,7 @@ func (w *world) encode(s *workflow.Step, id string, place workflows.Place, token
 
 // begins starts a workflow.
 func (w *world) begins(d drawn) {
-	d.options.ID, d.options.Now = "w", w.now
+	d.options.ID, d.options.Now = "w", w.Now
 	m := newModel("w", d.root, d.options)
 	w.model = m
 	for _, one := range m.root.inside() { // only a list is spread
@@ -111,20 +77,20 @@ func (w *world) begins(d drawn) {
 		one.step.Spread = one.step.Spread && len(front) == 1 && m.spreads(front[0])
 	}
 	plan, err := workflow.Compile(d.root, d.options, w.encode)
-	w.must(err)
+	w.Must(err)
 	w.numbered(m.root, len(plan.Letters))
-	started, err := w.store.Start(w.c, plan)
-	w.must(err)
+	started, err := w.store.Start(w.Conn, plan)
+	w.Must(err)
 	if !started.New {
-		w.fatalf("it was there: %+v", started)
+		playtest.Fatalf("it was there: %+v", started)
 	}
 	w.tally.workflows++
 	w.tally.letters += len(plan.Letters)
 	w.check()
-	again, err := w.store.Start(w.c, plan)
-	w.must(err)
+	again, err := w.store.Start(w.Conn, plan)
+	w.Must(err)
 	if again.New {
-		w.fatalf("it started twice")
+		playtest.Fatalf("it started twice")
 	}
 	w.check()
 }
@@ -142,7 +108,7 @@ func (w *world) numbered(v *vertex, letters int) {
 			if !ok && m.root.empty() {
 				continue
 			} else if !ok {
-				w.fatalf("a step has no number")
+				playtest.Fatalf("a step has no number")
 			}
 			one.number, one.place, one.letter = n, w.places[n], workflows.Waits
 			if one.handler {
@@ -153,62 +119,20 @@ func (w *world) numbered(v *vertex, letters int) {
 	})
 }
 
-func (w *world) stepEnter(step) bool {
-	if len(w.among(func(p *process) bool { return !p.killed && !p.reaped })) == 3 {
-		return false
-	}
-	w.enter()
-	return true
-}
-
-func (w *world) stepExchange(s step) bool {
-	p := w.alive(s.a)
-	if p == nil {
-		return false
-	}
-	how := answered
-	if s.b < 100 {
-		how = way(s.b % uint8(ways))
-	}
-	return p.exchange(how)
-}
-
-// stepWork is a turn of a process whose workers take what it has reserved.
-func (w *world) stepWork(s step) bool {
-	p := w.alive(s.a)
-	if p == nil {
-		return false
-	}
-	worked := p.exchange(answered)
-	for !p.killed && p.start() {
-		worked = true
-	}
-	return worked
-}
-
-// working returns a run that a worker of a process that works has.
-func (w *world) working(n uint8) *run {
-	var busy []*run
-	for _, p := range w.procs {
-		busy = append(busy, p.busy...)
-	}
-	return pick(busy, n)
-}
-
 var errOops = errors.New("oops")
 
 // stepEnd ends a handler.
-func (w *world) stepEnd(s step) bool {
-	r := w.working(s.a)
+func (w *world) stepEnd(s playtest.Step) bool {
+	r := w.Working(s.A)
 	if r == nil {
 		return false
 	}
-	how := s.b % 16
-	if w.kind && how > 10 {
+	how := s.B % 16
+	if w.Calm && how > 10 {
 		how = 0
 	}
-	r.p.finish(r, func(ctx context.Context, j *outcome.Job) error {
-		if errors.Is(context.Cause(ctx), failure.ErrHalted) && s.c%4 != 0 { // its context's end ends it, mostly
+	r.Finish(func(ctx context.Context, j *outcome.Job) error {
+		if errors.Is(context.Cause(ctx), failure.ErrHalted) && s.C%4 != 0 { // its context's end ends it, mostly
 			return context.Cause(ctx)
 		}
 		switch how {
@@ -238,7 +162,7 @@ func valuesOf(j *outcome.Job) (values []string, several bool) {
 	text := func(v any) string {
 		raw, err := json.Marshal(v)
 		if err != nil {
-			panic(fatal{err.Error()})
+			panic(playtest.Fatal{Text: err.Error()})
 		}
 		return string(raw)
 	}
@@ -251,168 +175,68 @@ func valuesOf(j *outcome.Job) (values []string, several bool) {
 	return values, true
 }
 
-func (w *world) stepKill(s step) bool {
-	p := w.alive(s.a)
-	if p == nil || w.kind {
-		return false
-	}
-	w.tally.kills++
-	p.kill()
-	return true
-}
-
-// gone are processes that may be taken for dead: mostly they are.
-func (w *world) gone(s step) *process {
-	return pick(w.among(func(p *process) bool { return !p.reaped && (p.killed || p.fenced || p.stopping || s.c < 30) }), s.b)
-}
-
-func (w *world) stepFence(s step) bool {
-	p := w.alive(s.a)
-	if p == nil || w.kind {
-		return false
-	}
-	_, err := w.store.Fence(w.c, p.ID, w.lease(p))
-	w.must(err)
-	return true
-}
-
-func (w *world) stepReap(s step) bool {
-	dead := w.gone(s)
-	if dead == nil {
-		return false
-	}
-	p := pick(w.among(func(p *process) bool { return !p.killed && p != dead && !p.reaped }), s.a)
-	if p == nil {
-		return false
-	}
-	p.reap(dead)
-	return true
-}
-
-// stepStop gives back the jobs that no worker has, as a process does that stops.
-func (w *world) stepStop(s step) bool {
-	p := w.alive(s.a)
-	if p == nil || w.kind {
-		return false
-	}
-	p.stopping = true
-	p.rec.Requeue(true)
-	p.exchange(answered)
-	return true
-}
-
-// stepHear has a process read the keys that its features watch.
-func (w *world) stepHear(s step) bool {
-	p := w.alive(s.a)
-	if p == nil {
-		return false
-	}
-	p.hear()
-	return true
-}
-
-func (p *process) hear() {
-	for _, watched := range p.set.Watched() {
-		if err := watched.Read(p.w.c); len(p.w.spoiled) == 0 {
-			p.w.must(err)
-		}
-	}
-}
-
-// stepPoison makes a job that waits one with which two deaths were charged: the next one files it.
-func (w *world) stepPoison(s step) bool {
-	queue := w.store.KeyOfQueue(pick(queueNames, s.b))
-	if w.kind || slices.Contains(w.spoiled, queue) {
-		return false
-	}
-	waiting := w.list("LRANGE", queue, 0, -1)
-	if len(waiting) == 0 {
-		return false
-	}
-	w.do("HSET", "resque:go:recovered", resque.Digest([]byte(pick(waiting, s.a))), fmt.Sprintf("2 %d other 2 0", w.now.UnixMilli()))
-	return true
-}
-
 // stepRetryByID is what happens when an operator retries a failure: its payload is pushed.
-func (w *world) stepRetryByID(s step) bool {
-	records := w.list("LRANGE", "resque:failed", 0, -1)
-	if len(records) == 0 || w.kind || w.model.held() && w.model.state != workflows.StateDone || w.read().due {
+func (w *world) stepRetryByID(s playtest.Step) bool {
+	records := w.List("LRANGE", "resque:failed", 0, -1)
+	if len(records) == 0 || w.Calm || w.model.held() && w.model.state != workflows.StateDone || w.read().due {
 		return false
 	}
-	record := pick(records, s.a)
+	record := playtest.Pick(records, s.A)
 	f, err := payload.ParseFailure([]byte(record))
-	w.must(err)
+	w.Must(err)
 	j := parse(f.Payload)
 	queue := w.store.KeyOfQueue(f.Queue)
-	if j.step < 0 || slices.Contains(w.spoiled, queue) {
+	if j.step < 0 || slices.Contains(w.Spoiled, queue) {
 		return false
 	}
-	w.do("LREM", "resque:failed", 1, record)
+	w.Do("LREM", "resque:failed", 1, record)
 	raw, err := payload.Without(f.Payload, "attempt")
-	w.must(err)
-	w.do("RPUSH", queue, raw)
+	w.Must(err)
+	w.Do("RPUSH", queue, raw)
 	w.model.steps[j.step].extra++
 	return true
 }
 
 // stepTwice has a job in a queue twice, as after a fail-over.
-func (w *world) stepTwice(s step) bool {
-	queue := w.store.KeyOfQueue(pick(queueNames, s.b))
-	if w.kind || slices.Contains(w.spoiled, queue) {
+func (w *world) stepTwice(s playtest.Step) bool {
+	queue := w.store.KeyOfQueue(playtest.Pick(w.Queues, s.B))
+	if w.Calm || slices.Contains(w.Spoiled, queue) {
 		return false
 	}
-	waiting := w.list("LRANGE", queue, 0, -1)
+	waiting := w.List("LRANGE", queue, 0, -1)
 	if len(waiting) == 0 {
 		return false
 	}
-	raw := pick(waiting, s.a)
+	raw := playtest.Pick(waiting, s.A)
 	j := parse([]byte(raw))
 	if j.step < 0 {
 		return false
 	}
-	w.do("RPUSH", queue, raw)
+	w.Do("RPUSH", queue, raw)
 	w.model.steps[j.step].extra++
 	return true
 }
 
 // stepSpoil puts another program's text under a key that a commit writes.
-func (w *world) stepSpoil(s step) bool {
-	keys := []string{w.store.KeyOfQueue("a"), w.store.KeyOfQueue("b"), w.store.KeyOfSchedule(), w.store.HaltedKey().String(), "resque:queues"}
-	key := pick(keys, s.a)
-	if w.kind || len(w.spoiled) > 0 || w.number("EXISTS", key) == 1 && key != "resque:queues" {
-		return false
-	}
-	w.do("SET", key, "another program's")
-	w.spoiled = append(w.spoiled, key)
-	return true
+func (w *world) stepSpoil(s playtest.Step) bool {
+	return w.Spoil(s, w.store.KeyOfQueue("a"), w.store.KeyOfQueue("b"), w.store.KeyOfSchedule(), w.store.HaltedKey().String(), "resque:queues")
 }
 
-func (w *world) stepMend(step) bool {
-	if len(w.spoiled) == 0 {
-		return false
-	}
-	for _, key := range w.spoiled {
-		w.do("DEL", key)
-	}
-	w.spoiled = nil
-	return true
-}
-
-func (w *world) stepCancel(step) bool {
+func (w *world) stepCancel(playtest.Step) bool {
 	m := w.model
-	was, err := w.store.Halt(w.c, m.id)
-	if w.refusal(err) {
+	was, err := w.store.Halt(w.Conn, m.id)
+	if w.Refusal(err) {
 		return true
 	}
 	if over := m.state == workflows.StateDone || m.state == workflows.StateExpired; over {
 		if !errors.Is(err, workflows.ErrOver) {
-			w.fatalf("cancelling a workflow that is %s: %v", m.state, err)
+			playtest.Fatalf("cancelling a workflow that is %s: %v", m.state, err)
 		}
 		return false
 	}
-	w.must(err)
+	w.Must(err)
 	if was != m.state {
-		w.fatalf("cancelling finds %s, want %s", was, m.state)
+		playtest.Fatalf("cancelling finds %s, want %s", was, m.state)
 	}
 	if was == workflows.StateCancelled {
 		return false
@@ -422,20 +246,8 @@ func (w *world) stepCancel(step) bool {
 	return true
 }
 
-// refusal reports whether Redis has refused a call because of a key that holds another program's text.
-func (w *world) refusal(err error) bool {
-	if named := new(resque.KeyTypeError); len(w.spoiled) > 0 && errors.As(err, &named) {
-		if !slices.Contains(w.spoiled, named.Key) {
-			w.fatalf("%v names another key than %s", err, w.spoiled)
-		}
-		w.tally.refused++
-		return true
-	}
-	return false
-}
-
 // stepExpire has the deadline of a workflow pass.
-func (w *world) stepExpire(step) bool {
+func (w *world) stepExpire(playtest.Step) bool {
 	m := w.model
 	if m.state != workflows.StateRunning && m.state != workflows.StateRetrying {
 		return false
@@ -443,51 +255,51 @@ func (w *world) stepExpire(step) bool {
 	return w.expire()
 }
 
-func (w *world) stepPause(step) bool { return w.hold(true) }
+func (w *world) stepPause(playtest.Step) bool { return w.hold(true) }
 
-func (w *world) stepResume(step) bool { return w.hold(false) }
+func (w *world) stepResume(playtest.Step) bool { return w.hold(false) }
 
 func (w *world) hold(pause bool) bool {
 	m := w.model
-	was, err := w.store.Hold(w.c, m.id, pause)
-	if w.refusal(err) {
+	was, err := w.store.Hold(w.Conn, m.id, pause)
+	if w.Refusal(err) {
 		return true
 	}
 	if over := m.state == workflows.StateDone || m.state == workflows.StateCancelled || m.state == workflows.StateExpired; over {
 		if !errors.Is(err, workflows.ErrOver) {
-			w.fatalf("pausing a workflow that is %s: %v", m.state, err)
+			playtest.Fatalf("pausing a workflow that is %s: %v", m.state, err)
 		}
 		return false
 	}
-	w.must(err)
+	w.Must(err)
 	if was != m.paused {
-		w.fatalf("pausing finds %v", was)
+		playtest.Fatalf("pausing finds %v", was)
 	}
 	m.paused = pause
 	return true
 }
 
 // stepRetry retries a workflow: its first piece, or all.
-func (w *world) stepRetry(s step) bool {
+func (w *world) stepRetry(s playtest.Step) bool {
 	m := w.model
 	begin := m.state != workflows.StateRetrying
-	piece, err := w.store.Retry(w.c, m.id, begin)
-	if w.refusal(err) {
+	piece, err := w.store.Retry(w.Conn, m.id, begin)
+	if w.Refusal(err) {
 		return true
 	}
 	if begin && (m.state == workflows.StateRunning || m.state == workflows.StateDone) {
 		if !errors.Is(err, workflows.ErrNothing) {
-			w.fatalf("retrying a workflow that is %s: %+v, %v", m.state, piece, err)
+			playtest.Fatalf("retrying a workflow that is %s: %+v, %v", m.state, piece, err)
 		}
 		return false
 	}
-	w.must(err)
+	w.Must(err)
 	if begin {
 		w.tally.retries++
 	}
 	w.resent(begin)
 	if !piece.Over {
-		w.fatalf("a small workflow is retried in pieces")
+		playtest.Fatalf("a small workflow is retried in pieces")
 	}
 	return true
 }
@@ -520,15 +332,15 @@ func (w *world) resent(all bool) {
 }
 
 // stepMark takes a step as done.
-func (w *world) stepMark(s step) bool {
+func (w *world) stepMark(s playtest.Step) bool {
 	m := w.model
-	one := pick(m.steps, s.a)
-	if one == nil || one.handler || w.kind {
+	one := playtest.Pick(m.steps, s.A)
+	if one == nil || one.handler || w.Calm {
 		return false
 	}
 	value := fmt.Sprint(w.next())
-	_, err := w.store.Mark(w.c, m.id, one.number, one.place.String(), []byte(value))
-	if w.refusal(err) {
+	_, err := w.store.Mark(w.Conn, m.id, one.number, one.place.String(), []byte(value))
+	if w.Refusal(err) {
 		return true
 	}
 	var want error
@@ -542,11 +354,11 @@ func (w *world) stepMark(s step) bool {
 	}
 	if want != nil {
 		if !errors.Is(err, want) {
-			w.fatalf("marking step %d (%c): %v, want %v", one.number, one.letter, err, want)
+			playtest.Fatalf("marking step %d (%c): %v, want %v", one.number, one.letter, err, want)
 		}
 		return false
 	}
-	w.must(err)
+	w.Must(err)
 	if one.letter == workflows.Sent || one.letter == workflows.Outside && !one.outside {
 		one.extra++
 	}
@@ -555,14 +367,14 @@ func (w *world) stepMark(s step) bool {
 }
 
 // stepComplete ends a step by its token.
-func (w *world) stepComplete(s step) bool {
+func (w *world) stepComplete(s playtest.Step) bool {
 	var all []int
 	for n := range w.model.steps {
 		if w.tokens[n] != "" {
 			all = append(all, n)
 		}
 	}
-	return len(all) > 0 && w.complete(pick(all, s.a), s.b%4 == 0 && !w.kind)
+	return len(all) > 0 && w.complete(playtest.Pick(all, s.A), s.B%4 == 0 && !w.Calm)
 }
 
 func (w *world) complete(n int, fails bool) bool {
@@ -577,20 +389,20 @@ func (w *world) complete(n int, fails bool) bool {
 		e.to, e.values = workflows.Failed, nil
 		value = fmt.Appendf(nil, `{"step":%d,"error":"outside"}`, n)
 	}
-	done, err := w.store.Complete(w.c, w.tokens[n], e.to, value)
-	if w.refusal(err) {
+	done, err := w.store.Complete(w.Conn, w.tokens[n], e.to, value)
+	if w.Refusal(err) {
 		return true
 	}
 	if one.letter == workflows.Waits {
 		if !errors.Is(err, workflows.ErrToken) {
-			w.fatalf("a token of a step that waits: %v", err)
+			playtest.Fatalf("a token of a step that waits: %v", err)
 		}
 		return false
 	}
-	w.must(err)
+	w.Must(err)
 	if !done.Changed {
 		if one.letter == workflows.Outside && m.state != workflows.StateDone {
-			w.fatalf("the token of step %d changes nothing", n)
+			playtest.Fatalf("the token of step %d changes nothing", n)
 		}
 		return false
 	}
@@ -605,13 +417,13 @@ func (w *world) complete(n int, fails bool) bool {
 // stop ends a history: keys are mended, processes are found dead or work on, and all jobs end well. Then all rests;
 // what failed is retried, and the workflow is done.
 func (w *world) stop() {
-	w.kind = true
-	w.stepMend(step{})
-	if w.model.open && w.stepClose(step{}) {
+	w.Calm = true
+	w.StepMend(playtest.Step{})
+	if w.model.open && w.stepClose(playtest.Step{}) {
 		w.check()
 	}
 	for round := range 6 {
-		if w.model.paused && w.stepResume(step{}) {
+		if w.model.paused && w.stepResume(playtest.Step{}) {
 			w.check()
 		}
 		w.drain()
@@ -620,9 +432,9 @@ func (w *world) stop() {
 			return
 		}
 		if round == 5 {
-			w.fatalf("the workflow is %s after 5 retries", w.model.state)
+			playtest.Fatalf("the workflow is %s after 5 retries", w.model.state)
 		}
-		if w.stepRetry(step{}) {
+		if w.stepRetry(playtest.Step{}) {
 			w.check()
 		}
 	}
@@ -630,12 +442,12 @@ func (w *world) stop() {
 
 // drain has a process work until nothing is left to do.
 func (w *world) drain() {
-	p := w.enter()
+	p := w.Enter()
 	for turn := 0; ; turn++ {
 		if turn == 2000 {
-			w.fatalf("the workflow does not come to rest: %s", w.read().letters)
+			playtest.Fatalf("the workflow does not come to rest: %s", w.read().letters)
 		}
-		w.now = w.now.Add(time.Minute)
+		w.Now = w.Now.Add(time.Minute)
 		moved := false
 		saw := func(did bool) {
 			if did {
@@ -643,23 +455,12 @@ func (w *world) drain() {
 				w.check()
 			}
 		}
-		for _, other := range w.procs {
-			if other == p || other.reaped {
-				continue
-			}
-			other.kill()
-			p.reap(other)
-			saw(true)
-		}
-		p.hear()
-		saw(w.pump())
-		worked := p.exchange(answered)
-		for p.start() {
-			worked = true
-		}
-		saw(worked)
-		if len(p.busy) > 0 {
-			saw(w.stepEnd(step{}))
+		w.Bury(p, func() { saw(true) })
+		p.Hear()
+		saw(w.Pump())
+		saw(p.Turn())
+		if len(p.Busy) > 0 {
+			saw(w.stepEnd(playtest.Step{}))
 		}
 		for n := range w.tokens {
 			saw(w.complete(n, false))

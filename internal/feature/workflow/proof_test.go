@@ -1,7 +1,6 @@
 package workflow_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,13 +9,11 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/playtest"
 )
 
-var (
-	histories = flag.Int("histories", 40, "how many histories TestWorkflows tries")
-	seed      = flag.Uint64("histories.seed", 23, "what they are drawn from")
-	only      = flag.Int("histories.only", -1, "the one history that TestWorkflows tries")
-)
+var flags = playtest.NewFlags("TestWorkflows", 23)
 
 // Limits of a history: its steps before all ends well, and the steps of its workflow.
 const (
@@ -30,85 +27,33 @@ const (
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	g := newGround(t)
-	steps, counts := 0, make(map[string]int)
-	for n := range *histories {
-		if *only >= 0 && n != *only {
-			continue
-		}
-		r := rand.New(rand.NewPCG(*seed, uint64(n)))
-		shape := r.Uint64()
-		done, wrong := g.draw(shape, r)
-		for _, s := range done {
-			counts[kinds[s.kind].name]++
-		}
-		steps += len(done)
-		if wrong != "" {
-			done, wrong = g.shrink(shape, done, wrong)
-			d := draw(rand.New(rand.NewPCG(shape, 0)), largest)
-			t.Fatalf("history %d of -histories.seed=%d is wrong: %s %+v\nafter these steps, the fewest that were found:\n\t%s\n%s",
-				n, *seed, text(d.root), d.options, list(done), wrong)
-		}
+	shaped := func(shape uint64) drawn { return draw(rand.New(rand.NewPCG(shape, 0)), largest) }
+	histories, steps, counts := playtest.Game[*world]{
+		Kinds: kinds, Longest: longest,
+		Begin: func(shape uint64) *world {
+			w := g.begin()
+			w.shape = shaped(shape)
+			return w
+		},
+		After: (*world).after, Stop: (*world).stop, End: (*world).end, Dump: (*world).dump,
+		Title: func(shape uint64) string {
+			d := shaped(shape)
+			return fmt.Sprintf("%s %+v", text(d.root), d.options)
+		},
+	}.Try(t, flags)
+	t.Logf("%d histories of %d steps: %+v %v", histories, steps, g.tally, counts)
+}
+
+// after follows each step, and comes first of all: it starts the workflow.
+func (w *world) after(did bool) {
+	if w.model == nil {
+		w.begins(w.shape)
+		return
 	}
-	t.Logf("%d histories of %d steps: %+v %v", *histories, steps, g.tally, counts)
-}
-
-func list(steps []step) string {
-	var lines []string
-	for _, s := range steps {
-		lines = append(lines, s.String())
+	if did {
+		w.Now = w.Now.Add(time.Minute)
 	}
-	return strings.Join(lines, "\n\t")
-}
-
-// draw plays a history of steps that are drawn while it goes on. It returns those that did something, and what is
-// wrong, or "".
-func (g *ground) draw(shape uint64, r *rand.Rand) (done []step, wrong string) {
-	var all []int
-	for kind, k := range kinds {
-		for range k.weight {
-			all = append(all, kind)
-		}
-	}
-	wrong = g.play(shape, func(w *world) {
-		for range 5 * longest {
-			if len(done) == longest {
-				return
-			}
-			s := step{all[r.IntN(len(all))], uint8(r.UintN(256)), uint8(r.UintN(256)), uint8(r.UintN(256))}
-			done = append(done, s)
-			if !w.take(s) {
-				done = done[:len(done)-1]
-			}
-		}
-	})
-	return done, wrong
-}
-
-// again plays a history.
-func (g *ground) again(shape uint64, steps []step) (wrong string) {
-	return g.play(shape, func(w *world) {
-		for _, s := range steps {
-			w.take(s)
-		}
-	})
-}
-
-func (g *ground) play(shape uint64, f func(*world)) (wrong string) {
-	w := g.begin()
-	defer func() {
-		if v := recover(); v != nil {
-			why, ok := v.(fatal)
-			if !ok {
-				panic(v)
-			}
-			wrong = why.text + w.dump()
-		}
-		w.end()
-	}()
-	w.begins(draw(rand.New(rand.NewPCG(shape, 0)), largest))
-	f(w)
-	w.stop()
-	return ""
+	w.check()
 }
 
 // dump is what Redis holds of the workflow.
@@ -116,11 +61,11 @@ func (w *world) dump() string {
 	if w.model == nil {
 		return ""
 	}
-	letters, _ := redis.String(w.c.Do("GET", w.store.LettersKey(w.model.id).String()))
-	fields, _ := redis.StringMap(w.c.Do("HGETALL", w.store.WorkflowKey(w.model.id).String()))
+	letters, _ := redis.String(w.Conn.Do("GET", w.store.LettersKey(w.model.id).String()))
+	fields, _ := redis.StringMap(w.Conn.Do("HGETALL", w.store.WorkflowKey(w.model.id).String()))
 	lines := []string{"\n\tletters = " + letters}
-	score, _ := redis.String(w.c.Do("ZSCORE", w.store.IndexKey().String(), w.model.id))
-	now, _ := redis.Strings(w.c.Do("TIME"))
+	score, _ := redis.String(w.Conn.Do("ZSCORE", w.store.IndexKey().String(), w.model.id))
+	now, _ := redis.Strings(w.Conn.Do("TIME"))
 	lines = append(lines, fmt.Sprintf("index = %s, now %s", score, now))
 	for name, value := range fields {
 		lines = append(lines, name+" = "+value)
@@ -132,33 +77,4 @@ func (w *world) dump() string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n\t")
-}
-
-// shrink takes steps away for as long as the history stays wrong.
-func (g *ground) shrink(shape uint64, steps []step, wrong string) ([]step, string) {
-	for size := len(steps) / 2; size > 0; {
-		shorter := false
-		for at := 0; at+size <= len(steps); {
-			less := slices.Delete(slices.Clone(steps), at, at+size)
-			if still := g.again(shape, less); still != "" {
-				steps, wrong, shorter = less, still, true
-			} else {
-				at += size
-			}
-		}
-		if !shorter || size > 1 {
-			size /= 2
-		}
-	}
-	return steps, wrong
-}
-
-// take takes one step, and compares. It returns false if there was nothing to do.
-func (w *world) take(s step) bool {
-	did := kinds[s.kind].do(w, s)
-	if did {
-		w.now = w.now.Add(time.Minute)
-	}
-	w.check() // a refused call wrote nothing
-	return did
 }

@@ -1,53 +1,30 @@
 package workflow_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/goworker/goworker/internal/args"
-	"github.com/goworker/goworker/internal/clock"
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/failed"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/feature/workflow"
-	"github.com/goworker/goworker/internal/fleet"
-	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/outcome"
-	"github.com/goworker/goworker/internal/part"
-	"github.com/goworker/goworker/internal/redistest"
-	"github.com/goworker/goworker/internal/resque"
-	"github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/playtest"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	tree "github.com/goworker/goworker/internal/workflow"
-)
-
-const (
-	slots      = 3 // workers of a process
-	maxPayload = 1 << 20
-	most       = 1 // dead processes in which a job may be found; one more and it may be poison
 )
 
 var queueNames = []string{"a", "b"}
 
 // ground is what all histories share: a Redis.
 type ground struct {
-	store  workflows.Store
-	c      redis.Conn
-	dialer conn.Dialer
-	pool   *conn.Pool
-	tally  tally
+	*playtest.Ground
+	store workflows.Store
+	tally tally
 }
 
 // tally is what the histories did.
@@ -56,15 +33,8 @@ type tally struct {
 }
 
 func newGround(t *testing.T) *ground {
-	server := redistest.Start(t)
-	dialer, err := conn.NewDialer(t.Context(), conn.Config{URI: "unix://" + server.Socket()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &ground{store: workflows.New(resque.New("")), c: server.Dial(t), dialer: dialer}
-	g.pool = conn.NewPool(dialer, 1)
-	t.Cleanup(func() { g.pool.Close(errors.New("closed")) })
-	return g
+	g := playtest.NewGround(t)
+	return &ground{Ground: g, store: workflows.New(g.Store)}
 }
 
 // features are those of a daemon, in its order, without those that have nothing to do with workflows.
@@ -74,9 +44,10 @@ func features() []func(outcome.Deps) outcome.Feature {
 
 // world is one history: a workflow, the processes that work on it, and the model.
 type world struct {
-	*ground
-	now   time.Time // by which suspects are on trial
-	procs []*process
+	*playtest.World
+	store workflows.Store
+	tally *tally
+	shape drawn
 	model *model
 
 	places  map[int]workflows.Place // by number
@@ -85,9 +56,7 @@ type world struct {
 	adders  map[string]*adder
 	results int // the last number that a handler returned
 
-	spoiled []string  // keys that hold another program's text
 	due     bool      // the sweep is to look
-	kind    bool      // no more trouble comes
 	fresh   []*member // sent by this call
 	again   []*member // sent once more by this call
 	looking bool      // the sweep looks, and may send the rest of a large group
@@ -98,115 +67,43 @@ type world struct {
 
 func (g *ground) begin() *world {
 	w := &world{
-		ground: g, now: clock.System.Now(),
+		World: g.NewWorld(), store: g.store, tally: &g.tally,
 		places: make(map[int]workflows.Place), numbers: make(map[*tree.Step]int), may: make(map[*member][][]string), adders: make(map[string]*adder), tokens: make(map[int]string),
 	}
-	w.do("FLUSHALL")
+	w.Rules = playtest.Rules{
+		Queues: queueNames, Classes: newClasses(), Features: features(),
+		Ended: func(raw []byte, o *outcome.Outcome, j *outcome.Job) any { return w.ended(raw, o, j) },
+		Committed: func(end any, plain bool) {
+			if e := end.(*ended); plain {
+				w.plain(e)
+			} else {
+				w.arrive(e)
+			}
+		},
+		Poison: func(raw []byte) {
+			w.arrive(&ended{end: end{step: parse(raw).step, to: workflows.Failed}, over: true})
+		},
+	}
 	return w
 }
 
 // end lets all handlers return.
 func (w *world) end() {
-	for _, p := range w.procs {
-		p.kill()
-		p.set.Close()
-	}
+	w.tally.kills += w.Kills
+	w.tally.refused += w.Refused
+	w.Close()
 }
 
-// fatal is why a history is wrong.
-type fatal struct{ text string }
-
-func (w *world) fatalf(format string, args ...any) { panic(fatal{fmt.Sprintf(format, args...)}) }
-
-func (w *world) must(err error) {
-	if err != nil {
-		w.fatalf("%v", err)
-	}
-}
-
-func (w *world) do(command string, args ...any) any {
-	reply, err := w.c.Do(command, args...)
-	w.must(err)
-	return reply
-}
-
-func (w *world) number(command string, args ...any) int {
-	n, err := redis.Int(w.do(command, args...), nil)
-	w.must(err)
-	return n
-}
-
-func (w *world) list(command string, args ...any) []string {
-	l, err := redis.Strings(w.do(command, args...), nil)
-	w.must(err)
-	return l
-}
-
-// classes are what handlers are registered for. Only their options matter.
-type classes map[string]*outcome.Class
-
-func (c classes) Class(name string) *outcome.Class { return c[name] }
-func (classes) Unknown(class string) error         { return fmt.Errorf("unknown class %s", class) }
-func (classes) Misfit(class string, e *args.Error) error {
-	return fmt.Errorf("misfit %s: %v", class, e)
-}
-
-func newClasses() classes {
-	c := classes{"Plain": {Name: "Plain"}, "Again": {Name: "Again"}}
+func newClasses() playtest.Classes {
+	c := playtest.Classes{"Plain": {Name: "Plain"}, "Again": {Name: "Again"}}
 	outcome.Put(c["Again"], &retry.Policy{Limit: 1, Delay: func(int, error) time.Duration { return 0 }, Allows: func(error) bool { return true }})
 	return c
-}
-
-// process is a process of the fleet, without its goroutines: the steps of a history are its turns.
-type process struct {
-	w *world
-	resque.Process
-	set  *outcome.Set
-	rec  *inflight.Record
-	busy []*run           // in the order of their starts
-	ends map[int64]*ended // by ticket: what the job's end is to make of its step
-
-	killed   bool // or it found out that it was reaped
-	reaped   bool // nothing of it is left
-	stopping bool
-	fenced   bool
 }
 
 // ended is how a job ended.
 type ended struct {
 	end
 	over bool // else it runs again
-}
-
-func (w *world) enter() *process {
-	n := len(w.procs)
-	id := fmt.Sprint("p", n)
-	p := &process{w: w, ends: make(map[int64]*ended), Process: resque.Process{
-		ID: id, Host: "h", PID: n + 1, Version: "1", Queues: "a,b", Concurrency: slots, Started: w.now, IDHead: id + "-", IDQueues: "a,b",
-	}}
-	p.set = outcome.New(outcome.Deps{
-		Base: part.Base{Log: slog.New(slog.DiscardHandler), Store: w.store.Store, Dialer: w.dialer, Clock: clock.System},
-		Time: clock.System, Settings: outcome.Settings{MaxPayload: maxPayload}, Do: w.pool.Do,
-		Running: func(yield func(*outcome.Job) bool) {
-			for _, r := range p.busy {
-				if !yield(&r.Job) {
-					return
-				}
-			}
-		},
-	}, newClasses(), features()...)
-	p.rec = inflight.New(p, maxPayload)
-	p.rec.Begin(&fleet.Session{Process: p.Process, Workers: p.WorkerIDs()})
-	w.must(w.store.Enter(w.c, p.Process, resque.LeasePeriod, w.now))
-	w.procs = append(w.procs, p)
-	return p
-}
-
-// End is how the record asks what becomes of a job that goes back.
-func (p *process) End(j *outcome.Job, state outcome.State, err error) outcome.Outcome {
-	o := p.set.End(j, state, err)
-	p.ends[j.Ticket] = p.w.ended(j.Payload, &o, j)
-	return o
 }
 
 // ended says how a job ended, nil if it is no step.
@@ -226,72 +123,6 @@ func (w *world) ended(raw []byte, o *outcome.Outcome, j *outcome.Job) *ended {
 	return e
 }
 
-// run is a job with a worker, whose handler waits to be told how it ends.
-type run struct {
-	*inflight.Task
-	p    *process
-	job  job
-	out  chan outcome.Outcome
-	stop chan func(context.Context, *outcome.Job) error
-}
-
-// start has a worker take the next job. It returns false if none waits, or no worker is free.
-func (p *process) start() bool {
-	t := p.rec.Next()
-	if t == nil || len(p.busy) == slots {
-		return false
-	}
-	p.rec.Dispatched()
-	n := 0
-	for slices.ContainsFunc(p.busy, func(r *run) bool { return r.Slot == n }) {
-		n++
-	}
-	t.Worker, t.Slot, t.StartedAt = p.WorkerID(n), n, clock.System.Now()
-	r := &run{Task: t, p: p, job: parse(t.Payload), stop: make(chan func(context.Context, *outcome.Job) error), out: make(chan outcome.Outcome, 1)}
-	p.busy = append(p.busy, r)
-	began := make(chan struct{})
-	go func() {
-		var o outcome.Outcome
-		p.set.Run(context.Background(), &t.Job, func(ctx context.Context, j *outcome.Job) error {
-			t.Admitted()
-			close(began)
-			return (<-r.stop)(ctx, j)
-		}, &o)
-		r.out <- o
-	}()
-	select {
-	case <-began:
-	case o := <-r.out: // it was not run
-		p.ended(r, o)
-	}
-	return true
-}
-
-// finish ends a handler, and hands in what became of its job.
-func (p *process) finish(r *run, how func(context.Context, *outcome.Job) error) {
-	r.stop <- how
-	p.ended(r, <-r.out)
-}
-
-func (p *process) ended(r *run, o outcome.Outcome) {
-	p.busy = slices.DeleteFunc(p.busy, func(other *run) bool { return other == r })
-	if p.killed {
-		return
-	}
-	e := inflight.NewEnd(r.Task, &o)
-	if p.rec.Ended(&e) {
-		p.ends[r.Ticket] = p.w.ended(r.Payload, &o, &r.Job)
-	}
-}
-
-// kill ends the process. What its handlers return is lost.
-func (p *process) kill() {
-	p.killed = true
-	for len(p.busy) > 0 {
-		p.finish(p.busy[0], func(context.Context, *outcome.Job) error { return nil })
-	}
-}
-
 // job is what a payload says.
 type job struct {
 	id       string
@@ -309,206 +140,11 @@ func parse(raw []byte) job {
 		External bool              `json:"external"`
 	}
 	if err := json.Unmarshal(raw, &f); err != nil {
-		panic(fatal{fmt.Sprintf("%v in %s", err, raw)})
+		panic(playtest.Fatal{Text: fmt.Sprintf("%v in %s", err, raw)})
 	}
 	j := job{id: f.ID, args: f.Args, place: f.Place, external: f.External, step: -1}
 	if _, n, ok := workflows.SplitID(f.ID); ok {
 		j.step = n
 	}
 	return j
-}
-
-// way is what becomes of a request and its answer.
-type way int
-
-const (
-	answered way = iota
-	answerLost
-	requestLost
-	ways
-)
-
-// exchange is one turn of the process's poller. It returns false if nothing came of it.
-func (p *process) exchange(how way) bool {
-	w := p.w
-	p.rec.Retry(w.now)
-	p.rec.Regroup()
-	x := new(resque.Exchange)
-	p.rec.HandIn(x)
-	idle := slots - len(p.busy)
-	if !p.stopping && !p.fenced {
-		x.Want = max(0, p.rec.Room(slots, idle, true))
-	}
-	for _, queue := range queueNames {
-		x.Asks = append(x.Asks, resque.Ask{Queue: queue, Quota: x.Want})
-	}
-	p.rec.Advance(x, idle > 0, w.now)
-	if how == requestLost {
-		p.rec.Unanswered()
-		p.resync()
-		return true
-	}
-	out, err := p.send(x)
-	switch {
-	case errors.Is(err, resque.ErrReaped):
-		p.rec.Unanswered()
-		p.kill()
-	case errors.Is(err, resque.ErrStale), err == nil && how == answerLost:
-		p.rec.Unanswered()
-		p.resync()
-	case err != nil:
-		w.fatalf("an exchange of %s: %v", p.ID, err)
-	default:
-		p.rec.Confirm(out.Refused, w.now, func(*inflight.End) {})
-		p.rec.Recorded(x, w.now)
-		p.fenced = p.fenced || out.Fenced
-		p.receive(out.Jobs, out.Suspects)
-		if out.Removed && !out.Fenced {
-			p.resync()
-		}
-		return len(x.Ended)+len(x.Done)+len(out.Jobs) > 0
-	}
-	return true
-}
-
-// send does an exchange, and has the model learn which ends were committed.
-func (p *process) send(x *resque.Exchange) (resque.Exchanged, error) {
-	w := p.w
-	held := w.list("HKEYS", w.inflight(p.ID))
-	strict := w.number("EXISTS", "resque:go:reaped:"+p.ID) == 1
-	w.must(w.store.Send(w.c, x))
-	out, err := w.store.Receive(w.c, x)
-	if err != nil {
-		return out, err
-	}
-	refused := make(map[int64]bool)
-	for _, r := range out.Refused {
-		refused[r.Ticket] = true
-		w.tally.refused++
-		if len(w.spoiled) == 0 && !r.NoBytes() {
-			w.fatalf("Redis refuses %+v", r)
-		}
-	}
-	for _, e := range x.Ended {
-		if !refused[e.Ticket] && (!strict || slices.Contains(held, strconv.FormatInt(e.Ticket, 10))) {
-			w.arrive(p.ends[e.Ticket])
-		}
-	}
-	for _, ticket := range x.Done {
-		if e := p.ends[ticket]; !strict || slices.Contains(held, strconv.FormatInt(ticket, 10)) {
-			w.plain(e)
-		}
-	}
-	return out, err
-}
-
-func (p *process) receive(jobs []resque.Reserved, suspects bool) {
-	var deaths []resque.Deaths
-	if suspects && len(jobs) > 0 {
-		var err error
-		deaths, err = p.w.store.DeathsOf(p.w.c, jobs, p.w.now)
-		p.w.must(err)
-	}
-	p.rec.Received(jobs, deaths, false, p.w.now)
-}
-
-// resync reads the record back, as a poller does after a lost answer.
-func (p *process) resync() {
-	w := p.w
-	epoch, tickets, whole, err := w.store.Resync(w.c, p.ID)
-	if errors.Is(err, resque.ErrReaped) {
-		p.kill()
-		return
-	}
-	w.must(err)
-	unknown, unreadable, err := w.store.ReadReserved(w.c, p.ID, p.rec.Unknown(tickets))
-	w.must(errors.Join(append(unreadable, err)...))
-	if !whole {
-		jobs, handed := p.rec.Missing(tickets)
-		w.must(w.store.Restore(w.c, p.ID, epoch, jobs, handed))
-	}
-	p.rec.Resynced(epoch, tickets, whole)
-	if fresh := p.rec.Adopt(unknown); len(fresh) > 0 {
-		p.receive(fresh, true)
-	}
-}
-
-// reaper ends the jobs of a dead process by the seam of another one, and has the model learn how.
-type reaper struct {
-	*process
-	said map[int64]*ended // what it said last of each ticket
-}
-
-func (r *reaper) Bury(d resque.DeadJob) []resque.Effect {
-	e := &ended{end: end{step: parse(d.Payload).step}}
-	if d.Poison > 0 {
-		e.over, e.to = true, workflows.Failed
-	}
-	r.said[d.Ticket] = e
-	return r.set.Bury(d)
-}
-
-// End is of fleet.Ends.
-func (r *reaper) End(j *outcome.Job, state outcome.State, err error) outcome.Outcome {
-	return r.set.End(j, state, err)
-}
-
-// reap has a process take the jobs of another one, which may be alive.
-func (p *process) reap(dead *process) {
-	w := p.w
-	r := &reaper{p, make(map[int64]*ended)}
-	out, err := fleet.Reaping{
-		Store: w.store.Store, Limit: most, Ends: r,
-		Died:   func(redis.Conn, string) error { return nil },
-		Shares: func(redis.Conn, resque.Process) (bool, error) { return false, nil },
-	}.Reap(w.c, resque.Lease{Process: dead.ID, Value: w.lease(dead)}, w.now)
-	w.must(err)
-	if len(out.Refused) > 0 && len(w.spoiled) == 0 {
-		w.fatalf("Redis refuses %v", out.Refused)
-	}
-	dead.reaped = out.Left == 0
-	left := w.list("HKEYS", w.inflight(dead.ID))
-	tickets := make([]int64, 0, len(r.said))
-	for ticket := range r.said {
-		tickets = append(tickets, ticket)
-	}
-	slices.Sort(tickets)
-	slices.Reverse(tickets)
-	for _, ticket := range tickets {
-		if e := r.said[ticket]; e.over && !slices.Contains(left, strconv.FormatInt(ticket, 10)) {
-			w.arrive(e)
-		}
-	}
-}
-
-// lease is what a process's lease is seen to be.
-func (w *world) lease(p *process) string {
-	lease, err := redis.String(w.c.Do("ZSCORE", "resque:go:processes", p.ID))
-	if err == redis.ErrNil {
-		return ""
-	}
-	w.must(err)
-	return lease
-}
-
-func (w *world) inflight(process string) string { return "resque:go:inflight:" + process }
-
-// pump moves the delayed jobs to their queues, as if their time had come.
-func (w *world) pump() bool {
-	if len(w.spoiled) > 0 {
-		return false
-	}
-	jobs := w.list("ZRANGE", w.store.KeyOfSchedule(), 0, -1)
-	if len(jobs) == 0 {
-		return false
-	}
-	for _, member := range jobs {
-		w.do("ZADD", w.store.KeyOfSchedule(), 1, member)
-	}
-	pump := delayed.Pump{Store: delayed.New(w.store.Store), By: "pump"}
-	for w.number("ZCARD", w.store.KeyOfSchedule()) > 0 {
-		_, err := pump.Own(w.c)
-		w.must(err)
-	}
-	return true
 }

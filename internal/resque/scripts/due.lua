@@ -1,7 +1,7 @@
--- Returns when the first job of each schedule is due, and when the first workflow is to be looked at. Because the script reads the keys, a
--- tracking connection watches them, including those that do not exist.
+-- Returns when the first job of each schedule is due, when the first workflow is to be looked at, and when a job is to be made of
+-- the first group. Because the script reads the keys, a tracking connection watches them, including those that do not exist.
 --
--- KEYS  schedules, and the index of workflows
+-- KEYS  schedules, and the indexes of workflows and of groups
 -- Returns {seconds, microseconds, score of the first member of each key or ''…}.
 local reply = redis.call('TIME')
 for _, key in ipairs(KEYS) do
