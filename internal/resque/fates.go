@@ -67,7 +67,7 @@ var Fates = []KeyFate{
 	{"LockKey", "go:wf-lock:<name>", FateKept, "It holds nothing up once its workflow has ended."},
 	{"own", "go:<name>", FateKept, "A key of a feature that this version does not know. It is listed."},
 
-	{"KeyOfQueue", "queue:<queue>", FateRuby, "The jobs that wait. Fields beside class and args stay, and Ruby passes over them."},
+	{"KeyOfRubys", "queue:<queue>", FateRuby, "The jobs that wait. Fields beside class and args stay, and Ruby passes over them."},
 	{"KeyOfQueues", "queues", FateRuby, "Each queue that gets a job is in it."},
 	{"KeyOfSeconds", "delayed_queue_schedule", FateRuby, "It gets the seconds of the jobs that are moved."},
 	{"KeyOfSecond", "delayed:<second>", FateRuby, "It gets the jobs of go:schedule."},

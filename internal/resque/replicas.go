@@ -54,15 +54,31 @@ func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *Rep
 	}
 	reply, err = c.Receive()
 	have, waitErr := redis.Int(c.Receive())
+	if err != nil {
+		return nil, err
+	}
+	return reply, few.found(have, waitErr)
+}
+
+// AwaitReplicas waits until as many replicas as the Store wants have all that the connection has written. It is for writes that do not
+// go through Push: few says what they were.
+func (s Store) AwaitReplicas(c redis.Conn, few *ReplicasError) error {
+	if s.replicas == 0 {
+		return nil
+	}
+	few.Wanted = s.replicas
+	return few.found(redis.Int(c.Do("WAIT", s.replicas, s.within.Milliseconds())))
+}
+
+// found returns nil if the answer of WAIT says that enough replicas have the jobs, and else e.
+func (e *ReplicasError) found(have int, err error) error {
 	switch {
 	case err != nil:
-		return nil, err
-	case waitErr != nil:
-		few.Reason = waitErr.Error()
-		return reply, few
-	case have < s.replicas:
-		few.Have = have
-		return reply, few
+		e.Reason = err.Error()
+		return e
+	case have < e.Wanted:
+		e.Have = have
+		return e
 	}
-	return reply, nil
+	return nil
 }

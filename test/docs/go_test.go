@@ -24,7 +24,7 @@ const module = "github.com/goworker/goworker"
 
 // imports are what a fragment may use without an import of its own, by the name before the dot.
 var imports = map[string]string{
-	"goworker": module, "sentinel": module + "/sentinel", "cluster": module + "/cluster", "embedded": module + "/embedded",
+	"goworker": module, "delayedbridge": module + "/delayedbridge", "sentinel": module + "/sentinel", "cluster": module + "/cluster", "embedded": module + "/embedded",
 	"schedule": module + "/schedule", "inspect": module + "/inspect", "goworkertest": module + "/goworkertest",
 	"shop":    module + "/example/calling/shop",
 	"redis":   "github.com/gomodule/redigo/redis",

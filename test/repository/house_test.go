@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"internal/conn", "internal/logging", "internal/payload"},
 	{"internal/argv", "internal/failure", "internal/args"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
-	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/workflows", "internal/access", "internal/part"},
+	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/workflows", "internal/resque/groups", "internal/access", "internal/part"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "inspect"},
 	{"internal/await", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/scheduler", "internal/sweep"},
 	{"internal/watch", "internal/drain", "internal/trial"},
@@ -50,7 +50,7 @@ var layers = [][]string{
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "embedded", "example", "flags", "goworkertest", "internal/daemontest", "internal/follow", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "delayedbridge", "embedded", "example", "flags", "goworkertest", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {
