@@ -126,4 +126,71 @@ try workflow-armed ./internal/feature/workflow TestWorkflows \
 # The joins of a cancelled workflow that was paused are left.
 try workflow-sweep ./internal/feature/workflow TestWorkflows \
 	internal/sweep/look.go 's/(w.Halted || w.Sends() \&\& !w.Paused)/w.Sends() \&\& !w.Paused/'
+groups=internal/resque/groups/scripts
+# A group of jobs grows beyond its number.
+try group-count ./internal/feature/aggregate TestGroups \
+	$groups/verbs/gather.lua 's/if length > args\[4\] + 0 or bytes/if bytes/'
+# A group grows beyond its bytes.
+try group-bytes ./internal/feature/aggregate TestGroups \
+	$groups/verbs/gather.lua 's/ or g.bytes + #item + 1 > room) then/) then/'
+# A group that began before Redis's clock went back goes on.
+try group-clock ./internal/feature/aggregate TestGroups \
+	$groups/verbs/gather.lua 's/(g.last > now or /(/'
+# A group that an operator took out of the index is never looked at.
+try group-index ./internal/feature/aggregate TestGroups \
+	internal/resque/recover.go 's/s.groups(), "NX", 0, id/s.groups(), "XX", 0, id/'
+# What a commit knows of a group outlives the group's flush.
+try group-known ./internal/feature/aggregate TestGroups \
+	$groups/verbs/gather.lua '/known\[keys\[1\]\] = nil/d'
+# An item whose group is full is refused once it is in the group, where no job can be made of that.
+try group-refused ./internal/feature/aggregate TestGroups \
+	$groups/verbs/gather.lua 's/pcall(flush, keys, args)/flush(keys, args)/'
+# A group is flushed whenever a process looks.
+try group-early ./internal/feature/aggregate TestGroups \
+	$groups/flush.lua 's/^  if ARGV.* at > now and .* then$/  if false then/'
+# A group that came from the future waits until its time.
+try group-future ./internal/feature/aggregate TestGroups \
+	$groups/flush.lua 's/ and g.began <= now then$/ then/'
+# Each flush makes a job of the group once more.
+try group-twice ./internal/feature/aggregate TestGroups \
+	$groups/parts/group.lua "/^  call('DEL', list)$/d"
+# A group becomes a job although no item has come for a while only when its whole time is over.
+try group-quiet ./internal/feature/aggregate TestGroups \
+	$groups/parts/group.lua 's/return g.quiet > 0 and .* or at$/return at/'
+# The job of a group is gathered.
+try group-whole ./internal/feature/aggregate TestGroups \
+	internal/feature/aggregate/item.go 's/groups.Field) != nil {/groups.Field) != nil \&\& false {/'
+# A run that has lost its job writes how far it is.
+try cursor-fence ./internal/feature/cursor TestModel \
+	$scripts/cursor.lua "s/^  if call('HEXISTS', KEYS\[1\], ticket) == 1 then$/  if true then/"
+# A write that was overtaken takes a cursor back.
+try cursor-version ./internal/resque TestCursors \
+	$scripts/cursor.lua "s/ or known\[1\] ~= run or (tonumber.* < version then$/ or true then/"
+# A run cannot replace what an earlier run wrote.
+try cursor-run ./internal/feature/cursor TestModel \
+	$scripts/cursor.lua "s/ or known\[1\] ~= run or / or /"
+# A run that has lost its job reads, and does a block once more.
+try cursor-recall ./internal/resque TestCursors \
+	$scripts/recall.lua '/HEXISTS/d'
+# A job may give any number of names to Once.
+try cursor-full ./internal/resque TestCursors \
+	$scripts/cursor.lua "s/call('HLEN', key) >= ARGV\[2\] + 0/false/"
+# A job that is done leaves its cursor.
+try cursor-done ./internal/feature/cursor TestModel \
+	internal/feature/cursor/cursor.lua "s/call('DEL', keys\[1\]) //"
+# What a run has not written yet is lost with its end.
+try cursor-end ./internal/feature/cursor TestModel \
+	internal/feature/cursor/cursor.lua '/^  for i = 2, #args, 2 do/d'
+# A cursor stays for ever.
+try cursor-ttl ./test/jobs TestCursorOfSnoozes \
+	$scripts/cursor.lua '/PEXPIRE/d' internal/feature/cursor/cursor.lua '/PEXPIRE/d'
+# A stop loses what the last second said.
+try cursor-stop ./test/jobs TestCursorBeforeAnEnd \
+	internal/feature/cursor/run.go 's/^\tdirect := r.writer != nil \&\& r.run.Err() != nil$/\tdirect := false/'
+# Once returns before its result is written.
+try once-write ./internal/feature/cursor TestModel \
+	internal/feature/cursor/once.go 's/^	if err != nil || r.writer == nil {$/	if true {/'
+# A block runs again in the next run.
+try once-recall ./internal/feature/cursor TestModel \
+	internal/feature/cursor/once.go 's/^	case value != nil:$/	case false:/; s/return value, value != nil, err/return nil, false, err/'
 finish

@@ -43,13 +43,18 @@ var killed = []boundary{
 	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
 	{"document", 1, operating},
 	{"note", 1, noting}, {"commit", 1, noting}, {"cancel", 1, calling}, {"lift", 1, lifting},
-	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving},
+	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving}, {"drainown", 1, leaving},
+	{"adopt", 1, plain}, {"adopt", 2, plain},
 	{"workflow-start", 1, flowing}, {"workflow-start", 2, flowing}, {"workflow-reserve", 1, flowing}, {"workflow-add", 1, flowing},
 	{"workflow-add", 2, flowing}, {"workflow-close", 1, flowing}, {"workflow-pause", 1, flowing}, {"workflow-pause", 2, flowing},
 	{"workflow-halt", 1, flowing}, {"workflow-retry", 1, flowing}, {"workflow-mark", 1, flowing},
 	{"workflow-complete", 1, flowing},
 	{"workflow-duelooks", 1, sweeping}, {"workflow-putoff", 1, sweeping}, {"workflow-look", 1, sweeping},
 	{"workflow-expire", 1, sweeping}, {"workflow-lose", 1, sweeping}, {"workflow-remove", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
+	{"commit", 1, gathering}, {"groups-due", 1, gathering}, {"groups-flush", 1, gathering},
+	{"recall", 1, counting}, {"cursor", 1, counting}, {"commit", 1, counting},
+	{"delayed-mend", 1, bridging}, {"delayed-take", 1, bridging}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
+	{"delayed-add", 1, tasking}, {"delayed-add", 2, tasking},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 }
 
@@ -66,6 +71,7 @@ var cut = []boundary{
 	{"tick", 1, ticking}, {"tick", 4, ticking}, {"note", 2, noting}, {"commit", 1, noting},
 	{"workflow-duelooks", 1, sweeping}, {"workflow-putoff", 1, sweeping}, {"workflow-look", 1, sweeping}, {"workflow-expire", 1, sweeping},
 	{"workflow-lose", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
+	{"commit", 1, gathering}, {"groups-flush", 1, gathering}, {"cursor", 1, counting}, {"commit", 1, counting}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
 }
 
 // unreached are the scripts that a process calls only when a workflow has stood still for ten minutes.
@@ -106,7 +112,7 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 	r := contain(opts, name, nil, func(a *arena) {
 		a.pushSome(24)
 		w := a.wire()
-		flags, environment := []string{"-concurrency=3", "-queues=work,lanes"}, []string(nil)
+		flags, environment := []string{"-concurrency=3", "-queues=work,lanes,msgpack:aside"}, []string(nil)
 		switch b.scene {
 		case reaping:
 			a.leaveCorpse("work")
@@ -121,6 +127,10 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		case trimming:
 			a.leaveFailures()
 			flags = append(flags, fmt.Sprint("-failed-max-size=", failuresKept))
+		case bridging, tasking:
+			if environment = []string{"CHAOS_BRIDGE=1"}; b.scene == bridging {
+				a.pushTasks()
+			}
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}

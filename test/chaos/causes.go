@@ -52,7 +52,7 @@ func (a *arena) newCauses() causes {
 func (c causes) judgeAll(r *result, id string, s *story) (retried int) {
 	latest := map[int]run{}
 	for _, n := range s.runs {
-		if before, again := latest[n.attempt]; again {
+		if before, again := latest[n.attempt]; again && !before.again {
 			c.judge(r, id, before, n)
 		}
 		latest[n.attempt] = n

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 const atOnce = 12
 
 // longest are the faults that take longest. They begin first, so that none is left over at the end.
-var longest = []string{"boundaries", "poison-long", "poison-stream", "poison-slow", "replies", "isolated", "late", "kill", "panics"}
+var longest = []string{"boundaries", "poison-long", "poison-stream", "poison-slow", "replies", "cursor", "isolated", "late", "kill", "panics"}
 
 // Every fault once, briefly.
 func TestChaos(t *testing.T) {

@@ -15,8 +15,9 @@ type run struct {
 	start   int64
 	end     int64 // 0: it did not end, or its context's end ended it
 	failed  bool
-	attempt int // 1: the first
-	pid     int // of the process it ran in, which may be a child; 0: not noted
+	again   bool // it was snoozed or stopped, and is to go on in another run
+	attempt int  // 1: the first
+	pid     int  // of the process it ran in, which may be a child; 0: not noted
 }
 
 // story is all that the ledgers say about one job.
@@ -34,10 +35,12 @@ type gauge struct{ goroutines, heap int }
 type ledgers struct {
 	jobs   map[string]*story
 	gauges map[string][]gauge
+	lists  map[string][]list     // of jobs that groups became, by their ids
+	counts map[string][]*counted // of jobs that count, in the order of processes
 }
 
 func newLedgers() ledgers {
-	return ledgers{jobs: map[string]*story{}, gauges: map[string][]gauge{}}
+	return ledgers{jobs: map[string]*story{}, gauges: map[string][]gauge{}, lists: map[string][]list{}, counts: map[string][]*counted{}}
 }
 
 // readLedgers joins all ledgers of a folder. Runs are in the order of their starts.
@@ -78,6 +81,10 @@ func (l ledgers) add(process string, text []byte) {
 			l.gauges[process] = append(l.gauges[process], g)
 			continue
 		}
+		if fields[0] == "l" {
+			l.addList(process, id, at, fields[3:])
+			continue
+		}
 		s := l.jobs[id]
 		if s == nil {
 			s = new(story)
@@ -104,9 +111,14 @@ func (l ledgers) add(process string, text []byte) {
 			}
 			latest[id] = len(s.runs)
 			s.runs = append(s.runs, r)
-		case 'e', 'f':
+			if strings.HasPrefix(id, "count-") {
+				l.counts[id] = append(l.counts[id], &counted{run: r, from: -1})
+			}
+			continue
+		case 'e', 'f', 'k':
 			n := latest[id]
-			s.runs[n].end, s.runs[n].failed = at, event == 'f'
+			s.runs[n].end, s.runs[n].failed, s.runs[n].again = at, event == 'f', event == 'k'
 		}
+		l.addCount(fields[0][0], id, at, fields[3:])
 	}
 }

@@ -52,6 +52,8 @@ var faults = []fault{
 	{"policies", "delayed, retried, unique, limited, isolated and recurring jobs under kills, freezes and restarts of Redis", policies, false},
 	{"results", "jobs with results: kill -9 of workers and of Redis, closed connections; some are cancelled, some are waited for", results, false},
 	{"workflows", "workflows: kill -9 of workers and of Redis, closed connections; starts and additions are repeated until Redis answers", workflowsUnderFire, false},
+	{"aggregation", "jobs that become one: kill -9 and restarts of workers, closed connections, kill -9 of Redis", aggregation, false},
+	{"cursor", "jobs that go on where they were: kill -9 and TERM of workers, freezes past their leases, closed connections, kill -9 of Redis", cursor, false},
 	{"mixed", "F22: many of these at once", mixed, true},
 }
 

@@ -29,6 +29,10 @@ const (
 	tracked  scene = "while PHP jobs run"
 	noting   scene = "while jobs with results run"
 	sweeping scene = "while workflows run"
+	bridging scene = "while tasks of delayed come"
+
+	gathering scene = "while jobs become one"
+	counting  scene = "while jobs count by cursors"
 
 	// Producers.
 	delaying  scene = "while delaying"
@@ -44,6 +48,7 @@ const (
 	calling   scene = "while cancelling"
 	lifting   scene = "while lifting cancels"
 	flowing   scene = "while workflows are started and changed"
+	tasking   scene = "while enqueueing tasks of delayed"
 )
 
 // produced are the scenes of a process that enqueues, and its orders.
@@ -51,7 +56,7 @@ var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
 	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", leaving: "drain,pushed,1",
-	calling: "cancel,pushed,2", lifting: "lift,pushed,2", flowing: "workflow,pushed,1",
+	tasking: "task,pushed,3", calling: "cancel,pushed,2", lifting: "lift,pushed,2", flowing: "workflow,pushed,1",
 }
 
 // pushSome pushes n jobs before any process works.
@@ -61,6 +66,22 @@ func (a *arena) pushSome(n int) {
 		jobs = append(jobs, job{fmt.Sprint("some-", i), []string{"Nap", "Wait"}[i%2], a.intn(40)})
 	}
 	a.pushJobs(jobs...)
+}
+
+// pushTasks puts tasks of delayed there, in hand of a dead worker the last, without their notifications.
+func (a *arena) pushTasks() {
+	var jobs []job
+	for i := range 12 {
+		j := job{fmt.Sprint("task-", i), "Nap", a.intn(40)}
+		task := append([]byte("\x92\xa3Nap\xc4"), byte(len(j.id)+3), 0x92, 0xa0|byte(len(j.id))) // the id has less than 32 bytes
+		task = append(append(task, j.id...), byte(j.ms))                                         // and the time has one
+		if jobs = append(jobs, j); i < 11 {
+			a.must("RPUSH", "tasks", task)
+		} else {
+			a.must("HSET", "tasks_processing", "gone", task)
+		}
+	}
+	a.acknowledged(jobs...)
 }
 
 // prepare enqueues what a scene is about.
@@ -107,6 +128,12 @@ func (a *arena) prepare(s scene) {
 		}
 	case flowing, sweeping:
 		a.prepareFlows(s)
+	case gathering:
+		a.prepareItems()
+	case counting:
+		const jobs, n = 3, 300
+		a.count(jobs, n)
+		a.checks = append(a.checks, a.checkCounts(jobs, n))
 	case calling, lifting: // jobs that wait
 		for i := range 2 {
 			o := of("Nap")
@@ -195,6 +222,9 @@ func (a *arena) prepare(s scene) {
 	}
 	if len(orders) > 0 {
 		a.order(orders...)
+	}
+	if s == leaving { // as if a process had named it msgpack:aside
+		a.must("RENAME", "resque:queue:aside", "resque:go:queue:aside")
 	}
 	if s == lifting {
 		for _, o := range orders {

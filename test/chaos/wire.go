@@ -15,7 +15,9 @@ import (
 
 	"github.com/goworker/goworker/internal/resque"
 	delayedjobs "github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/resque/delayedwire"
 	"github.com/goworker/goworker/internal/resque/failures"
+	"github.com/goworker/goworker/internal/resque/groups"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
@@ -135,6 +137,12 @@ func (a *arena) scripts() map[string]string {
 	maps.Copy(scripts, delayedjobs.Scripts())
 	for name, text := range workflows.Scripts() {
 		scripts["workflow-"+name] = text
+	}
+	for name, text := range groups.Scripts() {
+		scripts["groups-"+name] = text
+	}
+	for name, text := range delayedwire.Scripts() {
+		scripts["delayed-"+name] = text
 	}
 	for _, verb := range []string{"delay", "lock", "replace"} {
 		scripts[verb] = scripts["push+"+verb]

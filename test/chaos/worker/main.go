@@ -7,10 +7,11 @@
 //	Noop id      does nothing
 //	Die id ms    takes its time and ends the process
 //
-// Those with policies are in policy.go. With CHAOS_TICKS=n in its environment it has
+// Those with policies are in policy.go, those that become one job in many.go, and one that
+// goes on where it was in count.go. With CHAOS_TICKS=n in its environment it has
 // recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
 // n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does. With
-// CHAOS_LIMITLESS the class Few has no limit.
+// CHAOS_LIMITLESS the class Few has no limit. With CHAOS_BRIDGE it works the tasks of delayed's queue "tasks" too.
 package main
 
 import (
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/delayedbridge"
 )
 
 func main() {
@@ -49,11 +51,16 @@ func main() {
 	}
 	l.register()
 	l.registerPolicies()
+	l.registerMany()
+	l.registerCount()
 	if every := os.Getenv("CHAOS_TICKS"); every != "" {
 		if err := schedule(every); err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
 			os.Exit(3)
 		}
+	}
+	if os.Getenv("CHAOS_BRIDGE") != "" {
+		goworker.AddPart(delayedbridge.Part(goworker.Default(), delayedbridge.Queue{Name: "tasks", To: "work"}))
 	}
 	go l.gauge()
 	if err := goworker.Work(); err != nil {

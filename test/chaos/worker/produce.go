@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/delayedbridge"
 	"github.com/goworker/goworker/inspect"
 )
 
@@ -56,6 +57,8 @@ func produceOne(how, id string) (replaced string, err error) {
 	switch how {
 	case "now", "workflow":
 		return "", goworker.Enqueue(job)
+	case "task": // of delayed
+		return "", delayedbridge.Enqueue(context.Background(), goworker.Default().Client(), "tasks", delayedbridge.GoTask("Nap", id, 0))
 	case "later":
 		return "", goworker.EnqueueIn(2*time.Second, job)
 	case "unique":
