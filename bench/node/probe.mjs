@@ -178,31 +178,53 @@ async function stamps(push) {
 const warmUp = 20 // calls before those that are timed
 
 async function calls({ push, wait }) {
+  if (config.producers > 1) return callsAtOnce({ push, wait })
   const took = []
+  const begin = performance.now()
   for (let i = 0; i < warmUp + config.jobs; i++) {
     await sleep((config.gap_min + Math.random() * (config.gap_max - config.gap_min)) / 1e6)
     const start = performance.now()
     await wait(await push(job(i)))
     if (i >= warmUp) took.push((performance.now() - start) * 1e6)
   }
-  awaited(took)
+  awaited(took, begin)
+}
+
+async function callsAtOnce({ push, wait }) {
+  const took = []
+  const call = async (i) => wait(await push(job(i)))
+  await Promise.all(Array.from({ length: config.producers }, (_, i) => call(i)))
+  let next = 0
+  const begin = performance.now()
+  const caller = async () => {
+    for (let i = next++; i < config.jobs; i = next++) {
+      const start = performance.now()
+      await call(config.producers + i)
+      took.push((performance.now() - start) * 1e6)
+    }
+  }
+  await Promise.all(Array.from({ length: config.producers }, caller))
+  awaited(took, begin)
 }
 
 // awaits times each wait from the end of its job's handler.
 async function awaits({ find, wait }) {
+  const begin = performance.now()
   const jobs = await Promise.all(Array.from({ length: config.jobs }, (_, i) => find(named(i))))
   const waits = jobs.map(async (job) => {
     const answer = await wait(job)
     return unixNs() - Number(answer)
   })
   line('waiting', waits.length)
-  awaited(await Promise.all(waits))
+  awaited(await Promise.all(waits), begin)
 }
 
 // awaited reports only when all is over, so that reports delay no wait.
-function awaited(took) {
+function awaited(took, begin) {
+  const all = performance.now() - begin
   for (const ns of took) line('latency', Math.round(ns))
   line('rss', peakRSS())
+  line('took', Math.round(all * 1e6))
   line('awaited', took.length)
 }
 

@@ -1,8 +1,6 @@
 package page
 
 import (
-	"strings"
-
 	"github.com/goworker/goworker/bench/result"
 )
 
@@ -65,14 +63,25 @@ func awaits(work string, workers int, figures []figure) func(result.File) string
 		}
 		t.head(heads...)
 		empty := true
-		for _, name := range keeping {
-			cells := []string{title(name)}
+		line := func(head, contender string, bold bool) {
+			cells, any := []string{head}, false
 			for _, x := range figures {
-				cells = append(cells, keeper(f, name, work, workers, x.name))
+				text := number(f, contender, work, workers, x.name)
+				any = any || text != ""
+				if bold && text != "" {
+					text = "**" + text + "**"
+				}
+				cells = append(cells, text)
 			}
-			if strings.Join(cells[1:], "") != "" {
+			if any {
 				empty = false
 				t.row(cells...)
+			}
+		}
+		for _, name := range keeping {
+			line(title(name), name+"-results", name == "ours")
+			if name == "ours" {
+				line(title("ours-called"), "ours-called", true)
 			}
 		}
 		if empty {

@@ -30,6 +30,14 @@ func title(name string) string {
 		return "*" + name + "*"
 	case "ours-unused":
 		return "this, all features in use"
+	case "ours-called":
+		return "**this**, a function"
+	case "ours-gathering":
+		return "**this**, in groups"
+	case "ours-msgpack":
+		return "**this**, MessagePack"
+	case "asynq-gathering":
+		return "asynq, in groups"
 	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-isolated",
 		"ours-results":
 		return "this, " + strings.TrimPrefix(name, "ours-")

@@ -30,8 +30,12 @@ type Caller interface {
 }
 
 // calls pushes one job after another and waits for each, as a request that needs the
-// answer does.
+// answer does. Several producers do so at the same time, without gaps.
 func calls(c Config, caller Caller, r reporter) error {
+	if c.Producers > 1 {
+		return callsAtOnce(c, caller, r)
+	}
+	begin := time.Now()
 	took := make([]time.Duration, 0, c.Jobs)
 	for i := range warmUp + c.Jobs {
 		time.Sleep(c.GapMin + rand.N(c.GapMax-c.GapMin))
@@ -47,7 +51,34 @@ func calls(c Config, caller Caller, r reporter) error {
 			took = append(took, time.Since(start))
 		}
 	}
-	r.awaited(took)
+	r.awaited(took, time.Since(begin))
+	return nil
+}
+
+func callsAtOnce(c Config, caller Caller, r reporter) error {
+	call := func(i int) error {
+		id, err := caller.Call(c.job(i))
+		if err != nil {
+			return err
+		}
+		_, err = caller.Await(id)
+		return err
+	}
+	if err := each(c.Producers, 0, c.Producers, call); err != nil { // so that the connections are there
+		return err
+	}
+	took := make([]time.Duration, c.Jobs)
+	begin := time.Now()
+	err := each(c.Producers, 0, c.Jobs, func(i int) error {
+		start := time.Now()
+		err := call(c.Producers + i)
+		took[i] = time.Since(start)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.awaited(took, time.Since(begin))
 	return nil
 }
 
@@ -56,6 +87,7 @@ func calls(c Config, caller Caller, r reporter) error {
 func awaits(c Config, caller Caller, r reporter) error {
 	took, failures := make([]time.Duration, c.Jobs), make([]error, c.Jobs)
 	var group sync.WaitGroup
+	begin := time.Now()
 	for i := range c.Jobs {
 		group.Go(func() {
 			answer, err := caller.Await(ID(i))
@@ -78,15 +110,16 @@ func awaits(c Config, caller Caller, r reporter) error {
 			return err
 		}
 	}
-	r.awaited(took)
+	r.awaited(took, time.Since(begin))
 	return nil
 }
 
 // awaited reports only when all is over, so that reports delay no wait.
-func (r reporter) awaited(took []time.Duration) {
+func (r reporter) awaited(took []time.Duration, all time.Duration) {
 	for _, d := range took {
 		r.line("latency", d.Nanoseconds())
 	}
 	r.line("rss", peakRSS())
+	r.line("took", all.Nanoseconds())
 	r.line("awaited", len(took))
 }

@@ -22,7 +22,7 @@
 //	waiting <n>         so many waits for a result have begun
 //	awaited <n>         so many waits have ended, and each was reported
 //	began <unix ns>     the first call that starts a workflow begins
-//	took <ns>           how long starting the workflows took
+//	took <ns>           how long starting the workflows took, or all waits
 //	started <n>         so many were started
 //	warm <unix ns>      the callback of the workflow that comes first has run
 //	called <unix ns>    the last callback has run; ran and sum are of the members
@@ -46,7 +46,7 @@ const (
 	Work  = "work"  // run jobs until killed
 	Push  = "push"  // push Jobs jobs as fast as it goes, and end
 	Stamp = "stamp" // push Jobs Stamp jobs with random gaps, perhaps delayed, and end
-	Call  = "call"  // push Jobs jobs with random gaps, wait for the result of each, and end
+	Call  = "call"  // push Jobs jobs, wait for the result of each, and end; one by one with random gaps, or from several Producers at once
 	Await = "await" // wait for the results of Jobs Named jobs at the same time, and end
 	Start = "start" // start Flows workflows, and end
 )

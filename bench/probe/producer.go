@@ -69,6 +69,8 @@ func (c Config) job(i int) Job {
 	j := Job{Queue: c.Queues[i%len(c.Queues)], Class: c.Class}
 	if c.Class == Far {
 		j.Args = []interface{}{fmt.Sprintf("%016d", i)}
+	} else if value := Value(c.Class, i); value != nil {
+		j.Args = []interface{}{value, i}
 	} else {
 		filler, number := Args(c.Class, i, c.Size)
 		j.Args = []interface{}{filler, number}

@@ -136,8 +136,9 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 // Contenders in the order of the tables.
 var Contenders = []string{
 	"ours", "ours-unused", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
-	"ours-isolated", "ours-results", "ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "asynq-results",
-	"gocraft", "gocraft-unique", "machinery", "machinery-results", "node-resque", "bullmq", "bullmq-results",
+	"ours-isolated", "ours-results", "ours-called", "ours-gathering", "ours-msgpack", "ours-named", "ours-set", "ours-cursor", "ours-sets", "ours-once",
+	"ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "asynq-results",
+	"asynq-gathering", "gocraft", "gocraft-unique", "machinery", "machinery-results", "node-resque", "bullmq", "bullmq-results",
 }
 
 // Figures in the order of the tables.
@@ -150,6 +151,7 @@ var Figures = []string{
 	"workflow_s", "members_per_s", "step_ms", "added_per_s", "redis_bytes_per_member",
 	"workflows_per_s", "keys_at_start", "keys_highest", "keys_at_end",
 	"share_of_6_percent", "share_of_3_percent", "share_of_1_percent",
+	"item_bytes", "encode_ns", "decode_ns",
 	"recovery_s", "round_trip_ms",
 }
 
@@ -158,7 +160,7 @@ var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
-	"results", "call", "waiters", "waiters-burst", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
+	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

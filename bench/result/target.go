@@ -68,7 +68,14 @@ func (f File) Targets() []Target {
 	t.below("idle, call to its result, p50 in ms", 1.5, f.Median("ours-results", "call", 25, "await_latency_p50_ms"))
 	t.below("10,000 waiters, handler's end to result, p50 in ms", 1, f.Median("ours-results", "waiters", 10_000, "await_latency_p50_ms"))
 	t.atMost("connections of 10,000 waiters", 2, f.Median("ours-results", "waiters", 10_000, "connections"))
+	t.below("idle, call of a function to its result, p50 in ms", 1.5, f.Median("ours-called", "call", 25, "await_latency_p50_ms"))
+	t.called()
 	t.flows()
+	for _, of := range []struct{ work, keys string }{{"aggregation-one", "one key"}, {"aggregation", "100 keys"}} {
+		t.atLeast("items/s gathered into groups of 100, "+of.keys, 100_000, f.Median("ours-gathering", of.work, 25, "jobs_per_s"))
+	}
+	t.packed()
+	t.cursors()
 	t.shares()
 	for _, n := range []int{10_000, 100_000, 1_000_000, 10_000_000} {
 		waiting := Number(float64(n)) + " waiting"
@@ -162,6 +169,29 @@ func (t *targets) flows() {
 	t.atLeast("chords of two a second for a minute", 10_000, median("ours", "soak", 10_000, "workflows_per_s"))
 	before, after := median("ours", "soak", 10_000, "keys_at_start"), median("ours", "soak", 10_000, "keys_at_end")
 	t.add("no key left of them after their time", Number(after-before), before > 0, after <= before)
+}
+
+// called compares calls of functions with jobs of a class.
+func (t *targets) called() {
+	t.ratio("calls/s of a function against a class's jobs, 1,000 callers", 0.9,
+		t.f.Median("ours-called", "call-many", 1000, "jobs_per_s"), t.f.Median("ours-results", "call-many", 1000, "jobs_per_s"))
+}
+
+// packed compares jobs in MessagePack with the same jobs in JSON.
+func (t *targets) packed() {
+	for _, shape := range []string{"small", "record", "numbers"} {
+		packed, text := t.f.Median("ours-msgpack", "msgpack-"+shape, 25, "item_bytes"), t.f.Median("ours", "msgpack-"+shape, 25, "item_bytes")
+		t.add("< 1× the bytes of JSON, a job in MessagePack, "+shape, Number(packed/text)+"×", packed > 0 && text > 0, packed < text)
+		t.ratio("jobs/s of MessagePack against JSON, "+shape, 0.9,
+			t.f.Median("ours-msgpack", "msgpack-"+shape, 25, "jobs_per_s"), t.f.Median("ours", "msgpack-"+shape, 25, "jobs_per_s"))
+	}
+}
+
+// cursors is what a job pays for each step that it keeps.
+func (t *targets) cursors() {
+	one, many := t.f.Median("ours-cursor", "cursor", 25, "worker_cpu_us_per_job"), t.f.Median("ours-sets", "cursor", 25, "worker_cpu_us_per_job")
+	set := 1000 * (many - one) / 999
+	t.add("≤ 1,000 ns of the worker's CPU for a set of a cursor", Number(set), one > 0 && many > 0, set <= 1000)
 }
 
 // shares are those of queues by weight.

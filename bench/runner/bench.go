@@ -57,6 +57,7 @@ func run(ctx context.Context, opts options) error {
 	}
 	b.rounds()
 	b.linkTrip()
+	b.codecs()
 	b.quiet()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("interrupted: %w", err)

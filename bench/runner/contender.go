@@ -27,9 +27,10 @@ type contender struct {
 	// pushes and works say what the contender has at all.
 	pushes, works bool
 	node          bool
-	slowIdle      bool // it sleeps for seconds between looks
-	wholeSeconds  bool // it knows no fractions of a second
-	special       bool // it runs only the works that name it
+	slowIdle      bool   // it sleeps for seconds between looks
+	wholeSeconds  bool   // it knows no fractions of a second
+	special       bool   // it runs only the works that name it
+	prefix        string // of the names of its queues
 }
 
 const (
@@ -61,6 +62,18 @@ var contenders = []contender{
 	{
 		name: "ours-results", program: "ours", variant: "results", depth: resqueDepth, special: true, pushes: true, works: true,
 	},
+	{name: "ours-called", program: "ours", variant: "called", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-gathering", program: "ours", variant: "gathering", depth: resqueDepth, special: true, pushes: true, works: true},
+	{
+		name: "ours-msgpack", program: "ours", variant: "msgpack", prefix: "msgpack:", depth: "resque:go:queue:" + queueName,
+		special: true, pushes: true, works: true,
+	},
+	// Their jobs have ids, which those of a cursor need.
+	{name: "ours-named", program: "ours", variant: "named", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-set", program: "ours", variant: "set", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-cursor", program: "ours", variant: "cursor", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-sets", program: "ours", variant: "sets", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-once", program: "ours", variant: "once", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-no-look-ahead", program: "ours", variant: "no-look-ahead", bytes: true, works: true},
 	{name: "limit", program: "limit", bytes: true, works: true},
 	{name: "raw", program: "limit", depth: resqueDepth, pushes: true},
@@ -79,6 +92,10 @@ var contenders = []contender{
 	},
 	{
 		name: "asynq-results", program: "asynq", variant: "results",
+		depth: "asynq:{" + queueName + "}:pending", special: true, pushes: true, works: true,
+	},
+	{
+		name: "asynq-gathering", program: "asynq", variant: "gathering",
 		depth: "asynq:{" + queueName + "}:pending", special: true, pushes: true, works: true,
 	},
 	{
@@ -160,6 +177,12 @@ func (c contender) cannot(w work) string {
 	several := len(w.queues()) > 1
 	if probe.Answers(w.class) {
 		return c.keepsNot(w)
+	}
+	if probe.Gathers(w.class) && !slices.Contains(gathering, c.name) {
+		return "it gathers no jobs into groups"
+	}
+	if w.class == probe.OneKey && c.name == "asynq-gathering" {
+		return "it makes one task of each group a second, of 100 jobs"
 	}
 	if w.shape != "" && !slices.Contains(joining, c.name) {
 		return "it has no workflows"

@@ -31,6 +31,9 @@
 //	                        all workers wait
 //	await_latency_*_ms      from pushing a job to the return of the wait for its result while
 //	                        all workers wait; of many waiters, from the end of the handler
+//	item_bytes              length of a job in its queue
+//	encode_ns, decode_ns    to make that of a job, and a job with its arguments of it, in one
+//	                        goroutine
 //	connections             those to Redis of the process that waits for results
 //	redis_bytes_per_waiter  memory of Redis for each of them
 //	workflow_s              from the call that starts workflows, or pushes plain jobs, to the
@@ -42,7 +45,7 @@
 //	workflows_per_s         workflows that were started while so many were wanted
 //	keys_*                  of Redis, before they were started, at most, and when their
 //	                        time was over
-//	redis_bytes_per_job     memory of Redis for a job that waits for its time
+//	redis_bytes_per_job     memory of Redis for a job that waits for its time, or in its queue
 //	moved_per_s             delayed jobs moved to their queue, from the first's move to
 //	                        the last's
 //	redis_cpu_us_per_moved  processor time of redis-server for each

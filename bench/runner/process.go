@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,12 @@ func (r report) number() (int64, error) { return strconv.ParseInt(r.value, 10, 6
 // start runs the contender; dir holds its binary and gets its log. Killed with ctx.
 func (c contender) start(ctx context.Context, dir string, config probe.Config) (*process, error) {
 	config.Variant = c.variant
+	if c.prefix != "" {
+		config.Queues = slices.Clone(config.Queues)
+		for i, name := range config.Queues {
+			config.Queues[i] = c.prefix + name
+		}
+	}
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, err

@@ -123,6 +123,9 @@ func (b *bench) resize(t trial, took time.Duration) int {
 
 // least is how few jobs a trial may have.
 func (t trial) least() int {
+	if t.w.atOnce {
+		return 3 * t.workers
+	}
 	if t.w.delayed && t.c.program == "machinery" {
 		return 10 // it moves one every half second
 	}

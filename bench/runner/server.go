@@ -63,8 +63,13 @@ func tryServer(binary, dir string) (*server, error) {
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if s.conn, err = redis.Dial("tcp", s.addr); err == nil {
-			if _, err = s.conn.Do("PING"); err == nil {
-				return s, nil
+			var info string
+			if info, err = redis.String(s.conn.Do("INFO", "server")); err == nil {
+				if strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) {
+					return s, nil
+				}
+				s.stop()
+				return nil, fmt.Errorf("another redis-server has got the port of %s", s.addr)
 			}
 		}
 		if time.Now().After(deadline) {

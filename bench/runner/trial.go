@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -67,7 +68,8 @@ func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
 // drain times the contender from its first job's start to its last job's end, the
 // jobs being queued before it starts.
 func (t trial) drain(ctx context.Context, s *server) (figures, time.Duration, error) {
-	if err := t.fill(ctx, s); err != nil {
+	weight, err := t.queued(ctx, s)
+	if err != nil {
 		return nil, 0, err
 	}
 	addr := s.addr
@@ -88,7 +90,35 @@ func (t trial) drain(ctx context.Context, s *server) (figures, time.Duration, er
 		return nil, 0, err
 	}
 	took := time.Duration(got["last"] - got["first"])
-	return t.figures(got, before, after, took), took, nil
+	f := t.figures(got, before, after, took)
+	maps.Copy(f, weight)
+	return f, took, nil
+}
+
+// queued fills the queue, and returns what a job takes there where the work is weighed.
+func (t trial) queued(ctx context.Context, s *server) (figures, error) {
+	if !t.w.weighed {
+		return nil, t.fill(ctx, s)
+	}
+	light, err := s.memory()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.fill(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, settle); err != nil { // until the client's connections are gone
+		return nil, err
+	}
+	heavy, err := s.memory()
+	if err != nil {
+		return nil, err
+	}
+	item, err := redis.Bytes(s.conn.Do("LINDEX", t.c.depth, -1))
+	if err != nil {
+		return nil, fmt.Errorf("read a job in %s: %w", t.c.depth, err)
+	}
+	return figures{"redis_bytes_per_job": float64(heavy-light) / float64(t.jobs), "item_bytes": float64(len(item))}, nil
 }
 
 // toEnd runs the contender until all jobs are done, makes sure that each was run
@@ -137,6 +167,13 @@ func (t trial) toEnd(ctx context.Context, s *server, addr string) (map[string]in
 // plain bytes on Resque's wire.
 func (t trial) fill(ctx context.Context, s *server) error {
 	config := t.w.config(probe.Push, s.addr, t.workers, t.jobs)
+	if t.w.begins {
+		first := config
+		first.Jobs, first.Class = 1, "Begin"
+		if _, err := t.produce(ctx, first); err != nil {
+			return err
+		}
+	}
 	switch {
 	case t.w.delayed:
 		due, err := t.delay(ctx, config)
@@ -144,7 +181,7 @@ func (t trial) fill(ctx context.Context, s *server) error {
 			return err
 		}
 		return sleep(ctx, time.Until(due))
-	case t.c.bytes:
+	case t.c.bytes && !t.w.own:
 		return s.fill(config)
 	}
 	_, err := t.produce(ctx, config)

@@ -31,6 +31,11 @@ type work struct {
 	pairs   bool     // so many workflows of two members each
 	soak    bool     // so many of them a second, for a while
 	awaited bool     // a process waits for the results of so many jobs at the same time
+	atOnce  bool     // so many callers push a job and wait for its result, each one after the other
+	begins  bool     // a job that is not counted comes first, and its start is when the time begins
+	weighed bool     // in Redis, before the worker starts
+	named   bool     // the jobs have ids
+	own     bool     // the contender's own client queues the jobs, also where they are plain bytes
 	only    []string // the contenders that run it; nil is all but the variants that are special
 	once    bool     // not again in later rounds: it takes long and hardly varies
 	apart   bool     // runs only when -only names its group
@@ -80,7 +85,11 @@ func works() []work {
 			weights: []int{6, 3, 1}, fixed: 60_000, only: []string{"ours", "goworker", "asynq", "gocraft"},
 		},
 		work{name: "results", group: "results", workers: []int{25}, class: "Answer", counted: true, only: append(keeping, "ours", "asynq", "machinery", "bullmq")},
-		work{name: "call", group: "results", workers: []int{25}, class: "Answer", fixed: 300, called: true, only: keeping},
+		work{name: "call", group: "calls", workers: []int{25}, class: "Answer", fixed: 300, called: true, only: append(keeping, "ours-called")},
+		work{
+			name: "call-many", group: "calls", workers: []int{1000}, class: "Answer", called: true, atOnce: true,
+			only: append(keeping, "ours-called"),
+		},
 		work{name: "waiters", group: "results", workers: []int{10_000}, class: "Answer10", awaited: true, only: keeping},
 		work{name: "waiters-burst", group: "results", workers: []int{10_000}, class: "Answer", awaited: true, only: keeping},
 		work{name: "members", group: "workflows", workers: []int{2000}, shape: probe.Plain, only: joining},
@@ -91,6 +100,21 @@ func works() []work {
 		work{name: "chain", group: "workflows", workers: []int{100}, shape: probe.Chain, only: joining},
 		work{name: "batch", group: "workflows", workers: []int{1_000_000}, shape: probe.Batch, once: true, only: []string{"ours"}},
 		work{name: "soak", group: "workflows", workers: []int{10_000}, shape: probe.Chord, pairs: true, soak: true, once: true, only: []string{"ours"}},
+		work{
+			name: "aggregation", group: "aggregation", workers: []int{25}, class: probe.Item, fixed: 6 * probe.Keys * probe.GroupOf, begins: true, own: true,
+			only: []string{"ours", "ours-gathering", "goworker", "asynq", "asynq-gathering", "gocraft", "machinery", "node-resque", "bullmq"},
+		},
+		work{
+			name: "aggregation-one", group: "aggregation", workers: []int{25}, class: probe.OneKey, fixed: 6 * probe.Keys * probe.GroupOf,
+			begins: true, own: true, only: []string{"ours", "ours-gathering", "asynq-gathering"},
+		},
+		work{name: "msgpack-small", group: "messagepack", workers: []int{25}, class: probe.Small, weighed: true, own: true, only: packing},
+		work{name: "msgpack-record", group: "messagepack", workers: []int{25}, class: probe.Thing, weighed: true, own: true, only: packing},
+		work{name: "msgpack-numbers", group: "messagepack", workers: []int{25}, class: probe.Numbers, size: 6 << 10, weighed: true, own: true, only: packing},
+		work{
+			name: "cursor", group: "cursor", workers: []int{25}, class: "Noop", named: true, counted: true,
+			only: []string{"ours-named", "ours-set", "ours-cursor", "ours-sets", "ours-once"},
+		},
 		work{name: "delayed", group: "delayed", workers: []int{100}, class: "Noop", delayed: true, only: delaying},
 		work{name: "schedule", group: "schedule", workers: []int{100_000}, class: probe.Far, delayed: true, once: true, only: delaying},
 		work{
@@ -114,6 +138,13 @@ var keeping = []string{"ours-results", "goworker", "asynq-results", "gocraft", "
 var (
 	flowing = []string{"ours", "goworker", "asynq", "gocraft", "machinery-results", "node-resque", "bullmq"}
 	joining = []string{"ours", "machinery-results", "bullmq"}
+)
+
+// gathering are the contenders that are asked for aggregation and have it, or run the same jobs one by one; packing
+// those whose queues hold JSON, or MessagePack.
+var (
+	gathering = []string{"ours", "ours-gathering", "asynq", "asynq-gathering"}
+	packing   = []string{"ours", "ours-msgpack"}
 )
 
 // far says that its jobs wait and are never run.
@@ -153,6 +184,7 @@ func (w work) config(mode, addr string, workers, jobs int) probe.Config {
 	c := probe.Config{
 		Mode: mode, Addr: addr, Queues: w.queues(), Beside: w.beside, Order: w.order, Weights: w.weights, Workers: workers,
 		Jobs: jobs, Class: w.class, Size: max(w.size, smallJob), Producers: 1, Bulk: w.bulk, Delayed: w.delayed,
+		Named: w.named,
 	}
 	if c.Order == "" {
 		c.Order = probe.Strict

@@ -1,5 +1,5 @@
 // Command asynq is hibiken/asynq with the benchmark's handlers; its variant "results"
-// keeps each job's result for an hour.
+// keeps each job's result for an hour, and "gathering" makes one task of many.
 package main
 
 import (
@@ -31,6 +31,15 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 		}
 	}
 	mux := asynq.NewServeMux()
+	config := asynq.Config{
+		Concurrency:    c.Workers,
+		Queues:         queues,
+		StrictPriority: c.Order == probe.Strict,
+		LogLevel:       asynq.FatalLevel,
+	}
+	if c.Variant == "gathering" {
+		gather(&config, mux, handlers[probe.Item])
+	}
 	for class, handler := range handlers {
 		mux.HandleFunc(class, func(_ context.Context, t *asynq.Task) error {
 			var args []interface{}
@@ -44,12 +53,7 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 			return err
 		})
 	}
-	return asynq.NewServer(redis(c), asynq.Config{
-		Concurrency:    c.Workers,
-		Queues:         queues,
-		StrictPriority: c.Order == probe.Strict,
-		LogLevel:       asynq.FatalLevel,
-	}).Run(mux)
+	return asynq.NewServer(redis(c), config).Run(mux)
 }
 
 func produce(c probe.Config) (probe.Producer, error) {
@@ -75,6 +79,10 @@ func (p producer) Push(j probe.Job) error {
 		opts = append(opts, asynq.Unique(time.Hour))
 	case "results":
 		opts = append(opts, asynq.Retention(time.Hour))
+	case "gathering":
+		if j.Class == probe.Item {
+			opts = append(opts, asynq.Group(j.Args[0].(string)))
+		}
 	}
 	_, err = p.client.Enqueue(asynq.NewTask(j.Class, payload), opts...)
 	return err

@@ -29,13 +29,26 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 	configure(c)
 	handlers["Last"] = handlers["Callback"]
 	for class, handler := range handlers {
+		if probe.Gathers(class) && c.Variant == "gathering" {
+			gather(class, handler)
+			continue
+		}
 		perform := flowHandler(class, handler)
+		if perform == nil {
+			perform = typed(class, handler)
+		}
+		if perform == nil && class == "Noop" {
+			perform = advancing(c.Variant, handler)
+		}
 		if perform == nil {
 			perform = answering(class, handler)
 		}
 		goworker.Register(class, perform, told(c.Variant, handlers)...)
 	}
 	switch c.Variant {
+	case "called":
+		answered = handlers["Answer"]
+		registerFunc(c)
 	case "isolated":
 		isolate(handlers["Noop"])
 	case "unused":
@@ -48,6 +61,9 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 
 func produce(c probe.Config) (probe.Producer, error) {
 	configure(c)
+	if c.Variant == "called" {
+		registerFunc(c)
+	}
 	return producer{c.Variant, c.Queues[0], goworker.Default().Client()}, goworker.Init()
 }
 
@@ -66,6 +82,8 @@ func (p producer) Push(j probe.Job) error {
 		_, err = goworker.EnqueueWith(job(j), goworker.Unique())
 	case p.variant == "expiring":
 		_, err = goworker.EnqueueWith(job(j), goworker.ExpireAfter(time.Hour))
+	case j.ID != "":
+		_, err = goworker.EnqueueWith(job(j), goworker.WithID(j.ID))
 	case j.At.IsZero():
 		err = goworker.Enqueue(job(j))
 	case p.variant == "plain":
