@@ -162,9 +162,8 @@ func (p *process) kill() {
 func (p *process) failed(err error) error {
 	p.kill()
 	text, _ := os.ReadFile(p.log.Name())
-	const tail = 1000
-	if len(text) > tail {
-		text = text[len(text)-tail:]
-	}
-	return fmt.Errorf("contender %s: %w\n%s", p.name, err, text)
+	return fmt.Errorf("contender %s: %w\n%s", p.name, err, ending(text))
 }
+
+// ending is the last of a log.
+func ending(log []byte) []byte { return log[max(0, len(log)-1000):] }

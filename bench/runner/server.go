@@ -22,6 +22,7 @@ type server struct {
 	cmd  *exec.Cmd
 	conn redis.Conn // the runner's own connection, silent while something is measured
 	addr string
+	log  string // the path of its log
 }
 
 // startServer starts one in about 20 ms. It keeps the server's files below dir. Freeing a port and
@@ -53,10 +54,10 @@ func tryServer(binary, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{addr: "127.0.0.1:" + port}
+	s := &server{addr: "127.0.0.1:" + port, log: filepath.Join(home, "log")}
 	s.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", home,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
-		"--logfile", filepath.Join(home, "log"))
+		"--logfile", s.log)
 	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -87,6 +88,19 @@ func (s *server) stop() {
 		s.cmd.Process.Kill()
 		s.cmd.Wait()
 	}
+}
+
+// errEnded says that a trial's redis-server has ended before the trial.
+var errEnded = errors.New("redis-server has ended")
+
+// explain adds to an error what became of a server that no longer answers.
+func (s *server) explain(err error) error {
+	if err == nil || s.conn.Err() == nil {
+		return err
+	}
+	s.stop()
+	log, _ := os.ReadFile(s.log)
+	return fmt.Errorf("%w; %w: %s; its log says:\n%s", err, errEnded, s.cmd.ProcessState, ending(log))
 }
 
 // fill queues the counted jobs of a work as bytes, the way Resque's clients do.

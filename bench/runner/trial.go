@@ -48,6 +48,11 @@ func (t trial) run(ctx context.Context) (figures, time.Duration, error) {
 		return nil, 0, err
 	}
 	defer s.stop()
+	f, took, err := t.measure(ctx, s)
+	return f, took, s.explain(err)
+}
+
+func (t trial) measure(ctx context.Context, s *server) (figures, time.Duration, error) {
 	switch {
 	case t.w.pushed:
 		return t.push(ctx, s)
