@@ -3,17 +3,21 @@ package goworker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/neighbor"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/queues"
 )
 
-// Beside gives package delayedbridge what it needs of a client or a daemon. No program can name the type of its
-// parameter.
-func Beside(n *part.Neighbor, c *Client) error {
+// Beside gives a package above this one, such as delayedbridge, what it needs of a client or a daemon. No program can
+// name the type of its parameter.
+func Beside(n *neighbor.Neighbor, c *Client) error {
 	if len(c.redises) > 1 {
 		return errors.New("the Client has several shards; use the Client of one Daemon, or of NewClient")
 	}
@@ -21,10 +25,10 @@ func Beside(n *part.Neighbor, c *Client) error {
 	if err != nil {
 		return err
 	}
-	*n = part.Neighbor{
-		Base: part.Base{
-			Log: on.log, Outages: logging.NewOutages(on.log, clock.System), Store: on.Store, Dialer: on.dialer, Clock: clock.System,
-		},
+	settled := on.settled()
+	*n = neighbor.Neighbor{
+		Base: on.base(), Host: on.config.Hostname, Tracking: !on.config.DisableTracking,
+		Features: settled.Set, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
 		MultiQueue: on.config.multiQueueFailures, Do: on.Do, Works: on.config.queues.Works, Signature: c.registry.signature,
 		Ready: func(ctx context.Context, queue string) error {
 			if !queues.IsOwn(queue) {
@@ -34,6 +38,25 @@ func Beside(n *part.Neighbor, c *Client) error {
 		},
 	}
 	return nil
+}
+
+// base is what a part beside the client gets.
+func (c *client) base() part.Base {
+	return part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System}
+}
+
+// settled are the features that end jobs which no worker of this process has, and their clock.
+type settled struct {
+	*outcome.Set
+	*fleet.Clock
+}
+
+func (c *client) newSettled(r *registry, added []func(outcome.Deps) outcome.Feature) settled {
+	now := fleet.NewClock(clock.System)
+	return settled{outcome.New(outcome.Deps{
+		Base: c.base(), Time: now, Exceptions: exceptionOf, Do: c.Pool.Do,
+		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
+	}, r, slices.Concat(added, r.features())...), now}
 }
 
 // signature returns what the function of a class takes, and whether there is a handler.

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
@@ -61,6 +62,7 @@ type Daemon struct {
 	ticker  *scheduler.Ticker
 	sweep   *sweep.Sweep
 	flusher *flush.Flusher
+	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/goworker/goworker/internal/await"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
-	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
@@ -45,12 +44,13 @@ type endpoint struct {
 // client talks to Redis. init makes it and close closes it.
 type client struct {
 	producer.Client
-	config config
-	log    *slog.Logger
-	flush  func()
-	dialer conn.Dialer
-	set    *outcome.Set // the features, for jobs that are enqueued
-	waits  *await.Watcher
+	config  config
+	log     *slog.Logger
+	flush   func()
+	dialer  conn.Dialer
+	set     *outcome.Set // the features, for jobs that are enqueued
+	waits   *await.Watcher
+	settled func() settled // for packages above this one; made by the first call
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -114,13 +114,13 @@ func (e *endpoint) init(work bool) (*client, error) {
 		},
 		config: c, log: log, flush: flush, dialer: dialer,
 	}
-	e.client.waits = await.New(part.Base{
-		Log: log, Outages: logging.NewOutages(log, clock.System), Store: e.client.Store, Dialer: dialer, Clock: clock.System,
-	}, !c.DisableTracking)
+	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)
 	e.client.set = outcome.New(outcome.Deps{
 		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 	}, e.registry, slices.Concat(e.features, e.registry.features())...)
+	made, added := e.client, e.features
+	made.settled = sync.OnceValue(func() settled { return made.newSettled(e.registry, added) })
 	e.closed = false
 	return e.client, nil
 }

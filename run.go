@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -21,6 +22,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/feature/timelimit"
+	"github.com/goworker/goworker/internal/feature/tries"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
 	"github.com/goworker/goworker/internal/feature/workflow"
@@ -29,6 +31,7 @@ import (
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
+	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/ownqueue"
@@ -166,8 +169,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.sweep = sweep.New(base, sweep.Config{})
+	d.leases = leased.NewSweep(base, leased.NewEnder(base, set, leased.Worker(d.config.Hostname, os.Getpid())))
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -219,7 +223,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 // Results and cursors come last: they say where the job goes, and how long it waits.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
@@ -243,10 +247,13 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
 		"groups":    {Start: d.flusher.Start, Stop: d.flusher.Stop},
+		"leases":    {Start: d.leases.Start, Stop: d.leases.Stop},
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
-		steps["schedule"], steps["recurring"], steps["workflows"], steps["groups"] = part.Steps{}, part.Steps{}, part.Steps{}, part.Steps{}
+		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {
+			steps[timed] = part.Steps{}
+		}
 	}
 	return part.Arrange(part.Own, steps, added)
 }
@@ -374,11 +381,7 @@ func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessag
 
 // deps are what a feature needs in a child.
 func (p program) deps() outcome.Deps {
-	log := p.client.log
-	return outcome.Deps{
-		Base: part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: p.client.Store, Dialer: p.client.dialer, Clock: clock.System},
-		Do:   p.client.Pool.Do,
-	}
+	return outcome.Deps{Base: p.client.base(), Do: p.client.Pool.Do}
 }
 
 // Parts starts the parts that run in a child.
@@ -393,7 +396,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups" and "guard". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases" and "guard". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

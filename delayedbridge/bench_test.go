@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/goworker/goworker/internal/args"
-	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayedwire"
@@ -14,7 +14,7 @@ import (
 func BenchmarkJob(b *testing.B) {
 	s := signatures()[5] // of func(*fuzzed)
 	s.Params = append(s.Params, s.Params[0])
-	of := &bridge{Neighbor: part.Neighbor{Signature: func(string) (args.Signature, bool) { return s, true }}}
+	of := &bridge{Neighbor: neighbor.Neighbor{Signature: func(string) (args.Signature, bool) { return s, true }}}
 	task := GoTask("github.com/acme/app/mail.Send", fuzzed{A: 1, B: "text"}, fuzzed{A: 2, B: "text"})
 	if task.err != nil {
 		b.Fatal(task.err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
@@ -31,7 +32,7 @@ type bridge struct {
 	queue  Queue
 	wire   delayedwire.Queue
 
-	part.Neighbor
+	neighbor.Neighbor
 	loop   *part.Loop
 	line   conn.Line
 	every  time.Duration // how often to look where Redis cannot notify; 0: it can

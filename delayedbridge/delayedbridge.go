@@ -27,7 +27,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
-	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayedwire"
@@ -110,7 +110,7 @@ func Enqueue(ctx context.Context, c *goworker.Client, queue string, tasks ...Tas
 		}
 		packed[i] = t.data
 	}
-	var n part.Neighbor
+	var n neighbor.Neighbor
 	if err := goworker.Beside(&n, c); err != nil {
 		return prefix.Of(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/msgpack"
-	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/payload"
 )
 
@@ -64,7 +64,7 @@ func FuzzTask(f *testing.F) {
 	all := signatures()
 	f.Fuzz(func(t *testing.T, task []byte, which byte) {
 		s := all[int(which)%len(all)]
-		b := &bridge{queue: Queue{Name: "q"}, Neighbor: part.Neighbor{Signature: func(string) (args.Signature, bool) { return s, true }}}
+		b := &bridge{queue: Queue{Name: "q"}, Neighbor: neighbor.Neighbor{Signature: func(string) (args.Signature, bool) { return s, true }}}
 		job, err := b.job(task)
 		if !json.Valid(job) {
 			t.Fatalf("%x became %q, %v", task, job, err)

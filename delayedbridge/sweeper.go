@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/delayedwire"
 )
@@ -20,7 +21,7 @@ import (
 type sweeper struct {
 	client *goworker.Client
 	queues []string
-	part.Neighbor
+	neighbor.Neighbor
 	loop *part.Loop
 	line conn.Line
 }

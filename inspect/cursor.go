@@ -24,6 +24,7 @@ type cursor struct {
 	Done    []string          `json:"o,omitempty"` // digests of its lanes that the walk has been through
 	Lane    string            `json:"i,omitempty"` // the digest of the lane it is in
 	List    *resque.ListPlace `json:"l,omitempty"` // in a queue or lane
+	Held    string            `json:"c,omitempty"` // the page of jobs that clients hold; heldDone: the walk has been through
 	Process string            `json:"u,omitempty"`
 	Ticket  int64             `json:"t,omitempty"`
 	Lists   string            `json:"f,omitempty"` // the failure list

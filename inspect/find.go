@@ -376,6 +376,9 @@ func ignoreWrongType(err error) error {
 const ticketsTogether = 100
 
 func (w *walker) stepRunning() (done bool, err error) {
+	if w.cur.Held != heldDone {
+		return false, w.stepHeld()
+	}
 	ids, err := w.s.ProcessIDs(w.c)
 	if err != nil {
 		return w.skip("the processes", err), ignoreWrongType(err)

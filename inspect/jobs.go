@@ -26,7 +26,7 @@ const (
 	Delayed Place = "delayed" // in a schedule: goworker's own or resque-scheduler's
 	Queued  Place = "queued"  // in its queue
 	InLane  Place = "lane"    // in a lane of its queue, because of limits or turns
-	Running Place = "running" // reserved by a goworker process. A Ruby worker's job is among Workers
+	Running Place = "running" // reserved by a goworker process, or held over HTTP. A Ruby worker's job is among Workers
 	Failed  Place = "failed"  // in a list of failures, retried or not
 )
 
@@ -57,6 +57,7 @@ type Entry struct {
 	Limits  []string  // of a job in a lane: the limits it waits for, each with its key
 	Process string    // of a running job: the process that has it; see Processes
 	Ticket  int64     // of a running job: its number there; see CancelRunning
+	Lease   time.Time // of a running job that a client holds over HTTP, and no process: until when
 	Failure *Failure  // of a failed job: its record
 
 	raw    []byte // the bytes as they lie there; Payload is their JSON

@@ -1,5 +1,5 @@
 // Package drain moves what only goworker understands into keys that Ruby reads, so that a fleet can
-// go back to Ruby. Its order: the jobs of dead processes, lanes, groups of jobs, the schedule, payloads that were
+// go back to Ruby. Its order: the jobs of dead processes, those that clients hold over HTTP, lanes, groups of jobs, the schedule, payloads that were
 // kept, then the keys that hold no job. Each piece is one script, which proves that no process holds
 // a lease. So a drain that ended anywhere has lost and doubled nothing, and is repeated from its start.
 package drain
@@ -116,7 +116,7 @@ type drain struct {
 	keys  map[string][]resque.OwnKey // those of holding, by the method of the store that names them
 	now   time.Time                  // by Redis's clock
 
-	lanesLeft, processesLeft, groupsLeft bool // jobs are left in lanes, in records of dead processes, in groups
+	lanesLeft, processesLeft, groupsLeft, leasedLeft bool // jobs are left in lanes, in records of dead processes, in groups, with clients
 }
 
 // holding are the keys that a drain looks at one by one. Of others, as of locks, there may be
@@ -135,6 +135,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}{
 		{"dead processes", d.recover},
 		{"keys", d.scan},
+		{"jobs that clients hold", d.leased},
 		{"lanes", d.lanes},
 		{"groups of jobs", d.groups},
 		{"delayed jobs", d.schedule},

@@ -319,7 +319,7 @@ func TestLeft(t *testing.T) {
 	}
 	b.same("left", map[string]int{
 		strings.TrimPrefix(key, "resque:"): 2, strings.TrimPrefix(bad, "resque:"): 0, "go:kept:work": 1, "go:schedule": 3,
-		"go:inflight:web:7:dead": 2, "go:leased": 0, "go:later:1": 0,
+		"go:inflight:web:7:dead": 2, "go:leased": 1, "go:later:1": 0,
 	}, left)
 	notes := strings.Join(report.Notes, "\n")
 	for _, want := range []string{"queue mail is paused", "schedule nightly is paused", "there are 2 workflows"} {
@@ -348,8 +348,8 @@ func TestFates(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.everything()
-	b.do("HSET", "resque:go:leased", "x", "y")
-	b.do("ZADD", "resque:go:leases", 1, "x")
+	b.do("HSET", "resque:go:leased", "4:workx", job("H"))
+	b.do("ZADD", "resque:go:leases", 1, "4:workx")
 	b.do("SADD", "resque:go:paused", "other")
 	b.do("HSET", "resque:go:paused-schedules", "nightly", "x")
 	b.do("SET", "resque:go:probe:p", 1)
@@ -363,6 +363,7 @@ func TestFates(t *testing.T) {
 	b.do("RPUSH", "resque:go:group:4:work1:Gx", `1 1 0 id {"class":"G","args":[[`, "2 1 5")
 	b.do("ZADD", "resque:go:groups", 1, "4:work1:Gx")
 	b.do("LPUSH", "resque:go:audit", "{}")
+	b.do("HSET", "resque:go:http:tokens", "a", "{}")
 	b.do("HSET", "resque:go:result:a", "state", "done")
 	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")
 	b.do("SET", "resque:go:progress:a", "{}")

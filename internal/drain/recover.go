@@ -64,6 +64,9 @@ func (d *drain) look() (dead []resque.Lease, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = d.takers()
+	}
 	for _, builder := range []string{"inflight", "process"} {
 		for _, k := range d.keys[builder] {
 			if !known[k.Part] {

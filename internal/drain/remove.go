@@ -20,10 +20,11 @@ func (d *drain) remove() error {
 			switch {
 			case k.Is.Fate == resque.FateReleased:
 				locks = append(locks, k.Name)
-			case k.Is.Builder == "own" || k.Is.Builder == "leased" || k.Is.Builder == "leases":
+			case k.Is.Builder == "own":
 				d.leave(k.Name, 0, "this version of goworker does not know what it holds")
 			case k.Is.Fate != resque.FateRemoved:
 			case d.lanesLeft && (k.Is.Builder == "lanes" || k.Is.Builder == "turns"):
+			case d.leasedLeft && k.Is.Builder == "KeyOfLeases":
 			case d.groupsLeft && k.Is.Builder == "GroupsKey":
 			case d.processesLeft && (k.Is.Builder == "processes" || k.Is.Builder == "process"):
 			default:

@@ -13,6 +13,9 @@ type Clock struct {
 	offset atomic.Int64 // Redis's clock less this machine's, in nanoseconds; written by Saw
 }
 
+// NewClock returns a clock that says what this machine's does until it has seen Redis's.
+func NewClock(local clock.Clock) *Clock { return &Clock{local: local} }
+
 // Now returns the time by Redis's clock, as far as this process knows it.
 func (c *Clock) Now() time.Time { return c.At(c.local.Now()) }
 

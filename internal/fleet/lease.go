@@ -48,7 +48,7 @@ type Lease struct {
 // New returns a lease that is not taken yet.
 func New(b part.Base, c Config) *Lease {
 	l := &Lease{
-		base: b, Clock: &Clock{local: b.Clock}, members: new(members),
+		base: b, Clock: NewClock(b.Clock), members: new(members),
 		config: c, line: b.Line(0),
 	}
 	l.Status = newStatus(b, c.Workers, l.Session)
@@ -118,6 +118,7 @@ func (l *Lease) beat(ctx context.Context) error {
 	l.held.Store(asked.UnixNano())
 	l.update(session.Process.ID, renewed.Leases)
 	l.reaper.observe(renewed.Dead())
+	renewed.Due.Asked = asked
 	for _, r := range l.Riders {
 		r.Answered(l.Leads(), renewed.Due)
 	}

@@ -23,6 +23,13 @@ type Feature struct {
 	// Field is the field of a payload that has Open called; "": none.
 	Field string
 
+	// Also are further fields that do so.
+	Also []string
+
+	// Quiet says that the feature adds nothing to the end of a job that is done. A server acknowledges such a leased job
+	// without reading it: see Set.Marks.
+	Quiet bool
+
 	// Open returns the policy of one job, nil if the feature does not apply to it. With a Field it is
 	// called for jobs that have it. Without one it is called for jobs from a lane, for those whose class
 	// is not registered here, and for those of dead processes. It goes before Bind.
@@ -36,6 +43,10 @@ type Feature struct {
 	// Live returns a version, 0 while the feature is off. When it changes, Bind is called again for
 	// every class. It is called for every job, so it only loads a number.
 	Live func() uint64
+
+	// Drops says that Admit does nothing but drop jobs that are not wanted any more. It is then asked about jobs for
+	// clients too: see Set.Unwanted.
+	Drops bool
 
 	// Join returns the policy of one job whose handler asks for the feature while it runs, by the function Join;
 	// nil: the job cannot have it. Of that policy only Settle is called. Join may add to Job.Fields, and else changes nothing.

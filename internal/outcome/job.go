@@ -19,7 +19,8 @@ import (
 type Job struct {
 	resque.Reserved // ticket, queue, lane, bytes
 
-	// Set by the taker: a worker's process, a reaper, a server.
+	// Set by the taker: a worker's process, a reaper, a server. A leased job has the ticket resque.LeasedTicket.
+	Place      string // of a leased job, under which it is kept; "": a process has it
 	Process    string // whose in-flight record holds it
 	Worker     string // the worker's id, as Resque's tools show it
 	Slot       int    // the worker's number

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // next decides where a job goes that goes on, and with which payload, unless a policy has said so.
@@ -82,7 +83,11 @@ func nextRun(j *Job, o *Outcome) []byte {
 	}
 	switch {
 	case j.Parsed.ID == "":
-		fields = append(fields, payload.TextField("id", payload.NewID()))
+		id := payload.NewID()
+		if _, given, leased := resque.ParsePlace(j.Place); leased { // the job keeps the id under which a client knows it
+			id = given
+		}
+		fields = append(fields, payload.TextField("id", id))
 	case !again || o.State == Snoozed:
 		fields = append(fields, payload.TextField("retry_id", payload.NewID()))
 	}

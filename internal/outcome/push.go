@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
@@ -13,10 +14,11 @@ type Push struct {
 	Queue   string
 	Name    string // the class
 	Args    []any
-	Class   *Class   // nil: not registered here
-	Options *Options // of this job; they go before those of its class. nil: it has none
-	ID      string   // "": the producer gave none
-	Chosen  bool     // the program chose the ID, so that a job may have had it before
+	List    json.RawMessage // the arguments as a list in JSON, in place of Args; its bytes are kept. nil: Args are
+	Class   *Class          // nil: not registered here
+	Options *Options        // of this job; they go before those of its class. nil: it has none
+	ID      string          // "": the producer gave none
+	Chosen  bool            // the program chose the ID, so that a job may have had it before
 	At      time.Time
 	In      time.Duration // from which At was made; 0: from none
 	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments

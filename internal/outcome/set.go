@@ -72,7 +72,9 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 		switch {
 		case f.Open == nil:
 		case f.Field != "":
-			s.fields[f.Field] = append(s.fields[f.Field], i)
+			for _, field := range append([]string{f.Field}, f.Also...) {
+				s.fields[field] = append(s.fields[field], i)
+			}
 		default:
 			s.open = append(s.open, i)
 		}
@@ -92,6 +94,16 @@ func (s *Set) Observe(f func(context.Context, *Job, *Outcome)) { s.observers = a
 // Watch has f called once for every job that a worker ended, when all of its outcome is known: how long
 // it ran too. f is called for each job by the goroutine of its worker, so it waits for nothing.
 func (s *Set) Watch(f func(*Job, *Outcome)) { s.watchers = append(s.watchers, f) }
+
+// Marks returns texts of which a payload has one if its job switches a feature on that adds to the end of a done job.
+func (s *Set) Marks() (texts []string) {
+	for _, f := range s.features {
+		if f.Open != nil && f.Field != "" && !f.Quiet {
+			texts = append(texts, `"`+f.Field+`":`)
+		}
+	}
+	return texts
+}
 
 // Watched returns the keys that the features watch.
 func (s *Set) Watched() []Watched { return s.watched }
@@ -132,13 +144,21 @@ func (s *Set) Fail(ctx context.Context, j *Job, err error, o *Outcome) {
 // because the process stops, or one that was leased. Job.Started says whether its handler was called.
 // One that was not, and that goes back, is not read.
 func (s *Set) End(j *Job, state State, err error) (o Outcome) {
-	if j.Started || state != Returned {
+	o.State, o.Err = state, err
+	s.Complete(j, &o)
+	return o
+}
+
+// Complete is End of a job about whose outcome more is known than its state: when it runs again, or how it counts. Job.Value is
+// its result, if it is done and has one.
+func (s *Set) Complete(j *Job, o *Outcome) {
+	if j.Started || o.State != Returned {
 		s.read(j)
 	}
-	o.State, o.Err = state, err
-	j.policies = s.policies(j)
-	s.settle(context.Background(), j, &o)
-	return o
+	if j.policies = s.policies(j); j.policies == nil && o.State != Done && o.State != Returned {
+		j.policies = s.others
+	}
+	s.settle(context.Background(), j, o)
 }
 
 // Bury returns the effects with which a job of a dead process ends. A poison job has failed; any other
@@ -168,6 +188,12 @@ func (s *Set) Close() {
 		}
 	}
 }
+
+// Now returns the time by Redis's clock.
+func (s *Set) Now() time.Time { return s.time.Now() }
+
+// Open reads the job's bytes, as Run, End and Complete do.
+func (s *Set) Open(j *Job) { s.read(j) }
 
 func (s *Set) read(j *Job) { Read(j, s.classes, s.settings.MaxPayload) }
 
@@ -248,7 +274,9 @@ func (s *Set) policies(j *Job) []Policy {
 	if j.Class != nil {
 		bound := j.Class.bound.Load()
 		if bound == nil || bound.set != s || bound.version != s.version() {
-			bound = s.bind(j.Class)
+			if bound = s.bind(j.Class); j.Place == "" { // a leased one may be ended by a set beside that of the workers
+				j.Class.bound.Store(bound)
+			}
 		}
 		if j.Lane == nil && !j.Dead && !s.switched(j) {
 			return bound.all
@@ -311,7 +339,6 @@ func (s *Set) bind(c *Class) *binding {
 		}
 	}
 	b.all = s.complete(b.own, false)
-	c.bound.Store(b)
 	return b
 }
 

@@ -20,6 +20,7 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "recurring", Requires: []string{"poller"}},
 	Part{Name: "workflows", Requires: []string{"poller"}},
 	Part{Name: "groups", Requires: []string{"poller"}},
+	Part{Name: "leases", Requires: []string{"poller"}},
 	Part{Name: "guard", Requires: []string{"poller"}},
 )
 

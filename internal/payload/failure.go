@@ -34,7 +34,7 @@ func FailedAt(t time.Time) string { return t.Format("2006/01/02 15:04:05 MST") }
 //     Resque's page prints that field without escaping it.
 func (f Failure) Encode() []byte {
 	payload := JSON(f.Payload)
-	if !utf8.Valid(payload) || !wellFormed(payload, MaxDepth) {
+	if !utf8.Valid(payload) || !WellFormed(payload, MaxDepth) {
 		payload = Invalid(payload)
 	}
 	const names = len(`{"failed_at":"","payload":,"exception":"","error":"","backtrace":[],"worker":"","queue":"","retried_at":""}`)

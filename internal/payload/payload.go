@@ -60,6 +60,12 @@ func (p *Payload) Field(name string) []byte {
 	return nil
 }
 
+// TriesField is the field of a payload with how many tries the job has. A job without it has one.
+const TriesField = "tries"
+
+// Tries returns how many tries the job has. A field of another form is another program's.
+func (p *Payload) Tries() int { return attemptNumber(p.Field(TriesField)) }
+
 // Error says why bytes from a queue are not a job.
 type Error struct {
 	Reason string // "the payload …"
@@ -109,12 +115,18 @@ func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 			continue // nothing in them nests
 		}
 		// The object and its list are two levels.
-		if !wellFormed(e.buf[start:], MaxDepth-2) {
+		if !WellFormed(e.buf[start:], MaxDepth-2) {
 			return nil, fmt.Errorf("args[%d] of a job of class %s is nested deeper than %d levels, which Ruby workers refuse; send it as a string of JSON",
 				i, class, MaxDepth-2)
 		}
 	}
 	return append(e.buf, "]}"...), nil
+}
+
+// AppendList is Append for arguments that are a list in JSON. Its bytes are kept.
+func AppendList(dst []byte, class string, list []byte) []byte {
+	dst = appendString(append(dst, `{"class":`...), class, Plain, replacement)
+	return append(append(append(dst, `,"args":`...), list...), '}')
 }
 
 // Parse reads a job as Ruby's workers do: keys are case-sensitive, the last

@@ -257,7 +257,7 @@ func FuzzParsePayload(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		p, err := Parse(raw)
-		if valid := json.Valid(raw) && depth(raw) <= MaxDepth; valid != wellFormed(raw, MaxDepth) {
+		if valid := json.Valid(raw) && depth(raw) <= MaxDepth; valid != WellFormed(raw, MaxDepth) {
 			t.Fatalf("%q: encoding/json finds it valid: %v", raw, valid)
 		}
 		want, ok := parseSlowly(raw)

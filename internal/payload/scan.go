@@ -10,8 +10,8 @@ type scanner struct {
 	tooDeep bool // it failed because room was used up
 }
 
-// wellFormed reports whether text is one JSON value that fits in depth levels.
-func wellFormed(text []byte, depth int) bool {
+// WellFormed reports whether text is one JSON value that fits in depth levels.
+func WellFormed(text []byte, depth int) bool {
 	s := scanner{src: text, room: depth}
 	return s.whole()
 }

@@ -57,3 +57,32 @@ func lastText(text []byte) (rest, quoted []byte, ok bool) {
 	quoted = text[at:]
 	return text[:at], quoted, bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted)
 }
+
+// IDLast returns a job with expires_at and id as its last fields, where scripts read them by their place. ok is false if
+// the job has no id, or one that is not its own text in JSON or is longer than most.
+func IDLast(raw []byte, most int) (out []byte, ok bool) {
+	p, err := Parse(raw)
+	if err != nil || p.Text != nil || p.PHP != nil || p.ID == "" || len(p.ID) > most {
+		return nil, false
+	}
+	if id := AppendText(nil, p.ID); len(id) != len(p.ID)+2 || string(p.Field("id")) != string(id) {
+		return nil, false
+	}
+	out = append(out, '{')
+	var expires, id []byte
+	for _, m := range Members(raw[bytes.IndexByte(raw, '{'):]) {
+		field := append(append(append([]byte(nil), m.Key...), ':'), m.Value...)
+		switch string(unquoteKey(m.Key)) {
+		case "expires_at":
+			expires = field
+		case "id":
+			id = field
+		default:
+			out = append(append(out, field...), ',')
+		}
+	}
+	if expires != nil {
+		out = append(append(out, expires...), ',')
+	}
+	return append(append(out, id...), '}'), true
+}

@@ -51,3 +51,22 @@ func FuzzTail(f *testing.F) {
 		}
 	})
 }
+
+func TestIDLast(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"class":"C","args":[1],"id":"a","retry_id":"b"}`:                        `{"class":"C","args":[1],"retry_id":"b","id":"a"}`,
+		`{"id":"a","expires_at":1795405611754,"class":"C" , "args":[{"id":"x"}]}`: `{"class":"C","args":[{"id":"x"}],"expires_at":1795405611754,"id":"a"}`,
+		`{"class":"C","args":[],"id":"a"}`:                                        `{"class":"C","args":[],"id":"a"}`,
+		`{"class":"C","args":[]}`:                                                 "",
+		`{"class":"C","args":[],"id":"a\"b","x":1}`:                               "",
+		`{"class":"C","args":[],"id":"abcdefg","x":1}`:                            "",
+		`{"class":"C","args":[],"id":7,"x":1}`:                                    "",
+		`{"class":"C",`:                                                           "",
+	} {
+		out, ok := IDLast([]byte(raw), 6)
+		if string(out) != want || ok != (want != "") {
+			t.Errorf("%s became %s, %v; want %s", raw, out, ok, want)
+		}
+	}
+}

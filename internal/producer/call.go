@@ -159,7 +159,9 @@ func (c *Call) add(p *outcome.Push) error {
 // encode writes a job as the one that the bulk has begun, with what the features add.
 func (c *Call) encode(p *outcome.Push) (err error) {
 	p.Style = c.bulk.Style
-	if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
+	if p.List != nil {
+		p.Payload = c.bulk.EncodeList(p.Name, p.List)
+	} else if p.Payload, err = c.bulk.Encode(p.Name, p.Args); err != nil {
 		return err
 	}
 	if c.set != nil {

@@ -145,11 +145,21 @@ func (b *Bulk) Encode(class string, args []any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.begin(buf), nil
+}
+
+// EncodeList is Encode for arguments that are a list in JSON, whose bytes are kept.
+func (b *Bulk) EncodeList(class string, list []byte) []byte {
+	return b.begin(payload.AppendList(b.buf[:b.end], class, list))
+}
+
+// begin takes the bytes with a new job at the end, and returns that.
+func (b *Bulk) begin(buf []byte) []byte {
 	b.buf = buf
 	if b.hashes != nil {
 		b.hashes.next = b.hashes.next[:0] // of a job that was not added
 	}
-	return buf[b.end:len(buf):len(buf)], nil
+	return buf[b.end:len(buf):len(buf)]
 }
 
 // Begun returns the payload of the job that Encode began. It is valid until the next call.

@@ -22,6 +22,9 @@ func (s Store) KeyOfCancelled() string { return s.ns + "go:cancelled" }
 // CancelledID is the entry of a job with an id.
 func CancelledID(id string) string { return "j:" + id }
 
+// CancelledPlace is the entry of a job by its queue and its id, which only that queue knows.
+func CancelledPlace(queue, id string) string { return "p:" + PlaceOf(queue, id) }
+
 // CancelledTicket is the entry of a job by the process and the ticket under which that has it.
 func CancelledTicket(process string, ticket int64) string {
 	return fmt.Sprintf("t:%s:%d", process, ticket)
@@ -41,6 +44,16 @@ func (s Store) Cancel(c redis.Conn, id string) (found Cancelled, err error) {
 	a.Key(s.KeyOfCancelled())
 	s.documentKeys(&a, id)
 	a.Arg("id", CancelledID(id), CancelKept.Milliseconds())
+	what, state, err := s.cancelled(c, &a)
+	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
+}
+
+// CancelPlace is Cancel of the job with an id in a queue. Its document is named by both.
+func (s Store) CancelPlace(c redis.Conn, queue, id string) (found Cancelled, err error) {
+	var a Call
+	a.Key(s.KeyOfCancelled())
+	s.documentKeys(&a, PlaceOf(queue, id))
+	a.Arg("id", CancelledPlace(queue, id), CancelKept.Milliseconds())
 	what, state, err := s.cancelled(c, &a)
 	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
 }

@@ -79,6 +79,20 @@ func (s Store) Evicts(c redis.Conn) (policy string) {
 	return policy
 }
 
+// AppendOnly reports whether the server keeps an append-only file, and whether it says so at all.
+func (s Store) AppendOnly(c redis.Conn) (on, known bool) {
+	info, err := redis.String(c.Do("INFO", "persistence"))
+	if err != nil {
+		return false, false
+	}
+	for line := range strings.Lines(info) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "aof_enabled" {
+			return value == "1", true
+		}
+	}
+	return false, false
+}
+
 func checkVersion(info string) error {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -185,7 +185,7 @@ func (s Store) byReaper(process string) guard {
 
 // byLease is the guard of a server that ends jobs which it has leased.
 func (s Store) byLease() guard {
-	return guard{"lease", "", hashKey(s.leased()), zsetKey(s.leases()), zsetKey(s.leases())}
+	return guard{"lease", "", hashKey(s.KeyOfLeased()), zsetKey(s.KeyOfLeases()), zsetKey(s.KeyOfLeases())}
 }
 
 // commitArgs are the arguments of EVALSHA or EVAL, led by the script.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,7 +17,8 @@ import (
 
 var documentScript = script("document")
 
-// ResultField is the field of a payload that gives the job a document: how long that stays after the end, in ms.
+// ResultField is the field of a payload that gives the job a document: how long that stays after the end, in ms. A text
+// of this number, a blank and a name is of a document that has the name in place of the job's id.
 const ResultField = "result"
 
 const (
@@ -28,19 +30,32 @@ const (
 	MaxResultTTL = 100 * 365 * 24 * time.Hour
 )
 
-// ResultTTL returns how long the document of a job stays after its end, in ms, and whether the job has one. A field of
-// another form is another program's.
-func ResultTTL(p *payload.Payload) (ms int64, ok bool) {
+// ResultOf returns the name of the document of a job and how long it stays after the job's end, in ms, and whether the job
+// has one. The name is the job's id or, of a job that a server published, its place: ids of such jobs are of their queue
+// alone. A field of another form is another program's.
+func ResultOf(p *payload.Payload) (document string, ms int64, ok bool) {
 	if p.ID == "" {
-		return 0, false
+		return "", 0, false
 	}
-	ms, err := strconv.ParseInt(string(p.Field(ResultField)), 10, 64)
-	return ms, err == nil && ms > 0 && ms <= MaxResultTTL.Milliseconds()
+	text, document := string(p.Field(ResultField)), p.ID
+	if strings.HasPrefix(text, `"`) {
+		if text, document, ok = strings.Cut(payload.StringValue([]byte(text)), " "); !ok || document == "" {
+			return "", 0, false
+		}
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	return document, ms, err == nil && ms > 0 && ms <= MaxResultTTL.Milliseconds()
+}
+
+// PlacedResult is the field for a document with a name of its own.
+func PlacedResult(document string, ms int64) payload.Field {
+	return payload.TextField(ResultField, strconv.FormatInt(ms, 10)+" "+document)
 }
 
 // DocumentChange is what is to be written of a waiting job. DocumentChangeOf makes it of a payload.
 type DocumentChange struct {
-	ID    string
+	ID    string // of the job
+	Name  string // of the document
 	Class string
 	Stays int64     // ms, how long the document of a job that waits stays, from now or from when the job is due
 	Gone  bool      // the job was removed
@@ -58,8 +73,8 @@ func DocumentChangeOf(raw []byte) (d DocumentChange, ok bool) {
 	if err != nil {
 		return d, false
 	}
-	ttl, ok := ResultTTL(&p)
-	return DocumentChange{ID: p.ID, Class: p.Class, Stays: max(ttl, PendingTTL.Milliseconds())}, ok
+	name, ttl, ok := ResultOf(&p)
+	return DocumentChange{ID: p.ID, Name: name, Class: p.Class, Stays: max(ttl, PendingTTL.Milliseconds())}, ok
 }
 
 // changesTogether is how many documents one script changes.
@@ -72,7 +87,7 @@ func (s Store) ChangeDocuments(c redis.Conn, changes []DocumentChange) error {
 		var a Call
 		a.Key(s.KeyOfCancelled())
 		for _, d := range some {
-			s.documentKeys(&a, d.ID)
+			s.documentKeys(&a, d.Name)
 			what, due := "waits", ""
 			if d.Gone {
 				what = "gone"
@@ -96,7 +111,7 @@ func (s Store) documentGone(raw []byte) []Effect {
 	if !ok {
 		return nil
 	}
-	return []Effect{goneVerb.Effect(s.DocumentKeys(d.ID, true)).Soft()}
+	return []Effect{goneVerb.Effect(s.DocumentKeys(d.Name, true)).Soft()}
 }
 
 // RetriedDocument adds the keys of the document of a failed job that is to run again, if it has one, and returns what
@@ -104,7 +119,7 @@ func (s Store) documentGone(raw []byte) []Effect {
 func (s Store) RetriedDocument(a *Call, raw []byte) DocumentChange {
 	d, ok := DocumentChangeOf(raw)
 	if ok {
-		s.documentKeys(a, d.ID)
+		s.documentKeys(a, d.Name)
 	}
 	return d
 }

@@ -84,8 +84,8 @@ func TestFeatureGuard(t *testing.T) {
 // leased puts a job under a place, as a server that leases jobs does.
 func (w *wire) leased(place, payload string, until any) {
 	w.t.Helper()
-	w.do("HSET", w.s.leased(), place, payload)
-	w.do("ZADD", w.s.leases(), until, place)
+	w.do("HSET", w.s.KeyOfLeased(), place, payload)
+	w.do("ZADD", w.s.KeyOfLeases(), until, place)
 }
 
 // A leased job ends if its lease is still the one that was read. Otherwise nothing of it changes. The
@@ -104,7 +104,7 @@ func TestCommitLeased(t *testing.T) {
 		w.leased("3:low4", "l4", 1900000000000)
 		w.do("SET", w.s.KeyOfQueue("bad"), "no list")
 		end := func(place, lease string, effects ...Effect) Ended {
-			return Ended{Place: place, Counts: CountsDone, Effects: append(effects, w.s.Leased(place, lease)...)}
+			return Ended{Place: place, Counts: CountsDone, Effects: append(effects, w.s.EndLease(place, lease)...)}
 		}
 		back := end("3:low3", "1900000000000.5", effect("head", w.s.QueueKey("low"), 0), w.s.named("low"))
 		back.Counts = CountsNothing
@@ -117,6 +117,7 @@ func TestCommitLeased(t *testing.T) {
 		})
 		w.must(err)
 		w.same("missing", 1, out.Missing)
+		w.same("ended", map[string]bool{"3:low1": true, "3:low3": true}, out.Ended)
 		w.same("filled", []string{"low", "next"}, sorted(out.Filled))
 		w.same("refused", 2, len(out.Refused))
 		for _, r := range out.Refused {
@@ -124,21 +125,21 @@ func TestCommitLeased(t *testing.T) {
 				t.Errorf("refused: %+v", r)
 			}
 		}
-		w.same("leased", map[string]string{"3:low2": "l2", "3:low4": "l4"}, w.hash(w.s.leased()))
-		w.same("leases", []string{"3:low2", "3:low4"}, w.server.List(t, "ZRANGE", w.s.leases(), 0, -1))
+		w.same("leased", map[string]string{"3:low2": "l2", "3:low4": "l4"}, w.hash(w.s.KeyOfLeased()))
+		w.same("leases", []string{"3:low2", "3:low4"}, w.server.List(t, "ZRANGE", w.s.KeyOfLeases(), 0, -1))
 		w.same("queues", []string{"low: l3", "next: after"}, w.queues("low", "next"))
 		w.same("join", "1", w.hash("resque:go:join:1")["count"])
 		w.same("stats", [2]int{1, 0}, w.stats())
 	}
-	w.spoil(w.s.leases())
+	w.spoil(w.s.KeyOfLeases())
 	w.unchanged("a commit whose leases cannot be read", func() {
-		out, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2", Effects: w.s.Leased("3:low2", "1900000000000")}})
+		out, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2", Effects: w.s.EndLease("3:low2", "1900000000000")}})
 		w.must(err)
-		if len(out.Refused) != 1 || out.Refused[0].Key != w.s.leases() || out.Refused[0].Place != "3:low2" {
+		if len(out.Refused) != 1 || out.Refused[0].Key != w.s.KeyOfLeases() || out.Refused[0].Place != "3:low2" {
 			t.Errorf("refused: %+v", out.Refused)
 		}
 	})
-	w.spoil(w.s.leased())
+	w.spoil(w.s.KeyOfLeased())
 	w.unchanged("a commit whose record cannot be read", func() {
 		if _, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2"}}); !IsWrongType(err) {
 			t.Error(err)

@@ -21,7 +21,7 @@ var exchangeScript, exchangeText = script("exchange"), scriptText("exchange")
 
 // Reserved is a job in a process's in-flight record.
 type Reserved struct {
-	Ticket  int64  // rises with every reservation of the process
+	Ticket  int64  // rises with every reservation of the process; LeasedTicket of a leased job
 	Queue   string // the queue it came from and goes back to
 	Payload []byte // the bytes as they were in the queue
 	Lane    *Lane  // the lane it goes back to instead, if it was sorted

@@ -24,7 +24,7 @@ func TestFatesNameAllKeys(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"groups", "workflows"} { // they name their keys themselves
+	for _, dir := range []string{"groups", "leases", "lmstfywire", "workflows"} { // they name their keys themselves
 		own, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(own) == 0 {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestOwnKey(t *testing.T) {
 	for name, want := range map[string]string{
 		"go:lanes": "lanes", "go:lanes:3:low": "turns", "go:lane:3:low0:x": "lane", "go:process:p": "process", "go:processes": "processes",
 		"go:unique:d": "KeyOfLock", "go:unique-rest": "lockRest", "go:paused": "paused", "go:paused-schedules": "pausedSchedules",
-		"go:kept:a:b": "kept", "go:limits": "limits", "go:limits2": "own", "go:wf:1": "WorkflowKey", "go:wf-steps:1": "LettersKey", "go:wf-more:1": "own", "go:workflows": "IndexKey", "go:group:a": "GroupKey", "go:groups": "GroupsKey", "go:leased": "leased", "go:leases": "leases",
+		"go:kept:a:b": "kept", "go:limits": "limits", "go:limits2": "own", "go:wf:1": "WorkflowKey", "go:wf-steps:1": "LettersKey", "go:wf-more:1": "own", "go:workflows": "IndexKey", "go:group:a": "GroupKey", "go:groups": "GroupsKey", "go:leased": "KeyOfLeased", "go:leases": "KeyOfLeases", "go:returned": "ReturnedKey", "go:served:x": "ServedKey",
 	} {
 		if k := s.ownKey("my:app:" + name); k.Is.Builder != want {
 			t.Errorf("%s is of %s, want %s", name, k.Is.Builder, want)

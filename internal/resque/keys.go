@@ -91,6 +91,9 @@ func (s Store) KeyOfHints() string { return s.ns + "go:precise" }
 // KeyOfInFlight is the record of the jobs that a process has reserved.
 func (s Store) KeyOfInFlight(process string) string { return s.inflight(process) }
 
+// KeyOfProcesses is the set of the processes of daemons: process to when its lease ends.
+func (s Store) KeyOfProcesses() string { return s.processes() }
+
 // Other keys of Ruby.
 
 func (s Store) workers() string                { return s.ns + "workers" }
@@ -114,6 +117,4 @@ func (s Store) pulse() string            { return s.ns + "go:pulse" }
 func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
-func (s Store) leased() string           { return s.ns + "go:leased" }
-func (s Store) leases() string           { return s.ns + "go:leases" }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }

@@ -187,8 +187,12 @@ func holder(process string, ticket int64) string {
 
 // prefix stands before the payload in the in-flight record. For a job from a lane it begins with
 // the lane, "+0:12:f:Mail=acme3:low{…}": the job goes back there, and its slots are freed by it.
+// A leased job has none.
 func (j Reserved) prefix() string {
-	if j.Lane == nil {
+	switch {
+	case j.Ticket == LeasedTicket:
+		return ""
+	case j.Lane == nil:
 		return JobPrefix(j.Queue)
 	}
 	return lanePrefix(*j.Lane)

@@ -48,13 +48,16 @@ type Process struct {
 }
 
 // Knows is what this release understands of jobs: see Process.
-const Knows = KnowsWorkflows + " " + KnowsMessagePack
+const Knows = KnowsWorkflows + " " + KnowsMessagePack + " " + KnowsLeases
 
 // KnowsWorkflows is the word of a release that counts the ends of steps.
 const KnowsWorkflows = "workflows"
 
 // KnowsMessagePack is the word of a release that knows where goworker's own queues lie.
 const KnowsMessagePack = "msgpack"
+
+// KnowsLeases is the word of a release that looks for jobs among those that clients hold, and ends leases that have run out.
+const KnowsLeases = "leases"
 
 // KnowsOf reports whether the process understands what a word names.
 func (p Process) KnowsOf(word string) bool { return slices.Contains(strings.Fields(p.Knows), word) }
@@ -248,7 +251,7 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Re
 	a.Key(s.process(process))
 	a.Key(s.reaped(process))
 	a.Key(s.pulse())
-	s.dueKeys(&a)
+	s.RenewalKeys(&a)
 	a.Arg(process, lease.Milliseconds(), gap.Milliseconds())
 	r, err := redis.Strings(a.Do(c, renewScript))
 	if err != nil {
@@ -257,15 +260,15 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Re
 	if err := firstStatus(r); err != nil {
 		return Renewed{}, err
 	}
-	if len(r) < 4+dueKeys || (len(r)-dueKeys)%2 != 0 {
+	if len(r) < 4+renewKeys || (len(r)-renewKeys)%2 != 0 {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, ErrAnswer)
 	}
 	out := Renewed{period: lease.Milliseconds()}
 	out.since, _ = strconv.ParseInt(r[3], 10, 64)
-	out.Due = parseDue(slices.Concat(r[1:3], r[4:]))
+	out.Due = parseDue(slices.Concat(r[1:3], r[4:4+renewKeys]))
 	out.now = out.Due.Now.UnixMilli()
 	out.Leases = make([]Lease, 0, len(r)/2)
-	for pair := range slices.Chunk(r[4+dueKeys:], 2) {
+	for pair := range slices.Chunk(r[4+renewKeys:], 2) {
 		out.Leases = append(out.Leases, Lease{Process: pair[0], Value: pair[1]})
 	}
 	return out, nil

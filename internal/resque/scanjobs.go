@@ -22,10 +22,21 @@ func (s Store) ScanInFlight(c redis.Conn, process, cursor string) (jobs []Reserv
 
 // ScanLeased reads a page of the jobs that clients hold over HTTP, as ScanDelayed.
 func (s Store) ScanLeased(c redis.Conn, cursor string) (jobs []Reserved, next string, err error) {
-	return s.scanJobs(c, "HSCAN", s.leased(), cursor, 1)
+	return s.scanPairs(c, "HSCAN", s.KeyOfLeased(), cursor, func(place, payload []byte) (j Reserved, ok bool) {
+		j.Queue, _, ok = ParsePlace(string(place))
+		j.Payload = payload
+		return j, ok
+	})
 }
 
+// scanJobs reads a page of jobs with their queues in front: job is 0 where they are members, and 1 where they are values.
 func (s Store) scanJobs(c redis.Conn, command, key, cursor string, job int) (jobs []Reserved, next string, err error) {
+	return s.scanPairs(c, command, key, cursor, func(member, value []byte) (Reserved, bool) {
+		return parseReserved(0, [][]byte{member, value}[job])
+	})
+}
+
+func (s Store) scanPairs(c redis.Conn, command, key, cursor string, parse func(a, b []byte) (Reserved, bool)) (jobs []Reserved, next string, err error) {
 	r, err := redis.Values(c.Do(command, key, cursor, "COUNT", scanPage))
 	if err == nil && len(r) != 2 {
 		err = ErrAnswer
@@ -40,7 +51,7 @@ func (s Store) scanJobs(c redis.Conn, command, key, cursor string, job int) (job
 		return nil, "", fmt.Errorf("reading the jobs of %s: %w", key, Explain(err))
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if j, ok := parseReserved(0, pairs[i+job]); ok {
+		if j, ok := parse(pairs[i], pairs[i+1]); ok {
 			jobs = append(jobs, j)
 		}
 	}

@@ -68,6 +68,13 @@ type Due struct {
 
 	Workflows time.Duration // until the sweep is to look at the first workflow
 	Groups    time.Duration // until a job is to be made of the first group
+
+	// Leases is until the first lease of a job ends that a client holds. Only a renewal says it; else it is Never. Each call
+	// of a client changes the leases, and a connection that tracks what it reads would hear of all.
+	Leases time.Duration
+
+	// Asked is when the process asked for all this, by its own clock; zero: that is not known.
+	Asked time.Time
 }
 
 // Never is later than any job is due.
@@ -78,7 +85,11 @@ func (d Due) Sooner() time.Duration { return min(d.Own, d.Plain, d.Hints) }
 
 var dueScript = script("due")
 
-const dueKeys = 5
+// dueKeys is how many keys a look at what is due reads, and renewKeys how many a renewal does.
+const (
+	dueKeys   = 5
+	renewKeys = dueKeys + 1
+)
 
 // workflows is the index of the workflows that the sweep looks at, as package workflows has it.
 func (s Store) workflows() string { return s.own("workflows") }
@@ -92,6 +103,20 @@ func (s Store) dueKeys(a *Call) {
 	a.Key(s.KeyOfHints())
 	a.Key(s.workflows())
 	a.Key(s.groups())
+}
+
+// RenewalKeys adds the keys whose first scores a renewal returns.
+func (s Store) RenewalKeys(a *Call) {
+	s.dueKeys(a)
+	a.Key(s.KeyOfLeases())
+}
+
+// RenewalDue reads Redis's time, in seconds and microseconds, and these scores.
+func RenewalDue(r []string) (Due, error) {
+	if len(r) != 2+renewKeys {
+		return Due{}, ErrAnswer
+	}
+	return parseDue(r), nil
 }
 
 // Due reads when the first jobs are due. With arm, on a connection that tracks keys,
@@ -123,7 +148,7 @@ func (s Store) Due(c redis.Conn, arm bool) (Due, error) {
 	return parseDue(r), nil
 }
 
-// parseDue reads the time and the first scores of the schedules.
+// parseDue reads the time and the first scores of the schedules, and behind them that of the leases, if it is there.
 func parseDue(r []string) Due {
 	sec, _ := strconv.ParseInt(r[0], 10, 64)
 	micro, _ := strconv.ParseInt(r[1], 10, 64)
@@ -137,5 +162,9 @@ func parseDue(r []string) Due {
 		}
 		return time.Duration(max(wait, -1e12)) * time.Millisecond
 	}
-	return Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1), Workflows: until(r[5], 1), Groups: until(r[6], 1)}
+	due := Due{Now: now, Own: until(r[2], 1), Plain: until(r[3], 1000), Hints: until(r[4], 1), Workflows: until(r[5], 1), Groups: until(r[6], 1), Leases: Never}
+	if len(r) > 2+dueKeys {
+		due.Leases = until(r[2+dueKeys], 1)
+	}
+	return due
 }

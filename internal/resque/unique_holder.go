@@ -86,6 +86,7 @@ func (s Store) findHolder(c redis.Conn, j Lock, h *Holder) (stays bool, err erro
 		a.Key(s.KeyOfSchedule())
 		a.Key(s.KeyOfQueue(h.Queue))
 		a.Key(s.lanes())
+		a.Key(s.KeyOfLeased())
 		renew := j.Most // the TTL of the job that wants the lock, unless that lock is HoldTime
 		if j.Hold == HoldTime {
 			renew = 0

@@ -59,6 +59,7 @@ var (
 	replaceVerb = ownVerb("replace")
 	aheadVerb   = ownVerb("ahead")
 	goneVerb    = ownVerb("gone")
+	unleaseVerb = ownVerb("unlease")
 )
 
 func ownVerb(name string) *Verb { return NewVerb(name, readParts("verbs/"+name)) }

@@ -95,7 +95,7 @@ func (s Store) WalkList(c redis.Conn, key string, ahead bool, from *ListPlace, m
 	}
 	first, read := numbers[0], numbers[1]
 	seen := int(min(read, 3))
-	if len(r) < len(numbers)+seen {
+	if seen < 0 || len(r) < len(numbers)+seen {
 		return ListPage{}, ErrAnswer
 	}
 	page := ListPage{Looked: int(read)}

@@ -289,8 +289,8 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			_, err := s.RemoveOwn(w.c, []string{s.clock()})
 			return err
 		}},
-		"commitLeased": {keys: []string{s.leased(), s.leases()}, call: func(w *wire) error {
-			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.Leased("3:low1", "1900000000000")}})
+		"commitLeased": {keys: []string{s.KeyOfLeased(), s.KeyOfLeases()}, call: func(w *wire) error {
+			out, err := s.CommitLeased(w.c, []Ended{{Place: "3:low1", Effects: s.EndLease("3:low1", "1900000000000")}})
 			if len(out.Refused) > 0 {
 				err = out.Refused[0].KeyError
 			}

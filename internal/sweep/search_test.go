@@ -211,7 +211,7 @@ func TestFoundEverywhere(t *testing.T) {
 	b.server.Do(t, "RPUSH", "resque:queue:low", raw("queue"))
 	b.server.Do(t, "HSET", "resque:go:inflight:p", "7", "3:low"+raw("record"))
 	b.server.Do(t, "ZADD", "resque:go:schedule", 5e12, "3:low"+raw("schedule"))
-	b.server.Do(t, "HSET", "resque:go:leased", "place", "3:low"+raw("leased"))
+	b.server.Do(t, "HSET", "resque:go:leased", "3:lowleased", raw("leased"))
 	lane := resque.NewLane("low", resque.Limit{Kind: resque.LimitRunning, Name: "one", Keyed: true, Key: "k"})
 	b.server.Do(t, "SADD", "resque:go:lanes", resque.JobPrefix("low")+lane.Shared)
 	b.server.Do(t, "ZADD", "resque:go:lanes:"+resque.JobPrefix("low")+lane.Shared, 0, lane.Own)

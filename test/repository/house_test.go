@@ -39,7 +39,7 @@ const module = "github.com/goworker/goworker"
 var layers = [][]string{
 	{"internal/clock", "internal/cron", "internal/msgpack", "internal/prefix", "internal/queues", "internal/share", "internal/sig"},
 	{"internal/conn", "internal/logging", "internal/payload"},
-	{"internal/argv", "internal/failure", "internal/args"},
+	{"internal/argv", "internal/failure", "internal/args", "internal/httpjob"},
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/workflows", "internal/resque/groups", "internal/access", "internal/part"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "inspect"},

@@ -28,8 +28,9 @@ const askWithin = time.Second
 func New(d outcome.Deps) outcome.Feature {
 	f := &feature{deps: d}
 	return outcome.Feature{
-		Name: "cancel",
-		Open: func(*outcome.Job) outcome.Policy { return f.unlessIdle() },
+		Name:  "cancel",
+		Drops: true,
+		Open:  func(*outcome.Job) outcome.Policy { return f.unlessIdle() },
 		Bind: func(c *outcome.Class) outcome.Policy {
 			if c == nil { // it knows the errors of jobs that were admitted before they were cancelled
 				return f
@@ -70,7 +71,15 @@ func (f *feature) unlessIdle() outcome.Policy {
 
 // names are the entries by which a job may have been cancelled. It needs a job that was opened.
 func names(j *outcome.Job) []string {
-	all := append(make([]string, 0, 3), resque.CancelledTicket(j.Process, j.Ticket))
+	all := make([]string, 0, 4)
+	if queue, id, leased := resque.ParsePlace(j.Place); leased { // the payload may have no id
+		all = append(all, resque.CancelledPlace(queue, id))
+	} else {
+		all = append(all, resque.CancelledTicket(j.Process, j.Ticket))
+		if j.Parsed.ID != "" {
+			all = append(all, resque.CancelledPlace(j.Queue, j.Parsed.ID))
+		}
+	}
 	if j.Parsed.ID != "" {
 		all = append(all, resque.CancelledID(j.Parsed.ID))
 	}
@@ -212,7 +221,7 @@ func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 // enqueue takes a cancel back that is still there of an earlier job with the id that the program chose.
 func (f *feature) enqueue(p *outcome.Push) error {
 	if p.Chosen {
-		p.Beside = append(p.Beside, f.deps.Store.Uncancelled(resque.CancelledID(p.ID)))
+		p.Beside = append(p.Beside, f.deps.Store.Uncancelled(resque.CancelledID(p.ID), resque.CancelledPlace(p.Queue, p.ID)))
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
 		Name:    "expiry",
 		Field:   "expires_at",
+		Quiet:   true,
 		Enqueue: p.enqueue,
 		Open: func(j *outcome.Job) outcome.Policy {
 			if j.Parsed.ExpiresAt == 0 {

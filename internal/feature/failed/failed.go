@@ -36,7 +36,8 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	}
 	f, keep := p.deps.Record(j, o.Err)
 	raw := f.Encode()
-	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, raw, p.deps.Settings.MultiQueueFailures)...)
+	multi := p.deps.Settings.MultiQueueFailures || j.Place != "" // a dead letter is of its queue, whatever the fleet's backend
+	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, raw, multi)...)
 	o.Log.Attrs = append(o.Log.Attrs, slog.Any("failure", &record{p.names, f, raw}))
 	if keep {
 		o.Effects = append(o.Effects, p.deps.Store.Keep(j.Reserved))

@@ -43,8 +43,9 @@ var resultVerb = resque.NewVerb("result", resultLua)
 type document struct {
 	outcome.None
 	deps outcome.Deps
-	ttl  int64 // ms, from the end
-	at   int64 // when the run was admitted here, by Redis's clock, in ms; 0: it was not
+	name string // of the document
+	ttl  int64  // ms, from the end
+	at   int64  // when the run was admitted here, by Redis's clock, in ms; 0: it was not
 	run  Run
 }
 
@@ -100,7 +101,7 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	now := millis(d.deps.Time.Now())
 	e := resque.EndOfDocument{Process: j.Process, State: states[o.State], Over: o.State.Over()}
 	e.Note = d.run.end()
-	e.ID, e.Ticket, e.TTL = j.Parsed.ID, j.Ticket, d.ttl
+	e.ID, e.Ticket, e.TTL = d.name, j.Ticket, d.ttl
 	if o.Started {
 		e.Begun = d.began(j)
 	} else {

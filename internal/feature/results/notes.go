@@ -81,7 +81,7 @@ func (b *batch) fill(runs []*Run) (left []*Run) {
 		if !ok {
 			continue
 		}
-		note.ID, note.Ticket, note.TTL = r.job.Parsed.ID, r.job.Ticket, r.doc.pendingTTL()
+		note.ID, note.Ticket, note.TTL = r.doc.name, r.job.Ticket, r.doc.pendingTTL()
 		b.runs, b.notes, b.versions = append(b.runs, r), append(b.notes, note), append(b.versions, version)
 		b.size += note.Size()
 	}

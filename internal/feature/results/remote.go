@@ -34,7 +34,7 @@ func (r *Run) Hear(raw json.RawMessage) {
 // log line at once, so that a crash does not take it along, and the progress each 100 ms. end sends the rest. The
 // context of a job without a document stays as it is.
 func Remote(ctx context.Context, j *outcome.Job, c clock.Clock, send func(json.RawMessage)) (of context.Context, end func()) {
-	if _, kept := resque.ResultTTL(&j.Parsed); !kept {
+	if _, _, kept := resque.ResultOf(&j.Parsed); !kept {
 		return ctx, func() {}
 	}
 	p := &pipe{clock: c, send: send}
@@ -87,7 +87,7 @@ func (p *pipe) flush(r *Run, end bool) {
 // the job said last that it is, nil if it did not, and the log lines that were captured: both as Redis would
 // have them. The context of a job without a document stays as it is.
 func Local(ctx context.Context, j *outcome.Job, c clock.Clock) (of context.Context, said func() (progress []byte, lines [][]byte)) {
-	if _, kept := resque.ResultTTL(&j.Parsed); !kept {
+	if _, _, kept := resque.ResultOf(&j.Parsed); !kept {
 		return ctx, func() (progress []byte, lines [][]byte) { return nil, nil }
 	}
 	r := &Run{wake: func(*Run) {}, now: c.Now, captures: captures(j)}

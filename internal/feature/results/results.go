@@ -39,6 +39,10 @@ const MaxTTL = resque.MaxResultTTL
 // TTL is the option of a job or a class whose documents are kept for so long after its end.
 type TTL time.Duration
 
+// Placed is the option of a job whose document has another name than the job's id: the function returns it for the id.
+// So jobs of several queues may have one id and a document each.
+type Placed func(id string) string
+
 // Logs is the option of a job or a class whose log lines are captured.
 type Logs bool
 
@@ -67,8 +71,11 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 		return nil
 	}
 	now, ms := millis(d.Time.Now()), time.Duration(ttl).Milliseconds()
-	id, stays := p.MakeID(), max(PendingTTL.Milliseconds(), ms)
-	p.Fields = append(p.Fields, payload.NumberField(Field, ms))
+	name, stays, field := p.MakeID(), max(PendingTTL.Milliseconds(), ms), payload.NumberField(Field, ms)
+	if placed, ok := outcome.Get[Placed](p.Options); ok {
+		name, field = placed(name), resque.PlacedResult(placed(name), ms)
+	}
+	p.Fields = append(p.Fields, field)
 	if logs {
 		p.Fields = append(p.Fields, payload.Field{Name: LogsField, Value: []byte("true")})
 	}
@@ -78,18 +85,18 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 		fields = append(fields, "due", due)
 		stays += max(0, due-now)
 	}
-	p.Begins = append(p.Begins, d.Store.StartDocument(id, p.Chosen, stays, fields...))
+	p.Begins = append(p.Begins, d.Store.StartDocument(name, p.Chosen, stays, fields...))
 	return nil
 }
 
 // open returns the policy of a job with a document. Fields of another form are another program's.
 func open(d outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
-	ttl, ok := resque.ResultTTL(&j.Parsed)
+	name, ttl, ok := resque.ResultOf(&j.Parsed)
 	if !ok {
 		return nil
 	}
 	j.Keep = true
-	doc := &document{deps: d, ttl: ttl}
+	doc := &document{deps: d, name: name, ttl: ttl}
 	doc.run = Run{wake: n.wake, now: n.now, captures: captures(j), doc: doc, job: j}
 	return doc
 }

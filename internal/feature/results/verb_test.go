@@ -106,7 +106,7 @@ func TestVerbUnderEachGuard(t *testing.T) {
 		"lease": func(w *wire) error {
 			w.server.Do(w.t, "HSET", "resque:go:leased", "place", "1:qx")
 			w.server.Do(w.t, "ZADD", "resque:go:leases", 7, "place")
-			out, err := w.store.CommitLeased(w.c, []resque.Ended{{Place: "place", Effects: append(w.store.Leased("place", "7"), w.end(failed)...)}})
+			out, err := w.store.CommitLeased(w.c, []resque.Ended{{Place: "place", Effects: append(w.store.EndLease("place", "7"), w.end(failed)...)}})
 			if err == nil && len(out.Refused) > 0 {
 				err = fmt.Errorf("%v", out.Refused)
 			}

@@ -49,18 +49,23 @@ const Field = "retries"
 // Own is the option of one job: how often it is retried, in place of the Limit of its class.
 type Own int
 
+// ownLimit returns how many retries a payload says that its job has. Of a job with tries it is one less than those.
+func ownLimit(p *payload.Payload) (n int, ok bool) {
+	if tries := p.Tries(); tries > 1 {
+		return tries - 1, true
+	}
+	n, err := strconv.Atoi(string(p.Field(Field)))
+	return n, err == nil && n >= -1 && n <= payload.MaxRuns
+}
+
 // byDefault is the policy of a job that has a number of retries and a class without a policy.
 var byDefault = Policy{Delay: Default(), Allows: func(error) bool { return true }}
 
 // Of returns the policy of a job whose class has one, or nil. Of a number of retries in the payload only the
 // Limit is the job's. Anything but such a number is another program's field.
 func Of(j *outcome.Job, class *Policy) *Policy {
-	raw := j.Parsed.Field(Field)
-	if raw == nil {
-		return class
-	}
-	n, err := strconv.Atoi(string(raw))
-	if err != nil || n < -1 || n > payload.MaxRuns {
+	n, ok := ownLimit(&j.Parsed)
+	if !ok {
 		return class
 	}
 	own := byDefault
@@ -75,7 +80,7 @@ func Of(j *outcome.Job, class *Policy) *Policy {
 func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
 		Name:  "retry",
-		Field: Field,
+		Field: Field, Also: []string{payload.TriesField}, Quiet: true,
 		Enqueue: func(p *outcome.Push) error {
 			if n, ok := outcome.Get[Own](p.Options); ok {
 				p.Fields = append(p.Fields, payload.NumberField(Field, int64(n)))

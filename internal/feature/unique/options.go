@@ -66,7 +66,9 @@ func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
 	if p.Class != nil {
 		class = p.Class.Name
 	}
-	if p.Style != payload.Plain || class != p.Name {
+	if p.List != nil {
+		named = payload.AppendList(nil, class, p.List)
+	} else if p.Style != payload.Plain || class != p.Name {
 		named, err = payload.Encode(class, p.Args, payload.Plain)
 	}
 	l.Name = resque.LockName(named, "")

@@ -25,7 +25,7 @@ func TestSeen(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	c := &byHand{now: time.Unix(1e9, 0)}
-	s := newSeen(slog.New(slog.NewTextHandler(&out, nil)), c)
+	s := newSeen(c, failing(slog.New(slog.NewTextHandler(&out, nil))))
 	for range 60 * 60 * 24 { // a job each second for a day
 		s.note("A")
 		c.now = c.now.Add(time.Second)
@@ -39,10 +39,10 @@ func TestSeen(t *testing.T) {
 		t.Errorf("a day has %d lines, with the counts %s", len(counts), got)
 	}
 	out.Reset()
-	for n := range 10 * mostClasses {
+	for n := range 10 * mostNames {
 		s.note(fmt.Sprint("class", n))
 	}
-	if n := strings.Count(out.String(), "\n"); n != mostClasses || len(s.classes) != mostClasses+1 {
-		t.Errorf("%d lines and %d classes for %d", n, len(s.classes), 10*mostClasses)
+	if n := strings.Count(out.String(), "\n"); n != mostNames || len(s.names) != mostNames+1 {
+		t.Errorf("%d lines and %d classes for %d", n, len(s.names), 10*mostNames)
 	}
 }

@@ -1,11 +1,14 @@
 // Package unknown leaves jobs of classes without a handler here to other processes, if the settings
 // say so. Each goes to the tail of its queue, or into a lane of its class. Otherwise they fail, and the
 // log warns of their classes.
+//
+// A job of an HTTP client that names no class is left in any case: a consumer that no process knows waits for it.
 package unknown
 
 import (
 	"context"
 
+	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -18,14 +21,17 @@ type Lanes interface {
 // New returns a maker of the feature.
 func New(lanes Lanes) func(outcome.Deps) outcome.Feature {
 	return func(d outcome.Deps) outcome.Feature {
-		seen := newSeen(d.Log, d.Clock)
+		failing, leaving := newSeen(d.Clock, failing(d.Log)), newSeen(d.Clock, leaving(d.Log))
 		open := func(j *outcome.Job) outcome.Policy {
 			switch {
-			case j.Class != nil || !j.Readable() || j.Dead:
+			case j.Class != nil || !j.Readable() || j.Dead || j.Place != "":
 			case d.Settings.LeaveUnknown:
 				return policy{lanes: lanes}
+			case j.UnknownClass && j.Name == httpjob.DefaultClass:
+				leaving.note(j.Queue)
+				return policy{lanes: lanes}
 			case j.UnknownClass:
-				seen.note(j.Name)
+				failing.note(j.Name)
 			}
 			return nil
 		}

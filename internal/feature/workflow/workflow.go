@@ -30,6 +30,7 @@ func New(d outcome.Deps) outcome.Feature {
 	return outcome.Feature{
 		Name:  "workflow",
 		Field: workflows.Field,
+		Drops: true,
 		Open:  f.open,
 		Watch: []outcome.Watched{{Key: f.store.HaltedKey().String(), Read: f.read}},
 	}

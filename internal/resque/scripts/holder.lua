@@ -1,7 +1,7 @@
 -- Looks for the job that holds a lock, everywhere a job can be, at one instant. If the job is
 -- nowhere, the lock is removed: a job that is nowhere never comes back.
 --
--- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6 lanes
+-- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6 lanes   7 jobs that clients hold
 --       then in-flight records, turns and lists of lanes
 -- ARGV  1 id, 2 value of the lock, 3 how much of it precedes the member of the schedule,
 --       4 how much of the member precedes the payload, 5 TTL of the lock in ms
@@ -10,7 +10,7 @@
 --       how many processes, and for each: itself, record,
 --       how many sets of lanes of the queue, and for each: member of lanes, turns,
 --       then for each lane: member of lanes, its name, list
--- Returns 'schedule', 'process', 'queue' or 'lane', where it is; 'nowhere'; 'changed' if the
+-- Returns 'schedule', 'client', 'process', 'queue' or 'lane', where it is; 'nowhere'; 'changed' if the
 -- lock has another value, or a process or lane was not named; 'resting'.
 --
 -- The record of a job from a lane has the lane before the member.
@@ -68,6 +68,14 @@ local function running()
     end
   end
 end
+local function leased() -- under its id, or under another one where two jobs of one id are held
+  if redis.call('HSTRLEN', KEYS[7], prefix .. id) > 0 then return true end
+  local places = redis.call('HKEYS', KEYS[7])
+  looked = looked + 20 * #places
+  for _, place in ipairs(places) do
+    if redis.call('HSTRLEN', KEYS[7], place) == #payload and holds(KEYS[7], place) then return true end
+  end
+end
 local function waiting(list)
   local at = redis.call('LPOS', list, payload)
   looked = looked + (at or redis.call('LLEN', list))
@@ -79,6 +87,7 @@ local function sorted()
 end
 local due = redis.call('ZSCORE', KEYS[4], member)
 local where = due and 'schedule'
+  or leased() and 'client'
   or running() and 'process'
   or waiting(KEYS[5]) and 'queue' or sorted() and 'lane' or 'nowhere'
 if where == 'nowhere' then

@@ -13,8 +13,8 @@ local tries = {
   {'LSET', k, 0, '3'}, {'LINSERT', k, 'before', '3', '4'}, {'LREM', k, 0, '1'}, {'LTRIM', k, 0, -1}, {'LPOP', k, 9}, {'DEL', k},
   {'HSET', k, 'a', '1'}, {'HSETNX', k, 'b', '1'}, {'HINCRBY', k, 'a', 1}, {'HGET', k, 'a'}, {'HEXISTS', k, 'a'},
   {'HLEN', k}, {'HKEYS', k}, {'HMGET', k, 'a'}, {'HGETALL', k}, {'HSTRLEN', k, 'a'}, {'PEXPIRE', k, 9000}, {'DEL', k},
-  {'ZADD', k, 1, 'a'}, {'ZSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, 0, 0}, {'ZRANGEBYSCORE', k, 0, 1}, {'ZREMRANGEBYRANK', k, 9, 9}, {'ZREM', k, 'a'}, {'DEL', k},
-  {'SADD', k, 'a'}, {'SCARD', k}, {'SMEMBERS', k}, {'SREM', k, 'a'}, {'DEL', k},
+  {'ZADD', k, 1, 'a'}, {'ZSCORE', k, 'a'}, {'ZMSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, 0, 0}, {'ZRANGEBYSCORE', k, 0, 1}, {'ZREMRANGEBYRANK', k, 9, 9}, {'ZREM', k, 'a'}, {'DEL', k},
+  {'SADD', k, 'a'}, {'SCARD', k}, {'SMEMBERS', k}, {'SMISMEMBER', k, 'a'}, {'SREM', k, 'a'}, {'DEL', k},
   {'SET', k, '1', 'EX', 9}, {'EXPIRE', k, 9}, {'GET', k}, {'INCRBY', k, 1}, {'SETRANGE', k, 0, 'a'}, {'GETRANGE', k, 0, 0}, {'BITCOUNT', k}, {'UNLINK', k},
 }
 for _, try in ipairs(tries) do

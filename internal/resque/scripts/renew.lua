@@ -1,7 +1,7 @@
 -- Renews a process's lease and returns the leases of all processes.
 --
 -- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of
---       delayed jobs and the indexes of workflows and of groups
+--       delayed jobs, the indexes of workflows and of groups, and the leases of jobs that clients hold
 -- ARGV  process, lease in ms, longest gap between two renewals in ms
 -- Returns {'ok', seconds, microseconds, since when in ms, score of the first member of each
 --       of these keys or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
