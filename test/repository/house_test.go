@@ -43,9 +43,9 @@ var layers = [][]string{
 	{"internal/resque", "internal/setting", "internal/stuck", "internal/isolate"},
 	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/workflows", "internal/resque/groups", "internal/access", "internal/part"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "inspect"},
-	{"internal/await", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/scheduler", "internal/sweep"},
-	{"internal/watch", "internal/drain", "internal/trial"},
-	{"internal/inflight"},
+	{"internal/await", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/scheduler", "internal/sweep", "internal/tokens"},
+	{"internal/watch", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
+	{"internal/inflight", "internal/gateway"},
 	{""},
 }
 

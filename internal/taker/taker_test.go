@@ -1,0 +1,154 @@
+package taker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/leases"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const soon = time.Minute
+
+type dialer struct{ *redistest.Server }
+
+func (d dialer) Dial(context.Context) (redis.Conn, error) { return redis.DialURL(d.URI()) }
+
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func setup(t *testing.T) (server *redistest.Server, base part.Base, log *lines) {
+	t.Helper()
+	server, log = redistest.Start(t), new(lines)
+	to := slog.New(slog.NewTextHandler(log, nil))
+	return server, part.Base{
+		Log: to, Outages: logging.NewOutages(to, clock.System), Clock: clock.System, Store: resque.New(""), Dialer: dialer{server},
+	}, log
+}
+
+func start(t *testing.T, b part.Base, id string) *Taker {
+	t.Helper()
+	k := New(b, fleet.NewClock(clock.System), Config{
+		Taker: leases.Taker{ID: id, Host: "host", PID: 7, Version: "1", Address: ":7777", Started: time.UnixMilli(5)}, Tracking: true,
+		Now: func(t *leases.Taker) { t.Waiting, t.Queues = 3, []string{"a", "b"} },
+	})
+	if err := k.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop(context.Background()) })
+	return k
+}
+
+// The first server by its id moves delayed jobs where no daemon lives, and the next one when it has gone.
+func TestLeads(t *testing.T) {
+	t.Parallel()
+	server, base, _ := setup(t)
+	second, first := start(t, base, "b"), start(t, base, "a")
+	redistest.Eventually(t, soon, "only the first one leads", func() bool { return first.Leads() && !second.Leads() })
+	delay := func(id string) {
+		server.Do(t, "ZADD", "resque:go:schedule", time.Now().UnixMilli(), `4:work{"class":"C","args":[],"id":"`+id+`"}`)
+	}
+	moved := func(n int) {
+		t.Helper()
+		redistest.Eventually(t, soon, "the delayed job is in its queue", func() bool { return server.Int(t, "LLEN", "resque:queue:work") == n })
+	}
+	delay("1")
+	moved(1)
+	c := server.Dial(t)
+	all, err := leases.New(base.Store).Takers(c)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if a := all[0]; a.ID != "a" || a.Host != "host" || a.PID != 7 || a.Version != "1" || a.Address != ":7777" || a.Started != time.UnixMilli(5) ||
+		a.Waiting != 3 || len(a.Queues) != 2 {
+		t.Errorf("%+v", a)
+	}
+	if err := first.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	redistest.Eventually(t, soon, "the second one leads", second.Leads)
+	delay("2")
+	moved(2)
+	if n := server.Int(t, "EXISTS", "resque:go:taker:a"); n != 0 {
+		t.Error("the record of the server that stopped is left")
+	}
+	if n := server.Int(t, "ZCARD", "resque:go:takers"); n != 1 {
+		t.Errorf("%d servers in the set", n)
+	}
+}
+
+// Where a daemon lives no server leads. A daemon that does not know leases is named once.
+func TestDaemonLives(t *testing.T) {
+	t.Parallel()
+	server, base, log := setup(t)
+	c := server.Dial(t)
+	if err := base.Store.Enter(c, resque.Process{ID: "p", Started: time.Unix(1, 0)}, time.Hour, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "HSET", "resque:go:process:p", "knows", "workflows")
+	k := start(t, base, "a")
+	if k.Leads() {
+		t.Error("the server leads")
+	}
+	if n := strings.Count(log.String(), "older release"); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, log)
+	}
+	server.Do(t, "ZADD", "resque:go:processes", -5, "p") // it counts as dead
+	redistest.Eventually(t, soon, "the server leads", k.Leads)
+}
+
+// Keys of the wrong type are named, and a server that Redis refuses does not start.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	server, base, _ := setup(t)
+	server.Do(t, "SET", "resque:go:takers", "x")
+	k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}})
+	if err := k.Start(t.Context()); err == nil || !resque.IsWrongType(err) && !strings.Contains(err.Error(), "go:takers") {
+		t.Errorf("error %v", err)
+	}
+	if err := k.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := leases.New(base.Store).Takers(server.Dial(t)); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Redis that is out of memory renews the record.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	server, base, _ := setup(t)
+	k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}})
+	defer k.line.Close()
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if err := k.renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
