@@ -104,6 +104,7 @@ func TestConformance(t *testing.T) {
 				{"runs workflows", runsWorkflows},
 				{"packs", packs},
 				{"gathers", gathers},
+				{"serves over HTTP", servesHTTP},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, s, s.daemon(t, s.namespace(i))) })
 			}

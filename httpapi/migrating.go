@@ -1,0 +1,266 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/gateway"
+	"github.com/goworker/goworker/internal/resque/leases"
+)
+
+// migrating serves the clients of a pool whose jobs go to another one: they are published there, and taken first here
+// and then there. What a client has is asked for here first, and there if it is not known here.
+type migrating struct{ old, new jobs }
+
+// here marks the jobs that were taken from the old pool.
+const here = "old"
+
+func (m *migrating) Publish(ctx context.Context, jobs ...gateway.Publication) ([]string, error) {
+	return m.new.Publish(ctx, jobs...)
+}
+
+func (m *migrating) PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) ([]string, bool, error) {
+	return m.new.PublishOnce(ctx, once, jobs...)
+}
+
+// Reserve waits for jobs of the new pool only. What comes back to the old one while it waits is taken by the next ask.
+func (m *migrating) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {
+	first := a
+	first.Wait = 0
+	got, err := m.old.Reserve(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	for i := range got {
+		got[i].Pool = here
+	}
+	if len(got) >= max(a.Count, 1) {
+		return got, nil
+	}
+	if len(got) > 0 {
+		a.Wait = 0
+	}
+	a.Count = max(a.Count, 1) - len(got)
+	more, err := m.new.Reserve(ctx, a)
+	if err != nil && len(got) > 0 {
+		err = nil // those of the old pool are the client's
+	}
+	return append(got, more...), err
+}
+
+func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
+	var old, fresh []gateway.Job
+	for _, j := range all {
+		if j.Pool == here {
+			old = append(old, j)
+		} else {
+			fresh = append(fresh, j)
+		}
+	}
+	if len(old) > 0 {
+		m.old.Release(ctx, old...)
+	}
+	if len(fresh) > 0 {
+		m.new.Release(ctx, fresh...)
+	}
+}
+
+func (m *migrating) Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error) {
+	said, err := m.old.Ack(ctx, acks...)
+	if err != nil {
+		return said, err
+	}
+	var rest []gateway.Ack
+	for i, w := range said {
+		if w == gateway.Unknown {
+			rest = append(rest, acks[i])
+		}
+	}
+	if len(rest) == 0 {
+		return said, nil
+	}
+	more, err := m.new.Ack(ctx, rest...)
+	for i := range said {
+		if said[i] == gateway.Unknown && len(more) > 0 {
+			said[i], more = more[0], more[1:]
+		}
+	}
+	return said, err
+}
+
+// either does something in the old pool, and in the new one if the old one does not know the job.
+func (m *migrating) either(f func(jobs) (gateway.What, error)) (gateway.What, error) {
+	if w, err := f(m.old); err != nil && !errors.Is(err, gateway.ErrNoJob) || err == nil && w != gateway.Unknown {
+		return w, err
+	}
+	return f(m.new)
+}
+
+func (m *migrating) AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error) {
+	return m.either(func(j jobs) (gateway.What, error) { return j.AckResult(ctx, ack, result) })
+}
+
+func (m *migrating) Nack(ctx context.Context, ack gateway.Ack, delay time.Duration, why string) (gateway.What, error) {
+	return m.either(func(j jobs) (gateway.What, error) { return j.Nack(ctx, ack, delay, why) })
+}
+
+func (m *migrating) Fail(ctx context.Context, ack gateway.Ack, why string) (gateway.What, error) {
+	return m.either(func(j jobs) (gateway.What, error) { return j.Fail(ctx, ack, why) })
+}
+
+func (m *migrating) GiveBack(ctx context.Context, ack gateway.Ack) (gateway.What, error) {
+	return m.either(func(j jobs) (gateway.What, error) { return j.GiveBack(ctx, ack) })
+}
+
+func (m *migrating) Cancel(ctx context.Context, queue, id string, force bool) (gateway.What, error) {
+	return m.either(func(j jobs) (gateway.What, error) { return j.Cancel(ctx, queue, id, force) })
+}
+
+func (m *migrating) Touch(ctx context.Context, ack gateway.Ack, ttr time.Duration) (lease string, w gateway.What, err error) {
+	w, err = m.either(func(j jobs) (w gateway.What, err error) {
+		lease, w, err = j.Touch(ctx, ack, ttr)
+		return w, err
+	})
+	return lease, w, err
+}
+
+// Republish is two steps if the job is in the old pool: the new one is published, then the old one is ended.
+func (m *migrating) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
+	found, err := m.old.Find(ctx, queue, id)
+	if err != nil && !errors.Is(err, gateway.ErrNoJob) && !errors.Is(err, gateway.ErrNotFoundInTime) {
+		return "", err
+	}
+	if found.State == "" {
+		return m.new.Republish(ctx, queue, id, p)
+	}
+	ids, err := m.new.Publish(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	if found.State == gateway.Reserved {
+		_, err = m.old.Ack(ctx, gateway.Ack{Queue: queue, ID: id})
+	} else {
+		_, err = m.old.Cancel(ctx, queue, id, true)
+	}
+	return ids[0], err
+}
+
+func (m *migrating) Find(ctx context.Context, queue, id string) (gateway.Found, error) {
+	if found, err := m.old.Find(ctx, queue, id); err == nil && found.State != "" {
+		return found, nil
+	}
+	return m.new.Find(ctx, queue, id)
+}
+
+func (m *migrating) Peek(ctx context.Context, queue string) (gateway.Job, bool, error) {
+	if j, there, err := m.old.Peek(ctx, queue); err != nil || there {
+		return j, there, err
+	}
+	return m.new.Peek(ctx, queue)
+}
+
+func (m *migrating) Sizes(ctx context.Context, queues ...string) ([]gateway.Sizes, error) {
+	old, err := m.old.Sizes(ctx, queues...)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := m.new.Sizes(ctx, queues...)
+	if err != nil {
+		return nil, err
+	}
+	earlier := func(a, b int64) int64 {
+		if a == 0 || b == 0 {
+			return max(a, b)
+		}
+		return min(a, b)
+	}
+	for i := range sum {
+		s, o := &sum[i], old[i]
+		s.Ready += o.Ready
+		s.Reserved += o.Reserved
+		s.Dead += o.Dead
+		s.Delayed += o.Delayed
+		s.Paused, s.Limited = s.Paused || o.Paused, s.Limited || o.Limited
+		s.AsOf, s.NextDueMs, s.OldestReadyMs = earlier(s.AsOf, o.AsOf), earlier(s.NextDueMs, o.NextDueMs), earlier(s.OldestReadyMs, o.OldestReadyMs)
+	}
+	return sum, nil
+}
+
+// both does something in both pools. The old one comes first, so that nothing that moves from there is missed.
+func (m *migrating) both(f func(jobs) error) error { return cmp.Or(f(m.old), f(m.new)) }
+
+func (m *migrating) Destroy(ctx context.Context, queue string) error {
+	return m.both(func(j jobs) error { return j.Destroy(ctx, queue) })
+}
+
+func (m *migrating) Pause(ctx context.Context, queue string) error {
+	return m.both(func(j jobs) error { return j.Pause(ctx, queue) })
+}
+
+func (m *migrating) Resume(ctx context.Context, queue string) error {
+	return m.both(func(j jobs) error { return j.Resume(ctx, queue) })
+}
+
+func (m *migrating) Queues(ctx context.Context) (all []string, err error) {
+	err = m.both(func(j jobs) error {
+		names, err := j.Queues(ctx)
+		all = append(all, names...)
+		return err
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
+// Jobs returns pages of the old pool and then of the new one. A page of the new one is behind a mark.
+func (m *migrating) Jobs(ctx context.Context, queue string, state gateway.State, limit int, after string) (gateway.Page, error) {
+	const mark = "new:"
+	if rest, found := strings.CutPrefix(after, mark); found {
+		page, err := m.new.Jobs(ctx, queue, state, limit, rest)
+		if page.Next != "" {
+			page.Next = mark + page.Next
+		}
+		return page, err
+	}
+	page, err := m.old.Jobs(ctx, queue, state, limit, after)
+	if err == nil && page.Next == "" {
+		page.Next = mark
+	}
+	return page, err
+}
+
+func (m *migrating) DeadPeek(ctx context.Context, queue string) (gateway.FailureRecord, int, error) {
+	old, n, err := m.old.DeadPeek(ctx, queue)
+	if err != nil {
+		return old, n, err
+	}
+	fresh, more, err := m.new.DeadPeek(ctx, queue)
+	if n == 0 {
+		old = fresh
+	}
+	return old, n + more, err
+}
+
+// some does something to so many dead letters, of the old pool first.
+func (m *migrating) some(limit int, f func(jobs, int) (int, error)) (int, error) {
+	n, err := f(m.old, limit)
+	if err != nil || n >= limit {
+		return n, err
+	}
+	more, err := f(m.new, limit-n)
+	return n + more, err
+}
+
+func (m *migrating) Respawn(ctx context.Context, queue string, limit int, ttl time.Duration) (int, error) {
+	return m.some(limit, func(j jobs, most int) (int, error) { return j.Respawn(ctx, queue, most, ttl) })
+}
+
+func (m *migrating) DeleteDead(ctx context.Context, queue string, limit int) (int, error) {
+	return m.some(limit, func(j jobs, most int) (int, error) { return j.DeleteDead(ctx, queue, most) })
+}
+
+func (m *migrating) Now() int64 { return m.new.Now() }

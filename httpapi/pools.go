@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/gateway"
+	"github.com/goworker/goworker/internal/neighbor"
+	"github.com/goworker/goworker/internal/resque/leases"
+)
+
+// pool is a Redis, or a namespace of Resque on one, whose jobs this server gives and takes.
+type pool struct {
+	name     string
+	client   *goworker.Client
+	neighbor *neighbor.Neighbor
+	gateway  *gateway.Gateway
+	jobs     jobs // the gateway, or two of them while the pool migrates
+	census   census
+	lookout  *lookout
+	backlog  *backlog // of the pool to which jobs are published
+}
+
+// jobs serves the clients of a pool.
+type jobs interface {
+	Publish(ctx context.Context, jobs ...gateway.Publication) (ids []string, err error)
+	PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) (ids []string, replayed bool, err error)
+	Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error)
+	Release(ctx context.Context, jobs ...gateway.Job)
+	Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error)
+	AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error)
+	Nack(ctx context.Context, ack gateway.Ack, delay time.Duration, why string) (gateway.What, error)
+	Fail(ctx context.Context, ack gateway.Ack, why string) (gateway.What, error)
+	GiveBack(ctx context.Context, ack gateway.Ack) (gateway.What, error)
+	Touch(ctx context.Context, ack gateway.Ack, ttr time.Duration) (lease string, w gateway.What, err error)
+	Republish(ctx context.Context, queue, id string, p gateway.Publication) (newID string, err error)
+	Find(ctx context.Context, queue, id string) (gateway.Found, error)
+	Cancel(ctx context.Context, queue, id string, force bool) (gateway.What, error)
+	Peek(ctx context.Context, queue string) (j gateway.Job, there bool, err error)
+	Sizes(ctx context.Context, queues ...string) ([]gateway.Sizes, error)
+	Destroy(ctx context.Context, queue string) error
+	Queues(ctx context.Context) ([]string, error)
+	Jobs(ctx context.Context, queue string, state gateway.State, limit int, after string) (gateway.Page, error)
+	DeadPeek(ctx context.Context, queue string) (r gateway.FailureRecord, size int, err error)
+	Respawn(ctx context.Context, queue string, limit int, ttl time.Duration) (int, error)
+	DeleteDead(ctx context.Context, queue string, limit int) (int, error)
+	Pause(ctx context.Context, queue string) error
+	Resume(ctx context.Context, queue string) error
+	Now() int64
+}
+
+var _ jobs = (*gateway.Gateway)(nil)
+
+// newPools returns the pools of an API. Their gateways have not started.
+func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
+	pools := make(map[string]*pool, 1+len(s.Pools))
+	version, _, _ := built()
+	add := func(name string, c *goworker.Client) error {
+		n := new(neighbor.Neighbor)
+		if err := goworker.Beside(n, c); err != nil {
+			return fmt.Errorf("the pool %s: %w", name, err)
+		}
+		g, err := gateway.New(n, gateway.Options{WaitersPerToken: s.Waiters, Version: version})
+		if err != nil {
+			return fmt.Errorf("the pool %s: %w", name, err)
+		}
+		p := &pool{name: name, client: c, neighbor: n, gateway: g, jobs: g}
+		p.lookout, p.backlog = newLookout(p), newBacklog(p)
+		pools[name] = p
+		return nil
+	}
+	for name, p := range s.Pools {
+		if p.Client == nil { // of the default pool: the settings say where it migrates to
+			p.Client = c
+		}
+		if err := add(name, p.Client); err != nil {
+			return nil, err
+		}
+	}
+	if pools[defaultPool] == nil {
+		if err := add(defaultPool, c); err != nil {
+			return nil, err
+		}
+	}
+	for name, p := range s.Pools {
+		if p.MigrateTo != "" {
+			to := pools[p.MigrateTo]
+			pools[name].jobs = &migrating{old: pools[name].gateway, new: to.gateway}
+			pools[name].lookout, pools[name].backlog = to.lookout, to.backlog
+		}
+	}
+	return pools, nil
+}
+
+// start connects, and begins to look after the queues.
+func (p *pool) start(ctx context.Context) error {
+	if err := p.gateway.Start(ctx); err != nil {
+		return fmt.Errorf("the pool %s: %w", p.name, err)
+	}
+	if p.lookout.pool == p { // else they are of the pool that it migrates to
+		p.lookout.loop.Start(ctx)
+		p.backlog.loop.Start(ctx)
+	}
+	return nil
+}
+
+// stop ends what start began, and all waits.
+func (p *pool) stop(ctx context.Context) {
+	if p.lookout.pool == p {
+		p.lookout.loop.Stop(ctx)
+		p.backlog.loop.Stop(ctx)
+	}
+	p.gateway.Stop(ctx)
+}
+
+// sizes returns the numbers of queues, those of their delayed jobs too.
+func (p *pool) sizes(ctx context.Context, queues ...string) ([]gateway.Sizes, error) {
+	sizes, err := p.jobs.Sizes(ctx, queues...)
+	if err == nil && len(sizes) == len(queues) {
+		p.backlog.fill(ctx, queues, sizes)
+	}
+	return sizes, err
+}

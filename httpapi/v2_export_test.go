@@ -1,0 +1,28 @@
+package httpapi
+
+// Looks is how many looks at counts run.
+func (a *API) Looks() int {
+	a.v2.events.mu.Lock()
+	defer a.v2.events.mu.Unlock()
+	return len(a.v2.events.looks)
+}
+
+// Waiting is how many consumers wait.
+func (a *API) Waiting() int { return a.pools[defaultPool].gateway.Stats().Waiters }
+
+// Routes are the calls of v2: method and path.
+func Routes() (all [][2]string) {
+	for _, r := range v2Routes {
+		all = append(all, [2]string{r.method, r.path})
+	}
+	return all
+}
+
+// ProblemTypes are the names of the types of problems with their statuses.
+func ProblemTypes() map[string]int {
+	all := make(map[string]int)
+	for _, t := range problemTypes {
+		all[t.name] = t.status
+	}
+	return all
+}

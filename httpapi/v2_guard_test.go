@@ -1,0 +1,141 @@
+package httpapi_test
+
+import (
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goworker/goworker/httpapi"
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// TestV2TokensSeeTheirQueues narrows a token to some queues and some scopes.
+func TestV2TokensSeeTheirQueues(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{})
+	tokens := httpapi.NewTokens(p.jobs, "")
+	token := func(of httpapi.Token) (made httpapi.Token, header []string) {
+		made, err := tokens.Create(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made, []string{"Authorization", "Bearer " + made.Token}
+	}
+	_, all := token(httpapi.Token{Namespace: "shop"})
+	_, publish := token(httpapi.Token{Namespace: "shop", Scopes: []string{"publish"}, Queues: []string{"mail"}})
+	eye, peek := token(httpapi.Token{Namespace: "shop", Scopes: []string{"peek"}, Queues: []string{"m*"}})
+	_, consume := token(httpapi.Token{Namespace: "shop", Scopes: []string{"consume", "ack"}})
+
+	with := func(of []string, more ...string) []string { return append(slices.Clone(of), more...) }
+	for _, q := range []string{"mail", "img"} {
+		p.publish("/v2/shop/queues/"+q+"/jobs?result_ttl_ms=60000&id=x", "a", all...)
+	}
+	// A result is read in the token's queues alone, by who publishes or looks.
+	ask[any](p, 204, "GET", "/v2/shop/queues/mail/jobs/x/result", "", publish...)
+	ask[any](p, 204, "GET", "/v2/shop/queues/mail/jobs/x/result", "", peek...)
+	p.problem("forbidden", 403, "GET", "/v2/shop/queues/img/jobs/x/result", "", publish...)
+	p.problem("forbidden", 403, "GET", "/v2/shop/queues/img/jobs/x/result", "", peek...)
+	p.problem("forbidden", 403, "GET", "/v2/shop/queues/mail/jobs/x/result", "", consume...)
+	// A republish ends a job too.
+	p.problem("forbidden", 403, "PUT", "/v2/shop/queues/mail/jobs/x", "b", publish...)
+	p.problem("forbidden", 403, "POST", "/v2/shop/acks", `{"jobs":[{"queue":"mail","id":"x"}]}`, publish...)
+	// Keys of two tokens are two keys.
+	p.publish("/v2/shop/queues/mail/jobs", "a", with(all, "Idempotency-Key", "k")...)
+	if r := p.send("POST", "/v2/shop/queues/mail/jobs", "b", with(publish, "Idempotency-Key", "k")...); r.status != 201 || r.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("%+v", r)
+	}
+	list := ask[struct{ Queues []struct{ Name string } }](p, 200, "GET", "/v2/shop/queues", "", peek...)
+	if len(list.Queues) != 1 || list.Queues[0].Name != "mail" {
+		t.Errorf("%+v", list)
+	}
+	s := p.listen("", peek...)
+	if others := s.until("mail", 3); len(others) > 0 {
+		t.Errorf("the stream has %q", others)
+	}
+
+	// A revoked token ends its streams and its waits.
+	waiter, wait := token(httpapi.Token{Namespace: "shop"})
+	answers := make(chan reply, 2)
+	go func() {
+		answers <- p.send("POST", "/v2/shop/reservations", `{"queues":["empty"],"wait_ms":600000}`, wait...)
+	}()
+	go func() { answers <- p.send("GET", "/v2/shop/queues/mail/jobs/x/result?wait_ms=600000", "", wait...) }()
+	redistest.Eventually(t, patience, "the consumer waits", func() bool { return p.api.Waiting() == 1 })
+	for _, revoked := range []httpapi.Token{eye, waiter} {
+		if err := tokens.Revoke(t.Context(), revoked.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if r := <-answers; r.status != 401 || !strings.Contains(r.body, "#bad-token") {
+			t.Errorf("%+v", r)
+		}
+	}
+	for range s.events {
+	}
+}
+
+// TestV2JobsOfRuby takes jobs that Ruby has pushed, from a namespace whose queues are Resque's own.
+func TestV2JobsOfRuby(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true, Namespaces: map[string]httpapi.Namespace{"shop": {Bare: true, Queues: []string{"a.b"}}}})
+	p.redis.Do(t, "RPUSH", "resque:queue:mail", `{"class":"Mail","args":["ada",3]}`)
+	p.redis.Do(t, "RPUSH", "resque:queue:a.b", `{"class":"Mail","args":["ada"]}`)
+	for queue, body := range map[string]string{"mail": `["ada",3]`, "a.b": "ada"} {
+		j := p.one(queue)
+		if j.Class != "Mail" || *j.Body != body || j.ID == "" || j.Tries != 1 {
+			t.Errorf("%+v", j)
+		}
+		p.end(204, j, "ack", lease(j))
+	}
+	p.problem("forbidden", 403, "GET", "/v2/shop/queues/other.mail", "")
+	p.publish("/v2/shop/queues/mail/jobs?class=Mail", "grace")
+	if got := p.redis.List(t, "LRANGE", "resque:queue:mail", 0, -1); len(got) != 1 || !strings.HasPrefix(got[0], `{"class":"Mail","args":["grace"]`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestV2HalfClosed publishes by a client that closes its half of the connection at once, and reads the answer.
+func TestV2HalfClosed(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	for i := range 20 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "POST /v2/shop/queues/q/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\na")
+		_ = c.(*net.TCPConn).CloseWrite()
+		text, err := io.ReadAll(c)
+		c.Close()
+		if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 201 ") {
+			t.Fatalf("%d: %v: %s", i, err, text)
+		}
+	}
+	if n := p.redis.Int(t, "LLEN", "resque:queue:shop.q"); n != 20 {
+		t.Errorf("there are %d jobs", n)
+	}
+}
+
+// TestV2ClientGoes lets a consumer go that waits: it gets no job, and uses up no try.
+func TestV2ClientGoes(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	for range 3 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := `{"queues":["q"],"wait_ms":600000}`
+		_, _ = io.WriteString(c, "POST /v2/shop/reservations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33\r\n\r\n"+body)
+		redistest.Eventually(t, patience, "the consumer waits", func() bool { return p.api.Waiting() == 1 })
+		c.Close()
+		redistest.Eventually(t, patience, "the consumer has gone", func() bool { return p.api.Waiting() == 0 })
+	}
+	p.publish("/v2/shop/queues/q/jobs", "a")
+	if j := p.one("q"); j.Attempt != 1 {
+		t.Errorf("%+v", j)
+	}
+}

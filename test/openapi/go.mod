@@ -1,0 +1,28 @@
+module github.com/goworker/goworker/test/openapi
+
+go 1.25.0
+
+replace github.com/goworker/goworker => ../..
+
+require (
+	github.com/getkin/kin-openapi v0.153.0
+	github.com/goworker/goworker v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/cihub/seelog v0.0.0-20170130134532-f561c5e57575 // indirect
+	github.com/go-openapi/jsonpointer v0.22.5 // indirect
+	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
+	github.com/gomodule/redigo v1.9.3 // indirect
+	github.com/gorilla/mux v1.8.0 // indirect
+	github.com/netresearch/go-cron v0.9.1 // indirect
+	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/tinylib/msgp v1.6.5 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/net v0.47.0 // indirect
+	golang.org/x/text v0.31.0 // indirect
+	vitess.io/vitess v3.0.0-rc.3.0.20181212200900-e2c5239f54d1+incompatible // indirect
+)
