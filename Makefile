@@ -11,9 +11,9 @@ SUDO = $(if $(filter-out 0,$(shell id -u)),sudo)
 NODE_MODULES = test/interop/node_modules/.package-lock.json
 BENCH_MODULES = bench/node/node_modules/.package-lock.json
 
-# The benchmarks and chaos are modules of their own, so that what they need is no
+# The command, the benchmarks and chaos are modules of their own, so that what they need is no
 # dependency of ours.
-MODULES = . test/chaos bench $(HUGE)
+MODULES = . cmd/goworker test/openapi test/chaos bench $(HUGE)
 
 # This one takes a minute to compile. The runner's tests type-check it.
 HUGE = bench/contender/machinery
@@ -44,21 +44,24 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
-# Chaos waits more than it computes: what the compiler has to do meanwhile gives way to it. Most
-# other tests wait too, so four packages run at a time, and those that take longest begin.
+# Chaos waits more than it computes: what the compiler has to do meanwhile gives way to it. Both test
+# other programs, so they do without the race detector. Most other tests wait too, so four packages
+# run at a time, and those that take longest begin.
 test: deps check ## run all tests, on real Redis servers and against node-resque
-	(cd test/chaos && $(GOTEST) -race -timeout=30m .) & chaos=$$!; \
+	(cd test/chaos && $(GOTEST) -timeout=30m .) & chaos=$$!; \
 		nice $(MAKE) --no-print-directory benchmarks test-compiling; others=$$?; \
 		wait $$chaos && exit $$others
 	$(MAKE) --no-print-directory check-bench
 	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
 
-test-compiling: # the tests of packages that mostly run the compiler
-	$(GOTEST) -race $(COMPILING:%=./%)
+test-compiling: # the tests of packages that mostly run the compiler, and of modules above this one
+	$(GOTEST) $(COMPILING:%=./%)
+	cd cmd/goworker && $(GOTEST) -race ./...
+	cd test/openapi && $(GOTEST) -race ./...
 
-# Benchmarks heed no -timeout.
+# Each runs once, so that none rots. What is compiled here, the tests need too. Benchmarks heed no -timeout.
 benchmarks: ## run each benchmark once, in some packages
-	timeout 600 env $(GOTEST) -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
+	timeout 600 env $(GOTEST) -race -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
@@ -73,9 +76,10 @@ chaos-mutations: deps ## take protections out of a copy, one at a time, and expe
 mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 10 minutes
 	test/mutations.sh $(MUTATIONS)
 
-deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque; Ruby, PHP, Python for the docs
+deps: $(NODE_MODULES) ## install what the tests need: redis-server, a C compiler, node-resque; curl, Ruby, PHP, Python for the docs
 	@$(call install,command -v $(REDIS_SERVER),redis-server)
 	@$(call install,command -v cc,gcc libc6-dev)
+	@$(call install,command -v curl,curl ca-certificates)
 	@$(call install,{ ruby -e 'require "redis-namespace"' && php -r 'exit((int) !extension_loaded("redis"));' && /usr/bin/python3 -c 'import redis; import msgpack' && ruby -e 'require "msgpack"' && php -r 'exit((int) !extension_loaded("msgpack"));'; } 2>/dev/null,ruby ruby-redis-namespace ruby-msgpack php-cli php-redis php-msgpack python3-redis python3-msgpack)
 
 check: ## look for mistakes, quickly: gofmt and go vet

@@ -21,7 +21,7 @@ import (
 var formats = map[string]func(t *testing.T, s *scene, text string) error{
 	"yaml": checkYAML, "ini": checkINI, "dockerfile": checkDockerfile, "procfile": checkProcfile,
 	"json": checkJSON, "acl": checkACL, "diff": checkDiff, "log": checkLog, "wire": checkJSON, "picture": checkPicture,
-	"golang": checkForeignGo,
+	"golang": checkForeignGo, "toml": checkTOML,
 }
 
 // manifest is what of a manifest of Kubernetes is checked here beside that it is YAML without doubled keys.
@@ -142,6 +142,16 @@ func checkACL(t *testing.T, s *scene, text string) error {
 		args = append(args, field)
 	}
 	s.server.Do(t, "ACL", args...)
+	return nil
+}
+
+// checkTOML wants names with values, in sections. What reads the file is the check of its values.
+func checkTOML(_ *testing.T, _ *scene, text string) error {
+	for line := range strings.Lines(text) {
+		if !regexp.MustCompile(`^(\s*|\[[\w.]+\]\s*|\w+ = ("[^"]*"|\d+|true|false)\s*)(#.*)?\n$`).MatchString(line) {
+			return fmt.Errorf("%q is no line of TOML", line)
+		}
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,7 +47,14 @@ go() {
 	fi
 	command go "$@"
 }
+curl() { # a server that was just started does not listen yet; an answer that is an error fails the block
+	for i in $(seq 300); do
+		command curl -sS --fail-with-body "$@" && return || [ $? = 7 ] || return
+		sleep 0.1
+	done
+}
 trap 'pwd > "$CWD"' EXIT
+if [ -f "$HOME/.variables" ]; then . "$HOME/.variables"; fi # what a hidden setup leaves
 eventually() { for i in $(seq 900); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; echo "never: $*"; return 1; }
 `
 
@@ -58,6 +66,8 @@ type scene struct {
 	groups     []int             // process groups that may still have processes
 	background *process          // the last one, also after its end
 	last       string            // what the last block printed
+	binary     string            // the directory of the command goworker, if the page uses it
+	http       [2]int            // the ports of its server
 }
 
 type process struct {
@@ -66,9 +76,16 @@ type process struct {
 	exited chan error
 }
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, p page) *scene {
 	s := &scene{server: redistest.Start(t), home: t.TempDir()}
 	s.dir = s.home
+	if needsServer(p) {
+		var err error
+		if s.binary, err = serverCommand(); err != nil {
+			t.Fatal(err)
+		}
+		s.http = [2]int{redistest.FreePort(t), redistest.FreePort(t)}
+	}
 	t.Cleanup(s.kill)
 	return s
 }
@@ -98,10 +115,11 @@ func (s *scene) command(ctx context.Context, name string, args ...string) (*exec
 		return nil, nil, err
 	}
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "REDIS_") || strings.HasPrefix(v, "SNIPPET")
+		return strings.HasPrefix(v, "REDIS_") || strings.HasPrefix(v, "SNIPPET") || strings.HasPrefix(v, "GOWORKER_")
 	}), goEnv()...)
-	cmd.Env = append(cmd.Env, "PORT="+port, "TOP="+top, "REDIS_URL="+s.server.URI(), "WORKER="+worker, "HOME="+s.home, "CWD="+filepath.Join(s.home, ".cwd"), "PATH="+filepath.Join(top, "test/docs/standin")+":"+os.Getenv("PATH"),
+	cmd.Env = append(cmd.Env, "PORT="+port, "TOP="+top, "REDIS_URL="+s.server.URI(), "WORKER="+worker, "HOME="+s.home, "CWD="+filepath.Join(s.home, ".cwd"), "PATH="+filepath.Join(top, "test/docs/standin")+":"+s.binary+":"+os.Getenv("PATH"),
 		"RUBYLIB="+filepath.Join(top, "test/docs/standin"))
+	cmd.Env = append(cmd.Env, s.serving()...)
 	read := func() string {
 		text, err := os.ReadFile(out.Name())
 		if err != nil {
@@ -156,10 +174,15 @@ func (s *scene) shell(t *testing.T, text string) (string, error) {
 	return out, err
 }
 
-// here is a text with the address of the page's server.
+// here is a text with the addresses of the page's servers.
 func (s *scene) here(text string) string {
 	_, port, _ := strings.Cut(s.server.Addr, ":")
 	text = regexp.MustCompile(`\b6379\b`).ReplaceAllString(text, port)
+	for i, port := range servePorts {
+		if s.binary != "" {
+			text = regexp.MustCompile(`\b`+port+`\b`).ReplaceAllString(text, strconv.Itoa(s.http[i]))
+		}
+	}
 	if s.sentinel != nil {
 		_, port, _ := strings.Cut(s.sentinel.Addr, ":")
 		text = regexp.MustCompile(`\b26379\b`).ReplaceAllString(text, port)
@@ -227,7 +250,7 @@ func TestBlocks(t *testing.T) {
 			var s *scene // made for the first block that needs one
 			for _, b := range p.items {
 				if s == nil && needsScene(b) {
-					s = newScene(t)
+					s = newScene(t, p)
 				}
 				if err := b.play(t, p, s); err != nil {
 					t.Fatalf("%s:%d: %v", p.name, b.line, err)

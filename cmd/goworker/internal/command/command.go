@@ -1,0 +1,147 @@
+// Package command is the command line of goworker.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // the command line or a setting is wrong: nothing was begun
+)
+
+// usageError is a mistake of the caller's.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Main runs the command and returns the exit code. The first signal to stop ends its context; the second ends the process.
+func Main(args []string, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Run(ctx, args, os.LookupEnv, out, errs)
+}
+
+// Run runs the command until it ends or its context does.
+func Run(ctx context.Context, args []string, lookup func(string) (string, bool), out, errs io.Writer) int {
+	p := &program{lookup: lookup}
+	root := p.root()
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.SetArgs(twoDashes(root, args))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(errs, "goworker:", strings.TrimPrefix(err.Error(), "goworker: "))
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// program is what all commands share.
+type program struct {
+	lookup func(string) (string, bool) // of the environment
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "goworker",
+		Short: "Resque's queues over HTTP",
+		Long:  "goworker serves Resque's queues over HTTP: any language publishes, takes and acknowledges jobs.",
+
+		SilenceUsage: true, SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %s; there are serve, token, import and version", args[0])}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())}
+	})
+	root.AddCommand(p.serve(), p.token(), p.imports(), version())
+	return root
+}
+
+// version prints which build this is.
+func version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArguments,
+		Run: func(c *cobra.Command, _ []string) {
+			build, ok := debug.ReadBuildInfo()
+			if !ok {
+				build = new(debug.BuildInfo)
+			}
+			revision := ""
+			for _, s := range build.Settings {
+				if s.Key == "vcs.revision" {
+					revision = " " + s.Value
+				}
+			}
+			fmt.Fprintf(c.OutOrStdout(), "goworker %s%s %s\n", build.Main.Version, revision, build.GoVersion)
+		},
+	}
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes flags only, and was given %s", c.CommandPath(), args[0])}
+	}
+	return nil
+}
+
+// arguments wants so many arguments.
+func arguments(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s takes %s", c.CommandPath(), what)}
+		}
+		return nil
+	}
+}
+
+// twoDashes writes -name as --name where a command has a flag of that name: goworker's own programs take both.
+func twoDashes(root *cobra.Command, args []string) []string {
+	long := make(map[string]bool)
+	var collect func(c *cobra.Command)
+	collect = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { long[f.Name] = len(f.Name) > 1 })
+		for _, sub := range c.Commands() {
+			collect(sub)
+		}
+	}
+	collect(root)
+	long["help"] = true
+	var all []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(all, args[i:]...)
+		}
+		name, one := strings.CutPrefix(arg, "-")
+		name, _, _ = strings.Cut(name, "=")
+		if one && long[name] {
+			arg = "-" + arg
+		}
+		all = append(all, arg)
+	}
+	return all
+}
