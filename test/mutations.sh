@@ -193,4 +193,44 @@ try once-write ./internal/feature/cursor TestModel \
 # A block runs again in the next run.
 try once-recall ./internal/feature/cursor TestModel \
 	internal/feature/cursor/once.go 's/^	case value != nil:$/	case false:/; s/return value, value != nil, err/return nil, false, err/'
+leases=internal/resque/leases/scripts
+# A turn that Redis hears late gives jobs to a server that has asked for them again.
+try lease-stale ./internal/resque/leases 'TestModel|TestServed' \
+	$leases/turn.lua "s/ then return {'stale'} end/ then end/"
+# An acknowledgement ends the job of another consumer.
+try lease-named ./internal/resque/leases 'TestTurnAcks|TestModel' \
+	$leases/turn.lua "s/lease and named ~= '' and named ~= lease and 'changed'/lease and false/"
+# An acknowledged job leaves its lease.
+try lease-ghost ./internal/resque/leases 'TestTurnAcks|TestModel' \
+	$leases/turn.lua "/call('ZREM', LEASES, unpack(done))/d"
+# A job whose end has effects ends without them.
+try lease-effects ./internal/resque/leases 'TestTurnAcks|TestModel' \
+	$leases/turn.lua "s/till, jobs\[4 \* i - 1\] = till .. '.5', -q/till, jobs[4 * i - 1] = till, q/"
+# A job that was acknowledged after it went back runs again.
+try lease-late ./internal/resque/leases 'TestLateAck|TestModel' \
+	$leases/turn.lua "s/ then to = -1$/ then to = ask/"
+# A late acknowledgement ends another job of the same id.
+try lease-bytes ./internal/resque/leases 'TestLateAck|TestModel' \
+	$leases/turn.lua 's/local same = mark and .*/local same = mark/'
+# Two jobs of one id: one overwrites the other.
+try lease-twins ./internal/resque/leases 'TestTurnIDs|TestModel' \
+	$leases/turn.lua 's/while other or taken\[place\] do/while false do/'
+# An expired job reaches a consumer.
+try lease-expired ./internal/resque/leases 'TestTurnExpired|TestModel' \
+	$leases/turn.lua 's/ <= now then to = 0$/ <= 0 then to = 0/'
+# Redis's clock jumps ahead, and all leases end at once.
+try lease-jump ./internal/resque/leases TestJump \
+	$leases/expired.lua "s/now - jump)/now)/"
+# A touched job forgets that its end has effects.
+try lease-touch ./internal/resque/leases 'TestTouch|TestModel' \
+	$leases/touch.lua "/^if string.sub(was, -2)/d"
+# Jobs whose leases were removed are never given back.
+try lease-adopt ./internal/resque/leases TestLostKeys \
+	internal/resque/leases/sweep.go 's/err == nil \&\& missing > 0/err == nil \&\& missing < 0/'
+# A job whose answer was lost stays with nobody, and uses up a try.
+try lease-unseen ./internal/gateway 'TestLostAnswer|TestLostAnswerOfRedis' \
+	internal/gateway/turn.go 's/heard := last == lost/heard := false/'
+# A queue takes more jobs than its quota.
+try lease-quota ./internal/resque/leases 'TestPublish|TestPublishRefused' \
+	$leases/publish.lua 's/if most > 0 and length + n > most then/if false then/'
 finish

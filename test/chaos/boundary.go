@@ -74,8 +74,9 @@ var cut = []boundary{
 	{"commit", 1, gathering}, {"groups-flush", 1, gathering}, {"cursor", 1, counting}, {"commit", 1, counting}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
 }
 
-// unreached are the scripts that a process calls only when a workflow has stood still for ten minutes.
-var unreached = []string{"workflow-stall", "workflow-resend"}
+// unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
+// is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited.
+var unreached = []string{"workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }

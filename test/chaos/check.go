@@ -78,6 +78,8 @@ func (a *arena) checkKeys() {
 		case name == "queues", name == "go:queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
 		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:rate:"): // those expire
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
+		case name == "failed_queues", strings.HasSuffix(name, "_failed"): // the dead letters of HTTP
+		case name == "go:returned", name == "go:takers", name == "go:jump", name == "go:audit", strings.HasPrefix(name, "go:served:"), strings.HasPrefix(name, "go:taker:"), strings.HasPrefix(name, "go:http:"), strings.HasPrefix(name, "go:idem:"): // those expire or are trimmed
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire
 		case strings.HasPrefix(name, "go:slots:") && len(a.removed.unheard) > 0: // freed when the limit is next used up

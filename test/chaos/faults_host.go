@@ -12,6 +12,23 @@ import (
 
 // clocks has Redis's clock jump by minutes and hours, both ways.
 func clocks(opts options) result {
+	return without(withClock(opts, "clock", func(a *arena, set func(by time.Duration)) {
+		for range 3 {
+			a.start()
+		}
+		a.produce(load{rate: 300, longest: 30})
+		for _, by := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0, -time.Hour, 2 * time.Hour, 0} {
+			time.Sleep(a.between(2*time.Second, 3*time.Second))
+			set(by)
+			a.inject()
+			a.healed()
+		}
+		a.noneReaped()
+	}))
+}
+
+// withClock runs body with a Redis whose clock it sets: how far it is ahead.
+func withClock(opts options, name string, body func(a *arena, set func(by time.Duration))) result {
 	dir, err := os.MkdirTemp(opts.dir, "clock-")
 	if err != nil {
 		return skipped(err.Error())
@@ -35,19 +52,7 @@ func clocks(opts options) result {
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		return skipped(err.Error())
 	}
-	return without(containOn(opts, "clock", program, nil, func(a *arena) {
-		for range 3 {
-			a.start()
-		}
-		a.produce(load{rate: 300, longest: 30})
-		for _, by := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0, -time.Hour, 2 * time.Hour, 0} {
-			time.Sleep(a.between(2*time.Second, 3*time.Second))
-			set(by)
-			a.inject()
-			a.healed()
-		}
-		a.noneReaped()
-	}))
+	return containOn(opts, name, program, nil, func(a *arena) { body(a, set) })
 }
 
 // diskFull fills the disk under the append-only file, and makes room again. Redis

@@ -35,12 +35,13 @@ type gauge struct{ goroutines, heap int }
 type ledgers struct {
 	jobs   map[string]*story
 	gauges map[string][]gauge
-	lists  map[string][]list     // of jobs that groups became, by their ids
-	counts map[string][]*counted // of jobs that count, in the order of processes
+	lists  map[string][]list       // of jobs that groups became, by their ids
+	counts map[string][]*counted   // of jobs that count, in the order of processes
+	leased map[string]*leasedStory // of jobs that consumers took over HTTP, by their names
 }
 
 func newLedgers() ledgers {
-	return ledgers{jobs: map[string]*story{}, gauges: map[string][]gauge{}, lists: map[string][]list{}, counts: map[string][]*counted{}}
+	return ledgers{jobs: map[string]*story{}, gauges: map[string][]gauge{}, lists: map[string][]list{}, counts: map[string][]*counted{}, leased: map[string]*leasedStory{}}
 }
 
 // readLedgers joins all ledgers of a folder. Runs are in the order of their starts.
@@ -83,6 +84,10 @@ func (l ledgers) add(process string, text []byte) {
 		}
 		if fields[0] == "l" {
 			l.addList(process, id, at, fields[3:])
+			continue
+		}
+		if event := fields[0][0]; event >= 'A' && event <= 'Z' {
+			l.addLeased(process, event, id, at, fields[3:])
 			continue
 		}
 		s := l.jobs[id]

@@ -54,6 +54,12 @@ var faults = []fault{
 	{"workflows", "workflows: kill -9 of workers and of Redis, closed connections; starts and additions are repeated until Redis answers", workflowsUnderFire, false},
 	{"aggregation", "jobs that become one: kill -9 and restarts of workers, closed connections, kill -9 of Redis", aggregation, false},
 	{"cursor", "jobs that go on where they were: kill -9 and TERM of workers, freezes past their leases, closed connections, kill -9 of Redis", cursor, false},
+	{"http-boundaries", "F25: kill -9 of an HTTP server at every boundary of its scripts", httpKillAtBoundaries, false},
+	{"http-replies", "connections of an HTTP server cut at the same boundaries: no try is used up", httpCutAtBoundaries, false},
+	{"http-kill", "F25: kill -9 of two HTTP servers and their consumers at random instants, appendfsync always", httpKill, false},
+	{"http-redis", "F25: kill -9 of Redis, full memory, closed connections and SCRIPT FLUSH under HTTP servers, appendfsync always", httpRedis, false},
+	{"http-failover", "F25: a replica becomes the master under HTTP servers", httpFailOver, false},
+	{"http-clock", "F25: Redis's clock jumps by an hour while consumers have jobs over HTTP", httpClock, false},
 	{"mixed", "F22: many of these at once", mixed, true},
 }
 

@@ -21,7 +21,7 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	pid    int
-	node   bool // node-resque's or Ruby's, not ours
+	node   bool // no daemon of ours: node-resque's, Ruby's, a server or a consumer
 	begun  time.Time
 	exited chan struct{}
 
@@ -63,7 +63,7 @@ func (a *arena) launchWith(environment []string, flags ...string) *process {
 func (a *arena) run(kind string, cmd *exec.Cmd, environment ...string) *process {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := &process{a: a, name: fmt.Sprint(kind, len(a.fleet)), cmd: cmd, node: kind == "node" || kind == "ruby", enqueues: kind == "pushing", begun: time.Now(), exited: make(chan struct{})}
+	p := &process{a: a, name: fmt.Sprint(kind, len(a.fleet)), cmd: cmd, node: kind == "node" || kind == "ruby" || kind == "http" || kind == "consumer", enqueues: kind == "pushing", begun: time.Now(), exited: make(chan struct{})}
 	cmd.Env = append(append(os.Environ(), "CHAOS_LEDGER="+a.ledger(p.name)), environment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := os.Create(p.output())

@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/resque/delayedwire"
 	"github.com/goworker/goworker/internal/resque/failures"
 	"github.com/goworker/goworker/internal/resque/groups"
+	"github.com/goworker/goworker/internal/resque/leases"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
@@ -82,13 +83,13 @@ func (t *trap) fire() {
 // product's scripts apart.
 type wire struct {
 	listener net.Listener
-	upstream string
 
-	mu    sync.Mutex
-	names map[string]string // of scripts, by hash, by text and by first line
-	calls map[string]int
-	traps []*trap
-	open  map[net.Conn]bool // nil while the process is cut off
+	mu       sync.Mutex
+	upstream string
+	names    map[string]string // of scripts, by hash, by text and by first line
+	calls    map[string]int
+	traps    []*trap
+	open     map[net.Conn]bool // nil while the process is cut off
 }
 
 // wire starts a proxy in front of the arena's Redis.
@@ -135,6 +136,9 @@ func (a *arena) scripts() map[string]string {
 	scripts := resque.Scripts()
 	maps.Copy(scripts, failures.Scripts())
 	maps.Copy(scripts, delayedjobs.Scripts())
+	for name, text := range leases.Scripts() {
+		scripts["lease-"+name] = text
+	}
 	for name, text := range workflows.Scripts() {
 		scripts["workflow-"+name] = text
 	}
@@ -198,6 +202,19 @@ func (w *wire) mend() {
 	w.open = map[net.Conn]bool{}
 }
 
+// redirect has all connections from now on reach another server.
+func (w *wire) redirect(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.upstream = address
+}
+
+func (w *wire) server() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.upstream
+}
+
 // enter notes a connection, or reports that none is to be had.
 func (w *wire) enter(c net.Conn) bool {
 	w.mu.Lock()
@@ -220,7 +237,7 @@ func (w *wire) serve(client net.Conn) {
 		return
 	}
 	defer w.left(client)
-	server, err := net.Dial("tcp", w.upstream)
+	server, err := net.Dial("tcp", w.server())
 	if err != nil {
 		return
 	}

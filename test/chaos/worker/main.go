@@ -11,6 +11,7 @@
 // goes on where it was in count.go. With CHAOS_TICKS=n in its environment it has
 // recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
 // n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does. With
+// CHAOS_HTTP=address it serves HTTP, and with CHAOS_CONSUME=order it takes jobs over it. With
 // CHAOS_LIMITLESS the class Few has no limit. With CHAOS_BRIDGE it works the tasks of delayed's queue "tasks" too.
 package main
 
@@ -47,6 +48,17 @@ func main() {
 			fmt.Fprintln(os.Stderr, "scheduler:", err)
 			os.Exit(2)
 		}
+		return
+	}
+	if address := os.Getenv("CHAOS_HTTP"); address != "" {
+		if err := serve(address); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	if order := os.Getenv("CHAOS_CONSUME"); order != "" {
+		l.consume(order)
 		return
 	}
 	l.register()

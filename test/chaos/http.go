@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// webTTR is how long a consumer has a job. It is short: what a kill leaves behind comes back after it.
+const webTTR = 2 * time.Second
+
+// Which namespace, queue and token the servers of an arena have. The queue's name in Redis is "shop.work".
+const (
+	webNamespace = "shop"
+	webQueue     = "work"
+	webToken     = "chaos-token-of-at-least-20-characters"
+)
+
+// web is the HTTP side of an arena: servers, consumers, and what was published.
+type web struct {
+	a         *arena
+	addresses []string
+	client    http.Client
+
+	mu        sync.Mutex
+	servers   []*process // of each address the latest
+	consumers []*process
+	jobs      map[string]*webJob
+	published int
+	quit      chan struct{}
+	done      sync.WaitGroup
+
+	respawned atomic.Int64 // dead letters that were to run again
+}
+
+// newWeb has the addresses of n servers, which serve starts.
+func (a *arena) newWeb(n int) *web {
+	a.loose = true // what Resque counts is compared by other rows
+	w := &web{a: a, jobs: map[string]*webJob{}, quit: make(chan struct{}), client: http.Client{Timeout: 10 * time.Second}, servers: make([]*process, n)}
+	for range n {
+		w.addresses = append(w.addresses, freeAddress(a))
+	}
+	return w
+}
+
+// web starts n servers, and two consumers. uri, if it is not nil, says through which proxy the i-th server reaches Redis.
+func (a *arena) web(n int, uri func(i int) string) *web {
+	w := a.newWeb(n)
+	for i := range n {
+		via := "-uri=" + a.redis.URI()
+		if uri != nil {
+			via = uri(i)
+		}
+		w.serve(i, via)
+	}
+	for i := range n {
+		w.ready(i)
+	}
+	w.consume(4)
+	w.consume(4)
+	return w
+}
+
+// hosts counts the servers of this process, which have a loopback address each: a server that is started again must find
+// its port free, which another arena's might have by then.
+var hosts atomic.Uint32
+
+// freeAddress is one that nothing listens on. A server that is started again has the same.
+func freeAddress(a *arena) string {
+	pid, n := uint32(os.Getpid()), hosts.Add(1)
+	host := net.IPv4(127, byte(1+(pid>>8)%120), byte(pid), byte(1+n%250))
+	l, err := net.Listen("tcp", net.JoinHostPort(host.String(), "0"))
+	if err != nil {
+		a.Fatalf("%v", err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// serve starts the i-th server.
+func (w *web) serve(i int, uri string) *process {
+	p := w.a.run("http", exec.Command(w.a.opts.worker, uri), "CHAOS_HTTP="+w.addresses[i], "CHAOS_TOKEN="+webToken)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers[i] = p
+	return p
+}
+
+func (w *web) ready(i int) {
+	w.a.eventually("a server is ready", func() bool {
+		if p := w.server(i); !p.alive() {
+			w.a.Fatalf("%s ended by itself with status %d; see %s", p.name, p.status, p.output())
+		}
+		reply, err := w.client.Get("http://" + w.addresses[i] + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = reply.Body.Close()
+		return reply.StatusCode == http.StatusOK
+	})
+}
+
+func (w *web) server(i int) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.servers[i]
+}
+
+// consume starts a consumer with n goroutines, who ask all servers in turn.
+func (w *web) consume(n int) *process {
+	order := []string{webQueue, fmt.Sprint(webTTR.Milliseconds()), fmt.Sprint(n)}
+	for _, address := range w.addresses {
+		order = append(order, "http://"+address+"/v2/"+webNamespace)
+	}
+	p := w.a.run("consumer", exec.Command(w.a.opts.worker), "CHAOS_CONSUME="+strings.Join(order, ","), "CHAOS_TOKEN="+webToken)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.consumers = append(w.consumers, p)
+	return p
+}
+
+// whats are what consumers do with jobs: most are acked at once.
+var whats = []string{"ack", "ack", "ack", "ack", "again", "ack", "ack", "hold", "ack", "touch", "ack", "ack", "fail", "ack", "ack", "ack"}
+
+// publish publishes a job at the i-th server and notes what became of it. One job in four has a key, and is published until
+// there is an answer: there must be one job then.
+func (w *web) publish(i int) {
+	w.mu.Lock()
+	n := w.published
+	w.published++
+	j := &webJob{tries: 3 + n%3, push: 'u'}
+	name := fmt.Sprint("web-", n)
+	w.jobs[name] = j
+	w.mu.Unlock()
+	body := fmt.Sprintf("%s %d %s", name, w.a.intn(30), whats[n%len(whats)])
+	key := ""
+	if n%4 == 0 {
+		key = name
+	}
+	for try := range 100 {
+		status, _ := w.send(http.MethodPost, i+try, fmt.Sprintf("queues/%s/jobs?tries=%d", webQueue, j.tries), body, key)
+		push := byte('u')
+		switch {
+		case status == http.StatusCreated:
+			push = 'a'
+		case status >= 400 && status < 500:
+			push = 'r'
+			w.a.problem("the publish of job %s was refused with status %d", name, status)
+		}
+		w.mu.Lock()
+		j.push = push
+		w.mu.Unlock()
+		if push != 'u' || key == "" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// send sends a request to the i-th server. Status 0: there was no answer.
+func (w *web) send(method string, i int, path, body, key string) (status int, answer []byte) {
+	url := fmt.Sprintf("http://%s/v2/%s/%s", w.addresses[i%len(w.addresses)], webNamespace, path)
+	request, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	if err != nil {
+		w.a.Fatalf("%v", err)
+	}
+	request.Header.Set("Content-Type", "text/plain")
+	request.Header.Set("Authorization", "Bearer "+webToken)
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	reply, err := w.client.Do(request)
+	if err != nil {
+		return 0, nil
+	}
+	defer reply.Body.Close()
+	if answer, err = io.ReadAll(reply.Body); err != nil {
+		return 0, nil
+	}
+	return reply.StatusCode, answer
+}
+
+// produce publishes rate jobs a second, one after the other, with n goroutines until finish is called.
+func (w *web) produce(n, rate int) {
+	for k := range n {
+		w.done.Go(func() {
+			defer w.a.report()
+			tick := time.NewTicker(time.Duration(n) * time.Second / time.Duration(rate))
+			defer tick.Stop()
+			for i := k; ; i++ {
+				select {
+				case <-w.quit:
+					return
+				case <-tick.C:
+					w.publish(i)
+				}
+			}
+		})
+	}
+}
+
+// finish ends the load, waits until all jobs have ended, and stops consumers and servers. All jobs are counted then.
+func (w *web) finish(allowed webLoss) {
+	close(w.quit)
+	w.done.Wait()
+	a := w.a
+	queue := webNamespace + "." + webQueue
+	a.eventuallyWithin(2*soon, "all jobs of HTTP have ended", func() bool {
+		return a.number("LLEN", "resque:queue:"+queue)+a.number("ZCARD", "resque:go:leases")+a.number("ZCARD", "resque:go:schedule") == 0
+	})
+	w.mu.Lock()
+	consumers, servers := w.consumers, w.servers
+	w.mu.Unlock()
+	for _, group := range [][]*process{consumers, servers} { // a consumer needs a server for its last answer
+		for _, p := range group {
+			p.signal(syscall.SIGTERM)
+		}
+		for _, p := range group {
+			select {
+			case <-p.exited:
+				if p.status > 0 {
+					a.problem("%s exited with status %d; see %s", p.name, p.status, p.output())
+				}
+			case <-time.After(soon):
+				a.problem("%s did not end within %v; see %s", p.name, soon, p.output())
+				p.kill()
+			}
+		}
+	}
+	a.checks = append(a.checks, a.checkWeb(w.jobs, queue, allowed))
+}
+
+// killSome kills servers and consumers at random instants, and starts each again.
+func (w *web) killSome(times int) {
+	a := w.a
+	for range times {
+		time.Sleep(a.between(200*time.Millisecond, 600*time.Millisecond))
+		w.mu.Lock()
+		i := len(w.consumers)
+		w.mu.Unlock()
+		if k := a.intn(len(w.addresses) + i); k < len(w.addresses) {
+			w.server(k).kill()
+			w.serve(k, "-uri="+a.redis.URI())
+			w.ready(k)
+		} else {
+			w.mu.Lock()
+			p := w.consumers[k-len(w.addresses)]
+			w.consumers = append(w.consumers[:k-len(w.addresses)], w.consumers[k-len(w.addresses)+1:]...)
+			w.mu.Unlock()
+			p.kill()
+			w.consume(4)
+		}
+		a.inject()
+	}
+}
