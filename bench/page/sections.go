@@ -64,7 +64,9 @@ var sections = map[string]func(result.File) string{
 	"weights": costs("weights", 25, []figure{
 		{"weight 6, %", "share_of_6_percent"}, {"weight 3, %", "share_of_3_percent"}, {"weight 1, %", "share_of_1_percent"},
 	}),
-	"results": kept,
+	"web":         web,
+	"web-waiters": webWaiters,
+	"results":     kept,
 	"call": awaits("call", 25, []figure{
 		{"p50, ms", "await_latency_p50_ms"}, {"p99, ms", "await_latency_p99_ms"}, {"max, ms", "await_latency_max_ms"},
 	}),

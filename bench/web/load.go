@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// body is that of a job, 100 bytes.
+var body = strings.Repeat("0123456789", 10)
+
+// load publishes jobs by so many clients at a time, and then takes and acknowledges each.
+func (s *setup) load(r *rows, clients, jobs int) error {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: clients, MaxConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	if err := s.timed(r, "web-publish", clients, jobs, func() error {
+		_, err := s.call(client, http.MethodPut, "load?ttl=86400&tries=3", body, http.StatusCreated)
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.timed(r, "web-consume", clients, jobs, func() error {
+		answer, err := s.call(client, http.MethodGet, "load?ttr=120", "", http.StatusOK)
+		if err != nil {
+			return err
+		}
+		var job struct {
+			ID string `json:"job_id"`
+		}
+		if err := json.Unmarshal(answer, &job); err != nil {
+			return err
+		}
+		_, err = s.call(client, http.MethodDelete, "load/job/"+job.ID, "", http.StatusNoContent)
+		return err
+	})
+}
+
+// timed calls f so often, by so many clients at a time, and adds what that came to.
+func (s *setup) timed(r *rows, work string, clients, jobs int, f func() error) error {
+	serverBefore, _, err1 := used(s.server)
+	redisBefore, _, err2 := used(s.store)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	took := make([]time.Duration, jobs)
+	failures := make([]error, clients)
+	began := time.Now()
+	for c := range clients {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(jobs); i = next.Add(1) - 1 {
+				from := time.Now()
+				if failures[c] = f(); failures[c] != nil {
+					return
+				}
+				took[i] = time.Since(from)
+			}
+		})
+	}
+	wg.Wait()
+	span := time.Since(began)
+	serverAfter, _, err1 := used(s.server)
+	redisAfter, _, err2 := used(s.store)
+	if err := errors.Join(append(failures, err1, err2)...); err != nil {
+		return fmt.Errorf("%s, %d clients: %w", work, clients, err)
+	}
+	slices.Sort(took)
+	ms := func(part float64) float64 { return took[int(part*float64(jobs-1))].Seconds() * 1000 }
+	r.add(work, clients, "jobs_per_s", float64(jobs)/span.Seconds())
+	r.add(work, clients, "web_p50_ms", ms(0.5))
+	r.add(work, clients, "web_p99_ms", ms(0.99))
+	r.add(work, clients, "server_cpu_us_per_job", float64(serverAfter-serverBefore)/float64(jobs))
+	r.add(work, clients, "redis_cpu_us_per_job", float64(redisAfter-redisBefore)/float64(jobs))
+	return nil
+}
+
+func (s *setup) call(client *http.Client, method, path, body string, want int) ([]byte, error) {
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	request, err := http.NewRequest(method, "http://"+s.address+"/api/"+namespace+"/"+path, content)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("X-Token", s.token)
+	reply, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	answer, err := io.ReadAll(reply.Body)
+	if err == nil && reply.StatusCode != want {
+		err = fmt.Errorf("%s %s: %s %s", method, path, reply.Status, answer)
+	}
+	return answer, err
+}
+
+// delayed publishes jobs that are due in a day, and says what each takes of Redis's memory.
+func (s *setup) delayed(r *rows, jobs int) error {
+	before, err := s.info("used_memory")
+	if err != nil {
+		return err
+	}
+	const together = 64
+	elements := make([]string, together)
+	for i := range elements {
+		elements[i] = `"0123456789abcdef"`
+	}
+	all := "[" + strings.Join(elements, ",") + "]"
+	client := &http.Client{Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	for n := 0; n < jobs; n += together {
+		if _, err := s.call(client, http.MethodPut, "later/bulk?delay=86400&ttl=172800", all, http.StatusCreated); err != nil {
+			return err
+		}
+	}
+	after, err := s.info("used_memory")
+	if err != nil {
+		return err
+	}
+	jobs = (jobs + together - 1) / together * together
+	r.add("web-delayed", 1, "redis_bytes_per_job", float64(after-before)/float64(jobs))
+	_, err = s.call(client, http.MethodDelete, "later", "", http.StatusNoContent)
+	return err
+}
+
+// idle has many clients wait for jobs that do not come, in a hundred queues, and says what they cost.
+func (s *setup) idle(r *rows, waiters int) error {
+	_, before, err := used(s.server)
+	if err != nil {
+		return err
+	}
+	connections := make([]net.Conn, 0, waiters)
+	defer func() {
+		for _, c := range connections {
+			_ = c.Close()
+		}
+	}()
+	for i := range waiters {
+		c, err := net.Dial("tcp", s.address)
+		if err != nil {
+			return err
+		}
+		connections = append(connections, c)
+		if _, err := fmt.Fprintf(c, "GET /api/%s/idle-%d?timeout=600&ttr=120 HTTP/1.1\r\nHost: bench\r\nX-Token: %s\r\n\r\n", namespace, i%100, s.token); err != nil {
+			return err
+		}
+	}
+	waiting := func() error {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.server.Process.Pid))
+		if err == nil && len(open) < waiters {
+			err = fmt.Errorf("%d descriptors are open, not %d", len(open), waiters)
+		}
+		return err
+	}
+	if err := eventually(waiting); err != nil {
+		return err
+	}
+	time.Sleep(5 * time.Second) // all are asked for, and the server's garbage is collected
+	descriptors, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.server.Process.Pid))
+	if err != nil {
+		return err
+	}
+	commands, err := s.info("total_commands_processed")
+	if err != nil {
+		return err
+	}
+	const span = 10 * time.Second
+	time.Sleep(span)
+	later, err := s.info("total_commands_processed")
+	if err != nil {
+		return err
+	}
+	_, after, err := used(s.server)
+	if err != nil {
+		return err
+	}
+	clients, err := s.info("connected_clients")
+	if err != nil {
+		return err
+	}
+	r.add("web-waiters", waiters, "bytes_per_waiter", float64(after-before)/float64(waiters))
+	r.add("web-waiters", waiters, "descriptors", float64(len(descriptors)))
+	r.add("web-waiters", waiters, "connections", float64(clients-1)) // but for our own
+	r.add("web-waiters", waiters, "idle_commands_per_s", float64(later-commands-1)/span.Seconds())
+	client := &http.Client{Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	began := time.Now()
+	if _, err := s.call(client, http.MethodPut, "idle-0", body, http.StatusCreated); err != nil {
+		return err
+	}
+	reply, err := http.ReadResponse(bufio.NewReader(connections[0]), nil) // who waits longest gets it
+	if err != nil || reply.StatusCode != http.StatusOK {
+		return fmt.Errorf("the first of those that wait got no job: %v", err)
+	}
+	_ = reply.Body.Close()
+	r.add("web-waiters", waiters, "web_p50_ms", time.Since(began).Seconds()*1000)
+	return nil
+}
