@@ -59,9 +59,9 @@ test-compiling: # the tests of packages that mostly run the compiler, and of mod
 	cd cmd/goworker && $(GOTEST) ./...
 	cd test/openapi && $(GOTEST) ./...
 
-# Each runs once, so that none rots. What is compiled here, the tests need too. Benchmarks heed no -timeout.
+# Each runs once, so that none rots. Benchmarks heed no -timeout.
 benchmarks: ## run each benchmark once, in some packages
-	timeout 600 env $(GOTEST) -race -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
+	timeout 600 env $(GOTEST) -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
 	REDISTEST_ACL=1 go test -race -count=1 . ./inspect ./internal/... ./test/daemon ./test/jobs
