@@ -218,7 +218,7 @@ func TestRunnerEnds(t *testing.T) {
 		_, err := forever.Client().Enqueue(ctx, goworker.NewJob("q", "Again"))
 		return err
 	})
-	if message := drain("Again", forever, goworkertest.MostJobs(20)); !strings.Contains(message, "20 jobs have run and there is no end") ||
+	if message := drain("Again", forever, goworkertest.MostJobs(20), goworkertest.Patience(2*time.Minute)); !strings.Contains(message, "20 jobs have run and there is no end") ||
 		!strings.Contains(message, "Again of queue q is done at attempt 1; does it enqueue itself?") {
 		t.Error(message)
 	}

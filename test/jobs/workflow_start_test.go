@@ -20,7 +20,7 @@ import (
 // await returns the result of a workflow or a step.
 func await[T any](t *testing.T, c *goworker.Client, id string) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	result, err := goworker.Await[T](ctx, c, id)
 	if err != nil {
