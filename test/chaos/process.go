@@ -21,7 +21,7 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	pid    int
-	node   bool // no daemon of ours: node-resque's, Ruby's, a server or a consumer
+	node   bool // no daemon of goworker: node-resque's, Ruby's, a server or a consumer
 	begun  time.Time
 	exited chan struct{}
 

@@ -39,7 +39,7 @@ func (s Store) ServedKey(server string) resque.Key { return s.HashKey("served:" 
 // JumpKey is the string of how many ms Redis's clock has jumped ahead.
 func (s Store) JumpKey() resque.Key { return s.TextKey("jump") }
 
-// Place is the place of a job. The queue is in it: whoever guesses an id of another queue finds nothing.
+// Place is the place of a job. The queue is in it, so a client that guesses an id of another queue finds nothing.
 func Place(queue, id string) string { return resque.PlaceOf(queue, id) }
 
 // ParsePlace returns the queue and the id of a place.

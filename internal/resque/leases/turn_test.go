@@ -132,7 +132,7 @@ func (b *bundle) now() int64 {
 	return now.UnixMilli()
 }
 
-// job is a payload of ours.
+// job is a payload as goworker writes it.
 func job(id string) string { return fmt.Sprintf(`{"class":"C","args":[1],"id":"%s"}`, id) }
 
 // until is one with a time until which it may be given.
@@ -384,7 +384,7 @@ func (b *bundle) back(j Job, payload string) {
 	}
 }
 
-// A job that was acknowledged after it went back is done for the next that takes the same bytes, whoever does. Other bytes
+// A job that was acknowledged after it went back is done for the next server or daemon that takes the same bytes. Other bytes
 // of the id run.
 func TestLateAck(t *testing.T) { each(t, testLateAck) }
 
