@@ -24,7 +24,7 @@ const askWithin = time.Second
 
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
-	p := policy{deps: d, store: leases.New(d.Store)}
+	store := leases.New(d.Store)
 	return outcome.Feature{
 		Name:    "tries",
 		Field:   payload.TriesField,
@@ -32,7 +32,7 @@ func New(d outcome.Deps) outcome.Feature {
 		Enqueue: enqueue,
 		Open: func(j *outcome.Job) outcome.Policy {
 			if j.Parsed.Tries() > 1 && j.Attempt > 1 && j.Place == "" && !j.Dead {
-				return p
+				return &policy{deps: d, store: store}
 			}
 			return nil
 		},
@@ -58,11 +58,12 @@ type policy struct {
 	outcome.None
 	deps  outcome.Deps
 	store leases.Store
+	known bool // Redis knows that these bytes went back; another job of the id has a mark of its own
 }
 
 // Admit ends a job as done that a client has acknowledged after it went back. Where Redis does not answer the job runs: a
 // second run is allowed, a lost one is not.
-func (p policy) Admit(ctx context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
+func (p *policy) Admit(ctx context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
 	if p.deps.Do == nil || j.Parsed.ID == "" {
 		return o, false
 	}
@@ -71,7 +72,7 @@ func (p policy) Admit(ctx context.Context, j *outcome.Job) (o outcome.Outcome, d
 	late := false
 	err := p.deps.Do(ctx, func(c redis.Conn) error {
 		what, err := p.store.Mark(c, leases.Place(j.Queue, j.Parsed.ID), j.Payload)
-		late = what == leases.Late
+		p.known, late = err == nil && what != leases.Unknown, what == leases.Late
 		return err
 	})
 	if err != nil && p.deps.Log != nil {
@@ -84,9 +85,9 @@ func (p policy) Admit(ctx context.Context, j *outcome.Job) (o outcome.Outcome, d
 	return o, true
 }
 
-// Settle forgets what is known of a job that a client has acknowledged.
-func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
-	if o.State.Over() && j.Parsed.ID != "" {
+// Settle forgets that the job went back.
+func (p *policy) Settle(j *outcome.Job, o *outcome.Outcome) {
+	if p.known && o.State.Over() {
 		o.Effects = append(o.Effects, p.store.Forget(leases.Place(j.Queue, j.Parsed.ID)))
 	}
 }
