@@ -22,6 +22,7 @@ type pool struct {
 	census   census
 	lookout  *lookout
 	backlog  *backlog // of the pool to which jobs are published
+	to       *pool    // the pool that takes its place; nil: it does not migrate
 }
 
 // jobs serves the clients of a pool.
@@ -89,7 +90,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if p.MigrateTo != "" {
 			to := pools[p.MigrateTo]
 			pools[name].jobs = &migrating{old: pools[name].gateway, new: to.gateway}
-			pools[name].lookout, pools[name].backlog = to.lookout, to.backlog
+			pools[name].lookout, pools[name].backlog, pools[name].to = to.lookout, to.backlog, to
 		}
 	}
 	return pools, nil
