@@ -230,22 +230,23 @@ func (m *migrating) Sizes(ctx context.Context, queues ...string) ([]gateway.Size
 	if err != nil {
 		return nil, err
 	}
-	earlier := func(a, b int64) int64 {
-		if a == 0 || b == 0 {
-			return max(a, b)
-		}
-		return min(a, b)
-	}
 	for i := range sum {
 		s, o := &sum[i], old[i]
 		s.Ready += o.Ready
 		s.Reserved += o.Reserved
 		s.Dead += o.Dead
-		s.Delayed += o.Delayed
 		s.Paused, s.Limited = s.Paused || o.Paused, s.Limited || o.Limited
-		s.AsOf, s.NextDueMs, s.OldestReadyMs = earlier(s.AsOf, o.AsOf), earlier(s.NextDueMs, o.NextDueMs), earlier(s.OldestReadyMs, o.OldestReadyMs)
+		s.OldestReadyMs = earlier(s.OldestReadyMs, o.OldestReadyMs)
 	}
 	return sum, nil
+}
+
+// earlier returns the earlier of two times; 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // of is one of the two.

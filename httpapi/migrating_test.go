@@ -151,6 +151,9 @@ func TestMigratingPool(t *testing.T) {
 		m.want("v1's delete", m.ask("DELETE", m.url+"/api/shop/"+queue+"/job/"+fresh, "", "X-Token: "+m.token), 204, "")
 		id = publish("?delay_ms=600000", "six")
 		m.want("find what is delayed", m.v2("GET", job(id, ""), ""), 200, `"delayed"`)
+		m.eventually("the delayed job is counted", func() bool {
+			return strings.Contains(m.v2("GET", "queues/"+queue, "").body, `"delayed":1`)
+		})
 		m.eventually("the delayed job is cancelled", func() bool { // a queue rests after a search
 			r := m.v2("DELETE", job(id, ""), "")
 			if r.status != 204 && r.status != 409 {
