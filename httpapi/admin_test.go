@@ -204,7 +204,7 @@ func TestAdminIsGuarded(t *testing.T) {
 	}
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0"} {
 		s := httpapi.Server{API: g.api, Listen: "127.0.0.1:0", AdminListen: address}
-		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "give Accounts") {
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "set accounts") {
 			t.Errorf("the admin address %s: %v", address, err)
 		}
 	}
