@@ -271,13 +271,8 @@ func (c *v1Call) turnAway(why *refusal) {
 // they are about.
 func (c *v1Call) fail(what string, err error) {
 	var full *gateway.FullError
-	var waiters *gateway.WaitersError
-	switch {
-	case errors.As(err, &full):
+	if errors.As(err, &full) {
 		c.answer(http.StatusTooManyRequests, v1Message{"the queue is full, please retry later"})
-		return
-	case errors.As(err, &waiters):
-		c.answer(http.StatusTooManyRequests, v1Message{"too many requests of this token wait, please retry later"})
 		return
 	}
 	c.logFailure(c.r, what, err)

@@ -171,6 +171,6 @@ func (c *v2Call) ask(r *reservation) (a gateway.Ask, names map[string]string, er
 	if r.TTRMs == nil {
 		a.TTR = DefaultTTR
 	}
-	a.Count, a.Token = max(a.Count, 1), c.x.Token
+	a.Count = max(a.Count, 1)
 	return a, names, nil
 }
