@@ -95,7 +95,7 @@ func (c *v2Call) reserve() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	refund, refused := c.x.spend(c.ctx, rateRead)
+	refund, refused := c.x.spend(c.ctx(), rateRead)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
@@ -131,7 +131,7 @@ func (c *v2Call) reserve() (response, error) {
 	}
 	return response{
 		status: http.StatusOK, body: map[string]any{"jobs": given},
-		undo: func() { c.x.gateway().Release(c.ctx, jobs...) },
+		undo: func() { c.x.gateway().Release(c.ctx(), jobs...) },
 	}, nil
 }
 

@@ -107,7 +107,7 @@ func (c *v2Call) await(ctx context.Context, id string, wait time.Duration) (a re
 	var s inspect.Status
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, wait)
-		end := c.api.whenDrained(cancel)
+		end := context.AfterFunc(c.api.drained, cancel)
 		s, err = c.x.Pool.client.Wait(waiting, place)
 		ended := waiting.Err() != nil
 		end()
@@ -117,10 +117,11 @@ func (c *v2Call) await(ctx context.Context, id string, wait time.Duration) (a re
 				return a, false, cut.problem()
 			}
 			wait = 0 // the time may have been too short to learn anything
+			c.over()
 		}
 	}
 	if wait <= 0 {
-		s, err = c.x.Pool.client.Status(c.ctx, place)
+		s, err = c.x.Pool.client.Status(c.ctx(), place)
 	}
 	switch {
 	case errors.Is(err, inspect.ErrNoResult):
