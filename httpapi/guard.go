@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
@@ -48,14 +47,15 @@ type guard struct {
 	ring     *tokens.Ring
 	log      *accessLog
 	metrics  *metrics
-	leaving  atomic.Bool   // no more requests are wanted: readyz says so
-	drained  chan struct{} // closed when what waits ends
-	draining sync.Once
+	leaving  atomic.Bool     // no more requests are wanted: readyz says so
+	drained  context.Context // ends when what waits is to end
+	endWaits context.CancelFunc
 }
 
 // newGuard returns the guard of an API, with a pool for the client and for each of the settings.
 func newGuard(c *goworker.Client, s *Settings) (*guard, error) {
-	g := &guard{settings: *s, drained: make(chan struct{})}
+	g := &guard{settings: *s}
+	g.drained, g.endWaits = context.WithCancel(context.Background())
 	if err := g.settings.check(); err != nil {
 		return nil, err
 	}
@@ -95,12 +95,10 @@ func (g *guard) stopping() bool { return g.leaving.Load() }
 // drain ends what waits: consumers get the answer that there is no job.
 func (g *guard) drain() {
 	g.leave()
-	g.draining.Do(func() {
-		close(g.drained)
-		for _, p := range g.pools {
-			p.gateway.Drain()
-		}
-	})
+	g.endWaits()
+	for _, p := range g.pools {
+		p.gateway.Drain()
+	}
 }
 
 // stop ends all waits and the pools.
