@@ -48,17 +48,17 @@ func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gate
 	return ids, replayed, err
 }
 
-func (c *counted) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
+func (c *counted) Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (string, bool, error) {
 	all := []gateway.Publication{p}
 	pass, err := c.x.Pool.published().backlog.room(ctx, c.x, all)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	fresh, err := c.jobs.Republish(ctx, queue, id, p)
-	if fresh != "" {
+	fresh, replayed, err := c.jobs.Republish(ctx, once, queue, id, p)
+	if fresh != "" && !replayed {
 		c.published(all, pass)
 	}
-	return fresh, err
+	return fresh, replayed, err
 }
 
 func (c *counted) published(all []gateway.Publication, pass int) {

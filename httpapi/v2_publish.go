@@ -71,19 +71,20 @@ func (c *v2Call) republish() (response, error) {
 		return response{}, err
 	case b.many:
 		return response{}, invalid("Content-Type", "one job is published in place of another; send one, not a list of them")
-	case b.once.Key != "":
-		return response{}, invalid("Idempotency-Key", "this call needs no Idempotency-Key: repeated it finds that the old job is gone; leave the header out")
 	}
 	refund, refused := c.x.spend(c.ctx(), rateWrite)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
-	id, err := c.x.gateway().Republish(c.ctx(), c.in, c.id(), b.jobs[0])
+	id, replayed, err := c.x.gateway().Republish(c.ctx(), b.once, c.in, c.id(), b.jobs[0])
 	if err != nil {
 		refund()
 		return response{}, ofJob(err)
 	}
 	header := http.Header{"Location": {"./" + url.PathEscape(id)}}
+	if replayed {
+		header.Set("Idempotent-Replayed", "true")
+	}
 	return response{status: http.StatusCreated, body: published{ID: id}, header: header}, nil
 }
 
@@ -247,7 +248,7 @@ func (c *v2Call) once(body []byte, query url.Values, own []string) (o leases.Onc
 		request = append(request, name, c.r.Header.Get(name))
 	}
 	return leases.Once{
-		Key:         newDigest("v2", c.x.Token, c.x.Namespace, c.r.Method, c.in, c.r.Pattern, key),
+		Key:         newDigest("v2", c.x.Token, c.x.Namespace, c.r.Method, c.in, c.r.Pattern, c.id(), key),
 		Fingerprint: newDigest(request...),
 	}, nil
 }

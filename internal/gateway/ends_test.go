@@ -225,7 +225,7 @@ func TestRepublish(t *testing.T) {
 	g := start(t, s.URI())
 	publish(t, g, body("mail", "ada"))
 	j := one(t, g, "mail")
-	id, err := g.Republish(t.Context(), "mail", j.ID, body("post", "bob"))
+	id, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, body("post", "bob"))
 	if err != nil || id == j.ID {
 		t.Fatal(id, err)
 	}
@@ -234,7 +234,7 @@ func TestRepublish(t *testing.T) {
 	}
 	later := body("mail", "eve")
 	later.Delay = time.Hour
-	if _, err := g.Republish(t.Context(), "post", id, later); err != nil { // it waits
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "post", id, later); err != nil { // it waits
 		t.Fatal(err)
 	}
 	if n := s.Int(t, "LLEN", "resque:queue:post"); n != 0 {
@@ -245,7 +245,7 @@ func TestRepublish(t *testing.T) {
 	}
 	bad := body("mail", "x")
 	bad.Tries = -1
-	if _, err := g.Republish(t.Context(), "mail", j.ID, bad); err == nil {
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, bad); err == nil {
 		t.Error("a bad one was published")
 	}
 }
