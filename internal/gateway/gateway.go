@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// WaitersPerToken is how many asks of one token may wait at a time, unless the Options say otherwise.
-	WaitersPerToken = 1000
-
 	// stopWithin is how long Stop lets calls go on. A second of its five is for closing the connections.
 	stopWithin = 4 * time.Second
 
@@ -38,9 +35,6 @@ const (
 type Options struct {
 	// Server names this server among those of the same Redis. "": a random name.
 	Server string
-
-	// WaitersPerToken is how many asks of one token may wait at a time; 0: 1,000.
-	WaitersPerToken int
 
 	// Version is shown to operators.
 	Version string
@@ -96,15 +90,9 @@ type Gateway struct {
 }
 
 // New returns a Gateway that has not started.
-func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
+func New(n *neighbor.Neighbor, o Options) *Gateway {
 	if o.Server == "" {
 		o.Server = newServer()
-	}
-	if o.WaitersPerToken == 0 {
-		o.WaitersPerToken = WaitersPerToken
-	}
-	if o.WaitersPerToken < 0 {
-		return nil, fmt.Errorf("at most %d requests of a token may wait; give a positive number, or 0 for %d", o.WaitersPerToken, WaitersPerToken)
 	}
 	g := &Gateway{n: n, o: o, store: leases.New(n.Store), idle: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -115,7 +103,7 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
 	d := newDesk(n.Clock)
-	d.server, d.texts, d.most, d.count = o.Server, n.Features.Marks(), o.WaitersPerToken, &g.count
+	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
 	d.saw, d.now, d.keyOf = g.saw, g.Now, n.Store.KeyOfQueue
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
 	d.given = g.sweep.Given
@@ -129,7 +117,7 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.closer = newCloser(g)
 	d.ends = g.closer.end
 	g.pub = newPublisher(g)
-	return g, nil
+	return g
 }
 
 // ListensAt says where clients reach this server, for operators. It is called before Start.
@@ -315,6 +303,3 @@ func (g *Gateway) Healthy() error {
 	}
 	return nil
 }
-
-// Cut ends the waits of a token that was revoked, with ErrCut.
-func (g *Gateway) Cut(token string) { g.desk.cut(token) }
