@@ -208,6 +208,9 @@ func (c *v2Call) lines(body []byte, meta map[string]string) ([]gateway.Publicati
 		if err == nil {
 			p, err = e.publication(c.in, meta)
 		}
+		if err == nil && p.Unique != nil {
+			err = invalid("unique", "unique is for a job that is published alone: many jobs are published all or none, and its lock may leave this one out; send it in a request of its own")
+		}
 		if err != nil {
 			return nil, onLine(err, number)
 		}
