@@ -473,3 +473,43 @@ func TestLead(t *testing.T) {
 		check(t, "after a push", waits.got(), "a3")
 	})
 }
+
+// A server that came too late for several pushes lets others go first, for a moment. One that had the last job does not wait.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		var asked time.Time
+		f.lose = func(int) int { asked = time.Now(); return 0 }
+		// late returns how long after a push the server asked, and how often.
+		late := func(push func()) (time.Duration, int) {
+			before, pushed := f.came(), time.Now()
+			push()
+			pass(time.Second)
+			return asked.Sub(pushed), f.came() - before
+		}
+		missed := func() { // another server has the job
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.notify("a")
+		}
+		first, second := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "a")
+		pass(time.Second)
+		var sum time.Duration
+		for i := range 40 {
+			took, turns := late(missed)
+			if sum += took; turns != 1 || took > 1<<min(i, 5)*time.Millisecond+2*time.Millisecond || i == 0 && took > 2*time.Millisecond {
+				t.Errorf("push %d was asked for %d times, after %s", i, turns, took)
+			}
+		}
+		if sum < 100*time.Millisecond {
+			t.Errorf("it waited %s in all, and each push costs Redis a turn of each server", sum)
+		}
+		late(func() { f.push("a", "one") })
+		check(t, "the first", first.got(), "one")
+		if took, _ := late(func() { f.push("a", "two") }); took > 2*time.Millisecond {
+			t.Errorf("behind a job it waited for %s", took)
+		}
+		check(t, "the second", second.got(), "two")
+	})
+}
