@@ -48,7 +48,7 @@ func (c *v2Call) findJob() (response, error) {
 	if _, err := c.parameters(); err != nil {
 		return response{}, err
 	}
-	f, err := c.x.gateway().Find(c.ctx, c.in, c.id())
+	f, err := c.x.gateway().Find(c.ctx(), c.in, c.id())
 	if err != nil {
 		return response{}, err
 	}
@@ -77,7 +77,7 @@ func (c *v2Call) cancelJob() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	what, err := c.x.gateway().Cancel(c.ctx, c.in, c.id(), force)
+	what, err := c.x.gateway().Cancel(c.ctx(), c.in, c.id(), force)
 	switch {
 	case err != nil:
 		return response{}, err
@@ -174,7 +174,7 @@ func (c *v2Call) listJobs() (response, error) {
 	default:
 		return response{}, invalid("state", fmt.Sprintf("state is %s and has to be ready, delayed, reserved or dead", quoted(string(state))))
 	}
-	page, err := c.x.gateway().Jobs(c.ctx, c.in, state, int(limit), q.Get("after"))
+	page, err := c.x.gateway().Jobs(c.ctx(), c.in, state, int(limit), q.Get("after"))
 	if err != nil {
 		return response{}, ofPage(err, q.Get("after"))
 	}
@@ -187,7 +187,7 @@ func (c *v2Call) listJobs() (response, error) {
 
 // listDead lists the dead letters of a queue, the newest first.
 func (c *v2Call) listDead(limit int, after string) (response, error) {
-	found, next, err := c.dead().Search(c.ctx, inspect.FailureFilter{}, after, limit)
+	found, next, err := c.dead().Search(c.ctx(), inspect.FailureFilter{}, after, limit)
 	if err != nil {
 		return response{}, ofPage(err, after)
 	}
@@ -217,7 +217,7 @@ func (c *v2Call) deadOf(id string, f *payload.Failure) foundJob {
 }
 
 // dead is the list of the queue's dead letters.
-func (c *v2Call) dead() *inspect.FailureList { return c.x.Pool.client.Inspect().Failures().In(c.in) }
+func (c *v2Call) dead() deadList { return c.x.Pool.dead(c.in) }
 
 // queryWait reads the parameter wait_ms.
 func queryWait(q url.Values, otherwise time.Duration) (time.Duration, error) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +65,30 @@ func TestV2Republish(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID+"?tries=x", "b")
-	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "b", "Idempotency-Key", "k")
+
+	// With a key a repetition makes no second job, whether a consumer has the old one or it waits.
+	for i, reserved := range []bool{true, false} {
+		queue := fmt.Sprintf("once%d", i)
+		old := p.publish("/v2/shop/queues/"+queue+"/jobs", "a")
+		if reserved {
+			p.one(queue)
+		}
+		first, again := "", ""
+		for _, id := range []*string{&first, &again} {
+			r := p.send("PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "b", "Idempotency-Key", "k")
+			*id = r.body
+			if r.status != 201 || (r.header.Get("Idempotent-Replayed") != "") != (id == &again) {
+				t.Errorf("%d %s %v", r.status, r.body, r.header)
+			}
+		}
+		if next := p.one(queue); first != again || *next.Body != "b" {
+			t.Errorf("%s and then %s; the job is %+v", first, again, next)
+		}
+		if n := p.redis.Int(t, "LLEN", "resque:queue:shop."+queue); n != 0 {
+			t.Errorf("%d jobs more are in the queue", n)
+		}
+		p.problem("key-reused", 422, "PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "c", "Idempotency-Key", "k")
+	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "{}", "Content-Type", "application/x-ndjson")
 }
 
@@ -194,4 +220,51 @@ func TestV2Call(t *testing.T) {
 	p.problem("invalid-parameter", 400, "POST", "/v2/shop/queues/sum/call", "{}", "Content-Type", "application/x-ndjson")
 	p.publish("/v2/shop/queues/sum/jobs?id=plain", "")
 	p.problem("no-result", 404, "GET", "/v2/shop/queues/sum/jobs/plain/result", "")
+}
+
+// TestV2TimeForRedis waits for results, and sends a body, longer than a call has for its questions to Redis.
+func TestV2TimeForRedis(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	const longer = "3000"
+	p.api.HasForRedis(2 * time.Second)
+	p.publish("/v2/shop/queues/q/jobs?id=mine&result_ttl_ms=60000", "")
+	var wg sync.WaitGroup
+	for _, row := range []struct {
+		status       int
+		method, path string
+	}{{204, "GET", "/v2/shop/queues/q/jobs/mine/result?wait_ms=" + longer}, {202, "POST", "/v2/shop/queues/q/call?wait_ms=" + longer}} {
+		wg.Go(func() {
+			if r := p.send(row.method, row.path, ""); r.status != row.status {
+				t.Errorf("%s: %d %s", row.path, r.status, r.body)
+			}
+		})
+	}
+	wg.Go(func() {
+		body, send := io.Pipe()
+		time.AfterFunc(2500*time.Millisecond, func() { send.Close() })
+		res, err := p.http.Post(p.url+"/v2/shop/queues/q/jobs", "text/plain", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusCreated {
+			t.Errorf("a slow body: %s", res.Status)
+		}
+	})
+	wg.Wait()
+}
+
+// TestV2HeadOfEvents asks for the headers of a stream. The connection is free for the next request then.
+func TestV2HeadOfEvents(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	p.http.Transport.(*http.Transport).MaxConnsPerHost = 1
+	if r := p.send("HEAD", "/v2/shop/events", ""); r.status != 200 || r.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%+v", r)
+	}
+	if r := p.send("GET", "/healthz", ""); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -413,6 +413,9 @@ func TestStopOfDesk(t *testing.T) {
 		for _, c := range all {
 			check(t, "a client", c.got(), "-")
 		}
+		if f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
+			t.Error("something is left of asks that have ended")
+		}
 		if _, err := f.d.ask(&Ask{Queues: []string{"a"}}); !errors.Is(err, ErrStopping) {
 			t.Errorf("an ask after that: %v", err)
 		}
@@ -430,33 +433,43 @@ func TestStopOfDesk(t *testing.T) {
 	})
 }
 
-// The waits of a token are bounded, and end when it is revoked.
-func TestTokens(t *testing.T) {
+// A request that is alone takes its turn itself. What goes wrong in it the desk's own goroutine sets right.
+func TestLead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		f.d.most = 2
-		a, b := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "b")
-		var many *WaitersError
-		if _, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "t"}); !errors.As(err, &many) || many.Most != 2 {
-			t.Errorf("the third: %v", err)
-		}
-		f.wants(t, 0, 1, "a") // it does not wait
-		other, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "u"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f.alone = true
 		pass(time.Second)
-		f.d.cut("t")
-		check(t, "a", a.got(), "error: "+ErrCut.Error())
-		check(t, "b", b.got(), "error: "+ErrCut.Error())
-		check(t, "another token's", client{other, f.d}.got(), "…")
-		if len(f.d.tokens) != 1 || f.d.lines.waiting != 1 || len(f.d.lines.byKey) != 1 {
-			t.Errorf("left: %v, %d", f.d.tokens, f.d.lines.waiting)
+		asks := func(wait time.Duration) client {
+			x, err := f.d.ask(&Ask{Queues: []string{"a"}, TTR: time.Minute, Wait: wait})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.d.lead()
+			return client{x, f.d}
 		}
-		f.d.withdraw(other)
-		if len(f.d.tokens)+f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
-			t.Error("something is left of asks that have ended")
+		f.push("a", "a1", "a2")
+		check(t, "the request that is alone", asks(0).got(), "a1")
+		whats, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "a1"}})
+		if err != nil || whats[0] != leases.Acked {
+			t.Error(whats, err)
 		}
+
+		turns := f.came()
+		f.lose = func(n int) int {
+			if n == turns+1 {
+				return 2
+			}
+			return 0
+		}
+		lost := asks(0)
+		pass(time.Minute)
+		check(t, "after the answer to its turn was lost", lost.got()+f.back(), "a2[a2]")
+
+		waits := asks(time.Hour)
+		check(t, "one that waits", waits.got(), "…")
+		f.push("a", "a3")
+		pass(time.Second)
+		check(t, "after a push", waits.got(), "a3")
 	})
 }
