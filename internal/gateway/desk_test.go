@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/neighbor"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
@@ -511,5 +514,34 @@ func TestYields(t *testing.T) {
 			t.Errorf("behind a job it waited for %s", took)
 		}
 		check(t, "the second", second.got(), "two")
+	})
+}
+
+// A Redis that is away for a moment makes no server unhealthy, since its restart would mend nothing.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{n: &neighbor.Neighbor{Base: part.Base{Clock: clock.System}}, desk: newDesk(clock.System), started: true}
+		g.count.failed(time.Now(), errLost)
+		for range 3 {
+			time.Sleep(silentFor / 3)
+			g.count.failed(time.Now(), errLost)
+			if err := g.Healthy(); err != nil {
+				t.Errorf("after a moment: %v", err)
+			}
+		}
+		time.Sleep(time.Second)
+		if err := g.Healthy(); !errors.Is(err, errLost) {
+			t.Errorf("after ten seconds: %v", err)
+		}
+		g.count.connected(true)
+		if err := g.Healthy(); err != nil {
+			t.Errorf("with Redis: %v", err)
+		}
+		g.desk.flight = &flight{began: time.Now()}
+		time.Sleep(silentFor + time.Second)
+		if err := g.Healthy(); err == nil {
+			t.Error("a turn without an answer is healthy")
+		}
 	})
 }
