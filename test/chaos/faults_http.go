@@ -21,7 +21,7 @@ func (o options) times(short, long int) int {
 func httpKill(opts options) result {
 	return contain(opts, "http-kill", durable, func(a *arena) {
 		w := a.web()
-		w.produce(4, 200)
+		w.produce(4, opts.rate())
 		w.killSome(opts.times(8, 60))
 		w.finish(webLoss{})
 	})

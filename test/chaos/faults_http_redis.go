@@ -10,8 +10,8 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// rate is how many jobs are published a second.
-func (o options) rate() int { return o.times(60, 200) }
+// rate is how many jobs are published a second, fewer than two consumers do.
+func (o options) rate() int { return o.times(60, 100) }
 
 // httpRedis kills Redis, fills its memory, closes all connections, and has it forget its scripts.
 func httpRedis(opts options) result {

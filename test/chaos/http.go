@@ -18,6 +18,9 @@ import (
 // webTTR is how long a consumer has a job. It is short: what a kill leaves behind comes back after it.
 const webTTR = 2 * time.Second
 
+// hands is how many jobs a consumer does at a time. One job in eight takes it two seconds.
+const hands = 16
+
 // Which namespace, queue and token the servers of an arena have. The queue's name in Redis is "shop.work".
 const (
 	webNamespace = "shop"
@@ -82,8 +85,8 @@ func (w *web) open() {
 	for i := range w.addresses {
 		w.ready(i)
 	}
-	w.consume(4)
-	w.consume(4)
+	w.consume(hands)
+	w.consume(hands)
 }
 
 // uri is the flag that says how the i-th server reaches Redis.
@@ -284,7 +287,7 @@ func (w *web) killSome(times int) {
 			w.consumers = append(w.consumers[:k-len(w.addresses)], w.consumers[k-len(w.addresses)+1:]...)
 			w.mu.Unlock()
 			p.kill()
-			w.consume(4)
+			w.consume(hands)
 		}
 		a.inject()
 	}

@@ -139,7 +139,7 @@ func (w *web) check(allowed webLoss) func(ledgers, *result) {
 			case len(s.acked) > 0, s.unheard("ack"):
 				r.done++
 			case u.gone:
-				if r.removed++; u.known {
+				if r.undone++; u.known {
 					lost++
 				}
 			default:
