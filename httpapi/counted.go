@@ -39,6 +39,9 @@ func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]st
 func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gateway.Publication) ([]string, bool, error) {
 	pass, err := c.x.Pool.published().backlog.room(ctx, c.x, all)
 	if err != nil {
+		if ids, made := c.jobs.Made(ctx, once); len(ids) > 0 { // they are counted, and may be what fills the quota
+			return ids, true, made
+		}
 		return nil, false, err
 	}
 	ids, replayed, err := c.jobs.PublishOnce(ctx, once, all...)

@@ -28,6 +28,10 @@ func (m *migrating) PublishOnce(ctx context.Context, once leases.Once, jobs ...g
 	return m.new.PublishOnce(ctx, once, jobs...)
 }
 
+func (m *migrating) Made(ctx context.Context, once leases.Once) ([]string, error) {
+	return m.new.Made(ctx, once)
+}
+
 // Reserve asks the old pool first. If neither has a job the consumer waits for both, since a job whose lease runs out, or that
 // was nacked, comes back to the old one.
 func (m *migrating) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {

@@ -197,8 +197,13 @@ func (g *Gateway) pushSeam(ctx context.Context, once leases.Once, drafts []draft
 			return nil, false, err
 		}
 	}
-	if err := g.allowed(ctx, drafts); err != nil {
-		return nil, false, err
+	if refused := g.allowed(ctx, drafts); refused != nil {
+		if once.Key != "" { // its own jobs may be in the way
+			if made, err := g.Made(ctx, once); len(made) > 0 {
+				return made, true, err
+			}
+		}
+		return nil, false, refused
 	}
 	receipts, err := g.pusher.Send(ctx, call)
 	if err != nil && len(receipts) == 0 {
@@ -210,8 +215,8 @@ func (g *Gateway) pushSeam(ctx context.Context, once leases.Once, drafts []draft
 		case r.Err == nil:
 			pushed++
 		case once.Key != "" && errors.Is(r.Err, resque.ErrGuard):
-			if made, err := g.made(ctx, once); err != nil || len(made) > 0 {
-				return made, err == nil, err
+			if made, err := g.Made(ctx, once); err != nil || len(made) > 0 {
+				return made, len(made) > 0, err
 			}
 			fallthrough
 		default:
@@ -271,8 +276,9 @@ func (g *Gateway) allowed(ctx context.Context, drafts []draft) error {
 	})
 }
 
-// made returns the ids of the jobs that were published with an idempotency key.
-func (g *Gateway) made(ctx context.Context, once leases.Once) (ids []string, err error) {
+// Made returns the ids of the jobs that were published with an idempotency key; none: there are none. The error matches
+// leases.ErrKeyReused if that was another request. With a *resque.ReplicasError the ids are returned too.
+func (g *Gateway) Made(ctx context.Context, once leases.Once) (ids []string, err error) {
 	err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) error {
 		ids, err = g.store.Made(c, once)
 		return err
