@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -38,8 +39,12 @@ func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]st
 
 func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gateway.Publication) ([]string, bool, error) {
 	pass, err := c.x.Pool.backlog.room(ctx, c.x, all)
-	if err != nil {
-		return nil, false, err
+	if err != nil { // unless nothing more is to be published
+		ids, other := c.jobs.Made(ctx, once)
+		if other == nil && len(ids) > 0 {
+			return ids, true, nil
+		}
+		return nil, false, cmp.Or(other, err)
 	}
 	ids, replayed, err := c.jobs.PublishOnce(ctx, once, all...)
 	if len(ids) > 0 && !replayed {

@@ -28,6 +28,10 @@ func (m *migrating) PublishOnce(ctx context.Context, once leases.Once, jobs ...g
 	return m.new.PublishOnce(ctx, once, jobs...)
 }
 
+func (m *migrating) Made(ctx context.Context, once leases.Once) ([]string, error) {
+	return m.new.Made(ctx, once)
+}
+
 // Reserve waits for jobs of the new pool only. What comes back to the old one while it waits is taken by the next ask.
 func (m *migrating) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {
 	first := a

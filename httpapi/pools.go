@@ -28,6 +28,7 @@ type pool struct {
 type jobs interface {
 	Publish(ctx context.Context, jobs ...gateway.Publication) (ids []string, err error)
 	PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) (ids []string, replayed bool, err error)
+	Made(ctx context.Context, once leases.Once) (ids []string, err error)
 	Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error)
 	Release(ctx context.Context, jobs ...gateway.Job)
 	Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error)

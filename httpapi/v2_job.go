@@ -34,7 +34,7 @@ type foundJob struct {
 func (c *v2Call) foundOf(f *gateway.Found) foundJob {
 	job := foundJob{
 		ID: f.ID, Queue: c.r.PathValue("queue"), State: f.State, DueAt: stamp(f.DueMs),
-		jobView: viewOf(&f.Parsed, f.ID, f.Attempt, f.Tries),
+		jobView: viewOf(f.Payload, &f.Parsed, f.ID, f.Attempt, f.Tries),
 	}
 	if ms, err := strconv.ParseFloat(f.Lease, 64); err == nil {
 		job.LeaseEndsAt = stamp(int64(ms))
@@ -193,12 +193,9 @@ func (c *v2Call) listDead(limit int, after string) (response, error) {
 			DeadID: f.ID, Queue: c.r.PathValue("queue"), State: gateway.Filed,
 			Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
 		}
-		if p, err := payload.Parse(f.Payload); err == nil {
-			tries, attempt := httpjob.Tries(&p)
-			job.ID, job.jobView = p.ID, viewOf(&p, p.ID, attempt, tries)
-		} else {
-			job.jobView = jobView{Args: []byte("[]"), Attempt: 1, Tries: 1}
-		}
+		p, _ := payload.Parse(f.Payload) // of one that cannot be read it is empty
+		tries, attempt := httpjob.Tries(&p)
+		job.ID, job.jobView = p.ID, viewOf(f.Payload, &p, p.ID, attempt, tries)
 		out.Jobs = append(out.Jobs, job)
 	}
 	return response{status: http.StatusOK, body: out}, nil
