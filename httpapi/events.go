@@ -116,19 +116,22 @@ func (e *events) once(ctx context.Context, k *look, p *pool) {
 				among = known
 			}
 			if name, ok := l.x.short(q); ok && contains(among, q) && len(counts) < maxWatched {
-				counts[name] = countsOf(sizes[i], now, nil)
+				counts[name] = countsOf(sizes[i], now, p.lookout.takenBy(q))
 			}
 		}
 		l.give(counts)
 	}
 }
 
-// read asks for the counts of all queues that a client listens to. known are all queues, in order.
+// read asks for the counts of all queues that a client listens to. known are all queues, in order, if a client listens to all that
+// it may see.
 func read(ctx context.Context, p *pool, all []*listener) (known, names []string, sizes []gateway.Sizes, err error) {
-	if known, err = p.jobs.Queues(ctx); err != nil {
-		return nil, nil, nil, err
+	if slices.ContainsFunc(all, func(l *listener) bool { return l.only == nil }) {
+		if known, err = p.jobs.Queues(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+		slices.Sort(known)
 	}
-	slices.Sort(known)
 	wanted := make(map[string]bool)
 	for _, l := range all {
 		for _, q := range l.only {

@@ -253,15 +253,18 @@ func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refuse
 	if x.token == nil {
 		return func() {}, nil
 	}
+	limit, window := x.limit(kind)
+	x.tellPolicy(ctx, kind, limit, window)
 	ok, rest, give, err := x.token.Spend(ctx, kind == rateWrite, x.Pool.neighbor.Clock, x.Pool.neighbor.Do)
 	switch {
 	case err != nil:
 		return nil, refuse(http.StatusServiceUnavailable, "redis-away", "internal error", "the rate of the token cannot be read from Redis now; try again").later(retrySoon)
 	case !ok:
-		what, limit := "consume", x.token.Record().Limits.Read
+		what := "consume"
 		if kind == rateWrite {
-			what, limit = "produce", x.token.Record().Limits.Write
+			what = "produce"
 		}
+		tellRest(ctx, kind, rest)
 		x.guard.metrics.limited(x.Namespace, what)
 		return nil, refuse(http.StatusTooManyRequests, "rate-limited",
 			fmt.Sprintf("token(%s…) %s reach the limit rate, please retry later", x.shown, what),

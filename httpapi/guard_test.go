@@ -298,6 +298,10 @@ func TestLimits(t *testing.T) {
 			g.want("an empty consume", g.ask("GET", g.url+"/api/shop/mail", "", "X-Token: "+token), 404, "no job available")
 			g.want("a publish that is wrong", g.ask("PUT", g.url+"/api/shop/mail?delay=x", "", "X-Token: "+token), 400, "invalid delay")
 			g.want("an empty reservation", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(token)), 204, "")
+			r := g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(token))
+			if policy := r.header.Get("RateLimit-Policy"); policy != `"consume";q=5;w=3600` || r.header.Get("RateLimit") != "" {
+				t.Errorf("an answer within the limit has RateLimit-Policy %q, RateLimit %q", policy, r.header.Get("RateLimit"))
+			}
 		}
 	}
 	published, refused := 0, 0
@@ -310,6 +314,9 @@ func TestLimits(t *testing.T) {
 			refused++
 			if want := `{"msg":"token(` + token[:4] + `…) produce reach the limit rate, please retry later"}`; r.body != want || r.header.Get("Retry-After") == "" {
 				t.Errorf("the refusal is %s, Retry-After %q, want %s", r.body, r.header.Get("Retry-After"), want)
+			}
+			if rest, want := r.header.Get("RateLimit"), `"publish";r=0;t=`+r.header.Get("Retry-After"); rest != want {
+				t.Errorf("the refusal has RateLimit %q, want %q", rest, want)
 			}
 		default:
 			t.Errorf("a publish got %d %s", r.status, r.body)

@@ -32,7 +32,8 @@ const (
 type request struct {
 	id               string
 	namespace, queue string
-	token            string // the first digits of its digest
+	token            string      // the first digits of its digest
+	header           http.Header // of the answer
 }
 
 type requestKey struct{}
@@ -56,7 +57,7 @@ func requestID(ctx context.Context) string {
 func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		about := &request{id: idOf(r, began)}
+		about := &request{id: idOf(r, began), header: w.Header()}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, about))
 		answer := &answer{ResponseWriter: w, control: http.NewResponseController(w)}
 		_ = answer.control.SetWriteDeadline(time.Time{}) // that of the request before

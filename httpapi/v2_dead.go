@@ -37,17 +37,17 @@ type deadChange struct {
 
 // retryDead has dead letters run again: their jobs go to the tails of their queues, and their records say so.
 func (c *v2Call) retryDead() (response, error) {
-	return c.changeDead((*inspect.FailureList).RetryID, (*inspect.FailureList).RetryStep, true)
+	return c.changeDead(deadList.RetryID, deadList.RetryStep, true)
 }
 
 // removeDead removes dead letters for good.
 func (c *v2Call) removeDead() (response, error) {
-	return c.changeDead((*inspect.FailureList).RemoveID, (*inspect.FailureList).RemoveStep, false)
+	return c.changeDead(deadList.RemoveID, deadList.RemoveStep, false)
 }
 
 func (c *v2Call) changeDead(
-	byID func(l *inspect.FailureList, ctx context.Context, ids ...string) (int, error),
-	step func(l *inspect.FailureList, ctx context.Context, filter inspect.FailureFilter, after string) (inspect.Done, error),
+	byID func(l deadList, ctx context.Context, ids ...string) (int, error),
+	step func(l deadList, ctx context.Context, filter inspect.FailureFilter, after string) (inspect.Done, error),
 	unretried bool,
 ) (response, error) {
 	var ask deadChoice
@@ -101,7 +101,7 @@ func (c *v2Call) changeDead(
 }
 
 // changeSome changes so many of those that fit, the latest first.
-func (c *v2Call) changeSome(byID func(l *inspect.FailureList, ctx context.Context, ids ...string) (int, error), filter inspect.FailureFilter, limit int, after string) (response, error) {
+func (c *v2Call) changeSome(byID func(l deadList, ctx context.Context, ids ...string) (int, error), filter inspect.FailureFilter, limit int, after string) (response, error) {
 	var ids []string
 	for range maxSteps {
 		found, next, err := c.dead().Search(c.ctx(), filter, after, limit-len(ids))

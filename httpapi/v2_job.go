@@ -202,7 +202,7 @@ func (c *v2Call) listDead(limit int, after string) (response, error) {
 }
 
 // dead is the list of the queue's dead letters.
-func (c *v2Call) dead() *inspect.FailureList { return c.x.Pool.client.Inspect().Failures().In(c.in) }
+func (c *v2Call) dead() deadList { return c.x.Pool.dead(c.in) }
 
 // queryWait reads the parameter wait_ms.
 func queryWait(q url.Values, otherwise time.Duration) (time.Duration, error) {

@@ -84,7 +84,7 @@ func (d *desk) silent() time.Duration {
 // mostNamed is how many queues a server says that its clients ask for.
 const mostNamed = 1000
 
-// about says what operators see of this server.
+// about says how many requests wait, and for which queues.
 func (d *desk) about(t *leases.Taker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,8 +36,8 @@ type Options struct {
 	// Server names this server among those of the same Redis. "": a random name.
 	Server string
 
-	// Version and Address are shown to operators.
-	Version, Address string
+	// Version is shown to operators.
+	Version string
 }
 
 // Stats are the numbers of a Gateway since it was made.
@@ -77,6 +77,7 @@ type Gateway struct {
 	search   searches
 	releases releases
 	pusher   producer.Client
+	address  string // where clients reach this server; "": it is not known
 
 	ctx    context.Context // of the connections; ends when Stop is over
 	cancel context.CancelFunc
@@ -107,8 +108,8 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
 	d.given = g.sweep.Given
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
-		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Address: o.Address, Started: n.Clock.Now()},
-		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Now: d.about,
+		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
+		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Now: g.about,
 	})
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
@@ -117,6 +118,15 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	d.ends = g.closer.end
 	g.pub = newPublisher(g)
 	return g
+}
+
+// ListensAt says where clients reach this server, for operators. It is called before Start.
+func (g *Gateway) ListensAt(address string) { g.address = address }
+
+// about says what operators see of this server.
+func (g *Gateway) about(t *leases.Taker) {
+	t.Address = g.address
+	g.desk.about(t)
 }
 
 // Start connects and begins to serve. It returns an error if Redis cannot be reached.
