@@ -209,9 +209,13 @@ func (g *Gateway) Republish(ctx context.Context, queue, id string, p Publication
 		return "", err
 	}
 	if d.plain() {
+		raw, err := g.encode(&d)
+		if err != nil {
+			return "", err
+		}
 		var w What
-		err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
-			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: g.pushRows(&d)})
+		err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
+			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: g.pushRows(&d, raw)})
 			return err
 		})
 		if err != nil {
@@ -236,8 +240,7 @@ func (g *Gateway) Republish(ctx context.Context, queue, id string, p Publication
 }
 
 // pushRows returns the effects that put a plain job into its place.
-func (g *Gateway) pushRows(d *draft) []resque.Effect {
-	raw := d.encode()
+func (g *Gateway) pushRows(d *draft, raw []byte) []resque.Effect {
 	if d.due != 0 {
 		return []resque.Effect{g.n.Store.ScheduleAt(d.due, d.Queue, raw)}
 	}

@@ -156,27 +156,26 @@ func together(all []draft) bool {
 	return true
 }
 
-// encode returns the payload of a plain job.
-func (d *draft) encode() []byte {
+// encode returns the payload of a plain job, unless that is too large.
+func (g *Gateway) encode(d *draft) ([]byte, error) {
 	j := httpjob.Job{Class: d.Class, Args: d.Args, Meta: d.Meta, Tries: d.Tries, Expires: d.expires, ID: d.id}
 	if d.Timeout > 0 {
 		j.Fields = append(j.Fields, payload.NumberField(timelimit.Field, ceilMillis(d.Timeout)))
 	}
-	return j.Append(make([]byte, 0, 128+len(d.Args)))
+	raw := j.Append(make([]byte, 0, 128+len(d.Args)))
+	return raw, payload.CheckSize(raw, g.pusher.MaxPayload)
 }
 
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // pushPlain has the publisher push jobs.
-func (g *Gateway) pushPlain(ctx context.Context, drafts []draft) error {
+func (g *Gateway) pushPlain(ctx context.Context, drafts []draft) (err error) {
 	first := &drafts[0]
 	jobs := leases.Publish{Queue: first.Queue, At: first.due, Most: first.Most, Payloads: make([][]byte, len(drafts))}
 	for i := range drafts {
-		raw := drafts[i].encode()
-		if err := payload.CheckSize(raw, g.pusher.MaxPayload); err != nil {
+		if jobs.Payloads[i], err = g.encode(&drafts[i]); err != nil {
 			return err
 		}
-		jobs.Payloads[i] = raw
 	}
 	return g.pub.push(ctx, jobs)
 }
