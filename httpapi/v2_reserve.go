@@ -131,7 +131,7 @@ func (c *v2Call) reserve() (response, error) {
 	}
 	return response{
 		status: http.StatusOK, body: map[string]any{"jobs": given},
-		undo: func() { c.x.gateway().Release(c.ctx(), jobs...) },
+		undo: func() { c.x.gateway().Release(jobs...) },
 	}, nil
 }
 

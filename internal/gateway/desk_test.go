@@ -3,11 +3,13 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
@@ -429,6 +431,24 @@ func TestStopOfDesk(t *testing.T) {
 		}
 		if _, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "1"}}); !errors.Is(err, ErrStopping) {
 			t.Errorf("an acknowledgement after the stop: %v", err)
+		}
+	})
+}
+
+// A client that names other queues each time fills no memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(clock.System)
+		for i := range 2 * mostAsked {
+			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
+		}
+		if n := len(l.names()); n != mostAsked {
+			t.Errorf("%d queues are known", n)
+		}
+		time.Sleep(askedFor + time.Second)
+		if n := len(l.names()); n != 0 {
+			t.Errorf("%d queues are known after %s", n, askedFor)
 		}
 	})
 }
