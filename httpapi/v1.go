@@ -87,6 +87,9 @@ func findV1(method, path string) (route *v1Route, namespace, queue, id string) {
 	if !ok {
 		return nil, "", "", ""
 	}
+	if rest == "" {
+		return nil, "", "", ""
+	}
 	words := strings.Split(strings.TrimSuffix(rest, "/"), "/")
 	for i := range v1Routes {
 		if v1Routes[i].method != method || len(v1Patterns[i]) != len(words) {
@@ -282,16 +285,19 @@ func (c *v1Call) job(j *gateway.Job, message string, remain int) v1Job {
 		now = c.x.gateway().Now()
 	}
 	return v1Job{
-		Attributes: attributesOf(httpjob.Meta(&j.Parsed)), Data: httpjob.BodyOf(j.Payload, &j.Parsed), ElapsedMS: httpjob.Elapsed(j.ID, now),
+		Attributes: attributesOf(j.ID, httpjob.Meta(&j.Parsed)), Data: httpjob.BodyOf(j.Payload, &j.Parsed), ElapsedMS: httpjob.Elapsed(j.ID, now),
 		ID: j.ID, Message: message, Namespace: c.namespace, Queue: strings.TrimPrefix(j.Queue, c.x.queue("")),
 		RemainTries: max(0, remain), TTL: httpjob.TTL(j.Parsed.ExpiresAt, now),
 	}
 }
 
-// attributesOf returns the metadata that a producer has given, nil for none.
-func attributesOf(meta map[string]string) map[string]string {
-	delete(meta, traceparent)
-	delete(meta, tracestate)
+// attributesOf returns the metadata that a producer has given, nil for none. A trace context may be an attribute, too, of a
+// job with a version; of another one it is no attribute.
+func attributesOf(id string, meta map[string]string) map[string]string {
+	if !httpjob.Versioned(id) {
+		delete(meta, traceparent)
+		delete(meta, tracestate)
+	}
 	if len(meta) == 0 {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/gateway"
 	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // foundJob is a job as an operator sees it.
@@ -54,12 +55,16 @@ func (c *v2Call) findJob() (response, error) {
 	if f.State == "" {
 		return response{}, c.noJob()
 	}
+	if f.State == gateway.Filed {
+		record, err := payload.ParseFailure(f.Record)
+		return response{status: http.StatusOK, body: c.deadOf(failures.ID(f.Record), &record)}, err
+	}
 	return response{status: http.StatusOK, body: c.foundOf(&f)}, nil
 }
 
 // noJob is the problem of a job that is nowhere.
 func (c *v2Call) noJob() error {
-	return newProblem("no-job", fmt.Sprintf("queue %s has no job %s that waits, is delayed or is reserved: it has ended, or its id is another", quoted(c.r.PathValue("queue")), c.id()))
+	return newProblem("no-job", fmt.Sprintf("queue %s has no job %s that waits, is delayed, is reserved or is a dead letter: it has ended, or its id is another", quoted(c.r.PathValue("queue")), c.id()))
 }
 
 // cancelJob ends a job that is not wanted any more.
@@ -180,25 +185,31 @@ func (c *v2Call) listJobs() (response, error) {
 	return response{status: http.StatusOK, body: out}, nil
 }
 
-// listDead lists the dead letters of a queue, the oldest first.
+// listDead lists the dead letters of a queue, the newest first.
 func (c *v2Call) listDead(limit int, after string) (response, error) {
 	found, next, err := c.dead().Search(c.ctx(), inspect.FailureFilter{}, after, limit)
 	if err != nil {
 		return response{}, ofPage(err, after)
 	}
 	out := jobPage{Jobs: make([]foundJob, 0, len(found)), Next: next}
-	for i := range found {
-		f := &found[i]
-		job := foundJob{
-			DeadID: f.ID, Queue: c.r.PathValue("queue"), State: gateway.Filed,
-			Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
-		}
-		p, _ := payload.Parse(f.Payload) // of one that cannot be read it is empty
-		tries, attempt := httpjob.Tries(&p)
-		job.ID, job.jobView = p.ID, viewOf(f.Payload, &p, p.ID, attempt, tries)
-		out.Jobs = append(out.Jobs, job)
+	for _, f := range found {
+		out.Jobs = append(out.Jobs, c.deadOf(f.ID, &payload.Failure{
+			Payload: f.Payload, Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+		}))
 	}
 	return response{status: http.StatusOK, body: out}, nil
+}
+
+// deadOf is a dead letter with its name.
+func (c *v2Call) deadOf(id string, f *payload.Failure) foundJob {
+	job := foundJob{
+		DeadID: id, Queue: c.r.PathValue("queue"), State: gateway.Filed,
+		Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+	}
+	p, _ := payload.Parse(f.Payload) // of one that cannot be read it is empty
+	tries, attempt := httpjob.Tries(&p)
+	job.ID, job.jobView = p.ID, viewOf(f.Payload, &p, p.ID, attempt, tries)
+	return job
 }
 
 // dead is the list of the queue's dead letters.
