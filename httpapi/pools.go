@@ -38,7 +38,7 @@ type jobs interface {
 	Fail(ctx context.Context, ack gateway.Ack, why string) (gateway.What, error)
 	GiveBack(ctx context.Context, ack gateway.Ack) (gateway.What, error)
 	Touch(ctx context.Context, ack gateway.Ack, ttr time.Duration) (lease string, w gateway.What, err error)
-	Republish(ctx context.Context, queue, id string, p gateway.Publication) (newID string, err error)
+	Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (newID string, replayed bool, err error)
 	Find(ctx context.Context, queue, id string) (gateway.Found, error)
 	Cancel(ctx context.Context, queue, id string, force bool) (gateway.What, error)
 	Peek(ctx context.Context, queue string) (j gateway.Job, there bool, err error)

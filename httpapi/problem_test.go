@@ -115,6 +115,9 @@ func TestV2EveryProblem(t *testing.T) {
 	}
 	expect("too-much-metadata", "POST", jobs, "", many)
 	expect("too-many-jobs", "POST", jobs, strings.Repeat("{}\n", 1001), with(all, "Content-Type", "application/x-ndjson"))
+	if got := expect("invalid-parameter", "POST", jobs, "{}\n{\"unique\":true}", with(all, "Content-Type", "application/x-ndjson")); got["parameter"] != "unique" || got["line"] != 2.0 {
+		t.Errorf("a unique job among many: %v", got)
+	}
 	expect("body-too-large", "POST", jobs, `{"body":"`+strings.Repeat("x", 10_001)+`"}`, with(all, "Content-Type", "application/x-ndjson"))
 
 	expect("no-token", "GET", "/v2/shop/queues", "", nil)

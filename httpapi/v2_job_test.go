@@ -65,7 +65,30 @@ func TestV2Republish(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID+"?tries=x", "b")
-	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "b", "Idempotency-Key", "k")
+
+	// With a key a repetition makes no second job, whether a consumer has the old one or it waits.
+	for i, reserved := range []bool{true, false} {
+		queue := fmt.Sprintf("once%d", i)
+		old := p.publish("/v2/shop/queues/"+queue+"/jobs", "a")
+		if reserved {
+			p.one(queue)
+		}
+		first, again := "", ""
+		for _, id := range []*string{&first, &again} {
+			r := p.send("PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "b", "Idempotency-Key", "k")
+			*id = r.body
+			if r.status != 201 || (r.header.Get("Idempotent-Replayed") != "") != (id == &again) {
+				t.Errorf("%d %s %v", r.status, r.body, r.header)
+			}
+		}
+		if next := p.one(queue); first != again || *next.Body != "b" {
+			t.Errorf("%s and then %s; the job is %+v", first, again, next)
+		}
+		if n := p.redis.Int(t, "LLEN", "resque:queue:shop."+queue); n != 0 {
+			t.Errorf("%d jobs more are in the queue", n)
+		}
+		p.problem("key-reused", 422, "PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "c", "Idempotency-Key", "k")
+	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "{}", "Content-Type", "application/x-ndjson")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/gateway"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque/leases"
 )
 
 // long is as long as a test waits for a job that comes.
@@ -111,7 +112,7 @@ func TestRepublishTooLarge(t *testing.T) {
 	publish(t, g, body("mail", "ada"))
 	j := reserve(t, g, 0, 1, "mail")[0]
 	var large *payload.SizeError
-	if _, err := g.Republish(t.Context(), "mail", j.ID, body("mail", strings.Repeat("x", 1000))); !errors.As(err, &large) {
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, body("mail", strings.Repeat("x", 1000))); !errors.As(err, &large) {
 		t.Errorf("%v", err)
 	}
 	if w := ack(t, g, j); w != gateway.Acked {
