@@ -84,7 +84,7 @@ func (m *migrating) wait(ctx context.Context, a gateway.Ask) ([]gateway.Job, err
 	<-ended
 	if got = append(old, got...); len(got) > 0 {
 		most := min(max(a.Count, 1), len(got))
-		m.Release(ctx, got[most:]...)
+		m.Release(got[most:]...)
 		return got[:most], nil
 	}
 	if ctx.Err() != nil {
@@ -98,7 +98,7 @@ func (m *migrating) wait(ctx context.Context, a gateway.Ask) ([]gateway.Job, err
 	return nil, nil
 }
 
-func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
+func (m *migrating) Release(all ...gateway.Job) {
 	var old, fresh []gateway.Job
 	for _, j := range all {
 		if j.Pool == here {
@@ -108,10 +108,10 @@ func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
 		}
 	}
 	if len(old) > 0 {
-		m.old.Release(ctx, old...)
+		m.old.Release(old...)
 	}
 	if len(fresh) > 0 {
-		m.new.Release(ctx, fresh...)
+		m.new.Release(fresh...)
 	}
 }
 

@@ -149,13 +149,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.started || g.closed {
 		return errors.New("the gateway was started before; make another")
 	}
-	g.started = true
 	if err := twice(func() error { return g.taker.Start(ctx) }); err != nil {
 		return fmt.Errorf("starting to serve clients: %w", err)
 	}
-	if err := g.sweep.Start(ctx); err != nil {
-		return err
-	}
+	g.started = true
+	_ = g.sweep.Start(ctx)
 	go g.desk.run(g.ctx)
 	go g.closer.run()
 	go g.pub.run()
