@@ -21,22 +21,24 @@ type pool struct {
 	jobs     jobs // the gateway, or two of them while the pool migrates
 	census   census
 	lookout  *lookout
-	backlog  *backlog // of the pool to which jobs are published
+	backlog  *backlog
+	to       *pool // the pool that takes its place; nil: it does not migrate
 }
 
 // jobs serves the clients of a pool.
 type jobs interface {
 	Publish(ctx context.Context, jobs ...gateway.Publication) (ids []string, err error)
 	PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) (ids []string, replayed bool, err error)
+	Made(ctx context.Context, once leases.Once) (ids []string, err error)
 	Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error)
-	Release(ctx context.Context, jobs ...gateway.Job)
+	Release(jobs ...gateway.Job)
 	Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error)
 	AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error)
 	Nack(ctx context.Context, ack gateway.Ack, delay time.Duration, why string) (gateway.What, error)
 	Fail(ctx context.Context, ack gateway.Ack, why string) (gateway.What, error)
 	GiveBack(ctx context.Context, ack gateway.Ack) (gateway.What, error)
 	Touch(ctx context.Context, ack gateway.Ack, ttr time.Duration) (lease string, w gateway.What, err error)
-	Republish(ctx context.Context, queue, id string, p gateway.Publication) (newID string, err error)
+	Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (newID string, replayed bool, err error)
 	Find(ctx context.Context, queue, id string) (gateway.Found, error)
 	Cancel(ctx context.Context, queue, id string, force bool) (gateway.What, error)
 	Peek(ctx context.Context, queue string) (j gateway.Job, there bool, err error)
@@ -63,10 +65,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if err := goworker.Beside(n, c); err != nil {
 			return fmt.Errorf("the pool %s: %w", name, err)
 		}
-		g, err := gateway.New(n, gateway.Options{WaitersPerToken: s.Waiters, Version: version})
-		if err != nil {
-			return fmt.Errorf("the pool %s: %w", name, err)
-		}
+		g := gateway.New(n, gateway.Options{Version: version})
 		p := &pool{name: name, client: c, neighbor: n, gateway: g, jobs: g}
 		p.lookout, p.backlog = newLookout(p), newBacklog(p)
 		pools[name] = p
@@ -89,7 +88,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if p.MigrateTo != "" {
 			to := pools[p.MigrateTo]
 			pools[name].jobs = &migrating{old: pools[name].gateway, new: to.gateway}
-			pools[name].lookout, pools[name].backlog = to.lookout, to.backlog
+			pools[name].lookout, pools[name].to = to.lookout, to
 		}
 	}
 	return pools, nil
@@ -102,8 +101,8 @@ func (p *pool) start(ctx context.Context) error {
 	}
 	if p.lookout.pool == p { // else they are of the pool that it migrates to
 		p.lookout.loop.Start(ctx)
-		p.backlog.loop.Start(ctx)
 	}
+	p.backlog.loop.Start(ctx)
 	return nil
 }
 
@@ -111,8 +110,8 @@ func (p *pool) start(ctx context.Context) error {
 func (p *pool) stop(ctx context.Context) {
 	if p.lookout.pool == p {
 		p.lookout.loop.Stop(ctx)
-		p.backlog.loop.Stop(ctx)
 	}
+	p.backlog.loop.Stop(ctx)
 	p.gateway.Stop(ctx)
 }
 
@@ -120,7 +119,33 @@ func (p *pool) stop(ctx context.Context) {
 func (p *pool) sizes(ctx context.Context, queues ...string) ([]gateway.Sizes, error) {
 	sizes, err := p.jobs.Sizes(ctx, queues...)
 	if err == nil && len(sizes) == len(queues) {
-		p.backlog.fill(ctx, queues, sizes)
+		p.fill(ctx, queues, sizes)
 	}
 	return sizes, err
+}
+
+// fill adds the delayed jobs to the numbers of queues: while the pool migrates, those of both.
+func (p *pool) fill(ctx context.Context, queues []string, sizes []gateway.Sizes) {
+	p.backlog.fill(ctx, queues, sizes)
+	if p.to == nil {
+		return
+	}
+	more := make([]gateway.Sizes, len(sizes))
+	p.to.backlog.fill(ctx, queues, more)
+	for i := range sizes {
+		s, m := &sizes[i], &more[i]
+		if s.AsOf == 0 || m.AsOf == 0 { // one of them is not counted yet
+			s.Delayed, s.NextDueMs, s.AsOf = 0, 0, 0
+			continue
+		}
+		s.Delayed, s.NextDueMs, s.AsOf = s.Delayed+m.Delayed, earlier(s.NextDueMs, m.NextDueMs), earlier(s.AsOf, m.AsOf)
+	}
+}
+
+// published is the pool to which the jobs of this one are published.
+func (p *pool) published() *pool {
+	if p.to != nil {
+		return p.to
+	}
+	return p
 }

@@ -32,7 +32,8 @@ const (
 type request struct {
 	id               string
 	namespace, queue string
-	token            string // the first digits of its digest
+	token            string      // the first digits of its digest
+	header           http.Header // of the answer
 }
 
 type requestKey struct{}
@@ -56,7 +57,7 @@ func requestID(ctx context.Context) string {
 func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		about := &request{id: idOf(r, began)}
+		about := &request{id: idOf(r, began), header: w.Header()}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, about))
 		answer := &answer{ResponseWriter: w, control: http.NewResponseController(w)}
 		_ = answer.control.SetWriteDeadline(time.Time{}) // that of the request before
@@ -139,6 +140,33 @@ func (a *answer) code() int {
 		return http.StatusOK // as net/http answers for a handler that wrote nothing
 	}
 	return a.status
+}
+
+// redisTime is the time that a call has for what it asks of Redis, but for waits. It begins with the first question: until then a
+// slow client may send its body.
+type redisTime struct {
+	of     context.Context // the request's
+	within time.Duration
+
+	now context.Context // nil: it has not begun
+	end context.CancelFunc
+}
+
+// ctx is the context of a question to Redis. It does not end with the client: for net/http a client has gone that has closed its
+// half of the connection, and it may still read the answer.
+func (t *redisTime) ctx() context.Context {
+	if t.now == nil {
+		t.now, t.end = context.WithTimeout(context.WithoutCancel(t.of), t.within)
+	}
+	return t.now
+}
+
+// over ends the time. A further question begins it again.
+func (t *redisTime) over() {
+	if t.now != nil {
+		t.end()
+		t.now = nil
+	}
 }
 
 // limitBody sets until when a body must be there, so that one that no handler reads holds nothing up either.
