@@ -296,6 +296,7 @@ func TestAggregateManyItems(t *testing.T) {
 	for chunk := range slices.Chunk(all, 1000) {
 		i.Push(chunk...)
 	}
+	i.Reaches("items that were taken", most, func() int { return most - i.Redis.Int(t, "LLEN", "resque:queue:work") })
 	i.Eventually("one job has them all", func() bool { return items.Load() == most })
 }
 
