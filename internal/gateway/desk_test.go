@@ -452,3 +452,44 @@ func TestManyNames(t *testing.T) {
 		}
 	})
 }
+
+// A request that is alone takes its turn itself. What goes wrong in it the desk's own goroutine sets right.
+func TestLead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.alone = true
+		pass(time.Second)
+		asks := func(wait time.Duration) client {
+			x, err := f.d.ask(&Ask{Queues: []string{"a"}, TTR: time.Minute, Wait: wait})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.d.lead()
+			return client{x, f.d}
+		}
+		f.push("a", "a1", "a2")
+		check(t, "the request that is alone", asks(0).got(), "a1")
+		whats, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "a1"}})
+		if err != nil || whats[0] != leases.Acked {
+			t.Error(whats, err)
+		}
+
+		turns := f.came()
+		f.lose = func(n int) int {
+			if n == turns+1 {
+				return 2
+			}
+			return 0
+		}
+		lost := asks(0)
+		pass(time.Minute)
+		check(t, "after the answer to its turn was lost", lost.got()+f.back(), "a2[a2]")
+
+		waits := asks(time.Hour)
+		check(t, "one that waits", waits.got(), "…")
+		f.push("a", "a3")
+		pass(time.Second)
+		check(t, "after a push", waits.got(), "a3")
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -31,19 +30,24 @@ func (g *Gateway) Ack(ctx context.Context, acks ...Ack) ([]What, error) {
 		return nil, err
 	}
 	defer g.end()
-	whats := make([]What, 0, len(acks))
-	for chunk := range slices.Chunk(acks, mostTogether) {
-		some, err := g.desk.ack(ctx, chunk)
+	var whats []What
+	for left := acks; len(left) > 0; {
+		n := min(len(left), mostTogether)
+		some, err := g.desk.ack(ctx, left[:n])
 		if err != nil {
 			return nil, err
 		}
-		whats = append(whats, some...)
+		if left = left[n:]; whats == nil {
+			whats = some
+		} else {
+			whats = append(whats, some...)
+		}
 	}
 	now := g.n.Clock.Now()
 	for i, w := range whats {
 		switch w {
 		case Acked:
-			g.search.note(leases.Place(acks[i].Queue, acks[i].ID), now)
+			g.search.note(acks[i].Queue, acks[i].ID, now)
 		case leases.Effects:
 			err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
 				whats[i], err = g.close(ctx, c, acks[i], leased.End{Kind: leased.Done})

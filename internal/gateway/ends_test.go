@@ -200,10 +200,11 @@ func TestMisplacedID(t *testing.T) {
 	}
 }
 
-// A job with an own id that was used before is found.
+// A job with an own id that was used before is found, and given although a job of this id was cancelled before it came.
 func TestOwnIDAgain(t *testing.T) {
 	t.Parallel()
-	g := start(t, redistest.Start(t).URI())
+	s := redistest.Start(t)
+	g := start(t, s.URI())
 	own := body("mail", "nightly")
 	own.ID, own.Chosen = "report", true
 	for range 2 {
@@ -216,6 +217,10 @@ func TestOwnIDAgain(t *testing.T) {
 		if w, err := g.Ack(t.Context(), gateway.Ack{Queue: "mail", ID: "report"}); err != nil || w[0] != gateway.Acked {
 			t.Fatal(w, err)
 		}
+		redistest.Eventually(t, long, "it is cancelled", func() bool {
+			w, err := g.Cancel(t.Context(), "mail", "report", true)
+			return err == nil && w == gateway.Unknown && s.Int(t, "ZCARD", "resque:go:cancelled") == 1
+		})
 	}
 }
 

@@ -103,6 +103,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
 	d := newDesk(n.Clock)
+	d.ctx, d.alone = g.ctx, g.alone
 	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
 	d.saw, d.now, d.keyOf = g.saw, g.Now, n.Store.KeyOfQueue
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
@@ -231,6 +232,15 @@ func (g *Gateway) begin() error {
 	return nil
 }
 
+// alone reports whether the caller's call is the only one that does not wait for a job. Then it may talk to Redis in its
+// own goroutine: where more come at a time, those goroutines that do nothing else send more at once.
+func (g *Gateway) alone() bool {
+	g.mu.Lock()
+	calls := g.calls
+	g.mu.Unlock()
+	return calls == 1 || calls-g.desk.waiters() <= 1
+}
+
 func (g *Gateway) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -276,9 +286,7 @@ func (g *Gateway) Stats() Stats {
 	c.mu.Lock()
 	s.LastTurn, s.TurnTook, s.Tracking, s.AwaySince = c.last, c.took, c.track, c.away
 	c.mu.Unlock()
-	g.desk.mu.Lock()
-	s.Waiters = g.desk.lines.waiting
-	g.desk.mu.Unlock()
+	s.Waiters = g.desk.waiters()
 	return s
 }
 

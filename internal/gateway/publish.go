@@ -61,7 +61,7 @@ func (g *Gateway) publish(ctx context.Context, once leases.Once, jobs []Publicat
 	for i := range drafts {
 		ids[i] = drafts[i].id
 		if drafts[i].Chosen {
-			g.search.forget(leases.Place(drafts[i].Queue, ids[i]))
+			g.search.forget(drafts[i].Queue, ids[i])
 		}
 	}
 	if once.Key == "" && together(drafts) {
