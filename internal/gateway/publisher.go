@@ -79,14 +79,11 @@ func (p *publisher) lead() {
 	}
 	select {
 	case p.helm <- struct{}{}:
-		done := false
+		defer func() { <-p.helm }() // also after a panic, from which net/http goes on
 		if p.line.Live() {
-			calls, _ := p.take()
-			done = p.send(calls, false)
-		}
-		<-p.helm
-		if done {
-			return
+			if calls, _ := p.take(); p.send(calls, false) {
+				return
+			}
 		}
 	default:
 	}
