@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -239,6 +240,10 @@ func TestTries(t *testing.T) {
 	if record.Exception != "Goworker::TriesExhausted" || record.Error != "The job was tried 3 times; at last: busy" ||
 		record.Worker != "host.http:7-0:work" || record.Queue != "work" {
 		t.Errorf("record %s", records[0])
+	}
+	listed, _, err := s.Daemon.Client().Inspect().Failures().Search(t.Context(), inspect.FailureFilter{}, "", 10) // whatever its backend
+	if s.must(err); len(listed) != 1 || listed[0].Exception != record.Exception {
+		t.Errorf("listed: %+v", listed)
 	}
 	if s.Stat("failed") != 1 || s.Stat("processed") != 3 {
 		t.Errorf("%d processed, %d failed", s.Stat("processed"), s.Stat("failed"))
