@@ -23,13 +23,12 @@ import (
 // gate is a Server with both of its listeners, and all that it has logged.
 type gate struct {
 	testing.TB
-	redis       *redistest.Server
-	api         *httpapi.API
-	said        *transcript
-	url, admin  string
-	client      *http.Client
-	stop        func() error // ends Run and returns its error
-	adminHeader http.Header
+	redis      *redistest.Server
+	api        *httpapi.API
+	said       *transcript
+	url, admin string
+	client     *http.Client
+	stop       func() error // ends Run and returns its error
 }
 
 // transcript is what a server printed, and what it answered.

@@ -91,9 +91,7 @@ func TestNothingLeaks(t *testing.T) {
 	answers = append(answers, g.ask("GET", g.admin+"/metrics", "").body)
 	g.redis.Restart(t)
 	g.must(g.stop())
-	for _, audit := range g.redis.List(t, "LRANGE", "resque:go:audit", 0, -1) {
-		answers = append(answers, audit)
-	}
+	answers = append(answers, g.redis.List(t, "LRANGE", "resque:go:audit", 0, -1)...)
 	said := g.said.String()
 	if !strings.Contains(said, `"msg":"request"`) || !strings.Contains(said, "not valid was refused") {
 		t.Fatal("nothing was logged")

@@ -21,9 +21,10 @@ const (
 	mostProbe  = 256 // asks of waiters after one change of a queue
 )
 
-// desk has the asks and the acknowledgements of all clients. Its goroutine, run, takes the turns; any goroutine
-// adds to the next one.
+// desk has the asks and the acknowledgements of all clients. Any goroutine adds to the next turn. Who is at the helm takes
+// it: the desk's own goroutine, run, or, while that rests, the goroutine of a request.
 type desk struct {
+	ctx    context.Context // of the turns
 	clock  clock.Clock
 	server string
 	texts  []string
@@ -35,6 +36,7 @@ type desk struct {
 	unseen func(ctx context.Context, jobs []leases.Job) error // puts jobs back whose answer was lost
 	keyOf  func(queue string) string
 	now    func() int64 // Redis's time, in ms
+	alone  func() bool  // no other request wants anything at this moment
 	failed func(error)  // is called with each reason why Redis does not answer, nil: it does
 
 	signal chan struct{} // there is something to do
@@ -52,8 +54,9 @@ type desk struct {
 	drained bool // no ask waits any more, and no job is given
 	stopped bool // no acknowledgement is taken any more
 
-	// The desk's goroutine alone has these.
-	side     side // nil: there is none now
+	// Who is at the helm has these.
+	helm     chan struct{} // holds a value while there is one
+	side     side          // nil: there is none now
 	number   int64
 	lost     int64      // the turn whose answer did not come; 0: none
 	lostAcks []*ackCall // that turn's
@@ -67,9 +70,16 @@ type desk struct {
 // newDesk returns a desk without the functions that it calls.
 func newDesk(c clock.Clock) *desk {
 	return &desk{
-		clock: c, yielding: yielding{clock: c}, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		ctx: context.Background(), clock: c, yielding: yielding{clock: c}, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
 		lines: newLines(c),
 	}
+}
+
+// waiters returns how many asks wait.
+func (d *desk) waiters() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lines.waiting
 }
 
 // silent returns for how long the turn in flight has no answer.
@@ -97,7 +107,7 @@ func (d *desk) about(t *leases.Taker) {
 type ackCall struct {
 	acks  []leases.Ack
 	whats []What
-	heard bool       // Redis has done it in a turn whose answer was lost. The desk's goroutine has this
+	heard bool       // Redis has done it in a turn whose answer was lost. Who is at the helm has this
 	done  chan error // has room for one
 }
 
@@ -157,7 +167,7 @@ func (f *flight) groupOf(of *line, ttr time.Duration) (at int, ok bool) {
 	return at, f.groups[at].line == of && f.groups[at].ttr == ttr
 }
 
-// ask adds an ask.
+// ask adds an ask. The caller has it asked by lead.
 func (d *desk) ask(a *Ask) (*ask, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +177,6 @@ func (d *desk) ask(a *Ask) (*ask, error) {
 	d.seq++
 	x := &ask{line: d.lines.join(a.Queues), ttr: a.TTR, count: max(a.Count, 1), waits: a.Wait > 0, seq: d.seq, answer: make(chan reply, 1)}
 	d.fresh = append(d.fresh, x)
-	d.wake()
 	return x, nil
 }
 
@@ -250,8 +259,8 @@ func (d *desk) ack(ctx context.Context, acks []leases.Ack) ([]What, error) {
 		return nil, ErrStopping
 	}
 	d.acks = append(d.acks, call)
-	d.wake()
 	d.mu.Unlock()
+	d.lead()
 	select {
 	case err := <-call.done:
 		return call.whats, err

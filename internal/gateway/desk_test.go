@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -436,6 +437,47 @@ func TestStopOfDesk(t *testing.T) {
 	})
 }
 
+// A request that is alone takes its turn itself. What goes wrong in it the desk's own goroutine sets right.
+func TestLead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.alone = true
+		pass(time.Second)
+		asks := func(wait time.Duration) client {
+			x, err := f.d.ask(&Ask{Queues: []string{"a"}, TTR: time.Minute, Wait: wait})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.d.lead()
+			return client{x, f.d}
+		}
+		f.push("a", "a1", "a2")
+		check(t, "the request that is alone", asks(0).got(), "a1")
+		whats, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "a1"}})
+		if err != nil || whats[0] != leases.Acked {
+			t.Error(whats, err)
+		}
+
+		turns := f.came()
+		f.lose = func(n int) int {
+			if n == turns+1 {
+				return 2
+			}
+			return 0
+		}
+		lost := asks(0)
+		pass(time.Minute)
+		check(t, "after the answer to its turn was lost", lost.got()+f.back(), "a2[a2]")
+
+		waits := asks(time.Hour)
+		check(t, "one that waits", waits.got(), "…")
+		f.push("a", "a3")
+		pass(time.Second)
+		check(t, "after a push", waits.got(), "a3")
+	})
+}
+
 // A server that came too late for several pushes lets others go first, for a moment. One that had the last job does not wait.
 func TestYields(t *testing.T) {
 	t.Parallel()
@@ -501,6 +543,24 @@ func TestHealthy(t *testing.T) {
 		time.Sleep(silentFor + time.Second)
 		if err := g.Healthy(); err == nil {
 			t.Error("a turn without an answer is healthy")
+		}
+	})
+}
+
+// A client that names other queues each time fills no memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(clock.System)
+		for i := range 2 * mostAsked {
+			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
+		}
+		if n := len(l.names()); n != mostAsked {
+			t.Errorf("%d queues are known", n)
+		}
+		time.Sleep(askedFor + time.Second)
+		if n := len(l.names()); n != 0 {
+			t.Errorf("%d queues are known after %s", n, askedFor)
 		}
 	})
 }

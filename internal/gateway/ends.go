@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -31,19 +30,24 @@ func (g *Gateway) Ack(ctx context.Context, acks ...Ack) ([]What, error) {
 		return nil, err
 	}
 	defer g.end()
-	whats := make([]What, 0, len(acks))
-	for chunk := range slices.Chunk(acks, mostTogether) {
-		some, err := g.desk.ack(ctx, chunk)
+	var whats []What
+	for left := acks; len(left) > 0; {
+		n := min(len(left), mostTogether)
+		some, err := g.desk.ack(ctx, left[:n])
 		if err != nil {
 			return nil, err
 		}
-		whats = append(whats, some...)
+		if left = left[n:]; whats == nil {
+			whats = some
+		} else {
+			whats = append(whats, some...)
+		}
 	}
 	now := g.n.Clock.Now()
 	for i, w := range whats {
 		switch w {
 		case Acked:
-			g.search.note(leases.Place(acks[i].Queue, acks[i].ID), now)
+			g.search.note(acks[i].Queue, acks[i].ID, now)
 		case leases.Effects:
 			err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
 				whats[i], err = g.close(ctx, c, acks[i], leased.End{Kind: leased.Done})
@@ -212,12 +216,16 @@ func (g *Gateway) Republish(ctx context.Context, once leases.Once, queue, id str
 		return "", false, err
 	}
 	if d.plain() {
-		extra := g.pushRows(&d)
+		raw, err := g.encode(&d)
+		if err != nil {
+			return "", false, err
+		}
+		extra := g.pushRows(&d, raw)
 		if once.Key != "" { // while the key is there the job is not ended here
 			extra = append(g.store.Once(once, []string{d.id})[0].Effects, extra...)
 		}
 		var w What
-		err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
+		err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
 			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: extra})
 			return err
 		})
@@ -243,8 +251,7 @@ func (g *Gateway) Republish(ctx context.Context, once leases.Once, queue, id str
 }
 
 // pushRows returns the effects that put a plain job into its place.
-func (g *Gateway) pushRows(d *draft) []resque.Effect {
-	raw := d.encode()
+func (g *Gateway) pushRows(d *draft, raw []byte) []resque.Effect {
 	if d.due != 0 {
 		return []resque.Effect{g.n.Store.ScheduleAt(d.due, d.Queue, raw)}
 	}

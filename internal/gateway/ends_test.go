@@ -142,8 +142,22 @@ func TestOwnID(t *testing.T) {
 		t.Errorf("late: %s", w)
 	}
 	publish(t, g, p)
-	if again := one(t, g, "mail"); again.ID != "nightly" {
+	again := one(t, g, "mail")
+	if again.ID != "nightly" {
 		t.Errorf("%+v", again)
+	}
+	w, err := g.Fail(t.Context(), ackOf(again), "no luck")
+	expect(t, "a failure", w, err, gateway.Acked)
+	p.Args = json.RawMessage(`["bob"]`)
+	publish(t, g, p)
+	again = one(t, g, "mail")
+	for _, want := range []gateway.What{gateway.Acked, gateway.Unknown} { // the dead letter is of the job before
+		if w := ack(t, g, again); w != want {
+			t.Errorf("%s, want %s", w, want)
+		}
+	}
+	if n := s.Int(t, "LLEN", "resque:mail_failed"); n != 1 {
+		t.Errorf("%d dead letters", n)
 	}
 }
 
@@ -200,10 +214,11 @@ func TestMisplacedID(t *testing.T) {
 	}
 }
 
-// A job with an own id that was used before is found.
+// A job with an own id that was used before is found, and given although a job of this id was cancelled before it came.
 func TestOwnIDAgain(t *testing.T) {
 	t.Parallel()
-	g := start(t, redistest.Start(t).URI())
+	s := redistest.Start(t)
+	g := start(t, s.URI())
 	own := body("mail", "nightly")
 	own.ID, own.Chosen = "report", true
 	for range 2 {
@@ -216,6 +231,10 @@ func TestOwnIDAgain(t *testing.T) {
 		if w, err := g.Ack(t.Context(), gateway.Ack{Queue: "mail", ID: "report"}); err != nil || w[0] != gateway.Acked {
 			t.Fatal(w, err)
 		}
+		redistest.Eventually(t, long, "it is cancelled", func() bool {
+			w, err := g.Cancel(t.Context(), "mail", "report", true)
+			return err == nil && w == gateway.Unknown && s.Int(t, "ZCARD", "resque:go:cancelled") == 1
+		})
 	}
 }
 

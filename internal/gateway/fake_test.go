@@ -30,6 +30,7 @@ type fakeRedis struct {
 	changed []string // queues to notify of
 	next    int64    // lease
 
+	alone    bool            // requests may take turns in their own goroutines
 	deaf     bool            // it does not notify
 	away     bool            // it cannot be reached
 	lose     func(n int) int // of the n-th turn: 1: the request is lost; 2: the answer
@@ -178,7 +179,7 @@ func newFake(t *testing.T) *fakeRedis {
 	d := newDesk(clock.System)
 	d.server, d.count = "s", new(counts)
 	d.saw, d.failed, d.keyOf, d.now = func(int64) {}, func(error) {}, func(q string) string { return "queue:" + q }, func() int64 { return time.Now().UnixMilli() }
-	d.dial, d.given = f.dial, func(time.Duration) {}
+	d.alone, d.dial, d.given = func() bool { return f.alone }, f.dial, func(time.Duration) {}
 	d.ends = func(ends ...leased.End) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -220,6 +221,7 @@ func (f *fakeRedis) wants(t *testing.T, wait time.Duration, count int, queues ..
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.d.wake()
 	return client{x, f.d}
 }
 

@@ -104,6 +104,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
 	d := newDesk(n.Clock)
+	d.ctx, d.alone = g.ctx, g.alone
 	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
 	d.saw, d.now, d.keyOf = g.saw, g.Now, n.Store.KeyOfQueue
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
@@ -148,13 +149,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.started || g.closed {
 		return errors.New("the gateway was started before; make another")
 	}
-	g.started = true
 	if err := twice(func() error { return g.taker.Start(ctx) }); err != nil {
 		return fmt.Errorf("starting to serve clients: %w", err)
 	}
-	if err := g.sweep.Start(ctx); err != nil {
-		return err
-	}
+	g.started = true
+	_ = g.sweep.Start(ctx)
 	go g.desk.run(g.ctx)
 	go g.closer.run()
 	go g.pub.run()
@@ -234,6 +233,15 @@ func (g *Gateway) begin() error {
 	return nil
 }
 
+// alone reports whether the caller's call is the only one that does not wait for a job. Then it may talk to Redis in its
+// own goroutine: where more come at a time, those goroutines that do nothing else send more at once.
+func (g *Gateway) alone() bool {
+	g.mu.Lock()
+	calls := g.calls
+	g.mu.Unlock()
+	return calls == 1 || calls-g.desk.waiters() <= 1
+}
+
 func (g *Gateway) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -279,9 +287,7 @@ func (g *Gateway) Stats() Stats {
 	c.mu.Lock()
 	s.LastTurn, s.TurnTook, s.Tracking, s.AwaySince = c.last, c.took, c.track, c.away
 	c.mu.Unlock()
-	g.desk.mu.Lock()
-	s.Waiters = g.desk.lines.waiting
-	g.desk.mu.Unlock()
+	s.Waiters = g.desk.waiters()
 	return s
 }
 

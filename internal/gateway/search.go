@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -46,10 +47,10 @@ const (
 // here spares the question.
 type searches struct {
 	mu    sync.Mutex
-	under map[string]bool      // queues with a search under way
-	rest  map[string]time.Time // until when a queue is not searched
-	ended [2]map[string]bool   // places that ended here in this minute, and in the one before
-	since time.Time            // when this minute began
+	under map[string]bool          // queues with a search under way
+	rest  map[string]time.Time     // until when a queue is not searched
+	ended [2]map[endedJob]struct{} // that ended here in this minute, and in the one before
+	since time.Time                // when this minute began
 }
 
 // begin reports whether a queue may be searched now. The caller ends the search.
@@ -81,29 +82,42 @@ func (s *searches) end(queue string, now time.Time, took time.Duration) (rest ti
 	return rest
 }
 
+// endedJob is the hash of a queue and an id. A busy server knows many of them, and the garbage collector passes them over.
+type endedJob [2]uint64
+
+var endedSeed = maphash.MakeSeed()
+
+func endedOf(queue, id string) endedJob {
+	return endedJob{maphash.String(endedSeed, queue), maphash.String(endedSeed, id)}
+}
+
 // note notes that a job has ended.
-func (s *searches) note(place string, now time.Time) {
+func (s *searches) note(queue, id string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.since) > endedFor || len(s.ended[0]) >= mostEnded {
-		s.ended[1], s.ended[0], s.since = s.ended[0], make(map[string]bool), now
+		s.ended[1], s.ended[0], s.since = s.ended[0], make(map[endedJob]struct{}), now
 	}
-	s.ended[0][place] = true
+	s.ended[0][endedOf(queue, id)] = struct{}{}
 }
 
 // has reports whether a job has ended here lately.
-func (s *searches) has(place string, now time.Time) bool {
+func (s *searches) has(queue, id string, now time.Time) bool {
+	job := endedOf(queue, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now.Sub(s.since) <= 2*endedFor && (s.ended[0][place] || s.ended[1][place])
+	_, lately := s.ended[0][job]
+	_, before := s.ended[1][job]
+	return now.Sub(s.since) <= 2*endedFor && (lately || before)
 }
 
 // forget forgets that a job has ended, since one of its id is published.
-func (s *searches) forget(place string) {
+func (s *searches) forget(queue, id string) {
+	job := endedOf(queue, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.ended[0], place)
-	delete(s.ended[1], place)
+	delete(s.ended[0], job)
+	delete(s.ended[1], job)
 }
 
 // Find looks for a job: among those that consumers have or that are delayed, then in its queue, then among the newest of its
@@ -125,7 +139,7 @@ func (g *Gateway) find(c redis.Conn, queue, id string) (Found, error) {
 	if err != nil || raw != nil {
 		return g.found(Reserved, queue, id, lease, raw, 0), err
 	}
-	if g.search.has(place, g.n.Clock.Now()) {
+	if g.search.has(queue, id, g.n.Clock.Now()) {
 		return Found{}, ErrNoJob
 	}
 	if due, ok := httpjob.FirstDue(id); ok && due > g.Now() {
@@ -285,7 +299,7 @@ func (g *Gateway) cancelOn(ctx context.Context, c redis.Conn, queue, id string, 
 		case results[0].Err != nil:
 			return "", results[0].Err
 		case results[0].Ended:
-			g.search.note(leases.Place(queue, id), g.n.Clock.Now())
+			g.search.note(queue, id, g.n.Clock.Now())
 			return Acked, nil
 		}
 	}
