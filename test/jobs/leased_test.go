@@ -424,6 +424,9 @@ func TestLateAck(t *testing.T) {
 	if s.Runs.Starts("a") != 0 || s.Runs.Starts("other") != 1 {
 		t.Errorf("a ran %d times, other %d times", s.Runs.Starts("a"), s.Runs.Starts("other"))
 	}
+	if n := s.Bundle.Redis.Int(t, "HLEN", "resque:go:returned"); n != 0 {
+		t.Error("the mark of the job that is done is left")
+	}
 }
 
 // A daemon of a fleet without leases does not look for any: a renewal names their key, and that is all.
