@@ -118,7 +118,7 @@ func (v *v2) serve(w http.ResponseWriter, r *http.Request, to v2Route) {
 	if err != nil {
 		p := problemOf(err)
 		if p.of.status >= http.StatusInternalServerError && p.cause != nil {
-			v.api.logFailure(r, "serving the call", p.cause)
+			v.api.logFailure(r, "a call failed", p.cause)
 		}
 		p.write(w, r)
 		return

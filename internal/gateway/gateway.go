@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -24,7 +25,7 @@ const (
 	// stopWithin is how long Stop lets calls go on. A second of its five is for closing the connections.
 	stopWithin = 4 * time.Second
 
-	// silentFor is how long a turn may take before Healthy says that Redis does not answer.
+	// silentFor is how long a turn may take, or Redis be away, before Healthy says that Redis does not answer.
 	silentFor = 10 * time.Second
 
 	// owner is the name under which outages are reported.
@@ -290,7 +291,8 @@ func (g *Gateway) Stats() Stats {
 	return s
 }
 
-// Healthy returns why this server does not serve its clients; nil: it does.
+// Healthy returns why this server does not serve its clients; nil: it does, or Redis has been away for a moment only, which no
+// restart of the server mends.
 func (g *Gateway) Healthy() error {
 	g.mu.Lock()
 	serves := g.started && !g.closed
@@ -299,9 +301,9 @@ func (g *Gateway) Healthy() error {
 		return ErrStopping
 	}
 	g.count.mu.Lock()
-	why := g.count.why
+	why, away := g.count.why, g.count.away
 	g.count.mu.Unlock()
-	if why != nil {
+	if why != nil && clock.Since(g.n.Clock, away) > silentFor {
 		return fmt.Errorf("redis does not answer: %w", why)
 	}
 	if since := g.desk.silent(); since > silentFor {

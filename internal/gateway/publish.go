@@ -280,11 +280,11 @@ func (g *Gateway) replay(ctx context.Context, once leases.Once, refused error) (
 	if ids, err = g.Made(ctx, once); err == nil && len(ids) == 0 {
 		err = refused
 	}
-	return ids, err == nil, err
+	return ids, len(ids) > 0, err
 }
 
-// Made returns the ids of the jobs that were published with an idempotency key; nil: there are none. If that was another
-// request the error is leases.ErrKeyReused.
+// Made returns the ids of the jobs that were published with an idempotency key; none: there are none. The error matches
+// leases.ErrKeyReused if that was another request. With a *resque.ReplicasError the ids are returned too.
 func (g *Gateway) Made(ctx context.Context, once leases.Once) (ids []string, err error) {
 	err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) error {
 		ids, err = g.store.Made(c, once)
