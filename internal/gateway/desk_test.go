@@ -437,24 +437,6 @@ func TestStopOfDesk(t *testing.T) {
 	})
 }
 
-// A client that names other queues each time fills no memory.
-func TestManyNames(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLines(clock.System)
-		for i := range 2 * mostAsked {
-			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
-		}
-		if n := len(l.names()); n != mostAsked {
-			t.Errorf("%d queues are known", n)
-		}
-		time.Sleep(askedFor + time.Second)
-		if n := len(l.names()); n != 0 {
-			t.Errorf("%d queues are known after %s", n, askedFor)
-		}
-	})
-}
-
 // A request that is alone takes its turn itself. What goes wrong in it the desk's own goroutine sets right.
 func TestLead(t *testing.T) {
 	t.Parallel()
@@ -561,6 +543,24 @@ func TestHealthy(t *testing.T) {
 		time.Sleep(silentFor + time.Second)
 		if err := g.Healthy(); err == nil {
 			t.Error("a turn without an answer is healthy")
+		}
+	})
+}
+
+// A client that names other queues each time fills no memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(clock.System)
+		for i := range 2 * mostAsked {
+			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
+		}
+		if n := len(l.names()); n != mostAsked {
+			t.Errorf("%d queues are known", n)
+		}
+		time.Sleep(askedFor + time.Second)
+		if n := len(l.names()); n != 0 {
+			t.Errorf("%d queues are known after %s", n, askedFor)
 		}
 	})
 }
