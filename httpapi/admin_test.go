@@ -36,6 +36,7 @@ func TestLmstfyAdmin(t *testing.T) {
 		{"POST", "/token/shop", "description=by+form&token=" + own, 201, `{"token":"` + own + `"}`},
 		{"POST", "/token/shop", "description=again&token=" + own, 400, `{"error":"the token has already existed"}`},
 		{"POST", "/token/shop", "description=short&token=0123456789", 400, `{"error":"the user token was too short"}`},
+		{"POST", "/token/shop", "description=" + strings.Repeat("x", 64<<10), 400, `{"error":"invalid description"}`},
 		{"POST", "/token/shop?pool=east", "description=x", 400, `{"error":"the pool was not exists"}`},
 		{"POST", "/token/a.b", "description=x", 400, `{"error":"namespace name contains forbidden characters"}`},
 		{"GET", "/token/shop", "", 200, `{"tokens":{"sha256:…`},

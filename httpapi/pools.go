@@ -29,8 +29,9 @@ type pool struct {
 type jobs interface {
 	Publish(ctx context.Context, jobs ...gateway.Publication) (ids []string, err error)
 	PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) (ids []string, replayed bool, err error)
+	Made(ctx context.Context, once leases.Once) (ids []string, err error)
 	Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error)
-	Release(ctx context.Context, jobs ...gateway.Job)
+	Release(jobs ...gateway.Job)
 	Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error)
 	AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error)
 	Nack(ctx context.Context, ack gateway.Ack, delay time.Duration, why string) (gateway.What, error)

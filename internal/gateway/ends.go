@@ -216,12 +216,16 @@ func (g *Gateway) Republish(ctx context.Context, once leases.Once, queue, id str
 		return "", false, err
 	}
 	if d.plain() {
-		extra := g.pushRows(&d)
+		raw, err := g.encode(&d)
+		if err != nil {
+			return "", false, err
+		}
+		extra := g.pushRows(&d, raw)
 		if once.Key != "" { // while the key is there the job is not ended here
 			extra = append(g.store.Once(once, []string{d.id})[0].Effects, extra...)
 		}
 		var w What
-		err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
+		err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
 			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: extra})
 			return err
 		})
@@ -247,8 +251,7 @@ func (g *Gateway) Republish(ctx context.Context, once leases.Once, queue, id str
 }
 
 // pushRows returns the effects that put a plain job into its place.
-func (g *Gateway) pushRows(d *draft) []resque.Effect {
-	raw := d.encode()
+func (g *Gateway) pushRows(d *draft, raw []byte) []resque.Effect {
 	if d.due != 0 {
 		return []resque.Effect{g.n.Store.ScheduleAt(d.due, d.Queue, raw)}
 	}

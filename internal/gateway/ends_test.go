@@ -142,8 +142,22 @@ func TestOwnID(t *testing.T) {
 		t.Errorf("late: %s", w)
 	}
 	publish(t, g, p)
-	if again := one(t, g, "mail"); again.ID != "nightly" {
+	again := one(t, g, "mail")
+	if again.ID != "nightly" {
 		t.Errorf("%+v", again)
+	}
+	w, err := g.Fail(t.Context(), ackOf(again), "no luck")
+	expect(t, "a failure", w, err, gateway.Acked)
+	p.Args = json.RawMessage(`["bob"]`)
+	publish(t, g, p)
+	again = one(t, g, "mail")
+	for _, want := range []gateway.What{gateway.Acked, gateway.Unknown} { // the dead letter is of the job before
+		if w := ack(t, g, again); w != want {
+			t.Errorf("%s, want %s", w, want)
+		}
+	}
+	if n := s.Int(t, "LLEN", "resque:mail_failed"); n != 1 {
+		t.Errorf("%d dead letters", n)
 	}
 }
 

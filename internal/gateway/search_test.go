@@ -35,20 +35,20 @@ func TestSearchesKnowWhatEnded(t *testing.T) {
 	t.Parallel()
 	var s searches
 	now := time.Unix(1_800_000_000, 0)
-	s.note("1:qa", now)
-	s.note("1:qb", now.Add(59*time.Second))
-	s.note("1:qc", now.Add(61*time.Second))
-	s.forget("1:qc")
-	for place, want := range map[string]bool{"1:qa": true, "1:qb": true, "1:qc": false, "1:qd": false} {
-		if got := s.has(place, now.Add(110*time.Second)); got != want {
-			t.Errorf("%s: %v", place, got)
+	s.note("q", "a", now)
+	s.note("q", "b", now.Add(59*time.Second))
+	s.note("q", "c", now.Add(61*time.Second))
+	s.forget("q", "c")
+	for id, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false} {
+		if got := s.has("q", id, now.Add(110*time.Second)); got != want {
+			t.Errorf("%s: %v", id, got)
 		}
 	}
-	if s.has("1:qb", now.Add(10*time.Minute)) {
+	if s.has("q", "b", now.Add(10*time.Minute)) {
 		t.Error("it is known for ever")
 	}
 	for range mostEnded + 1 { // many jobs end: what is known of them is bounded
-		s.note(time.Duration(len(s.ended[0])).String(), now.Add(62*time.Second))
+		s.note("q", time.Duration(len(s.ended[0])).String(), now.Add(62*time.Second))
 	}
 	if n := len(s.ended[0]) + len(s.ended[1]); n > 2*mostEnded {
 		t.Errorf("%d are known", n)
