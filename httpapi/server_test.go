@@ -325,6 +325,15 @@ func TestCertificates(t *testing.T) {
 	g.want("an admin without a certificate", nobody.ask("GET", admin+"/tokens", ""), 401, "")
 	g.want("an admin with a client's", shop.ask("GET", admin+"/tokens", ""), 401, "")
 	g.want("an admin with its own", ops.ask("GET", admin+"/tokens", ""), 200, "tokens")
+	for version, served := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true} {
+		c, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if (err == nil) != served {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
 
 	serial := func() string {
 		c, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: roots})
