@@ -104,9 +104,8 @@ func (d *desk) lead() {
 	}
 	select {
 	case d.helm <- struct{}{}:
-		done := d.turn()
-		d.leaveHelm()
-		if done {
+		defer d.leaveHelm() // also after a panic, from which net/http goes on
+		if d.turn() {
 			return
 		}
 	default:
