@@ -51,6 +51,7 @@ type guard struct {
 	leaving  atomic.Bool   // no more requests are wanted: readyz says so
 	drained  chan struct{} // closed when what waits ends
 	draining sync.Once
+	brief    brief
 }
 
 // newGuard returns the guard of an API, with a pool for the client and for each of the settings.
@@ -247,13 +248,13 @@ func (x access) class() string { return x.settings.Class }
 func (x access) most() int { return x.settings.MaxLength }
 
 // gateway serves the request.
-func (x access) gateway() jobs { return &counted{jobs: x.Pool.jobs, x: x} }
+func (x *access) gateway() jobs { return &counted{jobs: x.Pool.jobs, x: x} }
 
 // spend spends one request of the token's rate. The refund gives it back: of an empty consume, or of a publish that
 // was refused. It may be called once or never.
 func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refused *refusal) {
 	if x.token == nil {
-		return func() {}, nil
+		return noRefund, nil
 	}
 	ok, rest, give, err := x.token.Spend(ctx, kind == rateWrite, x.Pool.neighbor.Clock, x.Pool.neighbor.Do)
 	switch {
@@ -271,6 +272,8 @@ func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refuse
 	}
 	return give, nil
 }
+
+func noRefund() {}
 
 // wait begins a long poll. Its context ends with the request's, and when the token is revoked: then cut says so.
 func (x access) wait(ctx context.Context) (waiting context.Context, done func(), refused *refusal) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,10 +40,6 @@ type v1Call struct {
 	x access
 
 	namespace, queue, id string
-	query                url.Values // without the token
-
-	brief context.Context // of what the call asks of Redis; see ctx
-	end   context.CancelFunc
 }
 
 // v1Within bounds what a call asks of Redis, but for the wait of a consumer.
@@ -50,12 +47,7 @@ const v1Within = 10 * time.Second
 
 // ctx is the context of what the call asks of Redis. It does not end with the client: a client that has closed its half of
 // the connection has gone for net/http, and may still read the answer.
-func (c *v1Call) ctx() context.Context {
-	if c.brief == nil {
-		c.brief, c.end = context.WithTimeout(context.WithoutCancel(c.r.Context()), v1Within)
-	}
-	return c.brief
-}
+func (c *v1Call) ctx() context.Context { return c.brief.context(v1Within) }
 
 // v1Route is a call of v1. The words of its pattern behind the queue are compared; an id is any text.
 type v1Route struct {
@@ -99,7 +91,7 @@ func findV1(method, path string) (route *v1Route, namespace, queue, id string) {
 	if !ok {
 		return nil, "", "", ""
 	}
-	words := strings.Split(strings.TrimSuffix(rest, "/"), "/")
+	words := slices.AppendSeq(make([]string, 0, 8), strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/"))
 	for i := range v1Routes {
 		if v1Routes[i].method != method || len(v1Patterns[i]) != len(words) {
 			continue
@@ -151,13 +143,7 @@ func (a *API) serveV1(w http.ResponseWriter, r *http.Request) {
 		c.turnAway(refused)
 		return
 	}
-	c.x, c.query = x, r.URL.Query()
-	c.query.Del("token")
-	defer func() {
-		if c.end != nil {
-			c.end()
-		}
-	}()
+	c.x = x
 	route.serve(&c)
 }
 
@@ -202,6 +188,9 @@ func v1Name(name, more string) bool {
 
 // names returns the queues that the path names, each once.
 func (c *v1Call) names() []string {
+	if c.queue != "" && !strings.Contains(c.queue, ",") {
+		return []string{c.queue}
+	}
 	var names []string
 	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(c.queue, ",") {
@@ -215,15 +204,35 @@ func (c *v1Call) names() []string {
 
 // param returns a parameter of the query, or a default for one that is not there.
 func (c *v1Call) param(name, otherwise string) string {
-	if all, ok := c.query[name]; ok {
-		return all[0]
+	if value, ok := queryValue(c.r.URL.RawQuery, name); ok {
+		return value
 	}
 	return otherwise
 }
 
+// queryValue returns the first value of a parameter, as url.ParseQuery reads it.
+func queryValue(query, name string) (value string, ok bool) {
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, text, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(key); err != nil || key != name || strings.Contains(pair, ";") {
+			continue
+		}
+		if value, err := url.QueryUnescape(text); err == nil && pair != "" {
+			return value, true
+		}
+	}
+	return "", false
+}
+
 // number returns a parameter that is a number of so many bits.
 func (c *v1Call) number(name string, otherwise uint64, bits int) (uint64, bool) {
-	n, err := strconv.ParseUint(c.param(name, strconv.FormatUint(otherwise, 10)), 10, bits)
+	value, ok := queryValue(c.r.URL.RawQuery, name)
+	if !ok {
+		return otherwise, bits == 64 || otherwise>>bits == 0
+	}
+	n, err := strconv.ParseUint(value, 10, bits)
 	return n, err == nil
 }
 
@@ -234,12 +243,18 @@ func (c *v1Call) answer(status int, body any) {
 		c.fail("an answer could not be encoded", err)
 		return
 	}
-	c.w.Header().Set("Content-Type", v1Type)
+	c.write(status, text)
+}
+
+// write writes JSON.
+func (c *v1Call) write(status int, text []byte) {
+	c.w.Header()["Content-Type"] = v1Type
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(text)
 }
 
-const v1Type = "application/json; charset=utf-8"
+// v1Type is the value of a header. Nothing changes it.
+var v1Type = []string{"application/json; charset=utf-8"}
 
 type v1Error struct {
 	Error string `json:"error"`
