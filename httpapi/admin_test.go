@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -203,7 +204,7 @@ func TestAdminIsGuarded(t *testing.T) {
 	}
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0"} {
 		s := httpapi.Server{API: g.api, Listen: "127.0.0.1:0", AdminListen: address}
-		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "give Accounts") {
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "set accounts") {
 			t.Errorf("the admin address %s: %v", address, err)
 		}
 	}
@@ -297,6 +298,21 @@ func TestLookout(t *testing.T) {
 	g.eventually("the takers are named", func() bool {
 		return strings.Contains(g.ask("GET", g.url+"/v2/shop/queues/mail", "", bearer(token)).body, `"taken_by":["ruby:1:*","ruby:2:mail,*","ruby:3:shop.mail"]`)
 	})
+	events, err := http.NewRequestWithContext(t.Context(), "GET", g.url+"/v2/shop/events", nil)
+	g.must(err)
+	events.Header.Set("X-Token", token)
+	stream, err := g.client.Do(events)
+	g.must(err)
+	defer stream.Body.Close()
+	event := ""
+	for lines := bufio.NewScanner(stream.Body); event == "" && lines.Scan(); {
+		if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
+			event = text
+		}
+	}
+	if !strings.Contains(event, `"taken_by":["ruby:1:*"`) {
+		t.Errorf("the event names no takers: %s", event)
+	}
 	said := g.said.String()
 	if strings.Count(said, "Ruby worker fails those") != 2 || !strings.Contains(said, `"exclude":"*,!shop.*"`) || !strings.Contains(said, `"queue":"shop.mail"`) {
 		t.Errorf("the log is\n%s", said)

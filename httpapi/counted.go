@@ -25,7 +25,7 @@ type counted struct {
 func (c *counted) count(queue string) *ofQueue { return c.x.guard.metrics.queue(c.x, queue) }
 
 func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]string, error) {
-	pass, err := c.x.Pool.backlog.room(ctx, *c.x, all)
+	pass, err := c.x.Pool.published().backlog.room(ctx, *c.x, all)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]st
 }
 
 func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gateway.Publication) ([]string, bool, error) {
-	pass, err := c.x.Pool.backlog.room(ctx, *c.x, all)
+	pass, err := c.x.Pool.published().backlog.room(ctx, *c.x, all)
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,7 +50,7 @@ func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gate
 
 func (c *counted) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
 	all := []gateway.Publication{p}
-	pass, err := c.x.Pool.backlog.room(ctx, *c.x, all)
+	pass, err := c.x.Pool.published().backlog.room(ctx, *c.x, all)
 	if err != nil {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func (c *counted) published(all []gateway.Publication, pass int) {
 		c.count(all[i].Queue).published.Add(1)
 		c.x.Pool.lookout.published(all[i].Queue, all[i].Class)
 	}
-	c.x.Pool.backlog.add(all, pass)
+	c.x.Pool.published().backlog.add(all, pass)
 }
 
 func (c *counted) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {

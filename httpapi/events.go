@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -115,19 +116,22 @@ func (e *events) once(ctx context.Context, k *look, p *pool) {
 				among = known
 			}
 			if name, ok := l.x.short(q); ok && contains(among, q) && len(counts) < maxWatched {
-				counts[name] = countsOf(sizes[i], now, nil)
+				counts[name] = countsOf(sizes[i], now, p.lookout.takenBy(q))
 			}
 		}
 		l.give(counts)
 	}
 }
 
-// read asks for the counts of all queues that a client listens to. known are all queues, in order.
+// read asks for the counts of all queues that a client listens to. known are all queues, in order, if a client listens to all that
+// it may see.
 func read(ctx context.Context, p *pool, all []*listener) (known, names []string, sizes []gateway.Sizes, err error) {
-	if known, err = p.jobs.Queues(ctx); err != nil {
-		return nil, nil, nil, err
+	if slices.ContainsFunc(all, func(l *listener) bool { return l.only == nil }) {
+		if known, err = p.jobs.Queues(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+		slices.Sort(known)
 	}
-	slices.Sort(known)
 	wanted := make(map[string]bool)
 	for _, l := range all {
 		for _, q := range l.only {
@@ -193,21 +197,22 @@ func (c *v2Call) listen() (response, error) {
 		}
 		slices.Sort(l.only)
 	}
+	header := http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
+	if c.r.Method == http.MethodHead { // no event follows, and the connection is free for the next request
+		return response{status: http.StatusOK, header: header}, nil
+	}
 	ctx, done, refused := c.x.listen(c.r.Context())
 	if refused != nil {
 		return response{}, refused.problem()
 	}
 	defer done()
 	defer c.events.enter(l)()
+	maps.Copy(c.w.Header(), header)
 	return response{}, c.stream(ctx, l)
 }
 
 // stream writes events until the client, the token or the server goes: first all counts, then those that changed.
 func (c *v2Call) stream(ctx context.Context, l *listener) error {
-	h := c.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
 	if deliver(c.w, http.StatusOK, []byte("retry: 1000\n\n")) != nil {
 		return nil
 	}
@@ -220,7 +225,7 @@ func (c *v2Call) stream(ctx context.Context, l *listener) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.api.drained:
+		case <-c.api.drained.Done():
 			return nil
 		case <-quiet.C():
 			text = []byte(":\n\n")

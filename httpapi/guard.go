@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
@@ -48,15 +47,17 @@ type guard struct {
 	ring     *tokens.Ring
 	log      *accessLog
 	metrics  *metrics
-	leaving  atomic.Bool   // no more requests are wanted: readyz says so
-	drained  chan struct{} // closed when what waits ends
-	draining sync.Once
-	brief    brief
+	leaving  atomic.Bool     // no more requests are wanted: readyz says so
+	drained  context.Context // ends when what waits is to end
+	endWaits context.CancelFunc
+	brief    brief // of v1
 }
 
 // newGuard returns the guard of an API, with a pool for the client and for each of the settings.
 func newGuard(c *goworker.Client, s *Settings) (*guard, error) {
-	g := &guard{settings: *s, drained: make(chan struct{})}
+	g := &guard{settings: *s}
+	g.brief.within = v1Within
+	g.drained, g.endWaits = context.WithCancel(context.Background())
 	if err := g.settings.check(); err != nil {
 		return nil, err
 	}
@@ -96,12 +97,10 @@ func (g *guard) stopping() bool { return g.leaving.Load() }
 // drain ends what waits: consumers get the answer that there is no job.
 func (g *guard) drain() {
 	g.leave()
-	g.draining.Do(func() {
-		close(g.drained)
-		for _, p := range g.pools {
-			p.gateway.Drain()
-		}
-	})
+	g.endWaits()
+	for _, p := range g.pools {
+		p.gateway.Drain()
+	}
 }
 
 // stop ends all waits and the pools.
@@ -146,51 +145,52 @@ type access struct {
 	settings Namespace
 	token    *tokens.Token // nil likewise
 	shown    string        // the first characters of the token as it was given
+	about    *request      // nil: nothing is noted of the request
 	guard    *guard
 }
 
 // admit decides whether a request may do what it asks for, to these queues of a namespace. The queues are named as requests
 // name them.
 func (g *guard) admit(r *http.Request, ns string, need scope, queues []string) (access, *refusal) {
-	x := access{Namespace: ns, guard: g, settings: g.settings.Namespaces[ns]}
-	if !namespaceName.MatchString(ns) {
-		return access{}, refuse(http.StatusBadRequest, "invalid-parameter", "namespace name contains forbidden characters",
-			"the namespace has other characters than letters, digits, - and _, or more than 255").with("parameter", "namespace")
+	x := access{Namespace: ns, guard: g, settings: g.settings.Namespaces[ns], about: aboutRequest(r.Context())}
+	if !v1Name(ns, "") {
+		return access{}, refuseNamespace()
 	}
 	if refused := g.identify(r, &x, need); refused != nil {
 		return access{}, refused
+	}
+	if len(ns) > v1MostName { // no token is of such a one: the server is open
+		return access{}, refuseNamespace()
 	}
 	for _, q := range queues {
 		if refused := x.sees(q); refused != nil {
 			return access{}, refused
 		}
 	}
-	if about := aboutRequest(r.Context()); about != nil { // not before: a client may have put its token into the path
-		about.namespace, about.queue = ns, strings.Join(queues, ",")
+	if x.about != nil { // not before: a client may have put its token into the path
+		x.about.namespace, x.about.queue = ns, strings.Join(queues, ",")
 	}
 	return x, nil
 }
 
+func refuseNamespace() *refusal {
+	return refuse(http.StatusBadRequest, "invalid-parameter", "namespace name contains forbidden characters",
+		"the namespace has other characters than letters, digits, - and _, or more than 255").with("parameter", "namespace")
+}
+
 // identify finds for whom a request is.
 func (g *guard) identify(r *http.Request, x *access, need scope) *refusal {
-	given := g.given(r)
-	if given == "" {
-		x.Pool = g.pools[defaultPool]
-		switch {
-		case g.settings.Open, g.certified(r, x.Namespace):
-			return nil
-		}
-		return refuse(http.StatusUnauthorized, "no-token", "token not found",
-			"the request has no token; send it as Authorization: Bearer, or as X-Token")
-	}
-	pool, token := tokens.Split(given)
+	pool, token := tokens.Split(g.given(r))
 	if x.Pool = g.pools[pool]; x.Pool == nil {
 		return refuse(http.StatusNotFound, "no-pool", "pool not found", "the token names a pool that this server does not have")
 	}
-	if g.settings.Open {
+	switch {
+	case g.settings.Open, token == "" && pool == defaultPool && g.certified(r, x.Namespace):
 		return nil
-	}
-	if token == "" || len(token) > tokens.MostToken {
+	case token == "":
+		return refuse(http.StatusUnauthorized, "no-token", "token not found",
+			"the request has no token; send it as Authorization: Bearer, or as X-Token")
+	case len(token) > tokens.MostToken:
 		return refuseToken(tokens.ErrUnknown)
 	}
 	t, err := g.ring.Find(r.Context(), tokens.Digest(pool, x.Namespace, token))
@@ -201,8 +201,8 @@ func (g *guard) identify(r *http.Request, x *access, need scope) *refusal {
 		return refuseToken(err)
 	}
 	x.token, x.Token, x.shown = t, t.Digest, token[:min(4, len(token))]
-	if about := aboutRequest(r.Context()); about != nil {
-		about.token = tokens.Short(t.Digest)
+	if x.about != nil {
+		x.about.token = tokens.Short(t.Digest)
 	}
 	record := t.Record()
 	if !record.Permits(need) {
@@ -256,15 +256,18 @@ func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refuse
 	if x.token == nil {
 		return noRefund, nil
 	}
+	limit, window := x.limit(kind)
+	x.tellPolicy(kind, limit, window)
 	ok, rest, give, err := x.token.Spend(ctx, kind == rateWrite, x.Pool.neighbor.Clock, x.Pool.neighbor.Do)
 	switch {
 	case err != nil:
 		return nil, refuse(http.StatusServiceUnavailable, "redis-away", "internal error", "the rate of the token cannot be read from Redis now; try again").later(retrySoon)
 	case !ok:
-		what, limit := "consume", x.token.Record().Limits.Read
+		what := "consume"
 		if kind == rateWrite {
-			what, limit = "produce", x.token.Record().Limits.Write
+			what = "produce"
 		}
+		x.tellRest(kind, rest)
 		x.guard.metrics.limited(x.Namespace, what)
 		return nil, refuse(http.StatusTooManyRequests, "rate-limited",
 			fmt.Sprintf("token(%s…) %s reach the limit rate, please retry later", x.shown, what),

@@ -198,7 +198,7 @@ func TestWhoAsks(t *testing.T) {
 		{"Basic", publish("shop", "mail", "Authorization: Basic "+all), 401, "no-token"},
 		{"a guess", publish("shop", "mail", bearer("0123456789012345678901234567890")), 401, "bad-token"},
 		{"a long one", publish("shop", "mail", bearer(strings.Repeat("x", 5000))), 401, "bad-token"},
-		{"an empty one", publish("shop", "mail", bearer("default:")), 401, "bad-token"},
+		{"an empty one", publish("shop", "mail", bearer("default:")), 401, "no-token"},
 		{"of another namespace", publish("blog", "mail", bearer(all)), 401, "bad-token"},
 		{"of no pool", publish("shop", "mail", bearer("east:"+all)), 404, "no-pool"},
 		{"with its pool", publish("shop", "mail", bearer("default:"+all)), 201, `"id"`},
@@ -207,6 +207,7 @@ func TestWhoAsks(t *testing.T) {
 		{"a scope it has not", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(some)), 403, "consume"},
 		{"one queue of two", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail","other"]}`, bearer(some)), 403, ""},
 		{"a namespace that is none", publish("a.b", "c", bearer(all)), 400, "namespace"},
+		{"one that is too long", publish(strings.Repeat("x", 256), "c", bearer(all)), 401, "bad-token"},
 		{"a bare queue", publish("ruby", "mail", bearer(ruby)), 201, `"id"`},
 		{"a bare queue with a dot", publish("ruby", "a.b", bearer(ruby)), 201, `"id"`},
 		{"a queue of another namespace", publish("ruby", "shop.mail", bearer(ruby)), 403, "forbidden"},
@@ -298,6 +299,10 @@ func TestLimits(t *testing.T) {
 			g.want("an empty consume", g.ask("GET", g.url+"/api/shop/mail", "", "X-Token: "+token), 404, "no job available")
 			g.want("a publish that is wrong", g.ask("PUT", g.url+"/api/shop/mail?delay=x", "", "X-Token: "+token), 400, "invalid delay")
 			g.want("an empty reservation", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(token)), 204, "")
+			r := g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(token))
+			if policy := r.header.Get("RateLimit-Policy"); policy != `"consume";q=5;w=3600` || r.header.Get("RateLimit") != "" {
+				t.Errorf("an answer within the limit has RateLimit-Policy %q, RateLimit %q", policy, r.header.Get("RateLimit"))
+			}
 		}
 	}
 	published, refused := 0, 0
@@ -310,6 +315,9 @@ func TestLimits(t *testing.T) {
 			refused++
 			if want := `{"msg":"token(` + token[:4] + `…) produce reach the limit rate, please retry later"}`; r.body != want || r.header.Get("Retry-After") == "" {
 				t.Errorf("the refusal is %s, Retry-After %q, want %s", r.body, r.header.Get("Retry-After"), want)
+			}
+			if rest, want := r.header.Get("RateLimit"), `"publish";r=0;t=`+r.header.Get("Retry-After"); rest != want {
+				t.Errorf("the refusal has RateLimit %q, want %q", rest, want)
 			}
 		default:
 			t.Errorf("a publish got %d %s", r.status, r.body)

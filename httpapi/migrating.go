@@ -28,7 +28,8 @@ func (m *migrating) PublishOnce(ctx context.Context, once leases.Once, jobs ...g
 	return m.new.PublishOnce(ctx, once, jobs...)
 }
 
-// Reserve waits for jobs of the new pool only. What comes back to the old one while it waits is taken by the next ask.
+// Reserve asks the old pool first. If neither has a job the consumer waits for both, since a job whose lease runs out, or that
+// was nacked, comes back to the old one.
 func (m *migrating) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {
 	first := a
 	first.Wait = 0
@@ -36,21 +37,61 @@ func (m *migrating) Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, 
 	if err != nil {
 		return nil, err
 	}
-	for i := range got {
-		got[i].Pool = here
-	}
+	mark(got)
 	if len(got) >= max(a.Count, 1) {
 		return got, nil
 	}
-	if len(got) > 0 {
-		a.Wait = 0
+	if a.Wait > 0 && len(got) == 0 {
+		return m.wait(ctx, a)
 	}
-	a.Count = max(a.Count, 1) - len(got)
+	a.Count, a.Wait = max(a.Count, 1)-len(got), 0
 	more, err := m.new.Reserve(ctx, a)
 	if err != nil && len(got) > 0 {
 		err = nil // those of the old pool are the client's
 	}
 	return append(got, more...), err
+}
+
+// mark marks jobs of the old pool.
+func mark(all []gateway.Job) {
+	for i := range all {
+		all[i].Pool = here
+	}
+}
+
+// wait waits for jobs of either pool. What the other one gives in the same moment is the client's too, as far as it asked for so
+// many.
+func (m *migrating) wait(ctx context.Context, a gateway.Ask) ([]gateway.Job, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var old []gateway.Job
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer cancel()
+		old, failed = m.old.Reserve(waiting, a)
+		mark(old)
+	}()
+	got, err := m.new.Reserve(waiting, a)
+	if len(got) > 0 || err != nil {
+		cancel()
+	}
+	<-ended
+	if got = append(old, got...); len(got) > 0 {
+		most := min(max(a.Count, 1), len(got))
+		m.Release(ctx, got[most:]...)
+		return got[:most], nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for _, err := range []error{failed, err} {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
@@ -93,12 +134,23 @@ func (m *migrating) Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.Wha
 	return said, err
 }
 
-// either does something in the old pool, and in the new one if the old one does not know the job.
+// unknown reports whether a pool has not found a job, so that the other one may have it.
+func unknown(err error) bool {
+	return errors.Is(err, gateway.ErrNoJob) || errors.Is(err, gateway.ErrNotFoundInTime)
+}
+
+// either does something in the old pool, and in the new one if the old one does not know the job. If neither does, one that could
+// not look through its queue has the last word.
 func (m *migrating) either(f func(jobs) (gateway.What, error)) (gateway.What, error) {
-	if w, err := f(m.old); err != nil && !errors.Is(err, gateway.ErrNoJob) || err == nil && w != gateway.Unknown {
+	w, err := f(m.old)
+	if err != nil && !unknown(err) || err == nil && w != gateway.Unknown {
 		return w, err
 	}
-	return f(m.new)
+	fresh, freshErr := f(m.new)
+	if errors.Is(err, gateway.ErrNotFoundInTime) && (errors.Is(freshErr, gateway.ErrNoJob) || freshErr == nil && fresh == gateway.Unknown) {
+		return "", err
+	}
+	return fresh, freshErr
 }
 
 func (m *migrating) AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error) {
@@ -132,7 +184,7 @@ func (m *migrating) Touch(ctx context.Context, ack gateway.Ack, ttr time.Duratio
 // Republish is two steps if the job is in the old pool: the new one is published, then the old one is ended.
 func (m *migrating) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
 	found, err := m.old.Find(ctx, queue, id)
-	if err != nil && !errors.Is(err, gateway.ErrNoJob) && !errors.Is(err, gateway.ErrNotFoundInTime) {
+	if err != nil && !unknown(err) {
 		return "", err
 	}
 	if found.State == "" {
@@ -151,10 +203,15 @@ func (m *migrating) Republish(ctx context.Context, queue, id string, p gateway.P
 }
 
 func (m *migrating) Find(ctx context.Context, queue, id string) (gateway.Found, error) {
-	if found, err := m.old.Find(ctx, queue, id); err == nil && found.State != "" {
-		return found, nil
+	found, err := m.old.Find(ctx, queue, id)
+	if err != nil && !unknown(err) || err == nil && found.State != "" {
+		return found, err
 	}
-	return m.new.Find(ctx, queue, id)
+	fresh, freshErr := m.new.Find(ctx, queue, id)
+	if errors.Is(err, gateway.ErrNotFoundInTime) && errors.Is(freshErr, gateway.ErrNoJob) {
+		return found, err
+	}
+	return fresh, freshErr
 }
 
 func (m *migrating) Peek(ctx context.Context, queue string) (gateway.Job, bool, error) {
@@ -173,22 +230,46 @@ func (m *migrating) Sizes(ctx context.Context, queues ...string) ([]gateway.Size
 	if err != nil {
 		return nil, err
 	}
-	earlier := func(a, b int64) int64 {
-		if a == 0 || b == 0 {
-			return max(a, b)
-		}
-		return min(a, b)
-	}
 	for i := range sum {
 		s, o := &sum[i], old[i]
 		s.Ready += o.Ready
 		s.Reserved += o.Reserved
 		s.Dead += o.Dead
-		s.Delayed += o.Delayed
 		s.Paused, s.Limited = s.Paused || o.Paused, s.Limited || o.Limited
-		s.AsOf, s.NextDueMs, s.OldestReadyMs = earlier(s.AsOf, o.AsOf), earlier(s.NextDueMs, o.NextDueMs), earlier(s.OldestReadyMs, o.OldestReadyMs)
+		s.OldestReadyMs = earlier(s.OldestReadyMs, o.OldestReadyMs)
 	}
 	return sum, nil
+}
+
+// earlier returns the earlier of two times; 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// of is one of the two.
+func (m *migrating) of(isNew bool) jobs {
+	if isNew {
+		return m.new
+	}
+	return m.old
+}
+
+// inTurn reads a page of the old pool, and behind the last one of the new one. The place of a page of the new pool has a mark.
+func inTurn(after string, read func(isNew bool, after string) (next string, err error)) (next string, err error) {
+	const mark = "new:"
+	if rest, found := strings.CutPrefix(after, mark); found {
+		if next, err = read(true, rest); next != "" {
+			next = mark + next
+		}
+		return next, err
+	}
+	if next, err = read(false, after); err == nil && next == "" {
+		next = mark
+	}
+	return next, err
 }
 
 // both does something in both pools. The old one comes first, so that nothing that moves from there is missed.
@@ -216,20 +297,14 @@ func (m *migrating) Queues(ctx context.Context) (all []string, err error) {
 	return slices.Compact(all), err
 }
 
-// Jobs returns pages of the old pool and then of the new one. A page of the new one is behind a mark.
+// Jobs returns pages of the old pool and then of the new one.
 func (m *migrating) Jobs(ctx context.Context, queue string, state gateway.State, limit int, after string) (gateway.Page, error) {
-	const mark = "new:"
-	if rest, found := strings.CutPrefix(after, mark); found {
-		page, err := m.new.Jobs(ctx, queue, state, limit, rest)
-		if page.Next != "" {
-			page.Next = mark + page.Next
-		}
-		return page, err
-	}
-	page, err := m.old.Jobs(ctx, queue, state, limit, after)
-	if err == nil && page.Next == "" {
-		page.Next = mark
-	}
+	page, err := gateway.Page{}, error(nil)
+	next, err := inTurn(after, func(isNew bool, after string) (string, error) {
+		page, err = m.of(isNew).Jobs(ctx, queue, state, limit, after)
+		return page.Next, err
+	})
+	page.Next = next
 	return page, err
 }
 

@@ -21,7 +21,8 @@ type pool struct {
 	jobs     jobs // the gateway, or two of them while the pool migrates
 	census   census
 	lookout  *lookout
-	backlog  *backlog // of the pool to which jobs are published
+	backlog  *backlog
+	to       *pool // the pool that takes its place; nil: it does not migrate
 }
 
 // jobs serves the clients of a pool.
@@ -63,10 +64,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if err := goworker.Beside(n, c); err != nil {
 			return fmt.Errorf("the pool %s: %w", name, err)
 		}
-		g, err := gateway.New(n, gateway.Options{WaitersPerToken: s.Waiters, Version: version})
-		if err != nil {
-			return fmt.Errorf("the pool %s: %w", name, err)
-		}
+		g := gateway.New(n, gateway.Options{Version: version})
 		p := &pool{name: name, client: c, neighbor: n, gateway: g, jobs: g}
 		p.lookout, p.backlog = newLookout(p), newBacklog(p)
 		pools[name] = p
@@ -89,7 +87,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if p.MigrateTo != "" {
 			to := pools[p.MigrateTo]
 			pools[name].jobs = &migrating{old: pools[name].gateway, new: to.gateway}
-			pools[name].lookout, pools[name].backlog = to.lookout, to.backlog
+			pools[name].lookout, pools[name].to = to.lookout, to
 		}
 	}
 	return pools, nil
@@ -102,8 +100,8 @@ func (p *pool) start(ctx context.Context) error {
 	}
 	if p.lookout.pool == p { // else they are of the pool that it migrates to
 		p.lookout.loop.Start(ctx)
-		p.backlog.loop.Start(ctx)
 	}
+	p.backlog.loop.Start(ctx)
 	return nil
 }
 
@@ -111,8 +109,8 @@ func (p *pool) start(ctx context.Context) error {
 func (p *pool) stop(ctx context.Context) {
 	if p.lookout.pool == p {
 		p.lookout.loop.Stop(ctx)
-		p.backlog.loop.Stop(ctx)
 	}
+	p.backlog.loop.Stop(ctx)
 	p.gateway.Stop(ctx)
 }
 
@@ -120,7 +118,33 @@ func (p *pool) stop(ctx context.Context) {
 func (p *pool) sizes(ctx context.Context, queues ...string) ([]gateway.Sizes, error) {
 	sizes, err := p.jobs.Sizes(ctx, queues...)
 	if err == nil && len(sizes) == len(queues) {
-		p.backlog.fill(ctx, queues, sizes)
+		p.fill(ctx, queues, sizes)
 	}
 	return sizes, err
+}
+
+// fill adds the delayed jobs to the numbers of queues: while the pool migrates, those of both.
+func (p *pool) fill(ctx context.Context, queues []string, sizes []gateway.Sizes) {
+	p.backlog.fill(ctx, queues, sizes)
+	if p.to == nil {
+		return
+	}
+	more := make([]gateway.Sizes, len(sizes))
+	p.to.backlog.fill(ctx, queues, more)
+	for i := range sizes {
+		s, m := &sizes[i], &more[i]
+		if s.AsOf == 0 || m.AsOf == 0 { // one of them is not counted yet
+			s.Delayed, s.NextDueMs, s.AsOf = 0, 0, 0
+			continue
+		}
+		s.Delayed, s.NextDueMs, s.AsOf = s.Delayed+m.Delayed, earlier(s.NextDueMs, m.NextDueMs), earlier(s.AsOf, m.AsOf)
+	}
+}
+
+// published is the pool to which the jobs of this one are published.
+func (p *pool) published() *pool {
+	if p.to != nil {
+		return p.to
+	}
+	return p
 }

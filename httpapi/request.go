@@ -32,7 +32,8 @@ const (
 type request struct {
 	id               string
 	namespace, queue string
-	token            string // the first digits of its digest
+	token            string      // the first digits of its digest
+	header           http.Header // of the answer
 }
 
 type requestKey struct{}
@@ -72,7 +73,7 @@ func requestID(ctx context.Context) string {
 func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		v := &visit{Context: r.Context(), about: request{id: idOf(r, began)}, answer: answer{ResponseWriter: w}}
+		v := &visit{Context: r.Context(), about: request{id: idOf(r, began), header: w.Header()}, answer: answer{ResponseWriter: w}}
 		r = r.WithContext(v)
 		about, answer := &v.about, &v.answer
 		v.id[0] = about.id
@@ -172,6 +173,25 @@ func (a *answer) code() int {
 	}
 	return a.status
 }
+
+// redisTime is the time that a call has for what it asks of Redis, but for waits. It begins with the first question: until then a
+// slow client may send its body.
+type redisTime struct {
+	brief *brief
+	now   context.Context // nil: it has not begun
+}
+
+// ctx is the context of a question to Redis. It does not end with the client: for net/http a client has gone that has closed its
+// half of the connection, and it may still read the answer.
+func (t *redisTime) ctx() context.Context {
+	if t.now == nil {
+		t.now = t.brief.context()
+	}
+	return t.now
+}
+
+// over ends the time. A further question begins it again.
+func (t *redisTime) over() { t.now = nil }
 
 // limitBody sets until when a body must be there, so that one that no handler reads holds nothing up either.
 func limitBody(w http.ResponseWriter, r *http.Request) {

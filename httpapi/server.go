@@ -48,17 +48,40 @@ type Server struct {
 // job, and requests under way have five seconds.
 func (s *Server) Run(ctx context.Context) error { return prefix.Of(s.run(ctx)) }
 
+// Check returns what is wrong with the settings, of which Run would return an error: an admin address that is open to the network, or
+// files of certificates that cannot be read.
+func (s *Server) Check() error {
+	if s.API == nil {
+		return errNoAPI
+	}
+	err := s.checkAdmin()
+	if err == nil {
+		_, err = s.certificates()
+	}
+	return prefix.Of(err)
+}
+
+var errNoAPI = errors.New("httpapi: a Server needs an API; make one with New")
+
+func (s *Server) certificates() (*certificates, error) {
+	c, err := newCertificates(s.Certificate, s.Key, s.ClientCA, true, s.API.log.log)
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	return c, nil
+}
+
 func (s *Server) run(ctx context.Context) (err error) {
 	if s.API == nil {
-		return errors.New("httpapi: a Server needs an API; make one with New")
+		return errNoAPI
 	}
 	log := s.API.log.log
 	if err := s.checkAdmin(); err != nil {
 		return err
 	}
-	certificates, err := newCertificates(s.Certificate, s.Key, s.ClientCA, true, log)
+	certificates, err := s.certificates()
 	if err != nil {
-		return fmt.Errorf("httpapi: %w", err)
+		return err
 	}
 	most := s.MaxConnections
 	if most <= 0 {
@@ -94,6 +117,9 @@ func (s *Server) run(ctx context.Context) (err error) {
 			return err
 		}
 		admin = listeners[1].Addr()
+	}
+	for _, p := range s.API.pools {
+		p.gateway.ListensAt(listeners[0].Addr().String())
 	}
 	if err := s.API.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -183,7 +209,7 @@ func (s *Server) checkAdmin() error {
 	if s.AdminListen == "" || isHere(s.AdminListen) || len(settings.Accounts) > 0 || s.ClientCA != "" && len(settings.AdminCertificates) > 0 {
 		return nil
 	}
-	return fmt.Errorf("httpapi: the admin address %s is open to the network, and every program that reaches it can make tokens; give Accounts or AdminCertificates with a ClientCA, or listen on %s",
+	return fmt.Errorf("httpapi: the admin address %s is open to the network, and every program that reaches it can make tokens; set accounts, or admin certificates with a client CA, or listen on %s",
 		s.AdminListen, DefaultAdminListen)
 }
 

@@ -194,6 +194,10 @@ func TestStopOfServer(t *testing.T) {
 	g := guardedOn(t, redis, httpapi.Settings{}, func(s *httpapi.Server) { s.DrainDelay = 300 * time.Millisecond })
 	token, _ := g.token(`{"namespace":"shop"}`)
 	g.want("ready", g.ask("GET", g.url+"/readyz", ""), 200, "")
+	if takers := redis.List(t, "ZRANGE", "resque:go:takers", "0", "-1"); len(takers) != 1 ||
+		redis.Text(t, "HGET", "resque:go:taker:"+takers[0], "address") != strings.TrimPrefix(g.url, "http://") {
+		t.Errorf("the server's records %v do not say that it listens at %s", takers, g.url)
+	}
 	type result struct {
 		got
 		err error

@@ -187,9 +187,7 @@ func (c *census) look(ctx context.Context, p *pool) (queues []string, sizes []ga
 			names = names[:min(len(names), mostQueues)]
 			var sizes []gateway.Sizes
 			if sizes, err = p.gateway.Sizes(ctx, names...); err == nil && len(sizes) == len(names) {
-				if p.backlog.pool == p {
-					p.backlog.fill(ctx, names, sizes)
-				}
+				p.backlog.fill(ctx, names, sizes)
 				c.queues, c.sizes, c.now = names, sizes, p.gateway.Now()
 			}
 		}

@@ -71,7 +71,7 @@ func (c *v1Call) consumed() bool {
 		ctx = waiting
 	}
 	jobs, err := c.x.gateway().Reserve(ctx, gateway.Ask{
-		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count), Token: c.x.Token, Over: within.Done(),
+		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count), Over: within.Done(),
 	})
 	if err != nil {
 		c.notReserved(ctx, err)
@@ -86,7 +86,7 @@ func (c *v1Call) consumed() bool {
 
 func (c *v1Call) notReserved(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, gateway.ErrCut), c.x.cut(ctx) != nil:
+	case c.x.cut(ctx) != nil:
 		c.refuse(http.StatusUnauthorized, "invalid token")
 	case errors.Is(err, gateway.ErrStopping), c.r.Context().Err() != nil: // the client has gone, or has closed its half of the connection
 		c.answer(http.StatusNotFound, v1Message{"no job available"})

@@ -86,6 +86,9 @@ func (c *v1Call) meta(versioned bool) (meta map[string]string, ok bool) {
 		c.refuse(http.StatusBadRequest, "too many attributes, cannot exceed 16")
 		return nil, false
 	}
+	if meta[traceparent] != "" || meta[tracestate] != "" { // the producer's attributes come back as they are
+		return meta, true
+	}
 	return withTrace(meta, c.r.Header), true
 }
 
@@ -102,7 +105,7 @@ func attributesIn(h http.Header) map[string]string {
 	var all map[string]string
 	for key, values := range h {
 		name, is := strings.CutPrefix(key, v1AttributePrefix)
-		if !is || name == "" || len(values) == 0 || values[0] == "" {
+		if !is || len(values) == 0 || values[0] == "" {
 			continue
 		}
 		if all == nil {

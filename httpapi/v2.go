@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,6 +19,7 @@ import (
 type v2 struct {
 	api    *API
 	events *events
+	brief  brief // what calls ask of Redis
 }
 
 // v2Route is a call of v2.
@@ -60,7 +60,7 @@ var v2Routes = []v2Route{
 }
 
 // newV2 returns v2 of a server.
-func newV2(api *API) *v2 { return &v2{api: api, events: newEvents()} }
+func newV2(api *API) *v2 { return &v2{api: api, events: newEvents(), brief: brief{within: v2Within}} }
 
 // routes adds the calls of v2 to a mux. What is below /v2/ and no call is a problem too.
 func (v *v2) routes(mux *http.ServeMux) {
@@ -92,10 +92,7 @@ type v2Call struct {
 	r  *http.Request
 	x  access
 	in string // the queue of the path by its name in Resque; "": the path has none
-
-	// ctx is of what the call asks of Redis, but for waits. It does not end with the client: for net/http a client has gone that
-	// has closed its half of the connection, and it may still read the answer.
-	ctx context.Context
+	redisTime
 }
 
 // v2Within bounds what a call asks of Redis, but for waits.
@@ -113,10 +110,7 @@ type response struct {
 
 // serve answers a request.
 func (v *v2) serve(w http.ResponseWriter, r *http.Request, to v2Route) {
-	c := &v2Call{v2: v, w: w, r: r}
-	var end context.CancelFunc
-	c.ctx, end = context.WithTimeout(context.WithoutCancel(r.Context()), v2Within)
-	defer end()
+	c := &v2Call{v2: v, w: w, r: r, redisTime: redisTime{brief: &v.brief}}
 	a, err := c.answer(to)
 	if err != nil {
 		p := problemOf(err)
@@ -209,19 +203,6 @@ func (r *refusal) problem() *problem {
 		p.header = http.Header{"Www-Authenticate": {`Bearer realm="goworker"`}}
 	}
 	return p
-}
-
-// whenDrained calls a function when the server begins to stop, unless end is called before.
-func (g *guard) whenDrained(f func()) (end func()) {
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-g.drained:
-			f()
-		case <-ended:
-		}
-	}()
-	return func() { close(ended) }
 }
 
 // id is the job of the path.

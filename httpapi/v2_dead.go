@@ -37,17 +37,17 @@ type deadChange struct {
 
 // retryDead has dead letters run again: their jobs go to the tails of their queues, and their records say so.
 func (c *v2Call) retryDead() (response, error) {
-	return c.changeDead((*inspect.FailureList).RetryID, (*inspect.FailureList).RetryStep, true)
+	return c.changeDead(deadList.RetryID, deadList.RetryStep, true)
 }
 
 // removeDead removes dead letters for good.
 func (c *v2Call) removeDead() (response, error) {
-	return c.changeDead((*inspect.FailureList).RemoveID, (*inspect.FailureList).RemoveStep, false)
+	return c.changeDead(deadList.RemoveID, deadList.RemoveStep, false)
 }
 
 func (c *v2Call) changeDead(
-	byID func(l *inspect.FailureList, ctx context.Context, ids ...string) (int, error),
-	step func(l *inspect.FailureList, ctx context.Context, filter inspect.FailureFilter, after string) (inspect.Done, error),
+	byID func(l deadList, ctx context.Context, ids ...string) (int, error),
+	step func(l deadList, ctx context.Context, filter inspect.FailureFilter, after string) (inspect.Done, error),
 	unretried bool,
 ) (response, error) {
 	var ask deadChoice
@@ -77,7 +77,7 @@ func (c *v2Call) changeDead(
 		}
 	}
 	if ask.IDs != nil {
-		n, err := byID(c.dead(), c.ctx, ask.IDs...)
+		n, err := byID(c.dead(), c.ctx(), ask.IDs...)
 		if err != nil && !(n > 0 && (errors.Is(err, inspect.ErrNoFailure) || errors.Is(err, inspect.ErrRetried))) {
 			return response{}, err
 		}
@@ -88,7 +88,7 @@ func (c *v2Call) changeDead(
 	}
 	out := deadChange{Next: ask.After}
 	for range maxSteps {
-		done, err := step(c.dead(), c.ctx, filter, out.Next)
+		done, err := step(c.dead(), c.ctx(), filter, out.Next)
 		if err != nil {
 			return response{}, ofPage(err, out.Next)
 		}
@@ -101,10 +101,10 @@ func (c *v2Call) changeDead(
 }
 
 // changeSome changes so many of those that fit, the latest first.
-func (c *v2Call) changeSome(byID func(l *inspect.FailureList, ctx context.Context, ids ...string) (int, error), filter inspect.FailureFilter, limit int, after string) (response, error) {
+func (c *v2Call) changeSome(byID func(l deadList, ctx context.Context, ids ...string) (int, error), filter inspect.FailureFilter, limit int, after string) (response, error) {
 	var ids []string
 	for range maxSteps {
-		found, next, err := c.dead().Search(c.ctx, filter, after, limit-len(ids))
+		found, next, err := c.dead().Search(c.ctx(), filter, after, limit-len(ids))
 		if err != nil {
 			return response{}, ofPage(err, after)
 		}
@@ -118,7 +118,7 @@ func (c *v2Call) changeSome(byID func(l *inspect.FailureList, ctx context.Contex
 	out := deadChange{Next: after}
 	if len(ids) > 0 {
 		var err error
-		out.Changed, err = byID(c.dead(), c.ctx, ids...)
+		out.Changed, err = byID(c.dead(), c.ctx(), ids...)
 		if err != nil && !errors.Is(err, inspect.ErrNoFailure) && !errors.Is(err, inspect.ErrRetried) {
 			return response{}, err
 		}

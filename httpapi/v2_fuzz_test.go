@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -71,7 +72,7 @@ func FuzzPaths(f *testing.F) {
 	f.Add("GET", "/v2//queues//jobs/%00/ack", ";")
 	f.Add("TRACE", "/v2/shop/queues/\xff/jobs", "a=\xff")
 	mux := http.NewServeMux()
-	v := newV2(&API{guard: &guard{settings: Settings{MaxBody: 1000, MaxBatch: 1000}, drained: make(chan struct{})}})
+	v := newV2(&API{guard: &guard{settings: Settings{MaxBody: 1000, MaxBatch: 1000}, drained: context.Background()}})
 	v.routes(mux)
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		u, err := url.ParseRequestURI(path)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,4 +197,51 @@ func TestV2Call(t *testing.T) {
 	p.problem("invalid-parameter", 400, "POST", "/v2/shop/queues/sum/call", "{}", "Content-Type", "application/x-ndjson")
 	p.publish("/v2/shop/queues/sum/jobs?id=plain", "")
 	p.problem("no-result", 404, "GET", "/v2/shop/queues/sum/jobs/plain/result", "")
+}
+
+// TestV2TimeForRedis waits for results, and sends a body, longer than a call has for its questions to Redis.
+func TestV2TimeForRedis(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	const longer = "3000"
+	p.api.HasForRedis(2 * time.Second)
+	p.publish("/v2/shop/queues/q/jobs?id=mine&result_ttl_ms=60000", "")
+	var wg sync.WaitGroup
+	for _, row := range []struct {
+		status       int
+		method, path string
+	}{{204, "GET", "/v2/shop/queues/q/jobs/mine/result?wait_ms=" + longer}, {202, "POST", "/v2/shop/queues/q/call?wait_ms=" + longer}} {
+		wg.Go(func() {
+			if r := p.send(row.method, row.path, ""); r.status != row.status {
+				t.Errorf("%s: %d %s", row.path, r.status, r.body)
+			}
+		})
+	}
+	wg.Go(func() {
+		body, send := io.Pipe()
+		time.AfterFunc(2500*time.Millisecond, func() { send.Close() })
+		res, err := p.http.Post(p.url+"/v2/shop/queues/q/jobs", "text/plain", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusCreated {
+			t.Errorf("a slow body: %s", res.Status)
+		}
+	})
+	wg.Wait()
+}
+
+// TestV2HeadOfEvents asks for the headers of a stream. The connection is free for the next request then.
+func TestV2HeadOfEvents(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	p.http.Transport.(*http.Transport).MaxConnsPerHost = 1
+	if r := p.send("HEAD", "/v2/shop/events", ""); r.status != 200 || r.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%+v", r)
+	}
+	if r := p.send("GET", "/healthz", ""); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
 }

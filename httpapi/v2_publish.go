@@ -74,11 +74,11 @@ func (c *v2Call) republish() (response, error) {
 	case b.once.Key != "":
 		return response{}, invalid("Idempotency-Key", "this call needs no Idempotency-Key: repeated it finds that the old job is gone; leave the header out")
 	}
-	refund, refused := c.x.spend(c.ctx, rateWrite)
+	refund, refused := c.x.spend(c.ctx(), rateWrite)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
-	id, err := c.x.gateway().Republish(c.ctx, c.in, c.id(), b.jobs[0])
+	id, err := c.x.gateway().Republish(c.ctx(), c.in, c.id(), b.jobs[0])
 	if err != nil {
 		refund()
 		return response{}, ofJob(err)
@@ -90,15 +90,15 @@ func (c *v2Call) republish() (response, error) {
 // push publishes jobs and returns their ids. With an idempotency key it publishes them once.
 func (c *v2Call) push(b batch) (ids []string, header http.Header, err error) {
 	header = make(http.Header)
-	refund, refused := c.x.spend(c.ctx, rateWrite)
+	refund, refused := c.x.spend(c.ctx(), rateWrite)
 	if refused != nil {
 		return nil, nil, refused.problem()
 	}
 	if b.once.Key == "" {
-		ids, err = c.x.gateway().Publish(c.ctx, b.jobs...)
+		ids, err = c.x.gateway().Publish(c.ctx(), b.jobs...)
 	} else {
 		var replayed bool
-		if ids, replayed, err = c.x.gateway().PublishOnce(c.ctx, b.once, b.jobs...); replayed {
+		if ids, replayed, err = c.x.gateway().PublishOnce(c.ctx(), b.once, b.jobs...); replayed {
 			header.Set("Idempotent-Replayed", "true")
 		}
 	}

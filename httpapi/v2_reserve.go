@@ -95,7 +95,7 @@ func (c *v2Call) reserve() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	refund, refused := c.x.spend(c.ctx, rateRead)
+	refund, refused := c.x.spend(c.ctx(), rateRead)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
@@ -131,7 +131,7 @@ func (c *v2Call) reserve() (response, error) {
 	}
 	return response{
 		status: http.StatusOK, body: map[string]any{"jobs": given},
-		undo: func() { c.x.gateway().Release(c.ctx, jobs...) },
+		undo: func() { c.x.gateway().Release(c.ctx(), jobs...) },
 	}, nil
 }
 
@@ -171,6 +171,6 @@ func (c *v2Call) ask(r *reservation) (a gateway.Ask, names map[string]string, er
 	if r.TTRMs == nil {
 		a.TTR = DefaultTTR
 	}
-	a.Count, a.Token = max(a.Count, 1), c.x.Token
+	a.Count = max(a.Count, 1)
 	return a, names, nil
 }

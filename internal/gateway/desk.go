@@ -28,7 +28,6 @@ type desk struct {
 	clock  clock.Clock
 	server string
 	texts  []string
-	most   int // asks of one token that may wait
 	count  *counts
 	saw    func(ms int64)                                     // is called with Redis's time
 	dial   func(ctx context.Context) (side, error)            // connects to Redis
@@ -51,7 +50,6 @@ type desk struct {
 	again   []*ask     // that are to be asked again
 	lines   lines
 	flight  *flight // nil: no turn is in flight
-	tokens  map[string]int
 	seq     uint64
 	drained bool // no ask waits any more, and no job is given
 	stopped bool // no acknowledgement is taken any more
@@ -72,7 +70,7 @@ type desk struct {
 func newDesk(c clock.Clock) *desk {
 	return &desk{
 		ctx: context.Background(), clock: c, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
-		lines: newLines(c), tokens: make(map[string]int),
+		lines: newLines(c),
 	}
 }
 
@@ -96,7 +94,7 @@ func (d *desk) silent() time.Duration {
 // mostNamed is how many queues a server says that its clients ask for.
 const mostNamed = 1000
 
-// about says what operators see of this server.
+// about says how many requests wait, and for which queues.
 func (d *desk) about(t *leases.Taker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,15 +173,8 @@ func (d *desk) ask(a *Ask) (*ask, error) {
 	if d.drained {
 		return nil, ErrStopping
 	}
-	waits := a.Wait > 0
-	if waits && a.Token != "" {
-		if d.tokens[a.Token] >= d.most {
-			return nil, &WaitersError{d.most}
-		}
-		d.tokens[a.Token]++
-	}
 	d.seq++
-	x := &ask{line: d.lines.join(a.Queues), ttr: a.TTR, count: max(a.Count, 1), waits: waits, token: a.Token, bounded: waits && a.Token != "", seq: d.seq, answer: make(chan reply, 1)}
+	x := &ask{line: d.lines.join(a.Queues), ttr: a.TTR, count: max(a.Count, 1), waits: a.Wait > 0, seq: d.seq, answer: make(chan reply, 1)}
 	d.fresh = append(d.fresh, x)
 	return x, nil
 }
@@ -192,11 +183,6 @@ func (d *desk) ask(a *Ask) (*ask, error) {
 func (d *desk) end(a *ask) {
 	a.stage = ended
 	d.lines.leave(a)
-	if a.bounded {
-		if d.tokens[a.token]--; d.tokens[a.token] == 0 {
-			delete(d.tokens, a.token)
-		}
-	}
 }
 
 // answer ends an ask with an answer. The caller holds mu.
@@ -225,17 +211,6 @@ func (d *desk) hurry(a *ask) {
 	if a.waits = false; a.stage == waiting {
 		d.answer(a, reply{})
 	}
-}
-
-// cut ends all asks of a token.
-func (d *desk) cut(token string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.every(func(a *ask) {
-		if a.token == token {
-			d.answer(a, reply{err: ErrCut})
-		}
-	})
 }
 
 // drain ends all waits. From then on an ask gets nothing.

@@ -413,6 +413,9 @@ func TestStopOfDesk(t *testing.T) {
 		for _, c := range all {
 			check(t, "a client", c.got(), "-")
 		}
+		if f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
+			t.Error("something is left of asks that have ended")
+		}
 		if _, err := f.d.ask(&Ask{Queues: []string{"a"}}); !errors.Is(err, ErrStopping) {
 			t.Errorf("an ask after that: %v", err)
 		}
@@ -426,37 +429,6 @@ func TestStopOfDesk(t *testing.T) {
 		}
 		if _, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "1"}}); !errors.Is(err, ErrStopping) {
 			t.Errorf("an acknowledgement after the stop: %v", err)
-		}
-	})
-}
-
-// The waits of a token are bounded, and end when it is revoked.
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t)
-		f.d.most = 2
-		a, b := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "b")
-		var many *WaitersError
-		if _, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "t"}); !errors.As(err, &many) || many.Most != 2 {
-			t.Errorf("the third: %v", err)
-		}
-		f.wants(t, 0, 1, "a") // it does not wait
-		other, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "u"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
-		f.d.cut("t")
-		check(t, "a", a.got(), "error: "+ErrCut.Error())
-		check(t, "b", b.got(), "error: "+ErrCut.Error())
-		check(t, "another token's", client{other, f.d}.got(), "…")
-		if len(f.d.tokens) != 1 || f.d.lines.waiting != 1 || len(f.d.lines.byKey) != 1 {
-			t.Errorf("left: %v, %d", f.d.tokens, f.d.lines.waiting)
-		}
-		f.d.withdraw(other)
-		if len(f.d.tokens)+f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
-			t.Error("something is left of asks that have ended")
 		}
 	})
 }

@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// WaitersPerToken is how many asks of one token may wait at a time, unless the Options say otherwise.
-	WaitersPerToken = 1000
-
 	// stopWithin is how long Stop lets calls go on. A second of its five is for closing the connections.
 	stopWithin = 4 * time.Second
 
@@ -39,11 +36,8 @@ type Options struct {
 	// Server names this server among those of the same Redis. "": a random name.
 	Server string
 
-	// WaitersPerToken is how many asks of one token may wait at a time; 0: 1,000.
-	WaitersPerToken int
-
-	// Version and Address are shown to operators.
-	Version, Address string
+	// Version is shown to operators.
+	Version string
 }
 
 // Stats are the numbers of a Gateway since it was made.
@@ -83,6 +77,7 @@ type Gateway struct {
 	search   searches
 	releases releases
 	pusher   producer.Client
+	address  string // where clients reach this server; "": it is not known
 
 	ctx    context.Context // of the connections; ends when Stop is over
 	cancel context.CancelFunc
@@ -95,15 +90,9 @@ type Gateway struct {
 }
 
 // New returns a Gateway that has not started.
-func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
+func New(n *neighbor.Neighbor, o Options) *Gateway {
 	if o.Server == "" {
 		o.Server = newServer()
-	}
-	if o.WaitersPerToken == 0 {
-		o.WaitersPerToken = WaitersPerToken
-	}
-	if o.WaitersPerToken < 0 {
-		return nil, fmt.Errorf("at most %d requests of a token may wait; give a positive number, or 0 for %d", o.WaitersPerToken, WaitersPerToken)
 	}
 	g := &Gateway{n: n, o: o, store: leases.New(n.Store), idle: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -115,13 +104,13 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.pusher.Buffer = nil // what is answered as published is in Redis
 	d := newDesk(n.Clock)
 	d.ctx, d.alone = g.ctx, g.alone
-	d.server, d.texts, d.most, d.count = o.Server, n.Features.Marks(), o.WaitersPerToken, &g.count
+	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
 	d.saw, d.now, d.keyOf = g.saw, g.Now, n.Store.KeyOfQueue
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
 	d.given = g.sweep.Given
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
-		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Address: o.Address, Started: n.Clock.Now()},
-		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Now: d.about,
+		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
+		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Now: g.about,
 	})
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
@@ -129,7 +118,16 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.closer = newCloser(g)
 	d.ends = g.closer.end
 	g.pub = newPublisher(g)
-	return g, nil
+	return g
+}
+
+// ListensAt says where clients reach this server, for operators. It is called before Start.
+func (g *Gateway) ListensAt(address string) { g.address = address }
+
+// about says what operators see of this server.
+func (g *Gateway) about(t *leases.Taker) {
+	t.Address = g.address
+	g.desk.about(t)
 }
 
 // Start connects and begins to serve. It returns an error if Redis cannot be reached.
@@ -313,6 +311,3 @@ func (g *Gateway) Healthy() error {
 	}
 	return nil
 }
-
-// Cut ends the waits of a token that was revoked, with ErrCut.
-func (g *Gateway) Cut(token string) { g.desk.cut(token) }

@@ -33,10 +33,7 @@ func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *g
 	if err := goworker.Beside(&n, client); err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(&n, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := gateway.New(&n, o)
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

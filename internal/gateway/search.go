@@ -114,8 +114,8 @@ func (s *searches) forget(queue, id string) {
 	delete(s.ended[1], job)
 }
 
-// Find looks for a job: among those that consumers have or that are delayed, then in its queue. It returns ErrNoJob
-// if there is none, and ErrNotFoundInTime if that is unknown.
+// Find looks for a job: among those that consumers have or that are delayed, then in its queue, then among the newest of its
+// dead letters. It returns ErrNoJob if there is none, and ErrNotFoundInTime if that is unknown.
 func (g *Gateway) Find(ctx context.Context, queue, id string) (f Found, err error) {
 	err = g.do(ctx, func(c redis.Conn) (err error) {
 		f, err = g.find(c, queue, id)
@@ -145,29 +145,57 @@ func (g *Gateway) find(c redis.Conn, queue, id string) (Found, error) {
 	if !g.search.begin(queue, began) {
 		return Found{}, ErrResting
 	}
-	most, looked := time.Duration(0), 0
+	most := time.Duration(0)
 	defer func() {
 		now := g.n.Clock.Now()
 		g.search.end(queue, now, min(now.Sub(began), most))
 	}()
 	g.count.searches.Add(1)
+	f, err := g.findReady(c, queue, id, &most)
+	if errors.Is(err, ErrNoJob) {
+		var pages int
+		f, pages, err = g.findDelayed(c, queue, id)
+		most += time.Duration(pages) * delayedTakes
+	}
+	if errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFoundInTime) {
+		return g.findDead(c, queue, id, &most, err)
+	}
+	return f, err
+}
+
+// findReady looks for a job in its queue, and adds to most how long that takes Redis at most.
+func (g *Gateway) findReady(c redis.Conn, queue, id string, most *time.Duration) (Found, error) {
+	looked := 0
 	for from := (*resque.ListPlace)(nil); ; {
 		raw, n, next, err := g.store.FindReady(c, queue, id, from)
 		looked += n
-		most += pageTakes + time.Duration(n)*jobTakes
+		*most += pageTakes + time.Duration(n)*jobTakes
 		if err != nil || raw != nil {
 			return g.found(Ready, queue, id, "", raw, 0), err
 		}
 		if from = next; from == nil {
-			break
+			return Found{}, ErrNoJob
 		}
 		if looked >= mostLooked {
 			return Found{}, ErrNotFoundInTime
 		}
 	}
-	f, pages, err := g.findDelayed(c, queue, id)
-	most += time.Duration(pages) * delayedTakes
-	return f, err
+}
+
+// findDead looks for a job among the newest dead letters of its queue, as findReady. otherwise is the error if it is not
+// there. A dead letter that was retried may be a job that was not found in time.
+func (g *Gateway) findDead(c redis.Conn, queue, id string, most *time.Duration, otherwise error) (Found, error) {
+	record, failed, looked, err := g.store.FindDead(c, queue, id)
+	*most += pageTakes + time.Duration(looked)*jobTakes
+	switch {
+	case err != nil:
+		return Found{}, err
+	case record == nil, failed.RetriedAt != "" && errors.Is(otherwise, ErrNotFoundInTime):
+		return Found{}, otherwise
+	}
+	f := g.found(Filed, queue, id, "", failed.Payload, 0)
+	f.Record = record
+	return f, nil
 }
 
 // findDelayed looks for a delayed job whose id does not tell when it is due: it was retried, or its producer chose the
@@ -219,6 +247,9 @@ func (g *Gateway) Cancel(ctx context.Context, queue, id string, force bool) (w W
 func (g *Gateway) cancelOn(ctx context.Context, c redis.Conn, queue, id string, force bool) (What, error) {
 	for range mostAttempts {
 		f, err := g.find(c, queue, id)
+		if err == nil && f.State == Filed { // it has ended
+			err = ErrNoJob
+		}
 		switch {
 		case err == nil && f.State == Reserved && !force:
 			return "", ErrReserved

@@ -26,11 +26,9 @@ type ask struct {
 	ttr   time.Duration
 	count int
 	waits bool   // it may wait for a job
-	token string // of the client
 	seq   uint64 // the order of arrival
 
 	stage      stage
-	bounded    bool       // it counts for its token
 	prev, next *ask       // in its line while it waits, also while it is asked again meanwhile
 	listed     bool       // it is in its line
 	answer     chan reply // has room for one

@@ -232,6 +232,8 @@ func TestRefusals(t *testing.T) {
 		{[]string{"serve", "--redis=redis://poor:secret@" + forgetting.Addr}, exitFailed, "may not run"},
 		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/"}, exitFailed, "127.0.0.1:1"},
 		{[]string{"serve", "--redis=http://x"}, exitUsage, "http"},
+		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/", "--admin-listen=0.0.0.0:0"}, exitUsage, "set accounts, or admin certificates with a client CA"},
+		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/", "--tls-cert=/nowhere.pem", "--tls-key=/nowhere.pem"}, exitUsage, "/nowhere.pem"},
 		{[]string{"serve", "--ttr=soon"}, exitUsage, `the flag --ttr: ttr is "soon"`},
 		{[]string{"serve", "--colour"}, exitUsage, "unknown flag: --colour; goworker serve --help lists the flags"},
 		{[]string{"serve", "now"}, exitUsage, "goworker serve takes flags only, and was given now"},

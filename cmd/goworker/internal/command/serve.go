@@ -66,6 +66,18 @@ func serve(c *cobra.Command, s *config.Config, notes []string) error {
 		defer of.Close()
 		all[name], pools[name] = of, httpapi.Pool{Client: of, MigrateTo: pool.MigrateTo}
 	}
+	api, err := httpapi.New(home, settingsOf(s, pools))
+	if err != nil {
+		return usageError{err}
+	}
+	server := httpapi.Server{
+		API: api, Listen: s.Listen, AdminListen: s.AdminListen, Certificate: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA,
+		H2C: s.H2C, MaxConnections: s.MaxConnections, DrainDelay: s.DrainDelay,
+		Ready: func(listen, admin net.Addr) { greet(c.OutOrStdout(), s, notes, listen, admin) },
+	}
+	if err := server.Check(); err != nil {
+		return usageError{err}
+	}
 	for name, of := range all {
 		if s.Dev {
 			break
@@ -78,15 +90,6 @@ func serve(c *cobra.Command, s *config.Config, notes []string) error {
 			return err
 		}
 		notes = append(notes, warnings...)
-	}
-	api, err := httpapi.New(home, settingsOf(s, pools))
-	if err != nil {
-		return usageError{err}
-	}
-	server := httpapi.Server{
-		API: api, Listen: s.Listen, AdminListen: s.AdminListen, Certificate: s.TLSCert, Key: s.TLSKey, ClientCA: s.TLSClientCA,
-		H2C: s.H2C, MaxConnections: s.MaxConnections, DrainDelay: s.DrainDelay,
-		Ready: func(listen, admin net.Addr) { greet(c.OutOrStdout(), s, notes, listen, admin) },
 	}
 	return server.Run(c.Context())
 }
