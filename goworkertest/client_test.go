@@ -224,7 +224,7 @@ func TestRunnerEnds(t *testing.T) {
 	}
 	hanging := goworker.New(goworker.WorkerSettings{ShutdownTimeout: 50 * time.Millisecond})
 	hanging.Register("Hang", func(ctx context.Context) { <-ctx.Done() })
-	for _, patience := range []time.Duration{200 * time.Millisecond, 1} { // the second is over before a job runs
+	for _, patience := range []time.Duration{200 * time.Millisecond, time.Nanosecond} { // the second is over before a job runs
 		want := fmt.Sprintf("after %s of real time, jobs still run or wait", patience)
 		if message := drain("Hang", hanging, goworkertest.Patience(patience)); !strings.Contains(message, want) {
 			t.Error(message)

@@ -23,13 +23,12 @@ import (
 // gate is a Server with both of its listeners, and all that it has logged.
 type gate struct {
 	testing.TB
-	redis       *redistest.Server
-	api         *httpapi.API
-	said        *transcript
-	url, admin  string
-	client      *http.Client
-	stop        func() error // ends Run and returns its error
-	adminHeader http.Header
+	redis      *redistest.Server
+	api        *httpapi.API
+	said       *transcript
+	url, admin string
+	client     *http.Client
+	stop       func() error // ends Run and returns its error
 }
 
 // transcript is what a server printed, and what it answered.
@@ -282,6 +281,8 @@ func TestTokensWithoutRedis(t *testing.T) {
 	token, _ := g.token(`{"namespace":"shop"}`)
 	g.want("before", g.ask("GET", g.url+"/api/shop/mail", "", "X-Token: "+token), 404, "no job available")
 	g.redis.Kill()
+	g.want("no request is wanted", g.ask("GET", g.url+"/readyz", ""), 503, "redis-away")
+	g.want("and no restart of the server", g.ask("GET", g.url+"/healthz", ""), 200, "ok")
 	g.want("a known token", g.ask("PUT", g.url+"/v2/shop/queues/mail/jobs/x", "", "X-Token: "+token), 503, "redis-away")
 	g.want("an unknown token", g.ask("PUT", g.url+"/v2/shop/queues/mail/jobs/x", "", "X-Token: another-token-of-20-chars"), 503, "redis-away")
 	g.redis.Restart(t)

@@ -108,7 +108,7 @@ func (s *Settings) check() error {
 		{"Waiters", &s.Waiters, DefaultWaiters}, {"Listeners", &s.Listeners, DefaultListeners},
 	} {
 		if *d.value < 0 {
-			return fmt.Errorf("Settings.%s is %d; it is a number of at least 1, or 0 for %d", d.name, *d.value, d.zero)
+			return fmt.Errorf("the setting %s is %d; it is a number of at least 1, or 0 for %d", d.name, *d.value, d.zero)
 		}
 		if *d.value == 0 {
 			*d.value = d.zero

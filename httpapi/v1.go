@@ -311,12 +311,8 @@ func (c *v1Call) job(j *gateway.Job, message string, remain int) v1Job {
 	if now == 0 {
 		now = c.x.gateway().Now()
 	}
-	body := httpjob.Body(j.Parsed.Args)
-	if j.Parsed.Class == "" { // bytes in a queue that are no job
-		body = j.Payload
-	}
 	return v1Job{
-		Attributes: attributesOf(j.ID, httpjob.Meta(&j.Parsed)), Data: body, ElapsedMS: httpjob.Elapsed(j.ID, now),
+		Attributes: attributesOf(j.ID, httpjob.Meta(&j.Parsed)), Data: httpjob.BodyOf(j.Payload, &j.Parsed), ElapsedMS: httpjob.Elapsed(j.ID, now),
 		ID: j.ID, Message: message, Namespace: c.namespace, Queue: strings.TrimPrefix(j.Queue, c.x.queue("")),
 		RemainTries: max(0, remain), TTL: httpjob.TTL(j.Parsed.ExpiresAt, now),
 	}

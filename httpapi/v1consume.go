@@ -114,7 +114,7 @@ func (c *v1Call) deliver(jobs []gateway.Job, list bool) bool {
 		err = deliver(c.w, http.StatusOK, text)
 	}
 	if err != nil {
-		c.x.gateway().Release(context.WithoutCancel(c.r.Context()), jobs...)
+		c.x.gateway().Release(jobs...)
 		return false
 	}
 	return true

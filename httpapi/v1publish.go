@@ -158,36 +158,43 @@ func (c *v1Call) publishOne(instead string) bool {
 	}
 	job := c.publication(p, meta)
 	job.Args = append(httpjob.AppendBytes([]byte{'['}, body), ']')
+	once, ok := c.once(body)
+	if !ok {
+		return false
+	}
 	var ids []string
 	var err error
 	if instead == "" {
-		ids, ok, err = c.push(body, job)
+		ids, err = c.push(once, job)
 	} else {
 		var id string
-		id, err = c.x.gateway().Republish(c.ctx(), job.Queue, instead, job)
-		ids = []string{id}
+		var replayed bool
+		if id, replayed, err = c.x.gateway().Republish(c.ctx(), once, job.Queue, instead, job); id != "" {
+			ids = []string{id}
+		}
+		c.replayed(replayed)
 	}
-	return ok && c.published(ids, err, func(ids []string) []byte {
+	return c.published(ids, err, func(ids []string) []byte {
 		text := append(make([]byte, 0, 64+len(ids[0])), `{"job_id":`...)
 		return append(appendV1Text(text, ids[0]), `,"msg":"published"}`...)
 	})
 }
 
-// push publishes jobs: with an idempotency key once. It answers, and is false, if the key is wrong.
-func (c *v1Call) push(body []byte, jobs ...gateway.Publication) (ids []string, ok bool, err error) {
-	once, ok := c.once(body)
-	switch {
-	case !ok:
-		return nil, false, nil
-	case once.Key == "":
-		ids, err = c.x.gateway().Publish(c.ctx(), jobs...)
-		return ids, true, err
+// push publishes jobs: with an idempotency key once.
+func (c *v1Call) push(once leases.Once, jobs ...gateway.Publication) (ids []string, err error) {
+	if once.Key == "" {
+		return c.x.gateway().Publish(c.ctx(), jobs...)
 	}
 	ids, replayed, err := c.x.gateway().PublishOnce(c.ctx(), once, jobs...)
-	if replayed {
+	c.replayed(replayed)
+	return ids, err
+}
+
+// replayed has the answer say whether it is that of an earlier request.
+func (c *v1Call) replayed(is bool) {
+	if is {
 		c.w.Header().Set("Idempotent-Replayed", "true")
 	}
-	return ids, true, err
 }
 
 func (c *v1Call) publishBulk() {
@@ -239,8 +246,12 @@ func (c *v1Call) publishAll() bool {
 		args, _ := httpjob.AppendJSON([]byte{'['}, b) // an element of a list in JSON is JSON
 		jobs[i].Args = append(args, ']')
 	}
-	ids, ok, err := c.push(body, jobs...)
-	return ok && c.published(ids, err, func(ids []string) []byte {
+	once, ok := c.once(body)
+	if !ok {
+		return false
+	}
+	ids, err := c.push(once, jobs...)
+	return c.published(ids, err, func(ids []string) []byte {
 		text := append(make([]byte, 0, 64*len(ids)), `{"job_ids":[`...)
 		for i, id := range ids {
 			if i > 0 {

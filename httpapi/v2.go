@@ -77,9 +77,11 @@ func (v *v2) routes(mux *http.ServeMux) {
 			p.write(w, req)
 		})
 	}
-	mux.HandleFunc("/v2/", func(w http.ResponseWriter, req *http.Request) {
-		newProblem("no-route", "there is no call of this path; /openapi.json describes those that there are").write(w, req)
-	})
+	for _, path := range []string{"/v2", "/v2/"} { // else the mux would send clients from the one to the other
+		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			newProblem("no-route", "there is no call of this path; /openapi.json describes those that there are").write(w, req)
+		})
+	}
 }
 
 // scopeResult stands for the scopes of which one is enough to read a result: who publishes a job may await it.
@@ -115,7 +117,7 @@ func (v *v2) serve(w http.ResponseWriter, r *http.Request, to v2Route) {
 	if err != nil {
 		p := problemOf(err)
 		if p.of.status >= http.StatusInternalServerError && p.cause != nil {
-			v.api.logFailure(r, "serving the call", p.cause)
+			v.api.logFailure(r, "a call failed", p.cause)
 		}
 		p.write(w, r)
 		return

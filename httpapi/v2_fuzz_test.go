@@ -33,7 +33,7 @@ func FuzzEnvelope(f *testing.F) {
 					if wrong != nil || parsed.ID != "x" || !json.Valid(text) {
 						t.Fatalf("%q became the arguments %q: %v", body, p.Args, wrong)
 					}
-					viewOf(&parsed, "x", 1, 1)
+					viewOf(text, &parsed, "x", 1, 1)
 					if len(p.Meta) > maxMeta+2 || p.Tries < 0 || p.Delay < 0 || p.TTL < 0 || p.Result < 0 || p.Timeout < 0 {
 						t.Fatalf("%+v", p)
 					}

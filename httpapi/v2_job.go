@@ -35,7 +35,7 @@ type foundJob struct {
 func (c *v2Call) foundOf(f *gateway.Found) foundJob {
 	job := foundJob{
 		ID: f.ID, Queue: c.r.PathValue("queue"), State: f.State, DueAt: stamp(f.DueMs),
-		jobView: viewOf(&f.Parsed, f.ID, f.Attempt, f.Tries),
+		jobView: viewOf(f.Payload, &f.Parsed, f.ID, f.Attempt, f.Tries),
 	}
 	if ms, err := strconv.ParseFloat(f.Lease, 64); err == nil {
 		job.LeaseEndsAt = stamp(int64(ms))
@@ -206,13 +206,9 @@ func (c *v2Call) deadOf(id string, f *payload.Failure) foundJob {
 		DeadID: id, Queue: c.r.PathValue("queue"), State: gateway.Filed,
 		Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
 	}
-	p, err := payload.Parse(f.Payload)
-	if err != nil {
-		job.jobView = jobView{Args: []byte("[]"), Attempt: 1, Tries: 1}
-		return job
-	}
+	p, _ := payload.Parse(f.Payload) // of one that cannot be read it is empty
 	tries, attempt := httpjob.Tries(&p)
-	job.ID, job.jobView = p.ID, viewOf(&p, p.ID, attempt, tries)
+	job.ID, job.jobView = p.ID, viewOf(f.Payload, &p, p.ID, attempt, tries)
 	return job
 }
 

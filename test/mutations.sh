@@ -233,4 +233,77 @@ try lease-unseen ./internal/gateway 'TestLostAnswer|TestLostAnswerOfRedis' \
 # A queue takes more jobs than its quota.
 try lease-quota ./internal/resque/leases 'TestPublish|TestPublishRefused' \
 	$leases/publish.lua 's/if most > 0 and length + n > most then/if false then/'
+gateway=internal/gateway
+# An acknowledgement that was done by a turn whose answer was lost is answered as unknown.
+try http-lost-ack ./internal/gateway 'TestLostAnswer|TestLostAnswers' \
+	$gateway/turn.go 's/call.heard = call.heard || heard/call.heard = false/'
+# What is dealt to a client that goes in this moment stays with nobody.
+try http-gone ./internal/gateway 'TestClientGone|TestHandOver|TestOldestFirst' \
+	$gateway/reserve.go '/^\t\t\t\tg.handBack(r.jobs)$/d'
+# A client that never reads its answer gets the same job for ever.
+try http-unread ./internal/gateway 'TestReleases' \
+	$gateway/reserve.go 's/if r.of\[place\] <= mostReleases {/if true {/'
+# A cancelled job is given to a client.
+try http-unwanted ./internal/gateway TestUnwanted \
+	$gateway/deal.go '/^\t\tg.without(unwanted)$/d'
+# A publish whose answer was lost is answered as if it was not done.
+try http-unconfirmed ./internal/gateway 'TestConnectionsAreCut|TestPublishUnconfirmed' \
+	$gateway/publisher.go 's/^\t\t\terr = fmt.Errorf("%w: %w", producer.ErrUnconfirmed, err)$/\t\t\t_ = fmt.Errorf/'
+# A publish that another server is about to take is refused.
+try http-elsewhere ./internal/gateway TestPublishElsewhere \
+	$gateway/publisher.go 's/err == nil || !conn.Elsewhere(err) ||/err == nil || conn.Elsewhere(err) ||/'
+# A queue is searched as often as a client asks.
+try http-search ./internal/gateway TestSearchRests \
+	$gateway/search.go 's/if s.under\[queue\] || now.Before(s.rest\[queue\]) {/if s.under[queue] {/'
+# A job that ended here is searched for.
+try http-ended ./internal/gateway TestSearchRests \
+	$gateway/search.go 's/if g.search.has(place, g.n.Clock.Now()) {/if false {/'
+# A repetition with an idempotency key makes the jobs once more.
+try http-once ./internal/resque/leases TestOnceMakesJobsOnce \
+	internal/resque/leases/idempotency.go 's/resque.Guard("GET", key, "")/resque.Command("GET", key)/'
+# A repetition is answered before the replicas have what the first one wrote.
+try http-replay ./httpapi TestV2TooFewReplicas \
+	internal/resque/leases/idempotency.go '/c.Do("PEXPIRE"/s/if _, err := c.Do(.*); err/if err := error(nil); err/'
+# A repetition is refused where the jobs of the first one fill the queue.
+try http-full ./httpapi TestV2ReplayInAFullQueue \
+	$gateway/publish.go 's/if once.Key != "" { \/\/ its own jobs.*/if false {/'
+# Redis's clock seems to jump when a machine has slept.
+try http-slept ./internal/leased TestJumps \
+	internal/leased/jump.go 's/max(now.monotonic-j.local.monotonic, now.wall-j.local.wall)/now.monotonic-j.local.monotonic/'
+# A worker runs a job that its client has acknowledged late.
+try http-tries-late ./test/jobs TestLateAck \
+	internal/feature/tries/tries.go 's/what == leases.Late$/false/'
+# The mark of a job that went back outlives the job's end in a worker.
+try http-tries-mark ./test/jobs 'TestLateAck|TestTriesMark' \
+	internal/feature/tries/tries.go 's/^\tif p.known && o.State.Over() {$/\tif false {/'
+# A token that was revoked stays valid.
+try http-revoked ./internal/tokens TestRevoke \
+	internal/tokens/ring.go '/^\t\tif _, there := texts\[digest\]; !there {$/s/!there/there \&\& !there/'
+# What waits under a revoked token goes on waiting.
+try http-revoked-wait ./httpapi TestRevokedToken \
+	httpapi/guard.go 's/^\tctx, end := x.token.While(ctx)$/\tend := func() {}/'
+# An older look at the tokens undoes a newer one.
+try http-overlap ./internal/tokens 'TestRevoke|TestOverlap' \
+	internal/tokens/ring.go 's/^\tif number < r.read {$/\tif false {/'
+# A token outlives its time.
+try http-expires ./internal/tokens TestRotateAndExpire \
+	internal/tokens/record.go 's/^func (r \*Record) Ended(now time.Time) bool { return /&false \&\& /'
+# Redis is asked for each token that is guessed.
+try http-guess ./internal/tokens TestGuessing \
+	internal/tokens/ring.go 's/if r.misses++; r.misses > mostMisses {/if r.misses++; false {/'
+# A request that got nothing uses up its token's rate.
+try http-refund ./internal/tokens TestRates \
+	internal/tokens/rate.go 's/^\t\t\tr.units++$/\t\t\tr.units += 0/'
+# A token reaches the queues of others in its namespace.
+try http-queues ./httpapi TestV2TokensSeeTheirQueues \
+	httpapi/guard.go 's/x.token != nil && !x.token.Record().Sees(queue)/false/'
+# A token does what its scopes do not say.
+try http-scopes ./httpapi 'TestV2TokensSeeTheirQueues|TestWhoAsks' \
+	httpapi/guard.go 's/if !record.Permits(need) {/if false {/'
+# The namespace without a prefix reaches the queues of all others.
+try http-bare ./httpapi 'TestWhoAsks|TestPools|TestBare' \
+	httpapi/guard.go 's/if x.settings.Bare && (strings.Contains/if false \&\& (strings.Contains/'
+# Operators' calls are open to the network.
+try http-admin ./httpapi TestCertificates\|TestOpenAdmin\|TestStopOfServer \
+	httpapi/server.go 's/if s.AdminListen == "" || isHere(s.AdminListen) ||/if true ||/'
 finish

@@ -62,6 +62,7 @@ type desk struct {
 	lostAcks []*ackCall // that turn's
 	losses   int        // how many turns in a row were lost
 	probes   probes
+	yielding yielding
 	blind    bool      // Redis does not notify of queues although it tracks keys
 	lookAt   time.Time // when to look at queues that Redis does not notify of
 }
@@ -69,7 +70,7 @@ type desk struct {
 // newDesk returns a desk without the functions that it calls.
 func newDesk(c clock.Clock) *desk {
 	return &desk{
-		ctx: context.Background(), clock: c, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
+		ctx: context.Background(), clock: c, yielding: yielding{clock: c}, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
 		lines: newLines(c),
 	}
 }
@@ -398,6 +399,7 @@ func drop[T any](of []T, n int) []T {
 type probe struct {
 	queue string
 	most  int
+	woken bool // Redis has notified of the queue
 	asks  []*ask
 }
 
@@ -405,6 +407,16 @@ type probe struct {
 type probes struct {
 	order []string
 	most  map[string]int
+	woken map[string]bool
+}
+
+// wake adds a probe of a queue of which Redis has notified.
+func (p *probes) wake(queue string) {
+	p.add(queue, 1)
+	if p.woken == nil {
+		p.woken = make(map[string]bool)
+	}
+	p.woken[queue] = true
 }
 
 func (p *probes) add(queue string, most int) {
@@ -423,8 +435,9 @@ func (p *probes) next() (of probe, ok bool) {
 	if len(p.order) == 0 {
 		return of, false
 	}
-	of = probe{queue: p.order[0], most: p.most[p.order[0]]}
+	of = probe{queue: p.order[0], most: p.most[p.order[0]], woken: p.woken[p.order[0]]}
 	p.order = drop(p.order, 1)
 	delete(p.most, of.queue)
+	delete(p.woken, of.queue)
 	return of, true
 }

@@ -3,11 +3,15 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/neighbor"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
@@ -471,5 +475,92 @@ func TestLead(t *testing.T) {
 		f.push("a", "a3")
 		pass(time.Second)
 		check(t, "after a push", waits.got(), "a3")
+	})
+}
+
+// A server that came too late for several pushes lets others go first, for a moment. One that had the last job does not wait.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		var asked time.Time
+		f.lose = func(int) int { asked = time.Now(); return 0 }
+		// late returns how long after a push the server asked, and how often.
+		late := func(push func()) (time.Duration, int) {
+			before, pushed := f.came(), time.Now()
+			push()
+			pass(time.Second)
+			return asked.Sub(pushed), f.came() - before
+		}
+		missed := func() { // another server has the job
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.notify("a")
+		}
+		first, second := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "a")
+		pass(time.Second)
+		var sum time.Duration
+		for i := range 40 {
+			took, turns := late(missed)
+			if sum += took; turns != 1 || took > 1<<min(i, 5)*time.Millisecond+2*time.Millisecond || i == 0 && took > 2*time.Millisecond {
+				t.Errorf("push %d was asked for %d times, after %s", i, turns, took)
+			}
+		}
+		if sum < 100*time.Millisecond {
+			t.Errorf("it waited %s in all, and each push costs Redis a turn of each server", sum)
+		}
+		late(func() { f.push("a", "one") })
+		check(t, "the first", first.got(), "one")
+		if took, _ := late(func() { f.push("a", "two") }); took > 2*time.Millisecond {
+			t.Errorf("behind a job it waited for %s", took)
+		}
+		check(t, "the second", second.got(), "two")
+	})
+}
+
+// A Redis that is away for a moment makes no server unhealthy, since its restart would mend nothing.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{n: &neighbor.Neighbor{Base: part.Base{Clock: clock.System}}, desk: newDesk(clock.System), started: true}
+		g.count.failed(time.Now(), errLost)
+		for range 3 {
+			time.Sleep(silentFor / 3)
+			g.count.failed(time.Now(), errLost)
+			if err := g.Healthy(); err != nil {
+				t.Errorf("after a moment: %v", err)
+			}
+		}
+		time.Sleep(time.Second)
+		if err := g.Healthy(); !errors.Is(err, errLost) {
+			t.Errorf("after ten seconds: %v", err)
+		}
+		g.count.connected(true)
+		if err := g.Healthy(); err != nil {
+			t.Errorf("with Redis: %v", err)
+		}
+		g.desk.flight = &flight{began: time.Now()}
+		time.Sleep(silentFor + time.Second)
+		if err := g.Healthy(); err == nil {
+			t.Error("a turn without an answer is healthy")
+		}
+	})
+}
+
+// A client that names other queues each time fills no memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(clock.System)
+		for i := range 2 * mostAsked {
+			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
+		}
+		if n := len(l.names()); n != mostAsked {
+			t.Errorf("%d queues are known", n)
+		}
+		time.Sleep(askedFor + time.Second)
+		if n := len(l.names()); n != 0 {
+			t.Errorf("%d queues are known after %s", n, askedFor)
+		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -24,7 +25,7 @@ const (
 	// stopWithin is how long Stop lets calls go on. A second of its five is for closing the connections.
 	stopWithin = 4 * time.Second
 
-	// silentFor is how long a turn may take before Healthy says that Redis does not answer.
+	// silentFor is how long a turn may take, or Redis be away, before Healthy says that Redis does not answer.
 	silentFor = 10 * time.Second
 
 	// owner is the name under which outages are reported.
@@ -148,13 +149,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.started || g.closed {
 		return errors.New("the gateway was started before; make another")
 	}
-	g.started = true
 	if err := twice(func() error { return g.taker.Start(ctx) }); err != nil {
 		return fmt.Errorf("starting to serve clients: %w", err)
 	}
-	if err := g.sweep.Start(ctx); err != nil {
-		return err
-	}
+	g.started = true
+	_ = g.sweep.Start(ctx)
 	go g.desk.run(g.ctx)
 	go g.closer.run()
 	go g.pub.run()
@@ -292,7 +291,8 @@ func (g *Gateway) Stats() Stats {
 	return s
 }
 
-// Healthy returns why this server does not serve its clients; nil: it does.
+// Healthy returns why this server does not serve its clients; nil: it does, or Redis has been away for a moment only, which no
+// restart of the server mends.
 func (g *Gateway) Healthy() error {
 	g.mu.Lock()
 	serves := g.started && !g.closed
@@ -301,9 +301,9 @@ func (g *Gateway) Healthy() error {
 		return ErrStopping
 	}
 	g.count.mu.Lock()
-	why := g.count.why
+	why, away := g.count.why, g.count.away
 	g.count.mu.Unlock()
-	if why != nil {
+	if why != nil && clock.Since(g.n.Clock, away) > silentFor {
 		return fmt.Errorf("redis does not answer: %w", why)
 	}
 	if since := g.desk.silent(); since > silentFor {

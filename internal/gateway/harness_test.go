@@ -19,6 +19,16 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // start starts a gateway on a Redis.
 func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *gateway.Options)) *gateway.Gateway {
 	t.Helper()
+	g := unstarted(t, uri, change...)
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// unstarted returns a gateway on a Redis.
+func unstarted(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *gateway.Options)) *gateway.Gateway {
+	t.Helper()
 	settings := goworker.WorkerSettings{URI: uri, Connections: 8, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	var o gateway.Options
 	for _, f := range change {
@@ -34,9 +44,6 @@ func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *g
 		t.Fatal(err)
 	}
 	g := gateway.New(&n, o)
-	if err := g.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { g.Stop(context.Background()) })
 	return g
 }

@@ -139,7 +139,7 @@ func jobOf(j leases.Job, now int64) Job {
 
 // Release gives jobs back whose answer could not be written: to the heads of their queues, where the next waiter gets
 // them. It uses up no try, and does not wait.
-func (g *Gateway) Release(_ context.Context, jobs ...Job) {
+func (g *Gateway) Release(jobs ...Job) {
 	var ends []leased.End
 	for _, j := range slices.Backward(jobs) {
 		if g.releases.may(leases.Place(j.Queue, j.ID)) {

@@ -33,6 +33,9 @@ const (
 	jobTakes     = 2 * time.Microsecond
 	delayedTakes = 10 * time.Millisecond
 
+	// searchTakes is how long other servers do not search the queue whose search was not ended, because its server died.
+	searchTakes = 10 * time.Second
+
 	// endedFor is how long it is known which jobs were ended here, so that they are not searched.
 	endedFor = time.Minute
 
@@ -40,7 +43,8 @@ const (
 	mostEnded = 100_000
 )
 
-// searches are those of this server, and why a job is not searched for.
+// searches are those of this server, and why a job is not searched for. Redis knows which queues rest for all servers; what is known
+// here spares the question.
 type searches struct {
 	mu    sync.Mutex
 	under map[string]bool          // queues with a search under way
@@ -63,8 +67,8 @@ func (s *searches) begin(queue string, now time.Time) bool {
 	return true
 }
 
-// end ends a search that took so long.
-func (s *searches) end(queue string, now time.Time, took time.Duration) {
+// end ends a search that took so long, and returns for how long the queue rests.
+func (s *searches) end(queue string, now time.Time, took time.Duration) (rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.under, queue)
@@ -73,7 +77,9 @@ func (s *searches) end(queue string, now time.Time, took time.Duration) {
 			delete(s.rest, q)
 		}
 	}
-	s.rest[queue] = now.Add(restTimes * took)
+	rest = restTimes * took
+	s.rest[queue] = now.Add(rest)
+	return rest
 }
 
 // endedJob is the hash of a queue and an id. A busy server knows many of them, and the garbage collector passes them over.
@@ -141,15 +147,25 @@ func (g *Gateway) find(c redis.Conn, queue, id string) (Found, error) {
 			return g.found(Delayed, queue, id, "", raw, due), err
 		}
 	}
-	began := g.n.Clock.Now()
-	if !g.search.begin(queue, began) {
+	if !g.search.begin(queue, g.n.Clock.Now()) {
 		return Found{}, ErrResting
 	}
-	most := time.Duration(0)
+	most, shared := time.Duration(0), false
+	var began time.Time
 	defer func() {
 		now := g.n.Clock.Now()
-		g.search.end(queue, now, min(now.Sub(began), most))
+		rest := g.search.end(queue, now, min(now.Sub(began), most))
+		if shared && c.Err() == nil {
+			_ = g.store.EndSearch(c, queue, rest) // else other servers wait for as long as a search may take
+		}
 	}()
+	shared, err = g.store.BeginSearch(c, queue, searchTakes)
+	if began = g.n.Clock.Now(); err != nil {
+		return Found{}, err
+	}
+	if !shared {
+		return Found{}, ErrResting
+	}
 	g.count.searches.Add(1)
 	f, err := g.findReady(c, queue, id, &most)
 	if errors.Is(err, ErrNoJob) {

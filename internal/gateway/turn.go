@@ -135,7 +135,7 @@ func (d *desk) turn() (done bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.again) == 0 && len(d.probes.order) == 0 && (d.tracks() || d.lines.waiting == 0)
+	return len(d.again) == 0 && len(d.probes.order) == 0 && d.yielding.left() < 0 && (d.tracks() || d.lines.waiting == 0)
 }
 
 // rest waits until there is something to do, at most for a time; less than zero: for ever.
@@ -167,7 +167,7 @@ func (d *desk) restFor() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tracks() || d.lines.waiting == 0 {
-		return -1
+		return d.yielding.left()
 	}
 	return max(0, clock.Until(d.clock, d.lookAt))
 }
@@ -241,11 +241,12 @@ func (d *desk) heed() error {
 	if all {
 		d.all()
 	}
+	d.yielding.heard(queues)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, q := range queues {
+	for q := range d.yielding.due() {
 		if d.lines.byQueue[q] != nil {
-			d.probes.add(q, 1)
+			d.probes.wake(q)
 		}
 	}
 	if !d.tracks() && d.lines.waiting > 0 && !d.clock.Now().Before(d.lookAt) {

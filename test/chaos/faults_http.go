@@ -5,13 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/goworker/goworker/internal/redistest"
 )
 
 // times is how often a row of HTTP does its fault.
@@ -25,87 +20,10 @@ func (o options) times(short, long int) int {
 // httpKill kills servers and consumers at random instants. Two servers give the jobs of one queue.
 func httpKill(opts options) result {
 	return contain(opts, "http-kill", durable, func(a *arena) {
-		w := a.web(2, nil)
-		w.produce(4, 200)
+		w := a.web()
+		w.produce(4, opts.rate())
 		w.killSome(opts.times(8, 60))
 		w.finish(webLoss{})
-	})
-}
-
-// httpRedis kills Redis, fills its memory, closes all connections, and has it forget its scripts.
-func httpRedis(opts options) result {
-	return contain(opts, "http-redis", append([]string{"--maxmemory-policy", "noeviction"}, durable...), func(a *arena) {
-		w := a.web(2, nil)
-		w.produce(4, 200)
-		for range opts.times(1, 8) {
-			time.Sleep(a.between(300*time.Millisecond, time.Second))
-			a.crashRedis(a.between(0, 500*time.Millisecond))
-			time.Sleep(a.between(300*time.Millisecond, time.Second))
-			a.outage(func() { a.starve(time.Second) })
-			time.Sleep(a.between(300*time.Millisecond, time.Second))
-			a.hangUp()
-			a.must("SCRIPT", "FLUSH")
-			a.inject()
-		}
-		w.finish(webLoss{})
-	})
-}
-
-// httpFailOver has a replica that has all of it become the master, while servers are at work.
-func httpFailOver(opts options) result {
-	return contain(opts, "http-failover", nil, func(a *arena) {
-		wires := []*wire{a.wire(), a.wire()}
-		w := a.web(2, func(i int) string { return wires[i].uri() })
-		w.produce(4, 200)
-		for range opts.times(1, 4) {
-			time.Sleep(a.between(500*time.Millisecond, time.Second))
-			next := redistest.Start(a, "--replicaof", strings.ReplaceAll(a.redis.Addr, ":", " "))
-			a.eventually("a replica has come", func() bool { return a.replicated() })
-			time.Sleep(a.between(0, 500*time.Millisecond))
-			a.outage(func() {
-				for _, l := range wires {
-					l.cut()
-				}
-				a.hangUp()
-				a.eventually("the replica has all", func() bool { return a.replicated() })
-				a.redis = next
-				a.must("REPLICAOF", "NO", "ONE")
-				for _, l := range wires {
-					l.redirect(next.Addr)
-					l.mend()
-				}
-			})
-		}
-		w.finish(webLoss{})
-	})
-}
-
-// replicated writes something, and reports whether a replica has that, and so all before it.
-func (a *arena) replicated() bool {
-	c, err := a.dial()
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	if _, err := c.Do("SET", "resque:connection_test_key", "ok"); err != nil {
-		return false
-	}
-	n, err := redis.Int(c.Do("WAIT", 1, 1000))
-	return err == nil && n == 1
-}
-
-// httpClock has Redis's clock jump by an hour, both ways. No lease ends at once: what a consumer has it keeps for its time.
-func httpClock(opts options) result {
-	return withClock(opts, "http-clock", func(a *arena, set func(time.Duration)) {
-		w := a.web(2, nil)
-		w.produce(4, 100)
-		for _, by := range []time.Duration{time.Hour, 0, -time.Hour, 2 * time.Hour}[:opts.times(1, 4)] {
-			time.Sleep(2 * time.Second) // both servers have compared the clocks
-			set(by)
-			a.inject()
-			time.Sleep(2 * webTTR)
-		}
-		w.finish(webLoss{clock: true})
 	})
 }
 

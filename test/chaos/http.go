@@ -18,6 +18,9 @@ import (
 // webTTR is how long a consumer has a job. It is short: what a kill leaves behind comes back after it.
 const webTTR = 2 * time.Second
 
+// hands is how many jobs a consumer does at a time. One job in eight takes it two seconds.
+const hands = 16
+
 // Which namespace, queue and token the servers of an arena have. The queue's name in Redis is "shop.work".
 const (
 	webNamespace = "shop"
@@ -40,34 +43,58 @@ type web struct {
 	done      sync.WaitGroup
 
 	respawned atomic.Int64 // dead letters that were to run again
+
+	wires   []*wire            // between each server and Redis; nil: there are none
+	program string             // of the servers
+	setting func(i int) string // of the i-th server, a variable of its environment; nil: none
+	query   string             // more options of each job
+	undone  map[string]*undone // what Redis lost, by the names of jobs
+	losses  losses
 }
 
 // newWeb has the addresses of n servers, which serve starts.
 func (a *arena) newWeb(n int) *web {
 	a.loose = true // what Resque counts is compared by other rows
-	w := &web{a: a, jobs: map[string]*webJob{}, quit: make(chan struct{}), client: http.Client{Timeout: 10 * time.Second}, servers: make([]*process, n)}
+	w := &web{a: a, program: a.opts.worker, jobs: map[string]*webJob{}, undone: map[string]*undone{}, quit: make(chan struct{}), client: http.Client{Timeout: 10 * time.Second}, servers: make([]*process, n)}
 	for range n {
 		w.addresses = append(w.addresses, freeAddress(a))
 	}
 	return w
 }
 
-// web starts n servers, and two consumers. uri, if it is not nil, says through which proxy the i-th server reaches Redis.
-func (a *arena) web(n int, uri func(i int) string) *web {
-	w := a.newWeb(n)
-	for i := range n {
-		via := "-uri=" + a.redis.URI()
-		if uri != nil {
-			via = uri(i)
-		}
-		w.serve(i, via)
+// web starts two servers, and two consumers.
+func (a *arena) web() *web {
+	w := a.newWeb(2)
+	w.open()
+	return w
+}
+
+// wired is web with a proxy between each server and Redis.
+func (a *arena) wired() *web {
+	w := a.newWeb(2)
+	w.wires = []*wire{a.wire(), a.wire()}
+	w.open()
+	return w
+}
+
+// open starts the servers, and two consumers.
+func (w *web) open() {
+	for i := range w.addresses {
+		w.serve(i, w.uri(i))
 	}
-	for i := range n {
+	for i := range w.addresses {
 		w.ready(i)
 	}
-	w.consume(4)
-	w.consume(4)
-	return w
+	w.consume(hands)
+	w.consume(hands)
+}
+
+// uri is the flag that says how the i-th server reaches Redis.
+func (w *web) uri(i int) string {
+	if w.wires != nil {
+		return w.wires[i].uri()
+	}
+	return "-uri=" + w.a.redis.URI()
 }
 
 // hosts counts the servers of this process, which have a loopback address each: a server that is started again must find
@@ -88,7 +115,11 @@ func freeAddress(a *arena) string {
 
 // serve starts the i-th server.
 func (w *web) serve(i int, uri string) *process {
-	p := w.a.run("http", exec.Command(w.a.opts.worker, uri), "CHAOS_HTTP="+w.addresses[i], "CHAOS_TOKEN="+webToken)
+	environment := []string{"CHAOS_HTTP=" + w.addresses[i], "CHAOS_TOKEN=" + webToken}
+	if w.setting != nil {
+		environment = append(environment, w.setting(i))
+	}
+	p := w.a.run("http", exec.Command(w.program, uri), environment...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.servers[i] = p
@@ -147,7 +178,7 @@ func (w *web) publish(i int) {
 		key = name
 	}
 	for try := range 100 {
-		status, _ := w.send(http.MethodPost, i+try, fmt.Sprintf("queues/%s/jobs?tries=%d", webQueue, j.tries), body, key)
+		status, _ := w.send(http.MethodPost, i+try, fmt.Sprintf("queues/%s/jobs?tries=%d%s", webQueue, j.tries, w.query), body, key)
 		push := byte('u')
 		switch {
 		case status == http.StatusCreated:
@@ -213,9 +244,8 @@ func (w *web) finish(allowed webLoss) {
 	close(w.quit)
 	w.done.Wait()
 	a := w.a
-	queue := webNamespace + "." + webQueue
 	a.eventuallyWithin(2*soon, "all jobs of HTTP have ended", func() bool {
-		return a.number("LLEN", "resque:queue:"+queue)+a.number("ZCARD", "resque:go:leases")+a.number("ZCARD", "resque:go:schedule") == 0
+		return a.number("LLEN", "resque:queue:"+webNamespace+"."+webQueue)+a.number("ZCARD", "resque:go:leases")+a.number("ZCARD", "resque:go:schedule") == 0
 	})
 	w.mu.Lock()
 	consumers, servers := w.consumers, w.servers
@@ -236,7 +266,7 @@ func (w *web) finish(allowed webLoss) {
 			}
 		}
 	}
-	a.checks = append(a.checks, a.checkWeb(w.jobs, queue, allowed))
+	a.checks = append(a.checks, w.check(allowed))
 }
 
 // killSome kills servers and consumers at random instants, and starts each again.
@@ -249,7 +279,7 @@ func (w *web) killSome(times int) {
 		w.mu.Unlock()
 		if k := a.intn(len(w.addresses) + i); k < len(w.addresses) {
 			w.server(k).kill()
-			w.serve(k, "-uri="+a.redis.URI())
+			w.serve(k, w.uri(k))
 			w.ready(k)
 		} else {
 			w.mu.Lock()
@@ -257,7 +287,7 @@ func (w *web) killSome(times int) {
 			w.consumers = append(w.consumers[:k-len(w.addresses)], w.consumers[k-len(w.addresses)+1:]...)
 			w.mu.Unlock()
 			p.kill()
-			w.consume(4)
+			w.consume(hands)
 		}
 		a.inject()
 	}

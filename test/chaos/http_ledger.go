@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -88,27 +89,29 @@ func leaseEnds(lease string) int64 {
 // webJob is a job that was published over HTTP.
 type webJob struct {
 	tries int
-	push  byte     // 'a' acknowledged, 'u' unknown, 'r' refused
-	ids   []string // that servers answered; more than one only if a key was used
+	push  byte // 'a' acknowledged, 'u' unknown, 'r' refused
 }
 
 // webLoss is what a fault allows beyond what always holds, and what it does not.
 type webLoss struct {
 	clock bool // Redis's clock jumped: leases are compared by the consumers' clock
-	data  bool // Redis lost its last second
 	whole bool // not allowed: no process died, so no try is used up that no consumer had
+	safe  bool // not allowed: a replica had each job when its publish was answered, so Redis lost none of them
 }
 
-// checkWeb counts every job that was published over HTTP, in a queue of one namespace.
-func (a *arena) checkWeb(jobs map[string]*webJob, queue string, allowed webLoss) func(ledgers, *result) {
+// check counts every job that was published over HTTP.
+func (w *web) check(allowed webLoss) func(ledgers, *result) {
 	return func(l ledgers, r *result) {
-		dead := a.deadLetters(queue)
-		for name, j := range jobs {
-			s := l.leased[name]
+		a, beyond, lost := w.a, 0, 0
+		dead := a.deadLetters(webNamespace + "." + webQueue)
+		for name, j := range w.jobs {
+			s, u := l.leased[name], w.undone[name]
 			if s == nil {
 				s = new(leasedStory)
 			}
-			slices.SortFunc(s.given, func(x, y delivery) int { return int(x.at - y.at) })
+			if u == nil {
+				u = new(undone)
+			}
 			if j.push == 'r' {
 				r.refused++
 				if len(s.given) > 0 {
@@ -130,41 +133,74 @@ func (a *arena) checkWeb(jobs map[string]*webJob, queue string, allowed webLoss)
 				if dead[name] > 1 {
 					a.problem("job %s is %d dead letters", name, dead[name])
 				}
-				if len(s.acked) > 0 && !allowed.data {
+				if len(s.acked) > 0 && len(u.at) == 0 {
 					a.problem("job %s was acknowledged and is a dead letter", name)
 				}
 			case len(s.acked) > 0, s.unheard("ack"):
 				r.done++
-			case !allowed.data:
+			case u.gone:
+				if r.undone++; u.known {
+					lost++
+				}
+			default:
 				r.lost = append(r.lost, name)
 			}
-			if len(s.given) > j.tries && !allowed.data {
+			if u.known && allowed.safe {
+				a.problem("the publish of job %s was acknowledged, and no replica had it", name)
+			}
+			more, wrong := u.deliveredTooOften(s.given, j.tries)
+			if beyond += more; wrong > 0 {
 				a.problem("job %s of %d tries was delivered %d times", name, j.tries, len(s.given))
 			}
-			if allowed.whole && len(s.given) > 0 && s.given[0].attempt > 1 {
-				a.problem("job %s used up a try before a consumer got it", name)
-			}
-			if len(s.acked) > 0 && !allowed.data {
-				if last := s.given[len(s.given)-1]; last.at > s.acked[0] {
-					a.problem("job %s was delivered %v after its ack", name, time.Duration(last.at-s.acked[0]))
-				}
-			}
-			for i := 1; i < len(s.given) && !allowed.data; i++ {
-				first, second := s.given[i-1], s.given[i]
-				if first.over || first.says == "nack" || first.id != second.id {
-					continue
-				}
-				early := first.ends - second.begun
-				if allowed.clock { // a consumer notes a job a little later than Redis
-					early = (first.at-second.at)/int64(time.Millisecond) + webTTR.Milliseconds()/2
-				}
-				if early > 0 {
-					a.problem("job %s was delivered again %d ms before its lease ended", name, early)
-				}
-			}
+			s.checkLeases(a, name, allowed, u)
 		}
 		if left := append(a.list("HKEYS", "resque:go:leased"), a.list("ZRANGE", "resque:go:leases", 0, -1)...); len(left) > 0 {
 			a.problem("leases are left: %.3q", left)
+		}
+		if n := w.losses; n != (losses{}) {
+			a.note("Redis itself lost %d jobs, of which %d were acknowledged and not done, %d ends and %d moves of jobs; %d deliveries were beyond the tries for that", n.jobs, lost, n.ends, n.moves, beyond)
+		}
+	}
+}
+
+// checkLeases looks at what consumers noted of a job: they had it one after the other, and none had it after its ack.
+func (s *leasedStory) checkLeases(a *arena, name string, allowed webLoss, u *undone) {
+	if len(s.given) == 0 {
+		return
+	}
+	slices.SortFunc(s.given, func(x, y delivery) int {
+		if allowed.clock {
+			return cmp.Compare(x.at, y.at)
+		}
+		return cmp.Compare(x.begun, y.begun) // a server that stood still gives a job late
+	})
+	if allowed.whole && s.given[0].attempt > 1 {
+		a.problem("job %s used up a try before a consumer got it", name)
+	}
+	if len(u.at) > 0 { // of leases and ends some were lost
+		return
+	}
+	if len(s.acked) > 0 {
+		last := s.given[len(s.given)-1]
+		after := time.Duration(last.begun*int64(time.Millisecond) - s.acked[0])
+		if allowed.clock {
+			after = time.Duration(last.at - s.acked[0])
+		}
+		if after > 0 {
+			a.problem("job %s was delivered %v after its ack", name, after)
+		}
+	}
+	for i := 1; i < len(s.given); i++ {
+		first, second := s.given[i-1], s.given[i]
+		if first.over || first.says == "nack" || first.id != second.id {
+			continue
+		}
+		early := first.ends - second.begun
+		if allowed.clock { // a consumer notes a job a little later than Redis
+			early = (first.at-second.at)/int64(time.Millisecond) + webTTR.Milliseconds()/2
+		}
+		if early > 0 {
+			a.problem("job %s was delivered again %d ms before its lease ended", name, early)
 		}
 	}
 }

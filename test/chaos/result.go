@@ -18,6 +18,7 @@ type result struct {
 	dirty            int // of the failed: given up after too many dead processes
 	dropped          int // expired, or another took their place
 	removed          int // with the key in which they stood
+	undone           int // lost by Redis itself, by its data before and after
 	retried          int // runs that were followed by a retry
 	lost             []string
 	twice            map[string]int // repeated runs by cause
@@ -51,6 +52,7 @@ func (r *result) add(o result) {
 	r.dirty += o.dirty
 	r.dropped += o.dropped
 	r.removed += o.removed
+	r.undone += o.undone
 	r.retried += o.retried
 	r.goroutines, r.heap = max(r.goroutines, o.goroutines), max(r.heap, o.heap)
 	r.overlapped += o.overlapped
@@ -90,6 +92,9 @@ func (r *result) extra() string {
 	}
 	if r.removed > 0 {
 		parts = append(parts, fmt.Sprintf("%d removed with their key", r.removed))
+	}
+	if r.undone > 0 {
+		parts = append(parts, fmt.Sprintf("%d lost by Redis itself", r.undone))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -47,7 +47,7 @@ func (s Store) Once(o Once, ids []string) []resque.Guarded {
 }
 
 // Made returns the ids of the jobs that were made with an idempotency key; none: the key is unknown. The error matches
-// ErrKeyReused if they were made by another request.
+// ErrKeyReused if they were made by another request. With a *resque.ReplicasError the ids are returned too.
 func (s Store) Made(c redis.Conn, o Once) (ids []string, err error) {
 	text, err := redis.String(c.Do("GET", s.OnceKey(o.Key)))
 	if errors.Is(err, redis.ErrNil) {
@@ -60,5 +60,13 @@ func (s Store) Made(c redis.Conn, o Once) (ids []string, err error) {
 	if fingerprint != o.Fingerprint {
 		return nil, ErrKeyReused
 	}
-	return strings.Fields(made), nil
+	ids = strings.Fields(made)
+	if !s.WantsReplicas() {
+		return ids, nil
+	}
+	// WAIT waits for what its own connection has written: the key's time, which comes after the jobs.
+	if _, err := c.Do("PEXPIRE", s.OnceKey(o.Key), OnceTTL.Milliseconds()); err != nil {
+		return nil, fmt.Errorf("waiting for the replicas of jobs: %w", resque.Explain(err))
+	}
+	return ids, s.AwaitReplicas(c, &resque.ReplicasError{To: "an idempotency key", Jobs: len(ids)})
 }

@@ -59,7 +59,7 @@ const settling = 10 * time.Second
 // Errors of a turn that Redis heard and did not do.
 var (
 	// ErrStale: Redis has heard this turn or a later one. Served says what became of it.
-	ErrStale = errors.New("Redis has heard this turn of the server before")
+	ErrStale = errors.New("redis has heard this turn of the server before")
 	// ErrGone: the server's record is gone, because Redis was emptied or a day is over. Served begins a new one, and then the
 	// turn may be sent again.
 	ErrGone = errors.New("the server's record of turns is gone")

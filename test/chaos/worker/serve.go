@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -11,9 +12,10 @@ import (
 	"github.com/goworker/goworker/httpapi"
 )
 
-// serve is an HTTP server until TERM. Its only argument is -uri.
+// serve is an HTTP server until TERM. Its only argument is -uri. With CHAOS_REPLICAS=n a publish waits for n replicas.
 func serve(address string) error {
-	client, err := goworker.NewClient(goworker.WorkerSettings{URI: strings.TrimPrefix(os.Args[1], "-uri="), LogLevel: "info"})
+	replicas, _ := strconv.Atoi(os.Getenv("CHAOS_REPLICAS"))
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: strings.TrimPrefix(os.Args[1], "-uri="), LogLevel: "info", WaitReplicas: replicas})
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"serve", "--redis=" + evicting.URI()}, exitFailed, "deletes keys when its memory is full (allkeys-lru)"},
 		{[]string{"serve", "--redis=" + forgetting.URI(), "--require-aof"}, exitFailed, "keeps no append-only file"},
 		{[]string{"serve", "--redis=redis://poor:secret@" + forgetting.Addr}, exitFailed, "may not run"},
-		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/"}, exitFailed, "127.0.0.1:1"},
+		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/"}, exitFailed, "goworker: redis: nothing listens at 127.0.0.1:1; start Redis there"},
 		{[]string{"serve", "--redis=http://x"}, exitUsage, "http"},
 		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/", "--admin-listen=0.0.0.0:0"}, exitUsage, "set accounts, or admin certificates with a client CA"},
 		{[]string{"serve", "--redis=redis://:secret@127.0.0.1:1/", "--tls-cert=/nowhere.pem", "--tls-key=/nowhere.pem"}, exitUsage, "/nowhere.pem"},

@@ -144,10 +144,7 @@ func fit(ctx context.Context, c *goworker.Client, requireAOF bool) (warnings []s
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
-	}
-	return warnings, nil
+	return warnings, err
 }
 
 // greet prints the first lines: where the server is, and what to try.
