@@ -311,6 +311,10 @@ func TestFindAndCancel(t *testing.T) {
 		w, err := cancel("mail", id, false)
 		expect(t, "cancelling "+id, w, err, gateway.Acked)
 	}
+	searches := g.Stats().Searches
+	if _, err := g.Find(t.Context(), "mail", ready); !errors.Is(err, gateway.ErrNoJob) || g.Stats().Searches != searches {
+		t.Errorf("one that ended here is searched for: %v", err)
+	}
 	if _, err := cancel("held", held.ID, false); !errors.Is(err, gateway.ErrReserved) {
 		t.Errorf("one that a consumer has: %v", err)
 	}
