@@ -183,7 +183,6 @@ func (c *census) look(ctx context.Context, p *pool) (queues []string, sizes []ga
 		c.at = time.Now()
 		names, err := p.gateway.Queues(ctx)
 		if err == nil {
-			slices.Sort(names)
 			names = names[:min(len(names), mostQueues)]
 			var sizes []gateway.Sizes
 			if sizes, err = p.gateway.Sizes(ctx, names...); err == nil && len(sizes) == len(names) {
