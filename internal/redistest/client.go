@@ -177,14 +177,16 @@ func keyOf(row any) (Key, error) {
 }
 
 // Eventually waits until cond holds and ends the test if it does not within
-// the time given; what names the condition in the message.
+// the time given; what names the condition in the message. What takes seconds is asked for less often.
 func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
 	t.Helper()
-	wait := time.Millisecond
-	for deadline := time.Now().Add(within); !cond(); wait = min(2*wait, 20*time.Millisecond) {
-		if !time.Now().Before(deadline) {
+	began, wait := time.Now(), time.Millisecond
+	for !cond() {
+		if time.Since(began) >= within {
 			t.Fatalf("redistest: within %v this did not happen: %s", within, strings.TrimSpace(what))
 		}
 		time.Sleep(wait)
+		most := max(20*time.Millisecond, min(time.Since(began)/20, 100*time.Millisecond))
+		wait = min(2*wait, most)
 	}
 }

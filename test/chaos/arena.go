@@ -254,10 +254,12 @@ func (a *arena) list(command string, args ...any) []string {
 func (a *arena) eventually(what string, cond func() bool) { a.eventuallyWithin(soon, what, cond) }
 
 func (a *arena) eventuallyWithin(limit time.Duration, what string, cond func() bool) {
-	for deadline := time.Now().Add(limit); !cond(); time.Sleep(20 * time.Millisecond) {
+	wait := 10 * time.Millisecond // twelve faults at a time ask: what takes seconds is asked for less often
+	for deadline := time.Now().Add(limit); !cond(); time.Sleep(wait) {
 		if time.Now().After(deadline) {
 			a.Fatalf("within %v this did not happen: %s", limit, what)
 		}
+		wait = min(wait+wait/4, 100*time.Millisecond)
 	}
 }
 

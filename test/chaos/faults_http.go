@@ -84,7 +84,8 @@ func (w *web) forget() {
 func httpKillAtBoundaries(opts options) result { return atHTTPBoundaries(opts, true) }
 func httpCutAtBoundaries(opts options) result  { return atHTTPBoundaries(opts, false) }
 
-// atHTTPBoundaries tries each boundary in each phase, several at once. The short form tries one phase of each.
+// atHTTPBoundaries tries each boundary in each phase, several at once. The short form tries half of them, each in one
+// phase.
 func atHTTPBoundaries(opts options, kill bool) result {
 	total := newResult()
 	var wg sync.WaitGroup

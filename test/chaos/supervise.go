@@ -51,8 +51,13 @@ const (
 )
 
 // fill keeps the queue from ever being empty: a producer pushes batches of jobs that do
-// nothing. It returns when the queue is full for the first time.
+// nothing. It returns when the queue is full for the first time. In a short run the queue is shorter and each job takes some
+// milliseconds, so that the machine does not spend a minute on jobs that do nothing.
 func (a *arena) fill() {
+	filled, l := filled, load{classes: []string{"Noop"}}
+	if a.opts.short {
+		filled, l = filled/10, load{classes: []string{"Nap"}, longest: 40, even: true}
+	}
 	p := a.newProducer("fill")
 	full := make(chan struct{})
 	go func() {
@@ -84,7 +89,7 @@ func (a *arena) fill() {
 			default:
 				batch := make([]job, fillBatch)
 				for i := range batch {
-					batch[i] = p.pick(load{classes: []string{"Noop"}})
+					batch[i] = p.pick(l)
 				}
 				pushBatch(p, batch, c)
 			}

@@ -67,7 +67,7 @@ func program(path string) int {
 			select {
 			case <-done:
 				return false
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(20 * time.Millisecond):
 			}
 		}
 	}
