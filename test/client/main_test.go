@@ -105,9 +105,9 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 			mu.Lock()
 			open[c], open[to] = true, true
 			mu.Unlock()
-			deaf := new(atomic.Bool)
-			wg.Go(func() { p.forth(c, to, deaf) })
-			wg.Go(func() { back(c, to, deaf) })
+			deaf, last := new(atomic.Bool), new(atomic.Bool)
+			wg.Go(func() { p.forth(c, to, deaf, last) })
+			wg.Go(func() { p.back(c, to, deaf, last) })
 		}
 	})
 	t.Cleanup(func() {
@@ -124,12 +124,16 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 
 func (p *proxy) uri() string { return "redis://" + p.addr }
 
-// back passes what Redis answers. The answer to a push that is to be cut off is lost, and the connection with it.
-func back(c, to net.Conn, deaf *atomic.Bool) {
+// back passes what Redis answers. The answer to a push that is to be cut off is lost, and the connection with it. With that of
+// the last push the client ends: Redis has run it then, and not in what the test does next.
+func (p *proxy) back(c, to net.Conn, deaf, last *atomic.Bool) {
 	defer func() { _ = c.Close(); _ = to.Close() }()
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := to.Read(buf)
+		if last.Load() {
+			p.end()
+		}
 		if err != nil || deaf.Load() {
 			return
 		}
@@ -140,7 +144,7 @@ func back(c, to net.Conn, deaf *atomic.Bool) {
 }
 
 // forth passes what the client says.
-func (p *proxy) forth(c, to net.Conn, deaf *atomic.Bool) {
+func (p *proxy) forth(c, to net.Conn, deaf, last *atomic.Bool) {
 	defer func() { _ = c.Close(); _ = to.Close() }()
 	buf := make([]byte, 1<<20)
 	for {
@@ -157,7 +161,7 @@ func (p *proxy) forth(c, to net.Conn, deaf *atomic.Bool) {
 		}
 		if bytes.Contains(said, []byte("EVAL")) && p.last.Load() > 0 && p.last.Add(-1) == 0 {
 			cut = after
-			p.end()
+			last.Store(true)
 		}
 		switch cut {
 		case before:
