@@ -118,6 +118,7 @@ func TestV2OtherPlaces(t *testing.T) {
 			t.Errorf("%q", out.Results)
 		}
 	}
+	p.problem("invalid-parameter", 400, "GET", "/v2/"+strings.Repeat("x", 256)+"/queues/mail", "")
 	p.publish("/v2/blog/queues/mail/jobs", "b") // so that the queue can be destroyed
 	ask[any](p, 204, "DELETE", "/v2/blog/queues/mail", "")
 	if after := p.redis.Text(t, "ZSCORE", "resque:go:leases", "9:shop.mailx"); after != before {

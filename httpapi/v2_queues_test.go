@@ -110,6 +110,10 @@ func TestV2Dead(t *testing.T) {
 	if found := ask[letter](p, 200, "GET", "/v2/shop/queues/q/jobs/"+dead.Jobs[2].ID, ""); found != dead.Jobs[2] || found.State != "dead" {
 		t.Errorf("found %+v, want %+v", found, dead.Jobs[2])
 	}
+	redistest.Eventually(t, patience, "a dead letter cannot be cancelled", func() bool { // its queue may rest from a search
+		r := p.send("DELETE", "/v2/shop/queues/q/jobs/"+dead.Jobs[2].ID, "")
+		return r.status == 404 && strings.Contains(r.body, "#no-job")
+	})
 	type change struct {
 		Changed int
 		Next    string
