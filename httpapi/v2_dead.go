@@ -49,7 +49,7 @@ func (c *v2Call) removeDead() (response, error) {
 func (c *v2Call) recorded(what string) func(response, error) (response, error) {
 	return func(r response, err error) (response, error) {
 		if out, ok := r.body.(deadChange); ok {
-			(&counted{jobs: c.x.Pool.jobs, x: c.x}).record(c.ctx(), what, c.in, out.Changed, err)
+			(&counted{jobs: c.x.Pool.jobs, x: &c.x}).record(c.ctx(), what, c.in, out.Changed, err)
 		}
 		return r, err
 	}
