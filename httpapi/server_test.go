@@ -456,3 +456,22 @@ func TestPanics(t *testing.T) {
 		t.Errorf("the log is\n%s", said)
 	}
 }
+
+// A proxy may speak HTTP/2 without TLS, if the settings say so.
+func TestH2C(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	for _, on := range []bool{true, false} {
+		g := guardedOn(t, redis, httpapi.Settings{}, func(s *httpapi.Server) { s.H2C = on })
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		t.Cleanup(transport.CloseIdleConnections)
+		answer, err := (&http.Client{Transport: transport}).Get(g.url + "/healthz")
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if on && (err != nil || answer.ProtoMajor != 2 || answer.StatusCode != 200) || !on && err == nil {
+			t.Errorf("h2c %v: %v, %v", on, answer, err)
+		}
+	}
+}

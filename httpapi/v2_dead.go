@@ -37,12 +37,22 @@ type deadChange struct {
 
 // retryDead has dead letters run again: their jobs go to the tails of their queues, and their records say so.
 func (c *v2Call) retryDead() (response, error) {
-	return c.changeDead(deadList.RetryID, deadList.RetryStep, true)
+	return c.recorded("RetryDead")(c.changeDead(deadList.RetryID, deadList.RetryStep, true))
 }
 
 // removeDead removes dead letters for good.
 func (c *v2Call) removeDead() (response, error) {
-	return c.changeDead(deadList.RemoveID, deadList.RemoveStep, false)
+	return c.recorded("RemoveDead")(c.changeDead(deadList.RemoveID, deadList.RemoveStep, false))
+}
+
+// recorded has the audit name a change of dead letters.
+func (c *v2Call) recorded(what string) func(response, error) (response, error) {
+	return func(r response, err error) (response, error) {
+		if out, ok := r.body.(deadChange); ok {
+			(&counted{jobs: c.x.Pool.jobs, x: &c.x}).record(c.ctx(), what, c.in, out.Changed, err)
+		}
+		return r, err
+	}
 }
 
 func (c *v2Call) changeDead(

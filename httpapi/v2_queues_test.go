@@ -83,6 +83,15 @@ func TestV2Queues(t *testing.T) {
 	if n := p.redis.Int(t, "ZCARD", "resque:go:schedule"); n != 0 {
 		t.Errorf("%d delayed jobs are left", n)
 	}
+
+	// The audit has what was done with the whole queue, and by whom.
+	ask[any](p, 200, "DELETE", "/v2/shop/queues/mail/dead", `{"all":true}`)
+	audit := strings.Join(p.redis.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n")
+	for _, what := range []string{"PauseQueue", "ResumeQueue", "DestroyQueue", "RemoveDead"} {
+		if !strings.Contains(audit, `"`+what+`"`) || !strings.Contains(audit, `"shop.mail"`) || !strings.Contains(audit, "HTTP, namespace shop") {
+			t.Errorf("the audit has no %s of the queue: %s", what, audit)
+		}
+	}
 }
 
 // TestV2Dead retries and removes dead letters.
