@@ -35,7 +35,7 @@ GOTEST = $(COMPILE) GORACE=atexit_sleep_ms=0 go test -exec='env -u GOGC -u GOMEM
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations mutations deps check check-bench benchmarks test-compiling lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-compiling lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,8 +70,14 @@ chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \
 		$(DURATION:%=-duration=%) $(CHAOS)
 
-chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
+chaos-lmstfy: deps ## hold the HTTP API to lmstfy itself: its answers and its client's tests; needs the network, 2 minutes
+	test/lmstfy.sh
+
+mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
 	test/chaos/mutations.sh $(MUTATIONS)
+
+lmstfy: deps ## hold the HTTP API to lmstfy itself: its answers and its client's tests; needs the network, 2 minutes
+	test/lmstfy.sh
 
 mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 10 minutes
 	test/mutations.sh $(MUTATIONS)

@@ -49,7 +49,7 @@ type Runner struct {
 // The defaults of the options of New.
 const (
 	DefaultMostJobs = 10_000
-	DefaultPatience = 30 * time.Second
+	DefaultPatience = time.Minute
 )
 
 // RunnerOption is a setting of New: StartAt, Concurrency, MostJobs and Patience.
@@ -236,21 +236,31 @@ func (r *Runner) drain() (next time.Time, err error) {
 	r.mu.Unlock()
 	for {
 		if next, err = r.schedule.Step(ctx); err != nil {
-			return next, err
+			return next, whyEnded(ctx, err)
 		}
 		waits, err := r.waits(ctx)
-		if err != nil || !waits {
-			return next, err
+		if err != nil {
+			return next, whyEnded(ctx, err)
+		}
+		if !waits {
+			return next, nil
 		}
 		before := r.runs()
-		err = r.daemon.Run(ctx)
-		if ctx.Err() != nil {
-			return next, context.Cause(ctx)
-		}
-		if err != nil || r.runs() == before {
+		if err = whyEnded(ctx, r.daemon.Run(ctx)); err != nil || r.runs() == before {
 			return next, err
 		}
 	}
+}
+
+// whyEnded returns why a context has ended instead of what came of that. A connection finds a deadline before its context does.
+func whyEnded(ctx context.Context, err error) error {
+	if until, ok := ctx.Deadline(); err != nil && ok && !clock.System.Now().Before(until) {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // waits reports whether a queue has jobs.

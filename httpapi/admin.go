@@ -67,7 +67,7 @@ func (a *API) Admin() http.Handler {
 		mux.HandleFunc("POST /debug/pprof/symbol", d.known(pprof.Symbol))
 		mux.HandleFunc("GET /debug/pprof/trace", d.known(pprof.Trace))
 	}
-	return a.wrap(d.local(http.NewCrossOriginProtection().Handler(mux)))
+	return a.wrap(d.local(http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, mostAdminBody))))
 }
 
 // admin serves the operators.

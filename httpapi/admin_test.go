@@ -36,6 +36,7 @@ func TestLmstfyAdmin(t *testing.T) {
 		{"POST", "/token/shop", "description=by+form&token=" + own, 201, `{"token":"` + own + `"}`},
 		{"POST", "/token/shop", "description=again&token=" + own, 400, `{"error":"the token has already existed"}`},
 		{"POST", "/token/shop", "description=short&token=0123456789", 400, `{"error":"the user token was too short"}`},
+		{"POST", "/token/shop", "description=" + strings.Repeat("x", 64<<10), 400, `{"error":"invalid description"}`},
 		{"POST", "/token/shop?pool=east", "description=x", 400, `{"error":"the pool was not exists"}`},
 		{"POST", "/token/a.b", "description=x", 400, `{"error":"namespace name contains forbidden characters"}`},
 		{"GET", "/token/shop", "", 200, `{"tokens":{"sha256:…`},
@@ -241,6 +242,21 @@ func TestMetrics(t *testing.T) {
 	}
 	g.must(json.Unmarshal([]byte(r.body), &job))
 	g.want("an end", g.ask("DELETE", g.url+"/api/shop/mail/job/"+job.ID, "", "X-Token: "+token), 204, "")
+	// One job goes back by a nack and then dies of another one, another goes back when its lease ends, and one dies so.
+	for _, tries := range []string{"2", "1"} {
+		g.want("a publish", g.ask("PUT", g.url+"/api/shop/slow?tries="+tries, "x", "X-Token: "+token), 201, "")
+		g.want("a consume", g.ask("GET", g.url+"/api/shop/slow?ttr=1", "", "X-Token: "+token), 200, "")
+	}
+	g.want("a publish", g.ask("PUT", g.url+"/api/shop/ill?tries=2", "x", "X-Token: "+token), 201, "")
+	for range 2 {
+		r := g.ask("GET", g.url+"/api/shop/ill?timeout=30", "", "X-Token: "+token)
+		g.must(json.Unmarshal([]byte(r.body), &job))
+		g.want("a nack", g.ask("PUT", g.url+"/api/shop/ill/job/"+job.ID+"/nack", "", "X-Token: "+token), 204, "")
+	}
+	redisEventually(t, "the leases end", func() bool {
+		stats := g.api.Stats().Pools["default"]
+		return stats.Returned == 2 && stats.Dead == 2
+	})
 	for i := range 600 {
 		g.ask("GET", g.url+"/api/shop/x"+strconv.Itoa(i), "", "X-Token: "+token)
 	}
@@ -249,7 +265,7 @@ func TestMetrics(t *testing.T) {
 	}
 	g.ask("BREW", g.url+"/api/shop/mail", "")
 	for i := range 600 {
-		g.redis.Do(t, "SADD", "resque:queues", `odd"queue\`+strconv.Itoa(i))
+		g.redis.Do(t, "SADD", "resque:queues", `zodd"queue\`+strconv.Itoa(i))
 	}
 	text := g.ask("GET", g.admin+"/metrics", "").body
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -271,8 +287,11 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("there are %d lines", len(lines))
 	}
 	for _, want := range []string{
+		`goworker_http_returned_total{pool="default",why="nacked"} 1`, `goworker_http_returned_total{pool="default",why="ttr"} 1`,
+		`goworker_http_returned_total{pool="default",why="released"} 0`, `goworker_http_dead_total{pool="default"} 2`,
+		`goworker_queue_dead{pool="default",queue="shop.ill"} 1`, `goworker_queue_dead{pool="default",queue="shop.slow"} 1`,
 		`goworker_http_published_total{ns="shop",queue="mail"} 3`, `goworker_http_reserved_total{ns="shop",queue="mail"} 1`,
-		`goworker_http_acked_total{ns="shop",queue="mail"} 1`, `goworker_http_wait_seconds_count 1`, `goworker_http_ack_seconds_count 1`,
+		`goworker_http_acked_total{ns="shop",queue="mail"} 1`, `goworker_http_wait_seconds_count 4`, `goworker_http_ack_seconds_count 1`,
 		`goworker_http_redis_up{pool="default"} 1`, `goworker_http_tokens 1`, `infra_lmstfy_redis_publish_queue_jobs{namespace="shop",queue="mail"} 3`,
 		`# TYPE goworker_http_request_seconds histogram`,
 	} {
@@ -280,7 +299,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("there is no line %s", want)
 		}
 	}
-	if stats := g.api.Stats(); stats.Tokens != 1 || stats.Requests < 600 || stats.Pools["default"].Published != 3 || stats.Pools["default"].Acked != 1 {
+	if stats := g.api.Stats(); stats.Tokens != 1 || stats.Requests < 600 || stats.Pools["default"].Published != 6 || stats.Pools["default"].Acked != 1 {
 		t.Errorf("the numbers are %+v", stats)
 	}
 }

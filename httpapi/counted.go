@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -24,8 +25,22 @@ type counted struct {
 
 func (c *counted) count(queue string) *ofQueue { return c.x.guard.metrics.queue(&c.x, queue) }
 
+// room returns an error if the jobs exceed a quota, unless a request with this key has published them before: then nothing more is
+// published.
+func (c *counted) room(ctx context.Context, once leases.Once, all []gateway.Publication) (pass int, err error) {
+	pass, err = c.x.Pool.published().backlog.room(ctx, c.x, all)
+	if err == nil || once.Key == "" {
+		return pass, err
+	}
+	made, other := c.jobs.Made(ctx, once)
+	if len(made) > 0 {
+		return pass, nil
+	}
+	return pass, cmp.Or(other, err)
+}
+
 func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]string, error) {
-	pass, err := c.x.Pool.published().backlog.room(ctx, c.x, all)
+	pass, err := c.room(ctx, leases.Once{}, all)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +52,7 @@ func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]st
 }
 
 func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gateway.Publication) ([]string, bool, error) {
-	pass, err := c.x.Pool.published().backlog.room(ctx, c.x, all)
+	pass, err := c.room(ctx, once, all)
 	if err != nil {
 		if ids, made := c.jobs.Made(ctx, once); len(ids) > 0 { // they are counted, and may be what fills the quota
 			return ids, true, made
@@ -51,17 +66,17 @@ func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gate
 	return ids, replayed, err
 }
 
-func (c *counted) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
+func (c *counted) Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (string, bool, error) {
 	all := []gateway.Publication{p}
-	pass, err := c.x.Pool.published().backlog.room(ctx, c.x, all)
+	pass, err := c.room(ctx, once, all)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	fresh, err := c.jobs.Republish(ctx, queue, id, p)
-	if fresh != "" {
+	fresh, replayed, err := c.jobs.Republish(ctx, once, queue, id, p)
+	if fresh != "" && !replayed {
 		c.published(all, pass)
 	}
-	return fresh, err
+	return fresh, replayed, err
 }
 
 func (c *counted) published(all []gateway.Publication, pass int) {

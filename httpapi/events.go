@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -196,21 +197,22 @@ func (c *v2Call) listen() (response, error) {
 		}
 		slices.Sort(l.only)
 	}
+	header := http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
+	if c.r.Method == http.MethodHead { // no event follows, and the connection is free for the next request
+		return response{status: http.StatusOK, header: header}, nil
+	}
 	ctx, done, refused := c.x.listen(c.r.Context())
 	if refused != nil {
 		return response{}, refused.problem()
 	}
 	defer done()
 	defer c.events.enter(l)()
+	maps.Copy(c.w.Header(), header)
 	return response{}, c.stream(ctx, l)
 }
 
 // stream writes events until the client, the token or the server goes: first all counts, then those that changed.
 func (c *v2Call) stream(ctx context.Context, l *listener) error {
-	h := c.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
 	if deliver(c.w, http.StatusOK, []byte("retry: 1000\n\n")) != nil {
 		return nil
 	}
@@ -223,7 +225,7 @@ func (c *v2Call) stream(ctx context.Context, l *listener) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.api.drained:
+		case <-c.api.drained.Done():
 			return nil
 		case <-quiet.C():
 			text = []byte(":\n\n")

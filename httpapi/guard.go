@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
@@ -48,14 +47,15 @@ type guard struct {
 	ring     *tokens.Ring
 	log      *accessLog
 	metrics  *metrics
-	leaving  atomic.Bool   // no more requests are wanted: readyz says so
-	drained  chan struct{} // closed when what waits ends
-	draining sync.Once
+	leaving  atomic.Bool     // no more requests are wanted: readyz says so
+	drained  context.Context // ends when what waits is to end
+	endWaits context.CancelFunc
 }
 
 // newGuard returns the guard of an API, with a pool for the client and for each of the settings.
 func newGuard(c *goworker.Client, s *Settings) (*guard, error) {
-	g := &guard{settings: *s, drained: make(chan struct{})}
+	g := &guard{settings: *s}
+	g.drained, g.endWaits = context.WithCancel(context.Background())
 	if err := g.settings.check(); err != nil {
 		return nil, err
 	}
@@ -95,12 +95,10 @@ func (g *guard) stopping() bool { return g.leaving.Load() }
 // drain ends what waits: consumers get the answer that there is no job.
 func (g *guard) drain() {
 	g.leave()
-	g.draining.Do(func() {
-		close(g.drained)
-		for _, p := range g.pools {
-			p.gateway.Drain()
-		}
-	})
+	g.endWaits()
+	for _, p := range g.pools {
+		p.gateway.Drain()
+	}
 }
 
 // stop ends all waits and the pools.
@@ -152,12 +150,14 @@ type access struct {
 // name them.
 func (g *guard) admit(r *http.Request, ns string, need scope, queues []string) (access, *refusal) {
 	x := access{Namespace: ns, guard: g, settings: g.settings.Namespaces[ns]}
-	if !namespaceName.MatchString(ns) {
-		return access{}, refuse(http.StatusBadRequest, "invalid-parameter", "namespace name contains forbidden characters",
-			"the namespace has other characters than letters, digits, - and _, or more than 255").with("parameter", "namespace")
+	if !v1Name(ns, "") {
+		return access{}, refuseNamespace()
 	}
 	if refused := g.identify(r, &x, need); refused != nil {
 		return access{}, refused
+	}
+	if len(ns) > v1MostName { // no token is of such a one: the server is open
+		return access{}, refuseNamespace()
 	}
 	for _, q := range queues {
 		if refused := x.sees(q); refused != nil {
@@ -170,26 +170,24 @@ func (g *guard) admit(r *http.Request, ns string, need scope, queues []string) (
 	return x, nil
 }
 
+func refuseNamespace() *refusal {
+	return refuse(http.StatusBadRequest, "invalid-parameter", "namespace name contains forbidden characters",
+		"the namespace has other characters than letters, digits, - and _, or more than 255").with("parameter", "namespace")
+}
+
 // identify finds for whom a request is.
 func (g *guard) identify(r *http.Request, x *access, need scope) *refusal {
-	given := g.given(r)
-	if given == "" {
-		x.Pool = g.pools[defaultPool]
-		switch {
-		case g.settings.Open, g.certified(r, x.Namespace):
-			return nil
-		}
-		return refuse(http.StatusUnauthorized, "no-token", "token not found",
-			"the request has no token; send it as Authorization: Bearer, or as X-Token")
-	}
-	pool, token := tokens.Split(given)
+	pool, token := tokens.Split(g.given(r))
 	if x.Pool = g.pools[pool]; x.Pool == nil {
 		return refuse(http.StatusNotFound, "no-pool", "pool not found", "the token names a pool that this server does not have")
 	}
-	if g.settings.Open {
+	switch {
+	case g.settings.Open, token == "" && pool == defaultPool && g.certified(r, x.Namespace):
 		return nil
-	}
-	if token == "" || len(token) > tokens.MostToken {
+	case token == "":
+		return refuse(http.StatusUnauthorized, "no-token", "token not found",
+			"the request has no token; send it as Authorization: Bearer, or as X-Token")
+	case len(token) > tokens.MostToken:
 		return refuseToken(tokens.ErrUnknown)
 	}
 	t, err := g.ring.Find(r.Context(), tokens.Digest(pool, x.Namespace, token))

@@ -197,7 +197,7 @@ func TestWhoAsks(t *testing.T) {
 		{"Basic", publish("shop", "mail", "Authorization: Basic "+all), 401, "no-token"},
 		{"a guess", publish("shop", "mail", bearer("0123456789012345678901234567890")), 401, "bad-token"},
 		{"a long one", publish("shop", "mail", bearer(strings.Repeat("x", 5000))), 401, "bad-token"},
-		{"an empty one", publish("shop", "mail", bearer("default:")), 401, "bad-token"},
+		{"an empty one", publish("shop", "mail", bearer("default:")), 401, "no-token"},
 		{"of another namespace", publish("blog", "mail", bearer(all)), 401, "bad-token"},
 		{"of no pool", publish("shop", "mail", bearer("east:"+all)), 404, "no-pool"},
 		{"with its pool", publish("shop", "mail", bearer("default:"+all)), 201, `"id"`},
@@ -206,6 +206,7 @@ func TestWhoAsks(t *testing.T) {
 		{"a scope it has not", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail"]}`, bearer(some)), 403, "consume"},
 		{"one queue of two", g.ask("POST", g.url+"/v2/shop/reservations", `{"queues":["mail","other"]}`, bearer(some)), 403, ""},
 		{"a namespace that is none", publish("a.b", "c", bearer(all)), 400, "namespace"},
+		{"one that is too long", publish(strings.Repeat("x", 256), "c", bearer(all)), 401, "bad-token"},
 		{"a bare queue", publish("ruby", "mail", bearer(ruby)), 201, `"id"`},
 		{"a bare queue with a dot", publish("ruby", "a.b", bearer(ruby)), 201, `"id"`},
 		{"a queue of another namespace", publish("ruby", "shop.mail", bearer(ruby)), 403, "forbidden"},
@@ -280,6 +281,8 @@ func TestTokensWithoutRedis(t *testing.T) {
 	token, _ := g.token(`{"namespace":"shop"}`)
 	g.want("before", g.ask("GET", g.url+"/api/shop/mail", "", "X-Token: "+token), 404, "no job available")
 	g.redis.Kill()
+	g.want("no request is wanted", g.ask("GET", g.url+"/readyz", ""), 503, "redis-away")
+	g.want("and no restart of the server", g.ask("GET", g.url+"/healthz", ""), 200, "ok")
 	g.want("a known token", g.ask("PUT", g.url+"/v2/shop/queues/mail/jobs/x", "", "X-Token: "+token), 503, "redis-away")
 	g.want("an unknown token", g.ask("PUT", g.url+"/v2/shop/queues/mail/jobs/x", "", "X-Token: another-token-of-20-chars"), 503, "redis-away")
 	g.redis.Restart(t)

@@ -24,6 +24,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goworker/goworker"
 )
@@ -33,6 +34,8 @@ type API struct {
 	*guard
 	v2      *v2
 	handler http.Handler
+
+	started atomic.Bool // requests are served
 
 	mu    sync.Mutex
 	state apiState
@@ -61,6 +64,10 @@ func New(client *goworker.Client, s Settings) (*API, error) {
 	a.v2.routes(mux)
 	mux.HandleFunc("/", a.serveV1) // which knows no such call
 	a.handler = g.wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.started.Load() {
+			turnAway(w, r, newProblem("stopping", "this server has not started; its program is to call Run of the API, or to give its Part to a Daemon"))
+			return
+		}
 		if at := r.URL.EscapedPath(); strings.HasPrefix(at, v1Prefix) || at != cleanPath(at) {
 			a.serveV1(w, r)
 			return
@@ -111,6 +118,7 @@ func (a *API) Start(ctx context.Context) error {
 		return err
 	}
 	a.state = isRunning
+	a.started.Store(true)
 	return nil
 }
 

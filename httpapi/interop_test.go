@@ -149,6 +149,53 @@ func TestGoWorkerAnswersCall(t *testing.T) {
 	}
 }
 
+// What a consumer failed is a record of its queue's own list, with which resque-web's button does what it does with each: it marks
+// the record, and pushes the class and the arguments to the queue of the record.
+func TestRubyRetriesDeadLetter(t *testing.T) {
+	t.Parallel()
+	s := serve(t, httpapi.Settings{})
+	c := s.old(t, "shop")
+	for _, body := range []string{"hello", "\xff\x00", ""} {
+		id, err := c.publish(t.Context(), oldPublish{queue: "mail", data: []byte(body), tries: 1, ttl: 60, attributes: map[string]string{"k": "v"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := c.consume(t.Context(), 60, 0, "mail"); err != nil || j == nil || j.ID != id {
+			t.Fatal(j, err)
+		}
+		if got := c.raw(t, http.MethodPut, "/api/shop/mail/job/"+id+"/nack", nil); got != "204 " {
+			t.Fatal(got)
+		}
+		text := s.redis.Text(t, "LINDEX", "resque:shop.mail_failed", -1)
+		record := make(map[string]any)
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{"failed_at", "payload", "exception", "error", "backtrace", "worker", "queue"} { // what its page shows
+			if _, ok := record[field]; !ok {
+				t.Errorf("the record has no %s: %s", field, text)
+			}
+		}
+		record["retried_at"] = "2026/11/23 19:00:00"
+		marked, _ := json.Marshal(record)
+		payload, _ := record["payload"].(map[string]any)
+		again, _ := json.Marshal(map[string]any{"class": payload["class"], "args": payload["args"]})
+		s.redis.Do(t, "LSET", "resque:shop.mail_failed", -1, marked)
+		s.redis.Do(t, "SADD", "resque:queues", record["queue"])
+		s.redis.Do(t, "RPUSH", "resque:queue:"+record["queue"].(string), again)
+		j, err := c.consume(t.Context(), 60, 30, "mail")
+		if err != nil || j == nil || string(j.Data) != body || j.RemainTries != 0 || j.TTL != 0 {
+			t.Fatalf("%q came as %+v, %v", body, j, err)
+		}
+		if err := c.ack(t.Context(), "mail", j.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names := s.redis.List(t, "SMEMBERS", "resque:failed_queues"); len(names) != 1 || names[0] != "shop.mail_failed" {
+		t.Errorf("the lists of failures are %q", names)
+	}
+}
+
 // Body takes each form of a body, in a struct too.
 func TestBody(t *testing.T) {
 	t.Parallel()

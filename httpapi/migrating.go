@@ -84,7 +84,7 @@ func (m *migrating) wait(ctx context.Context, a gateway.Ask) ([]gateway.Job, err
 	<-ended
 	if got = append(old, got...); len(got) > 0 {
 		most := min(max(a.Count, 1), len(got))
-		m.Release(ctx, got[most:]...)
+		m.Release(got[most:]...)
 		return got[:most], nil
 	}
 	if ctx.Err() != nil {
@@ -98,7 +98,7 @@ func (m *migrating) wait(ctx context.Context, a gateway.Ask) ([]gateway.Job, err
 	return nil, nil
 }
 
-func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
+func (m *migrating) Release(all ...gateway.Job) {
 	var old, fresh []gateway.Job
 	for _, j := range all {
 		if j.Pool == here {
@@ -108,10 +108,10 @@ func (m *migrating) Release(ctx context.Context, all ...gateway.Job) {
 		}
 	}
 	if len(old) > 0 {
-		m.old.Release(ctx, old...)
+		m.old.Release(old...)
 	}
 	if len(fresh) > 0 {
-		m.new.Release(ctx, fresh...)
+		m.new.Release(fresh...)
 	}
 }
 
@@ -186,24 +186,24 @@ func (m *migrating) Touch(ctx context.Context, ack gateway.Ack, ttr time.Duratio
 }
 
 // Republish is two steps if the job is in the old pool: the new one is published, then the old one is ended.
-func (m *migrating) Republish(ctx context.Context, queue, id string, p gateway.Publication) (string, error) {
+func (m *migrating) Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (string, bool, error) {
 	found, err := m.old.Find(ctx, queue, id)
 	if err != nil && !unknown(err) {
-		return "", err
+		return "", false, err
 	}
 	if found.State == "" {
-		return m.new.Republish(ctx, queue, id, p)
+		return m.new.Republish(ctx, once, queue, id, p)
 	}
-	ids, err := m.new.Publish(ctx, p)
+	ids, replayed, err := m.new.PublishOnce(ctx, once, p)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if found.State == gateway.Reserved {
 		_, err = m.old.Ack(ctx, gateway.Ack{Queue: queue, ID: id})
 	} else {
 		_, err = m.old.Cancel(ctx, queue, id, true)
 	}
-	return ids[0], err
+	return ids[0], replayed, err
 }
 
 func (m *migrating) Find(ctx context.Context, queue, id string) (gateway.Found, error) {

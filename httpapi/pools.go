@@ -31,14 +31,14 @@ type jobs interface {
 	PublishOnce(ctx context.Context, once leases.Once, jobs ...gateway.Publication) (ids []string, replayed bool, err error)
 	Made(ctx context.Context, once leases.Once) (ids []string, err error)
 	Reserve(ctx context.Context, a gateway.Ask) ([]gateway.Job, error)
-	Release(ctx context.Context, jobs ...gateway.Job)
+	Release(jobs ...gateway.Job)
 	Ack(ctx context.Context, acks ...gateway.Ack) ([]gateway.What, error)
 	AckResult(ctx context.Context, ack gateway.Ack, result json.RawMessage) (gateway.What, error)
 	Nack(ctx context.Context, ack gateway.Ack, delay time.Duration, why string) (gateway.What, error)
 	Fail(ctx context.Context, ack gateway.Ack, why string) (gateway.What, error)
 	GiveBack(ctx context.Context, ack gateway.Ack) (gateway.What, error)
 	Touch(ctx context.Context, ack gateway.Ack, ttr time.Duration) (lease string, w gateway.What, err error)
-	Republish(ctx context.Context, queue, id string, p gateway.Publication) (newID string, err error)
+	Republish(ctx context.Context, once leases.Once, queue, id string, p gateway.Publication) (newID string, replayed bool, err error)
 	Find(ctx context.Context, queue, id string) (gateway.Found, error)
 	Cancel(ctx context.Context, queue, id string, force bool) (gateway.What, error)
 	Peek(ctx context.Context, queue string) (j gateway.Job, there bool, err error)
@@ -65,10 +65,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if err := goworker.Beside(n, c); err != nil {
 			return fmt.Errorf("the pool %s: %w", name, err)
 		}
-		g, err := gateway.New(n, gateway.Options{WaitersPerToken: s.Waiters, Version: version})
-		if err != nil {
-			return fmt.Errorf("the pool %s: %w", name, err)
-		}
+		g := gateway.New(n, gateway.Options{Version: version})
 		p := &pool{name: name, client: c, neighbor: n, gateway: g, jobs: g}
 		p.lookout, p.backlog = newLookout(p), newBacklog(p)
 		pools[name] = p

@@ -22,14 +22,11 @@ import (
 // no answer has them.
 func problemOfJobs(err error) *problem {
 	var full *gateway.FullError
-	var waiters *gateway.WaitersError
 	var few *resque.ReplicasError
 	var duplicate *producer.Duplicate
 	switch {
 	case errors.As(err, &full):
 		return newProblem("queue-full", full.Error(), "length", full.Length, "most", full.Most)
-	case errors.As(err, &waiters):
-		return newProblem("rate-limited", waiters.Error(), "limit", waiters.Most)
 	case errors.As(err, &duplicate):
 		return newProblem("exists", fmt.Sprintf("job %s has the lock that the job wants; publish again when that job has ended", quoted(duplicate.ID)), "id", duplicate.ID)
 	case errors.As(err, &few):
@@ -51,8 +48,6 @@ func problemOfJobs(err error) *problem {
 		return newProblem("exists", "the dead letter was retried before; its job is in the queue, or has ended again")
 	case errors.Is(err, gateway.ErrStopping):
 		return newProblem("stopping", "this server stops and takes no requests; ask again, and another one answers")
-	case errors.Is(err, gateway.ErrCut):
-		return newProblem("bad-token", "the token was revoked while the request waited; ask the operator for another one")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return newProblem("redis-away", "Redis did not answer in time; what was asked may have been done; try again")
 	}

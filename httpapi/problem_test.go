@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -56,6 +57,7 @@ func TestV2EveryProblem(t *testing.T) {
 
 	for _, tt := range []struct{ name, method, path, body string }{
 		{"no-route", "GET", "/v2/shop/nothing", ""},
+		{"no-route", "GET", "/v2", ""},
 		{"no-route", "GET", "/v2/", ""},
 		{"method-not-allowed", "PATCH", jobs, ""},
 		{"method-not-allowed", "POST", "/healthz", ""},
@@ -113,6 +115,9 @@ func TestV2EveryProblem(t *testing.T) {
 	}
 	expect("too-much-metadata", "POST", jobs, "", many)
 	expect("too-many-jobs", "POST", jobs, strings.Repeat("{}\n", 1001), with(all, "Content-Type", "application/x-ndjson"))
+	if got := expect("invalid-parameter", "POST", jobs, "{}\n{\"unique\":true}", with(all, "Content-Type", "application/x-ndjson")); got["parameter"] != "unique" || got["line"] != 2.0 {
+		t.Errorf("a unique job among many: %v", got)
+	}
 	expect("body-too-large", "POST", jobs, `{"body":"`+strings.Repeat("x", 10_001)+`"}`, with(all, "Content-Type", "application/x-ndjson"))
 
 	expect("no-token", "GET", "/v2/shop/queues", "", nil)
@@ -239,6 +244,27 @@ func TestProblemsAreDocumented(t *testing.T) {
 	for name, status := range httpapi.ProblemTypes() {
 		if http.StatusText(status) == "" {
 			t.Errorf("%s has the status %d", name, status)
+		}
+	}
+}
+
+// TestNotStarted asks an API that its program has not started: it says so, and does not look like one without jobs.
+func TestNotStarted(t *testing.T) {
+	t.Parallel()
+	c, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	api, err := httpapi.New(c, httpapi.Settings{Open: true, QuietAccess: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/shop/mail", "/v2/shop/queues/mail", "/readyz"} {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "has not started") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 }

@@ -142,6 +142,33 @@ func (a *answer) code() int {
 	return a.status
 }
 
+// redisTime is the time that a call has for what it asks of Redis, but for waits. It begins with the first question: until then a
+// slow client may send its body.
+type redisTime struct {
+	of     context.Context // the request's
+	within time.Duration
+
+	now context.Context // nil: it has not begun
+	end context.CancelFunc
+}
+
+// ctx is the context of a question to Redis. It does not end with the client: for net/http a client has gone that has closed its
+// half of the connection, and it may still read the answer.
+func (t *redisTime) ctx() context.Context {
+	if t.now == nil {
+		t.now, t.end = context.WithTimeout(context.WithoutCancel(t.of), t.within)
+	}
+	return t.now
+}
+
+// over ends the time. A further question begins it again.
+func (t *redisTime) over() {
+	if t.now != nil {
+		t.end()
+		t.now = nil
+	}
+}
+
 // limitBody sets until when a body must be there, so that one that no handler reads holds nothing up either.
 func limitBody(control *http.ResponseController, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goworker/goworker/internal/prefix"
@@ -91,7 +92,10 @@ func (s *Server) run(ctx context.Context) (err error) {
 	var listeners []net.Listener
 	add := func(address string, handler http.Handler, count func(int64)) error {
 		l, err := net.Listen("tcp", address)
-		if err != nil {
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("httpapi: another program listens at %s; end it, or choose another address", address)
+		case err != nil:
 			return fmt.Errorf("httpapi: listening: %w", err)
 		}
 		servers = append(servers, s.server(handler, log, count))

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +31,33 @@ func TestNothingLeaks(t *testing.T) {
 	const own, body, meta, query = "own-token-of-the-test-0123", "BODY-OF-THE-TEST", "META-OF-THE-TEST", "QUERY-OF-THE-TEST"
 	g.want("an own token", g.ask("POST", g.admin+"/token/shop?description=x&token="+own, ""), 201, own)
 	g.redis.Do(t, "SET", "resque:queue:shop.bad", "1")
+	var document struct{ Paths map[string]map[string]any }
+	g.must(json.Unmarshal([]byte(g.ask("GET", g.url+"/openapi.json", "").body), &document))
+	calls := [][2]string{
+		{"GET", "/api/shop"}, {"GET", "/api/shop/mail/size"}, {"GET", "/api/shop/mail/peek"}, {"GET", "/api/shop/mail/job/x"}, {"PUT", "/api/shop/mail/job/x"},
+		{"PUT", "/api/shop/mail/job/x/nack"}, {"PUT", "/api/shop/mail/job/x/touch"}, {"POST", "/api/shop/acks"}, {"GET", "/api/shop/mail/deadletter"},
+		{"PUT", "/api/shop/mail/deadletter"}, {"DELETE", "/api/shop/mail/deadletter"}, {"PUT", "/api/shop/mail/call"}, {"DELETE", "/api/shop/mail"},
+	}
+	in := strings.NewReplacer("{ns}", "shop", "{queue}", "mail", "{id}", "x")
+	for path, methods := range document.Paths {
+		for method := range methods {
+			if method = strings.ToUpper(method); slices.Contains([]string{"GET", "PUT", "POST", "DELETE"}, method) && !strings.HasSuffix(path, "/events") && path != "/openapi.json" {
+				calls = append(calls, [2]string{method, in.Replace(path)})
+			}
+		}
+	}
 	requests := func() (answers []string) {
+		for _, call := range calls { // each call there is, with what it knows and with what it does not
+			for _, body := range []string{body, `{"error":"` + body + `","body":"` + body + `"}`} {
+				r, err := g.try(t.Context(), call[0], g.url+call[1]+"?wait_ms=1&token="+own, body, bearer(token), "Content-Type: application/vnd.goworker.job+json", "Idempotency-Key: "+meta)
+				if err != nil {
+					t.Error(err)
+				}
+				if r.status >= 400 {
+					answers = append(answers, r.body+fmt.Sprint(r.header))
+				}
+			}
+		}
 		for _, secret := range []string{token, own, "guess-of-the-test-0123456789", "default:" + token, "east:" + own} {
 			for _, call := range [][3]string{
 				{"PUT", "/api/shop/mail?x=" + query + "&token=" + secret, body}, {"PUT", "/api/shop/bad?token=" + secret, body},

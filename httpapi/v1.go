@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -40,22 +39,11 @@ type v1Call struct {
 
 	namespace, queue, id string
 	query                url.Values // without the token
-
-	brief context.Context // of what the call asks of Redis; see ctx
-	end   context.CancelFunc
+	redisTime
 }
 
 // v1Within bounds what a call asks of Redis, but for the wait of a consumer.
 const v1Within = 10 * time.Second
-
-// ctx is the context of what the call asks of Redis. It does not end with the client: a client that has closed its half of
-// the connection has gone for net/http, and may still read the answer.
-func (c *v1Call) ctx() context.Context {
-	if c.brief == nil {
-		c.brief, c.end = context.WithTimeout(context.WithoutCancel(c.r.Context()), v1Within)
-	}
-	return c.brief
-}
 
 // v1Route is a call of v1. The words of its pattern behind the queue are compared; an id is any text.
 type v1Route struct {
@@ -99,6 +87,9 @@ func findV1(method, path string) (route *v1Route, namespace, queue, id string) {
 	if !ok {
 		return nil, "", "", ""
 	}
+	if rest == "" {
+		return nil, "", "", ""
+	}
 	words := strings.Split(strings.TrimSuffix(rest, "/"), "/")
 	for i := range v1Routes {
 		if v1Routes[i].method != method || len(v1Patterns[i]) != len(words) {
@@ -131,7 +122,8 @@ func matchV1(pattern, words []string) (namespace, queue, id string, ok bool) {
 
 func (a *API) serveV1(w http.ResponseWriter, r *http.Request) {
 	route, namespace, queue, id := findV1(r.Method, r.URL.Path)
-	c := v1Call{API: a, w: w, r: r, namespace: namespace, queue: queue, id: id}
+	c := v1Call{API: a, w: w, r: r, namespace: namespace, queue: queue, id: id, redisTime: redisTime{of: r.Context(), within: v1Within}}
+	defer c.over()
 	if route == nil {
 		c.refuse(http.StatusNotFound, "api not found")
 		return
@@ -153,11 +145,6 @@ func (a *API) serveV1(w http.ResponseWriter, r *http.Request) {
 	}
 	c.x, c.query = x, r.URL.Query()
 	c.query.Del("token")
-	defer func() {
-		if c.end != nil {
-			c.end()
-		}
-	}()
 	route.serve(&c)
 }
 
@@ -271,13 +258,8 @@ func (c *v1Call) turnAway(why *refusal) {
 // they are about.
 func (c *v1Call) fail(what string, err error) {
 	var full *gateway.FullError
-	var waiters *gateway.WaitersError
-	switch {
-	case errors.As(err, &full):
+	if errors.As(err, &full) {
 		c.answer(http.StatusTooManyRequests, v1Message{"the queue is full, please retry later"})
-		return
-	case errors.As(err, &waiters):
-		c.answer(http.StatusTooManyRequests, v1Message{"too many requests of this token wait, please retry later"})
 		return
 	}
 	c.logFailure(c.r, what, err)
@@ -302,21 +284,20 @@ func (c *v1Call) job(j *gateway.Job, message string, remain int) v1Job {
 	if now == 0 {
 		now = c.x.gateway().Now()
 	}
-	body := httpjob.Body(j.Parsed.Args)
-	if j.Parsed.Class == "" { // bytes in a queue that are no job
-		body = j.Payload
-	}
 	return v1Job{
-		Attributes: attributesOf(httpjob.Meta(&j.Parsed)), Data: body, ElapsedMS: httpjob.Elapsed(j.ID, now),
+		Attributes: attributesOf(j.ID, httpjob.Meta(&j.Parsed)), Data: httpjob.BodyOf(j.Payload, &j.Parsed), ElapsedMS: httpjob.Elapsed(j.ID, now),
 		ID: j.ID, Message: message, Namespace: c.namespace, Queue: strings.TrimPrefix(j.Queue, c.x.queue("")),
 		RemainTries: max(0, remain), TTL: httpjob.TTL(j.Parsed.ExpiresAt, now),
 	}
 }
 
-// attributesOf returns the metadata that a producer has given, nil for none.
-func attributesOf(meta map[string]string) map[string]string {
-	delete(meta, traceparent)
-	delete(meta, tracestate)
+// attributesOf returns the metadata that a producer has given, nil for none. A trace context may be an attribute, too, of a
+// job with a version; of another one it is no attribute.
+func attributesOf(id string, meta map[string]string) map[string]string {
+	if !httpjob.Versioned(id) {
+		delete(meta, traceparent)
+		delete(meta, tracestate)
+	}
 	if len(meta) == 0 {
 		return nil
 	}

@@ -385,3 +385,28 @@ func FuzzV1(f *testing.F) {
 		}
 	})
 }
+
+// With a key a publish, a bulk or a republish that is repeated makes no second job.
+func TestV1Idempotency(t *testing.T) {
+	t.Parallel()
+	g := guarded(t, httpapi.Settings{})
+	token, _ := g.token(`{"namespace":"shop"}`)
+	put := func(path, body, key string) got {
+		return g.ask("PUT", g.url+"/api/shop/"+path, body, "X-Token: "+token, "Idempotency-Key: "+key)
+	}
+	old := g.ask("PUT", g.url+"/api/shop/old?delay=600", "x", "X-Token: "+token)
+	g.want("a publish", old, 201, `"job_id"`)
+	for i, call := range [][2]string{{"mail", "a"}, {"mail/bulk", `["a"]`}, {"mail/job/" + member(t, old, "job_id"), "a"}} {
+		key := fmt.Sprint("k", i)
+		first, again := put(call[0], call[1], key), put(call[0], call[1], key)
+		g.want(call[0], first, 201, "published")
+		if again.body != first.body || again.status != 201 || first.header.Get("Idempotent-Replayed") != "" || again.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s: %s, and again %s %v", call[0], first.body, again.body, again.header)
+		}
+		g.want("another body", put(call[0], `["b"]`, key), 422, "the idempotency key was used for another request")
+		if n := g.redis.Int(t, "LLEN", "resque:queue:shop.mail"); n != i+1 {
+			t.Errorf("%s: the queue has %d jobs, want %d", call[0], n, i+1)
+		}
+	}
+	g.want("a key that is too long", put("mail", "a", strings.Repeat("k", 256)), 400, "too long")
+}

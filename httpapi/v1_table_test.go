@@ -2,12 +2,14 @@ package httpapi_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +19,8 @@ import (
 	"github.com/goworker/goworker/internal/httpjob"
 )
 
-// TestV1Table asks what testdata/lmstfy asks, and compares the answers. Those of the files are lmstfy's, but for
-// differs.txt and more.txt: the first has what is different here, the second what lmstfy has not.
+// TestV1Table asks what testdata/lmstfy asks, and compares the answers. They are lmstfy's, but where a line with an
+// exclamation mark has lmstfy's beside ours, and in more.txt, which has what lmstfy has not.
 //
 // A file has blocks with empty lines between them. Of a block:
 //
@@ -30,15 +32,27 @@ import (
 //	< 201                           the status
 //	< Name: value                   a header; - is for none
 //	<< {"job_id":"{id:a}"}          the body
+//	!< 404                          lmstfy's status, where it is another one
+//	!<< {"msg":"none"}              lmstfy's body, where it is another one
 //
-// {id:a} is a ULID that is kept as a, {a} is its value. {ms} is a number, {s:60} one of 60 or a little less.
+// {id:a} is a ULID that is kept as a, {a} is its value, {ids} are some. {ms} is a number, {s:60} one of 60 or a little less.
+//
+// LMSTFY_TOKENS=http://127.0.0.1:7778/token/ has the table ask lmstfy itself, at LMSTFY=http://127.0.0.1:7777: what lmstfy
+// answers is then what the files say, but for more.txt.
 func TestV1Table(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/lmstfy/*.txt")
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}
-	s := serve(t, httpapi.Settings{})
+	var s *site
+	if url := os.Getenv("LMSTFY"); url == "" {
+		s = serve(t, httpapi.Settings{})
+	} else {
+		s = &site{url: url, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+		t.Cleanup(s.client.CloseIdleConnections)
+		files = slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "/more.txt") })
+	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
@@ -47,13 +61,40 @@ func TestV1Table(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := play{site: s, values: map[string]string{"ns": "table-" + name, "token": s.token(t, "table-"+name), "long": strings.Repeat("x", 256)}}
+			token := ""
+			namespace := "table-" + name
+			if s.jobs != nil {
+				token = s.token(t, namespace)
+			} else {
+				namespace, token = lmstfyToken(t, namespace)
+			}
+			p := play{site: s, values: map[string]string{"ns": namespace, "token": token,
+				"long": strings.Repeat("x", 256), "most": strings.Repeat("x", 1<<20)}}
 			blocks := parseBlocks(t, string(text))
 			for _, b := range blocks {
+				if s.jobs == nil && b.lmstfy != nil {
+					b.status, b.answer, b.hasAnswer = b.lmstfy.status, b.lmstfy.answer, b.lmstfy.hasAnswer
+				}
 				p.run(t, b)
 			}
 		})
 	}
+}
+
+// lmstfyToken makes a token of lmstfy for a namespace that nothing has used.
+func lmstfyToken(t *testing.T, begin string) (namespace, token string) {
+	t.Helper()
+	namespace = begin + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	answer, err := http.Post(os.Getenv("LMSTFY_TOKENS")+namespace+"?description=table", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var made struct{ Token string }
+	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.Token == "" {
+		t.Fatal(answer.Status, err)
+	}
+	return namespace, made.Token
 }
 
 type block struct {
@@ -66,6 +107,7 @@ type block struct {
 	answerHeader []string
 	answer       string
 	hasAnswer    bool
+	lmstfy       *block // lmstfy's answer, where it is another one
 }
 
 func parseBlocks(t *testing.T, text string) (blocks []block) {
@@ -108,6 +150,13 @@ func parseBlocks(t *testing.T, text string) (blocks []block) {
 			}
 		case "<<":
 			b.answer, b.hasAnswer = rest, true
+		case "!<":
+			b.lmstfy = &block{status: rest}
+		case "!<<":
+			if b.lmstfy == nil {
+				b.lmstfy = &block{status: b.status}
+			}
+			b.lmstfy.answer, b.lmstfy.hasAnswer = rest, true
 		default:
 			t.Fatalf("line %d has no mark: %q", i+1, line)
 		}
@@ -142,7 +191,8 @@ func (p *play) run(t *testing.T, b block) {
 			return
 		}
 		if !b.again || time.Now().After(ends) {
-			t.Fatalf("line %d:%s\n%s", b.line, b.about, wrong)
+			t.Errorf("line %d:%s\n%s", b.line, b.about, wrong)
+			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -175,6 +225,9 @@ func (p *play) ask(t *testing.T, b block) string {
 	if got := strconv.Itoa(answer.StatusCode); got != b.status {
 		return fmt.Sprintf("status %s, want %s: %s", got, b.status, body)
 	}
+	if answer.StatusCode == http.StatusMovedPermanently {
+		return "" // only lmstfy has it, with a page
+	}
 	if id := answer.Header.Get("X-Request-ID"); !isULID(id) {
 		return fmt.Sprintf("the X-Request-ID is %q", id)
 	}
@@ -199,7 +252,7 @@ func isULID(id string) bool {
 	return ok && len(id) == 26
 }
 
-var pattern = regexp.MustCompile(`\\\{(id|ms|s)(?::(\w+))?\\\}`)
+var pattern = regexp.MustCompile(`\\\{(ids?|ms|s)(?::(\w+))?\\\}`)
 
 // compare says how a body differs from what is wanted, and keeps the ids that it names.
 func (p *play) compare(body []byte, want string) string {
@@ -207,8 +260,11 @@ func (p *play) compare(body []byte, want string) string {
 	expression := pattern.ReplaceAllStringFunc(regexp.QuoteMeta(want), func(m string) string {
 		parts := pattern.FindStringSubmatch(m)
 		names = append(names, parts[1]+":"+parts[2])
-		if parts[1] == "id" {
+		switch parts[1] {
+		case "id":
 			return `([0-9A-Z]{26,27})`
+		case "ids":
+			return `("[0-9A-Z]{26}"(?:,"[0-9A-Z]{26}")*)`
 		}
 		return `(\d+)`
 	})

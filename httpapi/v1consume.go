@@ -69,7 +69,7 @@ func (c *v1Call) consumed() bool {
 		ctx = waiting
 	}
 	jobs, err := c.x.gateway().Reserve(ctx, gateway.Ask{
-		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count), Token: c.x.Token,
+		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count),
 	})
 	if err != nil {
 		c.notReserved(ctx, err)
@@ -84,7 +84,7 @@ func (c *v1Call) consumed() bool {
 
 func (c *v1Call) notReserved(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, gateway.ErrCut), c.x.cut(ctx) != nil:
+	case c.x.cut(ctx) != nil:
 		c.refuse(http.StatusUnauthorized, "invalid token")
 	case errors.Is(err, gateway.ErrStopping), c.r.Context().Err() != nil: // the client has gone, or has closed its half of the connection
 		c.answer(http.StatusNotFound, v1Message{"no job available"})
@@ -112,7 +112,7 @@ func (c *v1Call) deliver(jobs []gateway.Job, list bool) bool {
 		err = deliver(c.w, http.StatusOK, text)
 	}
 	if err != nil {
-		c.x.gateway().Release(context.WithoutCancel(c.r.Context()), jobs...)
+		c.x.gateway().Release(jobs...)
 		return false
 	}
 	return true

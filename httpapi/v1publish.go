@@ -86,6 +86,9 @@ func (c *v1Call) meta(versioned bool) (meta map[string]string, ok bool) {
 		c.refuse(http.StatusBadRequest, "too many attributes, cannot exceed 16")
 		return nil, false
 	}
+	if meta[traceparent] != "" || meta[tracestate] != "" { // the producer's attributes come back as they are
+		return meta, true
+	}
 	return withTrace(meta, c.r.Header), true
 }
 
@@ -102,7 +105,7 @@ func attributesIn(h http.Header) map[string]string {
 	var all map[string]string
 	for key, values := range h {
 		name, is := strings.CutPrefix(key, v1AttributePrefix)
-		if !is || name == "" || len(values) == 0 || values[0] == "" {
+		if !is || len(values) == 0 || values[0] == "" {
 			continue
 		}
 		if all == nil {
@@ -155,16 +158,23 @@ func (c *v1Call) publishOne(instead string) bool {
 	}
 	job := c.publication(p, meta)
 	job.Args = append(httpjob.AppendBytes([]byte{'['}, body), ']')
+	once, ok := c.once(body)
+	if !ok {
+		return false
+	}
 	var ids []string
 	var err error
 	if instead == "" {
-		ids, ok, err = c.push(body, job)
+		ids, err = c.push(once, job)
 	} else {
 		var id string
-		id, err = c.x.gateway().Republish(c.ctx(), job.Queue, instead, job)
-		ids = []string{id}
+		var replayed bool
+		if id, replayed, err = c.x.gateway().Republish(c.ctx(), once, job.Queue, instead, job); id != "" {
+			ids = []string{id}
+		}
+		c.replayed(replayed)
 	}
-	return ok && c.published(ids, err, func(ids []string) any {
+	return c.published(ids, err, func(ids []string) any {
 		return struct {
 			ID      string `json:"job_id"`
 			Message string `json:"msg"`
@@ -172,21 +182,21 @@ func (c *v1Call) publishOne(instead string) bool {
 	})
 }
 
-// push publishes jobs: with an idempotency key once. It answers, and is false, if the key is wrong.
-func (c *v1Call) push(body []byte, jobs ...gateway.Publication) (ids []string, ok bool, err error) {
-	once, ok := c.once(body)
-	switch {
-	case !ok:
-		return nil, false, nil
-	case once.Key == "":
-		ids, err = c.x.gateway().Publish(c.ctx(), jobs...)
-		return ids, true, err
+// push publishes jobs: with an idempotency key once.
+func (c *v1Call) push(once leases.Once, jobs ...gateway.Publication) (ids []string, err error) {
+	if once.Key == "" {
+		return c.x.gateway().Publish(c.ctx(), jobs...)
 	}
 	ids, replayed, err := c.x.gateway().PublishOnce(c.ctx(), once, jobs...)
-	if replayed {
+	c.replayed(replayed)
+	return ids, err
+}
+
+// replayed has the answer say whether it is that of an earlier request.
+func (c *v1Call) replayed(is bool) {
+	if is {
 		c.w.Header().Set("Idempotent-Replayed", "true")
 	}
-	return ids, true, err
 }
 
 func (c *v1Call) publishBulk() {
@@ -238,8 +248,12 @@ func (c *v1Call) publishAll() bool {
 		args, _ := httpjob.AppendJSON([]byte{'['}, b) // an element of a list in JSON is JSON
 		jobs[i].Args = append(args, ']')
 	}
-	ids, ok, err := c.push(body, jobs...)
-	return ok && c.published(ids, err, func(ids []string) any {
+	once, ok := c.once(body)
+	if !ok {
+		return false
+	}
+	ids, err := c.push(once, jobs...)
+	return c.published(ids, err, func(ids []string) any {
 		return struct {
 			IDs     []string `json:"job_ids"`
 			Message string   `json:"msg"`

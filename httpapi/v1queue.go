@@ -71,8 +71,8 @@ func (c *v1Call) peekJob() {
 		switch found.State {
 		case gateway.Ready, gateway.Delayed:
 			remain++
-		case gateway.Filed:
-			remain = 0
+		case gateway.Filed: // it does not expire
+			remain, found.Parsed.ExpiresAt = 0, 0
 		}
 		c.answer(http.StatusOK, c.job(&found.Job, "", remain))
 	}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,6 +19,7 @@ import (
 type v2 struct {
 	api    *API
 	events *events
+	within time.Duration // v2Within
 }
 
 // v2Route is a call of v2.
@@ -60,7 +60,7 @@ var v2Routes = []v2Route{
 }
 
 // newV2 returns v2 of a server.
-func newV2(api *API) *v2 { return &v2{api: api, events: newEvents()} }
+func newV2(api *API) *v2 { return &v2{api: api, events: newEvents(), within: v2Within} }
 
 // routes adds the calls of v2 to a mux. What is below /v2/ and no call is a problem too.
 func (v *v2) routes(mux *http.ServeMux) {
@@ -77,9 +77,11 @@ func (v *v2) routes(mux *http.ServeMux) {
 			p.write(w, req)
 		})
 	}
-	mux.HandleFunc("/v2/", func(w http.ResponseWriter, req *http.Request) {
-		newProblem("no-route", "there is no call of this path; /openapi.json describes those that there are").write(w, req)
-	})
+	for _, path := range []string{"/v2", "/v2/"} { // else the mux would send clients from the one to the other
+		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			newProblem("no-route", "there is no call of this path; /openapi.json describes those that there are").write(w, req)
+		})
+	}
 }
 
 // scopeResult stands for the scopes of which one is enough to read a result: who publishes a job may await it.
@@ -92,10 +94,7 @@ type v2Call struct {
 	r  *http.Request
 	x  access
 	in string // the queue of the path by its name in Resque; "": the path has none
-
-	// ctx is of what the call asks of Redis, but for waits. It does not end with the client: for net/http a client has gone that
-	// has closed its half of the connection, and it may still read the answer.
-	ctx context.Context
+	redisTime
 }
 
 // v2Within bounds what a call asks of Redis, but for waits.
@@ -113,15 +112,13 @@ type response struct {
 
 // serve answers a request.
 func (v *v2) serve(w http.ResponseWriter, r *http.Request, to v2Route) {
-	c := &v2Call{v2: v, w: w, r: r}
-	var end context.CancelFunc
-	c.ctx, end = context.WithTimeout(context.WithoutCancel(r.Context()), v2Within)
-	defer end()
+	c := &v2Call{v2: v, w: w, r: r, redisTime: redisTime{of: r.Context(), within: v.within}}
+	defer c.over()
 	a, err := c.answer(to)
 	if err != nil {
 		p := problemOf(err)
 		if p.of.status >= http.StatusInternalServerError && p.cause != nil {
-			v.api.logFailure(r, "serving the call", p.cause)
+			v.api.logFailure(r, "a call failed", p.cause)
 		}
 		p.write(w, r)
 		return
@@ -209,19 +206,6 @@ func (r *refusal) problem() *problem {
 		p.header = http.Header{"Www-Authenticate": {`Bearer realm="goworker"`}}
 	}
 	return p
-}
-
-// whenDrained calls a function when the server begins to stop, unless end is called before.
-func (g *guard) whenDrained(f func()) (end func()) {
-	ended := make(chan struct{})
-	go func() {
-		select {
-		case <-g.drained:
-			f()
-		case <-ended:
-		}
-	}()
-	return func() { close(ended) }
 }
 
 // id is the job of the path.

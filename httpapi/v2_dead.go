@@ -77,7 +77,7 @@ func (c *v2Call) changeDead(
 		}
 	}
 	if ask.IDs != nil {
-		n, err := byID(c.dead(), c.ctx, ask.IDs...)
+		n, err := byID(c.dead(), c.ctx(), ask.IDs...)
 		if err != nil && !(n > 0 && (errors.Is(err, inspect.ErrNoFailure) || errors.Is(err, inspect.ErrRetried))) {
 			return response{}, err
 		}
@@ -88,7 +88,7 @@ func (c *v2Call) changeDead(
 	}
 	out := deadChange{Next: ask.After}
 	for range maxSteps {
-		done, err := step(c.dead(), c.ctx, filter, out.Next)
+		done, err := step(c.dead(), c.ctx(), filter, out.Next)
 		if err != nil {
 			return response{}, ofPage(err, out.Next)
 		}
@@ -104,7 +104,7 @@ func (c *v2Call) changeDead(
 func (c *v2Call) changeSome(byID func(l deadList, ctx context.Context, ids ...string) (int, error), filter inspect.FailureFilter, limit int, after string) (response, error) {
 	var ids []string
 	for range maxSteps {
-		found, next, err := c.dead().Search(c.ctx, filter, after, limit-len(ids))
+		found, next, err := c.dead().Search(c.ctx(), filter, after, limit-len(ids))
 		if err != nil {
 			return response{}, ofPage(err, after)
 		}
@@ -118,7 +118,7 @@ func (c *v2Call) changeSome(byID func(l deadList, ctx context.Context, ids ...st
 	out := deadChange{Next: after}
 	if len(ids) > 0 {
 		var err error
-		out.Changed, err = byID(c.dead(), c.ctx, ids...)
+		out.Changed, err = byID(c.dead(), c.ctx(), ids...)
 		if err != nil && !errors.Is(err, inspect.ErrNoFailure) && !errors.Is(err, inspect.ErrRetried) {
 			return response{}, err
 		}

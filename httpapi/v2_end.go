@@ -42,7 +42,7 @@ func (c *v2Call) ack() (response, error) {
 	}
 	var what gateway.What
 	if ask.Result == nil {
-		all, err := c.x.gateway().Ack(c.ctx, a)
+		all, err := c.x.gateway().Ack(c.ctx(), a)
 		if err != nil {
 			return response{}, err
 		}
@@ -54,7 +54,7 @@ func (c *v2Call) ack() (response, error) {
 		if !payload.WellFormed(ask.Result, httpjob.MaxDepth) {
 			return response{}, newProblem("too-deep", fmt.Sprintf("the result is nested deeper than %d levels; flatten it", httpjob.MaxDepth), "most", httpjob.MaxDepth)
 		}
-		if what, err = c.x.gateway().AckResult(c.ctx, a, ask.Result); err != nil {
+		if what, err = c.x.gateway().AckResult(c.ctx(), a, ask.Result); err != nil {
 			return response{}, err
 		}
 	}
@@ -114,7 +114,7 @@ func (c *v2Call) nack() (response, error) {
 		return response{}, err
 	}
 	return c.end(ask.Lease, ask.Error, func(a gateway.Ack, why string) (gateway.What, error) {
-		return c.x.gateway().Nack(c.ctx, a, delay, why)
+		return c.x.gateway().Nack(c.ctx(), a, delay, why)
 	})
 }
 
@@ -128,7 +128,7 @@ func (c *v2Call) fail() (response, error) {
 		return response{}, err
 	}
 	return c.end(ask.Lease, ask.Error, func(a gateway.Ack, why string) (gateway.What, error) {
-		return c.x.gateway().Fail(c.ctx, a, why)
+		return c.x.gateway().Fail(c.ctx(), a, why)
 	})
 }
 
@@ -141,7 +141,7 @@ func (c *v2Call) release() (response, error) {
 		return response{}, err
 	}
 	return c.end(ask.Lease, "", func(a gateway.Ack, _ string) (gateway.What, error) {
-		return c.x.gateway().GiveBack(c.ctx, a)
+		return c.x.gateway().GiveBack(c.ctx(), a)
 	})
 }
 
@@ -181,7 +181,7 @@ func (c *v2Call) touch() (response, error) {
 	if ask.TTRMs == nil {
 		ttr = DefaultTTR
 	}
-	lease, what, err := c.x.gateway().Touch(c.ctx, a, ttr)
+	lease, what, err := c.x.gateway().Touch(c.ctx(), a, ttr)
 	if err != nil {
 		return response{}, err
 	}
@@ -234,7 +234,7 @@ func (c *v2Call) acks() (response, error) {
 	for i, j := range ask.Jobs {
 		acks[i] = gateway.Ack{Queue: c.x.queue(j.Queue), ID: j.ID, Lease: j.Lease}
 	}
-	all, err := c.x.gateway().Ack(c.ctx, acks...)
+	all, err := c.x.gateway().Ack(c.ctx(), acks...)
 	if err != nil {
 		return response{}, err
 	}

@@ -178,7 +178,15 @@ func (e *envelope) times(p *gateway.Publication) (err error) {
 	if p.Delay, err = millis("delay_ms", e.DelayMs, 0, maxDelay); err == nil {
 		p.TTL, err = millis("ttl_ms", e.TTLMs, 0, maxTTL)
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case p.TTL > 0 && p.TTL <= p.Delay:
+		return invalid("ttl_ms", fmt.Sprintf("ttl_ms is %d and delay_ms is %d, so the job would be over when it is due; give it a longer time", *e.TTLMs, *e.DelayMs))
+	case !p.At.IsZero() && !p.ExpiresAt.IsZero() && !p.ExpiresAt.After(p.At):
+		return invalid("expires_at", "expires_at is not after at, so the job would be over when it is due; give it a later time")
+	}
+	return nil
 }
 
 // bounded is a number of a request; 0 if it is not given.

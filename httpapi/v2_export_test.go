@@ -1,5 +1,7 @@
 package httpapi
 
+import "time"
+
 // Looks is how many looks at counts run.
 func (a *API) Looks() int {
 	a.v2.events.mu.Lock()
@@ -9,6 +11,9 @@ func (a *API) Looks() int {
 
 // Waiting is how many consumers wait.
 func (a *API) Waiting() int { return a.pools[defaultPool].gateway.Stats().Waiters }
+
+// HasForRedis sets how long a call of v2 has for what it asks of Redis.
+func (a *API) HasForRedis(d time.Duration) { a.v2.within = d }
 
 // Routes are the calls of v2: method and path.
 func Routes() (all [][2]string) {

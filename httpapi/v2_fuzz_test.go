@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,7 +33,7 @@ func FuzzEnvelope(f *testing.F) {
 					if wrong != nil || parsed.ID != "x" || !json.Valid(text) {
 						t.Fatalf("%q became the arguments %q: %v", body, p.Args, wrong)
 					}
-					viewOf(&parsed, "x", 1, 1)
+					viewOf(text, &parsed, "x", 1, 1)
 					if len(p.Meta) > maxMeta+2 || p.Tries < 0 || p.Delay < 0 || p.TTL < 0 || p.Result < 0 || p.Timeout < 0 {
 						t.Fatalf("%+v", p)
 					}
@@ -71,7 +72,7 @@ func FuzzPaths(f *testing.F) {
 	f.Add("GET", "/v2//queues//jobs/%00/ack", ";")
 	f.Add("TRACE", "/v2/shop/queues/\xff/jobs", "a=\xff")
 	mux := http.NewServeMux()
-	v := newV2(&API{guard: &guard{settings: Settings{MaxBody: 1000, MaxBatch: 1000}, drained: make(chan struct{})}})
+	v := newV2(&API{guard: &guard{settings: Settings{MaxBody: 1000, MaxBatch: 1000}, drained: context.Background()}})
 	v.routes(mux)
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		u, err := url.ParseRequestURI(path)

@@ -77,6 +77,43 @@ func TestV2TokensSeeTheirQueues(t *testing.T) {
 	}
 }
 
+// TestV2OtherPlaces names a job that is reserved, with its id and its lease, in another namespace and in another queue of its own:
+// there it is no job, and nothing happens to it.
+func TestV2OtherPlaces(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	p.publish("/v2/shop/queues/mail/jobs?tries=5&result_ttl_ms=60000&id=x", "a")
+	j := p.one("mail")
+	before := p.redis.Text(t, "ZSCORE", "resque:go:leases", "9:shop.mailx")
+	for _, queue := range []string{"/v2/blog/queues/mail", "/v2/shop/queues/img"} {
+		at := queue + "/jobs/x"
+		for _, how := range []string{"ack", "nack", "fail", "release", "touch"} {
+			p.problem("no-job", 404, "POST", at+"/"+how, lease(j))
+			p.problem("no-job", 404, "POST", at+"/"+how, `{}`)
+		}
+		p.problem("no-result", 404, "GET", at+"/result", "")
+		p.problem("no-job", 404, "GET", at, "")
+		redistest.Eventually(t, patience, "the queue may be searched again", func() bool { return p.send("DELETE", at+"?force=true", "").status == 202 })
+		ns, queue := queue[len("/v2/"):len("/v2/shop")], queue[len("/v2/shop/queues/"):]
+		out := ask[struct{ Results []string }](p, 200, "POST", "/v2/"+ns+"/acks", `{"jobs":[{"queue":"`+queue+`","id":"x"}]}`)
+		if !slices.Equal(out.Results, []string{"unknown"}) {
+			t.Errorf("%q", out.Results)
+		}
+	}
+	p.publish("/v2/blog/queues/mail/jobs", "b") // so that the queue can be destroyed
+	ask[any](p, 204, "DELETE", "/v2/blog/queues/mail", "")
+	if after := p.redis.Text(t, "ZSCORE", "resque:go:leases", "9:shop.mailx"); after != before {
+		t.Errorf("the lease was %s and is %s", before, after)
+	}
+	if n := p.redis.Int(t, "EXISTS", "resque:queue:shop.mail", "resque:shop.mail_failed", "resque:go:returned", "resque:go:schedule"); n != 0 {
+		t.Errorf("%d keys tell of an end", n)
+	}
+	p.end(204, j, "ack", lease(j, `"result":1`))
+	if r := p.send("GET", "/v2/shop/queues/mail/jobs/x/result", ""); !strings.Contains(r.body, `"result":1`) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestV2JobsOfRuby takes jobs that Ruby has pushed, from a namespace whose queues are Resque's own.
 func TestV2JobsOfRuby(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/gateway"
 	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // foundJob is a job as an operator sees it.
@@ -34,7 +35,7 @@ type foundJob struct {
 func (c *v2Call) foundOf(f *gateway.Found) foundJob {
 	job := foundJob{
 		ID: f.ID, Queue: c.r.PathValue("queue"), State: f.State, DueAt: stamp(f.DueMs),
-		jobView: viewOf(&f.Parsed, f.ID, f.Attempt, f.Tries),
+		jobView: viewOf(f.Payload, &f.Parsed, f.ID, f.Attempt, f.Tries),
 	}
 	if ms, err := strconv.ParseFloat(f.Lease, 64); err == nil {
 		job.LeaseEndsAt = stamp(int64(ms))
@@ -47,19 +48,23 @@ func (c *v2Call) findJob() (response, error) {
 	if _, err := c.parameters(); err != nil {
 		return response{}, err
 	}
-	f, err := c.x.gateway().Find(c.ctx, c.in, c.id())
+	f, err := c.x.gateway().Find(c.ctx(), c.in, c.id())
 	if err != nil {
 		return response{}, err
 	}
 	if f.State == "" {
 		return response{}, c.noJob()
 	}
+	if f.State == gateway.Filed {
+		record, err := payload.ParseFailure(f.Record)
+		return response{status: http.StatusOK, body: c.deadOf(failures.ID(f.Record), &record)}, err
+	}
 	return response{status: http.StatusOK, body: c.foundOf(&f)}, nil
 }
 
 // noJob is the problem of a job that is nowhere.
 func (c *v2Call) noJob() error {
-	return newProblem("no-job", fmt.Sprintf("queue %s has no job %s that waits, is delayed or is reserved: it has ended, or its id is another", quoted(c.r.PathValue("queue")), c.id()))
+	return newProblem("no-job", fmt.Sprintf("queue %s has no job %s that waits, is delayed, is reserved or is a dead letter: it has ended, or its id is another", quoted(c.r.PathValue("queue")), c.id()))
 }
 
 // cancelJob ends a job that is not wanted any more.
@@ -72,7 +77,7 @@ func (c *v2Call) cancelJob() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	what, err := c.x.gateway().Cancel(c.ctx, c.in, c.id(), force)
+	what, err := c.x.gateway().Cancel(c.ctx(), c.in, c.id(), force)
 	switch {
 	case err != nil:
 		return response{}, err
@@ -169,7 +174,7 @@ func (c *v2Call) listJobs() (response, error) {
 	default:
 		return response{}, invalid("state", fmt.Sprintf("state is %s and has to be ready, delayed, reserved or dead", quoted(string(state))))
 	}
-	page, err := c.x.gateway().Jobs(c.ctx, c.in, state, int(limit), q.Get("after"))
+	page, err := c.x.gateway().Jobs(c.ctx(), c.in, state, int(limit), q.Get("after"))
 	if err != nil {
 		return response{}, ofPage(err, q.Get("after"))
 	}
@@ -180,28 +185,31 @@ func (c *v2Call) listJobs() (response, error) {
 	return response{status: http.StatusOK, body: out}, nil
 }
 
-// listDead lists the dead letters of a queue, the oldest first.
+// listDead lists the dead letters of a queue, the newest first.
 func (c *v2Call) listDead(limit int, after string) (response, error) {
-	found, next, err := c.dead().Search(c.ctx, inspect.FailureFilter{}, after, limit)
+	found, next, err := c.dead().Search(c.ctx(), inspect.FailureFilter{}, after, limit)
 	if err != nil {
 		return response{}, ofPage(err, after)
 	}
 	out := jobPage{Jobs: make([]foundJob, 0, len(found)), Next: next}
-	for i := range found {
-		f := &found[i]
-		job := foundJob{
-			DeadID: f.ID, Queue: c.r.PathValue("queue"), State: gateway.Filed,
-			Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
-		}
-		if p, err := payload.Parse(f.Payload); err == nil {
-			tries, attempt := httpjob.Tries(&p)
-			job.ID, job.jobView = p.ID, viewOf(&p, p.ID, attempt, tries)
-		} else {
-			job.jobView = jobView{Args: []byte("[]"), Attempt: 1, Tries: 1}
-		}
-		out.Jobs = append(out.Jobs, job)
+	for _, f := range found {
+		out.Jobs = append(out.Jobs, c.deadOf(f.ID, &payload.Failure{
+			Payload: f.Payload, Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+		}))
 	}
 	return response{status: http.StatusOK, body: out}, nil
+}
+
+// deadOf is a dead letter with its name.
+func (c *v2Call) deadOf(id string, f *payload.Failure) foundJob {
+	job := foundJob{
+		DeadID: id, Queue: c.r.PathValue("queue"), State: gateway.Filed,
+		Error: f.Error, Exception: f.Exception, FailedAt: f.FailedAt, RetriedAt: f.RetriedAt,
+	}
+	p, _ := payload.Parse(f.Payload) // of one that cannot be read it is empty
+	tries, attempt := httpjob.Tries(&p)
+	job.ID, job.jobView = p.ID, viewOf(f.Payload, &p, p.ID, attempt, tries)
+	return job
 }
 
 // dead is the list of the queue's dead letters.

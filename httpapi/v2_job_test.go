@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +65,30 @@ func TestV2Republish(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID+"?tries=x", "b")
-	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "b", "Idempotency-Key", "k")
+
+	// With a key a repetition makes no second job, whether a consumer has the old one or it waits.
+	for i, reserved := range []bool{true, false} {
+		queue := fmt.Sprintf("once%d", i)
+		old := p.publish("/v2/shop/queues/"+queue+"/jobs", "a")
+		if reserved {
+			p.one(queue)
+		}
+		first, again := "", ""
+		for _, id := range []*string{&first, &again} {
+			r := p.send("PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "b", "Idempotency-Key", "k")
+			*id = r.body
+			if r.status != 201 || (r.header.Get("Idempotent-Replayed") != "") != (id == &again) {
+				t.Errorf("%d %s %v", r.status, r.body, r.header)
+			}
+		}
+		if next := p.one(queue); first != again || *next.Body != "b" {
+			t.Errorf("%s and then %s; the job is %+v", first, again, next)
+		}
+		if n := p.redis.Int(t, "LLEN", "resque:queue:shop."+queue); n != 0 {
+			t.Errorf("%d jobs more are in the queue", n)
+		}
+		p.problem("key-reused", 422, "PUT", "/v2/shop/queues/"+queue+"/jobs/"+old, "c", "Idempotency-Key", "k")
+	}
 	p.problem("invalid-parameter", 400, "PUT", "/v2/shop/queues/q/jobs/"+out.ID, "{}", "Content-Type", "application/x-ndjson")
 }
 
@@ -194,4 +220,94 @@ func TestV2Call(t *testing.T) {
 	p.problem("invalid-parameter", 400, "POST", "/v2/shop/queues/sum/call", "{}", "Content-Type", "application/x-ndjson")
 	p.publish("/v2/shop/queues/sum/jobs?id=plain", "")
 	p.problem("no-result", 404, "GET", "/v2/shop/queues/sum/jobs/plain/result", "")
+}
+
+// TestV2TimeForRedis waits for results, and sends a body, longer than a call has for its questions to Redis.
+func TestV2TimeForRedis(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	const longer = "3000"
+	p.api.HasForRedis(2 * time.Second)
+	p.publish("/v2/shop/queues/q/jobs?id=mine&result_ttl_ms=60000", "")
+	var wg sync.WaitGroup
+	for _, row := range []struct {
+		status       int
+		method, path string
+	}{{204, "GET", "/v2/shop/queues/q/jobs/mine/result?wait_ms=" + longer}, {202, "POST", "/v2/shop/queues/q/call?wait_ms=" + longer}} {
+		wg.Go(func() {
+			if r := p.send(row.method, row.path, ""); r.status != row.status {
+				t.Errorf("%s: %d %s", row.path, r.status, r.body)
+			}
+		})
+	}
+	wg.Go(func() {
+		body, send := io.Pipe()
+		time.AfterFunc(2500*time.Millisecond, func() { send.Close() })
+		res, err := p.http.Post(p.url+"/v2/shop/queues/q/jobs", "text/plain", body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusCreated {
+			t.Errorf("a slow body: %s", res.Status)
+		}
+	})
+	wg.Wait()
+}
+
+// TestV2HeadOfEvents asks for the headers of a stream. The connection is free for the next request then.
+func TestV2HeadOfEvents(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	p.http.Transport.(*http.Transport).MaxConnsPerHost = 1
+	if r := p.send("HEAD", "/v2/shop/events", ""); r.status != 200 || r.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%+v", r)
+	}
+	if r := p.send("GET", "/healthz", ""); r.status != 200 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestV2ReplayedWithoutRoom repeats publishes whose first answer was lost, when there is no room for another job.
+func TestV2ReplayedWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true, Namespaces: map[string]httpapi.Namespace{"tight": {MaxLength: 1}, "later": {MaxDelayed: 1}}})
+	for _, at := range []string{"/v2/tight/queues/q/jobs", "/v2/later/queues/q/jobs?delay_ms=600000", "/v2/shop/queues/q/jobs?unique=true", "/v2/shop/queues/r/jobs?id=mine"} {
+		first := p.send("POST", at, "a", "Idempotency-Key", "k")
+		again := p.send("POST", at, "a", "Idempotency-Key", "k")
+		if first.status != 201 || again.status != 201 || again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s: %d %s, then %d %s", at, first.status, first.body, again.status, again.body)
+		}
+		p.problem("key-reused", 422, "POST", at, "b", "Idempotency-Key", "k")
+	}
+	p.problem("queue-full", 429, "POST", "/v2/tight/queues/q/jobs", "a", "Idempotency-Key", "other")
+}
+
+// TestV2Over publishes jobs whose time is over: nobody gets them.
+func TestV2Over(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	for _, at := range []string{"1960-01-01T00:00:00Z", "5", "2001-01-01T00:00:00Z", "2011-01-01T00:00:00Z"} {
+		p.publish("/v2/shop/queues/q/jobs?expires_at="+at, at)
+	}
+	if jobs := p.take(`{"queues":["q"],"count":9}`); jobs != nil {
+		t.Errorf("%+v", jobs)
+	}
+	for _, query := range []string{"ttl_ms=1000&delay_ms=1000", "at=2030-01-01T00:00:00Z&expires_at=2029-01-01T00:00:00Z"} {
+		p.problem("invalid-parameter", 400, "POST", "/v2/shop/queues/q/jobs?"+query, "")
+	}
+}
+
+// TestV2Unreadable takes what other programs have pushed that is no job, and what no JSON of an answer can have.
+func TestV2Unreadable(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	deep := `{"class":"A","args":[` + strings.Repeat("[", 10020) + strings.Repeat("]", 10020) + `]}`
+	for _, text := range []string{"no json", `{"args":[1]}`, deep} {
+		p.redis.Int(t, "RPUSH", "resque:queue:shop.q", text)
+		if j := p.one("q"); *j.Body != text {
+			t.Errorf("%q has the body %q", text[:min(len(text), 50)], (*j.Body)[:min(len(*j.Body), 50)])
+		}
+	}
 }

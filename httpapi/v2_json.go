@@ -87,7 +87,7 @@ func aType(name string) string {
 	case strings.HasPrefix(name, "int"):
 		return "a whole number"
 	case name == "string":
-		return "a text"
+		return "a string"
 	case name == "bool":
 		return "true or false"
 	case strings.HasPrefix(name, "[]"):

@@ -71,34 +71,35 @@ func (c *v2Call) republish() (response, error) {
 		return response{}, err
 	case b.many:
 		return response{}, invalid("Content-Type", "one job is published in place of another; send one, not a list of them")
-	case b.once.Key != "":
-		return response{}, invalid("Idempotency-Key", "this call needs no Idempotency-Key: repeated it finds that the old job is gone; leave the header out")
 	}
-	refund, refused := c.x.spend(c.ctx, rateWrite)
+	refund, refused := c.x.spend(c.ctx(), rateWrite)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
-	id, err := c.x.gateway().Republish(c.ctx, c.in, c.id(), b.jobs[0])
+	id, replayed, err := c.x.gateway().Republish(c.ctx(), b.once, c.in, c.id(), b.jobs[0])
 	if err != nil {
 		refund()
 		return response{}, ofJob(err)
 	}
 	header := http.Header{"Location": {"./" + url.PathEscape(id)}}
+	if replayed {
+		header.Set("Idempotent-Replayed", "true")
+	}
 	return response{status: http.StatusCreated, body: published{ID: id}, header: header}, nil
 }
 
 // push publishes jobs and returns their ids. With an idempotency key it publishes them once.
 func (c *v2Call) push(b batch) (ids []string, header http.Header, err error) {
 	header = make(http.Header)
-	refund, refused := c.x.spend(c.ctx, rateWrite)
+	refund, refused := c.x.spend(c.ctx(), rateWrite)
 	if refused != nil {
 		return nil, nil, refused.problem()
 	}
 	if b.once.Key == "" {
-		ids, err = c.x.gateway().Publish(c.ctx, b.jobs...)
+		ids, err = c.x.gateway().Publish(c.ctx(), b.jobs...)
 	} else {
 		var replayed bool
-		if ids, replayed, err = c.x.gateway().PublishOnce(c.ctx, b.once, b.jobs...); replayed {
+		if ids, replayed, err = c.x.gateway().PublishOnce(c.ctx(), b.once, b.jobs...); replayed {
 			header.Set("Idempotent-Replayed", "true")
 		}
 	}
@@ -207,6 +208,9 @@ func (c *v2Call) lines(body []byte, meta map[string]string) ([]gateway.Publicati
 		if err == nil {
 			p, err = e.publication(c.in, meta)
 		}
+		if err == nil && p.Unique != nil {
+			err = invalid("unique", "unique is for a job that is published alone: many jobs are published all or none, and its lock may leave this one out; send it in a request of its own")
+		}
 		if err != nil {
 			return nil, onLine(err, number)
 		}
@@ -247,7 +251,7 @@ func (c *v2Call) once(body []byte, query url.Values, own []string) (o leases.Onc
 		request = append(request, name, c.r.Header.Get(name))
 	}
 	return leases.Once{
-		Key:         newDigest("v2", c.x.Token, c.x.Namespace, c.r.Method, c.in, c.r.Pattern, key),
+		Key:         newDigest("v2", c.x.Token, c.x.Namespace, c.r.Method, c.in, c.r.Pattern, c.id(), key),
 		Fingerprint: newDigest(request...),
 	}, nil
 }

@@ -91,7 +91,7 @@ func (c *v2Call) listQueues() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	names, in, err := visible(c.ctx, c.x)
+	names, in, err := visible(c.ctx(), c.x)
 	if err != nil {
 		return response{}, err
 	}
@@ -109,7 +109,7 @@ func (c *v2Call) listQueues() (response, error) {
 	names, in = names[first:last], in[first:last]
 	views := make([]queueView, len(names))
 	if len(in) > 0 {
-		sizes, err := c.x.gateway().Sizes(c.ctx, in...)
+		sizes, err := c.x.gateway().Sizes(c.ctx(), in...)
 		if err != nil {
 			return response{}, err
 		}
@@ -134,13 +134,13 @@ func (c *v2Call) showQueue() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	sizes, err := c.x.gateway().Sizes(c.ctx, c.in)
+	sizes, err := c.x.gateway().Sizes(c.ctx(), c.in)
 	if err != nil {
 		return response{}, err
 	}
 	s := sizes[0]
 	if s.Ready+s.Reserved+s.Dead+s.Delayed == 0 && !s.Paused {
-		all, err := c.x.gateway().Queues(c.ctx)
+		all, err := c.x.gateway().Queues(c.ctx())
 		if err != nil {
 			return response{}, err
 		}
@@ -202,7 +202,7 @@ func (c *v2Call) histogram(bounds []int64) (*delays, error) {
 	}
 	read, after := 0, ""
 	for {
-		page, err := c.x.gateway().Jobs(c.ctx, c.in, gateway.Delayed, maxPage, after)
+		page, err := c.x.gateway().Jobs(c.ctx(), c.in, gateway.Delayed, maxPage, after)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func (c *v2Call) change(do func(ctx context.Context, queue string) error) (respo
 	if _, refused := readBody(c.w, c.r, maxAsk); refused != nil {
 		return response{}, refused.problem()
 	}
-	if err := do(c.ctx, c.in); err != nil {
+	if err := do(c.ctx(), c.in); err != nil {
 		return response{}, err
 	}
 	return response{status: http.StatusNoContent}, nil

@@ -93,18 +93,22 @@ func TestV2Dead(t *testing.T) {
 		p.publish("/v2/shop/queues/q/jobs?class="+strings.ToUpper(body), body)
 		p.end(204, p.one("q"), "fail", `{"error":"no `+body+`"}`)
 	}
+	type letter struct {
+		ID, State, Body, Error string
+		DeadID                 string `json:"dead_id"`
+		RetriedAt              string `json:"retried_at"`
+	}
 	type page struct {
-		Jobs []struct {
-			Body, Error string
-			DeadID      string `json:"dead_id"`
-			RetriedAt   string `json:"retried_at"`
-		}
+		Jobs []letter
 		Next string
 	}
 	list := func() page { return ask[page](p, 200, "GET", "/v2/shop/queues/q/jobs?state=dead", "") }
 	dead := list()
 	if len(dead.Jobs) != 4 || dead.Jobs[0].Body != "d" || dead.Jobs[0].Error != "no d" {
 		t.Fatalf("%+v", dead)
+	}
+	if found := ask[letter](p, 200, "GET", "/v2/shop/queues/q/jobs/"+dead.Jobs[2].ID, ""); found != dead.Jobs[2] || found.State != "dead" {
+		t.Errorf("found %+v, want %+v", found, dead.Jobs[2])
 	}
 	type change struct {
 		Changed int

@@ -56,13 +56,13 @@ type jobView struct {
 	ExpiresAt   string            `json:"expires_at,omitempty"`
 }
 
-// viewOf reads a payload for an answer.
-func viewOf(p *payload.Payload, id string, attempt, tries int) jobView {
+// viewOf reads a payload for an answer. Bytes that are no job have nothing but a body.
+func viewOf(raw []byte, p *payload.Payload, id string, attempt, tries int) jobView {
 	v := jobView{Class: p.Class, Args: httpjob.List(p.Args), Meta: httpjob.Meta(p), Attempt: max(attempt, 1), Tries: max(tries, 1), ExpiresAt: stamp(p.ExpiresAt)}
 	if published, _, ok := httpjob.ParseID(id); ok {
 		v.PublishedAt = stamp(published)
 	}
-	body := httpjob.Body(p.Args)
+	body := httpjob.BodyOf(raw, p)
 	if utf8.Valid(body) {
 		text := string(body)
 		v.Body = &text
@@ -95,7 +95,7 @@ func (c *v2Call) reserve() (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	refund, refused := c.x.spend(c.ctx, rateRead)
+	refund, refused := c.x.spend(c.ctx(), rateRead)
 	if refused != nil {
 		return response{}, refused.problem()
 	}
@@ -127,11 +127,11 @@ func (c *v2Call) reserve() (response, error) {
 	given := make([]reservedJob, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		given[i] = reservedJob{j.ID, names[j.Queue], j.Lease, viewOf(&j.Parsed, j.ID, j.Attempt, j.Tries)}
+		given[i] = reservedJob{j.ID, names[j.Queue], j.Lease, viewOf(j.Payload, &j.Parsed, j.ID, j.Attempt, j.Tries)}
 	}
 	return response{
 		status: http.StatusOK, body: map[string]any{"jobs": given},
-		undo: func() { c.x.gateway().Release(c.ctx, jobs...) },
+		undo: func() { c.x.gateway().Release(jobs...) },
 	}, nil
 }
 
@@ -171,6 +171,6 @@ func (c *v2Call) ask(r *reservation) (a gateway.Ask, names map[string]string, er
 	if r.TTRMs == nil {
 		a.TTR = DefaultTTR
 	}
-	a.Count, a.Token = max(a.Count, 1), c.x.Token
+	a.Count = max(a.Count, 1)
 	return a, names, nil
 }

@@ -104,11 +104,11 @@ func (c *v2Call) result() (response, error) {
 // so that a token reads results of its own queues alone.
 func (c *v2Call) await(ctx context.Context, id string, wait time.Duration) (a response, over bool, err error) {
 	place := leases.Place(c.in, id)
-	client := c.x.Pool.results(c.ctx, place)
+	client := c.x.Pool.results(c.ctx(), place)
 	var s inspect.Status
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, wait)
-		end := c.api.whenDrained(cancel)
+		end := context.AfterFunc(c.api.drained, cancel)
 		s, err = client.Wait(waiting, place)
 		ended := waiting.Err() != nil
 		end()
@@ -118,10 +118,11 @@ func (c *v2Call) await(ctx context.Context, id string, wait time.Duration) (a re
 				return a, false, cut.problem()
 			}
 			wait = 0 // the time may have been too short to learn anything
+			c.over()
 		}
 	}
 	if wait <= 0 {
-		s, err = client.Status(c.ctx, place)
+		s, err = client.Status(c.ctx(), place)
 	}
 	switch {
 	case errors.Is(err, inspect.ErrNoResult):

@@ -13,7 +13,8 @@ import (
 type Line struct {
 	Dialer Dialer
 	conn   redis.Conn
-	fresh  bool // made since the last time the owner asked
+	fresh  bool      // made since the last time the owner asked
+	used   time.Time // when Once used it last
 
 	// Limit is how long connecting may take, and each reply; 0 means the
 	// settings' limits. A silent Redis must not delay a lease or a stop for long.
@@ -31,6 +32,22 @@ func (l *Line) Do(ctx context.Context, f func(redis.Conn) error) error {
 	}
 	return err
 }
+
+// Once is Do for an f that must not run twice. An idle connection is looked at before, as a Pool does: if the server
+// has closed it, f would be sent, and nobody could say whether it was carried out.
+func (l *Line) Once(ctx context.Context, f func(redis.Conn) error) error {
+	if l.conn != nil {
+		if idle := time.Since(l.used); l.conn.Err() != nil || idle >= poolPingAfter || idle > poolPeekAfter && hungUp(l.conn) {
+			l.Close()
+		}
+	}
+	err := l.try(ctx, f)
+	l.used = time.Now()
+	return err
+}
+
+// Live reports whether there is a connection, as far as is known.
+func (l *Line) Live() bool { return l.conn != nil && l.conn.Err() == nil }
 
 func (l *Line) try(ctx context.Context, f func(redis.Conn) error) error {
 	if l.conn == nil {

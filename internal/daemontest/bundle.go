@@ -240,6 +240,15 @@ func (b *Bundle) Eventually(what string, cond func() bool) {
 	redistest.Eventually(b.T, Soon, what, cond)
 }
 
+// Reaches waits until a number has risen to n, for as long as it moves: on a busy machine many jobs take their time.
+func (b *Bundle) Reaches(what string, n int, number func() int) {
+	b.T.Helper()
+	for last := number(); last < n; {
+		was := last
+		b.Eventually(fmt.Sprintf("%d %s become more, up to %d", was, what, n), func() bool { last = number(); return last != was })
+	}
+}
+
 // Process is the id under which the daemon is in the fleet, as its log says.
 func (b *Bundle) Process() string { return b.Log.Process() }
 

@@ -64,6 +64,52 @@ func BenchmarkPublishToWaiter(b *testing.B) {
 	}
 }
 
+// BenchmarkPublishToServers is a push for which the clients of three servers wait: how many turns it costs, and how late the job
+// comes.
+func BenchmarkPublishToServers(b *testing.B) {
+	uri := redistest.Start(b).URI()
+	var all []*gateway.Gateway
+	got := make(chan time.Time)
+	for range 3 {
+		g := start(b, uri)
+		all = append(all, g)
+		for range 100 {
+			go func() {
+				for {
+					jobs, err := g.Reserve(b.Context(), gateway.Ask{Queues: []string{"mail"}, TTR: time.Minute, Wait: time.Hour})
+					if err != nil || len(jobs) == 0 { // the gateway stops
+						return
+					}
+					got <- time.Now()
+					_, _ = g.Ack(b.Context(), gateway.Ack{Queue: "mail", ID: jobs[0].ID})
+				}
+			}()
+		}
+	}
+	turns := func() (n int64) {
+		for _, g := range all {
+			n += g.Stats().Turns
+		}
+		return n
+	}
+	p := body("mail", strings.Repeat("x", 100))
+	redistest.Eventually(b, time.Minute, "all wait", func() bool {
+		waiting := 0
+		for _, g := range all {
+			waiting += g.Stats().Waiters
+		}
+		return waiting == 300
+	})
+	before, late := turns(), time.Duration(0)
+	for b.Loop() {
+		began := time.Now()
+		publish(b, all[0], p)
+		late += (<-got).Sub(began)
+	}
+	b.ReportMetric(float64(turns()-before)/float64(b.N), "turns/push")
+	b.ReportMetric(float64(late.Microseconds())/float64(b.N), "µs/push")
+}
+
 func fill(b *testing.B, g *gateway.Gateway, n int) {
 	p := body("mail", strings.Repeat("x", 100))
 	for n > 0 {

@@ -41,6 +41,9 @@ func (d *desk) give(ctx context.Context, f *flight, answer *leases.Answer) {
 		d.follow(p)
 	}
 	d.mu.Unlock()
+	if slices.ContainsFunc(f.probes, func(p probe) bool { return p.woken }) {
+		d.yielding.took(len(answer.Jobs))
+	}
 	if len(over) > 0 {
 		d.ends(over...)
 	}

@@ -21,13 +21,13 @@ const (
 	mostProbe  = 256 // asks of waiters after one change of a queue
 )
 
-// desk has the asks and the acknowledgements of all clients. Its goroutine, run, takes the turns; any goroutine
-// adds to the next one.
+// desk has the asks and the acknowledgements of all clients. Any goroutine adds to the next turn. Who is at the helm takes
+// it: the desk's own goroutine, run, or, while that rests, the goroutine of a request.
 type desk struct {
+	ctx    context.Context // of the turns
 	clock  clock.Clock
 	server string
 	texts  []string
-	most   int // asks of one token that may wait
 	count  *counts
 	saw    func(ms int64)                                     // is called with Redis's time
 	dial   func(ctx context.Context) (side, error)            // connects to Redis
@@ -36,6 +36,7 @@ type desk struct {
 	unseen func(ctx context.Context, jobs []leases.Job) error // puts jobs back whose answer was lost
 	keyOf  func(queue string) string
 	now    func() int64 // Redis's time, in ms
+	alone  func() bool  // no other request wants anything at this moment
 	failed func(error)  // is called with each reason why Redis does not answer, nil: it does
 
 	signal chan struct{} // there is something to do
@@ -49,18 +50,19 @@ type desk struct {
 	again   []*ask     // that are to be asked again
 	lines   lines
 	flight  *flight // nil: no turn is in flight
-	tokens  map[string]int
 	seq     uint64
 	drained bool // no ask waits any more, and no job is given
 	stopped bool // no acknowledgement is taken any more
 
-	// The desk's goroutine alone has these.
-	side     side // nil: there is none now
+	// Who is at the helm has these.
+	helm     chan struct{} // holds a value while there is one
+	side     side          // nil: there is none now
 	number   int64
 	lost     int64      // the turn whose answer did not come; 0: none
 	lostAcks []*ackCall // that turn's
 	losses   int        // how many turns in a row were lost
 	probes   probes
+	yielding yielding
 	blind    bool      // Redis does not notify of queues although it tracks keys
 	lookAt   time.Time // when to look at queues that Redis does not notify of
 }
@@ -68,9 +70,16 @@ type desk struct {
 // newDesk returns a desk without the functions that it calls.
 func newDesk(c clock.Clock) *desk {
 	return &desk{
-		clock: c, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		lines: newLines(c), tokens: make(map[string]int),
+		ctx: context.Background(), clock: c, yielding: yielding{clock: c}, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
+		lines: newLines(c),
 	}
+}
+
+// waiters returns how many asks wait.
+func (d *desk) waiters() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lines.waiting
 }
 
 // silent returns for how long the turn in flight has no answer.
@@ -98,7 +107,7 @@ func (d *desk) about(t *leases.Taker) {
 type ackCall struct {
 	acks  []leases.Ack
 	whats []What
-	heard bool       // Redis has done it in a turn whose answer was lost. The desk's goroutine has this
+	heard bool       // Redis has done it in a turn whose answer was lost. Who is at the helm has this
 	done  chan error // has room for one
 }
 
@@ -158,24 +167,16 @@ func (f *flight) groupOf(of *line, ttr time.Duration) (at int, ok bool) {
 	return at, f.groups[at].line == of && f.groups[at].ttr == ttr
 }
 
-// ask adds an ask.
+// ask adds an ask. The caller has it asked by lead.
 func (d *desk) ask(a *Ask) (*ask, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.drained {
 		return nil, ErrStopping
 	}
-	waits := a.Wait > 0
-	if waits && a.Token != "" {
-		if d.tokens[a.Token] >= d.most {
-			return nil, &WaitersError{d.most}
-		}
-		d.tokens[a.Token]++
-	}
 	d.seq++
-	x := &ask{line: d.lines.join(a.Queues), ttr: a.TTR, count: max(a.Count, 1), waits: waits, token: a.Token, bounded: waits && a.Token != "", seq: d.seq, answer: make(chan reply, 1)}
+	x := &ask{line: d.lines.join(a.Queues), ttr: a.TTR, count: max(a.Count, 1), waits: a.Wait > 0, seq: d.seq, answer: make(chan reply, 1)}
 	d.fresh = append(d.fresh, x)
-	d.wake()
 	return x, nil
 }
 
@@ -183,11 +184,6 @@ func (d *desk) ask(a *Ask) (*ask, error) {
 func (d *desk) end(a *ask) {
 	a.stage = ended
 	d.lines.leave(a)
-	if a.bounded {
-		if d.tokens[a.token]--; d.tokens[a.token] == 0 {
-			delete(d.tokens, a.token)
-		}
-	}
 }
 
 // answer ends an ask with an answer. The caller holds mu.
@@ -216,17 +212,6 @@ func (d *desk) hurry(a *ask) {
 	if a.waits = false; a.stage == waiting {
 		d.answer(a, reply{})
 	}
-}
-
-// cut ends all asks of a token.
-func (d *desk) cut(token string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.every(func(a *ask) {
-		if a.token == token {
-			d.answer(a, reply{err: ErrCut})
-		}
-	})
 }
 
 // drain ends all waits. From then on an ask gets nothing.
@@ -274,8 +259,8 @@ func (d *desk) ack(ctx context.Context, acks []leases.Ack) ([]What, error) {
 		return nil, ErrStopping
 	}
 	d.acks = append(d.acks, call)
-	d.wake()
 	d.mu.Unlock()
+	d.lead()
 	select {
 	case err := <-call.done:
 		return call.whats, err
@@ -414,6 +399,7 @@ func drop[T any](of []T, n int) []T {
 type probe struct {
 	queue string
 	most  int
+	woken bool // Redis has notified of the queue
 	asks  []*ask
 }
 
@@ -421,6 +407,16 @@ type probe struct {
 type probes struct {
 	order []string
 	most  map[string]int
+	woken map[string]bool
+}
+
+// wake adds a probe of a queue of which Redis has notified.
+func (p *probes) wake(queue string) {
+	p.add(queue, 1)
+	if p.woken == nil {
+		p.woken = make(map[string]bool)
+	}
+	p.woken[queue] = true
 }
 
 func (p *probes) add(queue string, most int) {
@@ -439,8 +435,9 @@ func (p *probes) next() (of probe, ok bool) {
 	if len(p.order) == 0 {
 		return of, false
 	}
-	of = probe{queue: p.order[0], most: p.most[p.order[0]]}
+	of = probe{queue: p.order[0], most: p.most[p.order[0]], woken: p.woken[p.order[0]]}
 	p.order = drop(p.order, 1)
 	delete(p.most, of.queue)
+	delete(p.woken, of.queue)
 	return of, true
 }

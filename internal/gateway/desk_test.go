@@ -3,11 +3,15 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/neighbor"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
@@ -413,6 +417,9 @@ func TestStopOfDesk(t *testing.T) {
 		for _, c := range all {
 			check(t, "a client", c.got(), "-")
 		}
+		if f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
+			t.Error("something is left of asks that have ended")
+		}
 		if _, err := f.d.ask(&Ask{Queues: []string{"a"}}); !errors.Is(err, ErrStopping) {
 			t.Errorf("an ask after that: %v", err)
 		}
@@ -430,33 +437,130 @@ func TestStopOfDesk(t *testing.T) {
 	})
 }
 
-// The waits of a token are bounded, and end when it is revoked.
-func TestTokens(t *testing.T) {
+// A request that is alone takes its turn itself. What goes wrong in it the desk's own goroutine sets right.
+func TestLead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		f.d.most = 2
-		a, b := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "b")
-		var many *WaitersError
-		if _, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "t"}); !errors.As(err, &many) || many.Most != 2 {
-			t.Errorf("the third: %v", err)
-		}
-		f.wants(t, 0, 1, "a") // it does not wait
-		other, err := f.d.ask(&Ask{Queues: []string{"a"}, Wait: time.Hour, Token: "u"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f.alone = true
 		pass(time.Second)
-		f.d.cut("t")
-		check(t, "a", a.got(), "error: "+ErrCut.Error())
-		check(t, "b", b.got(), "error: "+ErrCut.Error())
-		check(t, "another token's", client{other, f.d}.got(), "…")
-		if len(f.d.tokens) != 1 || f.d.lines.waiting != 1 || len(f.d.lines.byKey) != 1 {
-			t.Errorf("left: %v, %d", f.d.tokens, f.d.lines.waiting)
+		asks := func(wait time.Duration) client {
+			x, err := f.d.ask(&Ask{Queues: []string{"a"}, TTR: time.Minute, Wait: wait})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.d.lead()
+			return client{x, f.d}
 		}
-		f.d.withdraw(other)
-		if len(f.d.tokens)+f.d.lines.waiting+len(f.d.lines.byKey)+len(f.d.lines.byQueue) != 0 {
-			t.Error("something is left of asks that have ended")
+		f.push("a", "a1", "a2")
+		check(t, "the request that is alone", asks(0).got(), "a1")
+		whats, err := f.d.ack(t.Context(), []leases.Ack{{Queue: "a", ID: "a1"}})
+		if err != nil || whats[0] != leases.Acked {
+			t.Error(whats, err)
+		}
+
+		turns := f.came()
+		f.lose = func(n int) int {
+			if n == turns+1 {
+				return 2
+			}
+			return 0
+		}
+		lost := asks(0)
+		pass(time.Minute)
+		check(t, "after the answer to its turn was lost", lost.got()+f.back(), "a2[a2]")
+
+		waits := asks(time.Hour)
+		check(t, "one that waits", waits.got(), "…")
+		f.push("a", "a3")
+		pass(time.Second)
+		check(t, "after a push", waits.got(), "a3")
+	})
+}
+
+// A server that came too late for several pushes lets others go first, for a moment. One that had the last job does not wait.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		var asked time.Time
+		f.lose = func(int) int { asked = time.Now(); return 0 }
+		// late returns how long after a push the server asked, and how often.
+		late := func(push func()) (time.Duration, int) {
+			before, pushed := f.came(), time.Now()
+			push()
+			pass(time.Second)
+			return asked.Sub(pushed), f.came() - before
+		}
+		missed := func() { // another server has the job
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.notify("a")
+		}
+		first, second := f.wants(t, time.Hour, 1, "a"), f.wants(t, time.Hour, 1, "a")
+		pass(time.Second)
+		var sum time.Duration
+		for i := range 40 {
+			took, turns := late(missed)
+			if sum += took; turns != 1 || took > 1<<min(i, 5)*time.Millisecond+2*time.Millisecond || i == 0 && took > 2*time.Millisecond {
+				t.Errorf("push %d was asked for %d times, after %s", i, turns, took)
+			}
+		}
+		if sum < 100*time.Millisecond {
+			t.Errorf("it waited %s in all, and each push costs Redis a turn of each server", sum)
+		}
+		late(func() { f.push("a", "one") })
+		check(t, "the first", first.got(), "one")
+		if took, _ := late(func() { f.push("a", "two") }); took > 2*time.Millisecond {
+			t.Errorf("behind a job it waited for %s", took)
+		}
+		check(t, "the second", second.got(), "two")
+	})
+}
+
+// A Redis that is away for a moment makes no server unhealthy, since its restart would mend nothing.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{n: &neighbor.Neighbor{Base: part.Base{Clock: clock.System}}, desk: newDesk(clock.System), started: true}
+		g.count.failed(time.Now(), errLost)
+		for range 3 {
+			time.Sleep(silentFor / 3)
+			g.count.failed(time.Now(), errLost)
+			if err := g.Healthy(); err != nil {
+				t.Errorf("after a moment: %v", err)
+			}
+		}
+		time.Sleep(time.Second)
+		if err := g.Healthy(); !errors.Is(err, errLost) {
+			t.Errorf("after ten seconds: %v", err)
+		}
+		g.count.connected(true)
+		if err := g.Healthy(); err != nil {
+			t.Errorf("with Redis: %v", err)
+		}
+		g.desk.flight = &flight{began: time.Now()}
+		time.Sleep(silentFor + time.Second)
+		if err := g.Healthy(); err == nil {
+			t.Error("a turn without an answer is healthy")
+		}
+	})
+}
+
+// A client that names other queues each time fills no memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(clock.System)
+		for i := range 2 * mostAsked {
+			l.leave(&ask{line: l.join([]string{strconv.Itoa(i)})})
+		}
+		if n := len(l.names()); n != mostAsked {
+			t.Errorf("%d queues are known", n)
+		}
+		time.Sleep(askedFor + time.Second)
+		if n := len(l.names()); n != 0 {
+			t.Errorf("%d queues are known after %s", n, askedFor)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -31,19 +30,24 @@ func (g *Gateway) Ack(ctx context.Context, acks ...Ack) ([]What, error) {
 		return nil, err
 	}
 	defer g.end()
-	whats := make([]What, 0, len(acks))
-	for chunk := range slices.Chunk(acks, mostTogether) {
-		some, err := g.desk.ack(ctx, chunk)
+	var whats []What
+	for left := acks; len(left) > 0; {
+		n := min(len(left), mostTogether)
+		some, err := g.desk.ack(ctx, left[:n])
 		if err != nil {
 			return nil, err
 		}
-		whats = append(whats, some...)
+		if left = left[n:]; whats == nil {
+			whats = some
+		} else {
+			whats = append(whats, some...)
+		}
 	}
 	now := g.n.Clock.Now()
 	for i, w := range whats {
 		switch w {
 		case Acked:
-			g.search.note(leases.Place(acks[i].Queue, acks[i].ID), now)
+			g.search.note(acks[i].Queue, acks[i].ID, now)
 		case leases.Effects:
 			err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
 				whats[i], err = g.close(ctx, c, acks[i], leased.End{Kind: leased.Done})
@@ -199,45 +203,55 @@ func (g *Gateway) Touch(ctx context.Context, ack Ack, ttr time.Duration) (lease 
 
 // Republish publishes a job and ends the one of the id as done, in one step if a consumer has that one and the new job
 // needs no more than to be pushed. Else the new job is published, and then the old one is ended where it is found.
-func (g *Gateway) Republish(ctx context.Context, queue, id string, p Publication) (newID string, err error) {
+//
+// With an idempotency key a call that is repeated publishes nothing more, returns the id of the first call, and ends the old job if
+// that was not done.
+func (g *Gateway) Republish(ctx context.Context, once leases.Once, queue, id string, p Publication) (newID string, replayed bool, err error) {
 	if err := g.begin(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer g.end()
 	d, err := g.draft(&p, g.Now())
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if d.plain() {
+		raw, err := g.encode(&d)
+		if err != nil {
+			return "", false, err
+		}
+		extra := g.pushRows(&d, raw)
+		if once.Key != "" { // while the key is there the job is not ended here
+			extra = append(g.store.Once(once, []string{d.id})[0].Effects, extra...)
+		}
 		var w What
-		err := g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
-			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: g.pushRows(&d)})
+		err = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) (err error) {
+			w, err = g.close(ctx, c, Ack{Queue: queue, ID: id}, leased.End{Kind: leased.Done, Extra: extra})
 			return err
 		})
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		if w == Acked {
 			g.count.published.Add(1)
-			return d.id, nil
+			return d.id, false, nil
 		}
 	}
-	ids, err := g.Publish(ctx, p)
+	ids, replayed, err := g.PublishOnce(ctx, once, p)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if _, err := g.Cancel(ctx, queue, id, false); errors.Is(err, ErrReserved) {
 		_, err = g.Ack(ctx, Ack{Queue: queue, ID: id})
 		if err != nil {
-			return ids[0], err
+			return ids[0], replayed, err
 		}
 	}
-	return ids[0], nil
+	return ids[0], replayed, nil
 }
 
 // pushRows returns the effects that put a plain job into its place.
-func (g *Gateway) pushRows(d *draft) []resque.Effect {
-	raw := d.encode()
+func (g *Gateway) pushRows(d *draft, raw []byte) []resque.Effect {
 	if d.due != 0 {
 		return []resque.Effect{g.n.Store.ScheduleAt(d.due, d.Queue, raw)}
 	}

@@ -142,8 +142,22 @@ func TestOwnID(t *testing.T) {
 		t.Errorf("late: %s", w)
 	}
 	publish(t, g, p)
-	if again := one(t, g, "mail"); again.ID != "nightly" {
+	again := one(t, g, "mail")
+	if again.ID != "nightly" {
 		t.Errorf("%+v", again)
+	}
+	w, err := g.Fail(t.Context(), ackOf(again), "no luck")
+	expect(t, "a failure", w, err, gateway.Acked)
+	p.Args = json.RawMessage(`["bob"]`)
+	publish(t, g, p)
+	again = one(t, g, "mail")
+	for _, want := range []gateway.What{gateway.Acked, gateway.Unknown} { // the dead letter is of the job before
+		if w := ack(t, g, again); w != want {
+			t.Errorf("%s, want %s", w, want)
+		}
+	}
+	if n := s.Int(t, "LLEN", "resque:mail_failed"); n != 1 {
+		t.Errorf("%d dead letters", n)
 	}
 }
 
@@ -200,10 +214,11 @@ func TestMisplacedID(t *testing.T) {
 	}
 }
 
-// A job with an own id that was used before is found.
+// A job with an own id that was used before is found, and given although a job of this id was cancelled before it came.
 func TestOwnIDAgain(t *testing.T) {
 	t.Parallel()
-	g := start(t, redistest.Start(t).URI())
+	s := redistest.Start(t)
+	g := start(t, s.URI())
 	own := body("mail", "nightly")
 	own.ID, own.Chosen = "report", true
 	for range 2 {
@@ -216,6 +231,10 @@ func TestOwnIDAgain(t *testing.T) {
 		if w, err := g.Ack(t.Context(), gateway.Ack{Queue: "mail", ID: "report"}); err != nil || w[0] != gateway.Acked {
 			t.Fatal(w, err)
 		}
+		redistest.Eventually(t, long, "it is cancelled", func() bool {
+			w, err := g.Cancel(t.Context(), "mail", "report", true)
+			return err == nil && w == gateway.Unknown && s.Int(t, "ZCARD", "resque:go:cancelled") == 1
+		})
 	}
 }
 
@@ -225,7 +244,7 @@ func TestRepublish(t *testing.T) {
 	g := start(t, s.URI())
 	publish(t, g, body("mail", "ada"))
 	j := one(t, g, "mail")
-	id, err := g.Republish(t.Context(), "mail", j.ID, body("post", "bob"))
+	id, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, body("post", "bob"))
 	if err != nil || id == j.ID {
 		t.Fatal(id, err)
 	}
@@ -234,7 +253,7 @@ func TestRepublish(t *testing.T) {
 	}
 	later := body("mail", "eve")
 	later.Delay = time.Hour
-	if _, err := g.Republish(t.Context(), "post", id, later); err != nil { // it waits
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "post", id, later); err != nil { // it waits
 		t.Fatal(err)
 	}
 	if n := s.Int(t, "LLEN", "resque:queue:post"); n != 0 {
@@ -245,7 +264,7 @@ func TestRepublish(t *testing.T) {
 	}
 	bad := body("mail", "x")
 	bad.Tries = -1
-	if _, err := g.Republish(t.Context(), "mail", j.ID, bad); err == nil {
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, bad); err == nil {
 		t.Error("a bad one was published")
 	}
 }
@@ -319,6 +338,45 @@ func TestFindAndCancel(t *testing.T) {
 			}
 		}
 		return j.ID == "other"
+	})
+}
+
+// A queue that one server has searched rests for all servers.
+func TestSearchRestsEverywhere(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one, other := start(t, s.URI()), start(t, s.URI())
+	var many []gateway.Publication
+	for range 5000 {
+		many = append(many, body("mail", "x"))
+	}
+	publish(t, one, many...)
+	redistest.Eventually(t, long, "a queue rests after a search", func() bool {
+		if _, err := one.Find(t.Context(), "mail", "none"); !errors.Is(err, gateway.ErrNoJob) && !errors.Is(err, gateway.ErrResting) {
+			t.Fatal(err)
+		}
+		rest := s.Int(t, "PTTL", "resque:go:http:rest:mail")
+		if rest > 8000 {
+			t.Fatalf("it rests for %d ms, which is how long a search may take whose server died", rest)
+		}
+		return rest > 0
+	})
+	s.Do(t, "SET", "resque:go:http:rest:mail", "1", "PX", 600_000)
+	if _, err := other.Find(t.Context(), "mail", "none"); !errors.Is(err, gateway.ErrResting) {
+		t.Errorf("the other server's search: %v", err)
+	}
+	if n := other.Stats().Searches; n != 0 {
+		t.Errorf("the other server made %d searches", n)
+	}
+	s.Do(t, "DEL", "resque:go:http:rest:mail")
+	redistest.Eventually(t, long, "the other server searches", func() bool {
+		_, err := other.Find(t.Context(), "mail", "none")
+		return errors.Is(err, gateway.ErrNoJob)
+	})
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	redistest.Eventually(t, long, "a Redis without memory is searched", func() bool {
+		_, err := one.Find(t.Context(), "mail", "none")
+		return errors.Is(err, gateway.ErrNoJob)
 	})
 }
 

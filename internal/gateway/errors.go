@@ -11,9 +11,6 @@ var (
 	// ErrStopping is returned for a call that comes after Stop.
 	ErrStopping = errors.New("this server stops and takes no more requests; ask another")
 
-	// ErrCut is returned to an ask whose token was revoked while it waited.
-	ErrCut = errors.New("the token was revoked while the request waited")
-
 	// ErrNotFoundInTime is returned when a job was not found within what a search may cost, or while its queue
 	// rests from the search before.
 	ErrNotFoundInTime = errors.New("the job was not found within what a search may read; name its lease, or try again later")
@@ -46,10 +43,3 @@ func (e *PublicationError) Error() string {
 }
 
 func (e *PublicationError) Unwrap() error { return e.Err }
-
-// WaitersError is returned when a token has as many waiters as it may have.
-type WaitersError struct{ Most int }
-
-func (e *WaitersError) Error() string {
-	return fmt.Sprintf("%d requests of this token wait already, which is the most; end some of them", e.Most)
-}

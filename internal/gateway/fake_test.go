@@ -30,6 +30,7 @@ type fakeRedis struct {
 	changed []string // queues to notify of
 	next    int64    // lease
 
+	alone    bool            // requests may take turns in their own goroutines
 	deaf     bool            // it does not notify
 	away     bool            // it cannot be reached
 	lose     func(n int) int // of the n-th turn: 1: the request is lost; 2: the answer
@@ -176,9 +177,9 @@ func (f *fakeRedis) putBack(j leases.Job) {
 func newFake(t *testing.T) *fakeRedis {
 	f := &fakeRedis{queues: make(map[string][]string), leases: make(map[string]string), armed: make(map[string]bool), unwanted: make(map[string]bool)}
 	d := newDesk(clock.System)
-	d.server, d.most, d.count = "s", 1000, new(counts)
+	d.server, d.count = "s", new(counts)
 	d.saw, d.failed, d.keyOf, d.now = func(int64) {}, func(error) {}, func(q string) string { return "queue:" + q }, func() int64 { return time.Now().UnixMilli() }
-	d.dial, d.given = f.dial, func(time.Duration) {}
+	d.alone, d.dial, d.given = func() bool { return f.alone }, f.dial, func(time.Duration) {}
 	d.ends = func(ends ...leased.End) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -216,10 +217,11 @@ type client struct {
 // wants asks for jobs.
 func (f *fakeRedis) wants(t *testing.T, wait time.Duration, count int, queues ...string) client {
 	t.Helper()
-	x, err := f.d.ask(&Ask{Queues: queues, TTR: time.Minute, Wait: wait, Count: count, Token: "t"})
+	x, err := f.d.ask(&Ask{Queues: queues, TTR: time.Minute, Wait: wait, Count: count})
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.d.wake()
 	return client{x, f.d}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -21,13 +22,10 @@ import (
 )
 
 const (
-	// WaitersPerToken is how many asks of one token may wait at a time, unless the Options say otherwise.
-	WaitersPerToken = 1000
-
 	// stopWithin is how long Stop lets calls go on. A second of its five is for closing the connections.
 	stopWithin = 4 * time.Second
 
-	// silentFor is how long a turn may take before Healthy says that Redis does not answer.
+	// silentFor is how long a turn may take, or Redis be away, before Healthy says that Redis does not answer.
 	silentFor = 10 * time.Second
 
 	// owner is the name under which outages are reported.
@@ -38,9 +36,6 @@ const (
 type Options struct {
 	// Server names this server among those of the same Redis. "": a random name.
 	Server string
-
-	// WaitersPerToken is how many asks of one token may wait at a time; 0: 1,000.
-	WaitersPerToken int
 
 	// Version is shown to operators.
 	Version string
@@ -96,15 +91,9 @@ type Gateway struct {
 }
 
 // New returns a Gateway that has not started.
-func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
+func New(n *neighbor.Neighbor, o Options) *Gateway {
 	if o.Server == "" {
 		o.Server = newServer()
-	}
-	if o.WaitersPerToken == 0 {
-		o.WaitersPerToken = WaitersPerToken
-	}
-	if o.WaitersPerToken < 0 {
-		return nil, fmt.Errorf("at most %d requests of a token may wait; give a positive number, or 0 for %d", o.WaitersPerToken, WaitersPerToken)
 	}
 	g := &Gateway{n: n, o: o, store: leases.New(n.Store), idle: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -115,7 +104,8 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
 	d := newDesk(n.Clock)
-	d.server, d.texts, d.most, d.count = o.Server, n.Features.Marks(), o.WaitersPerToken, &g.count
+	d.ctx, d.alone = g.ctx, g.alone
+	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
 	d.saw, d.now, d.keyOf = g.saw, g.Now, n.Store.KeyOfQueue
 	to := &dialer{n: n, store: g.store, signal: d.signal, count: &g.count}
 	d.given = g.sweep.Given
@@ -129,7 +119,7 @@ func New(n *neighbor.Neighbor, o Options) (*Gateway, error) {
 	g.closer = newCloser(g)
 	d.ends = g.closer.end
 	g.pub = newPublisher(g)
-	return g, nil
+	return g
 }
 
 // ListensAt says where clients reach this server, for operators. It is called before Start.
@@ -159,13 +149,11 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.started || g.closed {
 		return errors.New("the gateway was started before; make another")
 	}
-	g.started = true
 	if err := twice(func() error { return g.taker.Start(ctx) }); err != nil {
 		return fmt.Errorf("starting to serve clients: %w", err)
 	}
-	if err := g.sweep.Start(ctx); err != nil {
-		return err
-	}
+	g.started = true
+	_ = g.sweep.Start(ctx)
 	go g.desk.run(g.ctx)
 	go g.closer.run()
 	go g.pub.run()
@@ -245,6 +233,15 @@ func (g *Gateway) begin() error {
 	return nil
 }
 
+// alone reports whether the caller's call is the only one that does not wait for a job. Then it may talk to Redis in its
+// own goroutine: where more come at a time, those goroutines that do nothing else send more at once.
+func (g *Gateway) alone() bool {
+	g.mu.Lock()
+	calls := g.calls
+	g.mu.Unlock()
+	return calls == 1 || calls-g.desk.waiters() <= 1
+}
+
 func (g *Gateway) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -290,13 +287,12 @@ func (g *Gateway) Stats() Stats {
 	c.mu.Lock()
 	s.LastTurn, s.TurnTook, s.Tracking, s.AwaySince = c.last, c.took, c.track, c.away
 	c.mu.Unlock()
-	g.desk.mu.Lock()
-	s.Waiters = g.desk.lines.waiting
-	g.desk.mu.Unlock()
+	s.Waiters = g.desk.waiters()
 	return s
 }
 
-// Healthy returns why this server does not serve its clients; nil: it does.
+// Healthy returns why this server does not serve its clients; nil: it does, or Redis has been away for a moment only, which no
+// restart of the server mends.
 func (g *Gateway) Healthy() error {
 	g.mu.Lock()
 	serves := g.started && !g.closed
@@ -305,9 +301,9 @@ func (g *Gateway) Healthy() error {
 		return ErrStopping
 	}
 	g.count.mu.Lock()
-	why := g.count.why
+	why, away := g.count.why, g.count.away
 	g.count.mu.Unlock()
-	if why != nil {
+	if why != nil && clock.Since(g.n.Clock, away) > silentFor {
 		return fmt.Errorf("redis does not answer: %w", why)
 	}
 	if since := g.desk.silent(); since > silentFor {
@@ -315,6 +311,3 @@ func (g *Gateway) Healthy() error {
 	}
 	return nil
 }
-
-// Cut ends the waits of a token that was revoked, with ErrCut.
-func (g *Gateway) Cut(token string) { g.desk.cut(token) }

@@ -2,11 +2,16 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/gateway"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque/leases"
 )
 
 // long is as long as a test waits for a job that comes.
@@ -75,5 +80,42 @@ func TestStopWithoutRedis(t *testing.T) {
 	}
 	if err := <-published; err == nil {
 		t.Error("a publish was answered")
+	}
+}
+
+// A start that Redis refuses can be made again, and needs no stop.
+func TestStartAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	refused := unstarted(t, s.URI())
+	s.Do(t, "SET", "resque:go:takers", "no set")
+	if err := refused.Start(t.Context()); err == nil {
+		t.Error("it started")
+	}
+	again := unstarted(t, s.URI())
+	if err := again.Start(t.Context()); err == nil {
+		t.Error("it started")
+	}
+	s.Do(t, "DEL", "resque:go:takers")
+	if err := again.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, again, body("mail", "ada"))
+	refused.Stop(t.Context())
+}
+
+// A job that is published in the place of another one is no larger than any.
+func TestRepublishTooLarge(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	g := start(t, s.URI(), func(s *goworker.WorkerSettings, _ *gateway.Options) { s.MaxPayload = 1000 })
+	publish(t, g, body("mail", "ada"))
+	j := reserve(t, g, 0, 1, "mail")[0]
+	var large *payload.SizeError
+	if _, _, err := g.Republish(t.Context(), leases.Once{}, "mail", j.ID, body("mail", strings.Repeat("x", 1000))); !errors.As(err, &large) {
+		t.Errorf("%v", err)
+	}
+	if w := ack(t, g, j); w != gateway.Acked {
+		t.Errorf("the old job: %s", w)
 	}
 }

@@ -19,6 +19,16 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // start starts a gateway on a Redis.
 func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *gateway.Options)) *gateway.Gateway {
 	t.Helper()
+	g := unstarted(t, uri, change...)
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// unstarted returns a gateway on a Redis.
+func unstarted(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *gateway.Options)) *gateway.Gateway {
+	t.Helper()
 	settings := goworker.WorkerSettings{URI: uri, Connections: 8, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	var o gateway.Options
 	for _, f := range change {
@@ -33,13 +43,7 @@ func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *g
 	if err := goworker.Beside(&n, client); err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(&n, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	g := gateway.New(&n, o)
 	t.Cleanup(func() { g.Stop(context.Background()) })
 	return g
 }

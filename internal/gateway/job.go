@@ -29,7 +29,10 @@ type Ask struct {
 	TTR    time.Duration // the lease of each job
 	Wait   time.Duration // how long to wait for the first job; 0: not at all
 	Count  int           // most jobs; 0 is one
-	Token  string        // the digest of the client's token, for Cut and for the bound of its waiters; "": none
+
+	// Over ends the call when it is closed, as the end of the context does; nil: nothing more does. A context that ends with
+	// two others costs more.
+	Over <-chan struct{}
 }
 
 // Publication is a job to be published.

@@ -61,7 +61,7 @@ func (g *Gateway) publish(ctx context.Context, once leases.Once, jobs []Publicat
 	for i := range drafts {
 		ids[i] = drafts[i].id
 		if drafts[i].Chosen {
-			g.search.forget(leases.Place(drafts[i].Queue, ids[i]))
+			g.search.forget(drafts[i].Queue, ids[i])
 		}
 	}
 	if once.Key == "" && together(drafts) {
@@ -114,7 +114,7 @@ func (g *Gateway) draft(p *Publication, now int64) (d draft, err error) {
 	case p.TTL > 0:
 		d.expires = now + p.TTL.Milliseconds()
 	case !p.ExpiresAt.IsZero():
-		d.expires = p.ExpiresAt.UnixMilli()
+		d.expires = max(p.ExpiresAt.UnixMilli(), firstExpiry)
 	}
 	if d.id == "" {
 		d.id = httpjob.NewID(now, delayOf(d.due, now))
@@ -126,6 +126,10 @@ func (g *Gateway) draft(p *Publication, now int64) (d draft, err error) {
 	}
 	return d, nil
 }
+
+// firstExpiry is the earliest expires_at of a payload, in ms: turn.lua reads 13 digits. It was in 2001, and what is earlier is over
+// as well.
+const firstExpiry = 1e12
 
 // delayOf returns the delay for an id, in seconds.
 func delayOf(due, now int64) uint32 {
@@ -152,27 +156,26 @@ func together(all []draft) bool {
 	return true
 }
 
-// encode returns the payload of a plain job.
-func (d *draft) encode() []byte {
+// encode returns the payload of a plain job, unless that is too large.
+func (g *Gateway) encode(d *draft) ([]byte, error) {
 	j := httpjob.Job{Class: d.Class, Args: d.Args, Meta: d.Meta, Tries: d.Tries, Expires: d.expires, ID: d.id}
 	if d.Timeout > 0 {
 		j.Fields = append(j.Fields, payload.NumberField(timelimit.Field, ceilMillis(d.Timeout)))
 	}
-	return j.Append(make([]byte, 0, 128+len(d.Args)))
+	raw := j.Append(make([]byte, 0, 128+len(d.Args)))
+	return raw, payload.CheckSize(raw, g.pusher.MaxPayload)
 }
 
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // pushPlain has the publisher push jobs.
-func (g *Gateway) pushPlain(ctx context.Context, drafts []draft) error {
+func (g *Gateway) pushPlain(ctx context.Context, drafts []draft) (err error) {
 	first := &drafts[0]
 	jobs := leases.Publish{Queue: first.Queue, At: first.due, Most: first.Most, Payloads: make([][]byte, len(drafts))}
 	for i := range drafts {
-		raw := drafts[i].encode()
-		if err := payload.CheckSize(raw, g.pusher.MaxPayload); err != nil {
+		if jobs.Payloads[i], err = g.encode(&drafts[i]); err != nil {
 			return err
 		}
-		jobs.Payloads[i] = raw
 	}
 	return g.pub.push(ctx, jobs)
 }
@@ -197,13 +200,8 @@ func (g *Gateway) pushSeam(ctx context.Context, once leases.Once, drafts []draft
 			return nil, false, err
 		}
 	}
-	if refused := g.allowed(ctx, drafts); refused != nil {
-		if once.Key != "" { // its own jobs may be in the way
-			if made, err := g.Made(ctx, once); len(made) > 0 {
-				return made, true, err
-			}
-		}
-		return nil, false, refused
+	if err := g.allowed(ctx, drafts); err != nil {
+		return g.replay(ctx, once, err)
 	}
 	receipts, err := g.pusher.Send(ctx, call)
 	if err != nil && len(receipts) == 0 {
@@ -211,18 +209,16 @@ func (g *Gateway) pushSeam(ctx context.Context, once leases.Once, drafts []draft
 	}
 	pushed := 0
 	for i, r := range receipts {
-		switch {
-		case r.Err == nil:
+		if r.Err == nil {
 			pushed++
-		case once.Key != "" && errors.Is(r.Err, resque.ErrGuard):
-			if made, err := g.Made(ctx, once); err != nil || len(made) > 0 {
-				return made, len(made) > 0, err
-			}
-			fallthrough
-		default:
-			g.count.published.Add(int64(pushed))
-			return nil, false, g.explain(&drafts[i], len(drafts), i, r.Err)
+			continue
 		}
+		g.count.published.Add(int64(pushed))
+		err := g.explain(&drafts[i], len(drafts), i, r.Err)
+		if errors.Is(r.Err, resque.ErrGuard) {
+			return g.replay(ctx, once, err)
+		}
+		return nil, false, err
 	}
 	g.count.published.Add(int64(pushed))
 	return ids, false, err
@@ -274,6 +270,17 @@ func (g *Gateway) allowed(ctx context.Context, drafts []draft) error {
 		}
 		return err
 	})
+}
+
+// replay returns the ids of the jobs that were published with an idempotency key, and why new jobs are refused if there are none.
+func (g *Gateway) replay(ctx context.Context, once leases.Once, refused error) (ids []string, replayed bool, err error) {
+	if once.Key == "" {
+		return nil, false, refused
+	}
+	if ids, err = g.Made(ctx, once); err == nil && len(ids) == 0 {
+		err = refused
+	}
+	return ids, len(ids) > 0, err
 }
 
 // Made returns the ids of the jobs that were published with an idempotency key; none: there are none. The error matches

@@ -22,12 +22,15 @@ const (
 	mostPushed    = 4 << 20
 )
 
-// publisher pushes the jobs of all clients that need no more than to be pushed. Its goroutine, run, sends at once what
-// has come since it sent before.
+// publisher pushes the jobs of all clients that need no more than to be pushed. Who is at the helm sends at once what has
+// come since it sent before: its own goroutine, run, or, while that rests, the goroutine of a request.
 type publisher struct {
 	g      *Gateway
 	signal chan struct{}
 	done   chan struct{}
+
+	helm chan struct{} // holds a value while there is one who sends
+	line conn.Line     // of who is at the helm
 
 	mu      sync.Mutex
 	calls   []*pushCall
@@ -42,7 +45,7 @@ type pushCall struct {
 }
 
 func newPublisher(g *Gateway) *publisher {
-	return &publisher{g: g, signal: make(chan struct{}, 1), done: make(chan struct{})}
+	return &publisher{g: g, signal: make(chan struct{}, 1), done: make(chan struct{}), helm: make(chan struct{}, 1), line: g.n.Line(0)}
 }
 
 // push pushes jobs and waits for that. If the context ends before, the jobs may be pushed all the same.
@@ -58,13 +61,36 @@ func (p *publisher) push(ctx context.Context, jobs leases.Publish) error {
 	}
 	p.calls = append(p.calls, call)
 	p.mu.Unlock()
-	p.wake()
+	p.lead()
 	select {
 	case err := <-call.done:
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", producer.ErrUnconfirmed, ctx.Err())
 	}
+}
+
+// lead sends in the goroutine of a request that has just come, if that is alone and run rests: then it costs no change of
+// goroutines. Else it wakes run, which connects, and waits while another server is about to take the writes.
+func (p *publisher) lead() {
+	if !p.g.alone() {
+		p.wake()
+		return
+	}
+	select {
+	case p.helm <- struct{}{}:
+		done := false
+		if p.line.Live() {
+			calls, _ := p.take()
+			done = p.send(calls, false)
+		}
+		<-p.helm
+		if done {
+			return
+		}
+	default:
+	}
+	p.wake()
 }
 
 func (p *publisher) wake() {
@@ -99,21 +125,29 @@ func (p *publisher) take() (calls []*pushCall, over bool) {
 
 func (p *publisher) run() {
 	defer close(p.done)
+	p.helm <- struct{}{}
+	defer func() { p.line.Close(); <-p.helm }()
 	for {
 		calls, over := p.take()
 		switch {
 		case over:
 			return
 		case len(calls) > 0:
-			p.send(calls)
+			p.send(calls, true)
 		default:
+			<-p.helm
 			<-p.signal
+			p.helm <- struct{}{}
 		}
 	}
 }
 
-// send pushes the jobs of calls. While Redis says that another server is about to take the writes it tries again.
-func (p *publisher) send(calls []*pushCall) {
+// send pushes the jobs of calls. While Redis says that another server is about to take the writes it tries again, if it is
+// patient; else it puts the calls back and is false.
+func (p *publisher) send(calls []*pushCall, patient bool) bool {
+	if len(calls) == 0 {
+		return true
+	}
 	all := make([]leases.Publish, len(calls))
 	for i, call := range calls {
 		all[i] = call.Publish
@@ -126,6 +160,12 @@ func (p *publisher) send(calls []*pushCall) {
 	for {
 		if out, err = p.publish(all); err == nil || !conn.Elsewhere(err) || errors.Is(err, producer.ErrUnconfirmed) {
 			break
+		}
+		if !patient {
+			p.mu.Lock()
+			p.calls = append(calls, p.calls...)
+			p.mu.Unlock()
+			return false
 		}
 		wait := retry.Next()
 		if g.n.Clock.Now().Add(wait).After(giveUp) || g.ctx.Err() != nil {
@@ -147,11 +187,12 @@ func (p *publisher) send(calls []*pushCall) {
 		}
 		call.done <- said
 	}
+	return true
 }
 
 // publish pushes jobs once.
 func (p *publisher) publish(all []leases.Publish) (out leases.Published, err error) {
-	err = p.g.n.Do(p.g.ctx, func(_ resque.Store, c redis.Conn) (err error) {
+	err = p.line.Once(p.g.ctx, func(c redis.Conn) (err error) {
 		if out, err = p.g.store.Publish(c, all); err != nil && c.Err() != nil && !errors.Is(err, resque.ErrFewReplicas) {
 			err = fmt.Errorf("%w: %w", producer.ErrUnconfirmed, err)
 		}

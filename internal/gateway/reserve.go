@@ -63,7 +63,8 @@ func (g *Gateway) Reserve(ctx context.Context, a Ask) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := g.wait(ctx, x, a.Wait)
+	g.desk.lead()
+	r, err := g.wait(ctx, x, &a)
 	if err != nil || len(r.jobs) == 0 {
 		return nil, err
 	}
@@ -86,10 +87,10 @@ func distinct(names []string) []string {
 }
 
 // wait waits for the answer to an ask.
-func (g *Gateway) wait(ctx context.Context, x *ask, most time.Duration) (reply, error) {
+func (g *Gateway) wait(ctx context.Context, x *ask, a *Ask) (reply, error) {
 	var over <-chan time.Time
-	if most > 0 {
-		timer := g.n.Clock.NewTimer(most)
+	if a.Wait > 0 {
+		timer := g.n.Clock.NewTimer(a.Wait)
 		defer timer.Stop()
 		over = timer.C()
 	}
@@ -101,13 +102,20 @@ func (g *Gateway) wait(ctx context.Context, x *ask, most time.Duration) (reply, 
 			over = nil
 			g.desk.hurry(x)
 		case <-ctx.Done():
-			if !g.desk.withdraw(x) {
-				r := <-x.answer
-				g.handBack(r.jobs)
-			}
-			return reply{}, ctx.Err()
+			return reply{}, g.leave(x, ctx.Err())
+		case <-a.Over:
+			return reply{}, g.leave(x, context.DeadlineExceeded)
 		}
 	}
+}
+
+// leave ends an ask whose client has gone.
+func (g *Gateway) leave(x *ask, why error) error {
+	if !g.desk.withdraw(x) {
+		r := <-x.answer
+		g.handBack(r.jobs)
+	}
+	return why
 }
 
 // handBack puts jobs to the heads of their queues that no client has seen.
@@ -131,7 +139,7 @@ func jobOf(j leases.Job, now int64) Job {
 
 // Release gives jobs back whose answer could not be written: to the heads of their queues, where the next waiter gets
 // them. It uses up no try, and does not wait.
-func (g *Gateway) Release(_ context.Context, jobs ...Job) {
+func (g *Gateway) Release(jobs ...Job) {
 	var ends []leased.End
 	for _, j := range slices.Backward(jobs) {
 		if g.releases.may(leases.Place(j.Queue, j.ID)) {

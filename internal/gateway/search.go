@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ const (
 	jobTakes     = 2 * time.Microsecond
 	delayedTakes = 10 * time.Millisecond
 
+	// searchTakes is how long other servers do not search the queue whose search was not ended, because its server died.
+	searchTakes = 10 * time.Second
+
 	// endedFor is how long it is known which jobs were ended here, so that they are not searched.
 	endedFor = time.Minute
 
@@ -39,13 +43,14 @@ const (
 	mostEnded = 100_000
 )
 
-// searches are those of this server, and why a job is not searched for.
+// searches are those of this server, and why a job is not searched for. Redis knows which queues rest for all servers; what is known
+// here spares the question.
 type searches struct {
 	mu    sync.Mutex
-	under map[string]bool      // queues with a search under way
-	rest  map[string]time.Time // until when a queue is not searched
-	ended [2]map[string]bool   // places that ended here in this minute, and in the one before
-	since time.Time            // when this minute began
+	under map[string]bool          // queues with a search under way
+	rest  map[string]time.Time     // until when a queue is not searched
+	ended [2]map[endedJob]struct{} // that ended here in this minute, and in the one before
+	since time.Time                // when this minute began
 }
 
 // begin reports whether a queue may be searched now. The caller ends the search.
@@ -62,8 +67,8 @@ func (s *searches) begin(queue string, now time.Time) bool {
 	return true
 }
 
-// end ends a search that took so long.
-func (s *searches) end(queue string, now time.Time, took time.Duration) {
+// end ends a search that took so long, and returns for how long the queue rests.
+func (s *searches) end(queue string, now time.Time, took time.Duration) (rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.under, queue)
@@ -72,36 +77,51 @@ func (s *searches) end(queue string, now time.Time, took time.Duration) {
 			delete(s.rest, q)
 		}
 	}
-	s.rest[queue] = now.Add(restTimes * took)
+	rest = restTimes * took
+	s.rest[queue] = now.Add(rest)
+	return rest
+}
+
+// endedJob is the hash of a queue and an id. A busy server knows many of them, and the garbage collector passes them over.
+type endedJob [2]uint64
+
+var endedSeed = maphash.MakeSeed()
+
+func endedOf(queue, id string) endedJob {
+	return endedJob{maphash.String(endedSeed, queue), maphash.String(endedSeed, id)}
 }
 
 // note notes that a job has ended.
-func (s *searches) note(place string, now time.Time) {
+func (s *searches) note(queue, id string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.since) > endedFor || len(s.ended[0]) >= mostEnded {
-		s.ended[1], s.ended[0], s.since = s.ended[0], make(map[string]bool), now
+		s.ended[1], s.ended[0], s.since = s.ended[0], make(map[endedJob]struct{}), now
 	}
-	s.ended[0][place] = true
+	s.ended[0][endedOf(queue, id)] = struct{}{}
 }
 
 // has reports whether a job has ended here lately.
-func (s *searches) has(place string, now time.Time) bool {
+func (s *searches) has(queue, id string, now time.Time) bool {
+	job := endedOf(queue, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now.Sub(s.since) <= 2*endedFor && (s.ended[0][place] || s.ended[1][place])
+	_, lately := s.ended[0][job]
+	_, before := s.ended[1][job]
+	return now.Sub(s.since) <= 2*endedFor && (lately || before)
 }
 
 // forget forgets that a job has ended, since one of its id is published.
-func (s *searches) forget(place string) {
+func (s *searches) forget(queue, id string) {
+	job := endedOf(queue, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.ended[0], place)
-	delete(s.ended[1], place)
+	delete(s.ended[0], job)
+	delete(s.ended[1], job)
 }
 
-// Find looks for a job: among those that consumers have or that are delayed, then in its queue. It returns ErrNoJob
-// if there is none, and ErrNotFoundInTime if that is unknown.
+// Find looks for a job: among those that consumers have or that are delayed, then in its queue, then among the newest of its
+// dead letters. It returns ErrNoJob if there is none, and ErrNotFoundInTime if that is unknown.
 func (g *Gateway) Find(ctx context.Context, queue, id string) (f Found, err error) {
 	err = g.do(ctx, func(c redis.Conn) (err error) {
 		f, err = g.find(c, queue, id)
@@ -119,7 +139,7 @@ func (g *Gateway) find(c redis.Conn, queue, id string) (Found, error) {
 	if err != nil || raw != nil {
 		return g.found(Reserved, queue, id, lease, raw, 0), err
 	}
-	if g.search.has(place, g.n.Clock.Now()) {
+	if g.search.has(queue, id, g.n.Clock.Now()) {
 		return Found{}, ErrNoJob
 	}
 	if due, ok := httpjob.FirstDue(id); ok && due > g.Now() {
@@ -127,33 +147,71 @@ func (g *Gateway) find(c redis.Conn, queue, id string) (Found, error) {
 			return g.found(Delayed, queue, id, "", raw, due), err
 		}
 	}
-	began := g.n.Clock.Now()
-	if !g.search.begin(queue, began) {
+	if !g.search.begin(queue, g.n.Clock.Now()) {
 		return Found{}, ErrResting
 	}
-	most, looked := time.Duration(0), 0
+	most, shared := time.Duration(0), false
+	var began time.Time
 	defer func() {
 		now := g.n.Clock.Now()
-		g.search.end(queue, now, min(now.Sub(began), most))
+		rest := g.search.end(queue, now, min(now.Sub(began), most))
+		if shared && c.Err() == nil {
+			_ = g.store.EndSearch(c, queue, rest) // else other servers wait for as long as a search may take
+		}
 	}()
+	shared, err = g.store.BeginSearch(c, queue, searchTakes)
+	if began = g.n.Clock.Now(); err != nil {
+		return Found{}, err
+	}
+	if !shared {
+		return Found{}, ErrResting
+	}
 	g.count.searches.Add(1)
+	f, err := g.findReady(c, queue, id, &most)
+	if errors.Is(err, ErrNoJob) {
+		var pages int
+		f, pages, err = g.findDelayed(c, queue, id)
+		most += time.Duration(pages) * delayedTakes
+	}
+	if errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFoundInTime) {
+		return g.findDead(c, queue, id, &most, err)
+	}
+	return f, err
+}
+
+// findReady looks for a job in its queue, and adds to most how long that takes Redis at most.
+func (g *Gateway) findReady(c redis.Conn, queue, id string, most *time.Duration) (Found, error) {
+	looked := 0
 	for from := (*resque.ListPlace)(nil); ; {
 		raw, n, next, err := g.store.FindReady(c, queue, id, from)
 		looked += n
-		most += pageTakes + time.Duration(n)*jobTakes
+		*most += pageTakes + time.Duration(n)*jobTakes
 		if err != nil || raw != nil {
 			return g.found(Ready, queue, id, "", raw, 0), err
 		}
 		if from = next; from == nil {
-			break
+			return Found{}, ErrNoJob
 		}
 		if looked >= mostLooked {
 			return Found{}, ErrNotFoundInTime
 		}
 	}
-	f, pages, err := g.findDelayed(c, queue, id)
-	most += time.Duration(pages) * delayedTakes
-	return f, err
+}
+
+// findDead looks for a job among the newest dead letters of its queue, as findReady. otherwise is the error if it is not
+// there. A dead letter that was retried may be a job that was not found in time.
+func (g *Gateway) findDead(c redis.Conn, queue, id string, most *time.Duration, otherwise error) (Found, error) {
+	record, failed, looked, err := g.store.FindDead(c, queue, id)
+	*most += pageTakes + time.Duration(looked)*jobTakes
+	switch {
+	case err != nil:
+		return Found{}, err
+	case record == nil, failed.RetriedAt != "" && errors.Is(otherwise, ErrNotFoundInTime):
+		return Found{}, otherwise
+	}
+	f := g.found(Filed, queue, id, "", failed.Payload, 0)
+	f.Record = record
+	return f, nil
 }
 
 // findDelayed looks for a delayed job whose id does not tell when it is due: it was retried, or its producer chose the
@@ -205,6 +263,9 @@ func (g *Gateway) Cancel(ctx context.Context, queue, id string, force bool) (w W
 func (g *Gateway) cancelOn(ctx context.Context, c redis.Conn, queue, id string, force bool) (What, error) {
 	for range mostAttempts {
 		f, err := g.find(c, queue, id)
+		if err == nil && f.State == Filed { // it has ended
+			err = ErrNoJob
+		}
 		switch {
 		case err == nil && f.State == Reserved && !force:
 			return "", ErrReserved
@@ -238,7 +299,7 @@ func (g *Gateway) cancelOn(ctx context.Context, c redis.Conn, queue, id string, 
 		case results[0].Err != nil:
 			return "", results[0].Err
 		case results[0].Ended:
-			g.search.note(leases.Place(queue, id), g.n.Clock.Now())
+			g.search.note(queue, id, g.n.Clock.Now())
 			return Acked, nil
 		}
 	}

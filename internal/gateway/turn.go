@@ -47,6 +47,8 @@ type side interface {
 // run takes turns until stop is called and nothing is left to do.
 func (d *desk) run(ctx context.Context) {
 	defer close(d.done)
+	d.helm <- struct{}{}
+	defer d.leaveHelm()
 	defer d.hangUp()
 	var retry part.Backoff
 	timer := d.clock.NewTimer(0)
@@ -84,8 +86,56 @@ func (d *desk) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.rest(ctx, timer, d.restFor())
+		wait := d.restFor()
+		d.leaveHelm()
+		d.rest(ctx, timer, wait)
+		d.helm <- struct{}{}
 	}
+}
+
+func (d *desk) leaveHelm() { <-d.helm }
+
+// lead takes the next turn in the goroutine of a request that has just come, if that is alone and run rests: then it costs
+// no change of goroutines. Else, and for what is left to do, it wakes run.
+func (d *desk) lead() {
+	if !d.alone() {
+		d.wake()
+		return
+	}
+	select {
+	case d.helm <- struct{}{}:
+		done := d.turn()
+		d.leaveHelm()
+		if done {
+			return
+		}
+	default:
+	}
+	d.wake()
+}
+
+// turn takes one turn, and reports whether nothing is left to do. run connects and deals with what went wrong. The caller is
+// at the helm.
+func (d *desk) turn() (done bool) {
+	if d.side == nil {
+		return false
+	}
+	if err := d.heed(); err != nil {
+		d.failed(err)
+		d.hangUp()
+		return false
+	}
+	f := d.compose()
+	if f == nil {
+		return false
+	}
+	d.take(d.ctx, f)
+	if d.side == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.again) == 0 && len(d.probes.order) == 0 && (d.tracks() || d.lines.waiting == 0)
 }
 
 // rest waits until there is something to do, at most for a time; less than zero: for ever.
@@ -117,7 +167,7 @@ func (d *desk) restFor() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tracks() || d.lines.waiting == 0 {
-		return -1
+		return d.yielding.left()
 	}
 	return max(0, clock.Until(d.clock, d.lookAt))
 }
@@ -191,11 +241,12 @@ func (d *desk) heed() error {
 	if all {
 		d.all()
 	}
+	d.yielding.heard(queues)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, q := range queues {
+	for q := range d.yielding.due() {
 		if d.lines.byQueue[q] != nil {
-			d.probes.add(q, 1)
+			d.probes.wake(q)
 		}
 	}
 	if !d.tracks() && d.lines.waiting > 0 && !d.clock.Now().Before(d.lookAt) {

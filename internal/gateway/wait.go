@@ -26,11 +26,9 @@ type ask struct {
 	ttr   time.Duration
 	count int
 	waits bool   // it may wait for a job
-	token string // of the client
 	seq   uint64 // the order of arrival
 
 	stage      stage
-	bounded    bool       // it counts for its token
 	prev, next *ask       // in its line while it waits, also while it is asked again meanwhile
 	listed     bool       // it is in its line
 	answer     chan reply // has room for one
@@ -56,7 +54,7 @@ type lines struct {
 	byKey   map[string]*line
 	byQueue map[string][]*line
 	waiting int                  // asks in all lines
-	asked   map[string]time.Time // by queue: when a client has asked for it, about
+	asked   map[string]time.Time // by queue, at most mostAsked: when a client has asked for it, about
 	clock   clock.Clock
 }
 
@@ -76,7 +74,9 @@ func (l *lines) join(queues []string) *line {
 		l.byKey[key] = of
 		now := l.clock.Now()
 		for _, q := range queues {
-			l.asked[q] = now
+			if len(l.asked) < mostAsked {
+				l.asked[q] = now
+			}
 			l.byQueue[q] = append(l.byQueue[q], of)
 		}
 	}
@@ -177,6 +177,9 @@ func (l *lines) oldest(queue string, f func(*ask) bool) {
 	}
 }
 
+// mostAsked bounds how many queues are known that clients have asked for: a client may name others each time.
+const mostAsked = 10 * mostNamed
+
 // askedFor is how long a queue counts as asked for after the last ask.
 const askedFor = 10 * time.Minute
 
@@ -184,7 +187,9 @@ const askedFor = 10 * time.Minute
 func (l *lines) names() []string {
 	now := l.clock.Now()
 	for q := range l.byQueue {
-		l.asked[q] = now
+		if _, known := l.asked[q]; known || len(l.asked) < mostAsked {
+			l.asked[q] = now
+		}
 	}
 	for q, at := range l.asked {
 		if now.Sub(at) > askedFor {

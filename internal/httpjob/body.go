@@ -57,6 +57,14 @@ func Body(args []json.RawMessage) []byte {
 	return List(args)
 }
 
+// BodyOf returns the body of a payload. Bytes that are no job, as another program may push, are their own body.
+func BodyOf(raw []byte, p *payload.Payload) []byte {
+	if p.Class == "" {
+		return raw
+	}
+	return Body(p.Args)
+}
+
 // List returns the arguments as a list in JSON.
 func List(args []json.RawMessage) []byte {
 	list := []byte{'['}

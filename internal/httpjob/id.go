@@ -37,10 +37,13 @@ func NewID(ms int64, delay uint32) string {
 	return string(id[:])
 }
 
+// Versioned reports whether the publisher of a job asked for a version in its id.
+func Versioned(id string) bool { return len(id) == idLength+1 && id[0] == Version }
+
 // ParseID returns when a job was published, in ms, and its delay in seconds. It is false for an id that NewID has not
 // made. A version digit in front is passed over.
 func ParseID(id string) (ms int64, delay uint32, ok bool) {
-	if len(id) == idLength+1 && id[0] == Version {
+	if Versioned(id) {
 		id = id[1:]
 	}
 	if len(id) != idLength || id[0] > '7' {

@@ -28,7 +28,8 @@ const (
 	// aloneEvery is how often a server looks, whether or not it knows of a lease.
 	aloneEvery = 5 * time.Second
 
-	// againEvery is how often a daemon that leads looks once it has seen leases and there are none.
+	// againEvery is how often a daemon that leads looks although there are no leases: another program may have removed them,
+	// and not the jobs.
 	againEvery = time.Minute
 
 	// settlesIn is how long a process that has just begun to look ends nothing: if Redis's clock has jumped ahead just before,
@@ -131,7 +132,7 @@ func (s *Sweep) poke() {
 }
 
 // Answered is called after each renewal of the lease: with whether this process leads the fleet, and when the first lease
-// of a job ends. Without leases nothing more is asked.
+// of a job ends. Without leases a leader looks each minute, and no other process asks for anything.
 func (s *Sweep) Answered(leads bool, due resque.Due) {
 	changed := s.leads.Swap(leads) != leads
 	if !due.Asked.IsZero() {
@@ -143,6 +144,9 @@ func (s *Sweep) Answered(leads bool, due resque.Due) {
 	}
 	switch {
 	case due.Leases == resque.Never:
+		if leads && changed && s.plan(s.base.Clock.Now().Add(againEvery)) {
+			s.loop.Wake()
+		}
 	case leads:
 		if s.plan(s.base.Clock.Now().Add(min(max(due.Leases, 0), lookEvery))) {
 			s.loop.Wake()
@@ -179,7 +183,7 @@ func (s *Sweep) turn(ctx context.Context) (wait time.Duration, err error) {
 	case s.Alone:
 		wait = min(wait, aloneEvery)
 	case wait == resque.Never || !leads:
-		if s.line.Close(); leads { // another program may have removed the leases, and not the jobs
+		if s.line.Close(); leads {
 			wait = againEvery
 		}
 	default:

@@ -181,6 +181,47 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// A sweep trims a page of the marks of jobs that went back, and not at each look.
+func TestTrims(t *testing.T) {
+	b := setup(t)
+	old := func() { b.server.Do(t, "HSET", "resque:go:returned", "1:qa", fmt.Sprintf("back %040d 1", 0)) }
+	old()
+	b.step()
+	if n := b.server.Int(t, "EXISTS", "resque:go:returned"); n != 0 {
+		t.Error("a mark of 1970 stays")
+	}
+	old()
+	b.step()
+	if n := b.server.Int(t, "EXISTS", "resque:go:returned"); n != 1 {
+		t.Error("the marks are trimmed at each look")
+	}
+	b.sweep.trimAt = b.sweep.trimAt.Add(-trimEvery)
+	b.step()
+	if n := b.server.Int(t, "EXISTS", "resque:go:returned"); n != 0 {
+		t.Error("a mark stays after a minute")
+	}
+}
+
+// A process that begins to lead looks within a minute, although there are no leases: they may have been removed, and the jobs
+// not.
+func TestLeaderLooks(t *testing.T) {
+	b := setup(t)
+	b.hold("q", "a", time.Hour)
+	b.server.Do(t, "DEL", "resque:go:leases")
+	b.sweep.Answered(true, resque.Due{Leases: resque.Never})
+	if left := time.Until(time.Unix(0, b.sweep.planned.Load())); left > againEvery {
+		t.Fatalf("the first look is in %v", left)
+	}
+	b.sweep.planned.Store(0)
+	if _, err := b.sweep.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer b.sweep.line.Close()
+	if n := b.server.Int(t, "ZCARD", "resque:go:leases"); n != 1 {
+		t.Errorf("%d leases", n)
+	}
+}
+
 // Alone a sweep finds leases by itself, and those that Given announces at their end.
 func TestAlone(t *testing.T) {
 	b := setup(t)

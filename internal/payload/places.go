@@ -4,7 +4,7 @@ package payload
 type Places struct {
 	Args   int // just behind the last argument, or behind the bracket if there is none
 	Before int // just behind the last argument but one, or behind the bracket
-	Last   int // where expires_at belongs: before the id if that is the last field, else before the closing brace
+	Last   int // where expires_at belongs: before the id, and before one that is there, if those are the last fields; else before the closing brace
 }
 
 // FindPlaces finds the places in a payload that Encode and SetFields wrote. With a name, the arguments are not args but the list
@@ -53,9 +53,7 @@ func FindPlaces(raw []byte, inside string) (Places, error) {
 	switch {
 	case !found:
 		return p, &Error{Reason: "the payload has no list of arguments"}
-	case last.expiry:
-		return p, &Error{Reason: "the payload has an expires_at"}
-	case last.id:
+	case last.start > 0:
 		p.Last = last.start
 	}
 	if p.Last < p.Args {

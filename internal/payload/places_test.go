@@ -19,6 +19,7 @@ func TestFindPlaces(t *testing.T) {
 		{"priority", "", `{"priority":3,"class":"C","args":[1B,2A]L,"id":"x"}`},
 		{"blanks", "", ` { "class" : "C" , "args" : [ 1B , 2A ]L , "id" : "x" } `},
 		{"without an id", "", `{"class":"C","args":[BA]L}`},
+		{"expires at a time", "", `{"class":"C","args":[B1A]L,"expires_at":5,"id":"x"}`},
 		{"the id is not the last", "", `{"class":"C","args":[BA],"id":"x","wf":"y"L}`},
 		{"escapes", "", `{"class":"C","\u0061rgs":["\"]"B,"\\"A]L,"\u0069d":"x"}`},
 		{"args in an argument", "", `{"class":"C","args":[B{"args":[1]}A]L,"id":"x"}`},
@@ -37,7 +38,7 @@ func TestFindPlaces(t *testing.T) {
 	}
 	for _, raw := range []string{
 		``, `[]`, `{}`, `{"class":"C"}`, `{"class":"C","args":{}}`, `{"class":"C","args":[1,]}`, `{"class":"C","args":[1]`,
-		`{"args":[],"expires_at":5,"id":"x"}`, `{"id":"x","args":[]`,
+		`{"id":"x","args":[]`,
 	} {
 		if p, err := FindPlaces([]byte(raw), ""); err == nil {
 			t.Errorf("%s: %+v", raw, p)

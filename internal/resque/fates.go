@@ -58,6 +58,7 @@ var Fates = []KeyFate{
 	{"OnceKey", "go:idem:<digest>", FateRemoved, "It says which jobs a publish with an idempotency key made, for a day. Ruby does not ask."},
 	{"TokensKey", "go:http:tokens", FateKept, "Who may use the HTTP API: digests of tokens, and no token. Remove it when no server is to come back."},
 	{"RateKey", "go:http:rate:<digest>:<kind>", FateRemoved, "It counts a token's requests over HTTP. It goes with its window."},
+	{"RestKey", "go:http:rest:<queue>", FateRemoved, "Servers of HTTP do not search the queue for a while. It goes by itself."},
 	{"ServedKey", "go:served:<t>", FateRemoved, "What a server of HTTP was given last. It goes a day after the server's start by itself."},
 	{"TakersKey", "go:takers", FateRemoved, "The servers that take jobs for clients. A live one is named: stop it before."},
 	{"TakerKey", "go:taker:<t>", FateRemoved, "What a server says of itself. It goes some seconds after the server's end by itself."},

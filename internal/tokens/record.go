@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -152,7 +153,7 @@ func Digest(pool, namespace, token string) string {
 // Split splits what a request gives into the pool and the token.
 func Split(given string) (pool, token string) {
 	if pool, token, ok := strings.Cut(given, ":"); ok {
-		return pool, token
+		return cmp.Or(pool, DefaultPool), token
 	}
 	return DefaultPool, given
 }

@@ -281,10 +281,10 @@ func TestAggregateMaxBytes(t *testing.T) {
 	}
 }
 
-// A group of very many items is one job.
+// A group of very many items is one job, also of more than a call in Lua can have arguments.
 func TestAggregateManyItems(t *testing.T) {
 	t.Parallel()
-	const most = 20_000
+	const most = 10_000
 	i := &index{Bundle: daemontest.Setup(t)}
 	var items atomic.Int64
 	i.gather("Index", func(ids []int) { items.Store(int64(len(ids))) }, goworker.MaxCount(most), goworker.MaxWait(time.Hour))

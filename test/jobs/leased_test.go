@@ -117,6 +117,11 @@ func TestLeasedUnique(t *testing.T) {
 		t.Error("the lease does not say that the end has effects")
 	}
 	s.MustRefuse(first, "Mark", "a", goworker.Unique(goworker.UntilDone()))
+	for _, lock := range s.Locks() { // as after an hour: its holder is looked for
+		said := strings.SplitN(s.Bundle.Redis.Text(t, "HGET", lock, first.ID), " ", 4)
+		s.Bundle.Redis.Do(t, "HSET", lock, first.ID, strings.Join([]string{said[0], "1", "1", said[3]}, " "))
+	}
+	s.MustRefuse(first, "Mark", "a", goworker.Unique(goworker.UntilDone()))
 	s.end(endOf(j, leased.Retried), outcome.Failed) // it has one try
 	s.Free()
 	s.MustEnqueue("Mark", "a", goworker.Unique(goworker.UntilDone()))
@@ -237,6 +242,29 @@ func TestTries(t *testing.T) {
 	}
 	if s.Stat("failed") != 1 || s.Stat("processed") != 3 {
 		t.Errorf("%d processed, %d failed", s.Stat("processed"), s.Stat("failed"))
+	}
+}
+
+// A worker's handler uses up tries as a client does, and knows of those that clients have used up. Without any the job is a
+// failure.
+func TestTriesInWorker(t *testing.T) {
+	t.Parallel()
+	s := setupCounter(t)
+	tries := daemontest.TryingOn(s.Bundle, daemontest.Unlucky)
+	s.Push(strings.Replace(fmt.Sprintf(threeTries, time.Now().Add(time.Hour).UnixMilli()), "Mark", "Try", 1))
+	s.end(endOf(s.one(), leased.Retried), outcome.Retried)
+	s.Start()
+	s.Eventually("the second try has failed", func() bool { return len(s.Scheduled()) == 1 })
+	if got := s.Scheduled()[0]; !strings.Contains(got, `"tries":3,"attempt":3,`) {
+		t.Errorf("the third try is %s", got)
+	}
+	s.Due()
+	s.Eventually("the job is filed", func() bool { return len(s.Failures()) == 1 })
+	if got := tries.Seen(); got != "2/1 3/0" {
+		t.Errorf("the handler saw %s", got)
+	}
+	if f := s.Failures()[0]; f.Error != daemontest.ErrNoLuck.Error() {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -107,14 +107,14 @@ func TestBatch(t *testing.T) {
 // Behaviour 14: a loader that ends again and again in the middle adds each job once, at one worker too.
 func TestBatchLoader(t *testing.T) {
 	t.Parallel()
-	const jobs, kills = 22_500, 10
+	const jobs, kills = 11_500, 10
 	b, c, ran := counting(t, func(s *goworker.WorkerSettings) { s.Concurrency = 1 })
 	var runs atomic.Int64
 	var changed atomic.Bool
 	b.Daemon.Register("Load", func(ctx context.Context) error {
 		run := runs.Add(1)
-		batch, left := goworker.CurrentBatch(ctx), int(run)*2000+500
-		if n, err := batch.Added(ctx); err != nil || n != min(int(run-1)*2000, 20_000) {
+		batch, left := goworker.CurrentBatch(ctx), int(run)*1000+500
+		if n, err := batch.Added(ctx); err != nil || n != min(int(run-1)*1000, 10_000) {
 			t.Errorf("run %d: %d were added, %v", run, n, err)
 		}
 		if run == 3 {

@@ -44,7 +44,7 @@ func TestExitAfterWorkflows(t *testing.T) {
 				return nil
 			})
 			say := func(text string) *goworker.Node { return goworker.Step(goworker.NewJob("low", "Say", text)) }
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			if _, err := d.Client().Start(ctx, goworker.Chain(say("one"), say("two"), say("three"))); err != nil {
 				t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -177,6 +176,9 @@ func TestStepContext(t *testing.T) {
 func TestStepEnds(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
+	// A process that runs hears of a cancel after milliseconds; one that starts knows it before it takes a job.
+	unwanted := f.start(goworker.Chain(goworker.Step(goworker.NewJob("unwanted", "Nothing")), step("Say")))
+	f.cancel(unwanted + ".0")
 	f.run()
 	failed := 0
 	for class, filed := range map[string]int{"Lucky": 1, "Give": 0, "Odd": 1, "Large": 1, "Nobody": 1} {
@@ -199,28 +201,12 @@ func TestStepEnds(t *testing.T) {
 		f.ends(f.start(goworker.Chain(step(class), goworker.Step(goworker.NewJob("work", "Nothing"), goworker.Immutable()))), "done")
 	}
 	// A step that no worker took in time, and one that was cancelled by its id.
-	waits := goworker.Chain(goworker.Step(goworker.NewJob("later", "Nothing"), goworker.ExpireAfter(time.Millisecond)), step("Say"))
-	late := f.start(waits)
-	raw := f.Redis.Text(t, "LINDEX", "resque:queue:later", 0)
-	f.Eventually("its time is over", func() bool { return time.Now().UnixMilli() > expiry(t, raw)+1 })
-	f.Redis.Do(t, "RENAME", "resque:queue:later", "resque:queue:work")
-	f.ends(late, "failed")
-	id := f.start(goworker.Chain(goworker.Step(goworker.NewJob("later", "Nothing")), step("Say")))
-	f.cancel(id + ".0")
-	f.Redis.Do(t, "RENAME", "resque:queue:later", "resque:queue:work")
-	f.ends(id, "failed")
-	if why, _ := redis.String(f.Redis.Do(t, "HGET", "resque:go:wf:"+id, "f0"), nil); !strings.Contains(why, `"state":"cancelled"`) {
+	f.ends(f.start(goworker.Chain(step("Nothing"), goworker.Step(job("Nothing"), daemontest.Past(), goworker.Immutable()), step("Say"))), "failed")
+	f.Redis.Do(t, "RENAME", "resque:queue:unwanted", "resque:queue:work")
+	f.ends(unwanted, "failed")
+	if why, _ := redis.String(f.Redis.Do(t, "HGET", "resque:go:wf:"+unwanted, "f0"), nil); !strings.Contains(why, `"state":"cancelled"`) {
 		t.Error(why)
 	}
-}
-
-func expiry(t *testing.T, raw string) int64 {
-	t.Helper()
-	p, err := payload.Parse([]byte(raw))
-	if err != nil || p.ExpiresAt == 0 {
-		t.Fatal(raw, err)
-	}
-	return p.ExpiresAt
 }
 
 // Steps of dead processes: a poison one has failed, any other runs again. So it is with one of a class that only another

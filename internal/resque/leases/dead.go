@@ -105,43 +105,54 @@ func (s Store) RemoveDead(c redis.Conn, queue string, most int) (removed int, er
 	return min(removed, most), nil
 }
 
-// lateDead is how many of the newest failures of a queue TakeBack looks at, in pages of which one may be large.
+// lateDead is how many of the newest failures of a queue TakeBack and FindDead look at, in pages of which one may be large.
 const lateDead = 1000
 
 // TakeBack removes the failure of a job that was acknowledged late, if it is among the newest 1,000 of its queue.
 func (s Store) TakeBack(c redis.Conn, queue, id string) (bool, error) {
-	if id == "" {
-		return false, nil
+	record, _, _, err := s.findDead(c, queue, id)
+	removed := 0
+	if err == nil && record != nil {
+		removed, err = redis.Int(c.Do("LREM", s.deadList(queue), -1, record))
 	}
-	text, err := payload.EncodeValue(id, payload.Plain)
 	if err != nil {
-		return false, nil
+		return false, fmt.Errorf("taking back a failure of queue %s: %w", queue, resque.Explain(err))
 	}
-	key, looked := s.deadList(queue), 0
-	var from *resque.ListPlace
-	for looked < lateDead {
-		page, err := s.WalkList(c, key, false, from, 1, [][]byte{text}, func(raw []byte) bool {
-			f, err := payload.ParseFailure(raw)
-			if err != nil || !bytes.Contains(f.Payload, text) {
+	return removed > 0, nil
+}
+
+// FindDead looks for the failure of a job with an id among the newest 1,000 of its queue, and returns how many of them it
+// looked at. record is nil if there is none.
+func (s Store) FindDead(c redis.Conn, queue, id string) (record []byte, f payload.Failure, looked int, err error) {
+	if record, f, looked, err = s.findDead(c, queue, id); err != nil {
+		return nil, f, looked, fmt.Errorf("looking for a failure of queue %s: %w", queue, resque.Explain(err))
+	}
+	return record, f, looked, nil
+}
+
+func (s Store) findDead(c redis.Conn, queue, id string) (record []byte, f payload.Failure, looked int, err error) {
+	text, err := payload.EncodeValue(id, payload.Plain)
+	if err != nil || id == "" {
+		return nil, f, 0, nil
+	}
+	for from := (*resque.ListPlace)(nil); looked < lateDead; {
+		page, err := s.WalkList(c, s.deadList(queue), false, from, 1, [][]byte{text}, func(raw []byte) bool {
+			var err error
+			if f, err = payload.ParseFailure(raw); err != nil || !bytes.Contains(f.Payload, text) {
 				return false
 			}
-			p, err := payload.Parse(f.Payload)
-			return err == nil && p.ID == id
+			return hasID(f.Payload, id)
 		})
-		if err == nil && len(page.Found) > 0 {
-			var removed int
-			removed, err = redis.Int(c.Do("LREM", key, -1, page.Found[0].Raw))
-			if err == nil {
-				return removed > 0, nil
-			}
-		}
-		if err != nil {
-			return false, fmt.Errorf("taking back a failure of queue %s: %w", queue, resque.Explain(err))
-		}
 		looked += page.Looked
+		switch {
+		case err != nil:
+			return nil, payload.Failure{}, looked, err
+		case len(page.Found) > 0:
+			return page.Found[0].Raw, f, looked, nil
+		}
 		if from = page.Next; from == nil {
 			break
 		}
 	}
-	return false, nil
+	return nil, payload.Failure{}, looked, nil
 }

@@ -129,6 +129,21 @@ func testLostKeys(t *testing.T, b *bundle) {
 	}
 }
 
+// As many leases without a job as jobs without a lease do not hide each other for longer than those leases last.
+func TestLostKeysHideNothing(t *testing.T) { each(t, testLostKeysHideNothing) }
+
+func testLostKeysHideNothing(t *testing.T, b *bundle) {
+	b.push("q", job("1"), job("2"))
+	b.take(2, "q")
+	b.do("HDEL", "resque:go:leased", "1:q1")
+	b.do("ZREM", "resque:go:leases", "1:q2")
+	b.expired(10)
+	b.endAt("1:q1", 5)
+	b.expired(10)
+	b.expired(10)
+	b.same("leases", []string{"1:q2"}, b.list("ZRANGE", "resque:go:leases", 0, -1))
+}
+
 // A lease is touched if it is the one that is named.
 func TestTouch(t *testing.T) { each(t, testTouch) }
 
