@@ -237,9 +237,6 @@ gateway=internal/gateway
 # An acknowledgement that was done by a turn whose answer was lost is answered as unknown.
 try http-lost-ack ./internal/gateway 'TestLostAnswer|TestLostAnswers' \
 	$gateway/turn.go 's/call.heard = call.heard || heard/call.heard = false/'
-# What is dealt to a client that goes in this moment stays with nobody.
-try http-gone ./internal/gateway TestClientGone \
-	$gateway/reserve.go 's/^\t\tg.handBack(r.jobs)$/\t\t_ = r/'
 # A client that never reads its answer gets the same job for ever.
 try http-unread ./internal/gateway TestReleases \
 	$gateway/reserve.go 's/if r.of\[place\] <= mostReleases {/if true {/'
