@@ -54,3 +54,17 @@ func TestSearchesKnowWhatEnded(t *testing.T) {
 		t.Errorf("%d are known", n)
 	}
 }
+
+// A server puts a job back three times whose answer could not be written.
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	var r releases
+	for i := range mostReleases + 1 {
+		if r.may("4:mail1") != (i < mostReleases) {
+			t.Errorf("the job may go back %d times", i+1)
+		}
+	}
+	if !r.may("4:mail2") {
+		t.Error("another job may not go back")
+	}
+}

@@ -60,9 +60,6 @@ func (s Store) pushReplicated(c redis.Conn, command string, args []any, few *Rep
 	return reply, few.found(have, waitErr)
 }
 
-// WantsReplicas reports whether Push waits for replicas.
-func (s Store) WantsReplicas() bool { return s.replicas > 0 }
-
 // AwaitReplicas waits until as many replicas as the Store wants have all that the connection has written. It is for writes that do not
 // go through Push: few says what they were.
 func (s Store) AwaitReplicas(c redis.Conn, few *ReplicasError) error {

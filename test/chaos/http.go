@@ -49,13 +49,14 @@ type web struct {
 	setting func(i int) string // of the i-th server, a variable of its environment; nil: none
 	query   string             // more options of each job
 	undone  map[string]*undone // what Redis lost, by the names of jobs
+	keyless map[string]int64   // when Redis lost the idempotency keys of jobs, in ms, by their ids
 	losses  losses
 }
 
 // newWeb has the addresses of n servers, which serve starts.
 func (a *arena) newWeb(n int) *web {
 	a.loose = true // what Resque counts is compared by other rows
-	w := &web{a: a, program: a.opts.worker, jobs: map[string]*webJob{}, undone: map[string]*undone{}, quit: make(chan struct{}), client: http.Client{Timeout: 10 * time.Second}, servers: make([]*process, n)}
+	w := &web{a: a, program: a.opts.worker, jobs: map[string]*webJob{}, undone: map[string]*undone{}, keyless: map[string]int64{}, quit: make(chan struct{}), client: http.Client{Timeout: 10 * time.Second}, servers: make([]*process, n)}
 	for range n {
 		w.addresses = append(w.addresses, freeAddress(a))
 	}

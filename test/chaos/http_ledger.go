@@ -112,6 +112,9 @@ func (w *web) check(allowed webLoss) func(ledgers, *result) {
 			if u == nil {
 				u = new(undone)
 			}
+			if s.ids() > 1 {
+				w.keyLost(u, s.given)
+			}
 			if j.push == 'r' {
 				r.refused++
 				if len(s.given) > 0 {
@@ -161,6 +164,15 @@ func (w *web) check(allowed webLoss) func(ledgers, *result) {
 			a.note("Redis itself lost %d jobs, of which %d were acknowledged and not done, %d ends and %d moves of jobs; %d deliveries were beyond the tries for that", n.jobs, lost, n.ends, n.moves, beyond)
 		}
 	}
+}
+
+// ids is how many jobs of a name there were. There is more than one if Redis lost the key under which it was published.
+func (s *leasedStory) ids() int {
+	ids := map[string]bool{}
+	for _, d := range s.given {
+		ids[d.id] = true
+	}
+	return len(ids)
 }
 
 // checkLeases looks at what consumers noted of a job: they had it one after the other, and none had it after its ack.

@@ -38,6 +38,9 @@ func TestWebChecker(t *testing.T) {
 	given("n-often", 1, 4, 7, 10).acked = []int64{3 * second, 11 * second}  // it lost one
 	given("o-gone", 1)
 	given("p-kept", 1)
+	again := given("q-again", 1, 6, 8) // it lost the key when the job was done, and the publish was repeated
+	again.acked, again.given[1].id, again.given[2].id = []int64{2 * second, 9 * second}, "q-2", "q-2"
+	w.keyless["q-again"] = 5000
 	w.compare(5000, map[string]standing{"m-undone": {"", 0}, "n-often": {"leased 6000", 2}, "o-gone": {"ready", 0}, "p-kept": {"ready", 1}},
 		map[string]standing{"m-undone": {"ready", 0}, "n-often": {"ready", 1}, "p-kept": {"ready", 1}})
 

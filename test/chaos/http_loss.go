@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,15 +67,43 @@ func (w *web) lose(fault func()) {
 		for _, l := range w.wires {
 			l.cut()
 		}
-		before := w.places()
+		before, keys := w.places(), a.onceIDs()
 		fault()
-		after := w.places()
-		w.compare(at, before, after)
+		w.compare(at, before, w.places())
+		left := a.onceIDs()
+		for id := range keys {
+			if !left[id] {
+				w.keyless[id] = at
+			}
+		}
 		for _, l := range w.wires {
 			l.redirect(a.redis.Addr)
 			l.mend()
 		}
 	})
+}
+
+// onceIDs returns the ids of the jobs whose idempotency keys Redis has.
+func (a *arena) onceIDs() map[string]bool {
+	ids := map[string]bool{}
+	if keys := a.list("KEYS", "resque:go:idem:*"); len(keys) > 0 {
+		for _, text := range a.list("MGET", redis.Args{}.AddFlat(keys)...) {
+			for _, id := range strings.Fields(text)[1:] { // behind the fingerprint
+				ids[id] = true
+			}
+		}
+	}
+	return ids
+}
+
+// keyLost notes that Redis lost the key of a job that was delivered: its publish, if it had no answer yet, made another one.
+func (w *web) keyLost(u *undone, given []delivery) {
+	for _, d := range given {
+		if at, lost := w.keyless[d.id]; lost && !slices.Contains(u.at, undo{at, 0}) {
+			u.at = append(u.at, undo{at, 0})
+		}
+	}
+	slices.SortStableFunc(u.at, func(a, b undo) int { return cmp.Compare(a.at, b.at) })
 }
 
 // compare notes what Redis lost of each job.

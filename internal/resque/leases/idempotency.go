@@ -61,12 +61,6 @@ func (s Store) Made(c redis.Conn, o Once) (ids []string, err error) {
 		return nil, ErrKeyReused
 	}
 	ids = strings.Fields(made)
-	if !s.WantsReplicas() {
-		return ids, nil
-	}
-	// WAIT waits for what its own connection has written: the key's time, which comes after the jobs.
-	if _, err := c.Do("PEXPIRE", s.OnceKey(o.Key), OnceTTL.Milliseconds()); err != nil {
-		return nil, fmt.Errorf("waiting for the replicas of jobs: %w", resque.Explain(err))
-	}
+	// WAIT waits for all that was written before the last command of its connection, and so for the jobs.
 	return ids, s.AwaitReplicas(c, &resque.ReplicasError{To: "an idempotency key", Jobs: len(ids)})
 }
