@@ -15,7 +15,7 @@ func TestWorkflowLostReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	way := newProxy(t, server)
-	client, _ := newClient(t, way.uri(), goworker.WorkerSettings{ReadTimeout: time.Minute})
+	client, _ := newClient(t, way.uri(), goworker.WorkerSettings{ConnectTimeout: time.Minute, ReadTimeout: time.Minute})
 	for _, cut := range []int32{before, halfway, after, afterText} {
 		for name, opts := range map[string][]goworker.WorkflowOption{"an id of its own": nil, "a chosen id": {goworker.WithID("w")}} {
 			server.Do(t, "FLUSHALL")
