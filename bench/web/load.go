@@ -155,13 +155,13 @@ func (s *setup) idle(r *rows, waiters int) error {
 	if err != nil {
 		return err
 	}
-	commands, err := s.info("total_commands_processed")
+	commands, err := s.info("total_reads_processed")
 	if err != nil {
 		return err
 	}
 	const span = 10 * time.Second
 	time.Sleep(span)
-	later, err := s.info("total_commands_processed")
+	later, err := s.info("total_reads_processed")
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@
 //	bytes_per_waiter       memory of the HTTP server for a client that waits
 //	descriptors            of the HTTP server while so many wait
 //	connections            of these to Redis
-//	idle_commands_per_s    that Redis gets meanwhile
+//	idle_commands_per_s    that Redis gets from clients meanwhile, a script counted once
 package main
 
 import (

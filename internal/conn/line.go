@@ -37,13 +37,20 @@ func (l *Line) Do(ctx context.Context, f func(redis.Conn) error) error {
 // has closed it, f would be sent, and nobody could say whether it was carried out.
 func (l *Line) Once(ctx context.Context, f func(redis.Conn) error) error {
 	if l.conn != nil {
-		if idle := time.Since(l.used); l.conn.Err() != nil || idle >= poolPingAfter || idle > poolPeekAfter && hungUp(l.conn) {
+		if idle := time.Since(l.used); l.conn.Err() != nil || idle >= poolPingAfter || idle > poolPeekAfter && HungUp(l.conn) {
 			l.Close()
 		}
 	}
 	err := l.try(ctx, f)
 	l.used = time.Now()
 	return err
+}
+
+// CloseIdle closes a connection that Once has not used for so long.
+func (l *Line) CloseIdle(after time.Duration) {
+	if l.conn != nil && time.Since(l.used) >= after {
+		l.Close()
+	}
 }
 
 // Live reports whether there is a connection, as far as is known.

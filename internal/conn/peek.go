@@ -37,8 +37,8 @@ func watched(c redis.Conn, nc net.Conn) redis.Conn {
 	return &watchedConn{full, socket}
 }
 
-// hungUp reports whether the server is known to have closed the connection. It does not wait.
-func hungUp(c redis.Conn) bool {
+// HungUp reports whether the server is known to have closed the connection. It does not wait.
+func HungUp(c redis.Conn) bool {
 	w, ok := c.(*watchedConn)
 	return ok && closedByPeer(w.socket)
 }

@@ -197,7 +197,7 @@ func (p *Pool) fill(ctx context.Context, s *slot) error {
 	}
 	if s.conn != nil {
 		idle := time.Since(s.used)
-		if idle > poolPeekAfter && hungUp(s.conn) {
+		if idle > poolPeekAfter && HungUp(s.conn) {
 			s.Close()
 		} else if idle < p.pingAfter {
 			return nil

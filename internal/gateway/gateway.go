@@ -99,7 +99,10 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.ender = leased.NewEnder(n.Base, n.Features, leased.Worker(n.Host, os.Getpid()))
 	g.sweep = leased.NewSweep(n.Base, g.ender)
-	g.sweep.Alone = true
+	lend := func(ctx context.Context, f func(redis.Conn) error) error {
+		return n.Do(ctx, func(_ resque.Store, c redis.Conn) error { return f(c) })
+	}
+	g.sweep.Alone, g.sweep.Do = true, lend
 	g.sweep.Ended = g.sweptUp
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
@@ -111,7 +114,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	d.given = g.sweep.Given
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
 		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
-		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Now: g.about,
+		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about,
 	})
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -15,6 +16,9 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
+
+// hangUpAfter is how long the publisher keeps a connection over which it sends nothing, about.
+const hangUpAfter = 5 * time.Second
 
 // Bounds of what the publisher sends at once.
 const (
@@ -124,6 +128,8 @@ func (p *publisher) run() {
 	defer close(p.done)
 	p.helm <- struct{}{}
 	defer func() { p.line.Close(); <-p.helm }()
+	idle := p.g.n.Clock.NewTimer(hangUpAfter)
+	defer idle.Stop()
 	for {
 		calls, over := p.take()
 		switch {
@@ -133,8 +139,14 @@ func (p *publisher) run() {
 			p.send(calls, true)
 		default:
 			<-p.helm
-			<-p.signal
-			p.helm <- struct{}{}
+			select {
+			case <-p.signal:
+				p.helm <- struct{}{}
+			case <-idle.C():
+				p.helm <- struct{}{}
+				p.line.CloseIdle(hangUpAfter)
+				idle.Reset(hangUpAfter)
+			}
 		}
 	}
 }

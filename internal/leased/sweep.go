@@ -61,6 +61,9 @@ type Sweep struct {
 	// Alone says that no renewal of a lease calls Answered: the sweep looks by itself. It is set before Start.
 	Alone bool
 
+	// Do lends a connection for a look; nil: the sweep has its own. It is set before Start.
+	Do func(ctx context.Context, f func(redis.Conn) error) error
+
 	// Ended is called with each job whose lease ran out and that this process has ended. It is set before Start; nil: nothing
 	// counts them.
 	Ended func(leases.Job, Result)
@@ -171,7 +174,11 @@ func (s *Sweep) turn(ctx context.Context) (wait time.Duration, err error) {
 		return s.waits(left), nil
 	}
 	s.planned.Store(math.MaxInt64) // Given and Answered may set it meanwhile
-	err = s.line.Do(ctx, func(c redis.Conn) (err error) {
+	do := s.Do
+	if do == nil {
+		do = s.line.Do
+	}
+	err = do(ctx, func(c redis.Conn) (err error) {
 		wait, err = s.step(ctx, c)
 		return err
 	})

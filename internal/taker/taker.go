@@ -38,6 +38,9 @@ type Config struct {
 	Tracking   bool // Redis may be asked to notify of changed keys
 	MultiQueue bool // each queue has its own failure list
 
+	// Do lends a connection for a renewal; nil: the taker has its own.
+	Do func(ctx context.Context, f func(redis.Conn) error) error
+
 	// Now adds what changes: how many requests wait, and for which queues. nil: nothing.
 	Now func(*leases.Taker)
 }
@@ -97,7 +100,7 @@ func (t *Taker) Start(ctx context.Context) error {
 func (t *Taker) Stop(ctx context.Context) error {
 	t.loop.Stop(ctx)
 	err := t.pump.Stop(ctx)
-	if left := t.line.Do(ctx, func(c redis.Conn) error {
+	if left := t.do(ctx, func(c redis.Conn) error {
 		if err := t.lock.Leaving(c); err != nil {
 			return err
 		}
@@ -107,6 +110,14 @@ func (t *Taker) Stop(ctx context.Context) error {
 	}
 	t.line.Close()
 	return err
+}
+
+// do runs f on a connection.
+func (t *Taker) do(ctx context.Context, f func(redis.Conn) error) error {
+	if t.config.Do != nil {
+		return t.config.Do(ctx, f)
+	}
+	return t.line.Do(ctx, f)
 }
 
 // Leads reports whether this server does what no daemon does.
@@ -124,7 +135,7 @@ func (t *Taker) renew(ctx context.Context) error {
 	if t.config.Now != nil {
 		t.config.Now(&about)
 	}
-	return t.line.Do(ctx, func(c redis.Conn) error {
+	return t.do(ctx, func(c redis.Conn) error {
 		asked := t.base.Clock.Now()
 		leads, due, err := t.store.RenewTaker(c, about, lease)
 		if err != nil {

@@ -80,6 +80,7 @@ type Ring struct {
 	pair    *link.Pair // these fields belong to the goroutine
 	poll    time.Duration
 	pollAt  time.Time
+	proved  time.Time // when the connection was last proven by a command
 	retrack time.Time
 	said    logging.Once
 
@@ -147,7 +148,7 @@ func (r *Ring) turn(ctx context.Context) (wait time.Duration, err error) {
 		}
 		r.pollAt = now.Add(r.poll)
 	} else if r.pair.Prove() {
-		if _, err := r.pair.Conn.Do("PING"); conn.MustRedial(err) {
+		if err := r.prove(now); err != nil {
 			return 0, err
 		}
 	}
@@ -157,6 +158,24 @@ func (r *Ring) turn(ctx context.Context) (wait time.Duration, err error) {
 	}
 	return wait, nil
 }
+
+// prove returns an error if the connection is broken over which the tokens are read: then Redis notifies of nothing. A
+// connection that the server has closed shows without a command.
+func (r *Ring) prove(now time.Time) error {
+	switch {
+	case conn.HungUp(r.pair.Conn):
+		return errHungUp
+	case now.Sub(r.proved) < link.PingEvery:
+		return nil
+	}
+	r.proved = now
+	if _, err := r.pair.Conn.Do("PING"); conn.MustRedial(err) {
+		return err
+	}
+	return nil
+}
+
+var errHungUp = errors.New("Redis has closed the connection over which tokens are read")
 
 // dial connects and has Redis notify us of changes.
 func (r *Ring) dial(ctx context.Context) (err error) {
