@@ -161,6 +161,9 @@ func failOverBehind(opts options, name string, replicas int) result {
 				a.must("REPLICAOF", "NO", "ONE")
 			})
 		}
+		if replicas > 0 { // publishes that are repeated wait for one
+			a.replica(a.redis.Addr)
+		}
 		w.finish(webLoss{safe: replicas > 0})
 	})
 }
