@@ -22,10 +22,18 @@ HUGE = bench/contender/machinery
 BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=chaos --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 # The packages whose tests mostly run the compiler.
-COMPILING = test/docs test/examples test/programs test/readme test/repository
+COMPILING = ./test/docs ./test/examples ./test/programs ./test/readme ./test/repository
 
-# The packages whose tests take longest.
-LONGEST = . ./test/jobs ./test/topology ./test/daemon ./test/recurring ./test/crash ./test/isolated ./test/client ./internal/resque
+# The package whose tests run and kill programs. The race detector doubles what these compute.
+CRASHING = ./test/crash
+
+# The packages in which it can find little.
+SEQUENTIAL = $(shell test/sequential.sh)
+
+PLAIN = $(COMPILING) $(CRASHING) $(SEQUENTIAL)
+
+# The packages whose tests with the race detector take longest.
+LONGEST = . ./test/jobs ./test/topology ./test/daemon ./test/recurring ./test/isolated ./test/client ./goworkertest
 
 # Most of the time of make test is the compiler's, which is faster with more memory. What is tested gets Go's default.
 # What go test vets, make check has vetted. A program with the race detector sleeps for a second as it exits, unless GORACE
@@ -35,7 +43,7 @@ GOTEST = $(COMPILE) GORACE=atexit_sleep_ms=0 go test -exec='env -u GOGC -u GOMEM
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-compiling lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,20 +52,26 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@go run ./example/demo -uri='$(URI)'
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
-# Chaos waits more than it computes: what the compiler has to do meanwhile gives way to it. Both test
-# other programs, so they do without the race detector. Most other tests wait too, so four packages
-# run at a time, and those that take longest begin.
+# Chaos and the killing of programs wait more than they compute: what the compiler has to do meanwhile gives way to them. All of
+# this does without the race detector. Most other tests wait too, so four packages run at a time, and those that take longest begin.
 test: deps check ## run all tests, on real Redis servers and against node-resque
-	(cd test/chaos && $(GOTEST) -timeout=30m .) & chaos=$$!; \
-		nice $(MAKE) --no-print-directory benchmarks test-compiling; others=$$?; \
-		wait $$chaos && exit $$others
-	$(MAKE) --no-print-directory check-bench
-	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -v $(COMPILING:%=-e /%$$))
+	{ (cd test/chaos && $(GOTEST) -timeout=30m .) && $(GOTEST) $(CRASHING); } & killing=$$!; \
+		nice $(MAKE) --no-print-directory test-plain; others=$$?; \
+		wait $$killing && exit $$others
+	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
 
-test-compiling: # the tests of packages that mostly run the compiler, and of modules above this one
-	$(GOTEST) $(COMPILING:%=./%)
+# With benchmarks, go test runs one package after the other: those of SEQUENTIAL are quick.
+test-plain: # what make test tests beside chaos
+	$(GOTEST) $(COMPILING)
+	$(GOTEST) -bench=. -benchtime=1x $(SEQUENTIAL)
 	cd cmd/goworker && $(GOTEST) ./...
 	cd test/openapi && $(GOTEST) ./...
+	$(MAKE) --no-print-directory check-bench
+
+test-long: deps ## run what make test leaves out: the race detector everywhere, a million jobs in a process, the other benchmarks
+	$(GOTEST) -race -p=4 $(PLAIN)
+	$(GOTEST) -run=TestMemoryIsFlat ./test/crash -crash.jobs=1000000
+	$(MAKE) --no-print-directory benchmarks
 
 # Each runs once, so that none rots. Benchmarks heed no -timeout.
 benchmarks: ## run each benchmark once, in some packages
@@ -70,10 +84,7 @@ chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \
 		$(DURATION:%=-duration=%) $(CHAOS)
 
-chaos-lmstfy: deps ## hold the HTTP API to lmstfy itself: its answers and its client's tests; needs the network, 2 minutes
-	test/lmstfy.sh
-
-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
+chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
 	test/chaos/mutations.sh $(MUTATIONS)
 
 lmstfy: deps ## hold the HTTP API to lmstfy itself: its answers and its client's tests; needs the network, 2 minutes

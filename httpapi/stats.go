@@ -93,15 +93,12 @@ func newMetrics() *metrics {
 	return &metrics{named: make(map[string]bool), queues: make(map[string]*ofQueue), routes: make(map[ofCode]*ofAnswer)}
 }
 
-// begin counts a request, and end counts its end: the pattern of its route, its status and its time.
-func (m *metrics) begin() (end func(pattern string, status int, took time.Duration)) {
-	m.inFlight.Add(1)
-	return func(pattern string, status int, took time.Duration) {
-		m.inFlight.Add(-1)
-		a := m.answer(ofCode{routeName(pattern), status})
-		a.count.Add(1)
-		a.took.see(took)
-	}
+// end counts the end of a request: the pattern of its route, its status and its time.
+func (m *metrics) end(pattern string, status int, took time.Duration) {
+	m.inFlight.Add(-1)
+	a := m.answer(ofCode{routeName(pattern), status})
+	a.count.Add(1)
+	a.took.see(took)
 }
 
 func (m *metrics) answer(of ofCode) *ofAnswer {

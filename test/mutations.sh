@@ -233,6 +233,36 @@ try lease-unseen ./internal/gateway 'TestLostAnswer|TestLostAnswerOfRedis' \
 # A queue takes more jobs than its quota.
 try lease-quota ./internal/resque/leases 'TestPublish|TestPublishRefused' \
 	$leases/publish.lua 's/if most > 0 and length + n > most then/if false then/'
+# A worker does not know that a job has tries.
+try tries-worker ./test/jobs TestTriesInWorker \
+	internal/feature/retry/retry.go 's/if tries := p.Tries(); tries > 1 {/if tries := p.Tries(); tries > 99 {/'
+# A worker runs a job that a client has acknowledged after it went back.
+try tries-late ./test/jobs TestLateAck \
+	internal/feature/tries/tries.go 's/if !late {/if late || !late {/'
+# No daemon ends leases.
+try lease-daemon ./test/jobs TestDaemonEndsLeases \
+	internal/leased/sweep.go 's/^\tcase leads:$/\tcase !leads \&\& leads:/'
+# No leader looks for jobs whose leases another program has removed.
+try lease-look ./internal/leased TestLeaderLooks \
+	internal/leased/sweep.go 's/if leads && changed && s.plan/if false \&\& s.plan/'
+# Marks of jobs that went back stay for ever.
+try lease-trim ./internal/leased TestTrims \
+	internal/leased/sweep.go 's/s.cursor, _, err = s.store.Trim(c, s.cursor)/_ = s.cursor/'
+# The lock of a job that a client has is taken for lost.
+try lease-unique ./test/jobs TestLeasedUnique \
+	internal/resque/unique_holder.go 's/a.Key(s.KeyOfLeased())/a.Key(s.KeyOfLeased() + "x")/'
+# A step that a client has is taken for lost.
+try lease-step ./internal/sweep TestFoundEverywhere \
+	internal/sweep/search.go 's/s.scan("0", s.store.ScanLeased), //'
+# A client with a loop searches a queue all the time.
+try search-rest ./internal/gateway TestSearchesRest \
+	internal/gateway/search.go 's/if s.under\[queue\] || now.Before(s.rest\[queue\]) {/if s.under[queue] {/'
+# A second acknowledgement of a fresh job takes the dead letter of an earlier one of its id.
+try own-id ./internal/gateway TestOwnID \
+	internal/gateway/publish.go 's/g.store.Free(place), g.store.Forget(place)/g.store.Free(place)/'
+# A token reaches another namespace.
+try namespace ./httpapi TestV2OtherPlaces \
+	httpapi/guard.go 's/return x.Namespace + "." + name/return "shop." + name/'
 gateway=internal/gateway
 # An acknowledgement that was done by a turn whose answer was lost is answered as unknown.
 try http-lost-ack ./internal/gateway 'TestLostAnswer|TestLostAnswers' \
