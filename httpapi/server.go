@@ -96,7 +96,7 @@ func (s *Server) run(ctx context.Context) (err error) {
 		case errors.Is(err, syscall.EADDRINUSE):
 			return fmt.Errorf("httpapi: another program listens at %s; end it, or choose another address", address)
 		case err != nil:
-			return fmt.Errorf("httpapi: listening: %w", err)
+			return fmt.Errorf("httpapi: the server cannot listen at %s: %w; choose another address, or end the program that has it", address, err)
 		}
 		servers = append(servers, s.server(handler, log, count))
 		listeners = append(listeners, newLimited(l, most))

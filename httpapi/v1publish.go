@@ -51,12 +51,9 @@ func (c *v1Call) publishParams() (p v1Params, ok bool) {
 	return p, true
 }
 
-// mostClass is how many bytes a class has at most that a request names.
-const mostClass = 255
-
 // isClass reports whether a request may name this class, or none.
 func isClass(name string) bool {
-	return len(name) <= mostClass && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	return len(name) <= maxClass && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 func seconds(d time.Duration) uint64 { return uint64(d / time.Second) }
@@ -275,7 +272,7 @@ func (c *v1Call) published(ids []string, err error, body func(ids []string) []by
 	case errors.As(err, &large):
 		c.refuse(http.StatusRequestEntityTooLarge, "body too large")
 		return false
-	case errors.As(err, &replicas) && len(ids) > 0: // the jobs are there: a client that publishes again makes others
+	case errors.As(err, &replicas) && len(ids) > 0: // the jobs are there: a client that publishes again makes more
 		c.logFailure(c.r, "jobs were published and too few replicas have them", err)
 		c.answer(http.StatusInternalServerError, struct {
 			Error string   `json:"error"`
@@ -304,16 +301,13 @@ func (c *v1Call) body(most int, large string) ([]byte, bool) {
 	return nil, false
 }
 
-// mostKey is how many bytes an idempotency key has at most.
-const mostKey = 255
-
 // once returns the idempotency key of a publish, a zero one for none. It answers if the key is too long.
 func (c *v1Call) once(body []byte) (key leases.Once, ok bool) {
 	name := c.r.Header.Get("Idempotency-Key")
 	switch {
 	case name == "":
 		return key, true
-	case len(name) > mostKey:
+	case len(name) > maxIdempotencyKey:
 		c.refuse(http.StatusBadRequest, "the idempotency key is too long, cannot exceed 255 bytes")
 		return key, false
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/feature/results"
@@ -127,8 +126,8 @@ func number(name, text string, into **int64) error {
 // before it.
 func (e *envelope) publication(queue string, meta map[string]string) (p gateway.Publication, err error) {
 	p = gateway.Publication{Queue: queue, Class: e.Class}
-	if len(e.Class) > maxClass || strings.ContainsFunc(e.Class, func(r rune) bool { return r < ' ' }) {
-		return p, invalid("class", fmt.Sprintf("class has more than %d bytes or a control character; give another class", maxClass))
+	if !isClass(e.Class) {
+		return p, invalid("class", fmt.Sprintf("class has more than %d bytes, has a control character or is not UTF-8; give another class", maxClass))
 	}
 	if p.Args, err = e.arguments(); err != nil {
 		return p, err

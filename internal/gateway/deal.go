@@ -80,7 +80,7 @@ func (d *desk) tell(f *flight, answer *leases.Answer) {
 }
 
 // deal deals the jobs of a group to its asks in order of arrival. What is for clients that have gone goes to the next
-// waiters of the line. deal returns the jobs that nobody wants. again says that there may be more. The caller holds mu.
+// waiters of the line. deal returns the jobs that are left. again says that there may be more. The caller holds mu.
 func (d *desk) deal(f *flight, g *group, answer *leases.Answer, again bool, refused map[string]error) (left []leased.End) {
 	jobs := g.jobs
 	give := func(a *ask) {

@@ -21,8 +21,8 @@ const (
 	mostProbe  = 256 // asks of waiters after one change of a queue
 )
 
-// desk has the asks and the acknowledgements of all clients. Any goroutine adds to the next turn. Who is at the helm takes
-// it: the desk's own goroutine, run, or, while that rests, the goroutine of a request.
+// desk has the asks and the acknowledgements of all clients. Any goroutine adds to the next turn. The goroutine at the helm
+// takes it: the desk's own, run, or, while that rests, the one of a request.
 type desk struct {
 	ctx    context.Context // of the turns
 	clock  clock.Clock
@@ -54,8 +54,8 @@ type desk struct {
 	drained bool // no ask waits any more, and no job is given
 	stopped bool // no acknowledgement is taken any more
 
-	// Who is at the helm has these.
-	helm     chan struct{} // holds a value while there is one
+	// The goroutine at the helm has these.
+	helm     chan struct{} // holds a value while a goroutine is at the helm
 	side     side          // nil: there is none now
 	number   int64
 	lost     int64      // the turn whose answer did not come; 0: none
@@ -107,7 +107,7 @@ func (d *desk) about(t *leases.Taker) {
 type ackCall struct {
 	acks  []leases.Ack
 	whats []What
-	heard bool       // Redis has done it in a turn whose answer was lost. Who is at the helm has this
+	heard bool       // Redis has done it in a turn whose answer was lost. The goroutine at the helm has this
 	done  chan error // has room for one
 }
 
@@ -330,8 +330,8 @@ func (d *desk) composeAcks(f *flight) {
 }
 
 // candidates returns the asks for the next turn in order of arrival: those to be asked again, waiters whose queues
-// have changed, and those that have come. With each that has come, the oldest waiter of its line is asked, so that nobody who comes
-// later gets the job that one waits for.
+// have changed, and those that have come. With each that has come, the oldest waiter of its line is asked, so that a later
+// ask does not get the job that one waits for.
 func (d *desk) candidates(f *flight) (asks []*ask) {
 	take := func(a *ask) bool {
 		a.stage = underway

@@ -31,7 +31,7 @@ type Ask struct {
 	Count  int           // most jobs; 0 is one
 
 	// Over ends the call when it is closed, as the end of the context does; nil: nothing more does. A context that ends with
-	// two others costs more.
+	// two contexts costs more.
 	Over <-chan struct{}
 }
 

@@ -26,15 +26,15 @@ const (
 	mostPushed    = 4 << 20
 )
 
-// publisher pushes the jobs of all clients that need no more than to be pushed. Who is at the helm sends at once what has
-// come since it sent before: its own goroutine, run, or, while that rests, the goroutine of a request.
+// publisher pushes the jobs of all clients that need no more than to be pushed. The goroutine at the helm sends at once what
+// has come since it sent before: the publisher's own, run, or, while that rests, the one of a request.
 type publisher struct {
 	g      *Gateway
 	signal chan struct{}
 	done   chan struct{}
 
-	helm chan struct{} // holds a value while there is one who sends
-	line conn.Line     // of who is at the helm
+	helm chan struct{} // holds a value while a goroutine is at the helm
+	line conn.Line     // of the goroutine at the helm
 
 	mu      sync.Mutex
 	calls   []*pushCall

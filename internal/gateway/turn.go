@@ -16,7 +16,7 @@ const (
 	// lookEvery is how often queues are looked at that have waiters, where Redis does not notify of them.
 	lookEvery = 100 * time.Millisecond
 
-	// mostLooks is how many lines are looked at each time; the others come the next time.
+	// mostLooks is how many lines are looked at each time; the rest come the next time.
 	mostLooks = 256
 
 	// mostLosses is how many answers in a row may be lost before the requests of a turn are refused.

@@ -177,7 +177,7 @@ func (l *lines) oldest(queue string, f func(*ask) bool) {
 	}
 }
 
-// mostAsked bounds how many queues are known that clients have asked for: a client may name others each time.
+// mostAsked bounds how many queues are known that clients have asked for: a client may name new ones each time.
 const mostAsked = 10 * mostNamed
 
 // askedFor is how long a queue counts as asked for after the last ask.

@@ -9,7 +9,7 @@ import (
 const jumpFrom = 2 * time.Second
 
 // jumps finds out whether Redis's clock has jumped ahead: by hand, or by a fail-over to a machine with another time. It
-// compares Redis's clock with this machine's monotonic one, which nobody sets. The zero value has seen nothing.
+// compares Redis's clock with this machine's monotonic one, which is never set. The zero value has seen nothing.
 // It is safe for concurrent use.
 type jumps struct {
 	mu    sync.Mutex

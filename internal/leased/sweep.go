@@ -33,7 +33,7 @@ const (
 	againEvery = time.Minute
 
 	// settlesIn is how long a process that has just begun to look ends nothing: if Redis's clock has jumped ahead just before,
-	// only the others know.
+	// only the other processes know.
 	settlesIn = 800 * time.Millisecond
 
 	// trimEvery is how often a page of the marks of jobs that went back is trimmed.

@@ -19,7 +19,7 @@ var (
 // expiredBytes is about how many bytes of payloads Expired reads at once.
 const expiredBytes = 4 << 20
 
-// adopted is the lease of a job whose own one was removed: nobody knows how long its client needs.
+// adopted is the lease of a job whose own one was removed: how long its client needs is not known.
 const adopted = time.Minute
 
 // Expired returns jobs whose leases have ended, at most so many, the first lease first. Their Fate is Over, or Done if a
