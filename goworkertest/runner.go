@@ -49,7 +49,7 @@ type Runner struct {
 // The defaults of the options of New.
 const (
 	DefaultMostJobs = 10_000
-	DefaultPatience = time.Minute
+	DefaultPatience = 30 * time.Second
 )
 
 // RunnerOption is a setting of New: StartAt, Concurrency, MostJobs and Patience.

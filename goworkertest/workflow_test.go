@@ -31,7 +31,7 @@ func sums(t *testing.T, opts ...goworkertest.RunnerOption) (r *goworkertest.Runn
 		*said = append(*said, fmt.Sprintf("step %d of class %s: %s", f.Step, f.Class, f.Error))
 		return nil
 	})
-	return goworkertest.New(t, d, append(opts, goworkertest.Patience(10*time.Minute))...), said
+	return goworkertest.New(t, d, append(opts, goworkertest.Patience(2*time.Minute))...), said
 }
 
 func step(class string, args ...any) *goworker.Node {

@@ -215,7 +215,6 @@ func (d *admin) info(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, http.StatusInternalServerError, "internal error")
 		return
 	}
-	slices.Sort(queues)
 	all := make(map[string][]string)
 	for _, q := range queues {
 		namespace, name := d.split(q)

@@ -20,15 +20,15 @@ import (
 // records in the audit what changes or removes the jobs of a whole queue.
 type counted struct {
 	jobs
-	x access
+	x *access
 }
 
-func (c *counted) count(queue string) *ofQueue { return c.x.guard.metrics.queue(&c.x, queue) }
+func (c *counted) count(queue string) *ofQueue { return c.x.guard.metrics.queue(c.x, queue) }
 
-// room returns an error if the jobs exceed a quota, unless a request with this key has published them before: then nothing more is
-// published.
+// room returns an error if the jobs exceed a quota, unless a request with this key has published them before: then they may be
+// what fills it, and nothing more is published.
 func (c *counted) room(ctx context.Context, once leases.Once, all []gateway.Publication) (pass int, err error) {
-	pass, err = c.x.Pool.published().backlog.room(ctx, c.x, all)
+	pass, err = c.x.Pool.published().backlog.room(ctx, *c.x, all)
 	if err == nil || once.Key == "" {
 		return pass, err
 	}
@@ -54,9 +54,6 @@ func (c *counted) Publish(ctx context.Context, all ...gateway.Publication) ([]st
 func (c *counted) PublishOnce(ctx context.Context, once leases.Once, all ...gateway.Publication) ([]string, bool, error) {
 	pass, err := c.room(ctx, once, all)
 	if err != nil {
-		if ids, made := c.jobs.Made(ctx, once); len(ids) > 0 { // they are counted, and may be what fills the quota
-			return ids, true, made
-		}
 		return nil, false, err
 	}
 	ids, replayed, err := c.jobs.PublishOnce(ctx, once, all...)

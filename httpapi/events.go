@@ -130,7 +130,6 @@ func read(ctx context.Context, p *pool, all []*listener) (known, names []string,
 		if known, err = p.jobs.Queues(ctx); err != nil {
 			return nil, nil, nil, err
 		}
-		slices.Sort(known)
 	}
 	wanted := make(map[string]bool)
 	for _, l := range all {

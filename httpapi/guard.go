@@ -50,11 +50,13 @@ type guard struct {
 	leaving  atomic.Bool     // no more requests are wanted: readyz says so
 	drained  context.Context // ends when what waits is to end
 	endWaits context.CancelFunc
+	brief    brief // of v1
 }
 
 // newGuard returns the guard of an API, with a pool for the client and for each of the settings.
 func newGuard(c *goworker.Client, s *Settings) (*guard, error) {
 	g := &guard{settings: *s}
+	g.brief.within = v1Within
 	g.drained, g.endWaits = context.WithCancel(context.Background())
 	if err := g.settings.check(); err != nil {
 		return nil, err
@@ -143,13 +145,14 @@ type access struct {
 	settings Namespace
 	token    *tokens.Token // nil likewise
 	shown    string        // the first characters of the token as it was given
+	about    *request      // nil: nothing is noted of the request
 	guard    *guard
 }
 
 // admit decides whether a request may do what it asks for, to these queues of a namespace. The queues are named as requests
 // name them.
 func (g *guard) admit(r *http.Request, ns string, need scope, queues []string) (access, *refusal) {
-	x := access{Namespace: ns, guard: g, settings: g.settings.Namespaces[ns]}
+	x := access{Namespace: ns, guard: g, settings: g.settings.Namespaces[ns], about: aboutRequest(r.Context())}
 	if !v1Name(ns, "") {
 		return access{}, refuseNamespace()
 	}
@@ -164,8 +167,8 @@ func (g *guard) admit(r *http.Request, ns string, need scope, queues []string) (
 			return access{}, refused
 		}
 	}
-	if about := aboutRequest(r.Context()); about != nil { // not before: a client may have put its token into the path
-		about.namespace, about.queue = ns, strings.Join(queues, ",")
+	if x.about != nil { // not before: a client may have put its token into the path
+		x.about.namespace, x.about.queue = ns, strings.Join(queues, ",")
 	}
 	return x, nil
 }
@@ -198,8 +201,8 @@ func (g *guard) identify(r *http.Request, x *access, need scope) *refusal {
 		return refuseToken(err)
 	}
 	x.token, x.Token, x.shown = t, t.Digest, token[:min(4, len(token))]
-	if about := aboutRequest(r.Context()); about != nil {
-		about.token = tokens.Short(t.Digest)
+	if x.about != nil {
+		x.about.token = tokens.Short(t.Digest)
 	}
 	record := t.Record()
 	if !record.Permits(need) {
@@ -245,16 +248,16 @@ func (x access) class() string { return x.settings.Class }
 func (x access) most() int { return x.settings.MaxLength }
 
 // gateway serves the request.
-func (x access) gateway() jobs { return &counted{jobs: x.Pool.jobs, x: x} }
+func (x *access) gateway() jobs { return &counted{jobs: x.Pool.jobs, x: x} }
 
 // spend spends one request of the token's rate. The refund gives it back: of an empty consume, or of a publish that
 // was refused. It may be called once or never.
 func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refused *refusal) {
 	if x.token == nil {
-		return func() {}, nil
+		return noRefund, nil
 	}
 	limit, window := x.limit(kind)
-	x.tellPolicy(ctx, kind, limit, window)
+	x.tellPolicy(kind, limit, window)
 	ok, rest, give, err := x.token.Spend(ctx, kind == rateWrite, x.Pool.neighbor.Clock, x.Pool.neighbor.Do)
 	switch {
 	case err != nil:
@@ -264,7 +267,7 @@ func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refuse
 		if kind == rateWrite {
 			what = "produce"
 		}
-		tellRest(ctx, kind, rest)
+		x.tellRest(kind, rest)
 		x.guard.metrics.limited(x.Namespace, what)
 		return nil, refuse(http.StatusTooManyRequests, "rate-limited",
 			fmt.Sprintf("token(%s…) %s reach the limit rate, please retry later", x.shown, what),
@@ -272,6 +275,8 @@ func (x access) spend(ctx context.Context, kind rateKind) (refund func(), refuse
 	}
 	return give, nil
 }
+
+func noRefund() {}
 
 // wait begins a long poll. Its context ends with the request's, and when the token is revoked: then cut says so.
 func (x access) wait(ctx context.Context) (waiting context.Context, done func(), refused *refusal) {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -37,15 +36,15 @@ func (x access) limit(kind rateKind) (limit int64, window time.Duration) {
 
 // tellPolicy has the answer name the limit. How many requests are left it does not say, since each server knows its own
 // piece of the window only.
-func (x access) tellPolicy(ctx context.Context, kind rateKind, limit int64, window time.Duration) {
-	if about := aboutRequest(ctx); about != nil && limit > 0 {
-		about.header.Set(policyField, fmt.Sprintf(`"%s";q=%d;w=%d`, kind.policy(), limit, int64(window/time.Second)))
+func (x access) tellPolicy(kind rateKind, limit int64, window time.Duration) {
+	if x.about != nil && limit > 0 {
+		x.about.header.Set(policyField, fmt.Sprintf(`"%s";q=%d;w=%d`, kind.policy(), limit, int64(window/time.Second)))
 	}
 }
 
 // tellRest has the answer say that no request is left, and for how many seconds.
-func tellRest(ctx context.Context, kind rateKind, rest time.Duration) {
-	if about := aboutRequest(ctx); about != nil {
-		about.header.Set(restField, fmt.Sprintf(`"%s";r=0;t=%d`, kind.policy(), max((rest+time.Second-1)/time.Second, 1)))
+func (x access) tellRest(kind rateKind, rest time.Duration) {
+	if x.about != nil {
+		x.about.header.Set(restField, fmt.Sprintf(`"%s";r=0;t=%d`, kind.policy(), max((rest+time.Second-1)/time.Second, 1)))
 	}
 }

@@ -38,6 +38,22 @@ type request struct {
 
 type requestKey struct{}
 
+// visit is what wrap has of a request, in one piece.
+type visit struct {
+	context.Context
+	about  request
+	answer answer
+	id     [1]string
+}
+
+// Value has the context of a request say what is noted of it.
+func (v *visit) Value(key any) any {
+	if key == (requestKey{}) {
+		return &v.about
+	}
+	return v.Context.Value(key)
+}
+
 // aboutRequest returns what is noted of the request of a context; nil: nothing is.
 func aboutRequest(ctx context.Context) *request {
 	about, _ := ctx.Value(requestKey{}).(*request)
@@ -57,16 +73,19 @@ func requestID(ctx context.Context) string {
 func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		about := &request{id: idOf(r, began), header: w.Header()}
-		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, about))
-		answer := &answer{ResponseWriter: w, control: http.NewResponseController(w)}
-		_ = answer.control.SetWriteDeadline(time.Time{}) // that of the request before
-		answer.Header().Set("X-Request-ID", about.id)
+		v := &visit{Context: r.Context(), about: request{id: idOf(r, began), header: w.Header()}, answer: answer{ResponseWriter: w}}
+		r = r.WithContext(v)
+		about, answer := &v.about, &v.answer
+		v.id[0] = about.id
+		answer.Header()["X-Request-Id"] = v.id[:]
+		if r.Header["Expect"] != nil { // net/http answers to it when the body is read, and may have the limit of the answer before
+			answer.bound(0)
+		}
 		if g.stopping() {
 			answer.Header().Set("Connection", "close")
 		}
-		limitBody(answer.control, r)
-		end := g.metrics.begin()
+		limitBody(answer, r)
+		g.metrics.inFlight.Add(1)
 		defer func() {
 			failure := recover()
 			whole := failure == nil || answer.status == 0 && failure != http.ErrAbortHandler
@@ -74,8 +93,11 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 				answer.Header().Set("Connection", "close")
 				turnAway(answer, r, newProblem("internal", "the server has a defect; its log says which, by the id of the request"))
 			}
+			if answer.status == 0 {
+				answer.bound(0) // net/http answers for a handler that wrote nothing
+			}
 			took := time.Since(began)
-			end(r.Pattern, answer.code(), took)
+			g.metrics.end(r.Pattern, answer.code(), took)
 			g.log.request(r, about, answer, took)
 			if failure != nil && failure != http.ErrAbortHandler {
 				g.log.panicked(r, failure)
@@ -96,24 +118,34 @@ var givenID = regexp.MustCompile(`^[-_.A-Za-z0-9]{1,64}$`)
 
 // idOf returns the id that a proxy has given a request, or makes one.
 func idOf(r *http.Request, now time.Time) string {
-	if given := r.Header.Get("X-Request-ID"); givenID.MatchString(given) {
+	if given := r.Header.Get("X-Request-Id"); given != "" && givenID.MatchString(given) {
 		return given
 	}
 	return httpjob.NewID(now.UnixMilli(), rand.Uint32())
 }
 
-// answer notes what was answered.
+// answer notes what was answered, and bounds how long each part of it may take.
 type answer struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	status  int
-	bytes   int64
+	status int
+	bytes  int64
+	until  time.Time // the client has to take what was written until then
+}
+
+// bound gives the client time for so many bytes more.
+func (a *answer) bound(bytes int64) {
+	const exact = writeWithin / 10 // what is written at once needs no limit of its own
+	if until := time.Now().Add(writeWithin + timeOf(bytes)); until.Sub(a.until) > exact {
+		a.until = until
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(until)
+	}
 }
 
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 && status >= 200 {
 		a.status = status
 	}
+	a.bound(0)
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -121,7 +153,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
-	_ = a.control.SetWriteDeadline(time.Now().Add(writeWithin + timeOf(int64(len(p)))))
+	a.bound(int64(len(p)))
 	n, err := a.ResponseWriter.Write(p)
 	a.bytes += int64(n)
 	return n, err
@@ -145,36 +177,28 @@ func (a *answer) code() int {
 // redisTime is the time that a call has for what it asks of Redis, but for waits. It begins with the first question: until then a
 // slow client may send its body.
 type redisTime struct {
-	of     context.Context // the request's
-	within time.Duration
-
-	now context.Context // nil: it has not begun
-	end context.CancelFunc
+	brief *brief
+	now   context.Context // nil: it has not begun
 }
 
 // ctx is the context of a question to Redis. It does not end with the client: for net/http a client has gone that has closed its
 // half of the connection, and it may still read the answer.
 func (t *redisTime) ctx() context.Context {
 	if t.now == nil {
-		t.now, t.end = context.WithTimeout(context.WithoutCancel(t.of), t.within)
+		t.now = t.brief.context()
 	}
 	return t.now
 }
 
 // over ends the time. A further question begins it again.
-func (t *redisTime) over() {
-	if t.now != nil {
-		t.end()
-		t.now = nil
-	}
-}
+func (t *redisTime) over() { t.now = nil }
 
 // limitBody sets until when a body must be there, so that one that no handler reads holds nothing up either.
-func limitBody(control *http.ResponseController, r *http.Request) {
+func limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return
 	}
-	_ = control.SetReadDeadline(time.Now().Add(bodyGrace + timeOf(r.ContentLength)))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyGrace + timeOf(r.ContentLength)))
 }
 
 // readBody reads a body of at most so many bytes. Slow clients are cut.
@@ -221,13 +245,13 @@ func unreadable(err error) *refusal {
 	return refuse(http.StatusBadRequest, "invalid-parameter", "failed to read body", "the body ended before its declared length, or is not encoded as its headers say").with("parameter", "body")
 }
 
-// deliver writes an answer whose headers are set, within five seconds and the time that its bytes have: else a slow client
+// deliver writes an answer whose headers are set. Its client has five seconds and the time that its bytes have: else a slow client
 // that asks for many jobs would be given the same ones again and again. After an error the client has not got it, as far as
 // can be known: jobs in it go back.
 func deliver(w http.ResponseWriter, status int, body []byte) error {
 	stream := w.Header().Get("Content-Type") == "text/event-stream"
 	if !stream && status != http.StatusNoContent {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
 	if len(body) > 0 {
@@ -235,11 +259,7 @@ func deliver(w http.ResponseWriter, status int, body []byte) error {
 			return err
 		}
 	}
-	control := http.NewResponseController(w)
-	if err := control.SetWriteDeadline(time.Now().Add(writeWithin + timeOf(int64(len(body))))); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -118,7 +119,10 @@ func (g *gate) raw(send func(c net.Conn)) string {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	var all sync.WaitGroup
 	all.Go(func() { send(c) })
-	text, _ := io.ReadAll(c)
+	text, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		g.Errorf("the server has not closed the connection: %q", text)
+	}
 	_ = c.Close()
 	all.Wait()
 	return string(text)
@@ -170,6 +174,14 @@ func TestSlowClients(t *testing.T) {
 		})
 		if !strings.Contains(r, " 413 ") {
 			t.Errorf("a large body got %q", r)
+		}
+	})
+	all.Go(func() {
+		r := g.raw(func(c net.Conn) { // its size is not declared
+			_, _ = io.WriteString(c, publish+"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n110000\r\n"+strings.Repeat("x", 0x110000)+"\r\n0\r\n\r\n")
+		})
+		if !strings.Contains(r, " 413 ") {
+			t.Errorf("a large body in chunks got %q", r)
 		}
 	})
 	all.Wait()
@@ -313,6 +325,15 @@ func TestCertificates(t *testing.T) {
 	g.want("an admin without a certificate", nobody.ask("GET", admin+"/tokens", ""), 401, "")
 	g.want("an admin with a client's", shop.ask("GET", admin+"/tokens", ""), 401, "")
 	g.want("an admin with its own", ops.ask("GET", admin+"/tokens", ""), 200, "tokens")
+	for version, served := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true} {
+		c, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if (err == nil) != served {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
 
 	serial := func() string {
 		c, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: roots})

@@ -93,15 +93,12 @@ func newMetrics() *metrics {
 	return &metrics{named: make(map[string]bool), queues: make(map[string]*ofQueue), routes: make(map[ofCode]*ofAnswer)}
 }
 
-// begin counts a request, and end counts its end: the pattern of its route, its status and its time.
-func (m *metrics) begin() (end func(pattern string, status int, took time.Duration)) {
-	m.inFlight.Add(1)
-	return func(pattern string, status int, took time.Duration) {
-		m.inFlight.Add(-1)
-		a := m.answer(ofCode{routeName(pattern), status})
-		a.count.Add(1)
-		a.took.see(took)
-	}
+// end counts the end of a request: the pattern of its route, its status and its time.
+func (m *metrics) end(pattern string, status int, took time.Duration) {
+	m.inFlight.Add(-1)
+	a := m.answer(ofCode{routeName(pattern), status})
+	a.count.Add(1)
+	a.took.see(took)
 }
 
 func (m *metrics) answer(of ofCode) *ofAnswer {
@@ -186,7 +183,6 @@ func (c *census) look(ctx context.Context, p *pool) (queues []string, sizes []ga
 		c.at = time.Now()
 		names, err := p.gateway.Queues(ctx)
 		if err == nil {
-			slices.Sort(names)
 			names = names[:min(len(names), mostQueues)]
 			var sizes []gateway.Sizes
 			if sizes, err = p.gateway.Sizes(ctx, names...); err == nil && len(sizes) == len(names) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,6 @@ type v1Call struct {
 	x access
 
 	namespace, queue, id string
-	query                url.Values // without the token
 	redisTime
 }
 
@@ -90,7 +90,7 @@ func findV1(method, path string) (route *v1Route, namespace, queue, id string) {
 	if rest == "" {
 		return nil, "", "", ""
 	}
-	words := strings.Split(strings.TrimSuffix(rest, "/"), "/")
+	words := slices.AppendSeq(make([]string, 0, 8), strings.SplitSeq(strings.TrimSuffix(rest, "/"), "/"))
 	for i := range v1Routes {
 		if v1Routes[i].method != method || len(v1Patterns[i]) != len(words) {
 			continue
@@ -122,8 +122,7 @@ func matchV1(pattern, words []string) (namespace, queue, id string, ok bool) {
 
 func (a *API) serveV1(w http.ResponseWriter, r *http.Request) {
 	route, namespace, queue, id := findV1(r.Method, r.URL.Path)
-	c := v1Call{API: a, w: w, r: r, namespace: namespace, queue: queue, id: id, redisTime: redisTime{of: r.Context(), within: v1Within}}
-	defer c.over()
+	c := v1Call{API: a, w: w, r: r, namespace: namespace, queue: queue, id: id, redisTime: redisTime{brief: &a.guard.brief}}
 	if route == nil {
 		c.refuse(http.StatusNotFound, "api not found")
 		return
@@ -143,8 +142,7 @@ func (a *API) serveV1(w http.ResponseWriter, r *http.Request) {
 		c.turnAway(refused)
 		return
 	}
-	c.x, c.query = x, r.URL.Query()
-	c.query.Del("token")
+	c.x = x
 	route.serve(&c)
 }
 
@@ -189,6 +187,9 @@ func v1Name(name, more string) bool {
 
 // names returns the queues that the path names, each once.
 func (c *v1Call) names() []string {
+	if c.queue != "" && !strings.Contains(c.queue, ",") {
+		return []string{c.queue}
+	}
 	var names []string
 	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(c.queue, ",") {
@@ -202,15 +203,35 @@ func (c *v1Call) names() []string {
 
 // param returns a parameter of the query, or a default for one that is not there.
 func (c *v1Call) param(name, otherwise string) string {
-	if all, ok := c.query[name]; ok {
-		return all[0]
+	if value, ok := queryValue(c.r.URL.RawQuery, name); ok {
+		return value
 	}
 	return otherwise
 }
 
+// queryValue returns the first value of a parameter, as url.ParseQuery reads it.
+func queryValue(query, name string) (value string, ok bool) {
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, text, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(key); err != nil || key != name || strings.Contains(pair, ";") {
+			continue
+		}
+		if value, err := url.QueryUnescape(text); err == nil && pair != "" {
+			return value, true
+		}
+	}
+	return "", false
+}
+
 // number returns a parameter that is a number of so many bits.
 func (c *v1Call) number(name string, otherwise uint64, bits int) (uint64, bool) {
-	n, err := strconv.ParseUint(c.param(name, strconv.FormatUint(otherwise, 10)), 10, bits)
+	value, ok := queryValue(c.r.URL.RawQuery, name)
+	if !ok {
+		return otherwise, bits == 64 || otherwise>>bits == 0
+	}
+	n, err := strconv.ParseUint(value, 10, bits)
 	return n, err == nil
 }
 
@@ -221,12 +242,18 @@ func (c *v1Call) answer(status int, body any) {
 		c.fail("an answer could not be encoded", err)
 		return
 	}
-	c.w.Header().Set("Content-Type", v1Type)
+	c.write(status, text)
+}
+
+// write writes JSON.
+func (c *v1Call) write(status int, text []byte) {
+	c.w.Header()["Content-Type"] = v1Type
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(text)
 }
 
-const v1Type = "application/json; charset=utf-8"
+// v1Type is the value of a header. Nothing changes it.
+var v1Type = []string{"application/json; charset=utf-8"}
 
 type v1Error struct {
 	Error string `json:"error"`

@@ -295,6 +295,15 @@ func TestUnwrittenAnswerBurnsNoTry(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/api/shop/mail?count=2", nil)
 	r.Header.Set("X-Token", c.token)
 	s.api.ServeHTTP(deafWriter{httptest.NewRecorder()}, r)
+	back := func() bool { return s.redis.Int(t, "LLEN", "resque:queue:shop.mail") == 3 }
+	redisEventually(t, "the jobs of v1 are back", back)
+	r = httptest.NewRequest(http.MethodPost, "/v2/shop/reservations", strings.NewReader(`{"queues":["mail"],"count":2}`))
+	r.Header.Set("X-Token", c.token)
+	s.api.ServeHTTP(deafWriter{httptest.NewRecorder()}, r)
+	redisEventually(t, "the jobs of v2 are back", back)
+	if n := s.api.Stats().Pools["default"].Returned; n != 4 {
+		t.Errorf("%d jobs went back, want 4", n)
+	}
 	var got []string
 	redisEventually(t, "the jobs come again", func() bool {
 		jobs, err := c.batch(t.Context(), 10, 60, 0, "mail")

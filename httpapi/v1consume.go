@@ -57,9 +57,11 @@ func (c *v1Call) consumed() bool {
 		return false
 	}
 	wait := min(time.Duration(timeout)*time.Second, v1MostWait)
-	ctx, end := context.WithTimeout(c.r.Context(), wait+v1Within)
-	defer end()
+	ctx, within := c.r.Context(), c.ctx()
 	if wait > 0 {
+		long, end := context.WithTimeout(ctx, wait+v1Within)
+		defer end()
+		ctx, within = long, long
 		waiting, done, refused := c.x.wait(ctx)
 		if refused != nil {
 			c.turnAway(refused)
@@ -69,7 +71,7 @@ func (c *v1Call) consumed() bool {
 		ctx = waiting
 	}
 	jobs, err := c.x.gateway().Reserve(ctx, gateway.Ask{
-		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count),
+		Queues: names, TTR: time.Duration(ttr) * time.Second, Wait: wait, Count: int(count), Over: within.Done(),
 	})
 	if err != nil {
 		c.notReserved(ctx, err)
@@ -95,20 +97,20 @@ func (c *v1Call) notReserved(ctx context.Context, err error) {
 
 // deliver writes the jobs. A client that has gone gets none, and uses up no try of them.
 func (c *v1Call) deliver(jobs []gateway.Job, list bool) bool {
-	all := make([]v1Job, len(jobs))
+	var text []byte
 	for i := range jobs {
-		all[i] = c.job(&jobs[i], "new job", jobs[i].Tries-jobs[i].Attempt)
+		job := c.job(&jobs[i], "new job", jobs[i].Tries-jobs[i].Attempt)
+		if list {
+			text = append(text, "[,"[min(i, 1)])
+		}
+		text = job.append(text)
 	}
-	var body any = all
-	if !list {
-		body = all[0]
+	if list {
+		text = append(text, ']')
 	}
-	text, err := json.Marshal(body)
+	err := c.r.Context().Err()
 	if err == nil {
-		err = c.r.Context().Err()
-	}
-	if err == nil {
-		c.w.Header().Set("Content-Type", v1Type)
+		c.w.Header()["Content-Type"] = v1Type
 		err = deliver(c.w, http.StatusOK, text)
 	}
 	if err != nil {

@@ -174,11 +174,9 @@ func (c *v1Call) publishOne(instead string) bool {
 		}
 		c.replayed(replayed)
 	}
-	return c.published(ids, err, func(ids []string) any {
-		return struct {
-			ID      string `json:"job_id"`
-			Message string `json:"msg"`
-		}{ids[0], "published"}
+	return c.published(ids, err, func(ids []string) []byte {
+		text := append(make([]byte, 0, 64+len(ids[0])), `{"job_id":`...)
+		return append(appendV1Text(text, ids[0]), `,"msg":"published"}`...)
 	})
 }
 
@@ -253,16 +251,20 @@ func (c *v1Call) publishAll() bool {
 		return false
 	}
 	ids, err := c.push(once, jobs...)
-	return c.published(ids, err, func(ids []string) any {
-		return struct {
-			IDs     []string `json:"job_ids"`
-			Message string   `json:"msg"`
-		}{ids, "published"}
+	return c.published(ids, err, func(ids []string) []byte {
+		text := append(make([]byte, 0, 64*len(ids)), `{"job_ids":[`...)
+		for i, id := range ids {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			text = appendV1Text(text, id)
+		}
+		return append(text, `],"msg":"published"}`...)
 	})
 }
 
 // published answers to a publish, and reports whether the jobs are there.
-func (c *v1Call) published(ids []string, err error, body func(ids []string) any) bool {
+func (c *v1Call) published(ids []string, err error, body func(ids []string) []byte) bool {
 	var large *payload.SizeError
 	var replicas *resque.ReplicasError
 	switch {
@@ -284,7 +286,7 @@ func (c *v1Call) published(ids []string, err error, body func(ids []string) any)
 		c.fail("jobs could not be published", err)
 		return false
 	}
-	c.answer(http.StatusCreated, body(ids))
+	c.write(http.StatusCreated, body(ids))
 	return true
 }
 
@@ -315,7 +317,9 @@ func (c *v1Call) once(body []byte) (key leases.Once, ok bool) {
 		c.refuse(http.StatusBadRequest, "the idempotency key is too long, cannot exceed 255 bytes")
 		return key, false
 	}
-	fingerprint := newDigest("request", c.query.Encode(), string(body))
+	query := c.r.URL.Query()
+	query.Del("token")
+	fingerprint := newDigest("request", query.Encode(), string(body))
 	attributes := attributesIn(c.r.Header)
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		fingerprint = newDigest(fingerprint, name, attributes[name])

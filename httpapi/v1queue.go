@@ -4,9 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/gateway"
@@ -146,18 +144,11 @@ func (c *v1Call) limit() (int, bool) {
 
 // queues lists the queues of the namespace that the token may see.
 func (c *v1Call) queues() {
-	all, err := c.x.gateway().Queues(c.ctx())
+	names, _, err := visible(c.ctx(), c.x)
 	if err != nil {
 		c.fail("the queues could not be read", err)
 		return
 	}
-	names := []string{}
-	for _, name := range all {
-		if own, ok := c.x.short(name); ok {
-			names = append(names, own)
-		}
-	}
-	slices.SortFunc(names, strings.Compare)
 	c.answer(http.StatusOK, struct {
 		Namespace string   `json:"namespace"`
 		Queues    []string `json:"queues"`

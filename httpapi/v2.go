@@ -19,7 +19,7 @@ import (
 type v2 struct {
 	api    *API
 	events *events
-	within time.Duration // v2Within
+	brief  brief // what calls ask of Redis
 }
 
 // v2Route is a call of v2.
@@ -60,7 +60,7 @@ var v2Routes = []v2Route{
 }
 
 // newV2 returns v2 of a server.
-func newV2(api *API) *v2 { return &v2{api: api, events: newEvents(), within: v2Within} }
+func newV2(api *API) *v2 { return &v2{api: api, events: newEvents(), brief: brief{within: v2Within}} }
 
 // routes adds the calls of v2 to a mux. What is below /v2/ and no call is a problem too.
 func (v *v2) routes(mux *http.ServeMux) {
@@ -112,8 +112,7 @@ type response struct {
 
 // serve answers a request.
 func (v *v2) serve(w http.ResponseWriter, r *http.Request, to v2Route) {
-	c := &v2Call{v2: v, w: w, r: r, redisTime: redisTime{of: r.Context(), within: v.within}}
-	defer c.over()
+	c := &v2Call{v2: v, w: w, r: r, redisTime: redisTime{brief: &v.brief}}
 	a, err := c.answer(to)
 	if err != nil {
 		p := problemOf(err)

@@ -1,10 +1,12 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker/httpapi"
 	"github.com/goworker/goworker/internal/redistest"
@@ -55,9 +57,14 @@ func TestV2Ends(t *testing.T) {
 
 	// A touch gives another lease.
 	touched := ask[struct{ Lease string }](p, 200, "POST", at(j, "touch"), lease(j, `"ttr_ms":600000`))
-	if touched.Lease == j.Lease {
-		t.Error("the touch changed no lease")
+	if touched.Lease == j.Lease || len(touched.Lease) != len(j.Lease) || touched.Lease < j.Lease {
+		t.Errorf("the lease was %s, and the touch answered %s", j.Lease, touched.Lease)
 	}
+	shorter := ask[struct{ Lease string }](p, 200, "POST", at(j, "touch"), `{"lease":"`+touched.Lease+`","ttr_ms":300000}`)
+	if shorter.Lease >= touched.Lease {
+		t.Errorf("a touch for five minutes answered %s, after one for ten %s", shorter.Lease, touched.Lease)
+	}
+	touched = shorter
 	p.problem("lease-lost", 409, "POST", at(j, "ack"), lease(j))
 	j.Lease = touched.Lease
 	p.end(204, j, "ack", lease(j))
@@ -138,5 +145,51 @@ func TestV2LeaseEnds(t *testing.T) {
 	p.end(204, j, "ack", lease(j))
 	if jobs := p.take(`{"queues":["late"]}`); jobs != nil {
 		t.Errorf("%+v was given after its acknowledgement", jobs)
+	}
+}
+
+// TestV2FullRedis fills Redis: nothing is published, and consumers go on, also those whose token has a limit.
+func TestV2FullRedis(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{})
+	made, err := httpapi.NewTokens(p.jobs, "").Create(t.Context(), httpapi.Token{Namespace: "shop", Limits: &httpapi.Limits{Read: 1000, Write: 1000, Interval: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := []string{"X-Token", made.Token}
+	const jobs = "/v2/shop/queues/q/jobs"
+	for range 6 {
+		p.publish(jobs+"?tries=3", "a", token...)
+	}
+	p.publish(jobs+"?tries=3&result_ttl_ms=60000&unique=u", "a", token...)
+	p.redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	defer p.redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	p.problem("redis-full", 503, "POST", jobs, "a", token...)
+	p.problem("redis-full", 503, "POST", jobs+"?id=x", "a", token...)
+	take := func() string {
+		r := p.send("POST", "/v2/shop/reservations", `{"queues":["q"]}`, token...)
+		var out struct{ Jobs []struct{ ID string } }
+		if err := json.Unmarshal([]byte(r.body), &out); err != nil || len(out.Jobs) != 1 {
+			t.Fatalf("a reservation: %d %s", r.status, r.body)
+		}
+		return out.Jobs[0].ID
+	}
+	for _, end := range [][2]string{{"touch", `{"ttr_ms":60000}`}, {"ack", "{}"}, {"nack", "{}"}, {"nack", `{"delay_ms":60000}`}, {"fail", `{"error":"ill"}`}, {"release", "{}"}} {
+		if r := p.send("POST", jobs+"/"+take()+"/"+end[0], end[1], token...); r.status/100 != 2 {
+			t.Errorf("%s: %d %s", end[0], r.status, r.body)
+		}
+	}
+	id := take() // what was released
+	if r := p.send("POST", "/v2/shop/acks", `{"jobs":[{"queue":"q","id":"`+id+`"}]}`, token...); r.body != `{"results":["acked"]}` {
+		t.Errorf("acks: %d %s", r.status, r.body)
+	}
+	id = take() // with a lock and a result
+	if r := p.send("POST", jobs+"/"+id+"/ack", `{"result":1}`, token...); r.status != 204 {
+		t.Errorf("an ack with effects: %d %s", r.status, r.body)
+	}
+	for _, path := range []string{"", "/jobs", "/jobs?state=reserved", "/jobs?state=dead", "/jobs/" + id + "/result"} {
+		if r := p.send("GET", "/v2/shop/queues/q"+path, "", token...); r.status != 200 {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
 	}
 }

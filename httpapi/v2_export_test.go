@@ -13,7 +13,7 @@ func (a *API) Looks() int {
 func (a *API) Waiting() int { return a.pools[defaultPool].gateway.Stats().Waiters }
 
 // HasForRedis sets how long a call of v2 has for what it asks of Redis.
-func (a *API) HasForRedis(d time.Duration) { a.v2.within = d }
+func (a *API) HasForRedis(d time.Duration) { a.v2.brief.within = d }
 
 // Routes are the calls of v2: method and path.
 func Routes() (all [][2]string) {

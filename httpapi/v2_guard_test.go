@@ -41,6 +41,24 @@ func TestV2TokensSeeTheirQueues(t *testing.T) {
 	// A republish ends a job too.
 	p.problem("forbidden", 403, "PUT", "/v2/shop/queues/mail/jobs/x", "b", publish...)
 	p.problem("forbidden", 403, "POST", "/v2/shop/acks", `{"jobs":[{"queue":"mail","id":"x"}]}`, publish...)
+	// Every call of another queue is refused, and of another namespace, wherever the request names it.
+	_, narrow := token(httpapi.Token{Namespace: "shop", Queues: []string{"mail"}})
+	_, other := token(httpapi.Token{Namespace: "other"})
+	calls := [][3]string{
+		{"POST", "/v2/shop/reservations", `{"queues":["mail","img"]}`}, {"GET", "/v2/shop/events?queues=mail,img", ""},
+		{"POST", "/v2/shop/acks", `{"jobs":[{"queue":"mail","id":"x"},{"queue":"img","id":"x"}]}`},
+	}
+	for path, methods := range ask[struct{ Paths map[string]map[string]any }](p, 200, "GET", "/openapi.json", "").Paths {
+		for method := range methods {
+			if strings.Contains(path, "{queue}") && method != "parameters" {
+				calls = append(calls, [3]string{strings.ToUpper(method), strings.NewReplacer("{ns}", "shop", "{queue}", "img", "{id}", "x").Replace(path), ""})
+			}
+		}
+	}
+	for _, call := range calls {
+		p.problem("forbidden", 403, call[0], call[1], call[2], narrow...)
+		p.problem("bad-token", 401, call[0], call[1], call[2], other...)
+	}
 	// Keys of two tokens are two keys.
 	p.publish("/v2/shop/queues/mail/jobs", "a", with(all, "Idempotency-Key", "k")...)
 	if r := p.send("POST", "/v2/shop/queues/mail/jobs", "b", with(publish, "Idempotency-Key", "k")...); r.status != 201 || r.header.Get("Idempotent-Replayed") != "" {

@@ -72,7 +72,7 @@ func visible(ctx context.Context, x access) (names, in []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.Sort(all)
+	names = []string{}
 	for _, q := range all {
 		if name, ok := x.short(q); ok {
 			names, in = append(names, name), append(in, q)

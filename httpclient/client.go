@@ -90,6 +90,7 @@ type request struct {
 	body   []byte
 
 	again bool          // it may be repeated although an attempt may have been done
+	gone  bool          // a repetition that finds nothing is no error: the attempt before has done it
 	wait  time.Duration // how long the server is asked to wait
 }
 
@@ -120,11 +121,13 @@ func (a *answer) decode(into any) error {
 
 // do sends a request, and repeats it while it fails in a way that may pass. An answer with an error is a *Problem.
 func (c *Client) do(ctx context.Context, r request) (*answer, error) {
-	for attempt := 0; ; attempt++ {
+	for attempt, lost := 0, false; ; attempt++ {
 		a, sent, err := c.once(ctx, &r)
-		if err == nil {
+		if err == nil || lost && r.gone && errors.Is(err, ErrNotFound) {
 			return a, nil
 		}
+		var p *Problem
+		lost = lost || sent && (!errors.As(err, &p) || p.Status >= http.StatusInternalServerError)
 		pause, may := retryable(err, sent, r.again, attempt)
 		if !may || attempt >= c.retries || ctx.Err() != nil {
 			return nil, err

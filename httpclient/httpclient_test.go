@@ -169,6 +169,34 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
+// TestLostAcknowledgement acknowledges a job, and the answer is lost. The repetition finds no such job, which is no error.
+func TestLostAcknowledgement(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	c, _ := setup(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/ack") && n.Add(1) == 1 {
+				next.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	if _, err := c.Publish(t.Context(), "q", []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := c.Reserve(t.Context(), httpclient.Reservation{Queues: []string{"q"}})
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(jobs, err)
+	}
+	if err := c.Ack(t.Context(), jobs[0], nil); err != nil || n.Load() != 2 {
+		t.Errorf("after %d requests: %v", n.Load(), err)
+	}
+	if err := c.Ack(t.Context(), jobs[0], nil); !errors.Is(err, httpclient.ErrNotFound) {
+		t.Errorf("another acknowledgement: %v", err)
+	}
+}
+
 // TestCall awaits results.
 func TestCall(t *testing.T) {
 	t.Parallel()

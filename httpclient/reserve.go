@@ -151,7 +151,7 @@ func (c *Client) end(ctx context.Context, j *Job, how string, more map[string]an
 	return c.do(ctx, request{
 		method: http.MethodPost, path: path("queues", j.Queue, "jobs", j.ID, how), header: jsonHeader(), body: body,
 		// With the lease it changes nothing once it was done. A touch gives another lease.
-		again: j.Lease != "" && how != "touch" || how == "ack",
+		again: j.Lease != "" && how != "touch" || how == "ack", gone: how == "ack",
 	})
 }
 

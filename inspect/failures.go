@@ -56,9 +56,8 @@ type Failure struct {
 // FailureList is a view of the failures that Resque's tools show and retry. It
 // holds nothing: each call asks Redis. It is safe for concurrent use.
 //
-// There is one list, unless WorkerSettings.FailureBackend gives each queue its
-// own; then the view is of all lists, each as if it continued the one before, and
-// In narrows it to one.
+// There is one list for all queues, and each queue may have its own: with WorkerSettings.FailureBackend, and for the dead
+// letters of HTTP. The view is of all lists, each as if it continued the one before, and In narrows it to one.
 type FailureList struct {
 	in    *Inspector
 	queue string // whose list, if one
@@ -241,11 +240,10 @@ func overLists[T any](ctx context.Context, l *FailureList, ask func(s resque.Sto
 		return answer, errNoQueueOfFailures
 	}
 	return query(ctx, l.in, func(s resque.Store, c redis.Conn) (answer T, err error) {
-		lists := []string{resque.FailedList}
-		if l.one {
-			lists = []string{resque.FailureListOf(l.queue)}
-		} else if settings.MultiQueue {
-			if lists, err = failures.New(s).Lists(c); err != nil {
+		lists := []string{resque.FailureListOf(l.queue)}
+		if !l.one {
+			lists, err = failures.New(s).Lists(c)
+			if err != nil && (settings.MultiQueue || !resque.IsWrongType(err)) {
 				return answer, err
 			}
 		}

@@ -129,13 +129,12 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 type walker struct {
 	*Inspector
 	*matcher
-	s          resque.Store
-	c          redis.Conn
-	ahead      bool
-	multiQueue bool
-	cur        cursor
-	page       Page
-	left       int // jobs the page has room for
+	s     resque.Store
+	c     redis.Conn
+	ahead bool
+	cur   cursor
+	page  Page
+	left  int // jobs the page has room for
 
 	queues []string // read once a call
 	lanes  []resque.Lanes
@@ -152,7 +151,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 	if err != nil {
 		return Page{}, err
 	}
-	w := &walker{Inspector: i, matcher: m, ahead: ahead, multiQueue: settings.MultiQueue, cur: cur, left: count}
+	w := &walker{Inspector: i, matcher: m, ahead: ahead, cur: cur, left: count}
 	err = i.do(ctx, func(s resque.Store, c redis.Conn) error {
 		w.s, w.c = s, c
 		for w.cur.Place < len(places) {
@@ -428,12 +427,9 @@ func (w *walker) stepRunning() (done bool, err error) {
 
 func (w *walker) stepFailed() (done bool, err error) {
 	if w.lists == nil {
-		if w.lists = []string{resque.FailedList}; w.multiQueue {
-			if w.lists, err = failures.New(w.s).Lists(w.c); err != nil {
-				return w.skip("the names of failure lists", err), ignoreWrongType(err)
-			}
+		if w.lists, err = failures.New(w.s).Lists(w.c); err != nil && !w.skip("the names of failure lists", err) {
+			return false, err
 		}
-		slices.Sort(w.lists)
 	}
 	at, there := slices.BinarySearch(w.lists, w.cur.Lists)
 	if at == len(w.lists) {

@@ -66,6 +66,7 @@ var sections = map[string]func(result.File) string{
 	}),
 	"web":         web,
 	"web-waiters": webWaiters,
+	"web-waits":   webWaits,
 	"results":     kept,
 	"call": awaits("call", 25, []figure{
 		{"p50, ms", "await_latency_p50_ms"}, {"p99, ms", "await_latency_p99_ms"}, {"max, ms", "await_latency_max_ms"},

@@ -2,41 +2,67 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/goworker/goworker/bench/result"
 )
 
-// quoted are figures of lmstfy that were measured in another run: its module is not on the module proxy, so it cannot be
-// built and measured beside this one. A figure that nobody measured is 0.
-var quoted = []struct {
+// webRows are the works of jobs over HTTP, each at some numbers of clients.
+var webRows = []struct {
 	work, name string
-	clients    int
-	perSecond  float64
+	clients    []int
 }{
-	{"web-publish", "publish", 1, 7_100}, {"web-publish", "publish", 50, 13_700}, {"web-publish", "publish", 500, 0},
-	{"web-consume", "take and acknowledge", 1, 3_100}, {"web-consume", "take and acknowledge", 50, 6_900},
-	{"web-consume", "take and acknowledge", 500, 0},
+	{"web-publish", "publish", []int{1, 10, 50, 200, 500}},
+	{"web-consume", "take and acknowledge", []int{1, 10, 50, 200, 500}},
+	{"web-bulk", "publish 64 a call", []int{8}},
+	{"web-batch", "take 100 a call, acknowledge them", []int{8}},
 }
 
-// web is what jobs over HTTP cost.
+// web is what jobs over HTTP cost, beside lmstfy.
 func web(f result.File) string {
 	var t table
-	t.head("", "clients", "jobs/s", "p50, ms", "p99, ms", "server's CPU a job, µs", "Redis's, µs", "lmstfy, jobs/s (quoted)")
+	t.head("", "clients", "jobs/s", "p50, ms", "p99, ms", "server's CPU a job, µs", "Redis's, µs",
+		"lmstfy, jobs/s", "p99, ms", "server's CPU, µs", "Redis's, µs", "jobs/s : lmstfy's")
 	empty := true
-	for _, q := range quoted {
-		if _, ok := f.Get("ours", q.work, q.clients, "jobs_per_s"); !ok {
-			continue
+	for _, w := range webRows {
+		for _, clients := range w.clients {
+			if _, ok := f.Get("ours", w.work, clients, "jobs_per_s"); !ok {
+				continue
+			}
+			empty = false
+			row := []string{w.name, fmt.Sprint(clients)}
+			for _, figure := range []string{"jobs_per_s", "web_p50_ms", "web_p99_ms", "server_cpu_us_per_job", "redis_cpu_us_per_job"} {
+				row = append(row, cell(f, "ours", w.work, clients, figure))
+			}
+			for _, figure := range []string{"jobs_per_s", "web_p99_ms", "server_cpu_us_per_job", "redis_cpu_us_per_job"} {
+				row = append(row, number(f, "lmstfy", w.work, clients, figure))
+			}
+			ratio := ""
+			if theirs := f.Median("lmstfy", w.work, clients, "jobs_per_s"); theirs > 0 {
+				ratio = result.Number(f.Median("ours", w.work, clients, "jobs_per_s")/theirs) + "×"
+			}
+			t.row(append(row, ratio)...)
 		}
-		empty = false
-		theirs := "–"
-		if q.perSecond > 0 {
-			theirs = result.Number(q.perSecond)
+	}
+	if empty {
+		return notMeasured
+	}
+	return t.String()
+}
+
+// webWaits is how soon jobs are where they are wanted, and what a delayed one takes of Redis, beside lmstfy.
+func webWaits(f result.File) string {
+	var t table
+	t.head("", "publish to one of 1,000 clients that wait: p50, ms", "p99, ms", "60,000 jobs due at once: ms until all are in their queue",
+		"bytes of Redis for a delayed job")
+	empty := true
+	for _, name := range []string{"ours", "lmstfy"} {
+		row := []string{cell(f, name, "web-wake", 1_000, "web_p50_ms"), cell(f, name, "web-wake", 1_000, "web_p99_ms"),
+			cell(f, name, "web-due", 60_000, "behind_ms"), cell(f, name, "web-delayed", 1, "redis_bytes_per_job")}
+		if strings.Join(row, "") != "" {
+			empty = false
+			t.row(append([]string{title(name)}, row...)...)
 		}
-		row := []string{q.name, fmt.Sprint(q.clients)}
-		for _, figure := range []string{"jobs_per_s", "web_p50_ms", "web_p99_ms", "server_cpu_us_per_job", "redis_cpu_us_per_job"} {
-			row = append(row, cell(f, "ours", q.work, q.clients, figure))
-		}
-		t.row(append(row, theirs)...)
 	}
 	if empty {
 		return notMeasured

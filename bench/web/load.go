@@ -19,9 +19,14 @@ import (
 // body is that of a job, 100 bytes.
 var body = strings.Repeat("0123456789", 10)
 
+// clientOf returns a client with so many connections.
+func clientOf(connections int) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
+}
+
 // load publishes jobs by so many clients at a time, and then takes and acknowledges each.
 func (s *setup) load(r *rows, clients, jobs int) error {
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: clients, MaxConnsPerHost: clients}}
+	client := clientOf(clients)
 	defer client.CloseIdleConnections()
 	if err := s.timed(r, "web-publish", clients, jobs, func() error {
 		_, err := s.call(client, http.MethodPut, "load?ttl=86400&tries=3", body, http.StatusCreated)
@@ -45,8 +50,14 @@ func (s *setup) load(r *rows, clients, jobs int) error {
 	})
 }
 
-// timed calls f so often, by so many clients at a time, and adds what that came to.
-func (s *setup) timed(r *rows, work string, clients, jobs int, f func() error) error {
+// timed calls f so often, by so many clients at a time, and adds what that came to. One call is one job.
+func (s *setup) timed(r *rows, work string, clients, calls int, f func() error) error {
+	return s.timedMany(r, work, clients, calls, 1, f)
+}
+
+// timedMany is timed with calls that each do so many jobs.
+func (s *setup) timedMany(r *rows, work string, clients, calls, each int, f func() error) error {
+	jobs := calls * each
 	serverBefore, _, err1 := used(s.server)
 	redisBefore, _, err2 := used(s.store)
 	if err := errors.Join(err1, err2); err != nil {
@@ -54,12 +65,12 @@ func (s *setup) timed(r *rows, work string, clients, jobs int, f func() error) e
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	took := make([]time.Duration, jobs)
+	took := make([]time.Duration, calls)
 	failures := make([]error, clients)
 	began := time.Now()
 	for c := range clients {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(jobs); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(calls); i = next.Add(1) - 1 {
 				from := time.Now()
 				if failures[c] = f(); failures[c] != nil {
 					return
@@ -76,12 +87,12 @@ func (s *setup) timed(r *rows, work string, clients, jobs int, f func() error) e
 		return fmt.Errorf("%s, %d clients: %w", work, clients, err)
 	}
 	slices.Sort(took)
-	ms := func(part float64) float64 { return took[int(part*float64(jobs-1))].Seconds() * 1000 }
-	r.add(work, clients, "jobs_per_s", float64(jobs)/span.Seconds())
-	r.add(work, clients, "web_p50_ms", ms(0.5))
-	r.add(work, clients, "web_p99_ms", ms(0.99))
-	r.add(work, clients, "server_cpu_us_per_job", float64(serverAfter-serverBefore)/float64(jobs))
-	r.add(work, clients, "redis_cpu_us_per_job", float64(redisAfter-redisBefore)/float64(jobs))
+	ms := func(part float64) float64 { return took[int(part*float64(calls-1))].Seconds() * 1000 }
+	r.add(s.name, work, clients, "jobs_per_s", float64(jobs)/span.Seconds())
+	r.add(s.name, work, clients, "web_p50_ms", ms(0.5))
+	r.add(s.name, work, clients, "web_p99_ms", ms(0.99))
+	r.add(s.name, work, clients, "server_cpu_us_per_job", float64(serverAfter-serverBefore)/float64(jobs))
+	r.add(s.name, work, clients, "redis_cpu_us_per_job", float64(redisAfter-redisBefore)/float64(jobs))
 	return nil
 }
 
@@ -105,35 +116,6 @@ func (s *setup) call(client *http.Client, method, path, body string, want int) (
 		err = fmt.Errorf("%s %s: %s %s", method, path, reply.Status, answer)
 	}
 	return answer, err
-}
-
-// delayed publishes jobs that are due in a day, and says what each takes of Redis's memory.
-func (s *setup) delayed(r *rows, jobs int) error {
-	before, err := s.info("used_memory")
-	if err != nil {
-		return err
-	}
-	const together = 64
-	elements := make([]string, together)
-	for i := range elements {
-		elements[i] = `"0123456789abcdef"`
-	}
-	all := "[" + strings.Join(elements, ",") + "]"
-	client := &http.Client{Timeout: time.Minute}
-	defer client.CloseIdleConnections()
-	for n := 0; n < jobs; n += together {
-		if _, err := s.call(client, http.MethodPut, "later/bulk?delay=86400&ttl=172800", all, http.StatusCreated); err != nil {
-			return err
-		}
-	}
-	after, err := s.info("used_memory")
-	if err != nil {
-		return err
-	}
-	jobs = (jobs + together - 1) / together * together
-	r.add("web-delayed", 1, "redis_bytes_per_job", float64(after-before)/float64(jobs))
-	_, err = s.call(client, http.MethodDelete, "later", "", http.StatusNoContent)
-	return err
 }
 
 // idle has many clients wait for jobs that do not come, in a hundred queues, and says what they cost.
@@ -191,10 +173,10 @@ func (s *setup) idle(r *rows, waiters int) error {
 	if err != nil {
 		return err
 	}
-	r.add("web-waiters", waiters, "bytes_per_waiter", float64(after-before)/float64(waiters))
-	r.add("web-waiters", waiters, "descriptors", float64(len(descriptors)))
-	r.add("web-waiters", waiters, "connections", float64(clients-1)) // but for our own
-	r.add("web-waiters", waiters, "idle_commands_per_s", float64(later-commands-1)/span.Seconds())
+	r.add(s.name, "web-waiters", waiters, "bytes_per_waiter", float64(after-before)/float64(waiters))
+	r.add(s.name, "web-waiters", waiters, "descriptors", float64(len(descriptors)))
+	r.add(s.name, "web-waiters", waiters, "connections", float64(clients-1)) // but for our own
+	r.add(s.name, "web-waiters", waiters, "idle_commands_per_s", float64(later-commands-1)/span.Seconds())
 	client := &http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	began := time.Now()
@@ -206,6 +188,6 @@ func (s *setup) idle(r *rows, waiters int) error {
 		return fmt.Errorf("the first of those that wait got no job: %v", err)
 	}
 	_ = reply.Body.Close()
-	r.add("web-waiters", waiters, "web_p50_ms", time.Since(began).Seconds()*1000)
+	r.add(s.name, "web-waiters", waiters, "web_p50_ms", time.Since(began).Seconds()*1000)
 	return nil
 }

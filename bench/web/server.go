@@ -47,8 +47,9 @@ func serve(address, redis string) error {
 	return server.Run(ctx)
 }
 
-// setup is a redis-server and an HTTP server.
+// setup is a redis-server and an HTTP server, ours or lmstfy.
 type setup struct {
+	name           string
 	address, token string
 	redis          redis.Conn
 	server, store  *exec.Cmd
@@ -56,8 +57,8 @@ type setup struct {
 	dir            string
 }
 
-func start() (s *setup, err error) {
-	s = new(setup)
+func start(name string) (s *setup, err error) {
+	s = &setup{name: name}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	defer func() {
@@ -83,35 +84,45 @@ func start() (s *setup, err error) {
 	if s.address, err = free(); err != nil {
 		return nil, err
 	}
+	if name == lmstfy {
+		return s, s.startLmstfy(ctx, store)
+	}
+	return s, s.startOurs(ctx, store)
+}
+
+func (s *setup) startOurs(ctx context.Context, store string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.server = exec.CommandContext(ctx, self)
 	s.server.Env = append(os.Environ(), "BENCH_WEB="+s.address, "BENCH_REDIS="+store)
 	s.server.Stderr = os.Stderr
 	said, err := s.server.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.server.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	line := make([]byte, 256)
 	n, err := said.Read(line)
 	if err != nil {
-		return nil, fmt.Errorf("the server did not start: %w", err)
+		return fmt.Errorf("the server did not start: %w", err)
 	}
 	s.token = strings.TrimSpace(string(line[:n]))
-	return s, eventually(func() error {
-		reply, err := http.Get("http://" + s.address + "/readyz")
-		if err == nil {
-			if reply.Body.Close(); reply.StatusCode != http.StatusOK {
-				err = errors.New(reply.Status)
-			}
+	return eventually(func() error { return answers("http://" + s.address + "/readyz") })
+}
+
+// answers returns why a server does not answer that it is ready.
+func answers(url string) error {
+	reply, err := http.Get(url)
+	if err == nil {
+		if reply.Body.Close(); reply.StatusCode != http.StatusOK {
+			err = errors.New(reply.Status)
 		}
-		return err
-	})
+	}
+	return err
 }
 
 func (s *setup) stop() {

@@ -311,6 +311,10 @@ func TestFindAndCancel(t *testing.T) {
 		w, err := cancel("mail", id, false)
 		expect(t, "cancelling "+id, w, err, gateway.Acked)
 	}
+	searches := g.Stats().Searches
+	if _, err := g.Find(t.Context(), "mail", ready); !errors.Is(err, gateway.ErrNoJob) || g.Stats().Searches != searches {
+		t.Errorf("one that ended here is searched for: %v", err)
+	}
 	if _, err := cancel("held", held.ID, false); !errors.Is(err, gateway.ErrReserved) {
 		t.Errorf("one that a consumer has: %v", err)
 	}
@@ -399,7 +403,7 @@ func TestLooks(t *testing.T) {
 	if err != nil || len(sizes) != 2 || sizes[0].Ready != 1 || sizes[0].Reserved != 1 || sizes[0].OldestReadyMs == 0 || sizes[1].Ready != 0 {
 		t.Errorf("%+v, %v", sizes, err)
 	}
-	for state, want := range map[gateway.State]int{gateway.Ready: 1, gateway.Reserved: 1, gateway.Delayed: 1, gateway.Filed: 0} {
+	for state, want := range map[gateway.State]int{gateway.Ready: 1, gateway.Reserved: 1, gateway.Delayed: 1} {
 		if p, err := g.Jobs(t.Context(), "mail", state, 10, ""); err != nil || len(p.Jobs) != want || p.Next != "" {
 			t.Errorf("%s: %+v, %v", state, p, err)
 		}

@@ -66,19 +66,19 @@ func (g *Gateway) Destroy(ctx context.Context, queue string) error {
 // Queues returns the names of all queues of this Redis, sorted.
 func (g *Gateway) Queues(ctx context.Context) (names []string, err error) {
 	err = g.do(ctx, func(c redis.Conn) (err error) {
-		names, err = g.store.Names(c, "")
+		names, err = g.store.Queues(c)
 		return err
 	})
 	return names, err
 }
 
-// Jobs returns a page of the jobs of a queue in a state.
+// Jobs returns a page of the jobs of a queue that are ready, delayed or reserved.
 func (g *Gateway) Jobs(ctx context.Context, queue string, state State, limit int, after string) (p Page, err error) {
 	read := map[State]func(redis.Conn, string, string, int) ([]leases.Listed, string, error){
-		Ready: g.store.Ready, Delayed: g.store.Delayed, Reserved: g.store.Reserved, Filed: g.store.Dead,
+		Ready: g.store.Ready, Delayed: g.store.Delayed, Reserved: g.store.Reserved,
 	}[state]
 	if read == nil {
-		return p, fmt.Errorf("%q is no state of a job; give %s, %s, %s or %s", state, Ready, Delayed, Reserved, Filed)
+		return p, fmt.Errorf("%q is no state of a job that this lists; give %s, %s or %s", state, Ready, Delayed, Reserved)
 	}
 	err = g.do(ctx, func(c redis.Conn) error {
 		listed, next, err := read(c, queue, after, limit)
@@ -87,12 +87,7 @@ func (g *Gateway) Jobs(ctx context.Context, queue string, state State, limit int
 		}
 		p.Next, p.AsOf = next, g.Now()
 		for _, l := range listed {
-			f := g.found(state, queue, l.ID, l.Lease, l.Payload, l.Due)
-			if state == Filed {
-				f = Found{Job: jobOf(leases.Job{Queue: queue, Payload: l.Payload}, g.Now()), State: Filed, Record: l.Record}
-				f.ID = f.Parsed.ID
-			}
-			p.Jobs = append(p.Jobs, f)
+			p.Jobs = append(p.Jobs, g.found(state, queue, l.ID, l.Lease, l.Payload, l.Due))
 		}
 		return nil
 	})

@@ -79,14 +79,11 @@ func (p *publisher) lead() {
 	}
 	select {
 	case p.helm <- struct{}{}:
-		done := false
+		defer func() { <-p.helm }() // also after a panic, from which net/http goes on
 		if p.line.Live() {
-			calls, _ := p.take()
-			done = p.send(calls, false)
-		}
-		<-p.helm
-		if done {
-			return
+			if calls, _ := p.take(); p.send(calls, false) {
+				return
+			}
 		}
 	default:
 	}
@@ -179,7 +176,7 @@ func (p *publisher) send(calls []*pushCall, patient bool) bool {
 	few := err != nil && errors.Is(err, resque.ErrFewReplicas)
 	for i, call := range calls {
 		said := err
-		if (err == nil || few) && out.Errors[i] != nil {
+		if out.Errors != nil && out.Errors[i] != nil {
 			said = out.Errors[i]
 		}
 		if said == nil || few {
@@ -196,7 +193,21 @@ func (p *publisher) publish(all []leases.Publish) (out leases.Published, err err
 		if out, err = p.g.store.Publish(c, all); err != nil && c.Err() != nil && !errors.Is(err, resque.ErrFewReplicas) {
 			err = fmt.Errorf("%w: %w", producer.ErrUnconfirmed, err)
 		}
+		if err == nil {
+			err = elsewhere(out.Errors)
+		}
 		return err
 	})
 	return out, err
+}
+
+// elsewhere returns why no request was done, where that is because another server is about to take the writes: the script says
+// so of each list.
+func elsewhere(errs []error) error {
+	for _, err := range errs {
+		if !conn.Elsewhere(err) {
+			return nil
+		}
+	}
+	return errs[0]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -206,6 +207,29 @@ func TestLostAnswerOfRedis(t *testing.T) {
 	redistest.Eventually(t, long, "the loss is counted", func() bool { return g.Stats().Lost > 0 && g.Stats().Released > 0 })
 	if n := s.Int(t, "EXISTS", "resque:go:returned"); n != 0 {
 		t.Error("the job is marked as if a client had seen it")
+	}
+}
+
+// While a Redis takes no writes because another one is about to, a publish waits.
+func TestPublishElsewhere(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	g := start(t, s.URI())
+	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	refused := func() int {
+		var n int
+		_, _ = fmt.Sscanf(strings.Join(strings.SplitAfter(s.Text(t, "INFO", "errorstats"), "errorstat_READONLY:count=")[1:], ""), "%d", &n)
+		return n
+	}
+	before, published := refused(), make(chan error)
+	go func() {
+		_, err := g.Publish(t.Context(), body("mail", "ada"))
+		published <- err
+	}()
+	redistest.Eventually(t, long, "Redis has refused it", func() bool { return refused() > before })
+	s.Do(t, "REPLICAOF", "NO", "ONE")
+	if err := <-published; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -104,9 +104,8 @@ func (d *desk) lead() {
 	}
 	select {
 	case d.helm <- struct{}{}:
-		done := d.turn()
-		d.leaveHelm()
-		if done {
+		defer d.leaveHelm() // also after a panic, from which net/http goes on
+		if d.turn() {
 			return
 		}
 	default:
@@ -135,7 +134,7 @@ func (d *desk) turn() (done bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.again) == 0 && len(d.probes.order) == 0 && (d.tracks() || d.lines.waiting == 0)
+	return len(d.again) == 0 && len(d.probes.order) == 0 && d.yielding.left() < 0 && (d.tracks() || d.lines.waiting == 0)
 }
 
 // rest waits until there is something to do, at most for a time; less than zero: for ever.

@@ -12,7 +12,7 @@ const mostYield = 32 * time.Millisecond
 
 // yielding has a server ask a little later for what Redis notifies of, if it came too late before. A push wakes each server
 // that has waiters, and one of them gets the job: after k times in a row that it got nothing a server waits for a random time of
-// up to 2^k ms, and lets others go first. Otherwise Redis would serve all servers for each push. The desk's goroutine has it.
+// up to 2^k ms, and lets others go first. Otherwise Redis would serve all servers for each push. Who is at the helm has it.
 type yielding struct {
 	clock  clock.Clock
 	missed int             // how many notifications in a row brought nothing

@@ -11,6 +11,19 @@ import (
 // alphabet is Crockford's base 32.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+// digits are the values of its letters, and noDigit of all other bytes.
+var digits = func() (values [256]byte) {
+	for c := range values {
+		values[c] = noDigit
+	}
+	for value := range alphabet {
+		values[alphabet[value]] = byte(value)
+	}
+	return values
+}()
+
+const noDigit = 255
+
 const (
 	idLength = 26
 
@@ -51,8 +64,8 @@ func ParseID(id string) (ms int64, delay uint32, ok bool) {
 	}
 	var high, low uint64
 	for i := range idLength {
-		digit := strings.IndexByte(alphabet, id[i])
-		if digit < 0 {
+		digit := digits[id[i]]
+		if digit == noDigit {
 			return 0, 0, false
 		}
 		high = high<<5 | low>>59

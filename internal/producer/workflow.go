@@ -70,10 +70,12 @@ func (c *Call) EncodeStep(s *workflow.Step, id, token string) (e workflow.Encode
 	}, nil
 }
 
-// repeat runs f, which may be repeated, until Redis has answered or the client's Retries are over. lost says that a reply
-// was lost. If no answer came after that, the error is one that Unconfirmed reports.
+// repeat runs f, which may be repeated, until Redis has answered or the client's Retries are over. They begin again with the
+// first reply that is lost: that may have taken as long as a read does, and the reply is still to be asked for. lost says that
+// there was one. If no answer came after that, the error is one that Unconfirmed reports.
 func (c *Client) repeat(ctx context.Context, f func(redis.Conn) error) (lost bool, err error) {
-	giveUp := clock.System.Now().Add(max(c.Retries, time.Second))
+	within := max(c.Retries, time.Second)
+	giveUp := clock.System.Now().Add(within)
 	var retry part.Backoff
 	for {
 		sent := false
@@ -82,7 +84,9 @@ func (c *Client) repeat(ctx context.Context, f func(redis.Conn) error) (lost boo
 			return f(on)
 		})
 		silent := conn.Classify(err) == conn.KindConn
-		lost = lost || sent && silent
+		if sent && silent && !lost {
+			lost, giveUp = true, clock.System.Now().Add(within)
+		}
 		wait := retry.Next()
 		switch {
 		case err == nil:

@@ -146,8 +146,12 @@ func Digest(pool, namespace, token string) string {
 	if pool == "" {
 		pool = DefaultPool
 	}
-	sum := sha256.Sum256([]byte(pool + "\x00" + namespace + "\x00" + token))
-	return hex.EncodeToString(sum[:])
+	text := append(make([]byte, 0, 256), pool...) // of the usual lengths it stays on the stack
+	text = append(append(text, 0), namespace...)
+	sum := sha256.Sum256(append(append(text, 0), token...))
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
 }
 
 // Split splits what a request gives into the pool and the token.

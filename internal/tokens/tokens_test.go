@@ -249,6 +249,47 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
+// slow is a connection whose answers come when they may.
+type slow struct {
+	redis.Conn
+	read, may chan struct{}
+}
+
+func (c *slow) Do(command string, args ...any) (any, error) {
+	reply, err := c.Conn.Do(command, args...)
+	close(c.read)
+	<-c.may
+	return reply, err
+}
+
+// Of two looks at the tokens that overlap, the one that began later holds: a token that was revoked stays so.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, e := b.make()
+	c, next := &slow{b.redis.Dial(t), make(chan struct{}), make(chan struct{})}, redis.Conn(nil)
+	var mu sync.Mutex
+	r := tokens.NewRing(b.base(b.redis.URI()), func(_ context.Context, f func(resque.Store, redis.Conn) error) error {
+		mu.Lock()
+		c := next
+		mu.Unlock()
+		return f(resque.New(""), c)
+	}, false)
+	use := func(c redis.Conn) { mu.Lock(); defer mu.Unlock(); next = c }
+	use(c)
+	late := make(chan error)
+	go func() { late <- r.Reload(t.Context()) }()
+	<-c.read
+	use(b.redis.Dial(t))
+	b.must(b.book.Revoke(t.Context(), e))
+	b.must(r.Reload(t.Context()))
+	close(c.may)
+	b.must(<-late)
+	if all := r.Tokens(); len(all) != 0 {
+		t.Errorf("%d tokens are valid", len(all))
+	}
+}
+
 // A connection that breaks costs no notification: the tokens are read again.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()

@@ -104,6 +104,36 @@ func TestWatchAsksNotAgainWhatIsEmpty(t *testing.T) {
 	}
 }
 
+// Where a turn takes longer than the interval, and Redis does not track, each turn begins another interval. The queues are
+// asked all the same, and not only for their policy.
+func TestWatchAsksQueuesHoweverLongATurnTakes(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	w := testWatch(t, "a,b", queues.Strict, false)
+	var policies, looks int
+	for range 10 {
+		now = now.Add(2 * time.Minute)
+		w.Tick(now)
+		x := new(resque.Exchange)
+		w.Plan(x, 5, 5, now)
+		answer := resque.Exchanged{}
+		switch {
+		case x.Policy:
+			policies++
+			answer.Policy = new(resque.Policy)
+		case slices.Equal(asked(x), []string{"a", "b"}):
+			looks++
+			answer.Empty = []string{"a", "b"}
+		}
+		if w.Answered(x, answer, now); len(answer.Empty) > 0 && !w.drained() {
+			t.Error("the queues were found empty, and the look does not count")
+		}
+	}
+	if policies != 5 || looks != 5 {
+		t.Errorf("%d turns asked for the policy, and %d for jobs", policies, looks)
+	}
+}
+
 // A poller that shares its workers asks for some only while it is hungry, and without
 // one it does not look.
 func TestWatchIsHungryOnceAnInterval(t *testing.T) {

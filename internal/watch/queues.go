@@ -58,11 +58,14 @@ func (q *Queues) forget() {
 	}
 }
 
-// tick makes the next look a full one if the interval is over, and reports whether it is.
-func (q *Queues) tick(now time.Time) bool {
+// tick makes the next look a full one if the interval is over, and reports whether it is and the full look of the last
+// interval was planned. Where a turn takes longer than the interval, what else is asked once an interval would else come before
+// each look, and none would be made.
+func (q *Queues) tick(now time.Time) (begins bool) {
 	if now.Before(q.next) {
 		return false
 	}
+	begins = !q.full
 	q.next = now.Add(q.interval)
 	if !q.tracking {
 		clear(q.empty)
@@ -70,7 +73,7 @@ func (q *Queues) tick(now time.Time) bool {
 	q.full = true
 	q.recheckPause = true
 	q.list = q.spec.Dynamic()
-	return true
+	return begins
 }
 
 // Paused reports whether the fleet is paused, as far as is known.

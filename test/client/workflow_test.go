@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/redistest"
@@ -14,7 +15,7 @@ func TestWorkflowLostReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	way := newProxy(t, server)
-	client, _ := newClient(t, way.uri(), goworker.WorkerSettings{})
+	client, _ := newClient(t, way.uri(), goworker.WorkerSettings{ReadTimeout: time.Minute})
 	for _, cut := range []int32{before, halfway, after, afterText} {
 		for name, opts := range map[string][]goworker.WorkflowOption{"an id of its own": nil, "a chosen id": {goworker.WithID("w")}} {
 			server.Do(t, "FLUSHALL")

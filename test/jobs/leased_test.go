@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -240,6 +241,10 @@ func TestTries(t *testing.T) {
 		record.Worker != "host.http:7-0:work" || record.Queue != "work" {
 		t.Errorf("record %s", records[0])
 	}
+	listed, _, err := s.Daemon.Client().Inspect().Failures().Search(t.Context(), inspect.FailureFilter{}, "", 10) // whatever its backend
+	if s.must(err); len(listed) != 1 || listed[0].Exception != record.Exception {
+		t.Errorf("listed: %+v", listed)
+	}
 	if s.Stat("failed") != 1 || s.Stat("processed") != 3 {
 		t.Errorf("%d processed, %d failed", s.Stat("processed"), s.Stat("failed"))
 	}
@@ -418,6 +423,9 @@ func TestLateAck(t *testing.T) {
 	s.Eventually("both have ended", func() bool { return s.Stat("processed") == 3 })
 	if s.Runs.Starts("a") != 0 || s.Runs.Starts("other") != 1 {
 		t.Errorf("a ran %d times, other %d times", s.Runs.Starts("a"), s.Runs.Starts("other"))
+	}
+	if n := s.Bundle.Redis.Int(t, "HLEN", "resque:go:returned"); n != 0 {
+		t.Error("the mark of the job that is done is left")
 	}
 }
 

@@ -61,15 +61,14 @@ type Record struct {
 	Err     error // why Raw is not a failure record; Failure is zero then
 }
 
-// Lists returns the names of all failure lists of the backend with a list
-// for each queue, sorted. The common list is among them: it has the failures from before
-// that backend was chosen.
+// Lists returns the names of all failure lists, sorted: the common one, and those of single queues. After an error it returns the
+// common one.
 func (s Store) Lists(c redis.Conn) ([]string, error) {
 	names, err := redis.Strings(c.Do("SMEMBERS", s.store.KeyOfFailureLists()))
 	if err != nil {
-		return nil, fmt.Errorf("reading the set of failure lists: %w", resque.Explain(err))
+		err = fmt.Errorf("reading the set of failure lists: %w", resque.Explain(err))
 	}
-	return resque.FailureLists(names), nil
+	return resque.FailureLists(names), err
 }
 
 // Count returns how many failures are in the lists.

@@ -35,7 +35,6 @@ func calls(s Store) map[string]struct {
 		}},
 		"served":  {[]string{s.ServedKey("s1").String()}, func(c redis.Conn) error { _, _, err := s.Served(c, "s1", 99); return err }},
 		"expired": {[]string{leases, leased, returned}, func(c redis.Conn) error { _, _, _, err := s.Expired(c, 9); return err }},
-		"first":   {[]string{leases}, func(c redis.Conn) error { _, err := s.FirstEnd(c); return err }},
 		"jump":    {nil, func(c redis.Conn) error { return s.Jump(c, time.Minute) }},
 		"touch":   {[]string{leases}, func(c redis.Conn) error { _, err := s.Touch(c, "q", "1", "", time.Minute); return err }},
 		"leases":  {[]string{leases}, func(c redis.Conn) error { _, err := s.Leases(c, []string{"1:q1", "1:q2"}); return err }},
@@ -82,8 +81,6 @@ func calls(s Store) map[string]struct {
 		"ready":    {[]string{queue}, func(c redis.Conn) error { _, _, err := s.Ready(c, "q", "", 9); return err }},
 		"delayed":  {[]string{schedule}, func(c redis.Conn) error { _, _, err := s.Delayed(c, "q", "", 9); return err }},
 		"reserved": {[]string{leases}, func(c redis.Conn) error { _, _, err := s.Reserved(c, "q", "", 9); return err }},
-		"dead":     {[]string{dead}, func(c redis.Conn) error { _, _, err := s.Dead(c, "q", "", 9); return err }},
-		"names":    {[]string{names}, func(c redis.Conn) error { _, err := s.Names(c, "q"); return err }},
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,6 +60,31 @@ func TestOnceMakesJobsOnce(t *testing.T) {
 	}
 	if ms := r.Int(t, "PTTL", "resque:go:idem:abc"); ms <= 0 || ms > int(OnceTTL.Milliseconds()) {
 		t.Errorf("the key lives for %d ms", ms)
+	}
+}
+
+// TestOnceReplicated repeats a push when the replica that has to have it does not answer: the repetition waits too, although its
+// connection has pushed nothing.
+func TestOnceReplicated(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", strings.ReplaceAll(r.Addr, ":", " "))
+	redistest.Eventually(t, time.Minute, "the replica has come", func() bool { return r.Int(t, "WAIT", 1, 1000) == 1 })
+	s := Store{resque.New("").Replicated(1, time.Minute)}
+	o := Once{Key: "abc", Fingerprint: "f1"}
+	if err := s.PushBulk(r.Dial(t), onceBulk(t, s, o, "q", "1")); err != nil {
+		t.Fatal(err)
+	}
+	replica.Pause()
+	defer replica.Resume()
+	s.Store = s.Replicated(1, 50*time.Millisecond)
+	if ids, err := s.Made(r.Dial(t), o); !slices.Equal(ids, []string{"1"}) || !errors.Is(err, resque.ErrFewReplicas) {
+		t.Errorf("made %q, %v", ids, err)
+	}
+	replica.Resume()
+	s.Store = s.Replicated(1, time.Minute)
+	if ids, err := s.Made(r.Dial(t), o); !slices.Equal(ids, []string{"1"}) || err != nil {
+		t.Errorf("made %q, %v", ids, err)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -20,7 +19,6 @@ type Listed struct {
 	ID      string // of a reserved job; else the payload has it
 	Lease   string // of a reserved job
 	Due     int64  // of a delayed job, in ms
-	Record  []byte // of a dead one, the failure record; Payload is the record's then
 }
 
 // mostListed is how many jobs a page has.
@@ -36,46 +34,25 @@ func notAPlace(from string) error {
 // Ready returns a page of the jobs that wait in a queue, from the head, and where the next one begins, "" at the end. A
 // page has about 1 MiB.
 func (s Store) Ready(c redis.Conn, queue, from string, most int) (jobs []Listed, next string, err error) {
-	page, next, err := s.listPage(c, s.KeyOfQueue(queue), from, most)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading queue %s: %w", queue, err)
-	}
-	for _, e := range page {
-		jobs = append(jobs, Listed{Payload: e.Raw})
-	}
-	return jobs, next, nil
-}
-
-// Dead returns a page of the failures of a queue, the oldest first, as Ready.
-func (s Store) Dead(c redis.Conn, queue, from string, most int) (jobs []Listed, next string, err error) {
-	page, next, err := s.listPage(c, s.deadList(queue), from, most)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the failures of queue %s: %w", queue, err)
-	}
-	for _, e := range page {
-		f, _ := payload.ParseFailure(e.Raw) // of another program's record the bytes are enough
-		jobs = append(jobs, Listed{Payload: f.Payload, Record: e.Raw})
-	}
-	return jobs, next, nil
-}
-
-func (s Store) listPage(c redis.Conn, key, from string, most int) (found []resque.Element, next string, err error) {
 	var place *resque.ListPlace
 	if from != "" {
 		place = new(resque.ListPlace)
 		if json.Unmarshal([]byte(from), place) != nil || place.At < 0 {
-			return nil, "", notAPlace(from)
+			return nil, "", fmt.Errorf("reading queue %s: %w", queue, notAPlace(from))
 		}
 	}
-	page, err := s.WalkList(c, key, true, place, min(most, mostListed), nil, func([]byte) bool { return true })
+	page, err := s.WalkList(c, s.KeyOfQueue(queue), true, place, min(most, mostListed), nil, func([]byte) bool { return true })
 	if err != nil {
-		return nil, "", resque.Explain(err)
+		return nil, "", fmt.Errorf("reading queue %s: %w", queue, resque.Explain(err))
+	}
+	for _, e := range page.Found {
+		jobs = append(jobs, Listed{Payload: e.Raw})
 	}
 	if page.Next != nil {
 		text, _ := json.Marshal(page.Next)
 		next = string(text)
 	}
-	return page.Found, next, nil
+	return jobs, next, nil
 }
 
 // delayedLooks is how many delayed jobs of all queues a page looks at: about 10 ms of Redis.

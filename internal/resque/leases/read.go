@@ -168,9 +168,3 @@ func (s Store) FindDelayed(c redis.Conn, queue, id string, at int64) (raw []byte
 	}
 	return nil, nil
 }
-
-// Names returns the names of the queues that begin with a prefix, sorted.
-func (s Store) Names(c redis.Conn, prefix string) ([]string, error) {
-	names, err := s.Queues(c)
-	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) }), err
-}

@@ -1,7 +1,6 @@
 package leases
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -121,17 +120,4 @@ func (s Store) Jump(c redis.Conn, by time.Duration) error {
 	a.Arg(ms)
 	_, err := a.Do(c, jumpScript)
 	return s.explain(c, err, "", "noting that Redis's clock jumped ahead by %v", by)
-}
-
-// FirstEnd returns when the first lease ends, in ms, or 0 if no client holds a job. A sweep asks for it between its looks.
-func (s Store) FirstEnd(c redis.Conn) (int64, error) {
-	r, err := redis.Strings(c.Do("ZRANGE", s.KeyOfLeases(), 0, 0, "WITHSCORES"))
-	if err != nil || len(r) < 2 {
-		return 0, s.explain(c, err, "", "reading when the first lease of a job ends")
-	}
-	at, err := strconv.ParseFloat(r[1], 64)
-	if err != nil {
-		return 0, fmt.Errorf("reading when the first lease of a job ends: %w", resque.ErrAnswer)
-	}
-	return int64(at), nil
 }

@@ -85,12 +85,6 @@ type Entry struct {
 	raw   string
 }
 
-// WithTries returns an entry that may be delivered so many more times.
-func (e Entry) WithTries(n int) Entry {
-	e.Tries = n
-	return e
-}
-
 // parseListed reads an entry of a list: tries and id, each number two bytes, the low one first.
 func parseListed(q Queue, raw string) (Entry, bool) {
 	tries, rest, ok := number(raw)
