@@ -21,8 +21,8 @@ HUGE = bench/contender/machinery
 # The packages that have benchmarks.
 BENCHMARKS = $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=chaos --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
-# The packages whose tests mostly run the compiler.
-COMPILING = ./test/docs ./test/examples ./test/programs ./test/readme ./test/repository
+# The examples, and the packages whose tests mostly run the compiler.
+COMPILING = ./example/... ./test/docs ./test/examples ./test/programs/... ./test/readme ./test/repository
 
 # The package whose tests run and kill programs. The race detector doubles what these compute.
 CRASHING = ./test/crash
