@@ -103,7 +103,7 @@ check: ## look for mistakes, quickly: gofmt and go vet
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" $$unformatted; exit 1; fi
 	@$(call each,$(COMPILE) go vet ./...,$(filter-out $(HUGE),$(MODULES)))
 
-check-bench: deps
+check-bench: deps ## run the tests of the benchmarks
 	cd bench && $(GOTEST) -short ./...
 
 lint: check ## look for mistakes, thoroughly: staticcheck and untidy modules besides

@@ -98,8 +98,8 @@ func TestOperatingPageQuotesTheLog(t *testing.T) {
 	}
 }
 
-// Each file that the map and the pages for maintainers name is there. A script stands in a folder of
-// scripts.
+// Each file that the map and the pages for maintainers name is there. A bare name is that of a script, or of a file in a folder
+// that the page names.
 func TestDocsNameFiles(t *testing.T) {
 	t.Parallel()
 	files := tracked(t, "*")
@@ -111,7 +111,8 @@ func TestDocsNameFiles(t *testing.T) {
 		}
 		for _, name := range named.FindAllStringSubmatch(text, -1) {
 			there := slices.ContainsFunc(files, func(file string) bool {
-				return file == name[1] || strings.HasSuffix(name[1], ".lua") && strings.HasSuffix(file, "/"+name[1])
+				folder, ok := strings.CutSuffix(file, "/"+name[1])
+				return file == name[1] || ok && (strings.HasSuffix(file, ".lua") || strings.Contains(text, "`"+folder))
 			})
 			if !there {
 				t.Errorf("%s names %s, which is not there", page, name[1])
