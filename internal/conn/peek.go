@@ -37,7 +37,7 @@ func watched(c redis.Conn, nc net.Conn) redis.Conn {
 	return &watchedConn{full, socket}
 }
 
-// HungUp reports whether the server is known to have closed the connection. It does not wait.
+// HungUp reports whether the server is known to have closed a connection that waits for no answer, or to be about to. It does not wait.
 func HungUp(c redis.Conn) bool {
 	w, ok := c.(*watchedConn)
 	return ok && closedByPeer(w.socket)

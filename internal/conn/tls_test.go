@@ -140,3 +140,27 @@ func TestTLSConfig(t *testing.T) {
 		t.Errorf("settings do not compose: %+v, %v", c, err)
 	}
 }
+
+// A server that closes a connection says so first where it speaks TLS. It is seen without asking it.
+func TestHungUp(t *testing.T) {
+	t.Parallel()
+	ca := redistest.NewAuthority(t)
+	ca.Issue(t, "server", &x509.Certificate{IPAddresses: loopback})
+	addr, server := ca.Start(t, "server", "no")
+	other := server.Dial(t)
+	for name, uri := range map[string]string{"plain": "redis://" + server.Addr, "TLS": "rediss://" + addr} {
+		c, err := dial(t, uri, func(c *Config) { c.CAPath = ca.Crt("ca") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := c.Do("PING"); err != nil || HungUp(c) {
+				t.Errorf("%s: a connection that lives: %v", name, err)
+			}
+		}
+		if _, err := other.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); err != nil {
+			t.Fatal(err)
+		}
+		redistest.Eventually(t, time.Minute, name+": the end is seen", func() bool { return HungUp(c) })
+	}
+}
