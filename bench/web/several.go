@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 const (
@@ -26,7 +28,7 @@ func listOf(n int, job string) string {
 
 // several publishes many jobs a call, and takes many a call. goworker acknowledges them in one call, lmstfy one by one.
 func (s *setup) several(r *rows) error {
-	client := clientOf(together)
+	client := s.clientOf(together)
 	defer client.CloseIdleConnections()
 	all := listOf(bulk, strconv.Quote(body))
 	if err := s.timedMany(r, "web-bulk", together, bulkCalls, bulk, func() error {
@@ -67,7 +69,7 @@ func (s *setup) several(r *rows) error {
 // wake publishes one job after the other while many clients wait, and says how long each took to its client.
 func (s *setup) wake(r *rows) error {
 	const waiters, jobs = 1_000, 1_000
-	client, publisher := clientOf(waiters), clientOf(1)
+	client, publisher := s.clientOf(waiters), s.clientOf(1)
 	defer client.CloseIdleConnections()
 	defer publisher.CloseIdleConnections()
 	came := make(chan time.Time)
@@ -123,7 +125,7 @@ func (s *setup) delayed(r *rows, jobs int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.later(jobs, func(client *http.Client) error {
+	if err := s.later(jobs, func(client *fasthttp.HostClient) error {
 		_, err := s.call(client, http.MethodPut, "later?delay=86400&ttl=172800", "0123456789abcdef", http.StatusCreated)
 		return err
 	}); err != nil {
@@ -137,16 +139,16 @@ func (s *setup) delayed(r *rows, jobs int) error {
 	if s.name == lmstfy { // which destroys only what is ready
 		return nil
 	}
-	client := clientOf(1)
+	client := s.clientOf(1)
 	defer client.CloseIdleConnections()
 	_, err = s.call(client, http.MethodDelete, "later", "", http.StatusNoContent)
 	return err
 }
 
 // later calls f so often, by fifty clients.
-func (s *setup) later(calls int, f func(*http.Client) error) error {
+func (s *setup) later(calls int, f func(*fasthttp.HostClient) error) error {
 	const clients = 50
-	client := clientOf(clients)
+	client := s.clientOf(clients)
 	defer client.CloseIdleConnections()
 	failures := make([]error, clients)
 	var wg sync.WaitGroup
@@ -166,7 +168,7 @@ func (s *setup) due(r *rows, jobs int) error {
 	const delay = 20 * time.Second
 	all := listOf(bulk, strconv.Quote(body))
 	calls := (jobs + bulk - 1) / bulk
-	if err := s.later(calls, func(client *http.Client) error {
+	if err := s.later(calls, func(client *fasthttp.HostClient) error {
 		_, err := s.call(client, http.MethodPut, fmt.Sprintf("due/bulk?delay=%d&ttl=86400", int(delay/time.Second)), all, http.StatusCreated)
 		return err
 	}); err != nil {
@@ -174,7 +176,7 @@ func (s *setup) due(r *rows, jobs int) error {
 	}
 	last := time.Now().Add(delay)
 	time.Sleep(time.Until(last))
-	client := clientOf(1)
+	client := s.clientOf(1)
 	defer client.CloseIdleConnections()
 	for {
 		text, err := s.call(client, http.MethodGet, "due/size", "", http.StatusOK)
