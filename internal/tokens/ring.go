@@ -175,7 +175,7 @@ func (r *Ring) prove(now time.Time) error {
 	return nil
 }
 
-var errHungUp = errors.New("Redis has closed the connection over which tokens are read")
+var errHungUp = errors.New("the connection over which tokens are read was closed by Redis")
 
 // dial connects and has Redis notify us of changes.
 func (r *Ring) dial(ctx context.Context) (err error) {
