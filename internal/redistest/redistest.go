@@ -220,6 +220,11 @@ func (s *Server) answers() bool {
 // in the environment it is that of the user with the least permissions.
 func (s *Server) URI() string { return "redis://" + s.login + s.Addr }
 
+// Shown is the URI as errors and logs show it.
+func (s *Server) Shown() string {
+	return strings.Replace(s.URI(), ":"+ACLPassword+"@", ":***@", 1)
+}
+
 // Socket is the path of the Unix socket, on which the server always listens too.
 func (s *Server) Socket() string { return filepath.Join(s.Dir, "redis.sock") }
 

@@ -354,7 +354,7 @@ func TestWorkflowShards(t *testing.T) {
 		node *goworker.Node
 		want string
 	}{
-		{goworker.Chain(step("net"), goworker.Step(goworker.NewJob("img", "Resize"))), "step 2 (Resize): it is for queue img on " + two.URI() + ", step 1 (Fetch) for queue net on " + one.URI()},
+		{goworker.Chain(step("net"), goworker.Step(goworker.NewJob("img", "Resize"))), "step 2 (Resize): it is for queue img on " + two.Shown() + ", step 1 (Fetch) for queue net on " + one.Shown()},
 		{step("b").OnError(goworker.NewJob("a", "Alert")), "step 2 (Alert): it is for queue a"},
 		{step("nowhere"), "lies on no shard"},
 		{goworker.Group(), "no step of it says on which shard it lies"},
@@ -372,7 +372,7 @@ func TestWorkflowShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := batch.Add(t.Context(), step("a")); err == nil || !strings.Contains(err.Error(), "the batch lies on "+two.URI()) {
+	if err := batch.Add(t.Context(), step("a")); err == nil || !strings.Contains(err.Error(), "the batch lies on "+two.Shown()) {
 		t.Errorf("a member for another shard: %v", err)
 	}
 	if err := batch.Add(t.Context(), goworker.Step(goworker.NewJob("img", "Late"))); err != nil {
@@ -381,7 +381,7 @@ func TestWorkflowShards(t *testing.T) {
 	if err := batch.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-said; !strings.Contains(err, "the batch lies on "+two.URI()) {
+	if err := <-said; !strings.Contains(err, "the batch lies on "+two.Shown()) {
 		t.Errorf("a member adds for another shard: %v", err)
 	}
 	await[goworker.None](t, c, batch.ID())
