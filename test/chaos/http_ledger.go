@@ -40,9 +40,9 @@ func (l ledgers) addLeased(process string, event byte, name string, at int64, mo
 		s = new(leasedStory)
 		l.leased[name] = s
 	}
-	latest := func() *delivery {
+	of := func(lease string) *delivery {
 		for i, d := range slices.Backward(s.given) {
-			if d.process == process {
+			if d.process == process && d.ends == leaseEnds(lease) {
 				return &s.given[i]
 			}
 		}
@@ -59,23 +59,29 @@ func (l ledgers) addLeased(process string, event byte, name string, at int64, mo
 		}
 		s.given = append(s.given, d)
 	case 'T':
-		if len(more) > 0 {
-			d := latest()
-			d.ends = max(d.ends, leaseEnds(more[0]))
+		if len(more) > 1 {
+			d := of(more[0])
+			d.ends = max(d.ends, leaseEnds(more[1]))
 		}
 	case 'B':
-		if len(more) > 0 {
-			latest().says = more[0]
+		if len(more) > 1 {
+			of(more[1]).says = more[0]
 		}
 	case 'N':
-		d := latest()
-		d.over, d.says = true, ""
+		if len(more) > 0 {
+			d := of(more[0])
+			d.over, d.says = true, ""
+		}
 	case 'K':
 		s.acked = append(s.acked, at)
-		latest().says = ""
+		if len(more) > 0 {
+			of(more[0]).says = ""
+		}
 	case 'L':
 		s.refused++
-		latest().says = ""
+		if len(more) > 0 {
+			of(more[0]).says = ""
+		}
 	}
 }
 

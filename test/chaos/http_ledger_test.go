@@ -75,3 +75,25 @@ func TestWebChecker(t *testing.T) {
 		}
 	}
 }
+
+// A consumer may have a job twice, once after its lease has ended. What it notes of one lease says nothing of the other.
+func TestLedgerTellsLeasesApart(t *testing.T) {
+	l := newLedgers()
+	for _, line := range []struct {
+		event byte
+		more  []string
+	}{
+		{'D', []string{"1", "3000", "id", "2000"}},
+		{'D', []string{"2", "6000", "id", "2000"}},
+		{'T', []string{"6000", "7000"}},
+		{'B', []string{"ack", "7000"}}, // it is done, and the answer is lost
+		{'U', []string{"7000"}},
+		{'B', []string{"ack", "3000"}},
+		{'L', []string{"3000", "404"}},
+	} {
+		l.addLeased("c", line.event, "j", 0, line.more)
+	}
+	if s := l.leased["j"]; !s.unheard("ack") || s.given[0].says != "" || s.given[1].ends != 7000 {
+		t.Errorf("%+v", s.given)
+	}
+}

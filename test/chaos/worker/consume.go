@@ -115,8 +115,8 @@ func (c *consumer) do(at int, j leased) {
 		for range 2 {
 			time.Sleep(c.ttr / 2)
 			if lease, ok := c.touch(at, j); ok {
+				c.write('T', name, "\t"+j.Lease+"\t"+lease)
 				j.Lease = lease
-				c.write('T', name, "\t"+lease)
 			}
 		}
 		c.end(at, j, name, "ack", 'K')
@@ -128,7 +128,7 @@ func (c *consumer) do(at int, j leased) {
 
 // end acks or nacks a job, at one server after the other, until it gets an answer.
 func (c *consumer) end(at int, j leased, name, how string, event byte) {
-	c.write('B', name, "\t"+how)
+	c.write('B', name, "\t"+how+"\t"+j.Lease)
 	unanswered := false
 	for try := range 200 {
 		server := c.servers[(at+try)%len(c.servers)]
