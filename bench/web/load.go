@@ -149,7 +149,9 @@ func (s *setup) idle(r *rows, waiters int) error {
 	if err := eventually(waiting); err != nil {
 		return err
 	}
-	time.Sleep(5 * time.Second) // all are asked for, and the server's garbage is collected
+	if err := s.rests(); err != nil { // all are asked for
+		return err
+	}
 	descriptors, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.server.Process.Pid))
 	if err != nil {
 		return err

@@ -153,6 +153,20 @@ func eventually(f func() error) (err error) {
 	return err
 }
 
+// rests waits until the HTTP server has done what it was asked: in a second it takes at most ten milliseconds
+// of processor time.
+func (s *setup) rests() error {
+	return eventually(func() error {
+		before, _, err1 := used(s.server)
+		time.Sleep(time.Second)
+		after, _, err2 := used(s.server)
+		if took := after - before; took > 10_000 {
+			err2 = errors.Join(err2, fmt.Errorf("the server took %d µs of processor time in a second, and no client asked", took))
+		}
+		return errors.Join(err1, err2)
+	})
+}
+
 // used is the processor time of a process since its start, in µs, and its resident memory in bytes. Linux tells it in
 // hundredths of a second.
 func used(cmd *exec.Cmd) (cpu, memory int64, err error) {
