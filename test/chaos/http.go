@@ -163,9 +163,9 @@ func (w *web) consume(n int) *process {
 // whats are what consumers do with jobs: most are acked at once.
 var whats = []string{"ack", "ack", "ack", "ack", "again", "ack", "ack", "hold", "ack", "touch", "ack", "ack", "fail", "ack", "ack", "ack"}
 
-// publish publishes a job at the i-th server and notes what became of it. One job in four has a key, and is published until
+// publish publishes a job at any server and notes what became of it. One job in four has a key, and is published until
 // there is an answer: there must be one job then.
-func (w *web) publish(i int) {
+func (w *web) publish() {
 	w.mu.Lock()
 	n := w.published
 	w.published++
@@ -178,8 +178,9 @@ func (w *web) publish(i int) {
 	if n%4 == 0 {
 		key = name
 	}
+	server := w.a.intn(len(w.addresses)) // not in turn: producers in step would publish all jobs with keys at one server
 	for try := range 100 {
-		status, _ := w.send(http.MethodPost, i+try, fmt.Sprintf("queues/%s/jobs?tries=%d%s", webQueue, j.tries, w.query), body, key)
+		status, _ := w.send(http.MethodPost, server+try, fmt.Sprintf("queues/%s/jobs?tries=%d%s", webQueue, j.tries, w.query), body, key)
 		push := byte('u')
 		switch {
 		case status == http.StatusCreated:
@@ -223,17 +224,17 @@ func (w *web) send(method string, i int, path, body, key string) (status int, an
 
 // produce publishes rate jobs a second, one after the other, with n goroutines until finish is called.
 func (w *web) produce(n, rate int) {
-	for k := range n {
+	for range n {
 		w.done.Go(func() {
 			defer w.a.report()
 			tick := time.NewTicker(time.Duration(n) * time.Second / time.Duration(rate))
 			defer tick.Stop()
-			for i := k; ; i++ {
+			for {
 				select {
 				case <-w.quit:
 					return
 				case <-tick.C:
-					w.publish(i)
+					w.publish()
 				}
 			}
 		})

@@ -43,6 +43,7 @@ type trap struct {
 	at     phase
 	spring func()
 	sprung chan struct{}
+	caught bool // by a call that is on its way, or that sprang it; under the wire's lock
 
 	request []byte // of a late call, and what was sent with it; valid after sprung
 }
@@ -172,11 +173,23 @@ func (w *wire) caught(script string) *trap {
 	defer w.mu.Unlock()
 	w.calls[script]++
 	for _, t := range w.traps {
-		if t.script == script && t.nth == w.calls[script] {
+		if t.script == script && t.nth <= w.calls[script] && !t.caught {
+			t.caught = true
 			return t
 		}
 	}
 	return nil
+}
+
+// release lays a trap again whose call was lost with its connection, before the trap sprang.
+func (w *wire) release(t *trap) {
+	select {
+	case <-t.sprung:
+	default:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.caught = false
+	}
 }
 
 // called is how often a script was called.
@@ -241,12 +254,21 @@ func (w *wire) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
-	defer server.Close()
 	waiting := make(chan call, 10_000) // for their replies
+	answered := make(chan struct{})
 	go func() {
+		defer close(answered)
 		defer client.Close()
 		defer server.Close()
 		w.replies(client, server, waiting)
+	}()
+	var caught []*trap
+	defer func() {
+		_ = server.Close()
+		<-answered
+		for _, t := range caught {
+			w.release(t)
+		}
 	}()
 	r := bufio.NewReader(client)
 	for {
@@ -256,7 +278,9 @@ func (w *wire) serve(client net.Conn) {
 		}
 		c := call{script: w.script(raw)}
 		if c.script != "" {
-			c.trap = w.caught(c.script)
+			if c.trap = w.caught(c.script); c.trap != nil {
+				caught = append(caught, c.trap)
+			}
 		}
 		if c.trap != nil && c.trap.at == late {
 			for err == nil && r.Buffered() > 0 {
