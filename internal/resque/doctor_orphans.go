@@ -81,11 +81,11 @@ func (s Store) OwnWork(c redis.Conn, now time.Time, over time.Duration) (w OwnWo
 	return w, err
 }
 
-// LaneLengths returns how many jobs the lanes with these keys have in all.
-func (s Store) LaneLengths(c redis.Conn, keys []string) (jobs int64, err error) {
+// LaneLengths returns how many jobs the lanes with these names in their keys have in all.
+func (s Store) LaneLengths(c redis.Conn, lanes []string) (jobs int64, err error) {
 	b := Batch{Conn: c}
-	for _, key := range keys {
-		b.Send("LLEN", key)
+	for _, lane := range lanes {
+		b.Send("LLEN", s.ns+"go:lane:"+lane)
 	}
 	replies, err := b.Receive()
 	for _, reply := range replies {
@@ -99,15 +99,6 @@ func (s Store) LaneLengths(c redis.Conn, keys []string) (jobs int64, err error) 
 		err = fmt.Errorf("counting the jobs in lanes: %w", Explain(err))
 	}
 	return jobs, err
-}
-
-// LimitNumbers returns the numbers of the limits, as Redis keeps them.
-func (s Store) LimitNumbers(c redis.Conn) (map[string]string, error) {
-	numbers, err := redis.StringMap(c.Do("HGETALL", s.limits()))
-	if err != nil {
-		err = fmt.Errorf("reading the numbers of the limits: %w", Explain(err))
-	}
-	return numbers, err
 }
 
 // SlotPage reads a page of the jobs that run under a limit, by the name of the limit's key behind go:slots:.
