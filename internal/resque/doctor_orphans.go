@@ -101,15 +101,6 @@ func (s Store) LaneLengths(c redis.Conn, keys []string) (jobs int64, err error) 
 	return jobs, err
 }
 
-// LimitNumbers returns the numbers of the limits, as Redis keeps them.
-func (s Store) LimitNumbers(c redis.Conn) (map[string]string, error) {
-	numbers, err := redis.StringMap(c.Do("HGETALL", s.limits()))
-	if err != nil {
-		err = fmt.Errorf("reading the numbers of the limits: %w", Explain(err))
-	}
-	return numbers, err
-}
-
 // SlotPage reads a page of the jobs that run under a limit, by the name of the limit's key behind go:slots:.
 func (s Store) SlotPage(c redis.Conn, limit string, cursor uint64) (Page, error) {
 	p, err := readPage(c, "SSCAN", s.slots(limit), cursor, "COUNT", pageSize)
