@@ -73,7 +73,7 @@ func TestRenew(t *testing.T) {
 	dead.die()
 	before := m.lease()
 	w.do("ZADD", w.s.workflows(), 5, "w")
-	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap)
+	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap, nil)
 	w.must(err)
 	if asked, err := w.s.Due(w.c, false); err != nil || renewed.Due.Workflows >= 0 || asked.Workflows >= 0 || asked.Sooner() != Never {
 		t.Errorf("workflows are due in %v, and asked for in %v", renewed.Due.Workflows, asked.Workflows)
@@ -118,7 +118,7 @@ func TestRenewNothing(t *testing.T) {
 			m := w.enter("p")
 			tt.upset(w, m)
 			w.unchanged("the renewal", func() {
-				if _, err := w.s.Renew(w.c, "p", lease, gap); !errors.Is(err, tt.want) {
+				if _, err := w.s.Renew(w.c, "p", lease, gap, nil); !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 			})
