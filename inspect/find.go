@@ -34,6 +34,10 @@ type Page struct {
 	Next   string // where the next page begins; "" only if there are no more
 	Looked int    // jobs that were looked at
 
+	// Seen is how many jobs this page and those before it looked at, and Of about how many there are. Of is 0 unless there is more
+	// and the search has a Budget.
+	Seen, Of int64
+
 	// Refused says which keys Redis refused to read, because they have another type. The page is
 	// of the others.
 	Refused []error
@@ -60,13 +64,13 @@ func (i *Inspector) List(ctx context.Context, queue, after string, count int) (P
 //
 // A job that goes on its way meanwhile, from a schedule to its queue and to a worker, is not missed. One that
 // goes back may be: a job that fails and is delayed again.
-func (i *Inspector) Find(ctx context.Context, q Query, after string, count int) (Page, error) {
+func (i *Inspector) Find(ctx context.Context, q Query, after string, count int, options ...FindOption) (Page, error) {
 	return i.walk(ctx, q, false, after, count)
 }
 
 // All walks through all jobs that match, page by page, as Find does. It ends with the first error. What
 // Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on.
-func (i *Inspector) All(ctx context.Context, q Query) iter.Seq2[Entry, error] {
+func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for after := ""; ; {
 			page, err := i.Find(ctx, q, after, MaxPage)

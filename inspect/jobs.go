@@ -27,6 +27,7 @@ const (
 	Queued  Place = "queued"  // in its queue
 	InLane  Place = "lane"    // in a lane of its queue, because of limits or turns
 	Running Place = "running" // reserved by a goworker process, or held over HTTP. A Ruby worker's job is among Workers
+	Leased  Place = "leased"  // held by a client over HTTP
 	Failed  Place = "failed"  // in a list of failures, retried or not
 )
 
@@ -78,6 +79,9 @@ type Query struct {
 	Ref   string // of an Entry
 
 	Places []Place // nil: all
+
+	// Where are further conditions: a job must fulfil all of them. ParseQuery makes them of a text.
+	Where []Condition
 
 	inner bool // ID is also that of an ActiveJob
 }

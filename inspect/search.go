@@ -34,6 +34,8 @@ type FailureFilter struct {
 
 	Retried   bool // only those that were retried
 	Unretried bool // only those that were not
+
+	Query *Query // only those whose job matches it; nil: all. Its Places do not count
 }
 
 // check returns an error if the filter contradicts itself, so that it could match nothing.
@@ -45,6 +47,14 @@ func (f FailureFilter) check() error {
 		return fmt.Errorf("goworker: the filter's Since, %s, is not before its Until, %s", f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// filter is the filter as package failures takes it.
+func (f FailureFilter) filter() failures.Filter {
+	return failures.Filter{
+		Class: f.Class, Queue: f.Queue, Exception: f.Exception, Text: f.Text,
+		Since: f.Since, Until: f.Until, Retried: f.Retried, Unretried: f.Unretried,
+	}
 }
 
 // String says what the filter chooses, for the audit: " class=Mail retried".
@@ -135,7 +145,7 @@ func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after st
 		return l.searchShards(ctx, filter, after, count)
 	}
 	found, err = overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
-		records, after, err := failures.New(s).Search(c, lists, failures.Filter(filter), after, count)
+		records, after, err := failures.New(s).Search(c, lists, filter.filter(), after, count)
 		next = after
 		return l.in.failures(records), err
 	})
@@ -152,7 +162,7 @@ func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]Failu
 		if err := filter.check(); err != nil {
 			return nil, err
 		}
-		groups, err := failures.New(s).Groups(c, lists, failures.Filter(filter))
+		groups, err := failures.New(s).Groups(c, lists, filter.filter())
 		all := make([]FailureGroup, len(groups))
 		for i, g := range groups {
 			all[i] = FailureGroup(g)
@@ -231,7 +241,7 @@ func (l *FailureList) retryAll(ctx context.Context, name string, filter FailureF
 		var errs []error
 		total := 0
 		for _, list := range lists {
-			n, err := failures.New(s).RetryAll(c, list, failures.Filter(filter), clock.System.Now(), whole)
+			n, err := failures.New(s).RetryAll(c, list, filter.filter(), clock.System.Now(), whole)
 			total += n
 			errs = append(errs, err)
 			if c.Err() != nil {
@@ -264,7 +274,7 @@ func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (re
 		}
 		total := 0
 		for _, list := range lists {
-			n, err := failures.New(s).RemoveAll(c, list, failures.Filter(filter))
+			n, err := failures.New(s).RemoveAll(c, list, filter.filter())
 			total += n
 			if err != nil {
 				return total, err
@@ -316,7 +326,7 @@ func (l *FailureList) step(ctx context.Context, name string, filter FailureFilte
 	}
 	done, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (done Done, err error) {
 		slices.Sort(lists)
-		records, looked, next, err := failures.New(s).Step(c, lists, failures.Filter(filter), after, MaxPage, maxLooked)
+		records, looked, next, err := failures.New(s).Step(c, lists, filter.filter(), after, MaxPage, maxLooked)
 		done.Looked, done.Next = looked, next
 		if err != nil {
 			return done, err

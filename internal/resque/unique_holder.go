@@ -68,31 +68,55 @@ func parseHolder(id, said string) Holder {
 	return h
 }
 
+// Where the job that has a lock was found.
+const (
+	HolderNowhere = "nowhere"
+	HolderChanged = "changed" // another job has the lock by now, or none
+	HolderResting = "resting" // it was not looked for: a look of late took Redis long
+	HolderMoving  = "moving"  // processes and lanes came and went all the while
+
+	HolderDelayed = "schedule"
+	HolderClient  = "client" // which holds it over HTTP
+	HolderProcess = "process"
+	HolderQueued  = "queue"
+	HolderInLane  = "lane"
+)
+
 // findHolder reports whether a holder is anywhere, and takes its lock if it is not.
 func (s Store) findHolder(c redis.Conn, j Lock, h *Holder) (stays bool, err error) {
+	renew := j.Most // the TTL of the job that wants the lock, unless that lock is HoldTime
+	if j.Hold == HoldTime {
+		renew = 0
+	}
+	where, err := s.seekHolder(c, j.Name, h, renew, false)
+	return err == nil && where != HolderNowhere && where != HolderChanged, err
+}
+
+// seekHolder looks for a holder. If it is nowhere, it loses its lock, unless this is a look only. Else a look notes
+// where it was seen, and with renew the lock has that TTL once the job is due.
+func (s Store) seekHolder(c redis.Conn, lock string, h *Holder, renew time.Duration, look bool) (where string, err error) {
+	value := h.hold + " " + strconv.FormatInt(h.Since.UnixMilli(), 10)
+	if look {
+		value = ""
+	}
 	lanes := make(laneNames)
 	for range 10 { // again if there are processes or lanes we did not know
 		processes, err := redis.Strings(c.Do("ZRANGE", s.processes(), 0, -1))
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		if resting, err := s.readLanes(c, h.Queue, lanes); resting || err != nil {
-			return true, err
+			return HolderResting, err
 		}
 		var a Call
-		a.Key(s.KeyOfLock(j.Name))
+		a.Key(s.KeyOfLock(lock))
 		a.Key(s.lockRest())
 		a.Key(s.processes())
 		a.Key(s.KeyOfSchedule())
 		a.Key(s.KeyOfQueue(h.Queue))
 		a.Key(s.lanes())
 		a.Key(s.KeyOfLeased())
-		renew := j.Most // the TTL of the job that wants the lock, unless that lock is HoldTime
-		if j.Hold == HoldTime {
-			renew = 0
-		}
-		a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(),
-			h.hold+" "+strconv.FormatInt(h.Since.UnixMilli(), 10), h.where)
+		a.Arg(h.ID, h.said, len(h.said)-len(h.member), h.prefix, renew.Milliseconds(), value, h.where)
 		a.Arg(len(processes))
 		for _, p := range processes {
 			a.Arg(p, a.Key(s.inflight(p)))
@@ -107,21 +131,14 @@ func (s Store) findHolder(c redis.Conn, j Lock, h *Holder) (stays bool, err erro
 			}
 		}
 		where, err := redis.String(a.Do(c, holderScript))
-		if err != nil {
-			return false, err
+		if err != nil || where != HolderChanged {
+			return where, err
 		}
-		switch where {
-		case "nowhere":
-			return false, nil
-		case "changed":
-			if now, err := redis.String(c.Do("HGET", s.KeyOfLock(j.Name), h.ID)); err != nil || now != h.said {
-				return false, ignoreNil(err)
-			}
-			continue
+		if now, err := redis.String(c.Do("HGET", s.KeyOfLock(lock), h.ID)); err != nil || now != h.said {
+			return HolderChanged, ignoreNil(err)
 		}
-		return true, nil
 	}
-	return true, nil
+	return HolderMoving, nil
 }
 
 // laneNames are lanes of a queue, by the limits they share.

@@ -137,7 +137,7 @@ func TestLayersAreDocumented(t *testing.T) {
 		}
 		var shown []string
 		for _, name := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(line[1], -1) {
-			if name[1] != "inspect" {
+			if name[1] != "inspect" && !strings.HasPrefix(name[1], "inspect/") {
 				name[1] = "internal/" + name[1]
 			}
 			shown = append(shown, name[1])

@@ -31,16 +31,12 @@ func Rate(n int, per time.Duration) Limit {
 	if n > 0 {
 		l.Rate = float64(per.Microseconds()) / float64(n)
 	}
-	// A process looks again some time after there is a token. The tokens of about 10 ms may be used
-	// together, or fast rates would fall short.
-	l.Burst = max(1, int(10_000/max(1, l.Rate)))
+	l.Burst = resque.DefaultBurst(l.Rate)
 	return l
 }
 
 // Count writes the numbers of a rate, as Redis keeps them.
-func (l *Limit) Count() {
-	l.Spec = fmt.Sprintf("%s %d", strconv.FormatFloat(l.Rate, 'f', 3, 64), l.Burst)
-}
+func (l *Limit) Count() { l.Spec = resque.RateText(l.Rate, l.Burst) }
 
 // Here makes the limit hold for one process instead of the fleet.
 func (l *Limit) Here() {

@@ -1,12 +1,12 @@
 -- Looks for the job that holds a lock, everywhere a job can be, at one instant. If the job is
--- nowhere, the lock is removed: a job that is nowhere never comes back.
+-- nowhere, the lock is removed: a job that is nowhere never comes back. An operator may only look.
 --
 -- KEYS  1 lock   2 rest   3 processes   4 schedule   5 queue   6 lanes   7 jobs that clients hold
 --       then in-flight records, turns and lists of lanes
 -- ARGV  1 id, 2 value of the lock, 3 how much of it precedes the member of the schedule,
 --       4 how much of the member precedes the payload, 5 TTL of the lock in ms
 --       once the job is due, or 0 to keep the present one,
---       6 new value of the lock before the time, 7 where the job was seen last or '',
+--       6 new value of the lock before the time, or '' to change nothing, 7 where the job was seen last or '',
 --       how many processes, and for each: itself, record,
 --       how many sets of lanes of the queue, and for each: member of lanes, turns,
 --       then for each lane: member of lanes, its name, list
@@ -90,6 +90,7 @@ local where = due and 'schedule'
   or leased() and 'client'
   or running() and 'process'
   or waiting(KEYS[5]) and 'queue' or sorted() and 'lane' or 'nowhere'
+if ARGV[6] == '' then return where end
 if where == 'nowhere' then
   redis.call('HDEL', lock, id)
 else

@@ -3,9 +3,9 @@
 --
 -- KEYS  1 workers:heartbeat   2 worker:<id>   3 workers   4 worker:<id>:started
 --       5 stat:processed:<id>   6 stat:failed:<id>   7 failure list   8 failed_queues
--- ARGV  worker id, heartbeat seen, job seen or '', failure record or '', member of failed_queues or ''
+-- ARGV  worker id, heartbeat seen or '', job seen or '', failure record or '', member of failed_queues or ''
 -- Returns 1, or 0 where the worker has changed.
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 if (redis.call('GET', KEYS[2]) or '') ~= ARGV[3] then return 0 end
 redis.call('SCARD', KEYS[3])
 redis.call('LLEN', KEYS[7])

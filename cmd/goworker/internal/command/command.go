@@ -14,19 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
 )
-
-// The exit codes.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2 // the command line or a setting is wrong: nothing was begun
-)
-
-// usageError is a mistake of the caller's.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // Main runs the command and returns the exit code. The first signal to stop ends its context; the second ends the process.
 func Main(args []string, out, errs io.Writer) int {
@@ -44,34 +34,34 @@ func Run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	root.SetErr(errs)
 	root.SetArgs(twoDashes(root, args))
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitDone
+	code := codeOf(ctx, err)
+	switch {
+	case err == nil || brokenPipe(err):
+		return code
+	case code == exitInterrupted && errors.Is(err, context.Canceled):
+		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(errs, "goworker:", strings.TrimPrefix(err.Error(), "goworker: "))
-	if usage := (usageError{}); errors.As(err, &usage) {
-		return exitUsage
+	if text := strings.TrimPrefix(err.Error(), "goworker: "); text != "" {
+		fmt.Fprintln(errs, "goworker:", view.Lines(text))
 	}
-	return exitFailed
+	return code
 }
 
 // program is what all commands share.
 type program struct {
 	lookup func(string) (string, bool) // of the environment
+	shared shared                      // the flags of the operator's commands
 }
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "goworker",
-		Short: "Resque's queues over HTTP",
-		Long:  "goworker serves Resque's queues over HTTP: any language publishes, takes and acknowledges jobs.",
+		Short: "Look after Resque's queues, and serve them over HTTP",
+		Long: "goworker shows and mends what waits, runs and failed in a Resque, that of Ruby's workers too.\n" +
+			"It also serves queues over HTTP: any language publishes, takes and acknowledges jobs.",
 
 		SilenceUsage: true, SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %s; there are serve, token, import and version", args[0])}
-			}
-			return nil
-		},
+		Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -79,6 +69,9 @@ func (p *program) root() *cobra.Command {
 		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())}
 	})
 	root.AddCommand(p.serve(), p.token(), p.imports(), version())
+	for _, noun := range p.nouns() {
+		root.AddCommand(p.operates(noun))
+	}
 	return root
 }
 
@@ -124,7 +117,9 @@ func twoDashes(root *cobra.Command, args []string) []string {
 	long := make(map[string]bool)
 	var collect func(c *cobra.Command)
 	collect = func(c *cobra.Command) {
-		c.Flags().VisitAll(func(f *pflag.Flag) { long[f.Name] = len(f.Name) > 1 })
+		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) { long[f.Name] = len(f.Name) > 1 })
+		}
 		for _, sub := range c.Commands() {
 			collect(sub)
 		}

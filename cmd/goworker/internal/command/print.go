@@ -1,0 +1,98 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/shell"
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/internal/logging"
+)
+
+// escaped is a text out of Redis, or out of an error, as it is shown: harmless for a terminal, and not of any length.
+func escaped(text string) string { return view.Text(logging.Shorten(text, logging.MaxText)) }
+
+// list prints rows: as JSON an object a line at once, otherwise as a table when it ends.
+type list struct {
+	o     *operator
+	table view.Table
+	out   *bufio.Writer
+	rows  int
+}
+
+// list begins a list with these columns.
+func (o *operator) list(columns ...view.Column) *list {
+	return &list{o: o, table: view.Table{Columns: columns}, out: bufio.NewWriter(o.out)}
+}
+
+// add adds a row: the object that --json prints, and the cells of the table, which add escapes.
+func (l *list) add(object view.Object, cells ...string) {
+	l.rows++
+	if l.o.json {
+		fmt.Fprintln(l.out, object.Line())
+		return
+	}
+	for n, c := range cells {
+		cells[n] = escaped(c)
+	}
+	l.table.Rows = append(l.table.Rows, cells)
+}
+
+// end prints what is not printed yet. Where there were no rows it says so on stderr.
+func (l *list) end(none string) error {
+	if !l.o.json && l.rows > 0 {
+		io.WriteString(l.out, l.table.Draw(l.o.width))
+	}
+	if err := l.out.Flush(); err != nil {
+		return err
+	}
+	if l.rows == 0 && !l.o.json {
+		l.o.note("%s", none)
+	}
+	return nil
+}
+
+// show prints one thing: as JSON an object, otherwise names and values below one another.
+func (o *operator) show(object view.Object, pairs ...[2]string) error {
+	if o.json {
+		return o.print(object, "")
+	}
+	for n := range pairs {
+		pairs[n][1] = view.Lines(pairs[n][1])
+	}
+	_, err := io.WriteString(o.out, view.Pairs(o.width, pairs...))
+	return err
+}
+
+// print prints what a command did: an object, or a sentence. The sentence's names are escaped by the caller.
+func (o *operator) print(object view.Object, sentence string) error {
+	if o.json {
+		sentence = object.Line()
+	}
+	_, err := fmt.Fprintln(o.out, sentence)
+	return err
+}
+
+// note prints a line for the operator beside the output, to stderr.
+func (o *operator) note(format string, args ...any) {
+	fmt.Fprintln(o.errs, view.Lines(fmt.Sprintf(format, args...)))
+}
+
+// paste returns a line of our own command that is safe to paste: the verb, then the context or namespace that this command was
+// given, then names out of Redis. ok is false where a name does not print.
+func (o *operator) paste(verb string, names ...string) (line string, ok bool) {
+	words := strings.Fields(verb)
+	if o.context != "" {
+		words = append(words, "--context", o.context)
+	}
+	if o.namespace != "" {
+		words = append(words, "-n", o.namespace)
+	}
+	verb, ok = shell.Line(words...)
+	if !ok {
+		return "", false
+	}
+	return shell.Own(verb, names...)
+}

@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"strconv"
+	"time"
+)
+
+// Bound says what a Count is.
+type Bound string
+
+// The bounds of a Count. The zero Bound is Unknown.
+const (
+	Unknown Bound = ""        // nothing is known, and the number is 0
+	Exact   Bound = "exact"   // it is the number, at the time of the sample
+	AtLeast Bound = "atleast" // it is the number or less than it: not all was looked at
+	AtMost  Bound = "atmost"  // it is the number or more than it
+)
+
+// Count is a number and what is known of it.
+type Count struct {
+	N     int64
+	Bound Bound
+}
+
+// String is the number with its bound: "12", "≥12", "≤12" or "?".
+func (c Count) String() string {
+	n := strconv.FormatInt(c.N, 10)
+	switch c.Bound {
+	case Exact:
+		return n
+	case AtLeast:
+		return "≥" + n
+	case AtMost:
+		return "≤" + n
+	}
+	return "?"
+}
+
+// Known reports whether anything is known of the number.
+func (c Count) Known() bool { return c.Bound != Unknown }
+
+func exactly(n int64) Count { return Count{n, Exact} }
+
+func atLeast(n int64) Count { return Count{n, AtLeast} }
+
+// plus is the sum of two counts. Of a bound and its opposite nothing is known.
+func (c Count) plus(d Count) Count {
+	switch {
+	case c.Bound == d.Bound, d.Bound == Exact:
+	case c.Bound == Exact:
+		c.Bound = d.Bound
+	case c.Bound == AtLeast && d.Bound == Unknown, c.Bound == Unknown && d.Bound == AtLeast:
+		c.Bound = AtLeast // no number is below zero
+	default:
+		return Count{}
+	}
+	return Count{c.N + d.N, c.Bound}
+}
+
+// Method says how an Age is known.
+type Method string
+
+// The methods of an Age. The zero Method is that of an age that is not known.
+const (
+	AgeUnknown Method = ""
+	AgeExact   Method = "exact"   // the job says when it was enqueued
+	AgeCounted Method = "counted" // from how many jobs were pushed and taken, within some seconds
+	AgeSeen    Method = "seen"    // at least: a sample that long ago saw the same job at the head
+)
+
+// Age is how long a job has waited.
+type Age struct {
+	For    time.Duration
+	Method Method
+}
+
+// Known reports whether anything is known of the age.
+func (a Age) Known() bool { return a.Method != AgeUnknown }
+
+// String is the age with a mark of its method: "4m10s", "≈4m10s", ">4m10s" or "?".
+func (a Age) String() string {
+	text := a.For.Round(100 * time.Millisecond).String()
+	if a.For >= 10*time.Second {
+		text = a.For.Round(time.Second).String()
+	}
+	switch a.Method {
+	case AgeExact:
+		return text
+	case AgeCounted:
+		return "≈" + text
+	case AgeSeen:
+		return ">" + text
+	}
+	return "?"
+}
+
+// Rate is how often something happens.
+type Rate struct {
+	PerSecond float64
+	Bound     Bound
+}
+
+// Known reports whether anything is known of the rate.
+func (r Rate) Known() bool { return r.Bound != Unknown }

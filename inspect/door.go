@@ -1,0 +1,40 @@
+package inspect
+
+import (
+	"context"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Door is the way to one Redis for the packages of this module that ask what no method of Inspector answers.
+type Door struct{ in *Inspector }
+
+// Doors returns one Door for each Redis, in the order of the shards.
+func (i *Inspector) Doors() (doors []Door) {
+	for _, one := range i.all() {
+		doors = append(doors, Door{one})
+	}
+	return doors
+}
+
+// Inspector asks this Redis alone.
+func (d Door) Inspector() *Inspector { return d.in }
+
+// Name is how errors and answers name the Redis.
+func (d Door) Name() string { return d.in.name() }
+
+// Settings are those of the client or daemon.
+func (d Door) Settings() (access.Settings, error) { return d.in.redis.Settings() }
+
+// Do runs f on a connection that nothing else uses meanwhile.
+func (d Door) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	return d.in.do(ctx, f)
+}
+
+// Record records a change that was made through the Door, and returns the change's error. See By.
+func (d Door) Record(ctx context.Context, what, on string, changed int64, done error) error {
+	return d.in.record(ctx, what, on, changed, done)
+}

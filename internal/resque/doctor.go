@@ -1,0 +1,95 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// DeniedError says that Redis did not answer a question of an operator: the user may not ask it, or the server does not
+// know the command.
+type DeniedError struct {
+	Command string
+	Rule    string // the ACL rule that the user lacks; "": the server does not know the command
+	Err     error
+}
+
+func (e *DeniedError) Error() string {
+	if e.Rule == "" {
+		return "this server does not know " + e.Command
+	}
+	return "this Redis user may not run " + e.Command
+}
+
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// denied turns the error of a command that Redis denies to this user, or to all, into a DeniedError. The rule is that of the
+// command; where a key is refused it is the namespace's.
+func (s Store) denied(command, rule string, err error) error {
+	var refused redis.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	text := strings.ToLower(string(refused))
+	switch {
+	case strings.HasPrefix(text, "noperm ") && strings.Contains(text, " key"):
+		return &DeniedError{Command: command + " on these keys", Rule: "~" + s.ns + "*", Err: err}
+	case strings.HasPrefix(text, "noperm "):
+		return &DeniedError{Command: command, Rule: rule, Err: err}
+	case strings.HasPrefix(text, "err unknown command"), strings.HasPrefix(text, "err unknown subcommand"):
+		return &DeniedError{Command: command, Err: err}
+	}
+	return fmt.Errorf("running %s: %w", command, err)
+}
+
+// Ask runs a command that only operators need. An error is a DeniedError where the user lacks a permission.
+func (s Store) ask(c redis.Conn, command string, args ...any) (any, error) {
+	reply, err := c.Do(command, args...)
+	if err == nil {
+		return reply, nil
+	}
+	name, rule := command, "+"+strings.ToLower(command)
+	if sub, ok := subcommand(command, args); ok {
+		name, rule = command+" "+sub, rule+"|"+strings.ToLower(sub)
+	}
+	return nil, s.denied(name, rule, err)
+}
+
+// subcommand is the first argument of a command that has several meanings.
+func subcommand(command string, args []any) (sub string, ok bool) {
+	switch command {
+	case "CONFIG", "CLIENT", "ACL", "SLOWLOG", "MEMORY", "CLUSTER", "OBJECT":
+		sub, ok = args[0].(string)
+	}
+	return sub, ok
+}
+
+// ServerInfo is what the command INFO says of a server, by the names of its lines.
+type ServerInfo map[string]string
+
+// ServerInfo asks Redis about itself.
+func (s Store) ServerInfo(c redis.Conn) (ServerInfo, error) {
+	text, err := redis.String(s.ask(c, "INFO"))
+	if err != nil {
+		return nil, err
+	}
+	info := make(ServerInfo)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info, nil
+}
+
+// Text is a line's value, or "" if there is none.
+func (i ServerInfo) Text(name string) string { return i[name] }
+
+// Number is a line's value as a number. It returns false if the line is missing or is no number.
+func (i ServerInfo) Number(name string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(i[name], 10, 64)
+	return n, err == nil
+}
