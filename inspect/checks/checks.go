@@ -128,7 +128,9 @@ func (f Finding) Fixable() bool {
 }
 
 // Table has all checks: those of doctor by their numbers, then the moving ones.
-var Table = slices.Concat(serverChecks)
+var Table = slices.Concat(
+	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks,
+)
 
 // ByNumber returns the check of doctor with a number, or nil.
 func ByNumber(number int) *Check {
