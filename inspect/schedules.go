@@ -282,11 +282,11 @@ func (s ScheduleInfo) differs(entry *recurring.Schedule) (d ScheduleDiff, err er
 		}
 		return d, nil
 	}
-	if d.File, err = json.Marshal(entry.Recurring); err != nil {
+	if d.File, err = json.Marshal(entry.WithoutDefaults()); err != nil {
 		return d, err
 	}
 	if d.Redis = s.Config; s.Broken == nil {
-		if d.Redis, err = json.Marshal(s.is.Recurring); err != nil {
+		if d.Redis, err = json.Marshal(s.is.WithoutDefaults()); err != nil {
 			return d, err
 		}
 	}

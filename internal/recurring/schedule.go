@@ -113,9 +113,8 @@ func (s *Schedule) About(err error) error {
 	return prefix.Errorf("recurring schedule %s: %w", s.Name, err)
 }
 
-// Persistent returns the schedule's JSON for all processes. It is an error if Ruby schedulers, or
-// other daemons, would not read the same schedule from it.
-func (s *Schedule) Persistent() ([]byte, error) {
+// WithoutDefaults returns the schedule without what Check filled in for how it treats missed fire times.
+func (s *Schedule) WithoutDefaults() Recurring {
 	r := s.Recurring
 	if r.Missed == MissedOnce {
 		r.Missed = ""
@@ -123,6 +122,13 @@ func (s *Schedule) Persistent() ([]byte, error) {
 	if r.Grace == DefaultGrace {
 		r.Grace = 0
 	}
+	return r
+}
+
+// Persistent returns the schedule's JSON for all processes. It is an error if Ruby schedulers, or
+// other daemons, would not read the same schedule from it.
+func (s *Schedule) Persistent() ([]byte, error) {
+	r := s.WithoutDefaults()
 	if s.timing.cron != nil {
 		var err error
 		if r.Cron, err = s.timing.cron.ForRuby(); err != nil {

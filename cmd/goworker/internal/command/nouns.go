@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 // nouns are the operator's commands: each takes the shared flags.
 func (p *program) nouns() []*cobra.Command {
 	return []*cobra.Command{
-		p.queues(),
+		p.status(), p.queues(), p.jobs(),
 	}
 }
 
