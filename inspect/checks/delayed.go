@@ -190,7 +190,7 @@ var orphanChecks = []*Check{{
 		parts := []string{}
 		add := func(n int64, one, several string) {
 			if n > 0 {
-				parts = append(parts, countOf(int(n), one, several))
+				parts = append(parts, plural(int(n), one, several))
 			}
 		}
 		add(inLanes, "job in a lane", "jobs in lanes")

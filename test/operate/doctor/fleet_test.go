@@ -286,4 +286,3 @@ func (w *world) failure(texts ...string) {
 		w.t.Errorf("the failure is not as Ruby's:\n%s", text(found))
 	}
 }
-
