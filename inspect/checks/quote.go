@@ -180,3 +180,11 @@ func (c *Check) command(v values) string {
 	}
 	return ""
 }
+
+// countOf is a number with its noun.
+func countOf(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(int64(n)) + " " + several
+}
