@@ -63,6 +63,11 @@ type words string
 // share is a part of a whole: 0.12 is 12 %.
 type share float64
 
+// jobs is a number of jobs.
+type jobs int64
+
+func (n jobs) String() string { return plural(int(n), "job", "jobs") }
+
 // size is a number of bytes.
 type size int64
 
@@ -99,6 +104,8 @@ func exact(v any) string {
 		return strconv.FormatFloat(v.Seconds(), 'f', -1, 64)
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)
+	case jobs:
+		return strconv.FormatInt(int64(v), 10)
 	case share:
 		return strconv.FormatFloat(float64(v), 'f', -1, 64)
 	}
@@ -208,12 +215,4 @@ func (c *Check) command(v values) string {
 		return fmt.Sprintf("goworker doctor --fix %d", c.Number)
 	}
 	return ""
-}
-
-// countOf is a number with its noun.
-func countOf(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(int64(n)) + " " + several
 }
