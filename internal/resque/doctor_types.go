@@ -40,7 +40,7 @@ func (s Store) KeyNamed(kind KeyKind, name string) string {
 	case WorkerKey:
 		return s.worker(name)
 	}
-	return s.ns + name
+	return ""
 }
 
 // WrongTypes returns the single keys of Resque's and goworker's that are of another type than Resque gives them.
