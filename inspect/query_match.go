@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque/failures"
+	"github.com/goworker/goworker/internal/stamp"
 )
 
 // subject is a job that is compared with a query: its bytes, and what else is known where it is.
@@ -63,29 +64,8 @@ func (s *subject) came() time.Time {
 	if p == nil {
 		return time.Time{}
 	}
-	return enqueuedAt(p)
-}
-
-// enqueuedAt is when the job was enqueued, as its payload says; zero if it does not: Rails and php-resque write it, and an id
-// of the HTTP API has it.
-func enqueuedAt(p *payload.Payload) time.Time {
-	if p.Class == args.ActiveJobWrapper && len(p.Args) == 1 {
-		var last time.Time
-		members := payload.Members(p.Args[0])
-		for _, key := range []string{`"enqueued_at"`, `"scheduled_at"`} { // it waits since its time has come
-			if t, err := time.Parse(time.RFC3339Nano, payload.StringValue(payload.LastMember(members, key))); err == nil && t.After(last) {
-				last = t
-			}
-		}
-		return last
-	}
-	if at, err := strconv.ParseFloat(string(p.Field("queue_time")), 64); err == nil && at > 0 && at < 1e11 {
-		return time.UnixMicro(int64(at * 1e6))
-	}
-	if ms, ok := httpjob.FirstDue(p.ID); ok && ms > 0 {
-		return time.UnixMilli(ms)
-	}
-	return time.Time{}
+	at, _ := stamp.EnqueuedAt(p)
+	return at
 }
 
 // verdict is whether a job fulfils a condition.
