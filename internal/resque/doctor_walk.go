@@ -36,7 +36,8 @@ func (s Store) KeyOf(key string) (KeyKind, string) {
 		{InFlightKey, s.inflight("")}, {LockKey, s.KeyOfLock("")}, {SlotsKey, s.slots("")}, {LaneKey, s.ns + "go:lane:"}, {WorkerKey, s.worker("")},
 	} {
 		if name, ok := strings.CutPrefix(key, k.prefix); ok {
-			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") {
+			_, err := strconv.ParseInt(name, 10, 64)
+			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") || k.kind == BucketKey && err != nil {
 				return OtherKey, ""
 			}
 			return k.kind, name
