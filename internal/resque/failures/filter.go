@@ -15,6 +15,14 @@ type Filter struct {
 	Class, Queue, Exception, Text string
 	Since, Until                  time.Time
 	Retried, Unretried            bool
+
+	Fits func(record []byte) bool // nil: it does not choose
+}
+
+// all reports whether the filter chooses every record.
+func (f Filter) all() bool {
+	return f.Class == "" && f.Queue == "" && f.Exception == "" && f.Text == "" && f.Since.IsZero() && f.Until.IsZero() &&
+		!f.Retried && !f.Unretried && f.Fits == nil
 }
 
 // activeJobWrapper is the class under which Rails enqueues every ActiveJob. The job's
@@ -62,7 +70,7 @@ func (f Filter) matcher() *matcher {
 // fits reports whether a record matches. Text that is no record matches only the filter
 // that chooses all.
 func (m *matcher) fits(raw []byte) bool {
-	if m.Filter == (Filter{}) {
+	if m.all() {
 		return len(raw) > 0
 	}
 	for _, needle := range m.needles {
@@ -83,11 +91,13 @@ func (m *matcher) fits(raw []byte) bool {
 		m.text != "" && !strings.Contains(strings.ToLower(payload.Text(f.Error)), m.text):
 		return false
 	}
-	if m.Since.IsZero() && m.Until.IsZero() {
-		return true
+	if !m.Since.IsZero() || !m.Until.IsZero() {
+		at, _ := failureTime(payload.Text(f.FailedAt), m.local)
+		if at.IsZero() || at.Before(m.Since) || !m.Until.IsZero() && !at.Before(m.Until) {
+			return false
+		}
 	}
-	at, _ := failureTime(payload.Text(f.FailedAt), m.local)
-	return !at.IsZero() && !at.Before(m.Since) && (m.Until.IsZero() || at.Before(m.Until))
+	return m.Fits == nil || m.Fits(raw)
 }
 
 // Group counts failures of one kind.

@@ -31,10 +31,6 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		{"bin", []*cobra.Command{p.binEmpty()}},
 	} {
 		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
-		if at < 0 {
-			at = len(nouns)
-			nouns = append(nouns, &cobra.Command{Use: of.noun, Args: nounArguments, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }})
-		}
 		nouns[at].AddCommand(of.verbs...)
 	}
 	return append(nouns, p.enqueue())
