@@ -3,6 +3,8 @@ package checks
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -143,3 +145,5 @@ var versionChecks = []*Check{{
 		return nil
 	},
 }}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
