@@ -58,7 +58,7 @@ func (p *program) failures(c *cobra.Command, verb inspect.Verb, all, done string
 				return err
 			}
 		}
-		return o.operate(ctx, plan, doing{all: all, noun: "failure"})
+		return o.operate(ctx, plan, task{all: all, noun: "failure"})
 	})
 	c.Flags().BoolVar(&every, "all", false, "all failures")
 	if pace.flags(c); verb == inspect.Retry {

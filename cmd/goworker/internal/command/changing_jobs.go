@@ -30,7 +30,7 @@ func (p *program) jobsCancel() *cobra.Command {
 			if err := o.chosen(ctx, args, &plan); err != nil {
 				return err
 			}
-			return o.operate(ctx, plan, doing{all: "cancel %s"})
+			return o.operate(ctx, plan, task{all: "cancel %s"})
 		}
 		if ok, err := o.confirm(ctx, plan{Sentence: "cancel job " + names(args), Count: int64(len(args))}); !ok {
 			return err
@@ -75,7 +75,7 @@ func headFlag(c *cobra.Command) func() inspect.End {
 var waitingPlaces = []inspect.Place{inspect.Delayed, inspect.Queued, inspect.InLane}
 
 // operation is a verb that does the same with all jobs that its command line chooses.
-func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Place, d doing) *cobra.Command {
+func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Place, d task) *cobra.Command {
 	var pace pacing
 	var end func() inspect.End
 	c = p.changes(c, func(ctx context.Context, o *operator, args []string) error {
@@ -101,7 +101,7 @@ func (p *program) jobsRun() *cobra.Command {
 	return p.operation(&cobra.Command{
 		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now, and others to an end of theirs", Args: some(whichJobs),
 		Long: "run puts jobs that wait to the tails of their queues, or with --head to the heads. " + byIDs,
-	}, inspect.Run, waitingPlaces, doing{all: "run %s now"})
+	}, inspect.Run, waitingPlaces, task{all: "run %s now"})
 }
 
 func (p *program) jobsMove() *cobra.Command {
@@ -121,7 +121,7 @@ func (p *program) jobsMove() *cobra.Command {
 		if err := o.chosen(ctx, args, &plan); err != nil {
 			return err
 		}
-		return o.operate(ctx, plan, doing{all: "move %s to queue " + escaped(to)})
+		return o.operate(ctx, plan, task{all: "move %s to queue " + escaped(to)})
 	})
 	c.Flags().StringVar(&to, "to", "", "the queue")
 	pace.flags(c)
@@ -132,17 +132,17 @@ func (p *program) jobsRm() *cobra.Command {
 	return p.operation(&cobra.Command{
 		Use: "rm ID… | SEARCH…", Short: "Put jobs that wait or have failed into the bin", Args: some(whichJobs),
 		Long: "rm takes jobs out of their places and keeps them in the bin for a day: operations undo brings them back. " + byIDs,
-	}, inspect.Drop, append(waitingPlaces[:3:3], inspect.Failed), doing{all: "remove %s"})
+	}, inspect.Drop, append(waitingPlaces[:3:3], inspect.Failed), task{all: "remove %s"})
 }
 
 func (p *program) delayedRun() *cobra.Command {
 	return p.operation(&cobra.Command{
 		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now", Args: some(whichJobs), Long: byIDs,
-	}, inspect.Run, []inspect.Place{inspect.Delayed}, doing{all: "run %s now", noun: "delayed job"})
+	}, inspect.Run, []inspect.Place{inspect.Delayed}, task{all: "run %s now", noun: "delayed job"})
 }
 
 func (p *program) delayedRm() *cobra.Command {
 	return p.operation(&cobra.Command{
 		Use: "rm ID… | SEARCH…", Short: "Put delayed jobs into the bin", Args: some(whichJobs), Long: byIDs,
-	}, inspect.Drop, []inspect.Place{inspect.Delayed}, doing{all: "remove %s", noun: "delayed job"})
+	}, inspect.Drop, []inspect.Place{inspect.Delayed}, task{all: "remove %s", noun: "delayed job"})
 }

@@ -49,7 +49,7 @@ func (p *program) queuesClear() *cobra.Command {
 		Use: "clear QUEUE", Short: "Put all jobs of a queue into the bin", Args: arguments(1, "the name of one queue"),
 		Long: "clear takes a queue and its lanes away in one step and keeps them in the bin for a day: operations undo brings the jobs back, in their order.",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, doing{
+		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, task{
 			all: "clear queue " + escaped(args[0]) + ", which has %s,", typed: args[0],
 		})
 	})
@@ -59,7 +59,7 @@ func (p *program) queuesRm() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"),
 	}, func(ctx context.Context, o *operator, args []string) error {
-		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, doing{
+		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, task{
 			all: "remove queue " + escaped(args[0]) + ", which has %s,", typed: args[0], empty: true,
 		})
 	})
@@ -74,7 +74,7 @@ func (p *program) queuesMove() *cobra.Command {
 			return usagef("the two queues are one: %s", escaped(from))
 		}
 		q := inspect.Query{Queue: from, Places: []inspect.Place{inspect.Queued, inspect.InLane}}
-		return o.operate(ctx, inspect.Plan{Verb: inspect.MoveTo, Query: q, Queue: to}, doing{
+		return o.operate(ctx, inspect.Plan{Verb: inspect.MoveTo, Query: q, Queue: to}, task{
 			all: "move %s of queue " + escaped(from) + " to queue " + escaped(to), typed: from,
 		})
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/goworker/goworker/inspect"
 )
 
-// doing says how an operation is described to the operator.
-type doing struct {
+// task says how an operation is described to the operator.
+type task struct {
 	all   string // with %s for how many jobs: "remove %s"
 	typed string // what confirms it; "": y
 	noun  string // of what there are many; "": job
@@ -24,7 +24,7 @@ type doing struct {
 }
 
 // operate confirms an operation on many jobs, runs it to its end, and says how it is taken back.
-func (o *operator) operate(ctx context.Context, p inspect.Plan, d doing) error {
+func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
 	if d.noun == "" {
 		d.noun = "job"
 	}
