@@ -13,7 +13,7 @@ import (
 var delayedChecks = []*Check{{
 	Number: 39, Name: "delayed-late", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "delayed jobs that are late",
 	Bound:    Bound{(30 * time.Second).Seconds(), "s"},
-	Sentence: "{jobs} delayed jobs are late by up to {late}, and {who}",
+	Sentence: "delayed jobs are late by up to {late}, {jobs}, and {who}",
 	Remedy:   "{do}",
 	look: func(l *look) error {
 		f, err := fleetOf(l)
@@ -28,9 +28,9 @@ var delayedChecks = []*Check{{
 		if err != nil {
 			return err
 		}
-		jobs := words(count(late.Jobs))
+		many := words(jobs(late.Jobs).String() + " in all")
 		if !late.Exact {
-			jobs += " or more"
+			many = words(jobs(late.Jobs).String() + " or more")
 		}
 		who, do := words("nobody moves them"), words("start a goworker process or resque-scheduler")
 		for _, lock := range slices.Backward(locks) {
@@ -44,7 +44,7 @@ var delayedChecks = []*Check{{
 				who, do = "those that are alive do not move them in time", "look at the log of the first process: it moves them, or says why not"
 			}
 		}
-		l.find(values{"jobs": jobs, "late": late.First, "who": who, "do": do})
+		l.find(values{"jobs": many, "late": late.First, "who": who, "do": do})
 		return nil
 	},
 }, {
@@ -75,15 +75,14 @@ var delayedChecks = []*Check{{
 	fix: releaseHeld,
 }, {
 	Number: 41, Name: "lost-buckets", Severity: Warning, Uses: Doctor, Title: "delayed jobs that no scheduler finds",
-	Sentence: "{jobs} jobs are delayed to {time} in a list that is not in the set of seconds, so no scheduler finds them",
+	Sentence: "the list of the jobs that are delayed to {time} has {jobs} and is not in the set of seconds, so no scheduler finds them",
 	Remedy:   "add the second to the set",
 	Command:  `redis-cli -u "$REDIS_URL" ZADD {key} NX {second} {second}`,
 	look: func(l *look) error {
-		buckets, err := keys(l, resque.BucketKey)
+		seconds, err := keys(l, resque.BucketKey)
 		if err != nil {
 			return err
 		}
-		seconds := slices.DeleteFunc(slices.Clone(buckets), func(name string) bool { return !isSecond(name) }) // delayed:last_enqueued_at is none
 		for chunk := range slices.Chunk(seconds, 500) {
 			lost, err := l.store.LostSeconds(l.conn, chunk)
 			if err != nil {
@@ -91,18 +90,13 @@ var delayedChecks = []*Check{{
 			}
 			for _, second := range sortedKeys(lost) {
 				n, _ := strconv.ParseInt(second, 10, 64)
-				l.find(values{"second": second, "jobs": lost[second], "time": time.Unix(n, 0), "key": l.store.KeyOfSeconds()})
+				l.find(values{"second": second, "jobs": jobs(lost[second]), "time": time.Unix(n, 0), "key": l.store.KeyOfSeconds()})
 			}
 		}
 		return nil
 	},
 	fix: func(f *fixing) (bool, error) { return f.store.NameSecond(f.conn, f.text("second")) },
 }}
-
-func isSecond(name string) bool {
-	n, err := strconv.ParseInt(name, 10, 64)
-	return err == nil && n >= 0 && n <= resque.LastSecond && strconv.FormatInt(n, 10) == name
-}
 
 // died reports whether the holder of a lock is a goworker process or server that is not alive. The names of Ruby's schedulers
 // do not say it.
@@ -128,7 +122,7 @@ func (f *fleet) died(holder string) bool {
 var orphanChecks = []*Check{{
 	Number: 42, Name: "orphans", Severity: Error, Uses: Doctor, Title: "reserved jobs that nobody brings back",
 	Bound:    Bound{time.Minute.Seconds(), "s"},
-	Sentence: "{jobs} {what}, and no process is alive that brings them back to their queues",
+	Sentence: "{what} {jobs}, and no process is alive that brings them back to their queues",
 	Remedy:   "start a goworker process",
 	look: func(l *look) error {
 		f, err := fleetOf(l)
@@ -142,16 +136,16 @@ var orphanChecks = []*Check{{
 			}
 			var lost int64
 			for chunk := range slices.Chunk(records, 500) {
-				jobs, err := l.store.InFlight(l.conn, chunk)
+				counts, err := l.store.InFlight(l.conn, chunk)
 				if err != nil {
 					return err
 				}
-				for _, n := range jobs {
+				for _, n := range counts {
 					lost += n
 				}
 			}
 			if lost > 0 {
-				l.find(values{"jobs": lost, "what": words("jobs are reserved by processes that are dead")})
+				l.find(values{"jobs": jobs(lost), "what": words("processes that are dead have reserved")})
 			}
 		}
 		work, err := l.store.OwnWork(l.conn, f.now, l.check.Bound.Duration())
@@ -160,14 +154,14 @@ var orphanChecks = []*Check{{
 		}
 		sweeps := len(f.takers) > 0 || slices.ContainsFunc(f.processes, func(p process) bool { return p.alive && p.KnowsOf(resque.KnowsLeases) })
 		if work.Over > 0 && !sweeps {
-			l.find(values{"jobs": work.Over, "what": words("jobs are held by clients over HTTP whose leases ended more than a minute ago")})
+			l.find(values{"jobs": jobs(work.Over), "what": words("clients over HTTP, whose leases ended more than a minute ago, hold")})
 		}
 		return nil
 	},
 }, {
 	Number: 43, Name: "own-jobs", Severity: Error, Uses: Doctor, Title: "jobs that only goworker can move",
 	Bound:    Bound{(10 * time.Minute).Seconds(), "s"},
-	Sentence: "{jobs} can be moved by goworker only, and no process has been alive {since}",
+	Sentence: "only goworker can move {jobs}, and no process has been alive {since}",
 	Remedy:   "start a goworker process, or bring them to Ruby's queues",
 	Command:  "goworker drain-to-ruby --dry-run",
 	look: func(l *look) error {
@@ -188,17 +182,17 @@ var orphanChecks = []*Check{{
 			return err
 		}
 		parts := []string{}
-		add := func(n int64, what string) {
+		add := func(n int64, one, several string) {
 			if n > 0 {
-				parts = append(parts, count(n)+" "+what)
+				parts = append(parts, plural(int(n), one, several))
 			}
 		}
-		add(inLanes, "jobs in lanes")
-		add(work.Workflows, "workflows")
-		add(work.Groups, "groups of jobs")
+		add(inLanes, "job in a lane", "jobs in lanes")
+		add(work.Workflows, "workflow", "workflows")
+		add(work.Groups, "group of jobs", "groups of jobs")
 		if len(f.takers) == 0 { // a server moves delayed jobs and ends leases too
-			add(work.Scheduled, "delayed jobs with more than class and arguments")
-			add(work.Leased, "jobs that clients hold")
+			add(work.Scheduled, "delayed job with more than class and arguments", "delayed jobs with more than class and arguments")
+			add(work.Leased, "job that a client holds", "jobs that clients hold")
 		}
 		if len(parts) == 0 {
 			return nil

@@ -13,12 +13,13 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // queueChecks are about queues that nothing works, or the wrong workers do.
 var queueChecks = []*Check{{
 	Number: 33, Name: "queue-names", Severity: Warning, Uses: Doctor, Title: "queues that no list can name",
-	Sentence: "queue {queue} {what}, so no worker's list of queues can name it; {jobs} jobs wait in it",
+	Sentence: "queue {queue} {what}, so no worker's list of queues can name it; it has {jobs}",
 	Remedy:   "move its jobs to a queue with another name, and have its producers use that one",
 	Command:  "goworker queues move -- {queue} {to}",
 	look: func(l *look) error {
@@ -28,14 +29,14 @@ var queueChecks = []*Check{{
 		}
 		for _, q := range all {
 			if what := unnameable(q.name, l.store.KeyOfRubys("")); what != "" {
-				l.find(values{"queue": q.name, "what": words(what), "jobs": max(0, q.jobs), "to": nameable(q.name, l.store.KeyOfRubys(""))})
+				l.find(values{"queue": q.name, "what": words(what), "jobs": jobs(max(0, q.jobs)), "to": nameable(q.name, l.store.KeyOfRubys(""))})
 			}
 		}
 		return nil
 	},
 }, {
 	Number: 34, Name: "queues-not-listed", Severity: Warning, Uses: Doctor, Title: "queues that are not in the set of queues",
-	Sentence: "{jobs} jobs wait in queue {queue}, which is not in the set of queues: tools do not show it, and lists with * pass over it",
+	Sentence: "queue {queue} has {jobs} and is not in the set of queues: tools do not show it, and lists with * pass over it",
 	Remedy:   "add its name to the set",
 	Command:  `redis-cli -u "$REDIS_URL" SADD {key} {queue}`,
 	look: func(l *look) error {
@@ -49,7 +50,7 @@ var queueChecks = []*Check{{
 				return err
 			}
 			for _, name := range sortedKeys(lost) {
-				l.find(values{"queue": name, "jobs": lost[name], "key": l.store.KeyOfQueues()})
+				l.find(values{"queue": name, "jobs": jobs(lost[name]), "key": l.store.KeyOfQueues()})
 			}
 		}
 		return nil
@@ -57,7 +58,7 @@ var queueChecks = []*Check{{
 	fix: func(f *fixing) (bool, error) { return f.store.NameQueue(f.conn, f.text("queue")) },
 }, {
 	Number: 35, Name: "unserved", Severity: Error, Uses: Doctor | Status | Notice | Alert, Title: "jobs that nothing takes",
-	Sentence: "{jobs} jobs wait in queue {queue}, and no worker, process or client takes from it",
+	Sentence: "queue {queue} has {jobs}, and no worker, process or client takes from it",
 	Remedy:   "start a worker for it, or move its jobs to a queue that has one",
 	look: func(l *look) error {
 		f, err := fleetOf(l)
@@ -71,7 +72,7 @@ var queueChecks = []*Check{{
 		s := f.served()
 		for _, q := range all {
 			if q.jobs > 0 && !s.any(q.name) {
-				l.find(values{"queue": q.name, "jobs": q.jobs})
+				l.find(values{"queue": q.name, "jobs": jobs(q.jobs)})
 			}
 		}
 		return nil
@@ -147,22 +148,22 @@ func unknownClasses(l *look) error {
 			continue // Ruby's workers and clients do not say which classes they know
 		}
 		known, whole := knownClasses(processes)
-		jobs, err := l.store.ListWindow(l.conn, l.store.KeyOfQueue(q.name), 0, headJobs)
+		head, err := l.store.ListWindow(l.conn, l.store.KeyOfQueue(q.name), 0, headJobs)
 		if err != nil && !resque.IsWrongType(err) {
 			return err
 		}
 		said := make(map[string]bool)
-		for _, raw := range jobs {
-			p, err := payload.Parse(raw)
+		for _, raw := range head {
+			class := failures.JobClass(payload.JSON(raw))
 			switch {
-			case err != nil || said[p.Class]:
-			case taken && wild && p.Class == httpjob.DefaultClass:
-				said[p.Class] = true
-				l.find(values{"queue": q.name, "class": p.Class, "who": words("worker " + shown(other.ID) + ", which takes from all queues like it, cannot run what is published over HTTP"),
+			case class == "" || said[class]:
+			case taken && wild && class == httpjob.DefaultClass:
+				said[class] = true
+				l.find(values{"queue": q.name, "class": class, "who": words("worker " + shown(other.ID) + ", which takes from all queues like it, cannot run what is published over HTTP"),
 					"do": words("exclude the queue there: add !" + strings.Trim(shown(q.name), `"`) + " to the list of that worker")})
-			case len(processes) > 0 && other == nil && !taken && whole && !known[p.Class]:
-				said[p.Class] = true
-				l.find(values{"queue": q.name, "class": p.Class, "who": words("no process that works it has registered this class"),
+			case len(processes) > 0 && other == nil && !taken && whole && !known[class]:
+				said[class] = true
+				l.find(values{"queue": q.name, "class": class, "who": words("no process that works it has registered this class"),
 					"do": words("start a process that registers the class, or remove the jobs")})
 			}
 		}
@@ -206,7 +207,7 @@ var pauseChecks = []*Check{{
 }, {
 	Number: 38, Name: "paused-queues", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "queues that stay paused while jobs wait",
 	Bound:    Bound{(30 * time.Minute).Seconds(), "s"},
-	Sentence: "queue {queue} is paused {since}, and {jobs} jobs wait in it",
+	Sentence: "queue {queue} is paused {since}, and has {jobs}",
 	Remedy:   "resume it",
 	Command:  "goworker queues resume -- {queue}",
 	look: func(l *look) error {
@@ -223,9 +224,9 @@ var pauseChecks = []*Check{{
 		if err != nil {
 			return err
 		}
-		for n, jobs := range lengths {
+		for n, length := range lengths {
 			entry := pausedBy(audit, paused[n])
-			if jobs <= 0 || entry != nil && l.now().Sub(entry.At) <= l.check.Bound.Duration() {
+			if length <= 0 || entry != nil && l.now().Sub(entry.At) <= l.check.Bound.Duration() {
 				continue
 			}
 			since := "since when is not known"
@@ -235,7 +236,7 @@ var pauseChecks = []*Check{{
 					since += ": " + shown(entry.Why)
 				}
 			}
-			l.find(values{"queue": paused[n], "jobs": jobs, "since": words(since)})
+			l.find(values{"queue": paused[n], "jobs": jobs(length), "since": words(since)})
 		}
 		return nil
 	},

@@ -11,21 +11,21 @@ import (
 var runningChecks = []*Check{{
 	Number: 51, Name: "stuck", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "jobs that run past their time",
 	Sentence: "a job of class {class} from queue {queue} has run for {age} in process {process}, past its limit of {limit}",
-	Remedy:   "look at where its handler waits: a signal QUIT prints the stacks of all goroutines; the handler has to heed its context",
+	Remedy:   "its handler does not heed its context: the line \"job is stuck\" in the log of the process shows where it waits; a restart ends it",
 	look: func(l *look) error {
 		f, err := fleetOf(l)
 		if err != nil {
 			return err
 		}
 		for _, p := range f.processes {
-			var jobs []struct {
+			var stuck []struct {
 				Queue, Class   string
 				Started, Limit int64
 			}
-			if !p.alive || json.Unmarshal([]byte(p.Fields["stuck"]), &jobs) != nil {
+			if !p.alive || json.Unmarshal([]byte(p.Fields["stuck"]), &stuck) != nil {
 				continue
 			}
-			for _, j := range jobs {
+			for _, j := range stuck {
 				l.find(values{"class": j.Class, "queue": j.Queue, "process": p.ID, "age": f.now.Sub(time.UnixMilli(j.Started)), "limit": time.Duration(j.Limit) * time.Millisecond})
 			}
 		}
@@ -34,7 +34,7 @@ var runningChecks = []*Check{{
 }, {
 	Number: 52, Name: "not-exchanging", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "processes that take no jobs",
 	Bound:    Bound{(10 * time.Second).Seconds(), "s"},
-	Sentence: "process {process} has not asked Redis for jobs for {age}, though it has idle workers and {jobs} jobs wait in queue {queue}",
+	Sentence: "process {process} has not asked Redis for jobs for {age}, though it has idle workers and queue {queue} has {jobs}",
 	Remedy:   "look at its log, then restart it",
 	look:     notExchanging,
 }}
@@ -81,7 +81,7 @@ func notExchanging(l *look) error {
 		}
 		for _, name := range sortedKeys(waiting) {
 			if one := (served{processes: []*process{p}}); len(one.byProcess(name)) > 0 {
-				l.find(values{"process": p.ID, "age": age, "queue": name, "jobs": waiting[name]})
+				l.find(values{"process": p.ID, "age": age, "queue": name, "jobs": jobs(waiting[name])})
 				break
 			}
 		}

@@ -3,7 +3,6 @@ package checks
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -107,15 +106,6 @@ func releaseHeld(f *fixing) (bool, error) {
 	return f.store.ReleaseHeld(f.conn, lock)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	all := make([]string, 0, len(m))
-	for key := range m {
-		all = append(all, key)
-	}
-	slices.Sort(all)
-	return all
-}
-
 // versionChecks are about releases side by side.
 var versionChecks = []*Check{{
 	Number: 49, Name: "versions", Severity: Warning, Uses: Doctor, Title: "the releases in the fleet",
@@ -138,7 +128,7 @@ var versionChecks = []*Check{{
 		if len(by) > 1 {
 			var parts []string
 			for _, version := range sortedKeys(by) {
-				parts = append(parts, fmt.Sprintf("%s of %s (%s)", countOf(len(by[version]), "process", "processes"), shown(version), some(by[version])))
+				parts = append(parts, fmt.Sprintf("%s of %s (%s)", plural(len(by[version]), "process", "processes"), shown(version), some(by[version])))
 			}
 			l.find(values{"how": words(strings.Join(parts, ", "))})
 		}

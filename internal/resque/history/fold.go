@@ -23,8 +23,8 @@ const (
 	// mostMinutes is how many minutes one fold has. Packs of more wait for the next one.
 	mostMinutes = 16
 
-	// ahead is how far in the future a pack may be. It is of now then: its process has another time.
-	ahead = time.Minute
+	// Ahead is how far in the future a pack may be. It is of now then: its process has another time.
+	Ahead = time.Minute
 )
 
 // NewFold sums up the packs of a tally that were not folded before. now is Redis's time.
@@ -48,7 +48,7 @@ func NewFold(t Tally, now time.Time) *Fold {
 			f.read++
 			continue
 		}
-		if p.At.After(now.Add(ahead)) {
+		if p.At.After(now.Add(Ahead)) {
 			p.At = now
 		}
 		if !f.add(p.At, &p.Row) {
@@ -101,7 +101,7 @@ func (f *Fold) Places() (all []Place) {
 func (f *Fold) places(minute int64) (all []Place) {
 	at := Spans[0].At(minute)
 	for i, s := range Spans {
-		if p := (Place{i, s.Number(at)}); p.ends().After(f.now) {
+		if p := (Place{i, s.Number(at)}); p.gone().After(f.now) {
 			all = append(all, p)
 		}
 	}

@@ -102,10 +102,34 @@ type Place struct {
 // Key returns the key of the row.
 func (p Place) Key(s Store) resque.Key { return Spans[p.Span].key(s, p.Number) }
 
-// ends is when the row is no longer kept.
-func (p Place) ends() time.Time {
-	s := Spans[p.Span]
-	return s.At(p.Number + 1).Add(s.Kept)
+// Begins returns when the span begins.
+func (p Place) Begins() time.Time { return Spans[p.Span].At(p.Number) }
+
+// Ends returns when the span ends.
+func (p Place) Ends() time.Time { return Spans[p.Span].At(p.Number + 1) }
+
+// gone is when the row is no longer kept.
+func (p Place) gone() time.Time { return p.Ends().Add(Spans[p.Span].Kept) }
+
+// Push has a renewal push packs to the tally. heard gets the error with which Redis refused it, and full whether the tally takes
+// more.
+func (s Store) Push(c *resque.Cargo, packs [][]byte, heard func(error), full func(bool)) {
+	args := make([]any, len(packs))
+	for i, p := range packs {
+		args[i] = p
+	}
+	c.Write(heard, "RPUSH", s.TallyKey(), args...)
+	c.Write(nil, "EXPIRE", s.TallyKey(), int(TallyKept/time.Second))
+	s.ReadLength(c, func(n int) { full(n >= MostTally) })
+}
+
+// ReadLength has a renewal read how many packs wait in the tally.
+func (s Store) ReadLength(c *resque.Cargo, heard func(n int)) {
+	c.Read(func(reply any, err error) {
+		if n, err := redis.Int(reply, err); err == nil {
+			heard(n)
+		}
+	}, "LLEN", s.TallyKey())
 }
 
 // Mark is the last pack of a recorder that was folded.
@@ -205,7 +229,7 @@ func (s Store) Write(c redis.Conn, f *Fold) (written bool, err error) {
 	}
 	for place, row := range f.Rows {
 		a.Key(place.Key(s).String())
-		a.Arg(max(1, place.ends().Sub(f.now).Milliseconds()), row.Encode(nil))
+		a.Arg(max(1, place.gone().Sub(f.now).Milliseconds()), row.Encode(nil))
 	}
 	status, err := redis.String(a.Do(c, foldScript))
 	if err != nil {
