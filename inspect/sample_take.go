@@ -171,8 +171,8 @@ func (t *taken) queues() {
 	t.out.Waiting = sum
 }
 
-// depthsCount is how long what the keeper found out of a queue counts.
-const depthsCount = 30 * time.Second
+// depthsCount is how long what the keeper found out of a queue counts. It writes the record of a queue once a minute at least.
+const depthsCount = 3 * time.Minute
 
 func (t *taken) fresh(d resque.Depth) bool { return t.g.At.Sub(d.At) < depthsCount }
 
