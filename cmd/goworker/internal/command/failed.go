@@ -172,7 +172,11 @@ func (p *program) failedExport() *cobra.Command {
 			cancel()
 			for _, f := range found {
 				rows++
-				fmt.Fprintf(out, "%s\n", f.Line())
+				line := f.Line()
+				if o.terminal {
+					line = []byte(view.Escape(line)) // a file gets the bytes of the record
+				}
+				fmt.Fprintf(out, "%s\n", line)
 			}
 			if err = errors.Join(out.Flush(), err); err != nil {
 				return err
