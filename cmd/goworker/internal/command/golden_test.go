@@ -33,7 +33,7 @@ var readers = []struct {
 	{"cancelled-ls", []string{"cancelled", "ls"}},
 	{"failed-ls", []string{"failed", "ls"}},
 	{"failed-groups", []string{"failed", "groups"}},
-	{"failed-show", []string{"failed", "show", "e25315b15581ffb0f87f0bdd8bc2"}},
+	{"failed-show", []string{"failed", "show", "d04317b65581ffb0f87f0bdd8bc2"}},
 	{"failed-export", []string{"failed", "export"}},
 	{"delayed-ls", []string{"delayed", "ls"}},
 	{"delayed-show", []string{"delayed", "show", "later"}},
