@@ -68,7 +68,7 @@ func (p *program) root() *cobra.Command {
 		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())}
 	})
 	root.AddCommand(p.serve(), p.token(), p.imports(), p.man(), version())
-	for _, noun := range p.nouns() {
+	for _, noun := range p.changing(p.nouns()) {
 		root.AddCommand(p.operates(noun))
 	}
 	return root
