@@ -87,7 +87,7 @@ func (p *program) failedLs() *cobra.Command {
 			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
 			return nil
 		})
-		if err := errors.Join(l.end(""), err); err != nil {
+		if err := l.close("", err); err != nil {
 			return err
 		}
 		if l.rows == 0 && len(args) == 0 && !late {
