@@ -28,8 +28,9 @@ const (
 
 // Alarm is a line of what needs an operator's eye.
 type Alarm struct {
-	Text  string // escaped
-	Error bool   // else it is a warning
+	Text    string // escaped
+	Command string // what mends it, for a shell; it is never broken or cut. "": none
+	Error   bool   // else it is a warning
 }
 
 // Status is what status shows.
@@ -226,9 +227,6 @@ func (s Status) head(st styles, width int) []string {
 		stuck = fmt.Sprintf("stuck %d", len(a.Stuck))
 	}
 	lines = append(lines, words(width, processes, workers, servers, stuck)...)
-	if a.PausedAll {
-		lines = append(lines, st.bad(fit("! all workers are paused: pause-all-workers is set, and no program takes a job", width)))
-	}
 	if s.Failed != "" {
 		lines = append(lines, st.bad(fit("! "+s.Failed, width)))
 	}
@@ -332,7 +330,10 @@ func ServedBy(q inspect.SampleQueue) string {
 // foot are the lines below the queues. On a screen each alarm has one line.
 func (s Status) foot(st styles, width int, screen bool) []string {
 	var lines []string
-	alarm := func(style func(string) string, text string) {
+	alarm := func(style func(string) string, text, command string) {
+		if whole := text + ": " + command; command != "" && (width == 0 || Width("! "+whole) <= width) {
+			text, command = whole, ""
+		}
 		switch text = "! " + text; {
 		case width > 0 && screen:
 			lines = append(lines, style(ansi.Truncate(text, width, "…")))
@@ -343,16 +344,19 @@ func (s Status) foot(st styles, width int, screen bool) []string {
 		default:
 			lines = append(lines, style(text))
 		}
+		if command != "" && !screen {
+			lines = append(lines, "  "+command)
+		}
 	}
 	for _, a := range s.Alarms {
 		style := st.warn
 		if a.Error {
 			style = st.bad
 		}
-		alarm(style, a.Text)
+		alarm(style, a.Text, a.Command)
 	}
 	for _, err := range s.Sample.Refused {
-		alarm(st.warn, Text(err.Error()))
+		alarm(st.warn, Text(err.Error()), "")
 	}
 	return lines
 }

@@ -46,7 +46,7 @@ func fleet() Status {
 			"payments": {In: persec(12), Out: persec(12)}, "reports": {In: persec(0.1), Out: persec(0)},
 			"shop.orders": {In: inspect.Rate{PerSecond: 9, Bound: inspect.AtLeast}, Growth: persec(0)},
 		}},
-		Alarms: []Alarm{{Text: "mail grows; its 100 workers are 98 % busy: start more processes"}, {Text: "Resize is stuck in web-2:811:9c1f for 41m: its handler runs on after its time limit", Error: true}},
+		Alarms: []Alarm{{Text: "mail grows; its 100 workers are 98 % busy: start more processes"}, {Text: "queue nobody's waits", Command: `goworker queues resume -- 'nobody'\''s' and-so-on-until-it-is-longer-than-a-line`}, {Text: "Resize is stuck in web-2:811:9c1f for 41m: its handler runs on after its time limit", Error: true}},
 	}
 }
 
