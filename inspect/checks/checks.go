@@ -130,7 +130,7 @@ func (f Finding) Fixable() bool {
 
 // Table has all checks: those of doctor by their numbers, then the moving ones.
 var Table = inOrder(slices.Concat(
-	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks,
+	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks, idChecks,
 	workerChecks, failureChecks, poisonChecks, queueChecks, pauseChecks, delayedChecks, orphanChecks, limitChecks, versionChecks, runningChecks, recurringChecks,
 ))
 

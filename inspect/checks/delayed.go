@@ -79,11 +79,10 @@ var delayedChecks = []*Check{{
 	Remedy:   "add the second to the set",
 	Command:  `redis-cli -u "$REDIS_URL" ZADD {key} NX {second} {second}`,
 	look: func(l *look) error {
-		buckets, err := keys(l, resque.BucketKey)
+		seconds, err := keys(l, resque.BucketKey)
 		if err != nil {
 			return err
 		}
-		seconds := slices.DeleteFunc(slices.Clone(buckets), func(name string) bool { return !isSecond(name) }) // delayed:last_enqueued_at is none
 		for chunk := range slices.Chunk(seconds, 500) {
 			lost, err := l.store.LostSeconds(l.conn, chunk)
 			if err != nil {
@@ -98,11 +97,6 @@ var delayedChecks = []*Check{{
 	},
 	fix: func(f *fixing) (bool, error) { return f.store.NameSecond(f.conn, f.text("second")) },
 }}
-
-func isSecond(name string) bool {
-	n, err := strconv.ParseInt(name, 10, 64)
-	return err == nil && n >= 0 && n <= resque.LastSecond && strconv.FormatInt(n, 10) == name
-}
 
 // died reports whether the holder of a lock is a goworker process or server that is not alive. The names of Ruby's schedulers
 // do not say it.

@@ -1,6 +1,8 @@
 package checks
 
 import (
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -97,6 +99,8 @@ func memory(l *look) error {
 	l.find(values{"used": size(used), "limit": size(limit), "share": share(part), "largest": largest})
 	return nil
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func plural(n int, one, many string) string {
 	if n == 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // queueChecks are about queues that nothing works, or the wrong workers do.
@@ -153,16 +154,16 @@ func unknownClasses(l *look) error {
 		}
 		said := make(map[string]bool)
 		for _, raw := range head {
-			p, err := payload.Parse(raw)
+			class := failures.JobClass(payload.JSON(raw))
 			switch {
-			case err != nil || said[p.Class]:
-			case taken && wild && p.Class == httpjob.DefaultClass:
-				said[p.Class] = true
-				l.find(values{"queue": q.name, "class": p.Class, "who": words("worker " + shown(other.ID) + ", which takes from all queues like it, cannot run what is published over HTTP"),
+			case class == "" || said[class]:
+			case taken && wild && class == httpjob.DefaultClass:
+				said[class] = true
+				l.find(values{"queue": q.name, "class": class, "who": words("worker " + shown(other.ID) + ", which takes from all queues like it, cannot run what is published over HTTP"),
 					"do": words("exclude the queue there: add !" + strings.Trim(shown(q.name), `"`) + " to the list of that worker")})
-			case len(processes) > 0 && other == nil && !taken && whole && !known[p.Class]:
-				said[p.Class] = true
-				l.find(values{"queue": q.name, "class": p.Class, "who": words("no process that works it has registered this class"),
+			case len(processes) > 0 && other == nil && !taken && whole && !known[class]:
+				said[class] = true
+				l.find(values{"queue": q.name, "class": class, "who": words("no process that works it has registered this class"),
 					"do": words("start a process that registers the class, or remove the jobs")})
 			}
 		}

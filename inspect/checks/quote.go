@@ -132,13 +132,20 @@ func duration(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
-	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(strings.TrimSuffix(d.Round(time.Minute).String(), "0s"), "0m")
 	}
-	days := d / (24 * time.Hour)
-	return fmt.Sprintf("%dd%dh", days, (d-days*24*time.Hour)/time.Hour)
+	whole, part, unit := d.Round(time.Second), time.Minute, time.Second
+	names := "ms"
+	switch {
+	case d >= 48*time.Hour:
+		whole, part, unit, names = d.Round(time.Hour), 24*time.Hour, time.Hour, "dh"
+	case d >= time.Hour-time.Second/2:
+		whole, part, unit, names = d.Round(time.Minute), time.Hour, time.Minute, "hm"
+	}
+	text := strconv.Itoa(int(whole/part)) + names[:1]
+	if rest := whole % part / unit; rest > 0 {
+		text += strconv.Itoa(int(rest)) + names[1:]
+	}
+	return text
 }
 
 // bytesOf is 900 B, 1.2 MiB or 3 GiB.

@@ -3,8 +3,6 @@ package checks
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -145,5 +143,3 @@ var versionChecks = []*Check{{
 		return nil
 	},
 }}
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -36,7 +36,7 @@ func (s Store) KeyOf(key string) (KeyKind, string) {
 		{InFlightKey, s.inflight("")}, {LockKey, s.KeyOfLock("")}, {SlotsKey, s.slots("")}, {LaneKey, s.ns + "go:lane:"}, {WorkerKey, s.worker("")},
 	} {
 		if name, ok := strings.CutPrefix(key, k.prefix); ok {
-			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") {
+			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") || k.kind == BucketKey && !isSecond(name) { // delayed:last_enqueued_at
 				return OtherKey, ""
 			}
 			return k.kind, name
@@ -65,4 +65,10 @@ func (s Store) ServerKeys(c redis.Conn) (steps int, err error) {
 		return 0, err
 	}
 	return n/walkCount + 1, nil
+}
+
+// isSecond reports whether a name is that of a second.
+func isSecond(name string) bool {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return err == nil && n >= 0 && n <= LastSecond && strconv.FormatInt(n, 10) == name
 }

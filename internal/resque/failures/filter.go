@@ -29,8 +29,8 @@ func (f Filter) all() bool {
 // own class is in its argument.
 const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
-// jobClass is the class of a job, for an ActiveJob its own; "" if the text is no job.
-func jobClass(raw []byte) string {
+// JobClass is the class of a job, for an ActiveJob its own; "" if the text is no job.
+func JobClass(raw []byte) string {
 	p, err := payload.Parse(raw)
 	if err != nil {
 		return ""
@@ -87,7 +87,7 @@ func (m *matcher) fits(raw []byte) bool {
 	case m.Retried && !retried, m.Unretried && retried,
 		m.Queue != "" && payload.Text(f.Queue) != m.Queue,
 		m.Exception != "" && payload.Text(f.Exception) != m.Exception,
-		m.Class != "" && jobClass(f.Payload) != m.Class,
+		m.Class != "" && JobClass(f.Payload) != m.Class,
 		m.text != "" && !strings.Contains(strings.ToLower(payload.Text(f.Error)), m.text):
 		return false
 	}
@@ -115,7 +115,7 @@ type groups map[failureKind]*Group
 func (g groups) add(raw []byte, local *time.Location) {
 	var f payload.FailureFields
 	f.Scan(raw)
-	kind := failureKind{jobClass(f.Payload), payload.Text(f.Exception)}
+	kind := failureKind{JobClass(f.Payload), payload.Text(f.Exception)}
 	group := g[kind]
 	if group == nil {
 		group = &Group{Class: kind.class, Exception: kind.exception}

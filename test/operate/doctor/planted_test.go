@@ -34,7 +34,7 @@ type fault struct {
 var own = []string{}
 
 // faults are the planted faults of all checks. A file of each subject has its rows.
-var faults = slices.Concat(serverFaults,
+var faults = slices.Concat(serverFaults, idFaults,
 	workerFaults, failureFaults, queueFaults, delayedFaults, limitFaults, runningFaults)
 
 // TestPlantedFaults plants one fault after the other, and each is found by its check and by no other. Before that

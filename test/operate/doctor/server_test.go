@@ -104,9 +104,9 @@ var serverFaults = []fault{
 		}
 	}},
 	{number: 19, args: own, expect: `"worker" may not run everything that workers need: +zadd is missing`, remedy: "ACL SETUSER worker '+zadd'",
-		plant: func(w *world) { w.worker("-zadd") }},
-	{number: 19, name: "keys", args: own, expect: "*", plant: func(w *world) { w.worker("resetkeys", "~other:*") }},
-	{number: 20, args: own, expect: "&__redis__:invalidate +client|tracking", plant: func(w *world) { w.worker("resetchannels", "-client|tracking") }},
+		plant: func(w *world) { w.limitedUser("-zadd") }},
+	{number: 19, name: "keys", args: own, expect: "*", plant: func(w *world) { w.limitedUser("resetkeys", "~other:*") }},
+	{number: 20, args: own, expect: "&__redis__:invalidate +client|tracking", plant: func(w *world) { w.limitedUser("resetchannels", "-client|tracking") }},
 	{number: 21, args: own, expect: "1 MiB", remedy: "CONFIG SET proto-max-bulk-len", plant: func(w *world) { w.do("CONFIG", "SET", "proto-max-bulk-len", "1mb") }},
 	{number: 22, args: []string{"--cluster-enabled", "yes"}, born: true, blinds: true, expect: "no part in braces", plant: func(w *world) {
 		w.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -136,8 +136,8 @@ func (w *world) tracking() redis.Conn {
 	return c
 }
 
-// worker connects as the user of the minimal ACL, whose rules are changed, and runs a script.
-func (w *world) worker(change ...string) {
+// limitedUser connects as the user of the minimal ACL, whose rules are changed, and runs a script.
+func (w *world) limitedUser(change ...string) {
 	w.t.Helper()
 	rules := append(redistest.MinimalACL(w.t), "~"+w.ns+"*")
 	w.server.Do(w.t, "ACL", redis.Args{"SETUSER"}.AddFlat(rules).AddFlat(change)...)

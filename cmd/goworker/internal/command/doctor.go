@@ -41,7 +41,7 @@ func (p *program) doctor() *cobra.Command {
 	return c
 }
 
-// summary counts how checks ended.
+// tally counts how checks ended.
 type tally struct {
 	checks                                        map[int]bool
 	ok, warnings, errors, partly, blind, accepted int
@@ -123,7 +123,7 @@ func (t *tally) String(took time.Duration) string {
 			text += fmt.Sprintf(", %d %s", part.n, part.text)
 		}
 	}
-	return text + " (" + view.Span(took.Round(10*time.Millisecond)) + ")"
+	return text + " (" + view.Span(took.Round(time.Millisecond)) + ")"
 }
 
 // finding prints what a check says, unless it is ok; in JSON that too.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 func (p *program) failed() *cobra.Command {
@@ -80,9 +81,10 @@ func (p *program) failedLs() *cobra.Command {
 		Use: "ls [SEARCH…]", Short: "List failures, the newest first",
 		Example: "  goworker failed ls\n  goworker failed ls class:SendEmail error:timeout since:2h",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "FAILED AT"}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		now := time.Now()
 		next, late, err := o.eachFailure(ctx, args, from, count, func(f inspect.Failure) error {
-			l.add(failureObject(f), f.ID, f.FailedAt, failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
+			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
 			return nil
 		})
 		if err := errors.Join(l.end(""), err); err != nil {

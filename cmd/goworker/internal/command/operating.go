@@ -77,7 +77,7 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 			break
 		}
 		if last = op; time.Now().After(next) && o.terminal {
-			o.note("%s of %s", view.Count(op.Done+op.Back), view.Count(op.Expected))
+			o.note("%s of %s", view.Count(op.Done+op.Back), view.Count(op.Plan.Expected))
 			next = time.Now().Add(progressEvery)
 		}
 	}
@@ -199,7 +199,7 @@ func (p *program) operationsResume() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		left := max(0, op.Expected-op.Done)
+		left := max(0, op.Plan.Expected-op.Done)
 		ok, err := o.confirm(ctx, plan{Sentence: fmt.Sprintf("run operation %s (%s) on: %s are left", escaped(op.ID), op.Plan.Verb, view.Plural(left, "job")), Count: left})
 		if !ok {
 			return err

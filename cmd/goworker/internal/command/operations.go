@@ -104,17 +104,17 @@ func searchText(q inspect.Query) string {
 }
 
 func expected(op inspect.Operation) string {
-	if op.Expected < 0 {
+	if op.Plan.Expected < 0 {
 		return "?"
 	}
-	return view.Count(op.Expected)
+	return view.Count(op.Plan.Expected)
 }
 
 // operationObject is an operation in JSON.
 func operationObject(op inspect.Operation) view.Object {
 	var of any
-	if op.Expected >= 0 {
-		of = op.Expected
+	if op.Plan.Expected >= 0 {
+		of = op.Plan.Expected
 	}
 	return view.Object{
 		{Key: "operation", Value: op.ID}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "query", Value: searchText(op.Plan.Query)}, {Key: "to", Value: op.Plan.Queue},
