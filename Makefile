@@ -30,6 +30,9 @@ CRASHING = ./test/crash
 # The packages in which it can find little.
 SEQUENTIAL = $(shell test/sequential.sh)
 
+# What make test-operate runs: an operator's tools on large and broken fleets, in terminals, and beside an older release.
+OPERATE = ./test/operate/...
+
 PLAIN = $(COMPILING) $(CRASHING) $(SEQUENTIAL)
 
 # The packages whose tests with the race detector take longest.
@@ -43,7 +46,7 @@ GOTEST = $(COMPILE) GORACE=atexit_sleep_ms=0 go test -exec='env -u GOGC -u GOMEM
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-operate test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +61,7 @@ test: deps check ## run all tests, on real Redis servers and against node-resque
 	{ (cd test/chaos && $(GOTEST) -timeout=30m .) && $(GOTEST) $(CRASHING); } & killing=$$!; \
 		nice $(MAKE) --no-print-directory test-plain; others=$$?; \
 		wait $$killing && exit $$others
-	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN))")
+	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(OPERATE))")
 
 # With benchmarks, go test runs one package after the other: those of SEQUENTIAL are quick.
 test-plain: # what make test tests beside chaos
@@ -67,6 +70,10 @@ test-plain: # what make test tests beside chaos
 	cd cmd/goworker && $(GOTEST) ./...
 	cd test/openapi && $(GOTEST) ./...
 	$(MAKE) --no-print-directory check-bench
+
+test-operate: deps ## run the tests of the operator's tools: thousands of workers, a million jobs, planted faults, terminals
+	@$(call install,command -v tmux,tmux)
+	$(GOTEST) -p=2 $(OPERATE)
 
 test-long: deps ## run what make test leaves out: the race detector everywhere, a million jobs in a process, the other benchmarks
 	$(GOTEST) -race -p=4 $(PLAIN)

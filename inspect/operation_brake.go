@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -168,4 +169,13 @@ func (r *runner) concluded(ctx context.Context, why string) error {
 	}
 	e := AuditEntry{What: what, On: "operation " + r.id, Changed: n, Error: why}
 	return by.note(ctx, e)
+}
+
+// innerID is the id that Rails gave an ActiveJob.
+func innerID(p payload.Payload) string {
+	if p.Class != args.ActiveJobWrapper {
+		return ""
+	}
+	job, _ := args.OpenActiveJob(p.Args)
+	return job.ID
 }

@@ -45,7 +45,7 @@ func TestTakers(t *testing.T) {
 	b.do("HSET", "resque:go:leased", "4:worka", job("A"))
 	store := leases.New(resque.New(""))
 	taker := leases.Taker{ID: "t", Host: "web", PID: 7, Started: time.Now()}
-	if _, _, err := store.RenewTaker(b.server.Dial(t), taker, time.Hour); err != nil {
+	if _, _, err := store.RenewTaker(b.server.Dial(t), taker, time.Hour, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Run(t.Context(), b.config())

@@ -157,6 +157,7 @@ func (l *Lease) Stop(ctx context.Context) error {
 	session.end(l.config.Shutdown) // first, because the reaper may be waiting for Redis
 	l.reaper.loop.Stop(ctx)
 	defer l.line.Close()
+	l.unload(ctx, session.Process.ID)
 	err := l.line.Do(ctx, func(c redis.Conn) error {
 		err := errors.Join(l.Heir.Leaving(c), l.leave(c, session.Process))
 		for len(l.former) > 0 && err == nil {

@@ -60,10 +60,18 @@ type Owner interface {
 	LeaseLost(*Session)
 }
 
-// Rider gets with each renewal of the lease what Redis answered about delayed jobs and workflows.
+// Rider gets with each renewal of the lease what Redis answered about delayed jobs and workflows. It may be a Carrier.
 type Rider interface {
 	// Answered does not wait for Redis. leads says whether this process is the leader.
 	Answered(leads bool, due resque.Due)
+}
+
+// Carrier is a Rider whose renewals carry something: it writes and reads with them.
+type Carrier interface {
+	// Load adds to the next renewal what it is to write and read. Those that add hear the answers before Answered is
+	// called. Load does not wait for Redis. It is called once for each renewal that Redis answers, and one that was not
+	// answered is sent again with what it had.
+	Load(*resque.Cargo)
 }
 
 // Heir holds something in Redis that a process must not keep when it ends.

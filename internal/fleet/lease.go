@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/duty"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -34,6 +35,7 @@ type Lease struct {
 	config  Config
 	loop    *part.Loop
 	reaper  *reaper
+	keeper  *duty.Keeper
 	session atomic.Pointer[Session]
 	held    atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
 	lapsed  atomic.Bool  // Redis may have lost the workers' registration
@@ -43,6 +45,7 @@ type Lease struct {
 	parent context.Context // of the sessions' contexts
 	beaten time.Time       // the last heartbeat; zero: the workers are to be registered
 	former []string        // identities of this process that may still be in the fleet
+	cargo  resque.Cargo    // what the riders have the next renewal carry; not empty: the last one was not answered
 }
 
 // New returns a lease that is not taken yet.
@@ -53,6 +56,7 @@ func New(b part.Base, c Config) *Lease {
 	}
 	l.Status = newStatus(b, c.Workers, l.Session)
 	l.reaper = newReaper(l)
+	l.keeper = duty.New(b.Store, resque.Duties, l)
 	l.loop = part.NewLoop(b, "lease", l.turn)
 	l.loop.Grace = part.Forever // a reply that is not read would leave open whether the lease is held
 	return l
@@ -119,7 +123,7 @@ func (l *Lease) beat(ctx context.Context) error {
 	l.update(session.Process.ID, renewed.Leases)
 	l.reaper.observe(renewed.Dead())
 	renewed.Due.Asked = asked
-	for _, r := range l.Riders {
+	for _, r := range l.riders() {
 		r.Answered(l.Leads(), renewed.Due)
 	}
 	l.Owner.LeaseHeld(session)
@@ -139,13 +143,50 @@ func (l *Lease) beat(ctx context.Context) error {
 
 // renew renews the lease and sets the clock by the answer.
 func (l *Lease) renew(ctx context.Context, process string) (renewed resque.Renewed, err error) {
+	Load(&l.cargo, l.riders())
 	err = l.line.Do(ctx, func(c redis.Conn) (err error) {
-		if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap); err == nil {
+		if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap, &l.cargo); err == nil {
 			l.Saw(renewed.Due.Now)
 		}
 		return err
 	})
 	return renewed, err
+}
+
+// Keeps reports whether this process is the keeper of the fleet, which has the duties that older releases do not know: see
+// duty.Keeper.
+func (l *Lease) Keeps() bool { return l.keeper.Keeps() }
+
+// riders are all that ride.
+func (l *Lease) riders() []Rider { return append([]Rider{l.keeper}, l.Riders...) }
+
+// Load has those of the riders that are Carriers load a cargo, unless it still holds what Redis has not answered.
+func Load[R any](cargo *resque.Cargo, riders []R) {
+	if !cargo.Empty() {
+		return
+	}
+	cargo.Number++
+	for _, r := range riders {
+		if carrier, ok := any(r).(Carrier); ok {
+			carrier.Load(cargo)
+		}
+	}
+}
+
+// unload renews the lease once more, if the riders have something left to carry. The process stops all the same if Redis
+// refuses that: what is lost are numbers for operators.
+func (l *Lease) unload(ctx context.Context, process string) {
+	var err error
+	if !l.cargo.Empty() { // Redis did not answer the last renewal
+		_, err = l.renew(ctx, process)
+	}
+	l.cargo.Last = true
+	if Load(&l.cargo, l.riders()); err == nil && !l.cargo.Empty() {
+		_, err = l.renew(ctx, process)
+	}
+	if err != nil {
+		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)
+	}
 }
 
 // heartbeat sends the workers' heartbeats. It registers the workers where that was not done, or

@@ -39,6 +39,17 @@ func (m *members) Peers() int {
 	return 1
 }
 
+// Members returns the ids of the processes that live: at most the two thousand that a renewal reads. Before the first
+// renewal there are none.
+func (m *members) Members() (ids []string) {
+	for _, l := range m.all() {
+		if !l.Fenced() {
+			ids = append(ids, l.Process)
+		}
+	}
+	return ids
+}
+
 // Alive reports whether a process is alive. Before the first renewal every process is.
 func (m *members) Alive(process string) bool {
 	leases := m.leases.Load()

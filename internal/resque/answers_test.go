@@ -53,7 +53,7 @@ func FuzzAnswers(f *testing.F) {
 			p.Owns("h.go:1-2:q")
 			return err
 		},
-		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second); return err },
+		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second, nil); return err },
 		"resync":   func(c redis.Conn) error { _, _, _, err := s.Resync(c, "p"); return err },
 		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
 		"recover": func(c redis.Conn) error {

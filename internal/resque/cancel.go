@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -161,6 +162,25 @@ func (s Store) ReadCancelled(c redis.Conn, most int) (entries []string, more boo
 		entries = entries[1:]
 	}
 	return entries, more, nil
+}
+
+// CancelledEntry is an entry of the jobs that were cancelled: that of CancelledID, CancelledPlace or CancelledTicket.
+type CancelledEntry struct {
+	Entry string
+	Until time.Time // by Redis's clock
+}
+
+// ListCancelled returns the entries that are kept for longest, these first: at most so many. more says that there are others.
+func (s Store) ListCancelled(c redis.Conn, most int) (entries []CancelledEntry, more bool, err error) {
+	texts, err := redis.Strings(c.Do("ZREVRANGE", s.KeyOfCancelled(), 0, most, "WITHSCORES"))
+	if err != nil {
+		return nil, false, fmt.Errorf("reading which jobs were cancelled: %w", s.nameCancelled(c, err))
+	}
+	for n := 0; n+1 < len(texts) && len(entries) < most; n += 2 {
+		score, _ := strconv.ParseFloat(texts[n+1], 64)
+		entries = append(entries, CancelledEntry{texts[n], time.UnixMilli(int64(score))})
+	}
+	return entries, len(texts) > 2*most, nil
 }
 
 // AreCancelled returns those of some entries that are there.

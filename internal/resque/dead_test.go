@@ -51,7 +51,7 @@ func (f *fleet) pulse(since, last time.Duration) {
 // dead renews a lease and returns the dead processes.
 func (f *fleet) dead() []string {
 	f.t.Helper()
-	renewed, err := f.s.Renew(f.c, "me", longLease, longGap)
+	renewed, err := f.s.Renew(f.c, "me", longLease, longGap, nil)
 	f.must(err)
 	names := []string{}
 	for _, l := range renewed.Dead() {
@@ -126,7 +126,7 @@ func TestDead(t *testing.T) {
 			tt.happen(f)
 			w, before := f.wire, f.now.UnixMilli()
 			w.same("dead", tt.dead, f.dead())
-			if r, err := f.s.Renew(f.c, "me", longLease, longGap); err != nil || r.now < before || r.since > r.now {
+			if r, err := f.s.Renew(f.c, "me", longLease, longGap, nil); err != nil || r.now < before || r.since > r.now {
 				t.Errorf("the pulse is %+v, %v", r, err)
 			}
 		})

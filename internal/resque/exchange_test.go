@@ -307,7 +307,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("out of memory: %+v", out)
 	}
 	w.same("stats", [2]int{2, 1}, w.stats())
-	_, err := w.s.Renew(w.c, "p", lease, gap)
+	_, err := w.s.Renew(w.c, "p", lease, gap, nil)
 	w.must(err)
 	_, _, _, err = w.s.Resync(w.c, "p")
 	w.must(err)

@@ -30,7 +30,7 @@ func TestShortAnswers(t *testing.T) {
 	t.Parallel()
 	s := New("")
 	for _, answer := range []any{[]any{}, []any{[]byte("ok")}, []any{[]byte("ok"), []byte("1"), []byte("2"), []byte("3")}} {
-		if _, err := s.Renew(redistest.Answering(answer), "p", time.Second, time.Second); err == nil || !strings.Contains(err.Error(), "unexpected answer") {
+		if _, err := s.Renew(redistest.Answering(answer), "p", time.Second, time.Second, nil); err == nil || !strings.Contains(err.Error(), "unexpected answer") {
 			t.Errorf("renewing, answered %v: %v", answer, err)
 		}
 	}

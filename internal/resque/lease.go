@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +44,14 @@ type Process struct {
 	// Knows is what its release understands of jobs, as its record says: words with blanks between.
 	Knows string
 
+	// Duties says which duties of the fleet its release knows: a number that rises when a release adds one. 0: it is an
+	// older release.
+	Duties int
+
+	// Classes and Limits are what its program registered: RecordText of the classes' names, and of the numbers of the limits.
+	// "": its record does not say it.
+	Classes, Limits string
+
 	// Worker n is registered as IDHead + n + ":" + IDQueues.
 	IDHead, IDQueues string
 }
@@ -58,6 +67,17 @@ const KnowsMessagePack = "msgpack"
 
 // KnowsLeases is the word of a release that looks for jobs among those that clients hold, and ends leases that have run out.
 const KnowsLeases = "leases"
+
+// Duties is that of this release: see Process. 1 are ages of queues and the history.
+const Duties = 1
+
+// ReadDuties has a renewal read the Duties of a process.
+func (s Store) ReadDuties(c *Cargo, process string, heard func(duties int)) {
+	c.Read(func(reply any, err error) {
+		duties, _ := redis.Int(reply, err) // a record without them, or that Redis refuses, is one of an older release
+		heard(duties)
+	}, "HGET", hashKey(s.process(process)), "duties")
+}
 
 // KnowsOf reports whether the process understands what a word names.
 func (p Process) KnowsOf(word string) bool { return slices.Contains(strings.Fields(p.Knows), word) }
@@ -85,13 +105,31 @@ func (p Process) Owns(id string) bool {
 	return ok && p.IDHead != "" && err == nil && queues == p.IDQueues
 }
 
+// mostRecorded is how long a text is that a record may have of a program.
+const mostRecorded = 4 << 10
+
+// RecordText is a value as JSON for a process's record, or "" if it is too long for that.
+func RecordText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil || len(text) > mostRecorded {
+		return ""
+	}
+	return string(text)
+}
+
 func (p Process) fields(epoch int64) []any {
-	return []any{
+	fields := []any{
 		"epoch", epoch,
 		"host", p.Host, "pid", p.PID, "version", p.Version, "queues", p.Queues,
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
-		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows,
+		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows, "duties", Duties,
 	}
+	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}} {
+		if of[1] != "" {
+			fields = append(fields, of[0], of[1])
+		}
+	}
+	return fields
 }
 
 // ReadProcess reads a process's record. If it is missing, only ID is set.
@@ -105,8 +143,9 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 
 func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
-		IDHead: f["id_head"], IDQueues: f["id_queues"], Knows: f["knows"]}
+		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
+	p.Duties, _ = strconv.Atoi(f["duties"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
 	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // another program may have written anything
 	p.Started, _ = time.Parse(startedLayout, f["started"])
@@ -244,31 +283,39 @@ func (r Renewed) Dead() (dead []Lease) {
 
 // Renew renews a process's lease. It returns ErrReaped or ErrGone when there is
 // nothing to renew. If the whole fleet was silent for longer than gap, Dead finds no
-// process dead.
-func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration) (Renewed, error) {
+// process dead. The cargo, which may be nil, hears its answers before Renew returns.
+func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration, cargo *Cargo) (Renewed, error) {
 	var a Call
 	a.Key(s.processes())
 	a.Key(s.process(process))
 	a.Key(s.reaped(process))
 	a.Key(s.pulse())
-	s.RenewalKeys(&a)
-	a.Arg(process, lease.Milliseconds(), gap.Milliseconds())
-	r, err := redis.Strings(a.Do(c, renewScript))
+	keys := s.RenewalKeys(&a)
+	a.Arg(process, lease.Milliseconds(), gap.Milliseconds(), keys)
+	a.Carry(cargo)
+	r, err := redis.Values(a.Do(c, renewScript))
 	if err != nil {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
-	if err := firstStatus(r); err != nil {
+	status := "ok"
+	if len(r) > 0 {
+		status, _ = redis.String(r[0], nil)
+	}
+	if err := statusError(status); err != nil {
 		return Renewed{}, err
 	}
-	if len(r) < 4+renewKeys || (len(r)-renewKeys)%2 != 0 {
-		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, ErrAnswer)
+	due, rest, err := RenewalDue(r[min(2, len(r)):], cargo)
+	leases, err := redis.Strings(rest, err)
+	if err == nil && len(leases)%2 != 0 {
+		err = ErrAnswer
 	}
-	out := Renewed{period: lease.Milliseconds()}
-	out.since, _ = strconv.ParseInt(r[3], 10, 64)
-	out.Due = parseDue(slices.Concat(r[1:3], r[4:4+renewKeys]))
-	out.now = out.Due.Now.UnixMilli()
-	out.Leases = make([]Lease, 0, len(r)/2)
-	for pair := range slices.Chunk(r[4+renewKeys:], 2) {
+	if err != nil {
+		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
+	}
+	out := Renewed{period: lease.Milliseconds(), Due: due, now: due.Now.UnixMilli()}
+	out.since, _ = redis.Int64(r[1], nil)
+	out.Leases = make([]Lease, 0, len(leases)/2)
+	for pair := range slices.Chunk(leases, 2) {
 		out.Leases = append(out.Leases, Lease{Process: pair[0], Value: pair[1]})
 	}
 	return out, nil

@@ -27,7 +27,7 @@ func TestEnter(t *testing.T) {
 		"resque:go:process:p": map[string]string{
 			"epoch": "1", "host": "web-1", "pid": "42", "version": "1.0.0", "queues": "high,low", "concurrency": "2",
 			"started": "2026-11-21 12:00:00 +0000", "id_head": "p.go:42-", "id_queues": "high,low",
-			"knows": "workflows msgpack leases",
+			"knows": "workflows msgpack leases", "duties": "1",
 		},
 		"resque:go:inflight:p":     map[string]string{"entered": mark},
 		"resque:workers:heartbeat": map[string]string{"p.go:42-0:high,low": "2026-11-21T12:00:00+00:00"},
@@ -38,7 +38,10 @@ func TestEnter(t *testing.T) {
 	if !read.Started.Equal(noon) {
 		t.Errorf("started %v, want %v", read.Started, noon)
 	}
-	read.Started, read.Knows = noon, ""
+	if read.Duties != Duties {
+		t.Errorf("duties %d, want %d", read.Duties, Duties)
+	}
+	read.Started, read.Knows, read.Duties = noon, "", 0
 	w.same("read back", m.Process, read)
 	missing, err := w.s.ReadProcess(w.c, "unknown")
 	w.must(err)
@@ -73,7 +76,7 @@ func TestRenew(t *testing.T) {
 	dead.die()
 	before := m.lease()
 	w.do("ZADD", w.s.workflows(), 5, "w")
-	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap)
+	renewed, err := w.s.Renew(w.c, "p", 2*lease, gap, nil)
 	w.must(err)
 	if asked, err := w.s.Due(w.c, false); err != nil || renewed.Due.Workflows >= 0 || asked.Workflows >= 0 || asked.Sooner() != Never {
 		t.Errorf("workflows are due in %v, and asked for in %v", renewed.Due.Workflows, asked.Workflows)
@@ -118,7 +121,7 @@ func TestRenewNothing(t *testing.T) {
 			m := w.enter("p")
 			tt.upset(w, m)
 			w.unchanged("the renewal", func() {
-				if _, err := w.s.Renew(w.c, "p", lease, gap); !errors.Is(err, tt.want) {
+				if _, err := w.s.Renew(w.c, "p", lease, gap, nil); !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 			})

@@ -14,7 +14,7 @@ func TestFenceCompares(t *testing.T) {
 	w := newWire(t)
 	m := w.enter("p")
 	observed := m.lease()
-	if _, err := w.s.Renew(w.c, "p", 2*lease, gap); err != nil {
+	if _, err := w.s.Renew(w.c, "p", 2*lease, gap, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, value := range []string{observed, "", "-1", "0"} {

@@ -3,6 +3,7 @@ package resque
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -105,18 +106,27 @@ func (s Store) dueKeys(a *Call) {
 	a.Key(s.groups())
 }
 
-// RenewalKeys adds the keys whose first scores a renewal returns.
-func (s Store) RenewalKeys(a *Call) {
+// RenewalKeys adds the keys whose first scores a renewal returns, and returns how many they are.
+func (s Store) RenewalKeys(a *Call) int {
 	s.dueKeys(a)
 	a.Key(s.KeyOfLeases())
+	return renewKeys
 }
 
-// RenewalDue reads Redis's time, in seconds and microseconds, and these scores.
-func RenewalDue(r []string) (Due, error) {
-	if len(r) != 2+renewKeys {
-		return Due{}, ErrAnswer
+// RenewalDue reads the answer of a renewal from Redis's time on: seconds, microseconds, the answers of the cargo, which hears
+// them, and these scores. It returns what is behind them.
+func RenewalDue(r []any, cargo *Cargo) (due Due, rest []any, err error) {
+	if len(r) < 3+renewKeys {
+		return Due{}, nil, ErrAnswer
 	}
-	return parseDue(r), nil
+	scores, err := redis.Strings(slices.Concat(r[:2], r[3:3+renewKeys]), nil)
+	if err == nil {
+		err = cargo.hear(r[2])
+	}
+	if err != nil {
+		return Due{}, nil, err
+	}
+	return parseDue(scores), r[3+renewKeys:], nil
 }
 
 // Due reads when the first jobs are due. With arm, on a connection that tracks keys,

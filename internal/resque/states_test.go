@@ -259,7 +259,7 @@ func (s *story) wakes(args []string) []string {
 }
 
 func (s *story) renew(id string) []string {
-	if _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second, gap); err != nil {
+	if _, err := s.s.Renew(s.c, id, lease+s.ticks*time.Second, gap, nil); err != nil {
 		return []string{id + " was refused: " + err.Error()}
 	}
 	return nil

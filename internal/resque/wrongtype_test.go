@@ -140,7 +140,7 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			return s.Enter(w.c, someProcess("new"), lease, noon)
 		}},
 		"renew": {keys: []string{s.processes(), s.process("p"), s.reaped("p")}, call: func(w *wire) error {
-			_, err := s.Renew(w.c, "p", lease, gap)
+			_, err := s.Renew(w.c, "p", lease, gap, nil)
 			return err
 		}},
 		"resync": {keys: []string{s.inflight("p"), s.process("p"), s.reaped("p")}, call: func(w *wire) error {

@@ -45,7 +45,7 @@ type Config struct {
 	Now func(*leases.Taker)
 }
 
-// Rider gets with each renewal what Redis answered about delayed jobs and leases.
+// Rider gets with each renewal what Redis answered about delayed jobs and leases. It may be a fleet.Carrier.
 type Rider interface {
 	// Answered does not wait for Redis. leads says whether this server does what no daemon does.
 	Answered(leads bool, due resque.Due)
@@ -67,6 +67,7 @@ type Taker struct {
 	line    conn.Line
 	checked time.Time
 	said    logging.Once
+	cargo   resque.Cargo // what the riders have the next renewal carry; not empty: the last one was not answered
 }
 
 // New returns a Taker that sets a clock to Redis's with each renewal.
@@ -100,7 +101,14 @@ func (t *Taker) Start(ctx context.Context) error {
 func (t *Taker) Stop(ctx context.Context) error {
 	t.loop.Stop(ctx)
 	err := t.pump.Stop(ctx)
+	t.cargo.Last = true
+	fleet.Load(&t.cargo, t.riders)
 	if left := t.do(ctx, func(c redis.Conn) error {
+		if !t.cargo.Empty() {
+			if _, _, err := t.store.RenewTaker(c, t.about(), lease, &t.cargo); err != nil {
+				return err
+			}
+		}
 		if err := t.lock.Leaving(c); err != nil {
 			return err
 		}
@@ -130,14 +138,21 @@ func (t *Taker) turn(ctx context.Context) (time.Duration, error) {
 	return renewEvery, nil
 }
 
-func (t *Taker) renew(ctx context.Context) error {
+// about is what the server says of itself now.
+func (t *Taker) about() leases.Taker {
 	about := t.config.Taker
 	if t.config.Now != nil {
 		t.config.Now(&about)
 	}
+	return about
+}
+
+func (t *Taker) renew(ctx context.Context) error {
+	about := t.about()
+	fleet.Load(&t.cargo, t.riders)
 	return t.do(ctx, func(c redis.Conn) error {
 		asked := t.base.Clock.Now()
-		leads, due, err := t.store.RenewTaker(c, about, lease)
+		leads, due, err := t.store.RenewTaker(c, about, lease, &t.cargo)
 		if err != nil {
 			return err
 		}

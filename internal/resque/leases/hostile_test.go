@@ -43,7 +43,7 @@ func calls(s Store) map[string]struct {
 		"scan":    {[]string{leases, leased}, func(c redis.Conn) error { _, _, err := s.Scan(c, "0"); return err }},
 		"takers":  {[]string{s.TakersKey().String()}, func(c redis.Conn) error { _, err := s.Takers(c); return err }},
 		"renew taker": {[]string{s.TakersKey().String(), s.TakerKey("s1").String()}, func(c redis.Conn) error {
-			_, _, err := s.RenewTaker(c, Taker{ID: "s1"}, time.Minute)
+			_, _, err := s.RenewTaker(c, Taker{ID: "s1"}, time.Minute, nil)
 			return err
 		}},
 		"trim": {[]string{returned}, func(c redis.Conn) error { _, _, err := s.Trim(c, "0"); return err }},

@@ -32,19 +32,24 @@ type Taker struct {
 }
 
 // RenewTaker writes the record of a server, which counts for so long. It returns when delayed jobs and the like are due, and
-// whether this server is the one that moves them: no daemon lives, and no server comes before it by its id.
-func (s Store) RenewTaker(c redis.Conn, t Taker, lease time.Duration) (leads bool, due resque.Due, err error) {
+// whether this server is the one that moves them: no daemon lives, and no server comes before it by its id. The cargo, which
+// may be nil, hears its answers before RenewTaker returns.
+func (s Store) RenewTaker(c redis.Conn, t Taker, lease time.Duration, cargo *resque.Cargo) (leads bool, due resque.Due, err error) {
 	var a resque.Call
 	a.Key(s.TakersKey().String())
 	a.Key(s.TakerKey(t.ID).String())
 	a.Key(s.KeyOfProcesses())
-	s.RenewalKeys(&a)
-	a.Arg(t.ID, lease.Milliseconds(), "host", t.Host, "pid", t.PID, "version", t.Version, "address", t.Address,
-		"started", t.Started.UnixMilli(), "waiting", t.Waiting, "queues", strings.Join(t.Queues, "\n"))
-	r, err := redis.Strings(a.Do(c, takerScript))
+	keys := s.RenewalKeys(&a)
+	fields := []any{"host", t.Host, "pid", t.PID, "version", t.Version, "address", t.Address,
+		"started", t.Started.UnixMilli(), "waiting", t.Waiting, "queues", strings.Join(t.Queues, "\n")}
+	a.Arg(t.ID, lease.Milliseconds(), keys, len(fields))
+	a.Arg(fields...)
+	a.Carry(cargo)
+	r, err := redis.Values(a.Do(c, takerScript))
 	if err == nil {
-		if due, err = resque.RenewalDue(r[min(1, len(r)):]); err == nil {
-			return r[0] == "1", due, nil
+		if due, _, err = resque.RenewalDue(r[min(1, len(r)):], cargo); err == nil {
+			first, err := redis.String(r[0], nil)
+			return first == "1", due, s.explain(c, err, "", "renewing the record of server %s", t.ID)
 		}
 	}
 	return false, due, s.explain(c, err, "", "renewing the record of server %s", t.ID)

@@ -1,9 +1,11 @@
 -- Renews a process's lease and returns the leases of all processes.
 --
 -- KEYS  1 processes   2 process record   3 tombstone   4 pulse   then the schedules of
---       delayed jobs, the indexes of workflows and of groups, and the leases of jobs that clients hold
--- ARGV  process, lease in ms, longest gap between two renewals in ms
--- Returns {'ok', seconds, microseconds, since when in ms, score of the first member of each
+--       delayed jobs, the indexes of workflows and of groups, and the leases of jobs that clients hold; then the keys of
+--       what it carries
+-- ARGV  process, lease in ms, longest gap between two renewals in ms, how many keys those from the schedules on are, then
+--       what it carries, as parts/carry.lua has it
+-- Returns {'ok', since when in ms, seconds, microseconds, answers of what it carries, score of the first member of each
 --       of these keys or ''…, process, lease, process, lease, …} or {'reaped'|'gone'}.
 --
 -- The pulse says since when the fleet's renewals have come without a gap, and when the last
@@ -11,6 +13,7 @@
 --
 -- XX: a renewal does not put back a lease that another program removed. Redis allows an HDEL as
 -- the first write when out of memory, so that leases are renewed there too.
+--@carry
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'reaped'} end
 if redis.call('HEXISTS', KEYS[2], 'epoch') == 0 or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return {'gone'}
@@ -25,7 +28,7 @@ since, last = tonumber(since or now), tonumber(last or now)
 if now < last or last < since or now - last > tonumber(ARGV[3]) then since = now end
 since = string.format('%.0f', since)
 redis.call('SET', KEYS[4], string.format('%s %.0f', since, now), 'PX', ARGV[3])
-local reply = {'ok', time[1], time[2], since}
-for key = 5, #KEYS do reply[key] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
+local reply = {'ok', since, time[1], time[2], carry(KEYS[2], 5)}
+for key = 5, 4 + ARGV[4] do reply[key + 1] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
 for _, lease in ipairs(redis.call('ZRANGE', KEYS[1], 0, 1999, 'WITHSCORES')) do reply[#reply + 1] = lease end
 return reply

@@ -1,0 +1,128 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// carrier is a Rider that has each renewal carry what a test wants. Its load runs on the goroutine of the lease.
+type carrier struct {
+	*bundle
+	load func(*resque.Cargo)
+}
+
+func (c carrier) Load(cargo *resque.Cargo) { c.load(cargo) }
+
+// renewals has the lease of a process renewed by hand.
+func renewals(t *testing.T, load func(*resque.Cargo)) *bundle {
+	b := setup(t)
+	b.Riders = []Rider{carrier{b, load}, b}
+	b.parent = t.Context()
+	if err := b.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.line.Close)
+	return b
+}
+
+// What a renewal carries is written and read with it. A command that Redis refuses costs neither the lease nor the others.
+func TestRenewalCarries(t *testing.T) {
+	t.Parallel()
+	var heard []string
+	store := resque.New("")
+	load := func(c *resque.Cargo) {
+		said := func(what string) func(error) {
+			return func(err error) { heard = append(heard, fmt.Sprintf("%s %v", what, err != nil)) }
+		}
+		c.Read(func(reply any, err error) {
+			text, _ := redis.String(reply, err)
+			heard = append(heard, "read "+text)
+		}, "HGET", store.HashKey("numbers"), "a")
+		c.Read(func(reply any, err error) { heard = append(heard, fmt.Sprint("nothing ", reply, err)) }, "HGET", store.HashKey("numbers"), "no")
+		c.Write(said("add"), "HINCRBY", store.HashKey("numbers"), "a", 5)
+		c.Write(said("type"), "RPUSH", store.ListKey("numbers"), "x")
+		c.Write(said("command"), "NOSUCH", store.HashKey("numbers"))
+		c.Write(nil, "EXPIRE", store.HashKey("numbers"), 100)
+		c.Write(said("push"), "RPUSH", store.ListKey("list"), "x", "", "y")
+		c.Read(func(reply any, err error) {
+			all, err := redis.Strings(reply, err)
+			heard = append(heard, fmt.Sprintf("%q %v", all, err))
+		}, "LRANGE", store.ListKey("list"), 0, 9)
+	}
+	b := renewals(t, load)
+	if err := b.beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"add false", "type true", "command true", "push false", "read 5", "nothing <nil> <nil>", `["x" "" "y"] <nil>`}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %q", heard)
+	}
+	if !b.called("held me:1") || b.redis.Int(t, "TTL", "resque:go:numbers") <= 0 {
+		t.Errorf("the lease was not renewed, or what came behind a refused command not done: %q", b.redis.Keys(t))
+	}
+	var refused *resque.RefusedError
+	c := &resque.Cargo{Number: 9}
+	c.Write(func(err error) {
+		if !errors.As(err, &refused) || refused.Key != "resque:go:numbers" || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("refused with %v", err)
+		}
+	}, "RPUSH", store.ListKey("numbers"), "x")
+	if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, c); err != nil || refused == nil {
+		t.Errorf("renewed with %v", err)
+	}
+}
+
+// Where the answer to a renewal is lost, its writes are sent again and done once. Its reads are answered.
+func TestRenewalSentAgain(t *testing.T) {
+	t.Parallel()
+	loads, read := 0, 0
+	store := resque.New("")
+	b := renewals(t, func(c *resque.Cargo) {
+		loads++
+		c.Write(nil, "HINCRBY", store.HashKey("numbers"), "a", 1)
+		c.Read(func(reply any, err error) { read, _ = redis.Int(reply, err) }, "HGET", store.HashKey("numbers"), "a")
+	})
+	for range 3 { // Redis does what it is sent, and the process does not hear it
+		Load(&b.cargo, b.riders())
+		copied := b.cargo
+		if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, &copied); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 1 || loads != 1 || read != 1 {
+		t.Errorf("written %d times, loaded %d times, read %d", n, loads, read)
+	}
+	if err := b.beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 2 || read != 2 {
+		t.Errorf("the next renewal left %d and read %d", n, read)
+	}
+}
+
+// A process that stops renews once more if its riders have something left, and says that it is the last time.
+func TestRenewalAtStop(t *testing.T) {
+	t.Parallel()
+	store := resque.New("")
+	b := renewals(t, func(c *resque.Cargo) {
+		if c.Last {
+			c.Write(nil, "HINCRBY", store.HashKey("numbers"), "last", 1)
+		}
+	})
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "last"); n != 1 {
+		t.Errorf("written %d times", n)
+	}
+}

@@ -1,0 +1,119 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Cargo is what the renewal of a lease carries beside the lease: commands on keys of ours. Redis may refuse any of them,
+// for the type of its key or a missing permission, and that harms neither the lease nor the other commands. An empty
+// Cargo sends nothing more. It is for one goroutine.
+//
+// Each caller of Write and Read bounds what it adds: a renewal is one step of Redis.
+type Cargo struct {
+	// Number rises from one Cargo of a process to the next. The writes of one that is sent twice, because the answer
+	// was lost, are done once.
+	Number int64
+
+	// Last says that no renewal follows: the process stops.
+	Last bool
+
+	writes, reads []carried
+}
+
+// carried is one command.
+type carried struct {
+	command string
+	key     Key
+	args    []any
+	heard   func(reply any, err error)
+}
+
+// Write adds a command that changes a key. heard, if it is not nil, gets the error with which Redis refused it, or nil.
+func (c *Cargo) Write(heard func(error), command string, key Key, args ...any) {
+	w := carried{command: command, key: key, args: args}
+	if heard != nil {
+		w.heard = func(_ any, err error) { heard(err) }
+	}
+	c.writes = append(c.writes, w)
+}
+
+// Read adds a command that changes nothing. It is done after all writes. heard gets its answer. A command without
+// anything to answer has nil.
+func (c *Cargo) Read(heard func(reply any, err error), command string, key Key, args ...any) {
+	c.reads = append(c.reads, carried{command, key, args, heard})
+}
+
+// Empty reports whether there is nothing to carry.
+func (c *Cargo) Empty() bool { return c == nil || len(c.writes)+len(c.reads) == 0 }
+
+// Carry adds the commands to a call of a script that has parts/carry.lua. They are the last of its arguments.
+func (a *Call) Carry(c *Cargo) {
+	if c.Empty() {
+		return
+	}
+	a.Arg(c.Number, len(c.writes))
+	numbers := make(map[string]int)
+	for _, rows := range [][]carried{c.writes, c.reads} {
+		for _, r := range rows {
+			number := numbers[r.key.name]
+			if number == 0 {
+				number = a.Key(r.key.name)
+				numbers[r.key.name] = number
+			}
+			a.Arg(r.command, number, len(r.args))
+			a.Arg(r.args...)
+		}
+	}
+}
+
+// RefusedError is the error of a command that a renewal carried and Redis refused.
+type RefusedError struct {
+	Key     string
+	Command string
+	Err     error
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("Redis refused %s of %s with the renewal of a lease: %v", e.Command, e.Key, e.Err)
+}
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// hear hands the answers to the callers of Write and Read, and empties the Cargo.
+func (c *Cargo) hear(answers any) error {
+	if c.Empty() {
+		return nil
+	}
+	rows := slices.Concat(c.writes, c.reads)
+	pairs := make([][]any, len(rows))
+	all, err := redis.Values(answers, nil)
+	if err == nil && len(all) != len(rows) {
+		err = ErrAnswer
+	}
+	for i := 0; err == nil && i < len(rows); i++ {
+		if pairs[i], err = redis.Values(all[i], nil); err == nil && len(pairs[i]) == 0 {
+			err = ErrAnswer
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reading what came with the renewal of a lease: %w", err)
+	}
+	c.writes, c.reads = nil, nil
+	for i, r := range rows {
+		if r.heard == nil {
+			continue
+		}
+		switch refused, _ := redis.String(pairs[i][0], nil); {
+		case refused != "":
+			r.heard(nil, &RefusedError{Key: r.key.name, Command: r.command, Err: redis.Error(refused)})
+		case len(pairs[i]) < 2:
+			r.heard(nil, nil)
+		default:
+			r.heard(pairs[i][1], nil)
+		}
+	}
+	return nil
+}
