@@ -298,12 +298,12 @@ type operationError struct{ error }
 func (e *operationError) Unwrap() error { return e.error }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
+	t := clock.System.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-t.C:
+	case <-t.C():
 		return nil
 	}
 }
