@@ -166,6 +166,9 @@ type ProcessInfo struct {
 	LeaseAge time.Duration
 	Dead     bool // it was found dead, and its jobs are being brought back
 
+	Vitals Vitals
+	Stuck  []StuckJob // the first twenty that run past their time limits
+
 	Shard string // of several Redises, the one where it has this lease
 }
 
@@ -192,6 +195,7 @@ func (i *Inspector) Processes(ctx context.Context) ([]ProcessInfo, error) {
 			ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Queues: p.Queues, Concurrency: p.Concurrency,
 			Since: p.Started, Jobs: p.Jobs, Dead: p.Dead, LeaseAge: max(0, now.Sub(p.Ends.Add(-resque.LeasePeriod))),
 		}
+		info.Vitals, info.Stuck = vitals(p, now)
 		if p.Dead {
 			info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
 		}
