@@ -1,0 +1,70 @@
+// Package stamp reads from a job's payload when the job was put into its queue, and writes that for jobs that ask for it.
+// A plain Resque payload does not say it, and must not: Ruby's dequeue compares bytes.
+package stamp
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/goworker/goworker/internal/httpjob"
+	"github.com/goworker/goworker/internal/payload"
+)
+
+// Field is the field of a payload that Stamp writes: when the job was put into its queue, in ms.
+const Field = "queued_at"
+
+// activeJob is the class of the jobs of Rails. Their one argument says what the job is.
+const activeJob = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
+
+// Of returns the field of a job that is put into its queue at this time.
+func Of(at time.Time) payload.Field { return payload.NumberField(Field, at.UnixMilli()) }
+
+// EnqueuedAt returns when a job was put into its queue, or when it was due there if it was delayed. It is false where the
+// payload does not say it. Of a job that goworker runs again the payload says when it was first put there: it is false, too.
+func EnqueuedAt(p *payload.Payload) (at time.Time, ok bool) {
+	switch {
+	case p.Attempt > 1:
+		return at, false
+	case p.Class == activeJob && len(p.Args) > 0:
+		at = rails(p.Args[0])
+	default:
+		at = said(p)
+	}
+	return at, !at.Before(earliest) && at.Before(latest)
+}
+
+// Times outside of these are no times.
+var (
+	earliest = time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC)
+	latest   = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// said returns what fields of the payload, or the id of a job that came over HTTP, say.
+func said(p *payload.Payload) time.Time {
+	if ms, err := strconv.ParseInt(string(p.Field(Field)), 10, 64); err == nil {
+		return time.UnixMilli(ms)
+	}
+	if seconds, err := strconv.ParseFloat(string(p.Field("queue_time")), 64); err == nil && math.Abs(seconds) < 1e11 { // php-resque's
+		return time.UnixMilli(int64(seconds * 1000))
+	}
+	if ms, ok := httpjob.FirstDue(p.ID); ok {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
+
+// rails returns what the argument of a job of Rails says. A delayed one has both times.
+func rails(arg json.RawMessage) time.Time {
+	var job struct {
+		Enqueued  string `json:"enqueued_at"`
+		Scheduled string `json:"scheduled_at"`
+	}
+	_ = json.Unmarshal(arg, &job) // an argument of another form says nothing
+	at, _ := time.Parse(time.RFC3339Nano, job.Enqueued)
+	if due, err := time.Parse(time.RFC3339Nano, job.Scheduled); err == nil && due.After(at) && !at.IsZero() {
+		at = due
+	}
+	return at
+}
