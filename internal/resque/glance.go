@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
 )
 
 var glanceScript = script("glance")
@@ -156,12 +158,12 @@ func (s Store) Glance(c redis.Conn, ask GlanceAsk) (Glance, error) {
 		if read(t); len(t.takes) == 0 {
 			continue
 		}
-		began := time.Now()
+		began := clock.System.Now()
 		if err := t.run(); err != nil {
 			return g.Glance, fmt.Errorf("looking at the Resque: %w", Explain(err))
 		}
 		if g.Trips++; g.Trips == 1 {
-			g.Took = time.Since(began)
+			g.Took = clock.Since(clock.System, began)
 		}
 	}
 	return g.Glance, nil
