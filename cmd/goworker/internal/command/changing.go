@@ -33,7 +33,7 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
 		nouns[at].AddCommand(of.verbs...)
 	}
-	return append(nouns, p.enqueue())
+	return append(nouns, p.enqueue(), p.drainToRuby(), p.bench(), p.dev())
 }
 
 // changes is change with a reason for the audit: the changes of the verb carry the operator's name.

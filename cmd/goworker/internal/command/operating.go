@@ -84,7 +84,8 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 	if failed != nil && ctx.Err() == nil {
 		return failed
 	}
-	if err := o.print(operationDone(id, last), o.operationSentence(id, last)); err != nil {
+	last.ID = id
+	if err := o.print(operationObject(last), o.operationSentence(id, last)); err != nil {
 		return err
 	}
 	again, ok := o.paste("operations resume", id)
@@ -102,15 +103,6 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), last.Refusal)
 	}
 	return nil
-}
-
-// operationDone is what --json prints of an operation that a command ran.
-func operationDone(id string, op inspect.Operation) view.Object {
-	return view.Object{
-		{Key: "operation", Value: id}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "state", Value: string(op.State)}, {Key: "why", Value: op.Why},
-		{Key: "expected", Value: op.Plan.Expected}, {Key: "done", Value: op.Done}, {Key: "refused", Value: op.Refused}, {Key: "ended", Value: op.Ended},
-		{Key: "back", Value: op.Back}, {Key: "gone", Value: op.Gone}, {Key: "binned", Value: op.Binned},
-	}
 }
 
 // past are the verbs of operations in sentences about what was done.
