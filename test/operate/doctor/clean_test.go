@@ -49,9 +49,9 @@ func (w *world) daemon(running chan<- string) {
 	}
 }
 
-// TestCleanFleet: where daemons, Ruby's workers and a server work as they should, with jobs of every kind under way, no check finds
+// TestBusyFleet: where daemons, Ruby's workers and a server work as they should, with jobs of every kind under way, no check finds
 // anything, and each has seen all there is.
-func TestCleanFleet(t *testing.T) {
+func TestBusyFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t, durable...), nil)
 	running := make(chan string, 100)
@@ -72,8 +72,8 @@ func TestCleanFleet(t *testing.T) {
 	enqueue("mail", "Fail", "at its second", goworker.ProcessAt(time.Now().Add(time.Hour).Truncate(time.Second)))
 
 	// Ruby's part: a busy worker and an idle one, a scheduler, failures, a paused queue that is empty.
-	w.ruby("vm:7:mail,legacy*")
-	w.ruby("vm:8:legacy_1")
+	w.registered("vm:7:mail,legacy*")
+	w.registered("vm:8:legacy_1")
 	w.do("SET", "~worker:vm:8:legacy_1", `{"queue":"legacy_1","run_at":"2026-11-21T02:38:58Z","payload":`+job+`}`)
 	w.queue("legacy_1", job, job)
 	w.queue("paused")

@@ -46,7 +46,7 @@ func TestHostileNames(t *testing.T) {
 	canary := filepath.Join(dir, "canary")
 	names := hostile(1000, canary)
 	planted := make(map[string]bool)
-	w.ruby("vm:1:*")
+	w.registered("vm:1:*")
 	w.do("HSET", "~workers:heartbeat", "x", "x")
 	do := func(command, key string, args ...any) { w.server.Do(t, command, append([]any{w.ns + key}, args...)...) }
 	for n, name := range names {

@@ -44,7 +44,7 @@ func TestMillionForeignKeys(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t, durable...), nil)
-	w.ruby("vm:1:mail")
+	w.registered("vm:1:mail")
 	w.do("SADD", "~queues", "mail")
 	w.do("EVAL", `for _ = 1, 200 do
 		local batch = {}
