@@ -102,7 +102,7 @@ func (o *operator) each(ctx context.Context, names []string, change func(ctx con
 func absent(err error) bool {
 	return slices.ContainsFunc([]error{
 		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock,
-		inspect.ErrNoJob, inspect.ErrNoFailure,
+		inspect.ErrNoJob, inspect.ErrNoFailure, inspect.ErrNoOperation,
 	}, func(is error) bool { return errors.Is(err, is) })
 }
 
