@@ -22,10 +22,10 @@ func (s Store) AddTaken(c *Cargo, taken map[string]int64, refused func(error)) {
 		}
 	}
 	for queue, n := range taken {
-		c.Write(heard, "HINCRBY", s.TakenKey(), queue, n)
+		c.Write(heard, "HINCRBY", hashKey(s.KeyOfTaken()), queue, n)
 	}
 	if len(taken) > 0 {
-		c.Write(heard, "EXPIRE", s.TakenKey(), depthsStay)
+		c.Write(heard, "EXPIRE", hashKey(s.KeyOfTaken()), depthsStay)
 	}
 }
 
@@ -40,7 +40,7 @@ func (s Store) ReadTaken(c *Cargo, names []string, heard func(queue string, take
 	for i, name := range names {
 		args[i] = name
 	}
-	c.Read(func(reply any, err error) { counts, _ = redis.Strings(reply, err) }, "HMGET", s.TakenKey(), args...)
+	c.Read(func(reply any, err error) { counts, _ = redis.Strings(reply, err) }, "HMGET", hashKey(s.KeyOfTaken()), args...)
 	for i, name := range names {
 		c.Read(func(reply any, err error) {
 			length, err := redis.Int64(reply, err)
@@ -175,7 +175,7 @@ func (s Store) ReadDepths(c *Cargo, heard func(map[string]Depth)) {
 	c.Read(func(reply any, err error) {
 		all, _ := redis.StringMap(reply, err)
 		heard(parseDepths(all))
-	}, "HGETALL", s.DepthsKey())
+	}, "HGETALL", hashKey(s.KeyOfDepths()))
 }
 
 // WriteDepths has a renewal write what the keeper has found out, and remove what it has forgotten.
@@ -190,23 +190,23 @@ func (s Store) WriteDepths(c *Cargo, depths map[string]Depth, forgotten []string
 		for queue, d := range depths {
 			fields = append(fields, queue, d.String())
 		}
-		c.Write(heard, "HSET", s.DepthsKey(), fields...)
-		c.Write(heard, "EXPIRE", s.DepthsKey(), depthsStay)
+		c.Write(heard, "HSET", hashKey(s.KeyOfDepths()), fields...)
+		c.Write(heard, "EXPIRE", hashKey(s.KeyOfDepths()), depthsStay)
 	}
 	for names := range slices.Chunk(forgotten, 200) {
 		args := make([]any, len(names))
 		for i, name := range names {
 			args[i] = name
 		}
-		c.Write(heard, "HDEL", s.DepthsKey(), args...)
-		c.Write(heard, "HDEL", s.TakenKey(), args...)
+		c.Write(heard, "HDEL", hashKey(s.KeyOfDepths()), args...)
+		c.Write(heard, "HDEL", hashKey(s.KeyOfTaken()), args...)
 	}
 }
 
 // ReadTakenNames has a renewal read a page of the queues that go:taken has, and how many it has.
 func (s Store) ReadTakenNames(c *Cargo, cursor string, count int, heard func(names []string, all int, cursor string)) {
 	all := 0
-	c.Read(func(reply any, err error) { all, _ = redis.Int(reply, err) }, "HLEN", s.TakenKey())
+	c.Read(func(reply any, err error) { all, _ = redis.Int(reply, err) }, "HLEN", hashKey(s.KeyOfTaken()))
 	c.Read(func(reply any, err error) {
 		pairs, next := page(reply, err)
 		var names []string
@@ -214,5 +214,5 @@ func (s Store) ReadTakenNames(c *Cargo, cursor string, count int, heard func(nam
 			names = append(names, pairs[i])
 		}
 		heard(names, all, next)
-	}, "HSCAN", s.TakenKey(), cursor, "COUNT", count)
+	}, "HSCAN", hashKey(s.KeyOfTaken()), cursor, "COUNT", count)
 }
