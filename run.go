@@ -172,7 +172,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease.Ends, d.lease.Status.Running = set, set.Running
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.sweep = sweep.New(base, sweep.Config{})
-	d.leases = leased.NewSweep(base, leased.NewEnder(base, set, leased.Worker(d.config.Hostname, os.Getpid())))
+	ender := leased.NewEnder(base, set, leased.Worker(d.config.Hostname, os.Getpid()))
+	ender.Took = d.lease.Took
+	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
 	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
@@ -226,7 +228,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
-		Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
+		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
 		Watched: watched, Busy: func() bool { return p.busy > 0 },
 	})
 }

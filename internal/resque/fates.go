@@ -56,6 +56,8 @@ var Fates = []KeyFate{
 	{"DayKey", "go:d:<n>", FateKept, "A day of the history. It goes after 90 days."},
 	{"LogKey", "go:log", FateKept, "Which processes came, left and were lost. It is bounded."},
 	{"stats", "go:stats", FateKept, "Totals that nothing else has."},
+	{"KeyOfTaken", "go:taken", FateRemoved, "How many jobs goworker took from each queue, for the ages of queues. Ruby counts none."},
+	{"KeyOfDepths", "go:depths", FateRemoved, "How long the jobs of queues wait, as the keeper has found out."},
 	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
 	{"OperationKey", "go:operation:<id>", FateKept, "What an operation did, for its undo. It goes after seven days."},
 	{"OperationsKey", "go:operations", FateKept, "The operations that are listed. It goes with the last of them."},
