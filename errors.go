@@ -11,8 +11,8 @@ import (
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
-	"github.com/goworker/goworker/internal/scheduler"
 )
 
 // Causes of a job's context being cancelled, as context.Cause returns them.
@@ -68,7 +68,7 @@ var ErrRunning = errors.New("goworker: the daemon is running already")
 
 // ErrNoSchedule is returned for a name that no recurring schedule has, neither in this
 // process nor in Redis.
-var ErrNoSchedule = scheduler.ErrNoSchedule
+var ErrNoSchedule = recurring.ErrNoSchedule
 
 // UnknownClassError is the failure of a job for whose class this process has no
 // handler.

@@ -14,8 +14,8 @@ import (
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
-	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/watch"
 )
 
@@ -144,7 +144,7 @@ func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left 
 // TimingHash is what Redis holds of a schedule's timing.
 func TimingHash(r Recurring) (string, error) {
 	r.Queue = "q"
-	s, err := scheduler.Check("s", r.internal())
+	s, err := recurring.Check("s", r.internal())
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/recurring"
 )
 
 // Recurring is a job that is enqueued again and again; see Daemon.Schedule. Either Cron
@@ -107,9 +107,9 @@ const (
 const (
 	// DefaultTickGrace is a Recurring's Grace where none is set: a minute. The death of the
 	// process that fires the ticks makes them late by a few seconds, no more.
-	DefaultTickGrace = scheduler.DefaultGrace
+	DefaultTickGrace = recurring.DefaultGrace
 	// MaxMissedTicks is how many late ticks of a schedule are fired at once: 1,000.
-	MaxMissedTicks = scheduler.MaxMissed
+	MaxMissedTicks = recurring.MaxMissed
 )
 
 // Schedule enqueues a job again and again from now on, or replaces the schedule of that
@@ -220,7 +220,7 @@ func (r Recurring) MarshalJSON() ([]byte, error) {
 // single value are one argument; null and false are none. Of a cron and an every, the cron
 // counts. Names of fields are case-sensitive: "Cron" is ignored.
 func (r *Recurring) UnmarshalJSON(entry []byte) error {
-	var read scheduler.Recurring
+	var read recurring.Recurring
 	err := prefix.Of(read.UnmarshalJSON(entry))
 	if err == nil {
 		*r = publicRecurring(read)
@@ -228,8 +228,8 @@ func (r *Recurring) UnmarshalJSON(entry []byte) error {
 	return err
 }
 
-func (r Recurring) internal() scheduler.Recurring {
-	return scheduler.Recurring{
+func (r Recurring) internal() recurring.Recurring {
+	return recurring.Recurring{
 		Cron: r.Cron, Every: r.Every, FirstIn: r.FirstIn, Location: r.Location, Fugit: r.Fugit,
 		Class: r.Class, Queue: r.Queue, Args: r.Args, TickArg: r.TickArg,
 		Missed: string(r.Missed), Grace: r.Grace, Description: r.Description,
@@ -237,7 +237,7 @@ func (r Recurring) internal() scheduler.Recurring {
 	}
 }
 
-func publicRecurring(r scheduler.Recurring) Recurring {
+func publicRecurring(r recurring.Recurring) Recurring {
 	return Recurring{
 		Cron: r.Cron, Every: r.Every, FirstIn: r.FirstIn, Location: r.Location, Fugit: r.Fugit,
 		Class: r.Class, Queue: r.Queue, Args: r.Args, TickArg: r.TickArg,

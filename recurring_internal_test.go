@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/recurring"
 )
 
 // The scheduler's form of a Recurring has all its fields.
@@ -32,7 +32,7 @@ func TestRecurringKeepsItsFields(t *testing.T) {
 	if back := publicRecurring(r.internal()); !reflect.DeepEqual(back, r) {
 		t.Errorf("%+v became %+v", r, back)
 	}
-	if n := reflect.TypeFor[scheduler.Recurring]().NumField(); n != v.NumField() {
+	if n := reflect.TypeFor[recurring.Recurring]().NumField(); n != v.NumField() {
 		t.Errorf("%d fields became %d", v.NumField(), n)
 	}
 }

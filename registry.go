@@ -194,6 +194,11 @@ func (r *registry) handled() (names []string) {
 	return names
 }
 
+// known returns all names by which jobs reach a handler, sorted.
+func (r *registry) known() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.All())), func(name string) bool { return r.Class(name).Handler == nil })
+}
+
 // newOptions returns a class with its options. It panics on a mistake in them, with the name of the call.
 func newOptions(class string, opts []Option, call string) *options {
 	o, err := optionsOf(class, opts)

@@ -145,7 +145,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
-	d.lease = newLease(base, d.config, logging.List(d.registry.handled()))
+	d.lease = newLease(base, d.config, d.registry)
 	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
@@ -188,11 +188,14 @@ func (c config) schedulers(b part.Base, t *scheduler.Table, fleet scheduler.Flee
 }
 
 // newLease makes the part that keeps this process in the fleet.
-func newLease(b part.Base, c config, classes string) *fleet.Lease {
+func newLease(b part.Base, c config, r *registry) *fleet.Lease {
+	limits, _ := r.limits.Numbers() // of two numbers for one the first counts
 	return fleet.New(b, fleet.Config{
-		About: []any{"classes", classes, "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
+		About: []any{"classes", logging.List(r.handled()), "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
 		Process: func(distinct bool) resque.Process {
-			return fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
+			return p
 		},
 		Workers:       c.Concurrency,
 		RecoverLimit:  c.RecoverLimit,

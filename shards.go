@@ -17,7 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -403,7 +403,7 @@ func (s *Shards) Schedule(name string, r Recurring) error {
 	if err := s.init(false); err != nil {
 		return err
 	}
-	if _, err := scheduler.Check(name, r.internal()); err != nil {
+	if _, err := recurring.Check(name, r.internal()); err != nil {
 		return prefix.Of(err)
 	}
 	d, err := s.DaemonOf(r.Queue)

@@ -21,10 +21,11 @@ type AuditEntry struct {
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
 	Why     string    `json:"why,omitempty"`
-	What    string    `json:"what"`            // the call: Remove, PauseQueue, RetryWhere
-	On      string    `json:"on,omitempty"`    // what it concerned: a job, a queue, a filter
-	Changed int64     `json:"changed"`         // jobs, failures or queues
-	Error   string    `json:"error,omitempty"` // why the call did not do all of it
+	What    string    `json:"what"`             // the call: Remove, PauseQueue, RetryWhere
+	On      string    `json:"on,omitempty"`     // what it concerned: a job, a queue, a filter
+	Changed int64     `json:"changed"`          // jobs, failures or queues
+	Error   string    `json:"error,omitempty"`  // why the call did not do all of it
+	Intent  bool      `json:"intent,omitempty"` // the change was about to be made; another entry says what it did
 
 	Shard string `json:"-"` // of several, where the change was made
 }
@@ -69,20 +70,39 @@ func (i *Inspector) record(ctx context.Context, what, on string, changed int64, 
 	if i.who == "" || changed == 0 {
 		return done
 	}
-	e := AuditEntry{At: clock.System.Now().UTC().Truncate(time.Millisecond), Who: i.who, Why: i.why, What: what, On: logging.Shorten(on, mostText), Changed: changed}
+	e := AuditEntry{What: what, On: on, Changed: changed}
 	if done != nil {
-		e.Error = logging.Shorten(done.Error(), mostText)
+		e.Error = done.Error()
 	}
-	text, err := json.Marshal(e)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
-		defer cancel()
-		err = i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.Audit(c, text) })
-	}
+	err := i.note(ctx, e)
 	if err != nil {
 		err = prefix.Errorf("%s was done but not recorded: %w", what, err)
 	}
 	return errors.Join(done, err)
+}
+
+// intend records a change before it is made, so that also one is known whose program is killed.
+func (i *Inspector) intend(ctx context.Context, what, on string) error {
+	if err := i.note(ctx, AuditEntry{What: what, On: on, Intent: true}); err != nil {
+		return prefix.Errorf("%s was not done, because it cannot be recorded: %w", what, err)
+	}
+	return nil
+}
+
+// note writes an entry into the audit, if the changes of this Inspector are recorded.
+func (i *Inspector) note(ctx context.Context, e AuditEntry) error {
+	if i.who == "" {
+		return nil
+	}
+	e.At, e.Who, e.Why = clock.System.Now().UTC().Truncate(time.Millisecond), i.who, i.why
+	e.On, e.Error = logging.Shorten(e.On, mostText), logging.Shorten(e.Error, mostText)
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	return i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.Audit(c, text) })
 }
 
 // once is how much a change of one thing has changed.

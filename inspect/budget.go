@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// findOptionsOf returns what the options say.
+func findOptionsOf(options []FindOption) (o findOptions) {
+	for _, option := range options {
+		option(&o)
+	}
+	return o
+}
+
 // FindOption is how Find and All look for jobs.
 type FindOption func(*findOptions)
 
@@ -13,8 +21,9 @@ type findOptions struct {
 	after  string
 }
 
-// Budget ends a search after a time, with the jobs that it has found until then. Find returns a page whose Next says where
-// to go on. All ends with an *UnfinishedError.
+// Budget ends a search when it has waited so long for Redis, with the jobs that it has found until then. Find returns a
+// page whose Next says where to go on, and whose Seen and Of say how far it came. All ends with an *UnfinishedError. A search looks
+// at a page of jobs at least, so calls with any budget come to an end. 0 is no budget.
 func Budget(d time.Duration) FindOption { return func(o *findOptions) { o.budget = d } }
 
 // From begins All where an *UnfinishedError says that it ended.
@@ -22,12 +31,12 @@ func From(next string) FindOption { return func(o *findOptions) { o.after = next
 
 // UnfinishedError says that the Budget of a search was over before it had seen all jobs.
 type UnfinishedError struct {
-	Next   string        // where to go on; see From
-	Looked int64         // jobs that were looked at since the search began
-	Of     int64         // about how many there are to look at
-	After  time.Duration // the budget
+	Next   string // where to go on; see From
+	Looked int64  // jobs that were looked at since the search began
+	Of     int64  // about how many there are to look at
+	Budget time.Duration
 }
 
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("goworker: the search has looked at %d of about %d jobs in %s, which is its budget; go on where it ended, or give it more time", e.Looked, e.Of, e.After)
+	return fmt.Sprintf("goworker: the search has looked at %d of about %d jobs in %s, which is its budget; go on where it ended, or give it more time", e.Looked, e.Of, e.Budget)
 }

@@ -255,7 +255,7 @@ func (e Entry) changeable(doing string) error {
 	switch {
 	case !e.listed:
 		return errNotFound
-	case e.Place == Running:
+	case e.Place == Running, e.Place == Leased:
 		return fmt.Errorf("goworker: %s %s: it is running, or about to; only its handler ends it", doing, e)
 	}
 	return nil

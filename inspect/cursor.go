@@ -14,6 +14,7 @@ import (
 type cursor struct {
 	Question string `json:"q"`           // the digest of what is asked
 	Shard    string `json:"s,omitempty"` // the shard's mark
+	Seen     int64  `json:"j,omitempty"` // jobs that were looked at before
 	Place    int    `json:"p,omitempty"` // among places
 	Plain    bool   `json:"r,omitempty"` // resque-scheduler's schedule
 
@@ -24,7 +25,7 @@ type cursor struct {
 	Done    []string          `json:"o,omitempty"` // digests of its lanes that the walk has been through
 	Lane    string            `json:"i,omitempty"` // the digest of the lane it is in
 	List    *resque.ListPlace `json:"l,omitempty"` // in a queue or lane
-	Held    string            `json:"c,omitempty"` // the page of jobs that clients hold; heldDone: the walk has been through
+	Held    string            `json:"c,omitempty"` // the page of jobs that clients hold
 	Process string            `json:"u,omitempty"`
 	Ticket  int64             `json:"t,omitempty"`
 	Lists   string            `json:"f,omitempty"` // the failure list
@@ -56,7 +57,7 @@ func parseCursor(text, question string) (cursor, error) {
 		err = json.Unmarshal(raw, &c)
 	}
 	switch {
-	case err != nil || c.Place < 0 || c.Place >= len(places) || c.List != nil && c.List.At < -1:
+	case err != nil || c.Place < 0 || c.Place >= len(places) || c.Seen < 0 || c.List != nil && c.List.At < -1:
 		return c, fmt.Errorf("goworker: %q is not where a walk through jobs goes on; give what the page before returned", text)
 	case c.Question != question:
 		return c, errors.New("goworker: this place to go on belongs to another query; give the query of the page before")

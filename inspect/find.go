@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
@@ -34,9 +36,13 @@ type Page struct {
 	Next   string // where the next page begins; "" only if there are no more
 	Looked int    // jobs that were looked at
 
-	// Seen is how many jobs this page and those before it looked at, and Of about how many there are. Of is 0 unless there is more
-	// and the search has a Budget.
+	// Seen is how many jobs this page and those before it looked at, and Of about how many there are. Of is 0 unless the Budget of the
+	// search ended it. Over shards both are of the one that it has come to.
 	Seen, Of int64
+
+	// Unsure is how many of them were left out because nothing says whether they match: conditions about times concern only
+	// jobs that say when they came.
+	Unsure int
 
 	// Refused says which keys Redis refused to read, because they have another type. The page is
 	// of the others.
@@ -65,15 +71,21 @@ func (i *Inspector) List(ctx context.Context, queue, after string, count int) (P
 // A job that goes on its way meanwhile, from a schedule to its queue and to a worker, is not missed. One that
 // goes back may be: a job that fails and is delayed again.
 func (i *Inspector) Find(ctx context.Context, q Query, after string, count int, options ...FindOption) (Page, error) {
-	return i.walk(ctx, q, false, after, count)
+	return i.walk(ctx, q, false, after, count, options...)
 }
 
 // All walks through all jobs that match, page by page, as Find does. It ends with the first error. What
-// Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on.
+// Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on. With a Budget it may end
+// with an *UnfinishedError.
 func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) iter.Seq2[Entry, error] {
+	o := findOptionsOf(options)
 	return func(yield func(Entry, error) bool) {
-		for after := ""; ; {
-			page, err := i.Find(ctx, q, after, MaxPage)
+		for after, left := o.after, o.budget; ; {
+			began := clock.System.Now()
+			page, err := i.walk(ctx, q, false, after, MaxPage, Budget(left))
+			if o.budget > 0 {
+				left = max(1, left-clock.Since(clock.System, began))
+			}
 			for _, e := range page.Jobs {
 				if !yield(e, nil) {
 					return
@@ -83,6 +95,9 @@ func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) ite
 				if !yield(Entry{}, refused) {
 					return
 				}
+			}
+			if err == nil && page.Of > 0 {
+				err = &UnfinishedError{Next: page.Next, Looked: page.Seen, Of: page.Of, Budget: o.budget}
 			}
 			if err != nil {
 				yield(Entry{}, err)
@@ -96,19 +111,23 @@ func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) ite
 }
 
 // walk returns a page.
-func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string, count int) (Page, error) {
+func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string, count int, options ...FindOption) (Page, error) {
 	if err := i.usable(); err != nil {
 		return Page{}, err
 	}
 	if count < 1 || count > MaxPage {
 		return Page{}, fmt.Errorf("goworker: a page has 1 to %d jobs, not %d", MaxPage, count)
 	}
+	o := findOptionsOf(options)
+	if after == "" {
+		after = o.after
+	}
 	cur, err := parseCursor(after, q.question(ahead))
 	if err != nil {
 		return Page{}, err
 	}
 	if !i.several() {
-		return i.walkHere(ctx, q, ahead, cur, count)
+		return i.walkHere(ctx, q, ahead, cur, count, o.budget)
 	}
 	at := 0
 	if cur.Shard != "" {
@@ -118,7 +137,7 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 	}
 	one := i.shards[at]
 	cur.Shard = one.mark()
-	page, err := one.walkHere(ctx, q, ahead, cur, count)
+	page, err := one.walkHere(ctx, q, ahead, cur, count, o.budget)
 	for n := range page.Jobs {
 		page.Jobs[n].Shard = one.name()
 	}
@@ -146,7 +165,7 @@ type walker struct {
 }
 
 // walkHere returns a page of one Redis.
-func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur cursor, count int) (Page, error) {
+func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur cursor, count int, budget time.Duration) (Page, error) {
 	settings, err := i.redis.Settings()
 	if err != nil {
 		return Page{}, err
@@ -158,10 +177,16 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 	w := &walker{Inspector: i, matcher: m, ahead: ahead, cur: cur, left: count}
 	err = i.do(ctx, func(s resque.Store, c redis.Conn) error {
 		w.s, w.c = s, c
+		began := clock.System.Now()
 		for w.cur.Place < len(places) {
-			if w.left == 0 || w.page.Looked >= maxLooked {
+			over := budget > 0 && w.page.Looked > 0 && clock.Since(clock.System, began) >= budget
+			if w.left == 0 || w.page.Looked >= maxLooked || over {
+				w.cur.Seen = cur.Seen + int64(w.page.Looked)
 				w.page.Next = w.cur.String()
-				return nil
+				if over {
+					w.page.Of, err = w.total()
+				}
+				return err
 			}
 			looked := w.page.Looked
 			done, err := true, error(nil)
@@ -178,10 +203,32 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		}
 		return nil
 	})
+	w.page.Seen, w.page.Unsure = cur.Seen+int64(w.page.Looked), m.unsure
 	if err != nil {
+		w.cur.Seen = w.page.Seen
 		w.page.Next, err = w.cur.String(), prefix.Errorf("%w", err)
 	}
 	return w.page, err
+}
+
+// total is about how many jobs the walk looks at, those that it has seen included. Jobs in lanes and those that run do not
+// count.
+func (w *walker) total() (int64, error) {
+	e := resque.Extent{Delayed: w.in(Delayed), Leased: w.in(Leased)}
+	var err error
+	if w.in(Queued) {
+		if err = w.readQueues(); err != nil {
+			return 0, err
+		}
+		e.Queues = w.queues
+	}
+	if w.in(Failed) {
+		if e.Lists, err = failures.New(w.s).Lists(w.c); err != nil && !resque.IsWrongType(err) {
+			return 0, err
+		}
+	}
+	n, err := e.Count(w.s, w.c)
+	return max(n, w.cur.Seen), err
 }
 
 // step reads one page of a place, and reports whether that was the last one there.
@@ -193,6 +240,8 @@ func (w *walker) step() (done bool, err error) {
 		return w.stepQueue()
 	case InLane:
 		return w.stepLane()
+	case Leased:
+		return w.stepHeld()
 	case Running:
 		return w.stepRunning()
 	default:
@@ -220,7 +269,7 @@ func (w *walker) stepDelayed() (done bool, err error) {
 		walk = delayed.Store.WalkPlain
 	}
 	step, err := walk(delayed.New(w.s), w.c, w.cur.Delayed, w.left, w.texts, func(d delayed.Job) bool {
-		return w.fits(d.Queue, bytesOf(d))
+		return w.fits(subject{place: Delayed, queue: d.Queue, raw: bytesOf(d), due: d.At})
 	})
 	if err != nil && !w.skip("the schedule of delayed jobs", err) {
 		return false, err
@@ -251,12 +300,8 @@ func bytesOf(d delayed.Job) []byte {
 }
 
 func (w *walker) stepQueue() (done bool, err error) {
-	if w.queues == nil {
-		if w.queues = []string{w.Queue}; w.Queue == "" {
-			if w.queues, err = w.s.Queues(w.c); err != nil {
-				return false, err
-			}
-		}
+	if err = w.readQueues(); err != nil {
+		return false, err
 	}
 	at, there := slices.BinarySearch(w.queues, w.cur.Queue)
 	if !there {
@@ -280,13 +325,29 @@ func (w *walker) stepQueue() (done bool, err error) {
 	return false, nil
 }
 
+// readQueues reads the names of the queues to look through, once a call.
+func (w *walker) readQueues() (err error) {
+	if w.queues != nil {
+		return nil
+	}
+	if w.queues = []string{w.Queue}; w.Queue == "" {
+		if w.queues, err = w.s.Queues(w.c); err != nil {
+			return err
+		}
+		w.queues = slices.DeleteFunc(w.queues, func(name string) bool { return !w.wants(name) })
+	}
+	return nil
+}
+
 // walkList reads a page of the list of a queue or lane, and returns where to go on in it.
 func (w *walker) walkList(key, what string, place Place, lane *resque.Lane) (*resque.ListPlace, error) {
 	texts := w.texts
 	if queues.IsOwn(w.cur.Queue) { // their bytes are not those of JSON
 		texts = nil
 	}
-	list, err := w.s.WalkList(w.c, key, w.ahead, w.cur.List, w.left, texts, func(raw []byte) bool { return w.fits(w.cur.Queue, raw) })
+	list, err := w.s.WalkList(w.c, key, w.ahead, w.cur.List, w.left, texts, func(raw []byte) bool {
+		return w.fits(subject{place: place, queue: w.cur.Queue, raw: raw})
+	})
 	if err != nil && !w.skip(what, err) {
 		return nil, fmt.Errorf("reading %s: %w", what, resque.Explain(err))
 	}
@@ -307,6 +368,7 @@ func (w *walker) stepLane() (done bool, err error) {
 		if w.lanes, err = w.s.SortedQueues(w.c, w.Queue); err != nil {
 			return w.skip("the lanes of queues", err), ignoreWrongType(err)
 		}
+		w.lanes = slices.DeleteFunc(w.lanes, func(l resque.Lanes) bool { return !w.wants(l.Queue) })
 	}
 	order := func(l, at resque.Lanes) int {
 		return cmp.Or(cmp.Compare(l.Queue, at.Queue), cmp.Compare(l.Shared, at.Shared))
@@ -375,60 +437,6 @@ func ignoreWrongType(err error) error {
 	return err
 }
 
-// ticketsTogether is how many jobs of an in-flight record are read in one step.
-const ticketsTogether = 100
-
-func (w *walker) stepRunning() (done bool, err error) {
-	if w.cur.Held != heldDone {
-		return false, w.stepHeld()
-	}
-	ids, err := w.s.ProcessIDs(w.c)
-	if err != nil {
-		return w.skip("the processes", err), ignoreWrongType(err)
-	}
-	at, there := slices.BinarySearch(ids, w.cur.Process)
-	if at == len(ids) {
-		return true, nil
-	}
-	if w.cur.Process = ids[at]; !there {
-		w.cur.Ticket = 0
-	}
-	tickets, err := w.s.Tickets(w.c, ids[at])
-	if err != nil && !w.skip("the in-flight record of process "+ids[at], err) {
-		return false, err
-	}
-	first, _ := slices.BinarySearch(tickets, w.cur.Ticket+1)
-	tickets = tickets[first:]
-	last := len(tickets) <= ticketsTogether
-	if !last {
-		tickets = tickets[:ticketsTogether]
-	}
-	jobs, unreadable, err := w.s.ReadReserved(w.c, ids[at], tickets)
-	if err != nil {
-		return false, err
-	}
-	w.page.Refused = append(w.page.Refused, unreadable...)
-	for _, j := range jobs {
-		if !w.fits(j.Queue, j.Payload) {
-			w.page.Looked, w.cur.Ticket = w.page.Looked+1, j.Ticket
-			continue
-		}
-		if w.left == 0 {
-			return false, nil
-		}
-		e := w.entry(Running, j.Queue, j.Payload)
-		e.Process, e.Ticket = ids[at], j.Ticket
-		w.found(e)
-		w.page.Looked, w.cur.Ticket = w.page.Looked+1, j.Ticket
-	}
-	if !last {
-		w.cur.Ticket = tickets[len(tickets)-1]
-		return false, nil
-	}
-	w.cur.Process, w.cur.Ticket = ids[at]+"\x00", 0 // the first id behind it
-	return at+1 == len(ids), nil
-}
-
 func (w *walker) stepFailed() (done bool, err error) {
 	if w.lists == nil {
 		if w.lists, err = failures.New(w.s).Lists(w.c); err != nil && !w.skip("the names of failure lists", err) {
@@ -467,15 +475,15 @@ func (w *walker) stepFailed() (done bool, err error) {
 }
 
 // fitsRecord reports whether the job of a failure record matches.
-func (w *walker) fitsRecord(raw []byte) bool {
-	for _, name := range w.names {
+func (m *matcher) fitsRecord(raw []byte) bool {
+	for _, name := range m.names {
 		if !bytes.Contains(raw, name) && !bytes.Contains(raw, []byte(`\u00`)) {
 			return false
 		}
 	}
 	var f payload.FailureFields
 	if !f.Scan(raw) {
-		return w.fits("", raw)
+		return m.fits(subject{place: Failed, raw: raw, record: raw})
 	}
-	return w.fits(payload.Text(f.Queue), f.Payload)
+	return m.fits(subject{place: Failed, queue: payload.Text(f.Queue), raw: f.Payload, record: raw, failure: &f})
 }

@@ -7,15 +7,12 @@ import (
 	"github.com/goworker/goworker/internal/resque/leases"
 )
 
-// heldDone is the cursor of a walk that has been through the jobs that clients hold over HTTP.
-const heldDone = "."
-
-// stepHeld reads a page of the jobs that clients hold.
-func (w *walker) stepHeld() error {
+// stepHeld reads a page of the jobs that clients hold over HTTP.
+func (w *walker) stepHeld() (done bool, err error) {
 	jobs, next, err := leases.New(w.s).Scan(w.c, cmp.Or(w.cur.Held, "0"))
 	if err != nil {
 		if !w.skip("the jobs that clients hold", err) {
-			return err
+			return false, err
 		}
 		next = "0"
 	}
@@ -23,11 +20,11 @@ func (w *walker) stepHeld() error {
 		if int64(i) < w.cur.Ticket { // on the page before
 			continue
 		}
-		if w.fits(j.Queue, j.Payload) {
+		if w.fits(subject{place: Leased, queue: j.Queue, raw: j.Payload}) {
 			if w.left == 0 {
-				return nil
+				return false, nil
 			}
-			e := w.entry(Running, j.Queue, j.Payload)
+			e := w.entry(Leased, j.Queue, j.Payload)
 			if e.ID == "" {
 				e.ID = j.ID // it got one when it was given
 			}
@@ -38,8 +35,6 @@ func (w *walker) stepHeld() error {
 		}
 		w.page.Looked, w.cur.Ticket = w.page.Looked+1, int64(i)+1
 	}
-	if w.cur.Held, w.cur.Ticket = next, 0; next == "0" {
-		w.cur.Held = heldDone
-	}
-	return nil
+	w.cur.Held, w.cur.Ticket = next, 0
+	return next == "0", nil
 }

@@ -32,7 +32,7 @@ func TestFindHeld(t *testing.T) {
 		}
 		for _, e := range page.Jobs {
 			seen = append(seen, e.ID)
-			if e.Place != inspect.Running || e.Queue != "mail" || e.Process != "" || !e.Lease.Equal(ends) {
+			if e.Place != inspect.Leased || e.Queue != "mail" || e.Process != "" || !e.Lease.Equal(ends) {
 				t.Fatalf("%+v", e)
 			}
 		}

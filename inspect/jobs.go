@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/access"
-	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
@@ -26,13 +25,13 @@ const (
 	Delayed Place = "delayed" // in a schedule: goworker's own or resque-scheduler's
 	Queued  Place = "queued"  // in its queue
 	InLane  Place = "lane"    // in a lane of its queue, because of limits or turns
-	Running Place = "running" // reserved by a goworker process, or held over HTTP. A Ruby worker's job is among Workers
 	Leased  Place = "leased"  // held by a client over HTTP
+	Running Place = "running" // reserved by a goworker process. A Ruby worker's job is among Workers. In Query.Places it means Leased too
 	Failed  Place = "failed"  // in a list of failures, retried or not
 )
 
 // places are all, in the direction in which jobs go. So a walk misses no job that goes on meanwhile.
-var places = []Place{Delayed, Queued, InLane, Running, Failed}
+var places = []Place{Delayed, Queued, InLane, Leased, Running, Failed}
 
 // Entry is a job as it was found: what it is, and where it was then. The calls that change jobs know it
 // by its bytes and its place, never by a position. Of jobs that are equal in both, any may be meant.
@@ -58,7 +57,8 @@ type Entry struct {
 	Limits  []string  // of a job in a lane: the limits it waits for, each with its key
 	Process string    // of a running job: the process that has it; see Processes
 	Ticket  int64     // of a running job: its number there; see CancelRunning
-	Lease   time.Time // of a running job that a client holds over HTTP, and no process: until when
+	Began   time.Time // of a running job, if the query asks for times and it has run for 100 ms
+	Lease   time.Time // of a job that a client holds over HTTP: until when
 	Failure *Failure  // of a failed job: its record
 
 	raw    []byte // the bytes as they lie there; Payload is their JSON
@@ -89,9 +89,12 @@ type Query struct {
 // matcher is a query prepared for many jobs.
 type matcher struct {
 	Query
-	args  []json.RawMessage
-	texts [][]byte // a payload that matches holds all of these
-	names [][]byte // those of them that no program writes in another way
+	args   []json.RawMessage
+	texts  [][]byte // a payload that matches holds all of these
+	names  [][]byte // those of them that no program writes in another way
+	where  []test
+	places []Place // as Query.Places; those that a condition about states leaves
+	unsure int     // jobs that do not match because nothing says whether they do
 }
 
 // matcher prepares the query, or says what is wrong with it.
@@ -99,7 +102,7 @@ func (q Query) matcher(settings access.Settings) (*matcher, error) {
 	m := &matcher{Query: q}
 	for _, p := range q.Places {
 		if !slices.Contains(places, p) {
-			return nil, fmt.Errorf("goworker: %q is no place of jobs; there are delayed, queued, lane, running and failed", p)
+			return nil, fmt.Errorf("goworker: %q is no place of jobs; there are delayed, queued, lane, leased, running and failed", p)
 		}
 	}
 	if q.Args != nil {
@@ -130,36 +133,69 @@ func (q Query) matcher(settings access.Settings) (*matcher, error) {
 			m.names = append(m.names, []byte(name))
 		}
 	}
+	for _, c := range q.Where {
+		t, texts, err := c.prepare()
+		if err != nil {
+			return nil, err
+		}
+		m.where = append(m.where, t)
+		for _, text := range texts {
+			m.names = append(m.names, []byte(text))
+		}
+	}
 	m.texts = append(m.texts, m.names...)
+	for _, p := range places {
+		if len(q.Places) == 0 || slices.Contains(q.Places, p) || p == Leased && slices.Contains(q.Places, Running) {
+			m.places = append(m.places, p)
+		}
+	}
 	return m, nil
 }
 
 // in reports whether jobs of a place are meant.
-func (m *matcher) in(p Place) bool { return len(m.Places) == 0 || slices.Contains(m.Places, p) }
+func (m *matcher) in(p Place) bool { return slices.Contains(m.places, p) }
 
-// fits reports whether a job matches.
-func (m *matcher) fits(queue string, raw []byte) bool {
-	if m.Queue != "" && queue != m.Queue || m.Ref != "" && refOf(queue, raw) != m.Ref {
-		return false
-	}
-	if m.Class == "" && m.ID == "" {
-		return true
-	}
-	p, err := payload.Parse(raw)
-	switch {
-	case err != nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID && !(m.inner && innerID(p) == m.ID):
-		return false
-	}
-	return m.Args == nil || p.Same(m.Class, m.args)
+// asks reports whether there is a condition of one of these names.
+func (m *matcher) asks(names ...string) bool {
+	return slices.ContainsFunc(m.Where, func(c Condition) bool { return slices.Contains(names, c.Name) })
 }
 
-// innerID is the id that Rails gave an ActiveJob.
-func innerID(p payload.Payload) string {
-	if p.Class != args.ActiveJobWrapper {
-		return ""
+// wants reports whether jobs of a queue can match.
+func (m *matcher) wants(queue string) bool {
+	if m.Queue != "" && m.Queue != queue {
+		return false
 	}
-	job, _ := args.OpenActiveJob(p.Args)
-	return job.ID
+	for _, c := range m.Where {
+		if c.Name == onQueue && c.equal(queue) == c.Not {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether a job matches.
+func (m *matcher) fits(s subject) bool {
+	if m.Queue != "" && s.queue != m.Queue || m.Ref != "" && refOf(s.queue, s.raw) != m.Ref {
+		return false
+	}
+	if m.Class != "" || m.ID != "" {
+		p := s.job()
+		switch {
+		case p == nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID && !(m.inner && s.inner.ID == m.ID),
+			m.Args != nil && !p.Same(m.Class, m.args):
+			return false
+		}
+	}
+	all := yes
+	for _, t := range m.where {
+		if all = min(all, t(&s)); all == no {
+			return false
+		}
+	}
+	if all == unsure {
+		m.unsure++
+	}
+	return all == yes
 }
 
 // refSize is the length of a Ref.
@@ -210,6 +246,8 @@ func (e Entry) String() string {
 		fmt.Fprintf(&b, " in a lane of queue %s", e.Queue)
 	case Running:
 		fmt.Fprintf(&b, " of queue %s in process %s", e.Queue, e.Process)
+	case Leased:
+		fmt.Fprintf(&b, " of queue %s in the hands of a client", e.Queue)
 	case Failed:
 		fmt.Fprintf(&b, " of queue %s in the failures", e.Queue)
 	default:

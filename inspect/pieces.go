@@ -22,7 +22,8 @@ type Done struct {
 }
 
 // RemoveWhere removes jobs that match, for good: at most 500. Call it again with the Next that it
-// returned, until that is "". A query that names no queue, class, id or ref is refused. Without Places
+// returned, until that is "". A query that names no queue, class, id or ref, and has no
+// other condition about what the jobs are, is refused. Without Places
 // it concerns delayed, queued and laned jobs; failed ones only if Places names them, running ones never.
 //
 // Each job is removed in one step with what belongs to it. Jobs that a worker takes meanwhile do not
@@ -65,14 +66,14 @@ func (i *Inspector) where(ctx context.Context, name string, q Query, after strin
 	if err := i.usable(); err != nil {
 		return Done{}, err
 	}
-	if q.Queue == "" && q.Class == "" && q.ID == "" && q.Ref == "" {
-		return Done{}, fmt.Errorf("goworker: %s would change the jobs of all queues; set the query's Queue, Class, ID or Ref", name)
+	if !q.narrow() {
+		return Done{}, fmt.Errorf("goworker: %s would change the jobs of all queues; set the query's Queue, Class, ID or Ref, or a condition about what the jobs are", name)
 	}
 	if q.Places == nil {
 		q.Places = []Place{Delayed, Queued, InLane}
 	}
-	if slices.Contains(q.Places, Running) {
-		return Done{}, fmt.Errorf("goworker: %s cannot change running jobs; leave Running out of the query's Places", name)
+	if slices.Contains(q.Places, Running) || slices.Contains(q.Places, Leased) {
+		return Done{}, fmt.Errorf("goworker: %s cannot change running jobs; leave Running and Leased out of the query's Places", name)
 	}
 	page, err := i.Find(ctx, q, after, MaxPage)
 	done := Done{Looked: page.Looked, Next: page.Next, Refused: page.Refused}

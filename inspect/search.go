@@ -35,7 +35,7 @@ type FailureFilter struct {
 	Retried   bool // only those that were retried
 	Unretried bool // only those that were not
 
-	Query *Query // only those whose job matches it; nil: all. Its Places do not count
+	Query *Query // only those that match it; nil: all. Its Places do not count
 }
 
 // check returns an error if the filter contradicts itself, so that it could match nothing.
@@ -49,12 +49,26 @@ func (f FailureFilter) check() error {
 	return nil
 }
 
-// filter is the filter as package failures takes it.
-func (f FailureFilter) filter() failures.Filter {
-	return failures.Filter{
+// prepared is the filter as package failures takes it.
+func (f FailureFilter) prepared(i *Inspector) (failures.Filter, error) {
+	filter := failures.Filter{
 		Class: f.Class, Queue: f.Queue, Exception: f.Exception, Text: f.Text,
 		Since: f.Since, Until: f.Until, Retried: f.Retried, Unretried: f.Unretried,
 	}
+	if err := f.check(); err != nil || f.Query == nil {
+		return filter, err
+	}
+	settings, err := i.redis.Settings()
+	if err != nil {
+		return filter, err
+	}
+	q := *f.Query
+	q.Places = nil
+	m, err := q.matcher(settings)
+	if err == nil {
+		filter.Fits = m.fitsRecord
+	}
+	return filter, err
 }
 
 // String says what the filter chooses, for the audit: " class=Mail retried".
@@ -75,6 +89,9 @@ func (f FailureFilter) String() string {
 	}
 	if f.Unretried {
 		b.WriteString(" unretried")
+	}
+	if f.Query != nil {
+		b.WriteString(" " + f.Query.String())
 	}
 	return b.String()
 }
@@ -145,7 +162,11 @@ func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after st
 		return l.searchShards(ctx, filter, after, count)
 	}
 	found, err = overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]Failure, error) {
-		records, after, err := failures.New(s).Search(c, lists, filter.filter(), after, count)
+		chosen, err := filter.prepared(l.in)
+		if err != nil {
+			return nil, err
+		}
+		records, after, err := failures.New(s).Search(c, lists, chosen, after, count)
 		next = after
 		return l.in.failures(records), err
 	})
@@ -159,10 +180,11 @@ func (l *FailureList) Groups(ctx context.Context, filter FailureFilter) ([]Failu
 		return over(l.in, mergeGroups, func(one *Inspector) ([]FailureGroup, error) { return l.of(one).Groups(ctx, filter) })
 	}
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) ([]FailureGroup, error) {
-		if err := filter.check(); err != nil {
+		chosen, err := filter.prepared(l.in)
+		if err != nil {
 			return nil, err
 		}
-		groups, err := failures.New(s).Groups(c, lists, filter.filter())
+		groups, err := failures.New(s).Groups(c, lists, chosen)
 		all := make([]FailureGroup, len(groups))
 		for i, g := range groups {
 			all[i] = FailureGroup(g)
@@ -235,13 +257,14 @@ func (l *FailureList) retryAll(ctx context.Context, name string, filter FailureF
 		return over(l.in, sum[int], func(one *Inspector) (int, error) { return l.of(one).retryAll(ctx, name, filter, whole) })
 	}
 	total, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		if err := filter.check(); err != nil {
+		chosen, err := filter.prepared(l.in)
+		if err != nil {
 			return 0, err
 		}
 		var errs []error
 		total := 0
 		for _, list := range lists {
-			n, err := failures.New(s).RetryAll(c, list, filter.filter(), clock.System.Now(), whole)
+			n, err := failures.New(s).RetryAll(c, list, chosen, clock.System.Now(), whole)
 			total += n
 			errs = append(errs, err)
 			if c.Err() != nil {
@@ -269,12 +292,13 @@ func (l *FailureList) RemoveWhere(ctx context.Context, filter FailureFilter) (re
 		return over(l.in, sum[int], func(one *Inspector) (int, error) { return l.of(one).RemoveWhere(ctx, filter) })
 	}
 	total, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int, error) {
-		if err := filter.check(); err != nil {
+		chosen, err := filter.prepared(l.in)
+		if err != nil {
 			return 0, err
 		}
 		total := 0
 		for _, list := range lists {
-			n, err := failures.New(s).RemoveAll(c, list, filter.filter())
+			n, err := failures.New(s).RemoveAll(c, list, chosen)
 			total += n
 			if err != nil {
 				return total, err
@@ -325,8 +349,12 @@ func (l *FailureList) step(ctx context.Context, name string, filter FailureFilte
 		return done, l.in.shards[at].about(err)
 	}
 	done, err := overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (done Done, err error) {
+		chosen, err := filter.prepared(l.in)
+		if err != nil {
+			return done, err
+		}
 		slices.Sort(lists)
-		records, looked, next, err := failures.New(s).Step(c, lists, filter.filter(), after, MaxPage, maxLooked)
+		records, looked, next, err := failures.New(s).Step(c, lists, chosen, after, MaxPage, maxLooked)
 		done.Looked, done.Next = looked, next
 		if err != nil {
 			return done, err

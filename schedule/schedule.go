@@ -22,7 +22,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/prefix"
-	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/recurring"
 )
 
 // Scheduler accepts schedules: a *goworker.Daemon, such as goworker.Default().
@@ -123,7 +123,7 @@ func unread(entry pair, misspelled bool) (keys []key) {
 	again := reader{left: maxNodes} // the entry was read before
 	all, _ := again.pairs(entry.value)
 	for _, p := range all {
-		if !slices.Contains(scheduler.Fields, p.name) && (!misspelled || slices.Contains(scheduler.Fields, strings.ToLower(p.name))) {
+		if !slices.Contains(recurring.Fields, p.name) && (!misspelled || slices.Contains(recurring.Fields, strings.ToLower(p.name))) {
 			keys = append(keys, key{entry.name, p.name, p.value.Line})
 		}
 	}

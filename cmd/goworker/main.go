@@ -1,10 +1,14 @@
-// Command goworker serves Resque's queues over HTTP, and looks after the tokens of its clients.
+// Command goworker shows and mends what waits in a Resque, and serves its queues over HTTP.
 package main
 
 import (
 	"os"
 
 	"github.com/goworker/goworker/cmd/goworker/internal/command"
+	"github.com/goworker/goworker/cmd/goworker/internal/quiet"
 )
 
-func main() { os.Exit(command.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	quiet.Restore()
+	os.Exit(command.Main(os.Args[1:], os.Stdout, os.Stderr))
+}

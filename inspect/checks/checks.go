@@ -9,6 +9,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -128,7 +129,17 @@ func (f Finding) Fixable() bool {
 }
 
 // Table has all checks: those of doctor by their numbers, then the moving ones.
-var Table = slices.Concat(serverChecks)
+var Table = inOrder(slices.Concat(
+	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks, idChecks,
+	workerChecks, failureChecks, poisonChecks, queueChecks, pauseChecks, delayedChecks, orphanChecks, limitChecks, versionChecks, runningChecks, recurringChecks,
+))
+
+func inOrder(all []*Check) []*Check {
+	slices.SortStableFunc(all, func(a, b *Check) int {
+		return cmp.Or(cmp.Compare(min(b.Number, 1), min(a.Number, 1)), cmp.Compare(a.Number, b.Number)) // moving checks have 0
+	})
+	return all
+}
 
 // ByNumber returns the check of doctor with a number, or nil.
 func ByNumber(number int) *Check {

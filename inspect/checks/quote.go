@@ -63,8 +63,16 @@ type words string
 // share is a part of a whole: 0.12 is 12 %.
 type share float64
 
+// jobs is a number of jobs.
+type jobs int64
+
+func (n jobs) String() string { return plural(int(n), "job", "jobs") }
+
 // size is a number of bytes.
 type size int64
+
+// arguments are several words of a command.
+type arguments []string
 
 // in prints a value in a sentence.
 func in(v any) string {
@@ -96,6 +104,8 @@ func exact(v any) string {
 		return strconv.FormatFloat(v.Seconds(), 'f', -1, 64)
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)
+	case jobs:
+		return strconv.FormatInt(int64(v), 10)
 	case share:
 		return strconv.FormatFloat(float64(v), 'f', -1, 64)
 	}
@@ -116,17 +126,26 @@ func duration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + duration(-d)
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
-	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(strings.TrimSuffix(d.Round(time.Minute).String(), "0s"), "0m")
 	}
-	days := d / (24 * time.Hour)
-	return fmt.Sprintf("%dd%dh", days, (d-days*24*time.Hour)/time.Hour)
+	whole, part, unit := d.Round(time.Second), time.Minute, time.Second
+	names := "ms"
+	switch {
+	case d >= 48*time.Hour:
+		whole, part, unit, names = d.Round(time.Hour), 24*time.Hour, time.Hour, "dh"
+	case d >= time.Hour-time.Second/2:
+		whole, part, unit, names = d.Round(time.Minute), time.Hour, time.Minute, "hm"
+	}
+	text := strconv.Itoa(int(whole/part)) + names[:1]
+	if rest := whole % part / unit; rest > 0 {
+		text += strconv.Itoa(int(rest)) + names[1:]
+	}
+	return text
 }
 
 // bytesOf is 900 B, 1.2 MiB or 3 GiB.
@@ -169,9 +188,26 @@ func sentence(text string, v values) string {
 	return filled
 }
 
+// quoted prints a value in a command.
+func quoted(v any) (text string, ok bool) {
+	list, several := v.(arguments)
+	if !several {
+		return Quote(exact(v))
+	}
+	var line []string
+	for _, text := range list {
+		word, ok := Quote(text)
+		if !ok {
+			return "", false
+		}
+		line = append(line, word)
+	}
+	return strings.Join(line, " "), true
+}
+
 // command fills a line for a shell. A name that it cannot hold is left to --fix, or to words.
 func (c *Check) command(v values) string {
-	line, ok := fill(c.Command, v, func(v any) (string, bool) { return Quote(exact(v)) })
+	line, ok := fill(c.Command, v, quoted)
 	switch {
 	case ok:
 		return line

@@ -230,6 +230,8 @@ func cannot(err error) (why, rule string, ok bool) {
 		return denied.Error(), denied.Rule, true
 	case resque.IsWrongType(err):
 		return "a key that it reads is of another type, see check 23", "", true
+	case resque.IsCrossSlot(err):
+		return "the keys that it reads lie on several nodes, see check 22", "", true
 	}
 	return "", "", false
 }

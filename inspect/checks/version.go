@@ -16,8 +16,7 @@ func versionOf(text string) (v version) {
 }
 
 // before reports whether the version is known and older than another one.
-func (v version) before(major, minor, patch int) bool {
-	other := version{major, minor, patch}
+func (v version) before(other version) bool {
 	if v == (version{}) {
 		return false
 	}

@@ -102,7 +102,7 @@ func ParseFailure(raw []byte) (Failure, error) {
 		Payload:   f.Payload,
 		Exception: Text(f.Exception),
 		Error:     Text(f.Error),
-		Backtrace: linesOf(f.backtrace),
+		Backtrace: linesOf(f.Backtrace),
 		Worker:    Text(f.Worker),
 		Queue:     Text(f.Queue),
 		RetriedAt: Text(f.RetriedAt),
@@ -111,7 +111,7 @@ func ParseFailure(raw []byte) (Failure, error) {
 
 // FailureFields are the values of a failure record's members, each as JSON.
 type FailureFields struct {
-	FailedAt, Payload, Exception, Error, backtrace, Worker, Queue, RetriedAt json.RawMessage
+	FailedAt, Payload, Exception, Error, Backtrace, Worker, Queue, RetriedAt json.RawMessage
 }
 
 // recordDepth is how deep a record that is read may be nested, as in encoding/json.
@@ -153,7 +153,7 @@ func (f *FailureFields) named(name []byte) *json.RawMessage {
 	case "error":
 		return &f.Error
 	case "backtrace":
-		return &f.backtrace
+		return &f.Backtrace
 	case "worker":
 		return &f.Worker
 	case "queue":

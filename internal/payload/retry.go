@@ -84,6 +84,15 @@ func MarkRetried(record []byte, at string) ([]byte, error) {
 	return splice(record, brace, brace, text), nil
 }
 
+// Unretried returns a failure record without retried_at: as it was before MarkRetried, unless it said null there.
+func Unretried(record []byte) ([]byte, error) {
+	all, err := members(record)
+	if err != nil {
+		return nil, fmt.Errorf("the failure record cannot be changed: %w", err)
+	}
+	return without(record, all, "retried_at"), nil
+}
+
 // member is one member of a JSON object: its name, and the place of its value.
 type member struct {
 	name       string

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -40,12 +41,17 @@ type Cancelled struct {
 // Cancel cancels the job with an id, unless its document says that it has ended. It does not look whether
 // there is such a job.
 func (s Store) Cancel(c redis.Conn, id string) (found Cancelled, err error) {
-	var a Call
+	a := s.CancelCall(id)
+	what, state, err := s.cancelled(c, a)
+	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
+}
+
+// CancelCall is the call of cancel.lua, or of the same in a step of an operation, for a job by its id.
+func (s Store) CancelCall(id string) (a Call) {
 	a.Key(s.KeyOfCancelled())
 	s.documentKeys(&a, id)
 	a.Arg("id", CancelledID(id), CancelKept.Milliseconds())
-	what, state, err := s.cancelled(c, &a)
-	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
+	return a
 }
 
 // CancelPlace is Cancel of the job with an id in a queue. Its document is named by both.
@@ -54,31 +60,41 @@ func (s Store) CancelPlace(c redis.Conn, queue, id string) (found Cancelled, err
 	a.Key(s.KeyOfCancelled())
 	s.documentKeys(&a, PlaceOf(queue, id))
 	a.Arg("id", CancelledPlace(queue, id), CancelKept.Milliseconds())
-	what, state, err := s.cancelled(c, &a)
+	what, state, err := s.cancelled(c, a)
 	return Cancelled{State: state, Over: what == "over", Known: what == "known"}, err
 }
 
 // KeepCancelled keeps the cancel of a job for longer if the job is due later. One that was taken back, or whose job
 // has ended, stays so.
 func (s Store) KeepCancelled(c redis.Conn, id string, due time.Time) error {
-	var a Call
+	a := s.KeepCall(id, due)
+	_, _, err := s.cancelled(c, a)
+	return err
+}
+
+// KeepCall is the call of cancel.lua, or of the same in a step of an operation, that keeps a cancel for longer.
+func (s Store) KeepCall(id string, due time.Time) (a Call) {
 	a.Key(s.KeyOfCancelled())
 	a.Arg("keep", CancelledID(id), CancelKept.Milliseconds(), due.UnixMilli())
-	_, _, err := s.cancelled(c, &a)
-	return err
+	return a
 }
 
 // CancelTicket cancels the job that a process has under a ticket, and reports whether it has it.
 func (s Store) CancelTicket(c redis.Conn, process string, ticket int64) (there bool, err error) {
-	var a Call
-	a.Key(s.KeyOfCancelled())
-	a.Key(s.inflight(process))
-	a.Arg("ticket", CancelledTicket(process, ticket), CancelKept.Milliseconds(), ticket)
-	what, _, err := s.cancelled(c, &a)
+	a := s.TicketCall(process, ticket)
+	what, _, err := s.cancelled(c, a)
 	return what != "none", err
 }
 
-func (s Store) cancelled(c redis.Conn, a *Call) (what, state string, err error) {
+// TicketCall is the call of cancel.lua, or of the same in a step of an operation, for a job that a process has under a ticket.
+func (s Store) TicketCall(process string, ticket int64) (a Call) {
+	a.Key(s.KeyOfCancelled())
+	a.Key(s.inflight(process))
+	a.Arg("ticket", CancelledTicket(process, ticket), CancelKept.Milliseconds(), ticket)
+	return a
+}
+
+func (s Store) cancelled(c redis.Conn, a Call) (what, state string, err error) {
 	answer, err := redis.Strings(a.Do(c, cancelScript))
 	if err == nil && len(answer) != 2 {
 		err = ErrAnswer
@@ -106,12 +122,17 @@ func (s Store) documentKeys(a *Call, id string) {
 	a.Key(s.KeyOfJobLogs(id))
 }
 
-// LiftCancel takes the cancel of a job back, and reports whether there was one.
-func (s Store) LiftCancel(c redis.Conn, id string) (lifted bool, err error) {
-	var a Call
+// LiftCall is the call of lift.lua, or of the same in a step of an operation.
+func (s Store) LiftCall(id string) (a Call) {
 	a.Key(s.KeyOfCancelled())
 	s.documentKeys(&a, id)
 	a.Arg(CancelledID(id), CancelKept.Milliseconds())
+	return a
+}
+
+// LiftCancel takes the cancel of a job back, and reports whether there was one.
+func (s Store) LiftCancel(c redis.Conn, id string) (lifted bool, err error) {
+	a := s.LiftCall(id)
 	if lifted, err = redis.Bool(a.Do(c, liftScript)); err != nil {
 		err = s.nameCancelled(c, err)
 	}
@@ -141,6 +162,25 @@ func (s Store) ReadCancelled(c redis.Conn, most int) (entries []string, more boo
 		entries = entries[1:]
 	}
 	return entries, more, nil
+}
+
+// CancelledEntry is an entry of the jobs that were cancelled: that of CancelledID, CancelledPlace or CancelledTicket.
+type CancelledEntry struct {
+	Entry string
+	Until time.Time // by Redis's clock
+}
+
+// ListCancelled returns the entries that are kept for longest, these first: at most so many. more says that there are others.
+func (s Store) ListCancelled(c redis.Conn, most int) (entries []CancelledEntry, more bool, err error) {
+	texts, err := redis.Strings(c.Do("ZREVRANGE", s.KeyOfCancelled(), 0, most, "WITHSCORES"))
+	if err != nil {
+		return nil, false, fmt.Errorf("reading which jobs were cancelled: %w", s.nameCancelled(c, err))
+	}
+	for n := 0; n+1 < len(texts) && len(entries) < most; n += 2 {
+		score, _ := strconv.ParseFloat(texts[n+1], 64)
+		entries = append(entries, CancelledEntry{texts[n], time.UnixMilli(int64(score))})
+	}
+	return entries, len(texts) > 2*most, nil
 }
 
 // AreCancelled returns those of some entries that are there.

@@ -93,3 +93,24 @@ func (i ServerInfo) Number(name string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(i[name], 10, 64)
 	return n, err == nil
 }
+
+// Refuses reports whether a server refuses a write that it would take at another time or on another node: it is a replica,
+// out of memory, or cannot save.
+func Refuses(err error) bool {
+	var refused redis.Error
+	if !errors.As(err, &refused) {
+		return false
+	}
+	code, _, _ := strings.Cut(string(refused), " ")
+	switch code {
+	case "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN":
+		return true
+	}
+	return false
+}
+
+// IsCrossSlot reports whether a Cluster refused a command because its keys lie on several nodes.
+func IsCrossSlot(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "CROSSSLOT ")
+}

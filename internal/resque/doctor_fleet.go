@@ -7,33 +7,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Page is a step of SCAN, or of its likes for the members of one key.
+// Page is some of the members of one key.
 type Page struct {
-	Items []string // of a hash or sorted set: each member and its value
-	Next  uint64   // 0: this was the last one
+	Items []string // of a hash: each field and its value
+	Next  uint64   // where the next page begins; 0: this was the last one
 }
 
-// pageSize is how many keys or members Redis looks at for one page.
+// pageSize is how many members Redis looks at for one page.
 const pageSize = 1000
-
-// ScanKeys reads a page of the names of this namespace's keys. seen is how many keys of the whole server Redis has looked at
-// for it, those of other programs included.
-func (s Store) ScanKeys(c redis.Conn, cursor uint64) (p Page, seen int, err error) {
-	p, err = readPage(c, "SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"*", "COUNT", pageSize)
-	if err != nil {
-		err = fmt.Errorf("looking through the keys: %w", err)
-	}
-	return p, pageSize, err
-}
-
-// CountKeys returns how many keys the server has, those of other programs included.
-func (s Store) CountKeys(c redis.Conn) (int, error) {
-	n, err := redis.Int(s.ask(c, "DBSIZE"))
-	if err != nil {
-		err = fmt.Errorf("counting the keys: %w", err)
-	}
-	return n, err
-}
 
 func readPage(c redis.Conn, command string, args ...any) (p Page, err error) {
 	r, err := redis.Values(c.Do(command, args...))

@@ -81,11 +81,11 @@ func (s Store) OwnWork(c redis.Conn, now time.Time, over time.Duration) (w OwnWo
 	return w, err
 }
 
-// LaneLengths returns how many jobs the lanes with these keys have in all.
-func (s Store) LaneLengths(c redis.Conn, keys []string) (jobs int64, err error) {
+// LaneLengths returns how many jobs the lanes with these names in their keys have in all.
+func (s Store) LaneLengths(c redis.Conn, lanes []string) (jobs int64, err error) {
 	b := Batch{Conn: c}
-	for _, key := range keys {
-		b.Send("LLEN", key)
+	for _, lane := range lanes {
+		b.Send("LLEN", s.ns+"go:lane:"+lane)
 	}
 	replies, err := b.Receive()
 	for _, reply := range replies {
@@ -110,21 +110,21 @@ func (s Store) SlotPage(c redis.Conn, limit string, cursor uint64) (Page, error)
 	return p, err
 }
 
-// LostSlots returns how many of these holders of slots have no such job.
-func (s Store) LostSlots(c redis.Conn, holders []string) (lost int, err error) {
+// LostSlots returns those holders of slots that have no such job.
+func (s Store) LostSlots(c redis.Conn, holders []string) (lost []string, err error) {
 	b := Batch{Conn: c}
 	for _, h := range holders {
 		at := max(0, strings.LastIndexByte(h, '/'))
 		b.Send("HEXISTS", s.inflight(h[:at]), strings.TrimPrefix(h[at:], "/"))
 	}
 	replies, err := b.Receive()
-	for _, reply := range replies {
+	for i, reply := range replies {
 		held, refused := redis.Bool(Answer(reply))
 		if err == nil && refused != nil && !IsWrongType(refused) {
 			err = refused
 		}
 		if !held {
-			lost++
+			lost = append(lost, holders[i])
 		}
 	}
 	if err != nil {

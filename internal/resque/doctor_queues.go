@@ -39,6 +39,9 @@ func (s Store) ListWindow(c redis.Conn, key string, from, count int64) ([][]byte
 // Condemn moves a payload that is no job from its queue to the failures, where workers do not decode it. It returns false if
 // the payload is not in the queue any more.
 func (s Store) Condemn(c redis.Conn, queue string, raw []byte, f payload.Failure, multiQueue bool) (bool, error) {
+	if len(raw) > payload.MaxInvalid {
+		return false, fmt.Errorf("a payload of %d bytes in queue %s is too large for a failure: look at it there and remove it", len(raw), queue)
+	}
 	list, member := s.FailureListFor(queue, multiQueue)
 	var a Call
 	a.Key(s.KeyOfQueue(queue))

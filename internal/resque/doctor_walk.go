@@ -18,10 +18,11 @@ const (
 	InFlightKey         // the record of the jobs that a process has reserved
 	LockKey             // the lock of a unique job
 	SlotsKey            // who runs under a limit
+	LaneKey             // the jobs of a lane
 	WorkerKey           // the job that a worker has in hand
 )
 
-// KeyOf says what a key is for, and the name in it: of a queue, a second, a process, a lock, a limit or a worker.
+// KeyOf says what a key is for, and the name in it: of a queue, a second, a process, a lock, a limit, a lane or a worker.
 func (s Store) KeyOf(key string) (KeyKind, string) {
 	rest, ok := strings.CutPrefix(key, s.ns)
 	if !ok {
@@ -32,10 +33,10 @@ func (s Store) KeyOf(key string) (KeyKind, string) {
 		prefix string
 	}{
 		{QueueKey, s.KeyOfRubys("")}, {OwnQueueKey, s.ownQueue("")}, {BucketKey, s.KeyOfSecond("")},
-		{InFlightKey, s.inflight("")}, {LockKey, s.KeyOfLock("")}, {SlotsKey, s.slots("")}, {WorkerKey, s.worker("")},
+		{InFlightKey, s.inflight("")}, {LockKey, s.KeyOfLock("")}, {SlotsKey, s.slots("")}, {LaneKey, s.ns + "go:lane:"}, {WorkerKey, s.worker("")},
 	} {
 		if name, ok := strings.CutPrefix(key, k.prefix); ok {
-			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") {
+			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") || k.kind == BucketKey && !isSecond(name) { // delayed:last_enqueued_at
 				return OtherKey, ""
 			}
 			return k.kind, name
@@ -64,4 +65,10 @@ func (s Store) ServerKeys(c redis.Conn) (steps int, err error) {
 		return 0, err
 	}
 	return n/walkCount + 1, nil
+}
+
+// isSecond reports whether a name is that of a second.
+func isSecond(name string) bool {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return err == nil && n >= 0 && n <= LastSecond && strconv.FormatInt(n, 10) == name
 }

@@ -10,6 +10,7 @@ import (
 type KeyTypeError struct {
 	Key  string
 	Want string // the type that Resque gives it
+	Is   string // the type that it has, if that was asked
 	Err  error  // of Redis
 }
 

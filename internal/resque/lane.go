@@ -139,6 +139,9 @@ func (l Lanes) SortedBy(limit Limit) bool {
 
 func (l Lanes) member() string { return JobPrefix(l.Queue) + l.Shared }
 
+// Member is the text of the set among the lanes.
+func (l Lanes) Member() string { return l.member() }
+
 func (s Store) lanes() string          { return s.ns + "go:lanes" }
 func (s Store) paused() string         { return s.ns + "go:paused" }
 func (s Store) limits() string         { return s.ns + "go:limits" }
@@ -167,7 +170,11 @@ func (s Store) laneOf(key string) (l Lane, ok bool) {
 	if !ok {
 		return l, false
 	}
-	rest := []byte(text)
+	return ParseLane([]byte(text))
+}
+
+// ParseLane reads a lane as the name of its key has it: queue and shared limits with their lengths, and its own.
+func ParseLane(rest []byte) (l Lane, ok bool) {
 	if l.Queue, rest, ok = CutPrefix(rest); !ok {
 		return l, false
 	}

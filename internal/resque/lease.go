@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,6 +47,10 @@ type Process struct {
 	// Duties says which duties of the fleet its release knows: a number that rises when a release adds one. 0: it is an
 	// older release.
 	Duties int
+
+	// Classes and Limits are what its program registered: RecordText of the classes' names, and of the numbers of the limits.
+	// "": its record does not say it.
+	Classes, Limits string
 
 	// Worker n is registered as IDHead + n + ":" + IDQueues.
 	IDHead, IDQueues string
@@ -100,13 +105,31 @@ func (p Process) Owns(id string) bool {
 	return ok && p.IDHead != "" && err == nil && queues == p.IDQueues
 }
 
+// mostRecorded is how long a text is that a record may have of a program.
+const mostRecorded = 4 << 10
+
+// RecordText is a value as JSON for a process's record, or "" if it is too long for that.
+func RecordText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil || len(text) > mostRecorded {
+		return ""
+	}
+	return string(text)
+}
+
 func (p Process) fields(epoch int64) []any {
-	return []any{
+	fields := []any{
 		"epoch", epoch,
 		"host", p.Host, "pid", p.PID, "version", p.Version, "queues", p.Queues,
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
 		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows, "duties", Duties,
 	}
+	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}} {
+		if of[1] != "" {
+			fields = append(fields, of[0], of[1])
+		}
+	}
+	return fields
 }
 
 // ReadProcess reads a process's record. If it is missing, only ID is set.
@@ -120,7 +143,7 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 
 func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
-		IDHead: f["id_head"], IDQueues: f["id_queues"], Knows: f["knows"]}
+		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Duties, _ = strconv.Atoi(f["duties"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])

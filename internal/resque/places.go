@@ -12,6 +12,12 @@ import (
 // KeyOfLane is the list of a lane's jobs.
 func (s Store) KeyOfLane(l Lane) string { return s.lane(l) }
 
+// KeyOfLanes is the set of the sets of lanes.
+func (s Store) KeyOfLanes() string { return s.lanes() }
+
+// KeyOfTurns is the sorted set of the lanes of a set.
+func (s Store) KeyOfTurns(l Lanes) string { return s.turns(l) }
+
 // SortedQueues returns the sets of lanes of one queue, or of all queues for "", in a stable order.
 func (s Store) SortedQueues(c redis.Conn, queue string) ([]Lanes, error) {
 	members, err := redis.Strings(c.Do("SMEMBERS", s.lanes()))

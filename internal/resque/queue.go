@@ -139,6 +139,9 @@ func explainIn(script string, err error) error {
 	return Explain(err)
 }
 
+// ExplainIn is Explain for an error of a script: it names the command that this Redis user may not run.
+func ExplainIn(script string, err error) error { return explainIn(script, err) }
+
 // Explain adds the remedy to the error with which Redis refused a command.
 func Explain(err error) error {
 	var refused redis.Error

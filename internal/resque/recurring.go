@@ -252,3 +252,22 @@ func (s Store) PausedSchedules(c redis.Conn) ([]string, error) {
 	}
 	return names, nil
 }
+
+// KnownSchedules returns the names of the schedules that have fired, in no order.
+func (s Store) KnownSchedules(c redis.Conn) (names []string, err error) {
+	b := Batch{Conn: c}
+	b.Send("HKEYS", s.ticks())
+	b.Send("HKEYS", s.lastEnqueuedAt())
+	replies, err := b.Receive()
+	for n := range replies {
+		var some []string
+		if err == nil {
+			some, err = redis.Strings(Answer(replies[n]))
+		}
+		names = append(names, some...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading which recurring schedules have fired: %w", Explain(err))
+	}
+	return names, nil
+}

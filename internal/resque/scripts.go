@@ -135,6 +135,9 @@ func (c *Call) Args() []any {
 	return append(args, c.argv...)
 }
 
+// Parts returns the keys and the values, for a script that does what this call's script does among other things.
+func (c *Call) Parts() (keys, values []any) { return c.keys[c.before:], c.argv }
+
 // Do runs the script.
 func (c *Call) Do(conn redis.Conn, s *redis.Script) (any, error) {
 	return s.Do(conn, c.Args()...)

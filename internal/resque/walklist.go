@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -145,7 +146,10 @@ type Target struct {
 	Queue string // the zero Target is nowhere
 	Lane  *Lane  // a lane of that queue, as the next one; nil: the queue itself
 	Head  bool
-	Here  bool // they stay where they are, as other bytes
+	Here  bool          // they stay where they are, as other bytes
+	Later bool          // in a schedule, each at its Move.At
+	Plain bool          // of Later: resque-scheduler's; else our own
+	Style payload.Style // of Plain
 }
 
 // Move is a job to take out of a list.
@@ -153,6 +157,7 @@ type Move struct {
 	Element
 	As       []byte // the bytes as which it goes on
 	Lock, ID string // the lock of a unique job; "": it has none
+	At       Stamp  // of Target.Later
 }
 
 const (
@@ -202,7 +207,21 @@ func (s Store) MoveJobs(c redis.Conn, from Lane, lane bool, jobs []Move, to Targ
 }
 
 func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece []int, to Target) ([]int, error) {
-	var a Call
+	some := make([]Move, len(piece))
+	for n, i := range piece {
+		some[n] = jobs[i]
+	}
+	a := s.MoveCall(from, lane, some, to)
+	r, err := redis.Ints(a.Do(c, moveScript))
+	if err != nil {
+		return nil, fmt.Errorf("moving %s of queue %s: %w", Plural(len(piece), "job"), from.Queue, Explain(err))
+	}
+	return r, nil
+}
+
+// MoveCall is the call of move.lua, or of the same in a step of an operation. It answers with the numbers, from 1, of the jobs
+// that were there and, negative, of those that were not looked for. As bytes they go on by their As; nil: their own.
+func (s Store) MoveCall(from Lane, lane bool, jobs []Move, to Target) (a Call) {
 	source := s.KeyOfQueue(from.Queue)
 	if lane {
 		source = s.lane(from)
@@ -213,29 +232,34 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 	switch {
 	case to.Here:
 		mode = "here"
+	case to.Later && to.Plain:
+		mode, queue = "plain", ""
+	case to.Later:
+		mode, queue = "own", ""
 	case to.Queue == "":
 		mode = ""
 	case to.Head:
 		mode = "head"
 	}
+	goes, turns := s.KeyOfQueue(to.Queue), s.lanes() // any key; the script does not read it
 	switch {
+	case to.Later && to.Plain:
+		goes = s.KeyOfSeconds()
+	case to.Later:
+		goes = s.KeyOfSchedule()
 	case to.Lane != nil:
-		a.Key(s.lane(*to.Lane))
-		a.Key(s.lanes())
-		a.Key(s.turns(to.Lane.Lanes()))
+		goes, turns = s.lane(*to.Lane), s.turns(to.Lane.Lanes())
 		queue, member, own = "", to.Lane.Lanes().member(), to.Lane.Own
-	default:
-		a.Key(s.KeyOfQueue(to.Queue))
-		a.Key(s.lanes())
-		a.Key(s.lanes()) // any key; the script does not read it
 	}
+	a.Key(goes)
+	a.Key(s.lanes())
+	a.Key(turns)
 	a.Arg(mode, queue, member, own, moveSearch)
 	after := to.Queue
-	if to.Here {
+	if to.Here || to.Later {
 		after = from.Queue
 	}
-	for _, i := range piece {
-		j := jobs[i]
+	for _, j := range jobs {
 		lock := 0
 		if j.Lock != "" {
 			lock = a.Key(s.KeyOfLock(j.Lock))
@@ -251,11 +275,17 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 		if lock > 0 {
 			ends, next = JobPrefix(from.Queue)+string(j.Raw), JobPrefix(after)+string(as)
 		}
-		a.Arg(j.Index, j.Raw, as, lock, j.ID, ends, next)
+		time, bucket, stamps := "", 0, 0
+		switch {
+		case to.Later && to.Plain:
+			as = payload.Item(as, from.Queue, to.Style)
+			time = j.At.Second()
+			bucket, stamps = a.Key(s.KeyOfSecond(time)), a.Key(s.KeyOfJobSeconds(string(as)))
+		case to.Later:
+			as = append([]byte(JobPrefix(from.Queue)), as...)
+			time = strconv.FormatInt(j.At.MS, 10)
+		}
+		a.Arg(j.Index, j.Raw, as, lock, j.ID, ends, next, time, bucket, stamps)
 	}
-	r, err := redis.Ints(a.Do(c, moveScript))
-	if err != nil {
-		return nil, fmt.Errorf("moving %s of queue %s: %w", Plural(len(piece), "job"), from.Queue, Explain(err))
-	}
-	return r, nil
+	return a
 }

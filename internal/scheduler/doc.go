@@ -1,5 +1,5 @@
 // Package scheduler enqueues jobs when their time comes. The Pump moves delayed jobs that are due
-// to their queues. The Ticker fires recurring schedules. Both share resque-scheduler's master
+// to their queues. The Ticker fires the schedules of package recurring. Both share resque-scheduler's master
 // Lock, which Ruby's schedulers respect too.
 //
 // The words: a schedule has fire times; the public options call one of them a tick. The last fired

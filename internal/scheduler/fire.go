@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -16,22 +17,22 @@ func (t *Ticker) check(c redis.Conn, e *entry) error {
 	now := t.redis.Now()
 	switch {
 	case e.isNew():
-		return t.commit(c, e, now, t.note(e, now, e.timing.begins(e.loaded, e.FirstIn)))
-	case e.state.Timing != e.timing.hash:
+		return t.commit(c, e, now, t.note(e, now, e.Begins(e.loaded)))
+	case e.state.Timing != e.TimingHash():
 		if t.owned(e) {
 			t.warn(e.Name, e.state.Timing, "another process fires a recurring schedule of this name with another timing; this one's counts when that process has ended",
 				"process", e.state.Owner)
 			e.wake = now.Add(dynamicEvery)
 			return nil
 		}
-		return t.commit(c, e, now, t.note(e, now, later(e.loaded, e.lastFired(e.state, now))))
+		return t.commit(c, e, now, t.note(e, now, recurring.Later(e.loaded, e.LastFired(e.state, now))))
 	}
-	if e.unclear(e.state) {
+	if e.Unclear(e.state) {
 		t.warn(e.Name, "a time", "when a Ruby scheduler fired a recurring schedule is not understood; its ticks up to now count as fired",
 			"last_enqueued_at", e.state.EnqueuedText())
 		return t.commit(c, e, now, t.note(e, now, now))
 	}
-	if e.ahead(now) || e.rubyAhead(e.state, now) { // unless this process is wrong about Redis's clock
+	if e.ahead(now) || e.RubyAhead(e.state, now) { // unless this process is wrong about Redis's clock
 		var err error
 		if now, err = t.base.Store.Now(c); err != nil {
 			return err
@@ -40,7 +41,7 @@ func (t *Ticker) check(c redis.Conn, e *entry) error {
 		if e.ahead(now) {
 			return t.commit(c, e, now, t.note(e, now, now))
 		}
-		if e.rubyAhead(e.state, now) {
+		if e.RubyAhead(e.state, now) {
 			t.warn(e.Name, "its clock", "the clock of a Ruby scheduler is ahead of Redis's; what it fired of a recurring schedule is not taken into account",
 				"last_enqueued_at", e.state.EnqueuedText())
 		}
@@ -48,7 +49,7 @@ func (t *Ticker) check(c redis.Conn, e *entry) error {
 	if t.plan(e); e.wake.IsZero() || e.wake.After(now) {
 		return nil
 	}
-	times, last := e.due(e.lastFired(e.state, now), now)
+	times, last := e.Due(e.LastFired(e.state, now), now)
 	if last.IsZero() {
 		return nil
 	}
@@ -70,7 +71,7 @@ func (t *Ticker) fire(c redis.Conn, e *entry, now time.Time, times []time.Time, 
 	f := t.note(e, now, last)
 	f.Shared = e.Shared
 	for _, at := range times {
-		payload, err := e.payload(t.config.Style, at)
+		payload, err := e.Payload(t.config.Style, at)
 		if err != nil {
 			return err
 		}
@@ -104,26 +105,26 @@ func (e *entry) isNew() bool {
 // Redis's clock was ahead and has been set back. Then the period restarts now; otherwise nothing
 // would fire until that future time. A cron is left alone: it has fired those times already.
 func (e *entry) ahead(now time.Time) bool {
-	return e.timing.cron == nil && e.state.Last.After(now.Add(e.timing.every+e.FirstIn))
+	return e.TooFar(e.state.Last, now)
 }
 
 // note returns the call that notes last as the last fired time, with this process as owner. The
 // jobs to enqueue are added to it.
 func (t *Ticker) note(e *entry, now, last time.Time) resque.Fire {
 	return resque.Fire{
-		Schedule: e.Name, Was: e.state, Last: last, Owner: t.fleet.Self(), Timing: e.timing.hash,
+		Schedule: e.Name, Was: e.state, Last: last, Owner: t.fleet.Self(), Timing: e.TimingHash(),
 		Lock: t.lock.own(), Queue: e.Queue, At: now,
 	}
 }
 
 // plan sets when to check a schedule again.
 func (t *Ticker) plan(e *entry) {
-	if e.isNew() || e.unclear(e.state) {
+	if e.isNew() || e.Unclear(e.state) {
 		e.wake = t.redis.Now()
 		return
 	}
-	last := e.lastFired(e.state, t.redis.Now())
-	e.wake = e.timing.next(last, last)
+	last := e.LastFired(e.state, t.redis.Now())
+	e.wake = e.After(last)
 	if e.wake.IsZero() {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -25,11 +26,11 @@ func (t *Ticker) load(now time.Time) {
 			all[name] = old.Schedule
 		case t.refused[name] == text:
 		default:
-			s, err := Read(name, text)
+			s, err := recurring.Read(name, text)
 			if err != nil {
 				t.warn(name, err.Error(), "a recurring schedule in Redis is not understood and does not run", "error", err)
 			}
-			if err != nil || !inEnvironment(s.Environments, t.config.Environment) {
+			if err != nil || !s.CountsIn(t.config.Environment) {
 				t.refused[name] = text
 				continue
 			}
@@ -63,11 +64,6 @@ func (t *Ticker) load(now time.Time) {
 func has[T any](all map[string]T, name string) bool {
 	_, there := all[name]
 	return there
-}
-
-// inEnvironment reports whether a schedule that names environments counts in this process's.
-func inEnvironment(named []string, here string) bool {
-	return named == nil || slices.Contains(named, here)
 }
 
 // warn logs a message about a schedule, unless it was the last one of its kind and had the same
@@ -132,7 +128,7 @@ func (t *Ticker) disown(c redis.Conn) error {
 		if !e.read || e.state.Owner != t.fleet.Self() {
 			continue
 		}
-		f := t.note(e, e.state.Last, e.lastFired(e.state, t.redis.Now()))
+		f := t.note(e, e.state.Last, e.LastFired(e.state, t.redis.Now()))
 		f.Owner = resque.NoOwner
 		if !e.removed.IsZero() {
 			f.Owner = resque.RemovedOwner(e.removed)

@@ -2,19 +2,15 @@ package scheduler
 
 import (
 	"maps"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
 )
-
-// ErrNoSchedule is returned for a name that no recurring schedule has.
-var ErrNoSchedule = prefix.New("there is no such recurring schedule")
 
 // OnConn runs f on a connection to Redis.
 type OnConn func(f func(resque.Store, redis.Conn) error) error
@@ -23,11 +19,11 @@ type OnConn func(f func(resque.Store, redis.Conn) error) error
 // ready. It is safe for concurrent use.
 type Table struct {
 	mu      sync.Mutex
-	own     map[string]*Schedule
+	own     map[string]*recurring.Schedule
 	changed func() // of the run, if there is one
 }
 
-func (t *Table) set(name string, s *Schedule) (was *Schedule) {
+func (t *Table) set(name string, s *recurring.Schedule) (was *recurring.Schedule) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was = t.own[name]
@@ -35,7 +31,7 @@ func (t *Table) set(name string, s *Schedule) (was *Schedule) {
 		delete(t.own, name)
 	} else {
 		if t.own == nil {
-			t.own = make(map[string]*Schedule)
+			t.own = make(map[string]*recurring.Schedule)
 		}
 		t.own[name] = s
 	}
@@ -45,17 +41,17 @@ func (t *Table) set(name string, s *Schedule) (was *Schedule) {
 	return was
 }
 
-func (t *Table) get(name string) *Schedule {
+func (t *Table) get(name string) *recurring.Schedule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own[name]
 }
 
 // all returns a copy.
-func (t *Table) all() map[string]*Schedule {
+func (t *Table) all() map[string]*recurring.Schedule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make(map[string]*Schedule, len(t.own))
+	all := make(map[string]*recurring.Schedule, len(t.own))
 	maps.Copy(all, t.own)
 	return all
 }
@@ -70,11 +66,11 @@ func (t *Table) watch(changed func()) {
 
 // Schedule adds a schedule, or replaces the one of that name. One with Persist goes to Redis
 // instead, and ends one of this daemon's own with its name.
-func (t *Table) Schedule(name string, r Recurring, on OnConn) error {
-	s, err := Check(name, r)
+func (t *Table) Schedule(name string, r recurring.Recurring, on OnConn) error {
+	s, err := recurring.Check(name, r)
 	if err == nil {
 		if wrong := queues.CheckName(r.Queue, resque.New("").KeyOfQueue("")); wrong != nil {
-			err = s.about(wrong)
+			err = s.About(wrong)
 		}
 	}
 	if err != nil {
@@ -111,76 +107,30 @@ func (t *Table) Unschedule(name string, on OnConn) (bool, error) {
 }
 
 // Find returns the schedule of a name: the daemon's own, or the one in Redis.
-func (t *Table) Find(name string, on OnConn) (*Schedule, error) {
+func (t *Table) Find(name string, on OnConn) (*recurring.Schedule, error) {
 	if own := t.get(name); own != nil {
 		return own, nil
 	}
-	var found *Schedule
+	var found *recurring.Schedule
 	err := on(func(store resque.Store, c redis.Conn) error {
 		text, there, err := store.PersistentSchedule(c, name)
 		if err != nil {
 			return err
 		}
 		if !there {
-			return prefix.Errorf("%w: %s", ErrNoSchedule, name)
+			return prefix.Errorf("%w: %s", recurring.ErrNoSchedule, name)
 		}
-		found, err = Read(name, text)
+		found, err = recurring.Read(name, text)
 		return err
 	})
 	return found, err
 }
 
-// Info is a recurring schedule as it stands. The public type ScheduleInfo says what its fields mean.
-type Info struct {
-	Name         string
-	Recurring    Recurring
-	Next         time.Time
-	LastEnqueued time.Time
-	Paused       bool
-	Broken       error
-}
-
 // Infos returns the daemon's own schedules and those in Redis, sorted by name.
-func (t *Table) Infos(on OnConn) ([]Info, error) {
-	var infos []Info
-	err := on(func(store resque.Store, c redis.Conn) error {
-		now, err := store.Now(c)
-		if err != nil {
-			return err
-		}
-		persistent, err := store.PersistentSchedules(c)
-		if err != nil {
-			return err
-		}
-		paused, err := store.PausedSchedules(c)
-		if err != nil {
-			return err
-		}
-		all := t.all()
-		broken := make(map[string]error)
-		for name, text := range persistent {
-			if all[name] == nil {
-				if all[name], err = Read(name, text); err != nil {
-					broken[name] = err
-				}
-			}
-		}
-		names := slices.Sorted(maps.Keys(all))
-		if len(names) == 0 {
-			return nil
-		}
-		known, err := store.ReadTicks(c, names...)
-		if err != nil {
-			return err
-		}
-		for i, name := range names {
-			info := Info{Name: name, LastEnqueued: known[i].Enqueued, Paused: slices.Contains(paused, name), Broken: broken[name]}
-			if s := all[name]; s != nil {
-				info.Recurring, info.Next = s.Recurring, s.Next(known[i], now)
-			}
-			infos = append(infos, info)
-		}
-		return nil
+func (t *Table) Infos(on OnConn) (infos []recurring.Info, err error) {
+	err = on(func(store resque.Store, c redis.Conn) (err error) {
+		infos, err = recurring.Infos(store, c, t.all())
+		return err
 	})
 	return infos, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -80,7 +81,7 @@ type Ticker struct {
 
 // entry is a schedule as this process watches it. All times are by Redis's clock.
 type entry struct {
-	*Schedule
+	*recurring.Schedule
 	text    string // its JSON, if it is in Redis for all processes
 	loaded  time.Time
 	read    bool // state was read

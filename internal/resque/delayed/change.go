@@ -21,39 +21,75 @@ const changeLooks = 1_000_000
 // changeTogether is how many jobs one script changes.
 const changeTogether = 500
 
-// Take removes listed jobs from the schedules, and returns which of them were there. A unique job gives up its lock.
-func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) {
-	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
-		if d.Plain() {
-			plain.nowhere()
-		} else {
-			own.nowhere(d)
-		}
-	})
+// To is where jobs go that are taken out of a schedule. The zero To is nowhere.
+type To struct {
+	Queue bool      // their own queues, now
+	Head  bool      // of these
+	At    time.Time // another time
+	Named string    // another queue; each keeps its time. Of our own schedule only; see SwapCall
 }
+
+// put adds a job of resque-scheduler's to a call.
+func (u *undelaying) put(d Job, to To) {
+	u.add(d.second, string(d.Raw), "")
+	switch {
+	case to.Queue:
+		u.toQueue(d.Queue, d.Payload, to.Head)
+	case !to.At.IsZero():
+		u.toTime(resque.StampOf(to.At))
+	default:
+		u.nowhere()
+	}
+}
+
+// put adds a job of our own schedule to a call.
+func (u *unscheduling) put(d Job, to To) {
+	switch {
+	case to.Queue:
+		u.toQueue(d.Raw, d.Queue, d.Payload, to.Head)
+	case !to.At.IsZero():
+		when := resque.StampOf(to.At)
+		u.toTime(d.Raw, when, d.movedTo(when))
+	case to.Named != "":
+		lock, _ := d.lock()
+		u.toTime(d.Raw, resque.StampOf(d.At), moved{resque.JobPrefix(to.Named) + string(d.Payload), lock})
+	default:
+		u.nowhere(d)
+	}
+}
+
+// PlainCall is the call of undelay.lua, or of the same in a step of an operation, for listed jobs of resque-scheduler's.
+func (s Store) PlainCall(jobs []Job, to To) resque.Call {
+	u := undelaying{Store: s}
+	u.start(nil)
+	for _, d := range jobs {
+		u.put(d, to)
+	}
+	return u.Call
+}
+
+// OwnCall is the call of unschedule.lua, or of the same in a step of an operation, for listed jobs of our own schedule.
+func (s Store) OwnCall(jobs []Job, to To) resque.Call {
+	u := unscheduling{Store: s}
+	u.start()
+	for _, d := range jobs {
+		u.put(d, to)
+	}
+	return u.Call
+}
+
+// Take removes listed jobs from the schedules, and returns which of them were there. A unique job gives up its lock.
+func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) { return s.change(c, jobs, To{}) }
 
 // Enqueue puts listed jobs, of which none is an entry that is no job, to the heads or tails of their
 // queues and returns which were there.
 func (s Store) Enqueue(c redis.Conn, jobs []Job, head bool) ([]bool, error) {
-	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
-		if d.Plain() {
-			plain.toQueue(d.Queue, d.Payload, head)
-		} else {
-			own.toQueue(d.Raw, d.Queue, d.Payload, head)
-		}
-	})
+	return s.change(c, jobs, To{Queue: true, Head: head})
 }
 
 // Redelay delays listed jobs to another time and returns which of them were there.
 func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) ([]bool, error) {
-	when := resque.StampOf(at)
-	return s.change(c, jobs, func(plain *undelaying, own *unscheduling, d Job) {
-		if d.Plain() {
-			plain.toTime(when)
-		} else {
-			own.toTime(d.Raw, when, d.movedTo(when))
-		}
-	})
+	return s.change(c, jobs, To{At: at})
 }
 
 // moved is the member of our schedule as which a job goes on.
@@ -79,10 +115,10 @@ func (d Job) movedTo(at resque.Stamp) moved {
 }
 
 // change changes listed jobs, and returns which of them were there.
-func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unscheduling, Job)) (there []bool, err error) {
+func (s Store) change(c redis.Conn, jobs []Job, to To) (there []bool, err error) {
 	there = make([]bool, len(jobs))
 	for at := 0; at < len(jobs); {
-		n, err := s.changeable(c, jobs[at:min(len(jobs), at+changeTogether)])
+		n, err := s.Changeable(c, jobs[at:min(len(jobs), at+changeTogether)])
 		if err != nil {
 			return there, err
 		}
@@ -92,12 +128,12 @@ func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unsche
 		var ofPlain, ofOwn []int
 		for i, d := range jobs[at : at+n] {
 			if d.Plain() {
-				plain.add(d.second, string(d.Raw), "")
+				plain.put(d, to)
 				ofPlain = append(ofPlain, at+i)
 			} else {
+				own.put(d, to)
 				ofOwn = append(ofOwn, at+i)
 			}
-			change(&plain, &own, d)
 		}
 		at += n
 		for _, part := range []struct {
@@ -121,9 +157,9 @@ func (s Store) change(c redis.Conn, jobs []Job, change func(*undelaying, *unsche
 	return there, nil
 }
 
-// changeable returns how many of the jobs one script may change, by the lengths of their
+// Changeable returns how many of the jobs one script may change, by the lengths of their
 // lists.
-func (s Store) changeable(c redis.Conn, jobs []Job) (int, error) {
+func (s Store) Changeable(c redis.Conn, jobs []Job) (int, error) {
 	sizes, lists := &resque.Batch{Conn: c}, make(map[string]int)
 	for _, d := range jobs {
 		if _, asked := lists[d.second]; d.Plain() && !asked {

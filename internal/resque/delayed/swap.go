@@ -34,15 +34,21 @@ func (s Store) Swap(c redis.Conn, d Job, queue string, as []byte, style payload.
 		d.Queue, d.Payload, d.Err = queue, as, nil
 		return out.found > 0, d, err
 	}
-	item := payload.Item(as, queue, style)
-	var a resque.Call
-	a.Key(s.store.KeyOfSecond(d.second))
-	a.Key(s.store.KeyOfJobSeconds(string(d.Raw)))
-	a.Key(s.store.KeyOfJobSeconds(string(item)))
-	a.Arg(d.second, d.Raw, item)
+	a, item := s.SwapCall(d, queue, as, style)
 	there, err := redis.Bool(a.Do(c, swapScript))
 	if err != nil {
 		return false, d, fmt.Errorf("changing a job that is delayed to %s: %w", d.second, resque.Explain(err))
 	}
 	return there, plainJob(d.second, item), nil
+}
+
+// SwapCall is the call of swap.lua, or of the same in a step of an operation, for a job of resque-scheduler's, and the item
+// as which that goes on.
+func (s Store) SwapCall(d Job, queue string, as []byte, style payload.Style) (a resque.Call, item []byte) {
+	item = payload.Item(as, queue, style)
+	a.Key(s.store.KeyOfSecond(d.second))
+	a.Key(s.store.KeyOfJobSeconds(string(d.Raw)))
+	a.Key(s.store.KeyOfJobSeconds(string(item)))
+	a.Arg(d.second, d.Raw, item)
+	return a, item
 }

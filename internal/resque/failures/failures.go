@@ -302,17 +302,40 @@ func (s Store) Remove(c redis.Conn, r Record) error {
 
 // remove removes records of one page; seek is "seek" or "".
 func (s Store) remove(c redis.Conn, list string, records []Record, seek string) (int, error) {
-	var a resque.Call
+	a := s.removeCall(list, records, seek)
+	removed, err := redis.Ints(a.Do(c, removeScript))
+	if err != nil {
+		return 0, fmt.Errorf("removing %s of list %s: %w", resque.Plural(len(records), "failure"), list, resque.Explain(err))
+	}
+	return len(removed), nil
+}
+
+// RetryCall is the call of retry.lua, or of the same in a step of an operation. It does not search the whole list.
+func (s Store) RetryCall(r Record, at time.Time, as Again) (resque.Call, error) {
+	a, err := s.retryCall(r, at, true, as)
+	if err == nil {
+		end := "tail"
+		if as.Head {
+			end = "head"
+		}
+		a.Arg("", end)
+	}
+	return a, err
+}
+
+// RemoveCall is the call of remove.lua, or of the same in a step of an operation, for records of one list, the foremost first.
+// It does not search the whole list.
+func (s Store) RemoveCall(records []Record) resque.Call {
+	return s.removeCall(records[0].List, records, "")
+}
+
+func (s Store) removeCall(list string, records []Record, seek string) (a resque.Call) {
 	a.Key(s.store.KeyOfFailures(list))
 	a.Arg(seek)
 	for _, r := range records {
 		a.Arg(r.Index, r.Raw)
 	}
-	n, err := redis.Int(a.Do(c, removeScript))
-	if err != nil {
-		return 0, fmt.Errorf("removing %s of list %s: %w", resque.Plural(len(records), "failure"), list, resque.Explain(err))
-	}
-	return n, nil
+	return a
 }
 
 // Clear removes all failures of the lists.

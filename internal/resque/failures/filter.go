@@ -15,14 +15,22 @@ type Filter struct {
 	Class, Queue, Exception, Text string
 	Since, Until                  time.Time
 	Retried, Unretried            bool
+
+	Fits func(record []byte) bool // nil: it does not choose
+}
+
+// all reports whether the filter chooses every record.
+func (f Filter) all() bool {
+	return f.Class == "" && f.Queue == "" && f.Exception == "" && f.Text == "" && f.Since.IsZero() && f.Until.IsZero() &&
+		!f.Retried && !f.Unretried && f.Fits == nil
 }
 
 // activeJobWrapper is the class under which Rails enqueues every ActiveJob. The job's
 // own class is in its argument.
 const activeJobWrapper = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
-// jobClass is the class of a job, for an ActiveJob its own; "" if the text is no job.
-func jobClass(raw []byte) string {
+// JobClass is the class of a job, for an ActiveJob its own; "" if the text is no job.
+func JobClass(raw []byte) string {
 	p, err := payload.Parse(raw)
 	if err != nil {
 		return ""
@@ -62,7 +70,7 @@ func (f Filter) matcher() *matcher {
 // fits reports whether a record matches. Text that is no record matches only the filter
 // that chooses all.
 func (m *matcher) fits(raw []byte) bool {
-	if m.Filter == (Filter{}) {
+	if m.all() {
 		return len(raw) > 0
 	}
 	for _, needle := range m.needles {
@@ -79,15 +87,17 @@ func (m *matcher) fits(raw []byte) bool {
 	case m.Retried && !retried, m.Unretried && retried,
 		m.Queue != "" && payload.Text(f.Queue) != m.Queue,
 		m.Exception != "" && payload.Text(f.Exception) != m.Exception,
-		m.Class != "" && jobClass(f.Payload) != m.Class,
+		m.Class != "" && JobClass(f.Payload) != m.Class,
 		m.text != "" && !strings.Contains(strings.ToLower(payload.Text(f.Error)), m.text):
 		return false
 	}
-	if m.Since.IsZero() && m.Until.IsZero() {
-		return true
+	if !m.Since.IsZero() || !m.Until.IsZero() {
+		at, _ := failureTime(payload.Text(f.FailedAt), m.local)
+		if at.IsZero() || at.Before(m.Since) || !m.Until.IsZero() && !at.Before(m.Until) {
+			return false
+		}
 	}
-	at, _ := failureTime(payload.Text(f.FailedAt), m.local)
-	return !at.IsZero() && !at.Before(m.Since) && (m.Until.IsZero() || at.Before(m.Until))
+	return m.Fits == nil || m.Fits(raw)
 }
 
 // Group counts failures of one kind.
@@ -105,7 +115,7 @@ type groups map[failureKind]*Group
 func (g groups) add(raw []byte, local *time.Location) {
 	var f payload.FailureFields
 	f.Scan(raw)
-	kind := failureKind{jobClass(f.Payload), payload.Text(f.Exception)}
+	kind := failureKind{JobClass(f.Payload), payload.Text(f.Exception)}
 	group := g[kind]
 	if group == nil {
 		group = &Group{Class: kind.class, Exception: kind.exception}

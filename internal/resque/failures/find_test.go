@@ -184,7 +184,7 @@ func TestFailuresMoveMeanwhile(t *testing.T) {
 			if jobs := a.List(t, "LRANGE", "resque:queue:q", 0, -1); len(jobs) != n/2 || len(slices.Compact(slices.Sorted(slices.Values(jobs)))) != n/2 {
 				t.Errorf("%d jobs; want %d, each once", len(jobs), n/2)
 			}
-			if left := a.failures(t, resque.FailedList); slices.ContainsFunc(left, func(r Record) bool { return jobClass(r.Failure.Payload) != "New" }) {
+			if left := a.failures(t, resque.FailedList); slices.ContainsFunc(left, func(r Record) bool { return JobClass(r.Failure.Payload) != "New" }) {
 				t.Errorf("%d failures are left", len(left))
 			}
 		})

@@ -22,6 +22,12 @@ var failedLayouts = []string{
 // much if its text has no zone, or an abbreviation that is ambiguous.
 const zoneDoubt = 26 * time.Hour
 
+// Time reads when a job failed, as Filter.Since does; zero if the text is not readable.
+func Time(text string) time.Time {
+	at, _ := failureTime(text, time.Local)
+	return at
+}
+
 // failureTime reads when a job failed. If the text has no zone, or an abbreviation that this
 // machine does not know, it counts as local time and sure is false. An unreadable time is zero.
 func failureTime(text string, local *time.Location) (at time.Time, sure bool) {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,10 +18,12 @@ import (
 // durable are the arguments of a server in which doctor finds nothing: the tests' own servers keep nothing on disk.
 var durable = []string{"--appendonly", "yes"}
 
-// sound is what a proxy makes of what a server says: Redis 7.0, which the tests run on, is itself what check 9 finds.
+// sound is what a proxy makes of what a server says: a Redis with an append-only file is itself what check 9 finds.
 func sound(text string) string {
-	return strings.Replace(text, "redis_version:7.0.", "redis_version:7.2.", 1)
+	return version.ReplaceAllString(text, "redis_version:7.2.4\r\nvalkey_version:9.2.0")
 }
+
+var version = regexp.MustCompile(`redis_version:[0-9.]+`)
 
 // world is a namespace of a Redis in which a fault is planted.
 type world struct {
@@ -40,11 +43,14 @@ func newWorld(t *testing.T, server *redistest.Server, rewrite func(string) strin
 	if rewrite == nil {
 		rewrite = sound
 	}
-	w := &world{t: t, server: server, ns: fmt.Sprintf("ns%d:", namespaces.Add(1)), options: checks.Options{Budget: time.Minute}}
+	w := &world{t: t, server: server, ns: fmt.Sprintf("ns%d:", namespaces.Add(1)), options: checks.Options{Budget: time.Minute, Now: steady}}
 	w.uri = "redis://" + server.Rewriting(t, rewrite)
 	w.as(w.uri)
 	return w
 }
+
+// steady is a clock on which an answer takes no time, even if the machine is busy.
+func steady() time.Time { return time.Now().Truncate(4 * time.Second) }
 
 // as has doctor look as the user of a URI.
 func (w *world) as(uri string) {
@@ -68,6 +74,32 @@ func (w *world) do(command string, args ...any) any {
 		}
 	}
 	return w.server.Do(w.t, command, args...)
+}
+
+// refused sends a command that the server may refuse.
+func (w *world) refused(command string, args ...any) error {
+	_, err := w.server.Dial(w.t).Do(command, args...)
+	return err
+}
+
+// info is a line of what the server says of itself.
+func (w *world) info(name string) string {
+	for line := range strings.Lines(w.server.Text(w.t, "INFO")) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// held opens connections on which a command was sent, and keeps them to the test's end.
+func (w *world) held(n int, command string, args ...any) {
+	w.t.Helper()
+	for range n {
+		if _, err := w.server.Dial(w.t).Do(command, args...); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // now is the time of this machine, in the form of a heartbeat.

@@ -64,12 +64,11 @@ func (p *program) root() *cobra.Command {
 		Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())}
 	})
-	root.AddCommand(p.serve(), p.token(), p.imports(), version())
-	for _, noun := range p.nouns() {
+	root.AddCommand(p.serve(), p.token(), p.imports(), p.man(), version())
+	for _, noun := range p.changing(p.nouns()) {
 		root.AddCommand(p.operates(noun))
 	}
 	return root

@@ -61,6 +61,7 @@ func (s *shared) flags() *pflag.FlagSet {
 type operator struct {
 	*shared
 	p      *program
+	given  *pflag.FlagSet // those of the command, to ask which were given
 	client *goworker.Client
 	in     *inspect.Inspector
 	place  contexts.Context // the context that was named; else only its URI and namespace are set
@@ -106,13 +107,16 @@ func (p *program) change(c *cobra.Command, run func(ctx context.Context, o *oper
 	c = p.long(c, run)
 	asks := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if p.shared.readOnly || set(p.lookup, "GOWORKER_READ_ONLY") {
+		if p.changeless() {
 			return usagef("%s changes what waits, and --read-only or GOWORKER_READ_ONLY forbids that: leave it out", c.CommandPath())
 		}
 		return asks(c, args)
 	}
 	return c
 }
+
+// changeless reports whether nothing may be changed.
+func (p *program) changeless() bool { return p.shared.readOnly || set(p.lookup, "GOWORKER_READ_ONLY") }
 
 // set reports whether a variable is set to something else than 0 or false.
 func set(lookup func(string) (string, bool), name string) bool {
@@ -143,7 +147,7 @@ func (o *operator) within(ctx context.Context) (context.Context, context.CancelF
 // connect returns the operator of a command. It does not reach for Redis yet.
 func (p *program) connect(c *cobra.Command) (*operator, error) {
 	s := &p.shared
-	o := &operator{shared: s, p: p, stdin: c.InOrStdin(), out: c.OutOrStdout(), errs: c.ErrOrStderr()}
+	o := &operator{shared: s, p: p, given: c.Flags(), stdin: c.InOrStdin(), out: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	if s.timeout <= 0 || s.budget <= 0 {
 		return nil, usagef("--timeout and --budget take times above 0, such as 5s")
 	}

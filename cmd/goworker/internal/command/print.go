@@ -40,7 +40,7 @@ func (l *list) add(object view.Object, cells ...string) {
 	l.table.Rows = append(l.table.Rows, cells)
 }
 
-// end prints what is not printed yet. Where there were no rows it says so on stderr.
+// end prints what is not printed yet. Where there were no rows it says so on stderr, unless none is "".
 func (l *list) end(none string) error {
 	if !l.o.json && l.rows > 0 {
 		io.WriteString(l.out, l.table.Draw(l.o.width))
@@ -48,7 +48,7 @@ func (l *list) end(none string) error {
 	if err := l.out.Flush(); err != nil {
 		return err
 	}
-	if l.rows == 0 && !l.o.json {
+	if l.rows == 0 && !l.o.json && none != "" {
 		l.o.note("%s", none)
 	}
 	return nil

@@ -3,6 +3,8 @@ package view
 import (
 	"slices"
 	"strings"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Column is a column of a Table.
@@ -79,7 +81,7 @@ func (t Table) Draw(width int) string {
 	return b.String()
 }
 
-// Pairs draws names and values below one another, for one thing that is shown.
+// Pairs draws names and values below one another, for one thing that is shown. It breaks long values and cuts nothing.
 func Pairs(width int, pairs ...[2]string) string {
 	widest := 0
 	for _, p := range pairs {
@@ -90,14 +92,14 @@ func Pairs(width int, pairs ...[2]string) string {
 		if p[1] == "" {
 			continue
 		}
-		lines := strings.Split(p[1], "\n")
-		for n, l := range lines {
+		value := p[1]
+		if width > 0 {
+			value = ansi.Hardwrap(value, max(least, width-widest-2), true)
+		}
+		for n, l := range strings.Split(value, "\n") {
 			name := p[0]
 			if n > 0 {
 				name = ""
-			}
-			if width > 0 {
-				l = Cut(l, width-widest-2)
 			}
 			b.WriteString(strings.TrimRight(pad(name, widest, false)+"  "+l, " "))
 			b.WriteByte('\n')

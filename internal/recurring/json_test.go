@@ -1,4 +1,4 @@
-package scheduler
+package recurring
 
 import (
 	"encoding/json"
@@ -57,7 +57,7 @@ func TestRecurringFromRuby(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 			continue
 		}
-		if got, err := d.payload(0, time.Time{}); err != nil || string(got) != want {
+		if got, err := d.Payload(0, time.Time{}); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestRecurringEnvironments(t *testing.T) {
 		`,"env":", "`:                            false,
 	} {
 		d, err := Read("n", `{"every":"1h","queue":"q"`+fields+`}`)
-		if err != nil || inEnvironment(d.Environments, "production") != here {
+		if err != nil || d.CountsIn("production") != here {
 			t.Errorf("%s: %v; want %v", fields, err, here)
 			continue
 		}
@@ -135,7 +135,7 @@ func TestRecurringEnvironments(t *testing.T) {
 			t.Errorf("%s: %v", fields, err)
 			continue
 		}
-		if d, err = Read("n", string(text)); err != nil || inEnvironment(d.Environments, "production") != here {
+		if d, err = Read("n", string(text)); err != nil || d.CountsIn("production") != here {
 			t.Errorf("%s, written as %s: %v; want %v", fields, text, err, here)
 		}
 	}
@@ -150,7 +150,7 @@ func FuzzRecurring(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := d.payload(0, time.Time{}); err != nil {
+		if _, err := d.Payload(0, time.Time{}); err != nil {
 			t.Fatalf("%s was taken, but gives no job: %v", text, err)
 		}
 		again, err := json.Marshal(d.Recurring)

@@ -1,4 +1,4 @@
-package scheduler
+package recurring
 
 import (
 	"testing"
@@ -40,7 +40,7 @@ func TestMissed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fire, last := d.due(at, at.Add(tt.away))
+		fire, last := d.Due(at, at.Add(tt.away))
 		if len(fire) != tt.want {
 			t.Errorf("%s, %s: %d ticks are fired, want %d", tt.name, tt.missed, len(fire), tt.want)
 		}

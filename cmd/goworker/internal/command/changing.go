@@ -1,0 +1,136 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+// changing adds the verbs that change something to the nouns that have some.
+func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
+	for _, of := range []struct {
+		noun  string
+		verbs []*cobra.Command
+	}{
+		{"queues", []*cobra.Command{p.queuesPause(), p.queuesResume(), p.queuesClear(), p.queuesRm(), p.queuesMove(), p.queuesWait()}},
+		{"jobs", []*cobra.Command{p.jobsCancel(), p.jobsRun(), p.jobsMove(), p.jobsRm()}},
+		{"cancelled", []*cobra.Command{p.cancelledLift()}},
+		{"failed", []*cobra.Command{p.failedRetry(), p.failedRm(), p.failedImport()}},
+		{"delayed", []*cobra.Command{p.delayedRun(), p.delayedRm()}},
+		{"schedule", []*cobra.Command{p.schedulePause(), p.scheduleResume(), p.scheduleRun(), p.scheduleRm(), p.scheduleDiff()}},
+		{"workers", []*cobra.Command{p.workersRm()}},
+		{"limits", []*cobra.Command{p.limitsSet(), p.limitsReset()}},
+		{"locks", []*cobra.Command{p.locksRelease()}},
+		{"operations", []*cobra.Command{p.operationsResume(), p.operationsStop(), p.operationsUndo()}},
+		{"bin", []*cobra.Command{p.binEmpty()}},
+	} {
+		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
+		nouns[at].AddCommand(of.verbs...)
+	}
+	return append(nouns, p.enqueue())
+}
+
+// changes is change with a reason for the audit: the changes of the verb carry the operator's name.
+func (p *program) changes(c *cobra.Command, run func(ctx context.Context, o *operator, args []string) error) *cobra.Command {
+	var why string
+	c = p.change(c, func(ctx context.Context, o *operator, args []string) error {
+		o.by(why)
+		return run(ctx, o, args)
+	})
+	c.Flags().StringVar(&why, "why", "", "the reason, for the audit")
+	return c
+}
+
+// agree confirms a change that removes and runs nothing: only in a protected context it asks.
+func (o *operator) agree(ctx context.Context, p plan) (bool, error) {
+	if o.dryRun || o.place.Protect {
+		return o.confirm(ctx, p)
+	}
+	return true, nil
+}
+
+// done is what became of the change of one thing.
+type done struct {
+	object   view.Object
+	sentence string
+}
+
+// each changes things by their names, one after the other, and prints what became of each. Those that are not there, and those that
+// may not be changed, are named on stderr; the others are changed all the same.
+func (o *operator) each(ctx context.Context, names []string, change func(ctx context.Context, name string) (done, error)) error {
+	var failed []error
+	missing := 0
+	for _, name := range names {
+		one, cancel := o.within(ctx)
+		d, err := change(one, name)
+		err = o.late(one, err)
+		cancel()
+		switch {
+		case err == nil:
+			if err := o.print(d.object, d.sentence); err != nil {
+				return err
+			}
+			continue
+		case ctx.Err() != nil || codeOf(ctx, err) == exitUnavailable || codeOf(ctx, err) == exitDeadline:
+			return errors.Join(append(failed, err)...)
+		case absent(err) && !errors.As(err, new(exitError)):
+			missing++
+		}
+		failed = append(failed, err)
+	}
+	err := errors.Join(failed...)
+	switch {
+	case err == nil:
+		return nil
+	case missing == len(names):
+		return exitError{exitNothing, err}
+	case len(failed) < len(names):
+		return exitError{exitPartly, err}
+	case len(names) == 1:
+		return failed[0]
+	}
+	return exitError{exitFailed, err}
+}
+
+// absent reports whether an error says that what was named is not there.
+func absent(err error) bool {
+	return slices.ContainsFunc([]error{
+		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock,
+		inspect.ErrNoJob, inspect.ErrNoFailure,
+	}, func(is error) bool { return errors.Is(err, is) })
+}
+
+// missing is an error with the exit code of its kind.
+func missing(err error) error {
+	if absent(err) {
+		return exitError{exitNothing, err}
+	}
+	return err
+}
+
+// names writes names for a sentence: those of the first three, and how many there are more.
+func names(all []string) string {
+	const most = 3
+	shown := make([]string, 0, most+1)
+	for n, name := range all {
+		if n == most {
+			shown = append(shown, view.Plural(int64(len(all)-most), "other"))
+			break
+		}
+		shown = append(shown, escaped(name))
+	}
+	return andList(shown)
+}
+
+// areIDs reports whether words of a command line are ids or refs of jobs, and no search: a search has a colon, a blank, or a minus in front.
+func areIDs(words []string) bool {
+	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool {
+		return w == "" || strings.ContainsAny(w, ": \t\"'*") || w[0] == '-'
+	})
+}

@@ -1,0 +1,148 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+// byIDs says in help how jobs are chosen.
+const byIDs = "Jobs are named by their ids or refs, or chosen by a search as jobs find takes it."
+
+// whichJobs is the error of a command line that chooses none.
+const whichJobs = "ids, or a search such as class:SendEmail since:2h"
+
+func (p *program) jobsCancel() *cobra.Command {
+	var force bool
+	c := p.changes(&cobra.Command{
+		Use: "cancel ID… | SEARCH…", Short: "Cancel jobs: they do not run, and those that run end early", Args: some(whichJobs),
+		Long: "cancel ends jobs wherever they are. One that waits is dropped when a worker takes it; the context of one that runs ends within a second.\n" +
+			byIDs + " The id of a workflow cancels the workflow.",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		if !areIDs(args) {
+			if force {
+				return usagef("--force takes ids, and no search")
+			}
+			plan := inspect.Plan{Verb: inspect.Revoke}
+			if err := o.chosen(ctx, args, &plan); err != nil {
+				return err
+			}
+			return o.operate(ctx, plan, task{all: "cancel %s"})
+		}
+		if ok, err := o.confirm(ctx, plan{Sentence: "cancel job " + names(args), Count: int64(len(args))}); !ok {
+			return err
+		}
+		var opts []inspect.CancelOption
+		if force {
+			opts = append(opts, inspect.Force())
+		}
+		return o.each(ctx, args, func(ctx context.Context, id string) (done, error) {
+			return done{view.Object{{Key: "id", Value: id}, {Key: "cancelled", Value: true}}, "job " + escaped(id) + " is cancelled"}, o.in.Cancel(ctx, id, opts...)
+		})
+	})
+	c.Flags().BoolVar(&force, "force", false, "look for nothing: the id counts as cancelled for 7 days, also if there is no such job yet")
+	return c
+}
+
+func (p *program) cancelledLift() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "lift ID…", Short: "Take back the cancel of jobs that have not ended", Args: some("ids of jobs"),
+	}, func(ctx context.Context, o *operator, ids []string) error {
+		if ok, err := o.confirm(ctx, plan{Sentence: "take back the cancel of job " + names(ids), Count: int64(len(ids))}); !ok {
+			return err
+		}
+		return o.each(ctx, ids, func(ctx context.Context, id string) (done, error) {
+			return done{view.Object{{Key: "id", Value: id}, {Key: "cancelled", Value: false}}, "job " + escaped(id) + " is not cancelled any more"}, o.in.Lift(ctx, id)
+		})
+	})
+}
+
+// headFlag is the flag that puts jobs in front of others.
+func headFlag(c *cobra.Command) func() inspect.End {
+	head := c.Flags().Bool("head", false, "to the heads of their queues, before the jobs that wait there")
+	return func() inspect.End {
+		if *head {
+			return inspect.Head
+		}
+		return inspect.Tail
+	}
+}
+
+// waitingPlaces are where jobs wait.
+var waitingPlaces = []inspect.Place{inspect.Delayed, inspect.Queued, inspect.InLane}
+
+// operation is a verb that does the same with all jobs that its command line chooses.
+func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Place, d task) *cobra.Command {
+	var pace pacing
+	var end func() inspect.End
+	c = p.changes(c, func(ctx context.Context, o *operator, args []string) error {
+		plan := inspect.Plan{Verb: verb}
+		if end != nil {
+			plan.To = end()
+		}
+		if err := pace.set(&plan); err != nil {
+			return err
+		}
+		if err := o.chosen(ctx, args, &plan, in...); err != nil {
+			return err
+		}
+		return o.operate(ctx, plan, d)
+	})
+	if pace.flags(c); verb == inspect.Run || verb == inspect.Retry {
+		end = headFlag(c)
+	}
+	return c
+}
+
+func (p *program) jobsRun() *cobra.Command {
+	return p.operation(&cobra.Command{
+		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now, and others to an end of theirs", Args: some(whichJobs),
+		Long: "run puts jobs that wait to the tails of their queues, or with --head to the heads. " + byIDs,
+	}, inspect.Run, waitingPlaces, task{all: "run %s now"})
+}
+
+func (p *program) jobsMove() *cobra.Command {
+	var to string
+	var pace pacing
+	c := p.changes(&cobra.Command{
+		Use: "move ID… | SEARCH… --to QUEUE", Short: "Move jobs to another queue", Args: some(whichJobs),
+		Long: "move puts waiting jobs to the tail of another queue; delayed ones keep their time, and failed ones are retried there. " + byIDs,
+	}, func(ctx context.Context, o *operator, args []string) error {
+		if to == "" {
+			return usagef("say where the jobs go, with --to and the name of a queue")
+		}
+		plan := inspect.Plan{Verb: inspect.MoveTo, Queue: to}
+		if err := pace.set(&plan); err != nil {
+			return err
+		}
+		if err := o.chosen(ctx, args, &plan); err != nil {
+			return err
+		}
+		return o.operate(ctx, plan, task{all: "move %s to queue " + escaped(to)})
+	})
+	c.Flags().StringVar(&to, "to", "", "the queue")
+	pace.flags(c)
+	return c
+}
+
+func (p *program) jobsRm() *cobra.Command {
+	return p.operation(&cobra.Command{
+		Use: "rm ID… | SEARCH…", Short: "Put jobs that wait or have failed into the bin", Args: some(whichJobs),
+		Long: "rm takes jobs out of their places and keeps them in the bin for a day: operations undo brings them back. " + byIDs,
+	}, inspect.Drop, append(waitingPlaces[:3:3], inspect.Failed), task{all: "remove %s"})
+}
+
+func (p *program) delayedRun() *cobra.Command {
+	return p.operation(&cobra.Command{
+		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now", Args: some(whichJobs), Long: byIDs,
+	}, inspect.Run, []inspect.Place{inspect.Delayed}, task{all: "run %s now", noun: "delayed job"})
+}
+
+func (p *program) delayedRm() *cobra.Command {
+	return p.operation(&cobra.Command{
+		Use: "rm ID… | SEARCH…", Short: "Put delayed jobs into the bin", Args: some(whichJobs), Long: byIDs,
+	}, inspect.Drop, []inspect.Place{inspect.Delayed}, task{all: "remove %s", noun: "delayed job"})
+}

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+func (p *program) queuesPause() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "pause QUEUE…", Short: "Let no goworker process take jobs of queues", Args: some("the names of queues"),
+		Long: "pause stops all goworker processes from taking jobs of the queues, until resume. Jobs that run go on.\n" +
+			"Ruby's workers know no paused queues, and go on to take from them.",
+	}, func(ctx context.Context, o *operator, queues []string) error {
+		if ok, err := o.agree(ctx, plan{Sentence: "pause " + names(queues), Count: int64(len(queues))}); !ok {
+			return err
+		}
+		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
+			err := o.in.PauseQueue(ctx, queue)
+			if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
+				err = partly("%w", err)
+			}
+			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused"}, err
+		})
+	})
+}
+
+func (p *program) queuesResume() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "resume QUEUE…", Short: "End the pause of queues", Args: some("the names of queues"),
+	}, func(ctx context.Context, o *operator, queues []string) error {
+		if ok, err := o.agree(ctx, plan{Sentence: "resume " + names(queues), Count: int64(len(queues))}); !ok {
+			return err
+		}
+		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
+			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: false}}, "queue " + escaped(queue) + " is not paused"}, o.in.ResumeQueue(ctx, queue)
+		})
+	})
+}
+
+func (p *program) queuesClear() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "clear QUEUE", Short: "Put all jobs of a queue into the bin", Args: arguments(1, "the name of one queue"),
+		Long: "clear takes a queue and its lanes away in one step and keeps them in the bin for a day: operations undo brings the jobs back, in their order.",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, task{
+			all: "clear queue " + escaped(args[0]) + ", which has %s,", typed: args[0],
+		})
+	})
+}
+
+func (p *program) queuesRm() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"),
+	}, func(ctx context.Context, o *operator, args []string) error {
+		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, task{
+			all: "remove queue " + escaped(args[0]) + ", which has %s,", typed: args[0], empty: true,
+		})
+	})
+}
+
+func (p *program) queuesMove() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "move FROM TO", Short: "Move the waiting jobs of a queue to the tail of another", Args: arguments(2, "the names of two queues"),
+	}, func(ctx context.Context, o *operator, args []string) error {
+		from, to := args[0], args[1]
+		if from == to {
+			return usagef("the two queues are one: %s", escaped(from))
+		}
+		q := inspect.Query{Queue: from, Places: []inspect.Place{inspect.Queued, inspect.InLane}}
+		return o.operate(ctx, inspect.Plan{Verb: inspect.MoveTo, Query: q, Queue: to}, task{
+			all: "move %s of queue " + escaped(from) + " to queue " + escaped(to), typed: from,
+		})
+	})
+}
+
+// queuesWait waits until queues are empty, for scripts that deploy.
+func (p *program) queuesWait() *cobra.Command {
+	var empty bool
+	c := p.long(&cobra.Command{
+		Use: "wait QUEUE… --empty", Short: "Wait until queues are empty", Args: some("the names of queues"),
+		Long:    "wait ends with 0 when no job waits in the queues or their lanes, and with 124 after --timeout. Delayed and running jobs do not count.",
+		Example: "  goworker queues wait mail reports --empty --timeout 10m",
+	}, func(ctx context.Context, o *operator, queues []string) error {
+		if !empty {
+			return usagef("say what to wait for: --empty")
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, errDeadline)
+		defer cancel()
+		for {
+			waiting, err := o.waiting(ctx, queues)
+			if err == nil && waiting == 0 {
+				return o.print(view.Object{{Key: "queues", Value: queues}, {Key: "waiting", Value: waiting}}, names(queues)+": nothing waits")
+			}
+			if err == nil || ctx.Err() != nil {
+				select {
+				case <-time.After(waitEvery):
+					continue
+				case <-ctx.Done():
+					err = fmt.Errorf("%w: %s", context.Cause(ctx), view.Plural(waiting, "job")+" waits or wait in "+names(queues))
+				}
+			}
+			return o.late(ctx, err)
+		}
+	})
+	c.Flags().BoolVar(&empty, "empty", false, "wait until no job waits")
+	return c
+}
+
+// waitEvery is how often wait looks.
+const waitEvery = 200 * time.Millisecond
+
+// waiting counts the jobs that wait in queues and their lanes.
+func (o *operator) waiting(ctx context.Context, queues []string) (waiting int64, err error) {
+	for _, queue := range queues {
+		n, err := o.in.QueueSize(ctx, queue)
+		if err != nil {
+			return 0, err
+		}
+		waiting += n
+	}
+	return waiting, nil
+}

@@ -1,0 +1,298 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// typing runs a command whose standard input is a text.
+func typing(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e output
+	p := &program{lookup: none}
+	root := p.root()
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		fmt.Fprintln(&e, "goworker:", view.Lines(err.Error()))
+	}
+	return codeOf(t.Context(), err), o.String(), e.String()
+}
+
+// changed is a changing verb, what is there before it, and what it does.
+type changed struct {
+	name  string
+	there [][]any // commands; * is the namespace
+	args  string  // words with blanks between; one may stand in '…'
+	stdin string
+
+	code  int
+	out   string // what it prints contains this
+	errs  string
+	asks  bool  // it wants to be confirmed
+	after []any // a command, and
+	is    any   // its answer, a text or a list
+}
+
+var word = regexp.MustCompile(`'[^']*'|\S+`)
+
+// words are the words of a command line.
+func words(line string) (all []string) {
+	for _, w := range word.FindAllString(line, -1) {
+		all = append(all, strings.Trim(w, "'"))
+	}
+	return all
+}
+
+// lockOf is what the lock of a unique job says.
+func lockOf(id, payload string) string {
+	return string(resque.HoldDone) + " 1800000000000 1800000000000  " + resque.JobPrefix("mail") + payload
+}
+
+const (
+	jobA = `{"class":"A","args":[1],"id":"a"}`
+	jobB = `{"class":"B","args":[2]}`
+)
+
+func changedVerbs(t *testing.T) []changed {
+	t.Helper()
+	queue := []any{"RPUSH", "*queue:mail", jobA, jobB}
+	queues := []any{"SADD", "*queues", "mail", "low"}
+	mail := [][]any{queues, queue}
+	worker := func(id string, beat time.Time) [][]any {
+		return [][]any{
+			{"SADD", "*workers", id}, {"HSET", "*workers:heartbeat", id, resque.HeartbeatAt(beat)},
+			{"SET", "*worker:" + id, `{"queue":"mail","run_at":"2026-11-21T12:00:00Z","payload":` + jobB + `}`},
+		}
+	}
+	dead := time.Now().Add(-time.Hour)
+	limits := [][]any{{"HSET", "*go:limits", "c:Mail", "3", "r:Mail", "100000.000 1", "c:Other", "1"}}
+	lost, held := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	locks := [][]any{{"HSET", "*go:unique:" + lost, "x", lockOf("x", `{"id":"x"}`)}, {"HSET", "*go:unique:" + held, "a", lockOf("a", jobA)}, queue}
+	schedules := [][]any{{"HSET", "*persistent_schedules", "nightly", `{"class":"Report","every":"1h","queue":"low","args":["x"]}`}, {"HSET", "*go:ticks", "in code", "1800000000000 - x"}}
+	file := filepath.Join(t.TempDir(), "schedule.yml")
+	if err := os.WriteFile(file, []byte("nightly:\n  every: 2h\n  class: Report\n  queue: low\n  args: x\nadded:\n  cron: '0 3 * * *'\n  class: A\n  queue: low\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failure := func(class string) string {
+		return `{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"` + class + `","args":[]},"exception":"E","error":"e","backtrace":[],"worker":"w","queue":"mail"}`
+	}
+	return []changed{
+		{name: "pause", there: mail, args: "queues pause mail low", out: "queue mail is paused\nqueue low is paused\n", after: []any{"SCARD", "*go:paused"}, is: "2"},
+		{name: "pause what nothing knows", there: mail, args: "queues pause maal", code: exitPartly, errs: "nothing knows a queue of this name", after: []any{"SMEMBERS", "*go:paused"}, is: []string{"maal"}},
+		{name: "resume", there: [][]any{queues, {"SADD", "*go:paused", "mail"}}, args: "queues resume mail", out: "queue mail is not paused", after: []any{"EXISTS", "*go:paused"}, is: "0"},
+		{name: "resume what nothing knows", there: mail, args: "queues resume maal", code: exitNothing, errs: "nothing knows a queue"},
+		{name: "resume several", there: mail, args: "queues resume maal mail", code: exitPartly, out: "queue mail is not paused", errs: "maal"},
+
+		{name: "cancel", there: mail, args: "jobs cancel a", asks: true, out: "job a is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
+		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "lift", there: [][]any{{"ZADD", "*go:cancelled", 9999999999999, resque.CancelledID("a")}}, args: "cancelled lift a", asks: true, out: "job a is not cancelled any more", after: []any{"ZCARD", "*go:cancelled"}, is: "0"},
+		{name: "lift what is not cancelled", args: "cancelled lift a", asks: true, code: exitNothing},
+
+		{name: "enqueue", args: `enqueue A 1 '"two"' '{"three":3}' -q mail`, out: "A is in queue mail\n", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"A","args":[1,"two",{"three":3}]}`}},
+		{name: "enqueue with options", args: "enqueue A -q mail --id x --meta tenant=acme --priority high --retries 3 --expire 1h --result 1h", out: "A is in queue mail, with the id x\n", after: []any{"LLEN", "*queue:mail"}, is: "1"},
+		{name: "enqueue later", args: "enqueue A -q mail --in 1h", out: "A is delayed for queue mail, with the id", after: []any{"ZCARD", "*go:schedule"}, is: "1"},
+		{name: "enqueue later for Ruby", args: "enqueue A -q mail --at 2100-01-01T00:00:00Z --resque-scheduler", out: "A is delayed for queue mail\n", after: []any{"LRANGE", "*delayed:4102444800", 0, -1}, is: []string{`{"class":"A","args":[],"queue":"mail"}`}},
+		{name: "enqueue a duplicate", there: [][]any{{"HSET", "*go:unique:" + resque.LockName(nil, "k"), "a", lockOf("a", jobA)}, queue}, args: "enqueue A -q mail --unique-key k", code: exitPartly, errs: "not enqueued", after: []any{"LLEN", "*queue:mail"}, is: "2"},
+		{name: "enqueue no JSON", args: "enqueue A two -q mail", code: exitUsage, errs: "two is no JSON"},
+		{name: "enqueue into no queue", args: "enqueue A 2", code: exitUsage, errs: "with -q"},
+		{name: "enqueue at no time", args: "enqueue A 2 -q mail --at soon", code: exitUsage, errs: `at is "soon"`},
+		{name: "enqueue without an option's sense", args: "enqueue A 2 -q mail --priority top", code: exitUsage, errs: "normal, high or urgent"},
+		{name: "enqueue lines", args: "enqueue --stdin -q mail", stdin: "{\"class\":\"A\",\"args\":[1]}\n\nnonsense\n{\"class\":\"B\",\"queue\":\"low\",\"priority\":\"x\"}\n{\"class\":\"B\"}\n{\"class\":\"C\",\"colour\":1}", code: exitPartly,
+			out: "2 jobs enqueued\n", errs: "line 3 is refused", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"A","args":[1]}`, `{"class":"B","args":[]}`}},
+		{name: "enqueue lines that the client refuses", args: "enqueue --stdin -q mail", stdin: "{\"class\":\"A\"}\n{\"class\":\"A\",\"expire\":\"-1h\"}\n{\"class\":\"B\",\"id\":\"x\",\"resque_scheduler\":true,\"in\":\"1h\"}\n{\"class\":\"B\"}", code: exitPartly,
+			out: "2 jobs enqueued\n", errs: "line 3 is refused", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"A","args":[]}`, `{"class":"B","args":[]}`}},
+
+		{name: "import failures", args: "failed import", stdin: `{"list":"failed","record":` + failure("A") + "}\nnonsense\n" + `{"list":"mail_failed","record":` + failure("B") + "}\n", code: exitPartly,
+			out: "2 failures put back\n", errs: "line 2 is refused", after: []any{"LRANGE", "*failed", 0, -1}, is: []string{failure("A")}},
+		{name: "import from a line", args: "failed import --from 2", stdin: `{"list":"failed","record":` + failure("A") + "}\n" + `{"list":"failed","record":` + failure("B") + "}\n",
+			out: "1 failure put back\n", after: []any{"LRANGE", "*failed", 0, -1}, is: []string{failure("B")}},
+		{name: "import nothing", args: "failed import", code: exitNothing, errs: "no failure"},
+		{name: "retry which", args: "failed retry", code: exitUsage, errs: "or --all"},
+
+		{name: "pause a schedule", there: schedules, args: "schedule pause nightly", out: "schedule nightly is paused", after: []any{"HLEN", "*go:paused-schedules"}, is: "1"},
+		{name: "resume a schedule", there: append(schedules, []any{"HSET", "*go:paused-schedules", "nightly", "x"}), args: "schedule resume nightly", out: "schedule nightly is not paused", after: []any{"HLEN", "*go:paused-schedules"}, is: "0"},
+		{name: "resume no schedule", there: schedules, args: "schedule resume daily", code: exitNothing},
+		{name: "run a schedule", there: schedules, args: "schedule run nightly", asks: true, out: "the job of schedule nightly is enqueued", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{`{"class":"Report","args":["x"]}`}},
+		{name: "run a schedule of a process", there: schedules, args: "schedule run 'in code'", asks: true, code: exitFailed, errs: "is not in Redis"},
+		{name: "run no schedule", there: schedules, args: "schedule run daily", code: exitNothing},
+		{name: "remove a schedule", there: schedules, args: "schedule rm nightly", asks: true, out: "schedule nightly is removed", after: []any{"HLEN", "*persistent_schedules"}, is: "0"},
+
+		{name: "remove a dead worker", there: worker("h:1:mail", dead), args: "workers rm h:1:mail", asks: true, out: "worker h:1:mail is removed", after: []any{"LLEN", "*failed"}, is: "1"},
+		{name: "remove a live worker", there: worker("h:1:mail", time.Now()), args: "workers rm h:1:mail", code: exitFailed, errs: "the worker may live"},
+		{name: "remove no worker", args: "workers rm h:1:mail", code: exitNothing, errs: "no such worker"},
+		{name: "remove workers", there: append(worker("h:1:mail", dead), worker("h:2:mail", time.Now())...), args: "workers rm h:1:mail h:2:mail", asks: true, code: exitPartly, out: "worker h:1:mail is removed", errs: "h:2:mail", after: []any{"SMEMBERS", "*workers"}, is: []string{"h:2:mail"}},
+
+		{name: "set a limit", there: limits, args: "limits set r:Mail 5/m", out: "the limit r:Mail is 5/m", after: []any{"HGET", "*go:limits", "r:Mail"}, is: "12000000.000 1"},
+		{name: "set one of two limits", there: limits, args: "limits set Mail 5", code: exitFailed, errs: "c:Mail, r:Mail"},
+		{name: "set no limit", there: limits, args: "limits set none 5", code: exitNothing},
+		{name: "set a limit to a word", there: limits, args: "limits set Other many", code: exitFailed, errs: `"many" is no number`},
+		{name: "reset a limit", there: limits, args: "limits reset Other", out: "as each program has it", after: []any{"HEXISTS", "*go:limits", "c:Other"}, is: "0"},
+
+		{name: "release a lost lock", there: locks, args: "locks release " + lost, asks: true, out: "is released", after: []any{"EXISTS", "*go:unique:" + lost}, is: "0"},
+		{name: "release a held lock", there: locks, args: "locks release " + held, asks: true, code: exitFailed, errs: "job a is queued", after: []any{"HLEN", "*go:unique:" + held}, is: "1"},
+		{name: "release a held lock by force", there: locks, args: "locks release --force " + held, asks: true, out: "is released", after: []any{"EXISTS", "*go:unique:" + held}, is: "0"},
+		{name: "release no lock", there: locks, args: "locks release " + strings.Repeat("3", 32), code: exitNothing},
+
+		{name: "differences", there: schedules, args: "schedule diff " + file, code: exitPartly, out: "added", errs: "3 schedules"},
+		{name: "wait", there: [][]any{queues}, args: "queues wait mail low --empty", out: "nothing waits"},
+		{name: "wait too long", there: mail, args: "queues wait mail --empty --timeout 50ms", code: exitDeadline, errs: "2 jobs"},
+		{name: "wait for what", args: "queues wait mail", code: exitUsage, errs: "--empty"},
+	}
+}
+
+// reading are those of the table that change nothing.
+var reading = []string{"schedule diff", "queues wait"}
+
+// Each changing verb does what its help says, prints it, and ends with its code. With --read-only it is refused, with --dry-run it prints a plan, and one that
+// removes or runs wants to be confirmed; in all three cases nothing has changed. With --json it prints an object a line.
+func TestChangingVerbs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for n, tt := range changedVerbs(t) {
+		t.Run(tt.name, func(t *testing.T) {
+			ns := fmt.Sprintf("n%d:", n)
+			with := func(command []any) (string, []any) {
+				all := append([]any(nil), command...)
+				for i, a := range all {
+					if s, ok := a.(string); ok {
+						all[i] = strings.Replace(s, "*", ns, 1)
+					}
+				}
+				return all[0].(string), all[1:]
+			}
+			for _, command := range tt.there {
+				name, args := with(command)
+				server.Do(t, name, args...)
+			}
+			before := server.Dump(t, ns)
+			args := append(words(tt.args), "-u", server.URI(), "-n", ns)
+			reads := false
+			for _, r := range reading {
+				reads = reads || strings.HasPrefix(tt.args, r)
+			}
+			refused := func(how string, want int, extra ...string) {
+				t.Helper()
+				code, out, errs := typing(t, tt.stdin, append(args, extra...)...)
+				if code != want {
+					t.Errorf("%s: %d and not %d\n%s%s", how, code, want, out, errs)
+				}
+				if after := server.Dump(t, ns); !reflect.DeepEqual(before, after) {
+					t.Errorf("%s: it changed something:\n%v\n%v", how, before, after)
+				}
+			}
+			if !reads {
+				refused("with --read-only", exitUsage, "--read-only")
+				if tt.code == exitDone {
+					refused("with --dry-run", exitDone, "--dry-run")
+				}
+				if tt.asks {
+					refused("unconfirmed", exitUsage)
+				}
+			}
+			if tt.asks {
+				args = append(args, "--yes")
+			}
+			code, out, errs := typing(t, tt.stdin, args...)
+			if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) {
+				t.Errorf("%d and not %d, or not %q and %q:\n%s%s", code, tt.code, tt.out, tt.errs, out, errs)
+			}
+			if len(tt.after) > 0 {
+				name, args := with(tt.after)
+				var got any
+				if _, list := tt.is.([]string); list {
+					all := append([]string(nil), server.List(t, name, args...)...)
+					got = all
+				} else {
+					got = fmt.Sprint(textOf(server.Do(t, name, args...)))
+				}
+				if !reflect.DeepEqual(tt.is, got) {
+					t.Errorf("after it %v is %v and not %v", tt.after, got, tt.is)
+				}
+			}
+			if tt.code != exitDone {
+				return
+			}
+			for key := range server.Dump(t, ns) { // once more, for --json
+				server.Do(t, "DEL", key)
+			}
+			for _, command := range tt.there {
+				name, args := with(command)
+				server.Do(t, name, args...)
+			}
+			code, out, errs = typing(t, tt.stdin, append(args, "--json")...)
+			if code != exitDone || out == "" {
+				t.Errorf("with --json: %d\n%s%s", code, out, errs)
+			}
+			for line := range strings.Lines(out) {
+				var object map[string]any
+				if err := json.Unmarshal([]byte(line), &object); err != nil {
+					t.Errorf("with --json: %v: %s", err, line)
+				}
+			}
+		})
+	}
+}
+
+// textOf is an answer of Redis as text.
+func textOf(reply any) any {
+	if b, ok := reply.([]byte); ok {
+		return string(b)
+	}
+	return reply
+}
+
+// In a protected context each change wants its count, and --yes alone does not do.
+func TestProtected(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(file, []byte("live:\n  uri: "+server.URI()+"\n  protect: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "SADD", "resque:queues", "mail", "low")
+	lookup := func(name string) (string, bool) {
+		return map[string]string{"GOWORKER_CONTEXTS": file, "GOWORKER_CONTEXT": "live"}[name], name == "GOWORKER_CONTEXTS" || name == "GOWORKER_CONTEXT"
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+	}{
+		{"queues pause mail low", exitUsage}, {"queues pause mail low --yes", exitUsage}, {"queues pause mail low --yes=3", exitUsage}, {"queues pause mail low --yes=2", exitDone},
+		{"enqueue A -q mail", exitUsage}, {"enqueue A -q mail --yes=1", exitDone},
+	} {
+		var o, e output
+		if code := Run(t.Context(), words(tt.args), lookup, &o, &e); code != tt.code {
+			t.Errorf("%s: %d and not %d\n%s%s", tt.args, code, tt.code, o.String(), e.String())
+		}
+	}
+}
+
+// A change carries the name of who made it, and why, into the audit.
+func TestChangesAreAudited(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	if code, out, errs := run(t, "queues", "pause", "mail", "--why", "broken template", "-u", server.URI()); code != exitDone {
+		t.Fatalf("%d %s %s", code, out, errs)
+	}
+	p := program{lookup: none}
+	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") {
+		t.Errorf("the audit says\n%s", lines)
+	}
+}

@@ -1,0 +1,219 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque/failures"
+)
+
+func (p *program) failed() *cobra.Command {
+	return p.noun("failed", "List, group, show and export failures", p.failedLs(), p.failedGroups(), p.failedShow(), p.failedExport())
+}
+
+// failuresOf is a search among failures.
+func (o *operator) failuresOf(words []string) (inspect.FailureFilter, error) {
+	if len(words) == 0 {
+		return inspect.FailureFilter{}, nil
+	}
+	q, err := o.search(words)
+	return inspect.FailureFilter{Query: &q}, err
+}
+
+// eachFailure calls f for the failures that a search matches, the newest first, at most so many, 0 being all. It returns where
+// to go on, "" if there are no more, and whether the budget ended it.
+func (o *operator) eachFailure(ctx context.Context, words []string, from string, most int, f func(inspect.Failure) error) (next string, late bool, err error) {
+	filter, err := o.failuresOf(words)
+	if err != nil {
+		return "", false, err
+	}
+	until := time.Now().Add(o.budget)
+	for seen := 0; ; {
+		count := inspect.MaxPage
+		if most > 0 {
+			count = min(count, most-seen)
+		}
+		found, next, err := o.in.Failures().Search(ctx, filter, from, count)
+		for _, one := range found {
+			if err := f(one); err != nil {
+				return next, false, err
+			}
+		}
+		seen += len(found)
+		switch {
+		case err != nil || next == "":
+			return "", false, err
+		case most > 0 && seen >= most:
+			return next, false, nil
+		case time.Now().After(until):
+			return next, true, nil
+		}
+		from = next
+	}
+}
+
+// ended says how a walk through failures ended.
+func (o *operator) ended(rows int, next string, late bool) error {
+	switch {
+	case late:
+		return partly("more: not all failures were seen; give it a longer --budget, or --from %s", next)
+	case next != "":
+		o.note("more: --from %s", next)
+	case rows == 0:
+		return nothing("no failure matches")
+	}
+	return nil
+}
+
+func (p *program) failedLs() *cobra.Command {
+	var count int
+	var from string
+	c := p.verb(&cobra.Command{
+		Use: "ls [SEARCH…]", Short: "List failures, the newest first",
+		Example: "  goworker failed ls\n  goworker failed ls class:SendEmail error:timeout since:2h",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		now := time.Now()
+		next, late, err := o.eachFailure(ctx, args, from, count, func(f inspect.Failure) error {
+			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
+			return nil
+		})
+		if err := errors.Join(l.end(""), err); err != nil {
+			return err
+		}
+		if l.rows == 0 && len(args) == 0 && !late {
+			o.note("there are no failures")
+			return nil
+		}
+		return o.ended(l.rows, next, late)
+	})
+	c.Flags().IntVarP(&count, "count", "c", 20, "how many to print; 0: all")
+	c.Flags().StringVar(&from, "from", "", "go on where a list ended: what it printed behind more:")
+	return c
+}
+
+func (p *program) failedGroups() *cobra.Command {
+	return p.verb(&cobra.Command{
+		Use: "groups [SEARCH…]", Short: "Count failures by class and kind of error, the most first",
+		Long: "groups reads all failures: a million take seconds. Give it a longer --timeout where there are many.",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		filter, err := o.failuresOf(args)
+		if err != nil {
+			return err
+		}
+		groups, err := o.in.Failures().Groups(ctx, filter)
+		if err != nil {
+			return err
+		}
+		l := o.list(view.Column{Head: "FAILURES", Right: true}, view.Column{Head: "CLASS", Cut: true}, view.Column{Head: "EXCEPTION", Cut: true}, view.Column{Head: "FIRST"}, view.Column{Head: "LAST"})
+		for _, g := range groups {
+			l.add(view.Object{
+				{Key: "class", Value: g.Class}, {Key: "exception", Value: g.Exception}, {Key: "failures", Value: g.Count},
+				{Key: "first", Value: g.First}, {Key: "last", Value: g.Last},
+			}, view.Count(g.Count), g.Class, g.Exception, view.Time(g.First), view.Time(g.Last))
+		}
+		if len(args) > 0 && len(groups) == 0 {
+			return nothing("no failure matches")
+		}
+		return l.end("there are no failures")
+	})
+}
+
+func (p *program) failedShow() *cobra.Command {
+	return p.verb(&cobra.Command{
+		Use: "show ID…", Short: "Show failures: the payload, the error, the backtrace", Args: some("the ids of failures"),
+	}, func(ctx context.Context, o *operator, args []string) error {
+		for n, id := range args {
+			f, err := o.in.Failures().Get(ctx, id)
+			if err != nil {
+				return fmt.Errorf("failure %s: %w", id, err)
+			}
+			if n > 0 && !o.json {
+				fmt.Fprintln(o.out)
+			}
+			object := failureObject(f).With("backtrace", f.Backtrace)
+			err = o.show(object, [][2]string{
+				{"failure", f.ID}, {"failed at", f.FailedAt}, {"retried at", f.RetriedAt}, {"queue", f.Queue}, {"class", f.Class}, {"worker", f.Worker},
+				{"exception", f.Exception}, {"error", f.Error}, {"payload", failedPayload(f)}, {"backtrace", strings.Join(f.Backtrace, "\n")},
+			}...)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *program) failedExport() *cobra.Command {
+	var from string
+	c := p.long(&cobra.Command{
+		Use: "export [SEARCH…]", Short: "Write failures as lines of JSON, which failed import puts back",
+		Long: "export writes all failures that match, a line of JSON each, the newest first. It takes as long as it takes.",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		filter, err := o.failuresOf(args)
+		if err != nil {
+			return err
+		}
+		out := bufio.NewWriter(o.out)
+		rows := 0
+		for {
+			limited, cancel := o.within(ctx)
+			found, next, err := o.in.Failures().Search(limited, filter, from, inspect.MaxPage)
+			err = o.late(limited, err)
+			cancel()
+			for _, f := range found {
+				rows++
+				fmt.Fprintf(out, "%s\n", f.Line())
+			}
+			if err = errors.Join(out.Flush(), err); err != nil {
+				return err
+			}
+			if next == "" {
+				return o.ended(rows, "", false)
+			}
+			from = next
+		}
+	})
+	c.Flags().StringVar(&from, "from", "", "go on where an export ended")
+	return c
+}
+
+// failedJob says in a few words which job failed.
+func failedJob(f inspect.Failure) string {
+	if f.Invalid != nil {
+		return "no record: " + f.Invalid.Error()
+	}
+	var p struct{ Args []json.RawMessage }
+	if json.Unmarshal(f.Payload, &p) != nil {
+		return f.Class
+	}
+	return job(inspect.Entry{Class: f.Class, Args: p.Args})
+}
+
+func failedPayload(f inspect.Failure) string {
+	if f.Invalid != nil {
+		return string(f.Raw)
+	}
+	return string(f.Payload)
+}
+
+// failureObject is a failure in JSON.
+func failureObject(f inspect.Failure) view.Object {
+	o := view.Object{{Key: "id", Value: f.ID}}
+	if f.Invalid != nil {
+		return o.With("invalid", f.Invalid.Error()).With("raw", f.Raw)
+	}
+	return append(o, view.Object{
+		{Key: "failed_at", Value: f.FailedAt}, {Key: "retried_at", Value: f.RetriedAt}, {Key: "queue", Value: f.Queue}, {Key: "class", Value: f.Class},
+		{Key: "worker", Value: f.Worker}, {Key: "exception", Value: f.Exception}, {Key: "error", Value: f.Error}, {Key: "payload", Value: f.Payload},
+	}...)
+}

@@ -1,0 +1,135 @@
+package command
+
+import (
+	"fmt"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// put writes recorded keys.
+func put(t *testing.T, s *redistest.Server, keys []redistest.Key) {
+	t.Helper()
+	for _, k := range keys {
+		args := []any{k.Key}
+		command := ""
+		switch v := k.Value.(type) {
+		case string:
+			command, args = "SET", append(args, v)
+		case []string:
+			command = map[string]string{"list": "RPUSH", "set": "SADD"}[k.Type]
+			for _, e := range v {
+				args = append(args, e)
+			}
+		case map[string]string:
+			command = "HSET"
+			for field, e := range v {
+				args = append(args, field, e)
+			}
+		case map[string]float64:
+			command = "ZADD"
+			for member, score := range v {
+				args = append(args, score, member)
+			}
+		}
+		s.Do(t, command, args...)
+	}
+}
+
+// rubyOnly is what Ruby's Resque and resque-scheduler leave, as they were recorded: no key of goworker is there.
+func rubyOnly(t *testing.T) *redistest.Server {
+	s := redistest.Start(t)
+	for _, scenario := range []string{"schedule", "schedule_recurring", "work_failure", "enqueue"} {
+		put(t, s, redistest.Golden(t, scenario).KeysAfter)
+	}
+	put(t, s, redistest.Golden(t, "work_running").Snapshots["while_running"])
+	s.Do(t, "SET", "resque:stat:processed", "41204118")
+	return s
+}
+
+// ago is a time before now, in hours, with half a minute to spare until its age in hours and minutes changes.
+func ago(hours int) time.Time { return time.Now().Add(-time.Duration(hours) * time.Hour).UTC() }
+
+// fleet is what a fleet of goworker and Ruby leaves.
+func fleet(t *testing.T) *redistest.Server {
+	s := rubyOnly(t)
+	ruby := "vm:1428:low"
+	s.Do(t, "SET", "resque:worker:"+ruby, fmt.Sprintf(`{"queue":"low","run_at":%q,"payload":{"class":"Slow","args":[1.0]}}`, ago(2).Format(time.RFC3339)))
+	s.Do(t, "SET", "resque:worker:"+ruby+":started", ago(26).Format("2006-01-02 15:04:05 -0700"))
+	s.Do(t, "HSET", "resque:workers:heartbeat", ruby, ago(1).Format(time.RFC3339))
+	s.Do(t, "SADD", "resque:queues", "mail", "reports")
+	s.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper","args":[{"job_class":"Welcome","job_id":"8f1","queue_name":"mail","arguments":[7],"enqueued_at":%q}]}`, ago(3).Format(time.RFC3339Nano)),
+		`{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
+	s.Do(t, "RPUSH", "resque:queue:reports", `{"class":"Report","args":[]}`)
+	s.Do(t, "SADD", "resque:go:paused", "reports")
+
+	lane := resque.NewLane("mail", resque.Limit{Kind: resque.LimitRunning, Name: "SendEmail/key", Keyed: true, Key: "acme"})
+	s.Do(t, "RPUSH", resque.New("").KeyOfLane(lane), `{"class":"SendEmail","args":[2],"id":"laned"}`)
+	member := resque.JobPrefix(lane.Queue) + lane.Shared
+	s.Do(t, "SADD", "resque:go:lanes", member)
+	s.Do(t, "ZADD", "resque:go:lanes:"+member, 5, lane.Own)
+	s.Do(t, "HSET", "resque:go:limits", "c:SendEmail%2Fkey", "1", "r:Report", "100000.000 1", "c:odd", "many")
+
+	s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000, `4:mail{"class":"SendEmail","args":[3],"id":"later"}`)
+	s.Do(t, "ZADD", "resque:go:processes", 1_900_000_000_000, "web-1:722:be04")
+	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 25,
+		"started", ago(4).UnixMilli())
+	s.Do(t, "HSET", "resque:go:inflight:web-1:722:be04", "entered", "mark", 7, `4:mail{"class":"SendEmail","args":[4],"id":"runs"}`)
+	const lock = "0123456789abcdef0123456789abcdef"
+	s.Do(t, "HSET", "resque:go:unique:"+lock, lock, `done 1800000000000 1800000001000  4:mail{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
+	s.Do(t, "ZADD", "resque:go:cancelled", 1_900_000_000_000, "j:later", 1_900_000_001_000, "t:web-1:722:be04:7")
+	s.Do(t, "SADD", "resque:go:paused-schedules", "nightly")
+	s.Do(t, "LPUSH", "resque:go:audit", `{"at":"2026-11-22T12:00:00Z","who":"ops@host-1","why":"broken template","what":"PauseQueue","on":"queue reports","changed":1}`)
+	return s
+}
+
+// hostileNames are names that want something of a terminal or a shell. The canary is a file that each of them would make.
+func hostileNames(canary string) []string {
+	touch := "touch " + canary
+	return []string{
+		"$(" + touch + ")", "`" + touch + "`", "a;" + touch, "a\n" + touch + "\n", "'; " + touch + "; '", `"; ` + touch + `; "`, "| " + touch, "&& " + touch,
+		"a > " + canary, "-rf", "--help", "-u redis://elsewhere", "a b", "*", "~", "#", "!!", "${IFS}", "\\", "'", `"`, "a,b", "=2",
+		"\x1b[31mred", "\x1b]0;title\x07", "a\rb", "\u202egnp.exe", "\u0085", "\u009b2J", "\xff\xfe", "\x00", "\t", "日本語", "e\u0301", "👩‍👩‍👧",
+		"a very long name of a queue, so long that it cannot stand in a line of eighty columns whatever is done about it",
+	}
+}
+
+// hostile is a Redis in which every name is a trap.
+func hostile(t *testing.T, canary string) *redistest.Server {
+	s := redistest.Start(t)
+	names := hostileNames(canary)
+	sort.Strings(names)
+	for n, name := range names {
+		s.Do(t, "SADD", "resque:queues", name)
+		s.Do(t, "RPUSH", "resque:queue:"+name, `{"class":"A","args":[`+quote(name)+`],"id":"`+fmt.Sprint(n)+`"}`)
+		s.Do(t, "SADD", "resque:workers", name+":1:"+name)
+		s.Do(t, "SET", "resque:worker:"+name+":1:"+name, `{"queue":`+quote(name)+`,"payload":{"class":`+quote(name)+`,"args":[]}}`)
+		s.Do(t, "HSET", "resque:persistent_schedules", name, `{"class":`+quote(name)+`,"every":"1h","queue":`+quote(name)+`}`)
+		s.Do(t, "RPUSH", "resque:failed", `{"failed_at":`+quote(name)+`,"payload":{"class":`+quote(name)+`,"args":[]},"exception":`+quote(name)+`,"error":`+quote(name)+
+			`,"backtrace":[`+quote(name)+`],"worker":`+quote(name)+`,"queue":`+quote(name)+`}`)
+		s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000+n, fmt.Sprintf("%d:%s", len(name), name)+`{"class":`+quote(name)+`,"args":[]}`)
+		s.Do(t, "HSET", "resque:go:limits", "c:"+name, "3")
+		s.Do(t, "ZADD", "resque:go:cancelled", 1_900_000_000_000+n, "j:"+name)
+	}
+	s.Do(t, "HSET", "resque:go:limits", "\x1b[1m", "3")
+	return s
+}
+
+// quote is a text in JSON; bytes that are no UTF-8 stay as they are.
+func quote(text string) string {
+	out := []byte{'"'}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+		case c < 0x20:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(append(out, '"'))
+}

@@ -1,0 +1,285 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+// task says how an operation is described to the operator.
+type task struct {
+	all   string // with %s for how many jobs: "remove %s"
+	typed string // what confirms it; "": y
+	noun  string // of what there are many; "": job
+	empty bool   // it is also done where there is none
+}
+
+// operate confirms an operation on many jobs, runs it to its end, and says how it is taken back.
+func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
+	if d.noun == "" {
+		d.noun = "job"
+	}
+	counted, err := o.count(ctx, p)
+	if err != nil {
+		return err
+	}
+	if counted.Jobs == 0 && !counted.More && !d.empty {
+		return nothing("no %s matches; nothing was changed", d.noun)
+	}
+	asked := plan{
+		Sentence: fmt.Sprintf(d.all, view.Plural(counted.Jobs, d.noun)), Count: counted.Jobs, AtLeast: counted.More, Type: d.typed,
+		Object: view.Object{{Key: "verb", Value: string(p.Verb)}, {Key: "ended", Value: counted.Ended}},
+	}
+	asked.Sentence = strings.TrimSuffix(asked.Sentence, ",")
+	for _, e := range counted.Samples {
+		asked.Samples = append(asked.Samples, fmt.Sprint(e))
+	}
+	if counted.Ended > 0 {
+		asked.Notes = append(asked.Notes, fmt.Sprintf("%s with a lock, a step or a result: undo does not bring these back.", view.Plural(counted.Ended, d.noun)))
+	}
+	if ok, err := o.confirm(ctx, asked); !ok {
+		return err
+	}
+	op, err := o.in.Operations().Start(ctx, p)
+	if err != nil {
+		return err
+	}
+	return o.follow(ctx, op.ID, o.in.Operations().Run(ctx, op.ID))
+}
+
+// count counts what a plan concerns.
+func (o *operator) count(ctx context.Context, p inspect.Plan) (inspect.Counted, error) {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	counted, err := o.in.Operations().Count(ctx, p)
+	return counted, o.late(ctx, err)
+}
+
+// progressEvery is how often a command that goes on for long says how far it is.
+const progressEvery = 2 * time.Second
+
+// follow goes through the steps of an operation, and says what became of it.
+func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspect.Operation, error]) error {
+	var last inspect.Operation
+	var failed error
+	next := time.Now().Add(progressEvery)
+	for op, err := range steps {
+		if failed = err; err != nil {
+			break
+		}
+		if last = op; time.Now().After(next) && o.terminal {
+			o.note("%s of %s", view.Count(op.Done+op.Back), view.Count(op.Plan.Expected))
+			next = time.Now().Add(progressEvery)
+		}
+	}
+	if failed != nil && ctx.Err() == nil {
+		return failed
+	}
+	if err := o.print(operationDone(id, last), o.operationSentence(id, last)); err != nil {
+		return err
+	}
+	again, ok := o.paste("operations resume", id)
+	if !ok {
+		again = "goworker operations resume"
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exitError{exitInterrupted, fmt.Errorf("interrupted between two steps; go on with\n%s", again)}
+	case last.State == inspect.OperationStopped || last.State == inspect.OperationStands:
+		return partly("the operation has stopped: %s; go on with\n%s", last.Why, again)
+	case last.Undoing && last.Gone > 0:
+		return partly("%s could not be taken back: they ran, run, or were changed since", view.Plural(last.Gone, "job"))
+	case last.Refused > 0:
+		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), last.Refusal)
+	}
+	return nil
+}
+
+// operationDone is what --json prints of an operation that a command ran.
+func operationDone(id string, op inspect.Operation) view.Object {
+	return view.Object{
+		{Key: "operation", Value: id}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "state", Value: string(op.State)}, {Key: "why", Value: op.Why},
+		{Key: "expected", Value: op.Plan.Expected}, {Key: "done", Value: op.Done}, {Key: "refused", Value: op.Refused}, {Key: "ended", Value: op.Ended},
+		{Key: "back", Value: op.Back}, {Key: "gone", Value: op.Gone}, {Key: "binned", Value: op.Binned},
+	}
+}
+
+// past are the verbs of operations in sentences about what was done.
+var past = map[inspect.Verb]string{
+	inspect.Retry: "put back", inspect.Run: "put into their queues", inspect.MoveTo: "moved", inspect.Delay: "delayed", inspect.Drop: "removed",
+	inspect.Revoke: "cancelled", inspect.ClearQueue: "removed", inspect.ForgetQueue: "removed",
+}
+
+func (o *operator) operationSentence(id string, op inspect.Operation) string {
+	if op.Undoing {
+		return view.Plural(op.Back, "job") + " taken back"
+	}
+	text := view.Plural(op.Done, "job") + " " + past[op.Plan.Verb]
+	if line, ok := o.paste("operations undo", id); ok && op.Done > 0 {
+		text += "; to take it back: " + line
+	}
+	return text
+}
+
+// pacing are the flags of an operation that goes on for long.
+type pacing struct {
+	rate, brake string
+	waiting     int64
+}
+
+func (p *pacing) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.rate, "rate", "", "change at most so many jobs in a time, such as 50/s or 100/m")
+	c.Flags().StringVar(&p.brake, "brake", "", "stop when this share of the jobs that were put back has failed again, such as 20%")
+	c.Flags().Int64Var(&p.waiting, "max-waiting", 0, "stop while more jobs than this wait in the queue where they go; 0: never")
+}
+
+// set writes what the flags say into a plan.
+func (p *pacing) set(to *inspect.Plan) error {
+	if p.rate != "" {
+		count, unit, _ := strings.Cut(p.rate, "/")
+		per, known := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+		n, err := strconv.ParseFloat(count, 64)
+		if err != nil || !known || !(n > 0) {
+			return usagef("--rate takes a number and a time, such as 50/s or 100/m, not %q", p.rate)
+		}
+		to.Pace = n / per
+	}
+	if p.brake != "" {
+		n, err := strconv.ParseFloat(strings.TrimSuffix(p.brake, "%"), 64)
+		if err != nil || !(n > 0) || n > 100 {
+			return usagef("--brake takes a share between 0%% and 100%%, such as 20%%, not %q", p.brake)
+		}
+		to.Brake.Failed = n / 100
+	}
+	if p.waiting < 0 {
+		return usagef("--max-waiting takes a number of jobs, not %d", p.waiting)
+	}
+	to.Brake.Waiting = p.waiting
+	return nil
+}
+
+// chosen makes a plan concern what a command line names: ids and refs, or a search. Its places are in.
+func (o *operator) chosen(ctx context.Context, words []string, p *inspect.Plan, in ...inspect.Place) error {
+	if !areIDs(words) {
+		q, err := o.search(words)
+		if err != nil {
+			return err
+		}
+		if len(in) > 0 {
+			q.Places = in
+		}
+		p.Query = q
+		return nil
+	}
+	const most = 250
+	if len(words) > most {
+		return usagef("at most %d ids are taken at once; name the jobs by a search", most)
+	}
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	for _, id := range words {
+		jobs, err := o.named(ctx, id, in...)
+		if err != nil {
+			return o.late(ctx, err)
+		}
+		if len(jobs) == 0 {
+			return nothing("no job has the id %s; nothing was changed", id)
+		}
+		p.Jobs = append(p.Jobs, jobs...)
+	}
+	return nil
+}
+
+func (p *program) operationsResume() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "resume ID", Short: "Run an operation on that has stopped", Args: arguments(1, "the id of one operation"),
+	}, func(ctx context.Context, o *operator, args []string) error {
+		op, err := o.in.Operations().Get(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		left := max(0, op.Plan.Expected-op.Done)
+		ok, err := o.confirm(ctx, plan{Sentence: fmt.Sprintf("run operation %s (%s) on: %s are left", escaped(op.ID), op.Plan.Verb, view.Plural(left, "job")), Count: left})
+		if !ok {
+			return err
+		}
+		return o.follow(ctx, op.ID, o.in.Operations().Run(ctx, op.ID))
+	})
+}
+
+func (p *program) operationsStop() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "stop ID…", Short: "Stop operations between two steps, whichever program runs them", Args: some("ids of operations"),
+	}, func(ctx context.Context, o *operator, ids []string) error {
+		if ok, err := o.agree(ctx, plan{Sentence: "stop operation " + names(ids), Count: int64(len(ids))}); !ok {
+			return err
+		}
+		return o.each(ctx, ids, func(ctx context.Context, id string) (done, error) {
+			return done{view.Object{{Key: "operation", Value: id}, {Key: "stopped", Value: true}}, "operation " + escaped(id) + " stops"},
+				o.in.Operations().Stop(ctx, id, "stopped by "+o.p.who())
+		})
+	})
+}
+
+func (p *program) operationsUndo() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "undo ID", Short: "Take back what an operation did", Args: arguments(1, "the id of one operation"),
+		Long: "undo brings removed jobs back to the heads of their queues, failures to their lists and delayed jobs to their time, and jobs that were moved or\n" +
+			"retried to where they were, as far as they still wait. What is in the bin is kept for a day.",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		op, err := o.in.Operations().Get(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		p := plan{Sentence: fmt.Sprintf("take back what operation %s (%s) did with %s", escaped(op.ID), op.Plan.Verb, view.Plural(op.Done, "job")), Count: op.Done}
+		if op.Ended > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s had a lock, a step or a result and cannot be taken back.", view.Plural(op.Ended, "job")))
+		}
+		if ok, err := o.confirm(ctx, p); !ok {
+			return err
+		}
+		return o.follow(ctx, op.ID, o.in.Operations().Undo(ctx, op.ID))
+	})
+}
+
+func (p *program) binEmpty() *cobra.Command {
+	return p.changes(&cobra.Command{
+		Use: "empty [OPERATION…]", Short: "Remove what is in the bin, for good",
+	}, func(ctx context.Context, o *operator, ids []string) error {
+		if len(ids) == 0 {
+			ids = []string{""}
+		}
+		var jobs int64
+		var samples []string
+		for _, id := range ids {
+			binned, err := o.in.Operations().Bin(ctx, id)
+			if err != nil {
+				return err
+			}
+			for _, b := range binned {
+				jobs += b.Jobs
+				samples = append(samples, fmt.Sprintf("%s of %s, by operation %s", view.Plural(b.Jobs, "job"), b.Place, b.Operation))
+			}
+		}
+		if jobs == 0 && len(samples) == 0 {
+			return nothing("nothing is in the bin")
+		}
+		if ok, err := o.confirm(ctx, plan{Sentence: "remove " + view.Plural(jobs, "job") + " from the bin, for good", Count: jobs, Samples: samples}); !ok {
+			return err
+		}
+		if ids[0] == "" {
+			ids = nil
+		}
+		removed, err := o.in.Operations().EmptyBin(ctx, ids...)
+		return errors.Join(err, o.print(view.Object{{Key: "removed", Value: removed}}, view.Plural(removed, "job")+" removed for good"))
+	})
+}

@@ -1,0 +1,128 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/contexts"
+	"github.com/goworker/goworker/cmd/goworker/internal/shell"
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+)
+
+// completeWithin is how long a completion may keep a shell waiting.
+const completeWithin = 500 * time.Millisecond
+
+// completeQueues offers the names of queues. It leaves out names that a shell would have to quote.
+func (p *program) completeQueues(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	o, err := p.connect(c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer o.client.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
+	defer cancel()
+	names, err := o.in.Queues(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !shell.Plain(name) || strings.HasPrefix(name, "-") || !strings.HasPrefix(name, begun) || slices.Contains(args, name)
+	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// man writes the manual pages.
+func (p *program) man() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Short: "Write manual pages into a directory", Args: arguments(1, "a directory"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			root := c.Root()
+			root.DisableAutoGenTag = true
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "GOWORKER", Section: "1", Source: "goworker", Date: &time.Time{}}, args[0])
+		},
+	}
+}
+
+func (p *program) config() *cobra.Command {
+	c := &cobra.Command{
+		Use: "config", Short: "Check and print where the command finds Redis", Args: nounArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(p.configCheck(), p.configPrint())
+	return c
+}
+
+func (p *program) configCheck() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "Read the file of contexts and say what is wrong with it", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			file, err := contexts.File(p.lookup)
+			if err != nil {
+				return usageError{err}
+			}
+			all, err := contexts.Read(file)
+			if err != nil {
+				return usageError{err}
+			}
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				if _, err := all[name].Address(); err != nil {
+					return usageError{err}
+				}
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is right: it has %s.\n", view.Text(file), view.Plural(int64(len(all)), "context"))
+			return err
+		},
+	}
+}
+
+func (p *program) configPrint() *cobra.Command {
+	return p.verb(&cobra.Command{
+		Use: "print", Short: "Print which Redis the command would ask, without its password", Args: noArguments,
+	}, func(_ context.Context, o *operator, _ []string) error {
+		server, err := o.server()
+		if err != nil {
+			return err
+		}
+		accept := make([]any, len(o.place.Accept))
+		texts := make([]string, len(o.place.Accept))
+		for n, number := range o.place.Accept {
+			accept[n], texts[n] = number, fmt.Sprint(number)
+		}
+		yes := "no"
+		if o.place.Protect {
+			yes = "yes"
+		}
+		changes := "allowed"
+		if o.p.changeless() {
+			changes = "refused"
+		}
+		return o.show(view.Object{
+			{Key: "context", Value: o.place.Name}, {Key: "redis", Value: server}, {Key: "namespace", Value: o.client.Namespace()}, {Key: "protect", Value: o.place.Protect},
+			{Key: "accept", Value: accept}, {Key: "read_only", Value: o.p.changeless()}, {Key: "timeout", Value: o.timeout}, {Key: "budget", Value: o.budget},
+		}, [][2]string{
+			{"context", o.place.Name}, {"redis", server}, {"namespace", o.client.Namespace()}, {"protected", yes}, {"accepts", strings.Join(texts, ", ")},
+			{"changes", changes}, {"timeout", o.timeout.String()}, {"budget", o.budget.String()},
+		}...)
+	})
+}
+
+// server is the Redis that is asked, without its password.
+func (o *operator) server() (string, error) {
+	for _, door := range o.in.Doors() {
+		settings, err := door.Settings()
+		return settings.Server, err
+	}
+	return "", nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

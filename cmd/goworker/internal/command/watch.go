@@ -1,0 +1,315 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+// watch shows a status that changes, until the operator ends it.
+func (o *operator) watch(ctx context.Context, every time.Duration) error {
+	if !o.terminal {
+		return o.watchPlain(ctx, every)
+	}
+	w := &watcher{o: o, ctx: ctx, every: every, width: o.width, height: o.height}
+	_, err := tea.NewProgram(w, tea.WithAltScreen(), tea.WithContext(ctx), tea.WithInput(o.stdin), tea.WithOutput(o.out), tea.WithoutSignalHandler()).Run()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case w.interrupted:
+		return exitError{exitInterrupted, nil}
+	case errors.Is(err, tea.ErrProgramKilled), errors.Is(err, tea.ErrInterrupted):
+		return exitError{exitInterrupted, nil}
+	}
+	return err
+}
+
+// watchPlain prints one frame below the other, where the output is no terminal.
+func (o *operator) watchPlain(ctx context.Context, every time.Duration) error {
+	var before *inspect.Sample
+	for {
+		s, err := o.look(ctx, before)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			o.note("%s", err)
+		default:
+			if _, err := io.WriteString(o.out, view.Frame(s, o.width, 0)+"\n"); err != nil {
+				return err
+			}
+			before = &s.Sample
+		}
+		if err := sleep(ctx, every); err != nil {
+			return err
+		}
+	}
+}
+
+// What the watcher hears of.
+type (
+	looked struct {
+		status view.Status
+		err    error
+	}
+	due    struct{}
+	paused struct {
+		queue string
+		to    bool
+		err   error
+	}
+	peeked struct {
+		queue string
+		page  inspect.Page
+		err   error
+	}
+)
+
+// watcher is the state of status --watch. Only the loop of its program touches it; what asks Redis runs beside it and hands in
+// what it heard.
+type watcher struct {
+	o             *operator
+	ctx           context.Context
+	every         time.Duration
+	width, height int
+
+	status      view.Status
+	seen        bool // there is a sample
+	typing      bool // a filter
+	asking      string
+	resume      bool   // what asking asks is to resume
+	said        string // the answer to the last key
+	help        bool
+	jobs        *peeked
+	interrupted bool
+}
+
+func (w *watcher) Init() tea.Cmd { return w.ask }
+
+// ask takes a sample.
+func (w *watcher) ask() tea.Msg {
+	var before *inspect.Sample
+	if w.seen {
+		before = &w.status.Sample
+	}
+	s, err := w.o.look(w.ctx, before)
+	return looked{s, err}
+}
+
+// Update takes what happened and says what to do.
+func (w *watcher) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := msg.(type) {
+	case tea.WindowSizeMsg:
+		w.width, w.height = m.Width, m.Height
+	case looked:
+		if m.err != nil {
+			w.status.Failed = view.Text(m.err.Error())
+		} else {
+			w.status.Sample, w.status.Rates, w.status.Alarms, w.status.Failed = m.status.Sample, m.status.Rates, m.status.Alarms, ""
+			w.status.Colour = m.status.Colour
+			w.seen = true
+		}
+		return w, tea.Tick(w.every, func(time.Time) tea.Msg { return due{} })
+	case due:
+		return w, w.ask
+	case paused:
+		w.said = "paused " + view.Text(m.queue)
+		if !m.to {
+			w.said = "resumed " + view.Text(m.queue)
+		}
+		if m.err != nil {
+			w.said = view.Text(m.err.Error())
+		}
+	case peeked:
+		w.jobs = &m
+	case tea.KeyMsg:
+		return w.key(m)
+	}
+	return w, nil
+}
+
+// key obeys a key.
+func (w *watcher) key(k tea.KeyMsg) (tea.Model, tea.Cmd) {
+	name := k.String()
+	w.said = ""
+	switch {
+	case name == "ctrl+c":
+		w.interrupted = true
+		return w, tea.Quit
+	case w.typing:
+		w.filter(k)
+		return w, nil
+	case w.asking != "":
+		queue, resume := w.asking, w.resume
+		w.asking = ""
+		if name == "y" {
+			return w, func() tea.Msg { return w.pause(queue, !resume) }
+		}
+		return w, nil
+	case w.help || w.jobs != nil:
+		w.help, w.jobs = false, nil
+		return w, nil
+	}
+	switch name {
+	case "q":
+		return w, tea.Quit
+	case "?", "h":
+		w.help = true
+	case "n":
+		w.status.Order = view.ByName
+	case "w":
+		w.status.Order = view.ByWaiting
+	case "o":
+		w.status.Order = view.ByOldest
+	case "/":
+		w.typing, w.status.Filter = true, ""
+	case "up", "k":
+		w.move(-1)
+	case "down", "j":
+		w.move(1)
+	case "pgup":
+		w.move(-10)
+	case "pgdown":
+		w.move(10)
+	case "esc":
+		w.status.Cursor, w.status.Filter = false, ""
+	case "p":
+		w.askPause()
+	case "enter":
+		if w.status.Cursor {
+			queue := w.status.Chosen
+			return w, func() tea.Msg { return w.peek(queue) }
+		}
+	}
+	return w, nil
+}
+
+// filter takes a key of the filter's text.
+func (w *watcher) filter(k tea.KeyMsg) {
+	switch k.Type {
+	case tea.KeyEnter:
+		w.typing = false
+	case tea.KeyEsc:
+		w.typing, w.status.Filter = false, ""
+	case tea.KeyBackspace:
+		if runes := []rune(w.status.Filter); len(runes) > 0 {
+			w.status.Filter = string(runes[:len(runes)-1])
+		}
+	case tea.KeyRunes, tea.KeySpace:
+		w.status.Filter += string(k.Runes)
+	}
+}
+
+// move moves the cursor among the queues.
+func (w *watcher) move(by int) {
+	queues := w.status.Queues()
+	if len(queues) == 0 {
+		return
+	}
+	at := slices.IndexFunc(queues, func(q inspect.SampleQueue) bool { return q.Name == w.status.Chosen })
+	if !w.status.Cursor || at < 0 {
+		at, by = 0, 0
+	}
+	w.status.Cursor, w.status.Chosen = true, queues[min(max(0, at+by), len(queues)-1)].Name
+}
+
+// askPause asks whether to pause the chosen queue, or to resume it.
+func (w *watcher) askPause() {
+	queues := w.status.Queues()
+	at := slices.IndexFunc(queues, func(q inspect.SampleQueue) bool { return w.status.Cursor && q.Name == w.status.Chosen })
+	switch {
+	case at < 0:
+		w.said = "choose a queue first, by the arrow keys"
+	case w.o.p.changeless():
+		w.said = "--read-only or GOWORKER_READ_ONLY forbids changes"
+	case w.o.place.Protect:
+		w.said = "this context is protected: use goworker queues pause"
+	default:
+		w.asking, w.resume = queues[at].Name, queues[at].Paused
+	}
+}
+
+func (w *watcher) pause(queue string, to bool) tea.Msg {
+	ctx, cancel := w.o.within(w.ctx)
+	defer cancel()
+	by := w.o.in.By(w.o.p.who(), "")
+	if to {
+		return paused{queue, to, by.PauseQueue(ctx, queue)}
+	}
+	return paused{queue, to, by.ResumeQueue(ctx, queue)}
+}
+
+func (w *watcher) peek(queue string) tea.Msg {
+	const most = 100
+	ctx, cancel := w.o.within(w.ctx)
+	defer cancel()
+	page, err := w.o.in.List(ctx, queue, "", most)
+	return peeked{queue, page, err}
+}
+
+// View draws the screen.
+func (w *watcher) View() string {
+	switch {
+	case w.help:
+		return view.Lines(keys)
+	case w.jobs != nil:
+		return w.drawJobs()
+	case !w.seen && w.status.Failed == "":
+		return "looking…\n"
+	case !w.seen:
+		return view.Wrap(w.status.Failed, max(20, w.width), "") + "\nIt goes on trying. q ends it.\n"
+	}
+	s := w.status
+	switch {
+	case w.typing:
+		s.Prompt = "/" + view.Text(s.Filter) + "▏"
+	case w.asking != "" && w.resume:
+		s.Prompt = fmt.Sprintf("Resume the queue %s? [y/N]", view.Text(w.asking))
+	case w.asking != "":
+		s.Prompt = fmt.Sprintf("Pause the queue %s in the whole fleet? [y/N]", view.Text(w.asking))
+	case w.said != "":
+		s.Prompt = w.said
+	default:
+		s.Prompt = "? keys  q quit"
+	}
+	return strings.TrimSuffix(view.Frame(s, w.width, w.height), "\n")
+}
+
+const keys = `up, down   choose a queue
+enter      the first jobs of the chosen queue
+p          pause the chosen queue, or resume it (asks)
+/          show only queues with a text in their names; esc ends it
+n w o      sort by name, waiting, oldest
+q          quit
+
+any key goes back`
+
+// drawJobs draws the first jobs of a queue.
+func (w *watcher) drawJobs() string {
+	lines := []string{"the head of the queue " + view.Text(w.jobs.queue), ""}
+	if w.jobs.err != nil {
+		lines = append(lines, view.Text(w.jobs.err.Error()))
+	}
+	if len(w.jobs.page.Jobs) == 0 && w.jobs.err == nil {
+		lines = append(lines, "no job waits in it")
+	}
+	for _, e := range w.jobs.page.Jobs {
+		lines = append(lines, summary(e))
+	}
+	if room := max(3, w.height-1); len(lines) > room {
+		lines = lines[:room]
+	}
+	for n, l := range lines {
+		lines[n] = view.Cut(l, max(1, w.width))
+	}
+	return strings.Join(append(lines, "any key goes back"), "\n")
+}

@@ -1,0 +1,199 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/operations"
+	"github.com/goworker/goworker/internal/resque/workflows"
+)
+
+// clear puts a queue and its lanes into the bin. Steps of workflows among its jobs are removed one by one before, so that their
+// workflows hear of it. A lock of a job in the bin falls some seconds later, when a process looks for its holder.
+func (r *runner) clear(ctx context.Context) error {
+	queue := r.plan.Query.Queue
+	if err := r.clearSteps(ctx, queue); err != nil {
+		return err
+	}
+	s, err := r.store(ctx)
+	if err != nil {
+		return err
+	}
+	first := true
+	return r.lanesOf(ctx, queue, func(lanes []resque.Lane) error {
+		for {
+			call := s.ClearCall(r.id, queue, first, first && r.plan.Verb == ForgetQueue, lanes)
+			_, err := r.make(ctx, operations.Clear, operations.Step{Changes: []operations.Change{{Call: call}}})
+			if errors.Is(err, errAgain) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			first = false
+			if !r.stepped() {
+				return errBroken
+			}
+			return nil
+		}
+	})
+}
+
+// lanesOf calls do with the lanes of a queue, so many at a time as one step takes, and at least once.
+func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resque.Lane) error) error {
+	var all []resque.Lane
+	err := r.do(ctx, func(s resque.Store, c redis.Conn) error {
+		sets, err := s.SortedQueues(c, queue)
+		if err != nil {
+			return err
+		}
+		for _, set := range sets {
+			for cursor := "0"; ; {
+				lanes, next, err := s.ScanLanes(c, set, cursor)
+				if err != nil {
+					return err
+				}
+				for _, l := range lanes {
+					if !slices.Contains(all, l) {
+						all = append(all, l)
+					}
+				}
+				if cursor = next; cursor == "0" {
+					break
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		n := min(len(all), operations.StepJobs)
+		if err := do(all[:n]); err != nil {
+			return err
+		}
+		if all = all[n:]; len(all) == 0 {
+			return nil
+		}
+	}
+}
+
+// clearSteps removes the steps of workflows among the jobs of a queue. Where there is no workflow it reads none.
+func (r *runner) clearSteps(ctx context.Context, queue string) error {
+	any, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (bool, error) { return workflows.New(s).Any(c) })
+	if err != nil || !any {
+		return err
+	}
+	verb := r.plan.Verb
+	r.plan.Verb = Drop
+	defer func() { r.plan.Verb = verb }()
+	for cursor := ""; ; {
+		page, err := r.find(ctx, Query{Queue: queue, Places: []Place{Queued, InLane}}, false, cursor)
+		if err != nil {
+			return err
+		}
+		steps := slices.DeleteFunc(page.Jobs, func(e Entry) bool { return !isStep(e) })
+		for _, some := range shares(steps, Entry.placeName) {
+			if _, _, err := r.share(ctx, some, "", 0); err != nil && !errors.Is(err, errAgain) {
+				return err
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// Binned is a part of the bin: jobs that an operation removed from one place.
+type Binned struct {
+	Operation string
+	Verb      Verb
+	Place     string // "queue mail", "a lane of queue mail", "failure list failed", "goworker's schedule"
+	Queue     string // of a queue or lane
+	Shard     string // of several Redises, the one where it is
+	Jobs      int64
+	Ends      time.Time // until when they are kept
+}
+
+// Bin returns what is in the bin, of one operation, or of all for "". Undo brings it back.
+func (o *Operations) Bin(ctx context.Context, id string) (all []Binned, err error) {
+	if err := o.in.usable(); err != nil {
+		return nil, err
+	}
+	err = o.in.each(func(one *Inspector) error {
+		records, err := query(ctx, one, func(s resque.Store, c redis.Conn) ([]operations.Record, error) {
+			if id != "" {
+				return operations.New(s).Read(c, id)
+			}
+			ids, err := operations.New(s).IDs(c)
+			if err != nil || len(ids) == 0 {
+				return nil, err
+			}
+			return operations.New(s).Read(c, ids...)
+		})
+		for _, r := range records {
+			op, bins := operationOf(r), r.Bins()
+			if op.Binned == 0 {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(bins)) {
+				p, ok := operations.ParseName(name)
+				if !ok || p.Went {
+					continue
+				}
+				b := Binned{Operation: op.ID, Verb: op.Plan.Verb, Place: p.String(), Queue: p.Queue, Jobs: bins[name], Ends: op.BinEnds}
+				if o.in.several() {
+					b.Shard = one.name()
+				}
+				all = append(all, b)
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// EmptyBin removes the jobs of operations in the bin for good, and returns how many these were. Without ids it empties all of the
+// bin. What an operation moved or retried can be taken back all the same.
+func (o *Operations) EmptyBin(ctx context.Context, ids ...string) (jobs int64, err error) {
+	if err := o.in.usable(); err != nil {
+		return 0, err
+	}
+	err = o.in.each(func(one *Inspector) error {
+		n := int64(0)
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
+			store := operations.New(s)
+			of := ids
+			if len(of) == 0 {
+				var err error
+				if of, err = store.IDs(c); err != nil || len(of) == 0 {
+					return err
+				}
+			}
+			records, err := store.Read(c, of...)
+			if err == nil && len(records) == 0 && len(ids) > 0 && !o.in.several() {
+				err = ErrNoOperation
+			}
+			for _, r := range records {
+				names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.Bins())), func(name string) bool {
+					p, ok := operations.ParseName(name)
+					return !ok || p.Went
+				})
+				removed, failed := store.Empty(c, r.ID, names)
+				n, err = n+removed, cmp.Or(err, failed)
+			}
+			return err
+		})
+		jobs += n
+		return one.record(ctx, "Operations.EmptyBin", "the bin", n, err)
+	})
+	return jobs, err
+}

@@ -1,0 +1,566 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/resque/operations"
+)
+
+// restAfter is how long a runner goes without a step that changes jobs before it renews its lease by one that does not.
+const restAfter = operations.Lease / 4
+
+// stepTries is how often a page is read again of which no job could be changed because all had moved, and how often a step
+// is tried again whose answer did not come.
+const stepTries = 5
+
+func newOperationID() string { return strings.ToLower(payload.NewID()[:10]) }
+
+// Run runs an operation, or runs it on, and yields how it stands after each step. It returns when there are no more jobs, or with
+// the error that ends it. A loop that breaks leaves the operation to be run on, as does a context that ends.
+//
+// If its brake stops the operation, the last one that it yields is OperationStopped, and Why says why. Run goes on with it then too.
+func (o *Operations) Run(ctx context.Context, id string) iter.Seq2[Operation, error] {
+	return o.drive(ctx, id, nil, false)
+}
+
+// Undo takes back what an operation did, as far as it can, and yields how it stands after each step. It stops an operation that
+// has not ended, unless another program runs it. Like Run it can be broken off, and called again.
+//
+// Jobs that were removed go back to the head of their queue or lane in their order, to their failure list, or to their time. Jobs that
+// were moved, delayed, run or retried go back if they still wait; the others are counted in Gone. A cancel is lifted. What is
+// known of a job that ended as cancelled stays: Ended counts these.
+func (o *Operations) Undo(ctx context.Context, id string) iter.Seq2[Operation, error] {
+	return o.drive(ctx, id, nil, true)
+}
+
+// drive runs an operation, shard by shard.
+func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bool) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
+		if err := o.in.usable(); err != nil {
+			yield(Operation{ID: id}, err)
+			return
+		}
+		before, err := o.Get(ctx, id)
+		if err != nil {
+			yield(before, err)
+			return
+		}
+		ran, over := false, error(nil)
+		for _, one := range o.in.all() {
+			r := &runner{Inspector: one, id: id, runner: payload.NewID(), plan: before.Plan, undo: undo, size: operations.StepJobs}
+			for _, e := range jobs {
+				if !o.in.several() || e.shard == one.number {
+					r.given = append(r.given, e)
+				}
+			}
+			r.byHand = len(jobs) > 0
+			r.stepped = func() bool {
+				op, err := o.Get(ctx, id)
+				return yield(op, err)
+			}
+			switch err := r.run(ctx); {
+			case err == nil:
+				ran = true
+			case errors.Is(err, errBroken):
+				return
+			case errors.Is(err, operations.ErrNone) && o.in.several(), errors.Is(err, operations.ErrOver):
+				over = err
+			default:
+				if o.in.several() {
+					err = one.about(err)
+				}
+				op, _ := o.Get(context.WithoutCancel(ctx), id)
+				op.ID = id
+				yield(op, prefix.Of(err))
+				return
+			}
+		}
+		op, err := o.Get(ctx, id)
+		if err == nil && !ran && over != nil {
+			err = prefix.Errorf("operation %s: %w", id, over)
+		}
+		yield(op, err)
+	}
+}
+
+// errBroken ends a run whose caller broke off.
+var errBroken = errors.New("the caller broke off")
+
+// runner runs an operation on one Redis.
+type runner struct {
+	*Inspector
+	id, runner string
+	plan       Plan
+	undo       bool
+	stepped    func() bool // after each step; false: the caller breaks off
+	given      []Entry
+	byHand     bool // the plan's jobs are given, and no others are looked for
+
+	step   int64
+	cursor string
+	size   int // jobs of the next step
+	last   time.Time
+	next   time.Time // by the pace
+	brake  brake
+}
+
+// run acquires the operation, runs it, and releases it.
+func (r *runner) run(ctx context.Context) error {
+	if err := r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Acquire(c, r.id, r.runner, r.undo) }); err != nil {
+		return prefix.Errorf("operation %s: %w", r.id, err)
+	}
+	state, why, err := r.all(ctx)
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	switch {
+	case errors.Is(err, operations.ErrStopped), errors.Is(err, operations.ErrLost), errors.Is(err, operations.ErrNone):
+		return err
+	case refusedByRedis(err):
+		state, why = OperationStopped, err.Error()
+	}
+	released := r.with(release, func(s operations.Store, c redis.Conn) error { return s.Release(c, r.id, r.runner, string(state), why) })
+	if errors.Is(released, operations.ErrOver) { // an operator stopped it after its last step
+		released = nil
+	}
+	if err == nil && state != "" {
+		err = r.concluded(release, why)
+	}
+	return cmp.Or(err, released)
+}
+
+// refusedByRedis reports whether an error is Redis's answer, so that to try again changes nothing.
+func refusedByRedis(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && !strings.HasPrefix(string(refused), "LOADING") && !strings.HasPrefix(string(refused), "NOSCRIPT")
+}
+
+func (r *runner) with(ctx context.Context, do func(s operations.Store, c redis.Conn) error) error {
+	return r.do(ctx, func(s resque.Store, c redis.Conn) error { return do(operations.New(s), c) })
+}
+
+// store makes calls.
+func (r *runner) store(ctx context.Context) (operations.Store, error) {
+	return query(ctx, r.Inspector, func(s resque.Store, _ redis.Conn) (operations.Store, error) { return operations.New(s), nil })
+}
+
+// all runs all steps. state is what the operation is from then on; "": it stands.
+func (r *runner) all(ctx context.Context) (state OperationState, why string, err error) {
+	record, err := r.read(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if err := r.announce(ctx, record); err != nil {
+		return "", "", err
+	}
+	state = OperationDone
+	switch {
+	case r.undo:
+		state, err = OperationUndone, r.takeBack(ctx, record)
+	case r.plan.Verb == ClearQueue || r.plan.Verb == ForgetQueue:
+		err = r.clear(ctx)
+	case r.byHand || record.Fields["by_hand"] != "":
+		err = r.page(ctx, Page{Jobs: r.given}, "")
+	default:
+		why, err = r.walkAll(ctx, record)
+	}
+	switch {
+	case err != nil:
+		return "", "", err
+	case why != "":
+		return OperationStopped, why, nil
+	}
+	return state, "", nil
+}
+
+// read reads the record, and where the runner is in it.
+func (r *runner) read(ctx context.Context) (record operations.Record, err error) {
+	err = r.with(ctx, func(s operations.Store, c redis.Conn) error {
+		records, err := s.Read(c, r.id)
+		if err == nil && len(records) == 0 {
+			err = operations.ErrNone
+		}
+		if err == nil {
+			record = records[0]
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return record, err
+	case record.Fields["runner"] != r.runner || !record.Leased:
+		return record, cmp.Or(map[bool]error{true: operations.ErrStopped}[record.Fields["state"] == string(OperationStopped)], operations.ErrLost)
+	}
+	r.step, r.cursor, r.last = record.Number("step"), record.Fields["cursor"], clock.System.Now()
+	return record, nil
+}
+
+// moving is where the walk of a move is that goes from the head of a whole queue.
+const moving = "head"
+
+// walkAll changes all jobs that the query finds. A move of a whole queue takes its jobs from the head, so that they keep their order.
+func (r *runner) walkAll(ctx context.Context, record operations.Record) (why string, err error) {
+	r.brake.begin(ctx, r, record)
+	q, cursor := r.plan.Query, r.cursor
+	if whole := q.Queue != "" && len(q.Where) == 0 && q.Class == "" && q.ID == "" && q.Ref == ""; r.plan.Verb == MoveTo && whole && slices.Contains(q.Places, Queued) {
+		if cursor == "" || cursor == moving {
+			if why, err = r.walkHead(ctx, q.Queue); why != "" || err != nil {
+				return why, err
+			}
+			cursor = ""
+		}
+		if q.Places = slices.DeleteFunc(slices.Clone(q.Places), func(p Place) bool { return p == Queued }); len(q.Places) == 0 {
+			return "", nil
+		}
+	}
+	for {
+		page, err := r.find(ctx, q, false, cursor)
+		if err == nil {
+			err = r.page(ctx, page, cursor)
+		}
+		if err != nil {
+			return "", err
+		}
+		if why = r.brake.stops; why != "" || page.Next == "" {
+			return why, nil
+		}
+		cursor = page.Next
+	}
+}
+
+// walkHead moves the jobs of a queue from its head on: as many as there were when it began.
+func (r *runner) walkHead(ctx context.Context, queue string) (why string, err error) {
+	left, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (int64, error) {
+		return redis.Int64(c.Do("LLEN", s.KeyOfQueue(queue)))
+	})
+	for err == nil && left > 0 {
+		var page Page
+		if page, err = r.find(ctx, Query{Queue: queue, Places: []Place{Queued}}, true, ""); err != nil || len(page.Jobs) == 0 {
+			break
+		}
+		left -= int64(len(page.Jobs))
+		if err = r.page(ctx, page, moving); r.brake.stops != "" {
+			return r.brake.stops, err
+		}
+	}
+	return "", err
+}
+
+// find reads the next page: no more jobs than one step changes. It waits for the pace.
+func (r *runner) find(ctx context.Context, q Query, ahead bool, cursor string) (page Page, err error) {
+	if err := r.wait(ctx, cursor); err != nil {
+		return page, err
+	}
+	size := r.size
+	if r.plan.Pace > 0 && !r.undo {
+		size = max(1, min(size, int(r.plan.Pace)))
+	}
+	err = r.again(ctx, func() error {
+		page, err = r.walk(ctx, q, ahead, cursor, size)
+		return err
+	})
+	if err == nil && !r.last.IsZero() && clock.System.Now().Sub(r.last) > restAfter {
+		err = r.rest(ctx, cursor)
+	}
+	return page, err
+}
+
+// again does something again that failed because Redis was away for a moment.
+func (r *runner) again(ctx context.Context, do func() error) (err error) {
+	for try := range stepTries {
+		if try > 0 {
+			if err := sleep(ctx, time.Duration(try)*200*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		var away *operationError
+		if err = do(); err == nil || refusedByRedis(err) || ctx.Err() != nil || errors.As(err, &away) {
+			return err
+		}
+	}
+	return err
+}
+
+// operationError is an error of the operation itself: that Redis was away is not its cause.
+type operationError struct{ error }
+
+func (e *operationError) Unwrap() error { return e.error }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// wait waits until the pace allows the next step, and keeps the lease meanwhile.
+func (r *runner) wait(ctx context.Context, cursor string) error {
+	for {
+		left := r.next.Sub(clock.System.Now())
+		if left <= 0 {
+			return nil
+		}
+		if err := sleep(ctx, min(left, restAfter)); err != nil {
+			return err
+		}
+		if clock.System.Now().Sub(r.last) > restAfter {
+			if err := r.rest(ctx, cursor); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// rest renews the lease.
+func (r *runner) rest(ctx context.Context, cursor string) error {
+	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor})
+	return err
+}
+
+// make makes a step. One whose answer was lost was made, or is made again by the caller, who reads its jobs again.
+func (r *runner) make(ctx context.Context, kind operations.Kind, step operations.Step) (out operations.Stepped, err error) {
+	step.ID, step.Runner, step.Number, step.Back = r.id, r.runner, r.step, r.undo
+	err = r.with(ctx, func(s operations.Store, c redis.Conn) error {
+		out, err = s.Do(c, kind, step)
+		return err
+	})
+	switch {
+	case err == nil:
+		r.step, r.last = r.step+1, clock.System.Now()
+		return out, nil
+	case errors.Is(err, operations.ErrLost), errors.Is(err, operations.ErrStopped):
+		if _, why := r.read(ctx); errors.Is(why, operations.ErrNone) {
+			err = why
+		}
+		return out, &operationError{err}
+	case refusedByRedis(err) || ctx.Err() != nil:
+		return out, err
+	}
+	away := err
+	err = r.again(ctx, func() error {
+		_, err := r.read(ctx)
+		if errors.Is(err, operations.ErrLost) || errors.Is(err, operations.ErrStopped) || errors.Is(err, operations.ErrNone) {
+			err = &operationError{err}
+		}
+		return err
+	})
+	if err != nil {
+		return out, cmp.Or(err, away)
+	}
+	return out, errAgain
+}
+
+// errAgain says that it is unknown what a step did: its page is to be read again.
+var errAgain = errors.New("redis was away")
+
+// page changes the jobs of a page, each share of it in one step. Jobs that have moved meanwhile are read again.
+func (r *runner) page(ctx context.Context, page Page, cursor string) error {
+	ahead := cursor == moving
+	for tries := 0; ; {
+		jobs := slices.DeleteFunc(slices.Clone(page.Jobs), func(e Entry) bool { return !r.plan.wants(e) })
+		missed, changed, again := 0, 0, false
+		groups := shares(jobs, Entry.placeName)
+		if len(groups) == 0 && len(page.Refused) > 0 {
+			return r.note(ctx, cursor, page)
+		}
+		for n, some := range groups {
+			if n > 0 {
+				page.Looked = 0
+			}
+			done, left, err := r.share(ctx, some, cursor, int64(page.Looked))
+			switch {
+			case errors.Is(err, errAgain):
+				again = true
+			case err != nil:
+				return err
+			}
+			if changed, missed = changed+done, missed+left; again {
+				break
+			}
+			if !r.stepped() {
+				return errBroken
+			}
+		}
+		if missed == 0 && !again || r.byHand || ahead {
+			return nil
+		}
+		if changed > 0 {
+			tries = 0
+		}
+		if tries++; tries > stepTries {
+			return nil
+		}
+		q := r.plan.Query
+		if cursor != "" && strings.HasPrefix(cursor, moving) {
+			return nil
+		}
+		fresh, err := r.find(ctx, q, false, cursor)
+		if err != nil {
+			return err
+		}
+		// What was read before and is not there any more has gone; the page may have others behind it, for which the walk comes later.
+		page = Page{Jobs: fresh.Jobs, Next: fresh.Next}
+	}
+}
+
+// note counts what of a page Redis refused to read.
+func (r *runner) note(ctx context.Context, cursor string, page Page) error {
+	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor, Looked: int64(page.Looked), Why: page.Refused[len(page.Refused)-1].Error()})
+	if errors.Is(err, errAgain) {
+		err = nil
+	}
+	return err
+}
+
+// share makes the step of jobs in one place. It returns how many it changed, and how many were not where they were read.
+func (r *runner) share(ctx context.Context, jobs []Entry, cursor string, looked int64) (changed, missed int, err error) {
+	settings, err := r.redis.Settings()
+	if err != nil {
+		return 0, 0, err
+	}
+	var s share
+	err = r.do(ctx, func(store resque.Store, c redis.Conn) error {
+		if jobs[0].Plain && r.plan.Verb != MoveTo { // one script searches so many elements of seconds at most
+			all := make([]delayed.Job, len(jobs))
+			for n, e := range jobs {
+				all[n] = e.delay
+			}
+			n, err := delayed.New(store).Changeable(c, all)
+			if err != nil {
+				return err
+			}
+			missed, jobs = len(jobs)-n, jobs[:n]
+		}
+		s = shareOf(store, settings.Style, r.plan, jobs)
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	out, err := r.make(ctx, s.kind.Or(operations.Rest), operations.Step{Cursor: cursor, Bin: s.name, Looked: looked, Refused: s.refused, Why: s.why, Changes: s.changes})
+	if err != nil {
+		return 0, 0, err
+	}
+	did, lost := s.changed(out)
+	if r.plan.Verb != Revoke { // of a cancelled job nothing is to be read again
+		missed += lost
+	}
+	r.paced(len(did))
+	err = r.behind(ctx, did)
+	r.brake.look(ctx, r, did, out.Took, len(jobs))
+	return len(did), missed, err
+}
+
+// changed returns the jobs that a step changed, and how many were not where they were read, and not refused.
+func (s share) changed(out operations.Stepped) (did []Entry, missed int) {
+	first := 0
+	for n, change := range s.changes {
+		answer := out.Answers[n]
+		if answer.Refused == "" {
+			missed += len(change.Kept)
+		}
+		for _, job := range answer.Jobs {
+			if job > 0 && first+job <= len(s.jobs) {
+				did = append(did, s.jobs[first+job-1])
+				missed--
+			}
+		}
+		first += len(change.Kept)
+	}
+	return did, max(missed, 0)
+}
+
+// paced puts off the next step until the pace allows it.
+func (r *runner) paced(jobs int) {
+	if r.plan.Pace <= 0 || r.undo {
+		return
+	}
+	now := clock.System.Now()
+	if r.next.Before(now) {
+		r.next = now
+	}
+	r.next = r.next.Add(time.Duration(float64(jobs) / r.plan.Pace * float64(time.Second)))
+}
+
+// behind does what belongs to a change of jobs and is no part of its step: their documents say where they are.
+func (r *runner) behind(ctx context.Context, did []Entry) error {
+	var documents []resque.DocumentChange
+	ended := false
+	for _, e := range did {
+		if r.plan.Verb == Drop {
+			ended = ended || e.featured()
+			continue
+		}
+		d, ok := resque.DocumentChangeOf(e.Payload)
+		if !ok || e.Place == Failed || r.plan.Verb == Revoke {
+			continue
+		}
+		switch d.Queue = e.Queue; r.plan.Verb {
+		case MoveTo:
+			d.Queue, d.Due = r.plan.Queue, e.At
+		case Delay:
+			d.Due = r.plan.At
+		}
+		documents = append(documents, d)
+	}
+	if err := r.document(ctx, documents); err != nil || !ended {
+		return err
+	}
+	record, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	return r.announce(ctx, record)
+}
+
+// announce ends removed jobs as cancelled whose locks, steps or results wait for that: their lists in the bin say which are left.
+func (r *runner) announce(ctx context.Context, record operations.Record) error {
+	if record.Number("ended") == 0 {
+		return nil
+	}
+	for {
+		var page [][]byte
+		err := r.with(ctx, func(s operations.Store, c redis.Conn) (err error) {
+			page, err = s.Page(c, r.id, operations.EndedName, 0, operations.StepJobs)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		var jobs []gone
+		var documents []resque.DocumentChange
+		for _, text := range page {
+			queue, raw, ok := resque.CutPrefix(text)
+			if !ok {
+				continue
+			}
+			jobs = append(jobs, gone{queue, raw})
+			if d, ok := resque.DocumentChangeOf(raw); ok {
+				d.Gone = true
+				documents = append(documents, d)
+			}
+		}
+		if err := errors.Join(r.document(ctx, documents), r.fail(ctx, jobs)); err != nil {
+			return err
+		}
+		if err := r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Took(c, r.id, page) }); err != nil {
+			return err
+		}
+	}
+}

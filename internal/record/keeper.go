@@ -1,0 +1,195 @@
+package record
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
+)
+
+const (
+	// foldEvery is how often packs are folded. Sooner they are where many wait.
+	foldEvery = packEvery - 2*time.Second // the renewal that wakes the keeper comes up to 2 s later
+	foldMany  = 200
+
+	// foldsTogether bounds how many folds follow each other without a pause.
+	foldsTogether = 8
+
+	// cached is how many rows the keeper remembers.
+	cached = 64
+)
+
+// KeeperConfig is what a Keeper is given of its process.
+type KeeperConfig struct {
+	Now func() time.Time // Redis's time
+
+	// Keeps reports whether this process is to fold. Two may do so at a time: one of them has done nothing then.
+	Keeps func() bool
+
+	// Levels adds what is known of queues and of the fleet now. nil: nothing is known.
+	Levels func(*history.Row)
+}
+
+// Keeper adds packs to the rows of the history, in the process that has this duty.
+type Keeper struct {
+	base   part.Base
+	store  history.Store
+	config KeeperConfig
+	loop   *part.Loop
+	length atomic.Int64 // of the tally, as of the last renewal
+
+	// of the loop's goroutine
+	line   conn.Line
+	folded time.Time
+	number string // of the last fold of this process; "": it remembers no rows
+	since  time.Time
+	rows   map[history.Place]*history.Row // as they are, while the number is that
+	said   logging.Once
+}
+
+// NewKeeper returns a Keeper that has folded nothing.
+func NewKeeper(b part.Base, config KeeperConfig) *Keeper {
+	k := &Keeper{base: b, store: history.New(b.Store), config: config, line: b.Line(part.ReplyWithin)}
+	k.loop = part.NewLoop(b, "history", k.turn)
+	k.loop.Patient = true
+	k.loop.End = k.line.Close
+	return k
+}
+
+// Start starts the goroutine.
+func (k *Keeper) Start(ctx context.Context) error {
+	k.loop.Start(ctx)
+	return nil
+}
+
+// Stop stops it.
+func (k *Keeper) Stop(ctx context.Context) error {
+	k.loop.Stop(ctx)
+	return nil
+}
+
+// Load has a renewal read how many packs wait, if this process is to fold them.
+func (k *Keeper) Load(c *resque.Cargo) {
+	if k.config.Keeps() {
+		k.store.ReadLength(c, func(n int) { k.length.Store(int64(n)) })
+	}
+}
+
+// Answered wakes the keeper where packs wait.
+func (k *Keeper) Answered(bool, resque.Due) {
+	if k.length.Load() > 0 {
+		k.loop.Wake()
+	}
+}
+
+// turn folds if there is something to fold.
+func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
+	if !k.config.Keeps() {
+		k.length.Store(0)
+		k.number = ""
+		return part.Never, nil
+	}
+	n := k.length.Load()
+	if n == 0 || n < foldMany && clock.Since(k.base.Clock, k.folded) < foldEvery {
+		return part.Never, nil
+	}
+	k.length.Store(0)
+	k.folded = k.base.Clock.Now()
+	err = k.line.Do(ctx, func(c redis.Conn) error {
+		for range foldsTogether {
+			if more, err := k.Fold(c); err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	})
+	if kind := conn.Classify(err); kind == conn.KindNoPerm || resque.IsWrongType(err) {
+		if k.said.News("history", err.Error()) {
+			k.base.Log.Warn("the history of the fleet is not written; the jobs run all the same", "error", err)
+		}
+		return part.Never, nil
+	}
+	return part.Never, err
+}
+
+// Fold folds the packs that come next. more says that others wait.
+func (k *Keeper) Fold(c redis.Conn) (more bool, err error) {
+	tally, err := k.store.ReadTally(c)
+	if err != nil || len(tally.Packs) == 0 {
+		return false, err
+	}
+	now := k.config.Now()
+	f := history.NewFold(tally, now)
+	if k.config.Levels != nil {
+		var levels history.Row
+		k.config.Levels(&levels)
+		f.Level(&levels)
+	}
+	if tally.Number != k.number || k.number == "" { // another process has folded, or none ever
+		k.rows, k.since = make(map[history.Place]*history.Row), now.Add(2*history.Ahead)
+	}
+	k.number = ""
+	rows, err := k.read(c, f.Places())
+	if err != nil {
+		return false, err
+	}
+	f.Add(rows)
+	written, err := k.store.Write(c, f)
+	switch {
+	case err != nil: // it may have been written
+		return false, err
+	case !written:
+		return false, nil
+	}
+	for p, row := range f.Rows {
+		k.rows[p] = row
+	}
+	k.number = f.Number
+	k.trim(now)
+	if f.Bad > 0 {
+		k.base.Log.Warn("packs of the history could not be read; they were removed", "packs", f.Bad, "key", k.store.TallyKey().String())
+	}
+	return tally.More, nil
+}
+
+// read returns the rows of these places. It asks Redis for those that it does not remember and that another process may have
+// written before this one began to remember.
+func (k *Keeper) read(c redis.Conn, places []history.Place) (map[history.Place]*history.Row, error) {
+	rows := make(map[history.Place]*history.Row, len(places))
+	var unknown []history.Place
+	for _, p := range places {
+		switch row := k.rows[p]; {
+		case row != nil:
+			rows[p] = row
+		case p.Begins().After(k.since):
+			rows[p] = new(history.Row)
+		default:
+			unknown = append(unknown, p)
+		}
+	}
+	found, err := k.store.ReadRows(c, unknown)
+	for i := range found {
+		rows[unknown[i]] = &found[i]
+	}
+	return rows, err
+}
+
+// trim forgets rows that have ended.
+func (k *Keeper) trim(now time.Time) {
+	if len(k.rows) <= cached {
+		return
+	}
+	for p := range k.rows {
+		if p.Ends().Before(now.Add(-history.ResentFor)) {
+			delete(k.rows, p)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// MostLogged is about how many lines the log keeps.
+const MostLogged = 5000
+
+// LogKey is the stream of what happened to processes.
+func (s Store) LogKey() resque.Key { return s.StreamKey("log") }
+
+// Line is a line of the log.
+type Line struct {
+	ID   string // of the stream; "" before it is written
+	At   time.Time
+	Kind string
+	Text map[string]string // further fields
+}
+
+// Log returns the command that adds a line. fields are names and values beside each other.
+func (s Store) Log(kind string, fields ...string) []any {
+	args := []any{"XADD", s.LogKey().String(), "MAXLEN", "~", MostLogged, "*", "kind", kind}
+	for _, f := range fields {
+		args = append(args, f)
+	}
+	return args
+}
+
+// ReadLog returns lines behind that of an id, the oldest first; with "" the newest ones.
+func (s Store) ReadLog(c redis.Conn, after string, most int) (lines []Line, err error) {
+	var reply any
+	if after == "" {
+		reply, err = c.Do("XREVRANGE", s.LogKey().String(), "+", "-", "COUNT", most)
+	} else {
+		reply, err = c.Do("XRANGE", s.LogKey().String(), "("+after, "+", "COUNT", most)
+	}
+	entries, err := redis.Values(reply, err)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of the fleet: %w", resque.Explain(err))
+	}
+	for _, e := range entries {
+		pair, err := redis.Values(e, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("reading the log of the fleet: %w", resque.ErrAnswer)
+		}
+		id, err := redis.String(pair[0], nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading the log of the fleet: %w", err)
+		}
+		line := Line{ID: id}
+		if line.Text, err = redis.StringMap(pair[1], nil); err != nil {
+			return nil, fmt.Errorf("reading the log of the fleet: %w", err)
+		}
+		ms, _, _ := strings.Cut(id, "-")
+		if n, err := strconv.ParseInt(ms, 10, 64); err == nil {
+			line.At = time.UnixMilli(n).UTC()
+		}
+		line.Kind = line.Text["kind"]
+		delete(line.Text, "kind")
+		lines = append(lines, line)
+	}
+	if after == "" {
+		slices.Reverse(lines)
+	}
+	return lines, nil
+}

@@ -1,0 +1,9 @@
+-- A step of an operation that retries failures, one a change.
+--
+-- KEYS and ARGV are those of the step, and of each change those of retry.lua. Atomic: the call.
+-- Returns what the step returns.
+local function change(KEYS, ARGV)
+--@retrying
+end
+local function changed(answer) return answer == 1 and {1} or {} end
+--@step
