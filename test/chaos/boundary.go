@@ -41,7 +41,7 @@ var killed = []boundary{
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
-	{"document", 1, operating},
+	{"document", 1, operating}, {"glance", 1, operating},
 	{"note", 1, noting}, {"commit", 1, noting}, {"cancel", 1, calling}, {"lift", 1, lifting},
 	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving}, {"drainown", 1, leaving},
 	{"adopt", 1, plain}, {"adopt", 2, plain},

@@ -31,7 +31,7 @@ func TestCleanFleet(t *testing.T) {
 	}
 	w.run(d)
 	defer close(gate)
-	w.ruby()
+	w.resque()
 
 	ctx := t.Context()
 	for _, item := range []struct {
@@ -65,7 +65,7 @@ func TestCleanFleet(t *testing.T) {
 func TestOnlyRuby(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t, durable...), nil)
-	w.ruby()
+	w.resque()
 	if found := bad(w.look()); len(found) > 0 {
 		t.Errorf("where only Ruby works:\n%s", text(found))
 	}
@@ -95,8 +95,8 @@ func (w *world) run(d *goworker.Daemon) {
 	redistest.Eventually(w.t, daemontest.Soon, "the daemon has a lease", func() bool { return w.server.Int(w.t, "ZCARD", w.ns+"go:processes") == 1 })
 }
 
-// ruby writes what a Ruby worker and resque-scheduler have in Redis: an idle worker, a busy one, a failure and a delayed job.
-func (w *world) ruby() {
+// resque writes what a Ruby worker and resque-scheduler have in Redis: an idle worker, a busy one, a failure and a delayed job.
+func (w *world) resque() {
 	w.t.Helper()
 	w.do("SADD", "~queues", "ruby")
 	for _, id := range []string{"app-1:77:ruby", "app-1:78:*,!slow"} {
@@ -118,7 +118,7 @@ func (w *world) ruby() {
 func TestNotAllSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t, append([]string{"--enable-debug-command", "yes"}, durable...)...), nil)
-	w.ruby()
+	w.resque()
 	w.do("DEBUG", "POPULATE", 1_000_000, "other", 10)
 	w.options.Budget = 20 * time.Millisecond
 	all := w.look()
@@ -168,7 +168,7 @@ func TestDoctorsUser(t *testing.T) {
 	rules := redistest.ACL(t, "doctor")
 	server.Do(t, "ACL", append([]any{"SETUSER"}, anys(append(rules, "~"+w.ns+"*"))...)...)
 	w.as(strings.Replace(w.uri, "redis://", "redis://doctor:"+redistest.ACLPassword+"@", 1))
-	w.ruby()
+	w.resque()
 	if found := bad(w.look()); len(found) > 0 {
 		t.Errorf("as the user of the page:\n%s", text(found))
 	}
@@ -197,7 +197,7 @@ func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, durable...)
 	w := newWorld(t, server, nil)
-	w.ruby()
+	w.resque()
 	w.do("SADD", "~workers", "h:1")
 	server.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@all", "-@write")
 	w.as(strings.Replace(w.uri, "redis://", "redis://reader:secret@", 1))
