@@ -322,7 +322,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 						if is != *was {
 							t.Fatalf("killed at %d, after %v, undo %v, the jobs are\n%s\nwithout a kill\n%s", nth, after, undo, is, *was)
 						}
-						if last.Done != of.Done || last.Ended != of.Ended || last.Refused != of.Refused || last.Back != of.Back || last.Binned != of.Binned || last.State != of.State {
+						if last.Done != of.Done || last.Ended != of.Ended || last.Back != of.Back || last.Binned != of.Binned || last.State != of.State {
 							t.Fatalf("killed at %d, after %v, undo %v, it is\n%+v\nwithout a kill\n%+v", nth, after, undo, last, *of)
 						}
 					}
