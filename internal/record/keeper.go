@@ -27,27 +27,15 @@ const (
 	cached = 64
 )
 
-// KeeperConfig is what a Keeper is given of its process.
-type KeeperConfig struct {
-	Now func() time.Time // Redis's time
-
-	// Keeps reports whether this process is to fold. Two may do so at a time: one of them has done nothing then.
-	Keeps func() bool
-
-	// Levels adds what is known of queues and of the fleet now. nil: nothing is known.
-	Levels func(*history.Row)
-}
-
 // Keeper adds packs to the rows of the history, in the process that has this duty.
 type Keeper struct {
 	base   part.Base
 	store  history.Store
-	config KeeperConfig
+	config Config
 	loop   *part.Loop
 	length atomic.Int64 // of the tally, as of the last renewal
 
 	// of the loop's goroutine
-	line   conn.Line
 	folded time.Time
 	number string // of the last fold of this process; "": it remembers no rows
 	since  time.Time
@@ -55,25 +43,11 @@ type Keeper struct {
 	said   logging.Once
 }
 
-// NewKeeper returns a Keeper that has folded nothing.
-func NewKeeper(b part.Base, config KeeperConfig) *Keeper {
-	k := &Keeper{base: b, store: history.New(b.Store), config: config, line: b.Line(part.ReplyWithin)}
+func newKeeper(b part.Base, config Config) *Keeper {
+	k := &Keeper{base: b, store: history.New(b.Store), config: config}
 	k.loop = part.NewLoop(b, "history", k.turn)
 	k.loop.Patient = true
-	k.loop.End = k.line.Close
 	return k
-}
-
-// Start starts the goroutine.
-func (k *Keeper) Start(ctx context.Context) error {
-	k.loop.Start(ctx)
-	return nil
-}
-
-// Stop stops it.
-func (k *Keeper) Stop(ctx context.Context) error {
-	k.loop.Stop(ctx)
-	return nil
 }
 
 // Load has a renewal read how many packs wait, if this process is to fold them.
@@ -84,7 +58,7 @@ func (k *Keeper) Load(c *resque.Cargo) {
 }
 
 // Answered wakes the keeper where packs wait.
-func (k *Keeper) Answered(bool, resque.Due) {
+func (k *Keeper) Answered() {
 	if k.length.Load() > 0 {
 		k.loop.Wake()
 	}
@@ -103,7 +77,7 @@ func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
 	}
 	k.length.Store(0)
 	k.folded = k.base.Clock.Now()
-	err = k.line.Do(ctx, func(c redis.Conn) error {
+	err = k.config.Do(ctx, func(c redis.Conn) error {
 		for range foldsTogether {
 			if more, err := k.Fold(c); err != nil || !more {
 				return err

@@ -37,14 +37,6 @@ const (
 // A State has its place in what is packed: both lists are of the same length and in the same order.
 var _ = [1]struct{}{}[history.States-outcome.States]
 
-// Config is what a Recorder is given of its process.
-type Config struct {
-	Now     func() time.Time // Redis's time
-	Workers int              // how many it has; 0: it takes jobs for clients
-	Busy    func() int       // how many of them have a job
-	Stuck   func() int       // how many of these run past their limit; nil: none
-}
-
 // Recorder counts the ends of jobs. It is safe for concurrent use.
 type Recorder struct {
 	part.Base
@@ -100,8 +92,7 @@ type queueCount struct {
 	done, failed uint32
 }
 
-// New returns a Recorder that has counted nothing.
-func New(b part.Base, config Config) *Recorder {
+func newRecorder(b part.Base, config Config) *Recorder {
 	random := make([]byte, 6)
 	_, _ = rand.Read(random) // never fails
 	r := &Recorder{
@@ -300,7 +291,7 @@ func (r *Recorder) Look() {
 	if !r.looked.IsZero() {
 		if since := min(now.Sub(r.looked), packEvery); since > 0 { // a process that stood still was not busy
 			r.pending.Fleet.Present += since * time.Duration(r.config.Workers)
-			r.pending.Fleet.Busy += since * time.Duration(r.config.Busy())
+			r.pending.Fleet.Busy += since * time.Duration(r.busy())
 		}
 	}
 	r.looked = now
@@ -346,11 +337,18 @@ func (r *Recorder) Pack(at time.Time, last bool) {
 	}
 }
 
+func (r *Recorder) busy() int {
+	if r.config.Busy == nil {
+		return 0
+	}
+	return r.config.Busy()
+}
+
 func (r *Recorder) stuck() uint64 {
 	if r.config.Stuck == nil {
 		return 0
 	}
-	return uint64(r.config.Stuck())
+	return uint64(len(r.config.Stuck()))
 }
 
 // take moves entries into a pack, as many as it has room for. The rest goes into the next one.
@@ -395,9 +393,6 @@ func (r *Recorder) Load(c *resque.Cargo) {
 		}
 	}, r.Full)
 }
-
-// Answered is for those that hear what comes due.
-func (r *Recorder) Answered(bool, resque.Due) {}
 
 // Packs returns the packs whose arrival is not certain, as many as one renewal carries.
 func (r *Recorder) Packs() (raw [][]byte) {
