@@ -24,8 +24,8 @@ type Verb string
 
 const (
 	Retry       Verb = "retry"        // failures: to their queues, and their records are marked
-	Run         Verb = "run"          // delayed and laned jobs: to an end of their queues
-	MoveTo      Verb = "move"         // to another queue. Delayed jobs keep their time
+	Run         Verb = "run"          // delayed jobs, and failures: to an end of their queues
+	MoveTo      Verb = "move"         // to the tail of another queue; delayed jobs keep their time. A whole queue keeps its order, what a search finds comes in pieces of 250
 	Delay       Verb = "delay"        // waiting and delayed jobs: to a time
 	Drop        Verb = "remove"       // into the bin
 	Revoke      Verb = "cancel"       // by their ids, wherever they are: they do not run, or end early
@@ -152,7 +152,7 @@ func (p Plan) check() (Plan, error) {
 	case Retry:
 		allowed = []Place{Failed}
 	case Run:
-		allowed = []Place{Delayed, InLane, Failed}
+		allowed = []Place{Delayed, Failed}
 	case Delay:
 		allowed = []Place{Delayed, Queued, InLane}
 		if p.At.IsZero() {

@@ -96,11 +96,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 	b := Batch{Conn: c}
 	var all []LiveProcess
 	for i := 0; i+1 < len(leases); i += 2 {
-		lease := Lease{leases[i], leases[i+1]}
-		p := LiveProcess{Process: Process{ID: lease.Process}, Dead: lease.Fenced(), Ends: time.UnixMilli(lease.at())}
-		if p.Dead {
-			p.Ends = time.UnixMilli(-lease.at())
-		}
+		p := liveProcess(Lease{leases[i], leases[i+1]})
 		all = append(all, p)
 		b.Send("HGETALL", s.process(p.ID))
 		b.Send("HLEN", s.inflight(p.ID))
@@ -122,6 +118,15 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 	}
 	slices.SortFunc(all, func(a, b LiveProcess) int { return strings.Compare(a.ID, b.ID) })
 	return all, now, nil
+}
+
+// liveProcess is the process of a lease.
+func liveProcess(lease Lease) LiveProcess {
+	p := LiveProcess{Process: Process{ID: lease.Process}, Dead: lease.Fenced(), Ends: time.UnixMilli(lease.at())}
+	if p.Dead {
+		p.Ends = time.UnixMilli(-lease.at())
+	}
+	return p
 }
 
 // KnowsQueue reports whether anything knows a queue: it is in the set of queues, has jobs or lanes, is
