@@ -166,6 +166,9 @@ type ProcessInfo struct {
 	LeaseAge time.Duration
 	Dead     bool // it was found dead, and its jobs are being brought back
 
+	Vitals Vitals
+	Stuck  []StuckJob // the first twenty that run past their time limits
+
 	Shard string // of several Redises, the one where it has this lease
 }
 
@@ -202,5 +205,6 @@ func processInfo(p resque.LiveProcess, now time.Time) ProcessInfo {
 	if p.Dead {
 		info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
 	}
+	info.Vitals, info.Stuck = vitals(p, now)
 	return info
 }

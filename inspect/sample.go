@@ -112,6 +112,7 @@ type StuckJob struct {
 	Class   string
 	ID      string
 	For     time.Duration // since it began
+	Limit   time.Duration // of its class; 0: not known
 	Stack   string        // where its handler is, if the process says so
 }
 

@@ -78,6 +78,9 @@ type LiveProcess struct {
 	Ends time.Time // when the lease ends. If the process counts as dead: since when
 	Dead bool
 	Jobs int64 // in its in-flight record
+
+	Vitals Vitals // zero: its release does not say how it is
+	Stuck  []StuckJob
 }
 
 // LiveProcesses returns the processes that have a lease, in the order of their ids, and Redis's time.
@@ -107,6 +110,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 		// A key of the wrong type must not hide the other processes.
 		if fields, err := redis.StringMap(Answer(replies[3*i])); err == nil {
 			all[i].Process = processOf(all[i].ID, fields)
+			all[i].Vitals, all[i].Stuck = readVitals(fields)
 		}
 		all[i].Jobs, _ = redis.Int64(Answer(replies[3*i+1]))
 		marks, _ := redis.Int64(Answer(replies[3*i+2]))

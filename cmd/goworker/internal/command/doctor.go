@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goworker/goworker/cmd/goworker/internal/shell"
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/inspect/checks"
 )
@@ -160,7 +161,7 @@ func (o *operator) finding(f checks.Finding) error {
 	if words := f.Remedy.Words; words != "" && f.State != checks.Accepted {
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
-	if line := f.Remedy.Command; line != "" && f.State != checks.Accepted {
+	if line := f.Remedy.Command; line != "" && shell.Printable(line) && f.State != checks.Accepted {
 		if f.Fixable() {
 			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
 		}
