@@ -32,9 +32,6 @@ type Config struct {
 
 	// Do lends a connection to the keeper.
 	Do func(context.Context, func(redis.Conn) error) error
-
-	// Levels adds what is known of queues and of the fleet now; nil: nothing is known.
-	Levels func(*history.Row)
 }
 
 // History is a rider of the renewals of a process. It counts what becomes of its jobs, says how the process is, writes into the

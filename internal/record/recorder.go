@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/stamp"
 )
 
 const (
@@ -112,6 +113,14 @@ func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if j.Class != nil {
 		class = j.Class.Name
 	}
+	var waited time.Duration
+	waits := false
+	if o.Started {
+		var at time.Time
+		if at, waits = stamp.EnqueuedAt(&j.Parsed); waits {
+			waited = max(0, j.StartedAt.Sub(at)) // the producer's clock may be ahead
+		}
+	}
 	s := &r.shards[j.Slot%len(r.shards)]
 	s.mu.Lock()
 	c := s.class
@@ -137,6 +146,12 @@ func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if o.Started {
 		c.sum += o.Ran
 		c.runs[history.Bucket(o.Ran)]++
+	}
+	if waits {
+		if c.waits == nil {
+			c.waits = new(history.Durations)
+		}
+		c.waits.Record(waited)
 	}
 	s.mu.Unlock()
 }
