@@ -24,8 +24,8 @@ type Verb string
 
 const (
 	Retry       Verb = "retry"        // failures: to their queues, and their records are marked
-	Run         Verb = "run"          // delayed and laned jobs: to an end of their queues
-	MoveTo      Verb = "move"         // to another queue. Delayed jobs keep their time
+	Run         Verb = "run"          // delayed jobs, and failures: to an end of their queues
+	MoveTo      Verb = "move"         // to the tail of another queue; delayed jobs keep their time. A whole queue keeps its order, what a search finds comes in pieces of 250
 	Delay       Verb = "delay"        // waiting and delayed jobs: to a time
 	Drop        Verb = "remove"       // into the bin
 	Revoke      Verb = "cancel"       // by their ids, wherever they are: they do not run, or end early
@@ -85,7 +85,7 @@ type Operation struct {
 
 	Looked  int64 // jobs that it has looked at
 	Done    int64 // jobs that it has changed
-	Refused int64 // jobs that it could not change; Refusal says why the last one
+	Refused int64 // jobs that it could not change, and that it has seen twice where another program went on; Refusal says why the last one
 	Refusal string
 	Ended   int64 // of Done: removed jobs with a lock, a step or a result. They ended as cancelled, and are not taken back
 	Again   int64 // of Done: jobs that have failed again, as far as its brake has seen
@@ -152,7 +152,7 @@ func (p Plan) check() (Plan, error) {
 	case Retry:
 		allowed = []Place{Failed}
 	case Run:
-		allowed = []Place{Delayed, InLane, Failed}
+		allowed = []Place{Delayed, Failed}
 	case Delay:
 		allowed = []Place{Delayed, Queued, InLane}
 		if p.At.IsZero() {

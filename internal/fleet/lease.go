@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/duty"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -30,12 +31,15 @@ type Lease struct {
 	Riders []Rider
 	Heir   Heir
 	Ends   Ends
+	Buried func(process string) // called when a process was found dead and its jobs are back; nil: nothing hears of it
 
 	base    part.Base
 	config  Config
 	loop    *part.Loop
 	reaper  *reaper
 	keeper  *duty.Keeper
+	taken   *depth.Count
+	depths  *depth.Keeper
 	session atomic.Pointer[Session]
 	held    atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
 	lapsed  atomic.Bool  // Redis may have lost the workers' registration
@@ -57,6 +61,7 @@ func New(b part.Base, c Config) *Lease {
 	l.Status = newStatus(b, c.Workers, l.Session)
 	l.reaper = newReaper(l)
 	l.keeper = duty.New(b.Store, resque.Duties, l)
+	l.taken, l.depths = depth.NewCount(b), depth.NewKeeper(b, l)
 	l.loop = part.NewLoop(b, "lease", l.turn)
 	l.loop.Grace = part.Forever // a reply that is not read would leave open whether the lease is held
 	return l
@@ -64,6 +69,9 @@ func New(b part.Base, c Config) *Lease {
 
 // Session returns the present session; nil before Start has taken the lease.
 func (l *Lease) Session() *Session { return l.session.Load() }
+
+// Process returns as whom this process is in the fleet now.
+func (l *Lease) Process() resque.Process { return l.Session().Process }
 
 // Self returns the id of this process in the fleet.
 func (l *Lease) Self() string { return l.Session().Process.ID }
@@ -157,8 +165,11 @@ func (l *Lease) renew(ctx context.Context, process string) (renewed resque.Renew
 // duty.Keeper.
 func (l *Lease) Keeps() bool { return l.keeper.Keeps() }
 
+// Took counts jobs that this process took from a queue; negative: they went back. The next renewal says it.
+func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
+
 // riders are all that ride.
-func (l *Lease) riders() []Rider { return append([]Rider{l.keeper}, l.Riders...) }
+func (l *Lease) riders() []Rider { return append([]Rider{l.keeper, l.taken, l.depths}, l.Riders...) }
 
 // Load has those of the riders that are Carriers load a cargo, unless it still holds what Redis has not answered.
 func Load[R any](cargo *resque.Cargo, riders []R) {

@@ -18,6 +18,7 @@ func (d *desk) give(ctx context.Context, f *flight, answer *leases.Answer) {
 	over := slices.Clone(unwanted)
 	for i := range answer.Jobs {
 		j := &answer.Jobs[i]
+		d.took(j.Queue, 1)
 		if end, moved := misplaced(j); moved {
 			over, unwanted = append(over, end), append(unwanted, end)
 		}

@@ -31,6 +31,7 @@ type desk struct {
 	count  *counts
 	saw    func(ms int64)                                     // is called with Redis's time
 	dial   func(ctx context.Context) (side, error)            // connects to Redis
+	took   func(queue string, n int)                          // is called with how many jobs were taken from a queue
 	given  func(ttr time.Duration)                            // is called with the shortest lease that was given
 	ends   func(...leased.End)                                // commits ends of jobs that no client has, and does not wait
 	unseen func(ctx context.Context, jobs []leases.Job) error // puts jobs back whose answer was lost
@@ -72,6 +73,7 @@ func newDesk(c clock.Clock) *desk {
 	return &desk{
 		ctx: context.Background(), clock: c, yielding: yielding{clock: c}, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), helm: make(chan struct{}, 1),
 		lines: newLines(c),
+		took:  func(string, int) {},
 	}
 }
 

@@ -116,6 +116,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
 		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about,
 	})
+	d.took, g.ender.Took = g.taker.Took, g.taker.Took
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
 	g.desk = d

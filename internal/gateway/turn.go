@@ -205,6 +205,9 @@ func (d *desk) ascertain(ctx context.Context) error {
 			if err := d.unseen(ctx, jobs); err != nil {
 				return err
 			}
+			for _, j := range jobs { // which went back, and was counted as that
+				d.took(j.Queue, 1)
+			}
 			d.count.released.Add(int64(len(jobs)))
 		}
 		for _, call := range d.lostAcks {

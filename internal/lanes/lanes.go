@@ -37,6 +37,9 @@ type Classes interface {
 
 // Lanes is what the poller knows of sorted and paused queues. It belongs to the poller's goroutine.
 type Lanes struct {
+	// Took, if it is set before anything else, is called from any goroutine with how many jobs left a queue for lanes.
+	Took func(queue string, n int)
+
 	base    part.Base
 	classes Classes
 	sorter  *sorter
@@ -132,6 +135,10 @@ func New(b part.Base, c Classes, run func(func()), namesLost func()) *Lanes {
 	}
 	l.sorter = newSorter(b, c, namesLost, func(name string, lanes []resque.Lane) {
 		run(func() { l.sorted(name, lanes) })
+	}, func(name string, n int) {
+		if l.Took != nil {
+			l.Took(name, n)
+		}
 	})
 	return l
 }

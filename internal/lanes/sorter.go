@@ -28,6 +28,7 @@ type sorter struct {
 	loop      *part.Loop
 	namesLost func()                                  // Redis had lost the names of lanes with jobs
 	sorted    func(queue string, lanes []resque.Lane) // jobs were moved into these lanes
+	took      func(queue string, n int)               // so many left a queue for lanes
 	started   bool
 
 	watched atomic.Bool // Redis notifies when a sorted queue fills, and no job is left to be sorted
@@ -57,8 +58,8 @@ const (
 	sortEvery = time.Second
 )
 
-func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane)) *sorter {
-	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, sizes: make(map[string]int)}
+func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane), took func(string, int)) *sorter {
+	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, took: took, sizes: make(map[string]int)}
 	s.loop = part.NewLoop(b, "sorter", s.turn)
 	s.loop.End = s.line.Close
 	return s
@@ -257,6 +258,7 @@ func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more boo
 	case len(jobs) == n:
 		s.sizes[queue] = min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1)))
 	}
+	s.took(queue, moved)
 	s.sorted(queue, lanes)
 	return true, nil
 }

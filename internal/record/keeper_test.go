@@ -98,7 +98,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 		begun := m.at
 		b := base(m, fmt.Sprint("run", seed))
 		store, c := history.New(b.Store), server.Dial(t)
-		keepers := []*Keeper{NewKeeper(b, KeeperConfig{Now: m.Now}), NewKeeper(b, KeeperConfig{Now: m.Now})}
+		keepers := []*Keeper{newKeeper(b, Config{Now: m.Now}), newKeeper(b, Config{Now: m.Now})}
 		fold := func(n int, between func()) {
 			_, err := keepers[n].Fold(&flaky{server.Dial(t), rng, between})
 			if err != nil && !errors.Is(err, errLost) {
@@ -136,7 +136,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 		for range 60 {
 			m.at = m.at.Add(time.Duration(rng.IntN(15)) * time.Second)
 			if len(recorders) < 3 {
-				recorders = append(recorders, New(b, Config{Now: m.Now, Workers: 2, Busy: func() int { return 1 }}))
+				recorders = append(recorders, newRecorder(b, Config{Now: m.Now, Workers: 2, Busy: func() int { return 1 }}))
 			}
 			r := recorders[rng.IntN(len(recorders))]
 			switch rng.IntN(8) {

@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/stamp"
 )
 
 const (
@@ -36,14 +37,6 @@ const (
 
 // A State has its place in what is packed: both lists are of the same length and in the same order.
 var _ = [1]struct{}{}[history.States-outcome.States]
-
-// Config is what a Recorder is given of its process.
-type Config struct {
-	Now     func() time.Time // Redis's time
-	Workers int              // how many it has; 0: it takes jobs for clients
-	Busy    func() int       // how many of them have a job
-	Stuck   func() int       // how many of these run past their limit; nil: none
-}
 
 // Recorder counts the ends of jobs. It is safe for concurrent use.
 type Recorder struct {
@@ -100,8 +93,7 @@ type queueCount struct {
 	done, failed uint32
 }
 
-// New returns a Recorder that has counted nothing.
-func New(b part.Base, config Config) *Recorder {
+func newRecorder(b part.Base, config Config) *Recorder {
 	random := make([]byte, 6)
 	_, _ = rand.Read(random) // never fails
 	r := &Recorder{
@@ -120,6 +112,14 @@ func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 	class := history.Unknown // any producer may push any name
 	if j.Class != nil {
 		class = j.Class.Name
+	}
+	var waited time.Duration
+	waits := false
+	if o.Started {
+		var at time.Time
+		if at, waits = stamp.EnqueuedAt(&j.Parsed); waits {
+			waited = max(0, j.StartedAt.Sub(at)) // the producer's clock may be ahead
+		}
 	}
 	s := &r.shards[j.Slot%len(r.shards)]
 	s.mu.Lock()
@@ -146,6 +146,12 @@ func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if o.Started {
 		c.sum += o.Ran
 		c.runs[history.Bucket(o.Ran)]++
+	}
+	if waits {
+		if c.waits == nil {
+			c.waits = new(history.Durations)
+		}
+		c.waits.Record(waited)
 	}
 	s.mu.Unlock()
 }
@@ -300,7 +306,7 @@ func (r *Recorder) Look() {
 	if !r.looked.IsZero() {
 		if since := min(now.Sub(r.looked), packEvery); since > 0 { // a process that stood still was not busy
 			r.pending.Fleet.Present += since * time.Duration(r.config.Workers)
-			r.pending.Fleet.Busy += since * time.Duration(r.config.Busy())
+			r.pending.Fleet.Busy += since * time.Duration(r.busy())
 		}
 	}
 	r.looked = now
@@ -346,11 +352,18 @@ func (r *Recorder) Pack(at time.Time, last bool) {
 	}
 }
 
+func (r *Recorder) busy() int {
+	if r.config.Busy == nil {
+		return 0
+	}
+	return r.config.Busy()
+}
+
 func (r *Recorder) stuck() uint64 {
 	if r.config.Stuck == nil {
 		return 0
 	}
-	return uint64(r.config.Stuck())
+	return uint64(len(r.config.Stuck()))
 }
 
 // take moves entries into a pack, as many as it has room for. The rest goes into the next one.
@@ -395,9 +408,6 @@ func (r *Recorder) Load(c *resque.Cargo) {
 		}
 	}, r.Full)
 }
-
-// Answered is for those that hear what comes due.
-func (r *Recorder) Answered(bool, resque.Due) {}
 
 // Packs returns the packs whose arrival is not certain, as many as one renewal carries.
 func (r *Recorder) Packs() (raw [][]byte) {

@@ -39,13 +39,11 @@ type Passed struct {
 	Pushed   int64
 }
 
-// A keeper's and a process's keys of ages.
+// KeyOfTaken is the hash of how many jobs goworker has taken from each queue and not put back.
+func (s Store) KeyOfTaken() string { return s.ns + "go:taken" }
 
-// TakenKey is the hash of how many jobs goworker has taken from each queue and not put back.
-func (s Store) TakenKey() Key { return s.HashKey("taken") }
-
-// DepthsKey is the hash of what the keeper knows of each queue: see Depth.
-func (s Store) DepthsKey() Key { return s.HashKey("depths") }
+// KeyOfDepths is the hash of what the keeper knows of each queue: see Depth.
+func (s Store) KeyOfDepths() string { return s.ns + "go:depths" }
 
 // depthsStay is how long these keys stay after the last write, in seconds.
 const depthsStay = 24 * 60 * 60
@@ -107,7 +105,7 @@ func ParseDepth(text string) (d Depth, ok bool) {
 
 // Depths reads what the keeper knows of the queues. A Redis without a keeper has nothing.
 func (s Store) Depths(c redis.Conn) (map[string]Depth, error) {
-	all, err := redis.StringMap(c.Do("HGETALL", s.DepthsKey().String()))
+	all, err := redis.StringMap(c.Do("HGETALL", s.KeyOfDepths()))
 	if err != nil {
 		return nil, fmt.Errorf("reading the ages of queues: %w", Explain(err))
 	}

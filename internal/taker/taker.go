@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
@@ -58,6 +59,7 @@ type Taker struct {
 	store  leases.Store
 	time   *fleet.Clock
 	riders []Rider
+	taken  *depth.Count
 	lock   *scheduler.Lock
 	pump   *scheduler.Pump
 	loop   *part.Loop
@@ -77,7 +79,8 @@ func New(b part.Base, now *fleet.Clock, c Config, riders ...Rider) *Taker {
 	t.pump = scheduler.NewPump(b, scheduler.PumpConfig{
 		Tracking: c.Tracking, Interval: renewEvery / 2, MultiQueue: c.MultiQueue,
 	}, t.lock, member{t})
-	t.riders = append(riders, t.pump)
+	t.taken = depth.NewCount(b)
+	t.riders = append(riders, t.pump, t.taken, depth.NewKeeper(b, member{t}))
 	t.loop = part.NewLoop(b, "taker", t.turn)
 	t.loop.Grace = stopWithin
 	return t
@@ -127,6 +130,9 @@ func (t *Taker) do(ctx context.Context, f func(redis.Conn) error) error {
 	}
 	return t.line.Do(ctx, f)
 }
+
+// Took counts jobs that clients of this server were given of a queue; negative: they went back. The next renewal says it.
+func (t *Taker) Took(queue string, n int) { t.taken.Took(queue, n) }
 
 // Leads reports whether this server does what no daemon does.
 func (t *Taker) Leads() bool { return t.leads.Load() }
@@ -197,3 +203,7 @@ type member struct{ *Taker }
 func (m member) Self() string      { return m.config.ID }
 func (m member) Worker() string    { return m.config.ID }
 func (m member) Alive(string) bool { return true }
+
+// Keeps and Members are for the ages of queues: a server follows them where no daemon does.
+func (m member) Keeps() bool       { return m.Leads() }
+func (m member) Members() []string { return nil }

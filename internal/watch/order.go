@@ -25,6 +25,7 @@ type Order struct {
 	exits   bool
 	waits   func(queue string) bool // see Options
 	closed  func(queue string) bool // see Options
+	took    func(string, int)       // see Options
 	keys    keys
 	said    logging.Once
 }
@@ -49,6 +50,10 @@ type Options struct {
 	// called with the queue.
 	Closed func(queue string) bool
 
+	// Took is called with how many jobs were taken from a queue; negative: they went back. nil: nothing is to count them.
+	// Jobs that are put into lanes have left their queue.
+	Took func(queue string, n int)
+
 	// Watched are the keys that features watch. Busy reports whether a worker has a job.
 	Watched []outcome.Watched
 	Busy    func() bool
@@ -58,10 +63,14 @@ type Options struct {
 func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	s := &Order{
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
-		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits,
+		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took,
 		wakeups: wakeups{clock: b.Clock, peers: o.Peers},
 		keys:    newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
+	if s.took == nil {
+		s.took = func(string, int) {}
+	}
+	l.Took = s.took
 	s.forget()
 	return s
 }
@@ -189,6 +198,8 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 	if r.Taken != nil {
 		o.asker.Took(x.Take.Queues[0], len(r.Jobs))
 		o.wakeups.found(len(r.Jobs))
+	} else {
+		o.count(r.Jobs)
 	}
 	if o.answered(x, r) {
 		o.lanes.Work(o.all)
@@ -221,11 +232,22 @@ func (o *Order) Ended(j *outcome.Job, end *outcome.Commit, committed bool) {
 			o.lanes.Filled(*end.Lane)
 		} else if end.State == outcome.Returned {
 			o.skip.returned(j.Queue)
+			o.took(j.Queue, -1)
 		}
 	case end.State == outcome.Passed:
 		o.passed(j, end)
 	case end.Regroups(j):
 		o.lanes.Found(*end.Lane)
+	}
+}
+
+// count counts jobs that were taken from queues. Those of a queue come together.
+func (o *Order) count(jobs []resque.Reserved) {
+	for n := 0; len(jobs) > 0; jobs, n = jobs[n:], 0 {
+		for n < len(jobs) && jobs[n].Queue == jobs[0].Queue {
+			n++
+		}
+		o.took(jobs[0].Queue, n)
 	}
 }
 

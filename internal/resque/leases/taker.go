@@ -41,7 +41,7 @@ func (s Store) RenewTaker(c redis.Conn, t Taker, lease time.Duration, cargo *res
 	a.Key(s.KeyOfProcesses())
 	keys := s.RenewalKeys(&a)
 	fields := []any{"host", t.Host, "pid", t.PID, "version", t.Version, "address", t.Address,
-		"started", t.Started.UnixMilli(), "waiting", t.Waiting, "queues", strings.Join(t.Queues, "\n")}
+		"started", t.Started.UnixMilli(), "waiting", t.Waiting, "queues", strings.Join(t.Queues, "\n"), "duties", resque.Duties}
 	a.Arg(t.ID, lease.Milliseconds(), keys, len(fields))
 	a.Arg(fields...)
 	a.Carry(cargo)
