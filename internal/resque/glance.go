@@ -241,7 +241,7 @@ func (g *glance) names(t *trip) {
 		all, err := redis.StringMap(reply, err)
 		g.refused("the ages of queues", err)
 		g.Depths = parseDepths(all)
-	}, "HGETALL", g.s.DepthsKey().String())
+	}, "HGETALL", g.s.KeyOfDepths())
 	t.ask(g.texts("which queues have lanes", func(names []string) { g.sorted, g.SortedAll = parseLanes(names), true }), "SMEMBERS", g.s.lanes())
 	t.ask(g.number(&g.Own, "goworker's schedule"), "ZCARD", g.s.KeyOfSchedule())
 	t.ask(g.number(&g.Seconds, "resque-scheduler's schedule"), "ZCARD", g.s.KeyOfSeconds())
