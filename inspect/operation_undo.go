@@ -228,10 +228,16 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 	var jobs []homing
 	for _, e := range page {
 		at := whereabouts(e.Ref, e.Place == Delayed)
-		if all := away[at]; len(all) > 0 {
-			jobs = append(jobs, homing{e, all[len(all)-1]})
-			away[at] = all[:len(all)-1]
+		all := away[at]
+		if len(all) == 0 {
+			continue
 		}
+		h := homing{e, all[len(all)-1]}
+		away[at] = all[:len(all)-1]
+		if e.Place == Delayed && h.from == e.Queue && h.time == e.stamp() { // it is back already
+			continue
+		}
+		jobs = append(jobs, h)
 	}
 	for len(jobs) > 0 {
 		name := func(h homing) string {
