@@ -209,6 +209,15 @@ func TestFixesAreRecorded(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Who != "ops@host-1" || entries[0].What != "doctor --fix 24" || !strings.Contains(entries[0].On, `"h:1"`) {
 		t.Errorf("recorded %+v, %v", entries, err)
 	}
+	w.do("SADD", "~workers", "h:1")
+	w.do("DEL", "~go:audit")
+	w.do("SET", "~go:audit", "of another type")
+	if changed, err := checks.Fix(t.Context(), in, w.look(24)[0]); changed || err == nil {
+		t.Errorf("where nothing can be recorded: %v, %v", changed, err)
+	}
+	if left := w.look(24); left[0].State != checks.Found {
+		t.Errorf("it was mended:\n%s", text(left))
+	}
 }
 
 // TestShards: each shard is looked at, one that does not answer hides no other, and a fix is made where the finding is.
