@@ -103,6 +103,16 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
+// TestOtherPrograms: a user whose connections run scripts, but who may use no key of the namespace, is no worker's.
+func TestOtherPrograms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t, durable...), nil)
+	w.limitedUser("resetkeys", "~other:*", "-zadd")
+	if found := bad(w.look()); len(found) > 0 {
+		t.Errorf("beside another program:\n%s", text(found))
+	}
+}
+
 // TestMayNothing: to a user who may do next to nothing every check says so, and names a rule.
 func TestMayNothing(t *testing.T) {
 	t.Parallel()
