@@ -103,6 +103,26 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
+// TestMayNothing: to a user who may do next to nothing every check says so, and names a rule.
+func TestMayNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, durable...)
+	w := newWorld(t, server, nil)
+	for rules, least := range map[string]int{"~* +ping +select +info": 40, "+@all resetkeys ~other:*": 25, "~* +@all -eval -evalsha -smembers -get": 15} {
+		server.Do(t, "ACL", append([]any{"SETUSER", "nobody", "reset", "on", ">secret", "&*"}, anys(strings.Fields(rules))...)...)
+		w.as(strings.Replace(w.uri, "redis://", "redis://nobody:secret@", 1))
+		blind := 0
+		for _, f := range bad(w.look()) {
+			if blind++; f.State != checks.CouldNotLook || !strings.HasPrefix(f.Rule, "+") && f.Rule != "~"+w.ns+"*" {
+				t.Errorf("with %s: %s %q", rules, text([]checks.Finding{f}), f.Rule)
+			}
+		}
+		if blind < least {
+			t.Errorf("with %s only %d checks could not look", rules, blind)
+		}
+	}
+}
+
 // TestDoctorsUser: the user that docs/redis.md shows for doctor looks at everything.
 func TestDoctorsUser(t *testing.T) {
 	t.Parallel()
