@@ -130,7 +130,7 @@ func (t *tally) String(took time.Duration) string {
 // finding prints what a check says, unless it is ok; in JSON that too.
 func (o *operator) finding(f checks.Finding) error {
 	if o.json {
-		return o.print(findingObject(f), "")
+		return o.print(o.findingObject(f), "")
 	}
 	mark := ""
 	switch f.State {
@@ -162,7 +162,7 @@ func (o *operator) finding(f checks.Finding) error {
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
 	if line := f.Remedy.Command; line != "" && shell.Printable(line) && f.State != checks.Accepted {
-		if f.Fixable() {
+		if line = o.aimed(line); f.Fixable() {
 			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
 		}
 		b.WriteString(indent + line + "\n") // a command is not broken: it is copied
@@ -179,20 +179,20 @@ func (o *operator) finding(f checks.Finding) error {
 }
 
 // findingObject is a finding in JSON.
-func findingObject(f checks.Finding) view.Object {
+func (o *operator) findingObject(f checks.Finding) view.Object {
 	var subject view.Object
 	for _, key := range sortedKeys(f.Subject) {
 		subject = append(subject, view.Field{Key: key, Value: f.Subject[key]})
 	}
-	o := view.Object{
+	object := view.Object{
 		{Key: "check", Value: f.Check.Number}, {Key: "name", Value: f.Check.Name}, {Key: "severity", Value: f.Check.Severity.String()}, {Key: "state", Value: f.State.String()},
-		{Key: "seen", Value: f.Seen}, {Key: "sentence", Value: f.Sentence}, {Key: "remedy", Value: f.Remedy.Words}, {Key: "command", Value: f.Remedy.Command},
+		{Key: "seen", Value: f.Seen}, {Key: "sentence", Value: f.Sentence}, {Key: "remedy", Value: f.Remedy.Words}, {Key: "command", Value: o.aimed(f.Remedy.Command)},
 		{Key: "rule", Value: f.Rule}, {Key: "subject", Value: subject}, {Key: "more", Value: f.More}, {Key: "fixable", Value: f.Fixable()},
 	}
 	if f.Shard != "" {
-		o = o.With("shard", f.Shard)
+		object = object.With("shard", f.Shard)
 	}
-	return o
+	return object
 }
 
 // fix mends findings, each after asking.

@@ -65,10 +65,14 @@ func (p *program) queuesShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		known, err := o.in.Queues(ctx)
+		if err != nil {
+			return err
+		}
 		var missing []string
 		for _, name := range args {
 			at := slices.IndexFunc(s.Queues, func(q inspect.SampleQueue) bool { return q.Name == name })
-			if at < 0 {
+			if at < 0 || s.Queues[at].Waiting.N == 0 && !slices.Contains(known, name) {
 				missing = append(missing, name)
 				continue
 			}
