@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,11 +46,13 @@ func (p *program) doctor() *cobra.Command {
 	return c
 }
 
+// mostMended is how many findings of one check --fix mends.
+const mostMended = 1000
+
 // tally counts how checks ended.
 type tally struct {
 	checks                                        map[string]bool
 	ok, warnings, errors, partly, blind, accepted int
-	fixed                                         int
 }
 
 func (o *operator) doctor(ctx context.Context, options checks.Options, strict, fix bool, files fileChecks) error {
@@ -68,9 +71,14 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 			return err
 		}
 	}
+	if fix {
+		options.Most = mostMended
+	}
+	var away []error
 	for f, err := range checks.Run(limited, o.in, options) {
-		if err != nil {
-			return o.late(limited, err)
+		if err != nil { // of several Redises the next one follows
+			away = append(away, o.late(limited, err))
+			continue
 		}
 		t.add(f)
 		if err := o.finding(f); err != nil {
@@ -80,7 +88,7 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 			fixable = append(fixable, f)
 		}
 	}
-	if !o.json {
+	if !o.json && len(t.checks) > 0 {
 		fmt.Fprintln(o.out, t.String(time.Since(began)))
 	}
 	if fix {
@@ -89,6 +97,8 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 		}
 	}
 	switch {
+	case len(away) > 0:
+		return errors.Join(away...)
 	case t.errors > 0:
 		return exitError{exitFound, nil}
 	case strict && t.warnings+t.partly+t.blind > 0:
