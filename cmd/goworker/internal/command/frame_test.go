@@ -200,6 +200,30 @@ func TestPrintedCommands(t *testing.T) {
 	}
 }
 
+// Completion offers names of queues, but none that a shell would have to quote, and man writes a page for each command.
+func TestCompletionAndMan(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, name := range append(hostileNames("x"), "mail", "mail-high", "other") {
+		s.Do(t, "SADD", "resque:queues", name)
+	}
+	_, out, _ := run(t, "__complete", "queues", "show", "-u", s.URI(), "mail", "")
+	if out != "mail-high\nother\n:4\n" {
+		t.Errorf("completion offers %q", out)
+	}
+	if code, script, _ := run(t, "completion", "bash"); code != exitDone || !strings.Contains(script, "__goworker") {
+		t.Errorf("completion: %d %.200s", code, script)
+	}
+	dir := filepath.Join(t.TempDir(), "man")
+	if code, _, errs := run(t, "man", dir); code != exitDone {
+		t.Fatal(errs)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "goworker-queues-peek.1"))
+	if err != nil || !strings.Contains(string(page), "--tail") || strings.Contains(string(page), "0001") {
+		t.Errorf("%v\n%s", err, page)
+	}
+}
+
 // thousand are a thousand names, each of which wants something of a shell.
 func thousand(canary string) []string {
 	traps := hostileNames(canary)
