@@ -205,7 +205,7 @@ func TestDevFleet(t *testing.T) {
 			go func() {
 				ended <- Run(ctx, []string{"dev", "--rate=20", "--redis-server=" + server}, none, &o, &e)
 			}()
-			pushes := regexp.MustCompile(`redis-cli -p (\d+) RPUSH (\S+) '(.*)'`)
+			pushes := regexp.MustCompile(`redis-cli -p (\d+) RPUSH (\S+) \\\n\s+'(.*)'`)
 			var push []string
 			redistest.Eventually(t, time.Minute, "it says how to push", func() bool {
 				push = pushes.FindStringSubmatch(o.String())
