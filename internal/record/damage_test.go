@@ -16,7 +16,7 @@ import (
 // counted returns a Recorder with one done job in a pack.
 func counted(m *moment, class string) *Recorder {
 	r := newRecorder(base(m, ""), Config{Now: m.Now, Workers: 1})
-	end(r, 0, &outcome.Class{Name: class}, "work", outcome.Done, time.Second)
+	finish(r, 0, &outcome.Class{Name: class}, "work", outcome.Done, time.Second)
 	r.Pack(m.at, true)
 	return r
 }
@@ -96,12 +96,12 @@ func TestInventedNames(t *testing.T) {
 	r := newRecorder(base(m, ""), Config{Now: m.Now, Workers: 2})
 	mail := &outcome.Class{Name: "Mail"}
 	r.Pack(m.at, false)
-	end(r, 0, mail, "real", outcome.Done, time.Second)
+	finish(r, 0, mail, "real", outcome.Done, time.Second)
 	long := strings.Repeat("q", 3000)
 	for n := range 5000 {
-		end(r, n%2, nil, fmt.Sprint(n)+long, outcome.Failed, 0)
+		finish(r, n%2, nil, fmt.Sprint(n)+long, outcome.Failed, 0)
 	}
-	end(r, 1, mail, "real", outcome.Done, time.Second)
+	finish(r, 1, mail, "real", outcome.Done, time.Second)
 	var all history.Row
 	read := func() {
 		m.at = m.at.Add(packEvery)
@@ -126,9 +126,9 @@ func TestInventedNames(t *testing.T) {
 
 	// After a day without a job the names are free.
 	m.at = m.at.Add(forgottenAfter + time.Minute)
-	end(r, 0, mail, "real", outcome.Done, time.Second)
+	finish(r, 0, mail, "real", outcome.Done, time.Second)
 	read()
-	end(r, 0, mail, "late", outcome.Done, time.Second)
+	finish(r, 0, mail, "late", outcome.Done, time.Second)
 	read()
 	if all.Queue("late").Done != 1 || all.Queue("real").Done != 3 {
 		t.Errorf("late %+v, real %+v", all.Queue("late"), all.Queue("real"))
@@ -142,7 +142,7 @@ func TestAFullTally(t *testing.T) {
 	r := newRecorder(base(m, ""), Config{Now: m.Now, Workers: 1})
 	count := func() {
 		m.at = m.at.Add(packEvery)
-		end(r, 0, &outcome.Class{Name: "Mail"}, "work", outcome.Done, time.Second)
+		finish(r, 0, &outcome.Class{Name: "Mail"}, "work", outcome.Done, time.Second)
 		r.Pack(m.at, false)
 	}
 	r.Pack(m.at, false)

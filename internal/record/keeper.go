@@ -20,6 +20,9 @@ const (
 	foldEvery = packEvery - 2*time.Second // the renewal that wakes the keeper comes up to 2 s later
 	foldMany  = 200
 
+	// absentAfter is how long packs wait until a server folds them where no daemon does.
+	absentAfter = time.Minute
+
 	// foldsTogether bounds how many folds follow each other without a pause.
 	foldsTogether = 8
 
@@ -33,7 +36,8 @@ type Keeper struct {
 	store  history.Store
 	config Config
 	loop   *part.Loop
-	length atomic.Int64 // of the tally, as of the last renewal
+	length atomic.Int64 // of the tally, as of the last renewal; 0: this process does not fold
+	waits  time.Time    // since when packs wait and nobody folds; of the goroutine that renews
 
 	// of the loop's goroutine
 	folded  time.Time
@@ -54,8 +58,26 @@ func newKeeper(b part.Base, config Config) *Keeper {
 
 // Load has a renewal read how many packs wait, if this process is to fold them.
 func (k *Keeper) Load(c *resque.Cargo) {
-	if k.config.Keeps() {
-		k.store.ReadLength(c, func(n int) { k.length.Store(int64(n)) })
+	keeps := k.config.Keeps()
+	if !keeps && !k.config.Steps {
+		return
+	}
+	length := 0
+	k.store.ReadLength(c, func(n int) {
+		if length = n; keeps {
+			k.length.Store(int64(n))
+		}
+	})
+	if !keeps {
+		k.store.ReadFolded(c, func(at time.Time) {
+			if now := k.config.Now(); length == 0 || now.Sub(at) < absentAfter {
+				k.waits = time.Time{}
+			} else if k.waits.IsZero() {
+				k.waits = now
+			} else if now.Sub(k.waits) >= absentAfter {
+				k.length.Store(int64(length))
+			}
+		})
 	}
 }
 
@@ -68,9 +90,8 @@ func (k *Keeper) Answered() {
 
 // turn folds if there is something to fold.
 func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
-	if !k.config.Keeps() {
+	if !k.config.Keeps() && !k.config.Steps {
 		k.length.Store(0)
-		k.number = ""
 		return part.Never, nil
 	}
 	n := k.length.Load()

@@ -132,6 +132,14 @@ func (s Store) ReadLength(c *resque.Cargo, heard func(n int)) {
 	}, "LLEN", s.TallyKey())
 }
 
+// ReadFolded has a renewal read when the last fold was, about.
+func (s Store) ReadFolded(c *resque.Cargo, heard func(time.Time)) {
+	c.Read(func(reply any, err error) {
+		ms, _ := redis.Int64(reply, err) // there was none
+		heard(time.UnixMilli(ms))
+	}, "HGET", s.FoldedKey(), "n")
+}
+
 // Mark is the last pack of a recorder that was folded.
 type Mark struct {
 	Number uint64
