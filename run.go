@@ -173,7 +173,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.sweep = sweep.New(base, sweep.Config{})
 	ender := leased.NewEnder(base, set, leased.Worker(d.config.Hostname, os.Getpid()))
-	ender.Took = d.lease.Took
+	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
 	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock

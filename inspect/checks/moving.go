@@ -196,7 +196,7 @@ func (m *moving) late() {
 	if len(m.after.Processes) > 0 {
 		who, do = "the processes that are there do not move them", "goworker doctor says why"
 	}
-	m.find(c, "", values{"late": by.For, "jobs": words("of " + plural(int(m.after.Delayed.N), "job", "jobs")), "who": who, "do": do})
+	m.find(c, "", values{"late": by.For, "jobs": words(plural(int(m.after.Delayed.N), "job is delayed", "jobs are delayed")), "who": who, "do": do})
 }
 
 // failing looks at how many of the jobs that ended between the samples have failed.

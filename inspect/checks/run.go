@@ -56,7 +56,7 @@ func Run(ctx context.Context, in *inspect.Inspector, o Options) iter.Seq2[Findin
 	return func(yield func(Finding, error) bool) {
 		doors := in.Doors()
 		for n, door := range doors {
-			r := &run{door: door, options: o, until: clock.System.Now().Add(o.Budget), read: make(map[string]any)}
+			r := &run{door: door, options: o, until: clock.System.Now().Add(o.Budget / time.Duration(len(doors))), read: make(map[string]any)}
 			shard := ""
 			if len(doors) > 1 {
 				shard = door.Name()

@@ -20,6 +20,7 @@ type Config struct {
 
 	Now     func() time.Time      // Redis's time
 	Keeps   func() bool           // whether this process is to fold; two may do so at a time
+	Steps   bool                  // it also does where nobody has folded for a minute
 	Process func() resque.Process // as whom it is in the fleet now; nil: it is a server, whose record is that of Taker
 	Taker   func() (id, version string, record resque.Key)
 
@@ -32,9 +33,6 @@ type Config struct {
 
 	// Do lends a connection to the keeper.
 	Do func(context.Context, func(redis.Conn) error) error
-
-	// Levels adds what is known of queues and of the fleet now; nil: nothing is known.
-	Levels func(*history.Row)
 }
 
 // History is a rider of the renewals of a process. It counts what becomes of its jobs, says how the process is, writes into the
@@ -92,10 +90,10 @@ func (h *History) Ended(j *outcome.Job, o *outcome.Outcome) {
 	}
 }
 
-// Count adds what was counted elsewhere.
-func (h *History) Count(row *history.Row) {
+// Done counts a leased job that its client has done, and whose payload nobody has read.
+func (h *History) Done(queue string) {
 	if h.recorder != nil {
-		h.recorder.Count(row)
+		h.recorder.Done(queue)
 	}
 }
 

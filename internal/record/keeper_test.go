@@ -56,8 +56,8 @@ func (f *flaky) Do(command string, args ...any) (any, error) {
 	return answer, err
 }
 
-// end is the end of a job.
-func end(r *Recorder, slot int, class *outcome.Class, queue string, state outcome.State, ran time.Duration) {
+// finish ends a job.
+func finish(r *Recorder, slot int, class *outcome.Class, queue string, state outcome.State, ran time.Duration) {
 	j := &outcome.Job{Slot: slot, Class: class}
 	j.Queue = queue
 	o := &outcome.Outcome{State: state, Started: true, Ran: ran, Counts: resque.CountsDone}
@@ -153,7 +153,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				fold(0, func() { fold(1, nil) })
 			case 4:
 				fold(1, func() { // a pack arrives between the reading and the writing
-					end(r, 0, classes[0], "q0", outcome.Done, time.Second)
+					finish(r, 0, classes[0], "q0", outcome.Done, time.Second)
 					counted[r]++
 					m.at = m.at.Add(packEvery)
 					r.Pack(m.at, false)
@@ -161,7 +161,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				})
 			default:
 				for range rng.IntN(5) {
-					end(r, rng.IntN(2), classes[rng.IntN(3)], fmt.Sprint("q", rng.IntN(3)), outcome.Done, time.Duration(rng.IntN(1e9)))
+					finish(r, rng.IntN(2), classes[rng.IntN(3)], fmt.Sprint("q", rng.IntN(3)), outcome.Done, time.Duration(rng.IntN(1e9)))
 					counted[r]++
 				}
 			}

@@ -47,6 +47,9 @@ func TestHistoryAddsUp(t *testing.T) {
 			unknown.Failed != 2 || unknown.Runs.Count() != 0 || work.Taken != 46 || work.Done != 41 || work.Failed != 5 {
 			t.Errorf("%s: %v, %+v", step, err, total)
 		}
+		if f := total.Fleet; f.Processes.Most != 1 || f.Memory.Most == 0 || f.Stuck.Looks == 0 || f.Stuck.Most != 0 || f.Failures.Most != 5 || f.Present == 0 {
+			t.Errorf("%s: the fleet was %+v", step, f)
+		}
 		if half := total.Classes["Nap"].Runs.Quantile(0.5); half < 16*time.Millisecond {
 			t.Errorf("%s: half of the jobs of 20 ms took less than %s", step, half)
 		}

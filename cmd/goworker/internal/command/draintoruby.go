@@ -38,6 +38,9 @@ func (p *program) drainToRuby() *cobra.Command {
 			return err
 		}
 		report, err = o.client.DrainToResque(ctx, opts[1:]...)
+		for _, door := range o.in.Doors() {
+			err = door.Record(ctx, "DrainToResque", "the fleet goes back to Ruby", int64(moved(report)), err)
+		}
 		return o.drained(report, err, false)
 	})
 	c.Flags().BoolVar(&now, "now", false, "delayed jobs go to their queues at once, for a fleet without resque-scheduler")
@@ -75,7 +78,7 @@ func (o *operator) drained(r inspect.DrainReport, err error, dry bool) error {
 
 // drainLines says what a drain does or did.
 func drainLines(r inspect.DrainReport, dry bool) (lines []string) {
-	add := func(n int, noun, where string) {
+	add := func(n int, noun, more, where string) {
 		verb := "went"
 		switch {
 		case dry && n == 1:
@@ -84,26 +87,26 @@ func drainLines(r inspect.DrainReport, dry bool) (lines []string) {
 			verb = "go"
 		}
 		if n > 0 {
-			lines = append(lines, fmt.Sprintf("%s %s %s", view.Plural(int64(n), noun), verb, where))
+			lines = append(lines, fmt.Sprintf("%s%s %s %s", view.Plural(int64(n), noun), more, verb, where))
 		}
 	}
-	add(len(r.Dead), "dead process", "out of the fleet")
-	add(r.Requeued, "job", "back to their queues: those of dead processes, and of clients over HTTP")
-	add(r.Failed, "job", "to the failures: those of dead processes that have been recovered too often")
-	add(r.Lanes, "job", "from lanes to the heads of their queues")
-	add(r.Groups, "job", "from groups to their queues")
-	add(r.Delayed, "delayed job", "to resque-scheduler's schedule")
+	add(len(r.Dead), "daemon", " found dead", "out of the fleet")
+	add(r.Requeued, "job", "", "back to their queues: those of dead processes, and of clients over HTTP")
+	add(r.Failed, "job", "", "to the failures: those of dead processes that have been recovered too often")
+	add(r.Lanes, "job", "", "from lanes to the heads of their queues")
+	add(r.Groups, "job", "", "from groups to their queues")
+	add(r.Delayed, "delayed job", "", "to resque-scheduler's schedule")
 	for _, name := range slices.Sorted(maps.Keys(r.Dropped)) {
 		lines = append(lines, fmt.Sprintf("  of these %s lose their %s", view.Count(int64(r.Dropped[name])), name))
 	}
-	add(r.Queued, "delayed job", "to their queues")
-	add(r.Kept, "payload that was kept", "to their queues")
-	add(r.Own, "job of MessagePack queues", "to the queues of the same names, as JSON")
+	add(r.Queued, "delayed job", "", "to their queues")
+	add(r.Kept, "payload", " that had been kept", "to their queues")
+	add(r.Own, "job", " of MessagePack queues", "to the queues of the same names, as JSON")
 	for _, name := range slices.Sorted(maps.Keys(r.Ignored)) {
 		lines = append(lines, fmt.Sprintf("  %s keep their %s, and Ruby passes over it", view.Count(int64(r.Ignored[name])), name))
 	}
-	add(r.Locks, "lock", "away")
-	add(r.Removed, "key without a job", "away")
+	add(r.Locks, "lock", "", "away")
+	add(r.Removed, "key", " without jobs", "away")
 	for _, l := range r.Left {
 		jobs := ""
 		if l.Jobs > 0 {

@@ -1,0 +1,9 @@
+package ages
+
+import (
+	"testing"
+
+	"github.com/goworker/goworker/internal/daemontest"
+)
+
+func TestMain(m *testing.M) { daemontest.Main(m) }
