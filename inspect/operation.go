@@ -364,20 +364,39 @@ func operationOn(id string, p Plan) string {
 
 // Stop stops an operation between two steps, whichever program runs it. Run goes on with it.
 func (o *Operations) Stop(ctx context.Context, id, why string) error {
-	return o.change(ctx, "stopping", id, func(one *Inspector, s operations.Store, c redis.Conn) error {
+	err := o.change(ctx, "stopping", id, func(s operations.Store, c redis.Conn) error {
 		return s.Release(c, id, "", string(OperationStopped), cmp.Or(why, "an operator stopped it"))
 	})
+	if err != nil {
+		return err
+	}
+	return o.in.each(func(one *Inspector) error { return one.record(ctx, "Operations.Stop", "operation "+id, 1, nil) })
+}
+
+// waitEvery is how often Wait looks.
+const waitEvery = 250 * time.Millisecond
+
+// Wait waits for an operation that another program runs, and returns how it stands when no program runs it any more.
+func (o *Operations) Wait(ctx context.Context, id string) (op Operation, err error) {
+	for {
+		if op, err = o.Get(ctx, id); err != nil || op.State != OperationRunning {
+			return op, err
+		}
+		if err := sleep(ctx, waitEvery); err != nil {
+			return op, err
+		}
+	}
 }
 
 // change changes the record of an operation on each shard that has one which has not ended.
-func (o *Operations) change(ctx context.Context, doing, id string, change func(one *Inspector, s operations.Store, c redis.Conn) error) error {
+func (o *Operations) change(ctx context.Context, doing, id string, change func(s operations.Store, c redis.Conn) error) error {
 	if err := o.in.usable(); err != nil {
 		return err
 	}
 	var errs []error
 	changed := false
 	for _, one := range o.in.all() {
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return change(one, operations.New(s), c) })
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return change(operations.New(s), c) })
 		changed = changed || err == nil
 		if err != nil && o.in.several() {
 			err = one.about(err)

@@ -89,7 +89,7 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 		}
 		op, err := o.Get(ctx, id)
 		if err == nil && !ran && over != nil {
-			err = prefix.Errorf("operation %s: %w", id, over)
+			err = prefix.Of(over)
 		}
 		yield(op, err)
 	}

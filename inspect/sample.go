@@ -81,7 +81,7 @@ type SampleWorkers struct {
 	All    Count
 	Go     Count // of goworker processes
 	Other  Count // of other programs
-	Busy   Count // that have a job in hand
+	Busy   Count // that have a job in hand. Where only some workers were looked at, processes say it, at most ten seconds late
 	Looked int64 // how many of them were looked at for Busy
 }
 

@@ -171,10 +171,29 @@ func (t *taken) queues() {
 	t.out.Waiting = sum
 }
 
-// depthsCount is how long what the keeper found out of a queue counts.
-const depthsCount = 30 * time.Second
+// depthsCount is how long what the keeper found out of a queue counts. It writes the record of a queue once a minute at least.
+const depthsCount = 3 * time.Minute
 
 func (t *taken) fresh(d resque.Depth) bool { return t.g.At.Sub(d.At) < depthsCount }
+
+// busy adds what processes say of themselves where not all workers were looked at.
+func (t *taken) busy(whole bool) {
+	w := &t.out.Workers
+	if w.Busy.Bound != AtLeast {
+		return
+	}
+	var said int64
+	for _, p := range t.out.Processes {
+		whole = whole && p.Busy.Bound == Exact
+		if p.Busy.Bound == Exact {
+			said += p.Busy.N
+		}
+	}
+	w.Busy.N = max(w.Busy.N, said)
+	if whole && w.Other == exactly(0) {
+		w.Busy.Bound = Exact
+	}
+}
 
 // oldest is the age of the job at the head of a queue, and what the next Sample needs for it.
 func (t *taken) oldest(q resque.GlanceQueue) (Age, map[string]endsOf) {
@@ -277,7 +296,12 @@ func (t *taken) fleet() {
 	for _, p := range g.Processes {
 		info := processInfo(p, g.At)
 		info.Shard = t.name
-		s.Processes = append(s.Processes, SampleProcess{ProcessInfo: info, Busy: Count{min(p.Jobs, int64(p.Concurrency)), AtMost}})
+		busy := Count{min(p.Jobs, int64(p.Concurrency)), AtMost}
+		if info.Vitals.Workers > 0 {
+			busy = exactly(int64(info.Vitals.Busy))
+		}
+		s.Processes = append(s.Processes, SampleProcess{ProcessInfo: info, Busy: busy})
+		s.Stuck = append(s.Stuck, info.Stuck...)
 		workers += int64(p.Concurrency)
 	}
 	slices.SortFunc(s.Processes, func(a, b SampleProcess) int { return cmp.Compare(a.ID, b.ID) })
@@ -292,6 +316,7 @@ func (t *taken) fleet() {
 			}
 		}
 	}
+	t.busy(whole)
 	for id, record := range g.Takers {
 		taker := SampleTaker{ID: id, Host: record["host"], Version: record["version"], Address: record["address"], Shard: t.name}
 		taker.PID, _ = strconv.Atoi(record["pid"])

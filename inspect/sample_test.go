@@ -1,13 +1,17 @@
 package inspect_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // soon is the deadline of what comes at once.
@@ -203,5 +207,150 @@ func TestSampleWrongTypes(t *testing.T) {
 	}
 	if len(s.Refused) < 10 || !strings.Contains(fmt.Sprint(s.Refused), "queue b") {
 		t.Errorf("refused %v", s.Refused)
+	}
+}
+
+// trips counts how often a connection waits for Redis: for an answer, or for all answers of a pipeline.
+type trips struct {
+	redis.Conn
+	n *int
+}
+
+func (c trips) Do(command string, args ...any) (any, error) {
+	*c.n++
+	return c.Conn.Do(command, args...)
+}
+
+func (c trips) Flush() error {
+	*c.n++
+	return c.Conn.Flush()
+}
+
+type counting struct {
+	*lender
+	n *int
+}
+
+func (l counting) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	return l.lender.Do(ctx, func(s resque.Store, c redis.Conn) error { return f(s, trips{c, l.n}) })
+}
+
+// A Sample takes three round trips, and leaves out what would make it take long: it says that its numbers are bounds.
+func TestSampleBounds(t *testing.T) {
+	_, server, l := setup(t)
+	server.Do(t, "EVAL", `
+		for n = 1, 3000 do
+			redis.call('SADD', 'resque:workers', 'h:' .. n .. ':q0001')
+			redis.call('SET', 'resque:worker:h:' .. n .. ':q0001', '{}')
+		end
+		for n = 1, 1200 do redis.call('SADD', 'resque:queues', string.format('q%04d', n)) end
+		for n = 1, 600 do
+			redis.call('ZADD', 'resque:go:processes', ARGV[1], 'p' .. n)
+			redis.call('HSET', 'resque:go:process:p' .. n, 'concurrency', 2, 'queues', 'q0001', 'vitals', '{"workers":2,"busy":1}',
+				'stuck', '[{"queue":"q0001","class":"A","started":' .. ARGV[2] .. ',"limit":1000}]')
+			redis.call('ZADD', 'resque:delayed_queue_schedule', n, n)
+			redis.call('RPUSH', 'resque:delayed:' .. n, 'a', 'b')
+			redis.call('ZADD', 'resque:go:schedule', ARGV[1], '4:mail{"class":"A","args":[' .. n .. '],"attempt":2}')
+			redis.call('ZADD', 'resque:go:lanes:5:q0002L', 1, 'lane' .. n)
+			redis.call('RPUSH', 'resque:go:lane:' .. n, 'x')
+		end
+		redis.call('SADD', 'resque:go:lanes', '5:q0002L')`, 0, time.Now().Add(time.Hour).UnixMilli(), time.Now().Add(-time.Minute).UnixMilli())
+	n := 0
+	i := inspect.New(counting{l, &n})
+	s := sample(t, i)
+	if n > 3 {
+		t.Errorf("%d round trips", n)
+	}
+	atLeast := func(n int64) inspect.Count { return inspect.Count{N: n, Bound: inspect.AtLeast} }
+	want(t, "delayed", atLeast(600+400+400), s.Delayed, nil)
+	want(t, "retrying", atLeast(200), s.Retrying, nil)
+	want(t, "queues", exact(1200), s.QueueCount, nil)
+	want(t, "queues of the page", 1000, len(s.Queues), nil)
+	want(t, "processes", 500, len(s.Processes), nil)
+	want(t, "stuck", 500, len(s.Stuck), nil)
+	want(t, "go workers", atLeast(1000), s.Workers.Go, nil)
+	want(t, "other workers", inspect.Count{N: 2000, Bound: inspect.AtMost}, s.Workers.Other, nil)
+	if w := s.Workers; w.All != exact(3000) || w.Busy.Bound != inspect.AtLeast || w.Busy.N < 500 || w.Looked < 500 || w.Looked >= 3000 {
+		t.Errorf("%+v", w)
+	}
+	if q := queueOf(t, s, "q0001"); q.Go != atLeast(1000) || q.Other.Bound != inspect.AtLeast || q.Other.N != s.Workers.Looked {
+		t.Errorf("%+v", q)
+	}
+	want(t, "busy of a process", exact(1), s.Processes[0].Busy, nil)
+	next := sample(t, i, inspect.SamplePage(s.NextQueues))
+	if len(next.Queues) != 200 || next.Queues[0].Name <= s.Queues[999].Name || next.NextQueues != "" {
+		t.Errorf("%d queues from %s", len(next.Queues), next.Queues[0].Name)
+	}
+	few := sample(t, i, inspect.SampleQueues("q0007", "gone"))
+	if len(few.Queues) != 2 || few.Queues[1].Waiting != exact(0) {
+		t.Errorf("%+v", few.Queues)
+	}
+}
+
+// Recordings of Ruby's tools: whatever they left, a Sample counts as resque-web does, changes nothing and needs no key of goworker.
+func TestSampleRecordings(t *testing.T) {
+	i, server, _ := setup(t)
+	for _, scenario := range []string{"enqueue", "failed_retry", "pause", "prune_expired", "schedule", "schedule_pump", "schedule_recurring", "wildcard", "work_failure", "work_running", "work_success"} {
+		server.Do(t, "FLUSHALL")
+		for _, command := range redistest.Golden(t, scenario).Commands {
+			args := make([]any, len(command)-1)
+			for n, a := range command[1:] {
+				args[n] = a
+			}
+			if command[0] != "MULTI" && command[0] != "EXEC" { // each command has a connection of its own
+				server.Do(t, command[0], args...)
+			}
+		}
+		before := server.Dump(t, "")
+		s := sample(t, i)
+		fleet, err := i.Fleet(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		delayed, err := i.Delayed().Count(t.Context())
+		want(t, scenario, []inspect.Count{exact(fleet.Pending), exact(fleet.Processed), exact(fleet.Failed), exact(delayed), exact(int64(fleet.Workers)), exact(int64(fleet.Working)), exact(int64(fleet.Queues))},
+			[]inspect.Count{s.Waiting, s.Processed, s.Failures, s.Delayed, s.Workers.All, s.Workers.Busy, s.QueueCount}, err)
+		want(t, scenario+": keys", before, server.Dump(t, ""), nil)
+	}
+}
+
+// Over shards numbers are sums, a queue of several is one, and where a shard is away the rest is a bound.
+func TestSampleShards(t *testing.T) {
+	i, servers := sharded(t)
+	at := time.Now().Add(-time.Hour)
+	for n, server := range servers {
+		server.Do(t, "SADD", "resque:queues", "both", fmt.Sprint("only", n))
+		for range n + 1 {
+			server.Do(t, "RPUSH", "resque:queue:both", fmt.Sprintf(`{"class":"A","args":[],"queued_at":%d}`, at.UnixMilli()))
+		}
+		server.Do(t, "SET", "resque:stat:processed", 10)
+		server.Do(t, "SADD", "resque:workers", "h:1:both", fmt.Sprintf("h:2%d:only%d", n, n))
+		server.Do(t, "ZADD", "resque:go:processes", time.Now().Add(time.Hour).UnixMilli(), fmt.Sprint("h:1:", n))
+		server.Do(t, "HSET", fmt.Sprint("resque:go:process:h:1:", n), "host", "h", "pid", 1, "started", "2026-11-21 12:00:00 +0000", "concurrency", 3, "queues", "both")
+	}
+	s := sample(t, i)
+	want(t, "waiting", exact(6), s.Waiting, nil)
+	want(t, "processed", exact(30), s.Processed, nil)
+	want(t, "queues", exact(4), s.QueueCount, nil)
+	if q := queueOf(t, s, "both"); q.Waiting != exact(6) || q.Shard != "" || q.Oldest.Method != inspect.AgeExact || q.Go != exact(3) || q.Other != exact(1) {
+		t.Errorf("%+v", q)
+	}
+	if q := queueOf(t, s, "only1"); q.Shard != "redis://shard1" || q.Oldest.Known() {
+		t.Errorf("%+v", q)
+	}
+	if len(s.Servers) != 3 || len(s.Processes) != 1 || len(s.Refused) > 0 {
+		t.Errorf("%+v", s)
+	}
+	servers[0].Do(t, "RPUSH", "resque:queue:both", `{"class":"B","args":[]}`)
+	servers[2].Do(t, "RPUSH", "resque:queue:both", `{"class":"B","args":[]}`)
+	redistest.Eventually(t, soon, "Redis's clock goes on", func() bool { return sample(t, i).At.After(s.At) })
+	r := sample(t, i, inspect.SampleAfter(s)).Rates(s)
+	if in := r.Queues["both"].In; in.PerSecond*r.For.Seconds() < 1.9 || in.PerSecond*r.For.Seconds() > 2.1 {
+		t.Errorf("%+v in %v", in, r.For)
+	}
+	servers[0].Kill()
+	s, err := i.Sample(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "shard0") || s.Waiting != (inspect.Count{N: 6, Bound: inspect.AtLeast}) || len(s.Servers) != 2 {
+		t.Errorf("%+v, %v", s.Waiting, err)
 	}
 }

@@ -36,7 +36,7 @@ func TestPageShowsTheTable(t *testing.T) {
 		want.WriteString("| | says | bound | what to do |\n|--:|---|---|---|\n")
 		for _, c := range Table {
 			if part.in(c) {
-				want.WriteString(line(c))
+				want.WriteString(rowOf(c))
 			}
 		}
 		if shows == want.String() {
@@ -56,8 +56,8 @@ func TestPageShowsTheTable(t *testing.T) {
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// line is a row of the page.
-func line(c *Check) string {
+// rowOf is a row of the page.
+func rowOf(c *Check) string {
 	number, severity := "", "W"
 	if c.Severity == Error {
 		severity = "E"

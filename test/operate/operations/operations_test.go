@@ -234,7 +234,7 @@ func everywhere(t *testing.T, server *redistest.Server) {
 	script := `
 for n = 1, 40 do
   redis.call('RPUSH', 'resque:queue:mail', '{"class":"Send","args":[' .. n .. ']}')
-  redis.call('RPUSH', 'resque:queue:mail', '{"class":"Send","args":[' .. n .. '],"id":"u' .. n .. '","unique":"1 d' .. n .. ' 0","result":60000}')
+  redis.call('RPUSH', 'resque:queue:mail', '{"class":"Send","args":[' .. n .. '],"id":"u' .. n .. '","unique":"done:d' .. n .. '","result":60000}')
   redis.call('RPUSH', 'resque:failed', '{"failed_at":"2026/11/22 10:00:00 UTC","payload":{"class":"Send","args":[' .. n .. '],"id":"f' .. n .. '"},"exception":"E","error":"boom","backtrace":null,"worker":"w:1:mail","queue":"mail"}')
   redis.call('ZADD', 'resque:go:schedule', 4000000000000 + n, '4:mail{"class":"Send","args":[' .. n .. '],"id":"d' .. n .. '"}')
   local item, second = '{"class":"Send","args":["later",' .. n .. '],"queue":"mail"}', '400000000' .. n % 3
@@ -242,6 +242,7 @@ for n = 1, 40 do
   redis.call('SADD', 'resque:timestamps:' .. item, 'delayed:' .. second)
   redis.call('ZADD', 'resque:delayed_queue_schedule', second, second)
   redis.call('RPUSH', 'resque:go:lane:` + laneName + `', '{"class":"Send","args":[' .. n .. '],"id":"l' .. n .. '"}')
+  redis.call('HSET', 'resque:go:unique:d' .. n, 'u' .. n, '0 0 q4:mail{"class":"Send","args":[' .. n .. '],"id":"u' .. n .. '","unique":"done:d' .. n .. '","result":60000}')
   redis.call('HSET', 'resque:go:result:u' .. n, 'state', 'pending', 'ttl', '60000')
 end
 redis.call('SADD', 'resque:queues', 'mail')

@@ -52,7 +52,7 @@ func (o *operator) agree(ctx context.Context, p plan) (bool, error) {
 	if o.dryRun || o.place.Protect {
 		return o.confirm(ctx, p)
 	}
-	return true, nil
+	return o.recordable(ctx)
 }
 
 // done is what became of the change of one thing.

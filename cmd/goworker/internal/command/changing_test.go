@@ -325,8 +325,19 @@ func TestChangesAreAudited(t *testing.T) {
 	if code, out, errs := run(t, "queues", "pause", "mail", "--why", "broken template", "-u", server.URI()); code != exitDone {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
+	if code, _, errs := run(t, "limits", "set", "c:Mail", "3", "-u", server.URI()); code != exitNothing {
+		t.Errorf("%d %s", code, errs)
+	}
 	p := program{lookup: none}
-	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") {
+	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") || !strings.Contains(lines, `"goworker"`) || strings.Count(lines, "\n") > 0 {
 		t.Errorf("the audit says\n%s", lines)
+	}
+	server.Do(t, "DEL", "resque:go:audit")
+	server.Do(t, "SET", "resque:go:audit", "no list")
+	if code, _, errs := run(t, "queues", "resume", "mail", "-u", server.URI()); code != exitFailed || !strings.Contains(errs, "could not be recorded") {
+		t.Errorf("without a record: %d %s", code, errs)
+	}
+	if paused := server.List(t, "SMEMBERS", "resque:go:paused"); len(paused) != 1 {
+		t.Errorf("a change that could not be recorded was made: %q", paused)
 	}
 }

@@ -38,6 +38,9 @@ func (p *program) drainToRuby() *cobra.Command {
 			return err
 		}
 		report, err = o.client.DrainToResque(ctx, opts[1:]...)
+		for _, door := range o.in.Doors() {
+			err = door.Record(ctx, "DrainToResque", "the fleet goes back to Ruby", int64(moved(report)), err)
+		}
 		return o.drained(report, err, false)
 	})
 	c.Flags().BoolVar(&now, "now", false, "delayed jobs go to their queues at once, for a fleet without resque-scheduler")

@@ -74,13 +74,14 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "RPUSH", resque.New("").KeyOfLane(lane), `{"class":"SendEmail","args":[2],"id":"laned"}`)
 	member := resque.JobPrefix(lane.Queue) + lane.Shared
 	s.Do(t, "SADD", "resque:go:lanes", member)
-	s.Do(t, "ZADD", "resque:go:lanes:"+member, 5, lane.Own)
+	s.Do(t, "ZADD", "resque:go:lanes:"+member, ago(2).UnixMicro(), lane.Own)
 	s.Do(t, "HSET", "resque:go:limits", "c:SendEmail%2Fkey", "1", "r:Report", "100000.000 1", "c:odd", "many")
 
 	s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000, `4:mail{"class":"SendEmail","args":[3],"id":"later"}`)
 	s.Do(t, "ZADD", "resque:go:processes", 1_900_000_000_000, "web-1:722:be04")
-	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 25,
+	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 2,
 		"started", resque.StartedAt(ago(4)))
+	s.Do(t, "SADD", "resque:workers", "web-1.go:722-0:mail,reports", "web-1.go:722-1:mail,reports")
 	s.Do(t, "HSET", "resque:go:inflight:web-1:722:be04", "entered", "mark", 7, `4:mail{"class":"SendEmail","args":[4],"id":"runs"}`)
 	const lock = "0123456789abcdef0123456789abcdef"
 	s.Do(t, "HSET", "resque:go:unique:"+lock, "mine", `done 1800000000000 1800000001000  4:mail{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
