@@ -46,13 +46,16 @@ GOTEST = $(COMPILE) GORACE=atexit_sleep_ms=0 go test -exec='env -u GOGC -u GOMEM
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-operate test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo dev test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-operate test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
-	@go run ./example/demo -uri='$(URI)'
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && go -C cmd/goworker build -o "$$tools/goworker" . && go run ./example/demo -uri='$(URI)' -command="$$tools/goworker"
+
+dev: ## play with a worker, sample load and a live status, on a Redis of its own
+	@go -C cmd/goworker run . dev
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
 # Chaos and the killing of programs wait more than they compute: what the compiler has to do meanwhile gives way to them. All of

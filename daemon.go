@@ -19,6 +19,7 @@ import (
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
@@ -64,6 +65,7 @@ type Daemon struct {
 	flusher *flush.Flusher
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
+	history *record.History
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and

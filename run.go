@@ -37,6 +37,7 @@ import (
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -163,6 +164,8 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.workers.reach = reach(d.reached)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
+	d.history = d.newHistory(base, c)
+	set.Watch(d.history.Ended)
 	d.registry.trial.Watch(set)
 	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
 	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
@@ -170,10 +173,10 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lock, d.pump, d.ticker = d.config.schedulers(base, &d.recurring, d.lease, d.lease)
 	d.sweep = sweep.New(base, sweep.Config{})
 	ender := leased.NewEnder(base, set, leased.Worker(d.config.Hostname, os.Getpid()))
-	ender.Took = d.lease.Took
+	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -205,6 +208,16 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 		Lost:          ErrLeaseLost,
 		Shutdown:      ErrShutdown,
 	})
+}
+
+// newHistory makes the part that counts what becomes of the jobs, for the history of the fleet.
+func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
+	h := record.New(b, record.Config{
+		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
+		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+	})
+	d.lease.Buried = h.Lost
+	return h
 }
 
 // newSource returns the source of a poller, which also has Redis watch these keys.
@@ -254,6 +267,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"groups":    {Start: d.flusher.Start, Stop: d.flusher.Stop},
 		"leases":    {Start: d.leases.Start, Stop: d.leases.Stop},
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
+		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {
@@ -401,7 +415,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases" and "guard". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard" and "history". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

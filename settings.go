@@ -69,6 +69,12 @@ const (
 	FailureRedisMultiQueue = "redis_multi_queue"
 )
 
+// The values of WorkerSettings.History and of the flag -history.
+const (
+	HistoryOn  = "on"
+	HistoryOff = "off"
+)
+
 // WorkerSettings says how a daemon works. A field that is zero has its default; only
 // the queues have none.
 //
@@ -215,6 +221,10 @@ type WorkerSettings struct {
 	// all schedulers, Ruby's included. Every five seconds it looks whether they have
 	// changed. [-dynamic-schedule, DYNAMIC_SCHEDULE]
 	DynamicSchedule bool
+	// History says whether the process counts its jobs for the history that all processes of
+	// the fleet share, and writes into their log that it came and left: HistoryOn or
+	// HistoryOff. Empty means HistoryOn. See inspect.Inspector.History. [-history]
+	History string
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs. It is for applications with hooks for resque-scheduler, or with
 	// classes that have a method scheduled. Jobs in goworker's own schedule are still

@@ -18,6 +18,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/httpapi"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 // The tests of this file are one for each defect that lmstfy has, and would fall there.
@@ -309,7 +310,7 @@ func TestAcknowledgedLeavesNothing(t *testing.T) {
 	}
 	for _, key := range s.redis.Keys(t) {
 		switch kind := s.redis.Text(t, "TYPE", key); {
-		case strings.HasPrefix(key, "resque:go:served:"), strings.HasPrefix(key, "resque:go:taker"), key == "resque:go:taken", key == "resque:queues",
+		case strings.HasPrefix(key, "resque:go:served:"), strings.HasPrefix(key, "resque:go:taker"), key == "resque:go:taken", daemontest.OfHistory(strings.TrimPrefix(key, "resque:")), key == "resque:queues",
 			key == "resque:go:http:tokens", strings.HasPrefix(key, "resque:stat:"):
 		default:
 			t.Errorf("%s, a %s, is left", key, kind)

@@ -20,9 +20,12 @@ import (
 type AuditEntry struct {
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`
+	User    string    `json:"user,omitempty"` // the user of Redis under which the program changed it; "?": Redis does not say
+	Face    string    `json:"face,omitempty"` // the program that made the change for a person; see Face
 	Why     string    `json:"why,omitempty"`
 	What    string    `json:"what"`             // the call: Remove, PauseQueue, RetryWhere
 	On      string    `json:"on,omitempty"`     // what it concerned: a job, a queue, a filter
+	Old     string    `json:"old,omitempty"`    // what was there before, where a value was changed
 	Changed int64     `json:"changed"`          // jobs, failures or queues
 	Error   string    `json:"error,omitempty"`  // why the call did not do all of it
 	Intent  bool      `json:"intent,omitempty"` // the change was about to be made; another entry says what it did
@@ -34,7 +37,7 @@ type AuditEntry struct {
 const mostText = 500
 
 // Audit returns the newest changes that were made under By, the newest first: at most count. The
-// record holds 1,000.
+// record holds 10,000. A process of an older release trims it to 1,000 when it records a change of its own.
 func (i *Inspector) Audit(ctx context.Context, count int) ([]AuditEntry, error) {
 	if count < 1 || count > resque.MostAudited {
 		return nil, fmt.Errorf("goworker: Audit returns 1 to %d changes, not %d", resque.MostAudited, count)
@@ -65,12 +68,32 @@ func (i *Inspector) Audit(ctx context.Context, count int) ([]AuditEntry, error) 
 // recordWithin bounds the recording of a change whose context has ended.
 const recordWithin = 2 * time.Second
 
+// Recordable returns an error if a change could not be recorded. A face asks before it makes one, and then makes none. Without By
+// nothing is recorded, and there is no error.
+func (i *Inspector) Recordable(ctx context.Context) error {
+	if i.who == "" {
+		return nil
+	}
+	return i.each(func(one *Inspector) error {
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return s.TryAudit(c) })
+		if err != nil {
+			err = prefix.Errorf("nothing is changed, because it could not be recorded: %w", err)
+		}
+		return err
+	})
+}
+
 // record records a change that was made on one Redis, and returns its error.
 func (i *Inspector) record(ctx context.Context, what, on string, changed int64, done error) error {
+	return i.recordOld(ctx, what, on, "", changed, done)
+}
+
+// recordOld is record for a value that was changed: the old one is in the record, so that it can be set again.
+func (i *Inspector) recordOld(ctx context.Context, what, on, old string, changed int64, done error) error {
 	if i.who == "" || changed == 0 {
 		return done
 	}
-	e := AuditEntry{What: what, On: on, Changed: changed}
+	e := AuditEntry{What: what, On: on, Old: old, Changed: changed}
 	if done != nil {
 		e.Error = done.Error()
 	}
@@ -95,14 +118,17 @@ func (i *Inspector) note(ctx context.Context, e AuditEntry) error {
 		return nil
 	}
 	e.At, e.Who, e.Why = clock.System.Now().UTC().Truncate(time.Millisecond), i.who, i.why
-	e.On, e.Error = logging.Shorten(e.On, mostText), logging.Shorten(e.Error, mostText)
-	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+	e.Face, e.On, e.Old, e.Error = i.face, logging.Shorten(e.On, mostText), logging.Shorten(e.Old, mostText), logging.Shorten(e.Error, mostText)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	return i.do(ctx, func(s resque.Store, c redis.Conn) error { return s.Audit(c, text) })
+	return i.do(ctx, func(s resque.Store, c redis.Conn) error {
+		e.User = resque.User(c)
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		return s.Audit(c, text)
+	})
 }
 
 // once is how much a change of one thing has changed.

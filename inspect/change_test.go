@@ -367,12 +367,13 @@ func TestAudit(t *testing.T) {
 	}
 	want(t, "without By", 0, server.Int(t, "EXISTS", "resque:go:audit"), nil)
 	by := i.By("ada", "a test")
-	for range 600 {
+	server.Do(t, "EVAL", "for i = 1, 9990 do redis.call('RPUSH', KEYS[1], '{}') end", 1, "resque:go:audit")
+	for range 10 {
 		if err := errors.Join(by.PauseQueue(ctx, "q"), by.ResumeQueue(ctx, "q")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want(t, "kept", 1000, server.Int(t, "LLEN", "resque:go:audit"), nil)
+	want(t, "kept", 10_000, server.Int(t, "LLEN", "resque:go:audit"), nil)
 	server.Do(t, "LPUSH", "resque:go:audit", "another program's")
 	audit, err := i.Audit(ctx, 3)
 	want(t, "audit", []string{"another program's ", "ResumeQueue queue q", "PauseQueue queue q"}, func() (said []string) {
@@ -382,9 +383,26 @@ func TestAudit(t *testing.T) {
 		return said
 	}(), err)
 	server.Do(t, "DEL", "resque:go:audit")
+	want(t, "recordable", nil, by.Recordable(ctx), nil)
+	want(t, "by that", 0, server.Int(t, "EXISTS", "resque:go:audit"), nil)
+	want(t, "paused", nil, by.Face("dashboard").PauseQueue(ctx, "q"), nil)
+	audit, err = i.Audit(ctx, 1)
+	want(t, "face and user", "dashboard default", audit[0].Face+" "+audit[0].User, err)
+	// A process of an older release pushes its line too, and keeps 1,000.
+	server.Do(t, "LPUSH", "resque:go:audit", `{"at":"2026-11-22T10:00:00Z","who":"bob","what":"ResumeQueue","on":"queue q","changed":1}`)
+	server.Do(t, "LTRIM", "resque:go:audit", 0, 999)
+	audit, err = i.Audit(ctx, 10_000)
+	want(t, "both", "bob ada", audit[0].Who+" "+audit[1].Who, err)
+	server.Do(t, "DEL", "resque:go:audit")
 	server.Do(t, "SET", "resque:go:audit", "x")
 	if err := by.PauseQueue(ctx, "q"); err == nil || !strings.Contains(err.Error(), "PauseQueue was done but not recorded") {
 		t.Errorf("a record of the wrong type: %v", err)
+	}
+	if err := by.Recordable(ctx); err == nil || !strings.Contains(err.Error(), "nothing is changed, because it could not be recorded") || !strings.Contains(err.Error(), "resque:go:audit") {
+		t.Errorf("it says that it could be recorded: %v", err)
+	}
+	if err := i.Recordable(ctx); err != nil {
+		t.Errorf("without By: %v", err)
 	}
 	want(t, "it is paused", 1, server.Int(t, "SISMEMBER", "resque:go:paused", "q"), nil)
 }

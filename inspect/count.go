@@ -43,18 +43,21 @@ func exactly(n int64) Count { return Count{n, Exact} }
 
 func atLeast(n int64) Count { return Count{n, AtLeast} }
 
-// plus is the sum of two counts. Of a bound and its opposite nothing is known.
+// plus is the sum of two counts. What is not known is zero at least.
 func (c Count) plus(d Count) Count {
+	floor := func(bound Bound) bool { return bound == AtLeast || bound == Unknown }
+	sum := Count{c.N + d.N, Exact}
 	switch {
-	case c.Bound == d.Bound, d.Bound == Exact:
-	case c.Bound == Exact:
-		c.Bound = d.Bound
-	case c.Bound == AtLeast && d.Bound == Unknown, c.Bound == Unknown && d.Bound == AtLeast:
-		c.Bound = AtLeast // no number is below zero
-	default:
+	case !c.Known() && !d.Known():
 		return Count{}
+	case floor(c.Bound) && d.Bound == AtMost, c.Bound == AtMost && floor(d.Bound):
+		return Count{}
+	case floor(c.Bound) || floor(d.Bound):
+		sum.Bound = AtLeast
+	case c.Bound == AtMost || d.Bound == AtMost:
+		sum.Bound = AtMost
 	}
-	return Count{c.N + d.N, c.Bound}
+	return sum
 }
 
 // Method says how an Age is known.

@@ -158,6 +158,7 @@ type walker struct {
 	cur   cursor
 	page  Page
 	left  int // jobs the page has room for
+	idle  int // what steps that found little count beyond their jobs
 
 	queues []string // read once a call
 	lanes  []resque.Lanes
@@ -181,7 +182,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		for w.cur.Place < len(places) {
 			over := budget > 0 && w.page.Looked > 0 && clock.Since(clock.System, began) >= budget
 			if w.left == 0 || w.page.Looked >= maxLooked || over {
-				w.cur.Seen = cur.Seen + int64(w.page.Looked)
+				w.cur.Seen = cur.Seen + int64(w.page.Looked-w.idle)
 				w.page.Next = w.cur.String()
 				if over {
 					w.page.Of, err = w.total()
@@ -196,14 +197,14 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 			if err != nil {
 				return err
 			}
-			w.page.Looked = max(w.page.Looked, looked+least)
+			w.worked(looked)
 			if done {
 				w.cur = cursor{Question: cur.Question, Shard: cur.Shard, Place: w.cur.Place + 1}
 			}
 		}
 		return nil
 	})
-	w.page.Seen, w.page.Unsure = cur.Seen+int64(w.page.Looked), m.unsure
+	w.page.Seen, w.page.Unsure = cur.Seen+int64(w.page.Looked-w.idle), m.unsure
 	if err != nil {
 		w.cur.Seen = w.page.Seen
 		w.page.Next, err = w.cur.String(), prefix.Errorf("%w", err)
@@ -247,6 +248,12 @@ func (w *walker) step() (done bool, err error) {
 	default:
 		return w.stepFailed()
 	}
+}
+
+// worked ends a step that began when so many jobs were looked at. A step that finds little counts as least.
+func (w *walker) worked(before int) {
+	w.idle += max(0, before+least-w.page.Looked)
+	w.page.Looked = max(w.page.Looked, before+least)
 }
 
 func (w *walker) found(e Entry) {
@@ -412,7 +419,7 @@ func (w *walker) stepLane() (done bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			w.page.Looked = max(w.page.Looked, looked+least)
+			w.worked(looked)
 			if w.cur.List = place; place == nil {
 				break
 			}

@@ -166,6 +166,9 @@ type ProcessInfo struct {
 	LeaseAge time.Duration
 	Dead     bool // it was found dead, and its jobs are being brought back
 
+	Vitals Vitals
+	Stuck  []StuckJob // the first twenty that run past their time limits
+
 	Shard string // of several Redises, the one where it has this lease
 }
 
@@ -188,14 +191,20 @@ func (i *Inspector) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	})
 	infos := make([]ProcessInfo, 0, len(live))
 	for _, p := range live {
-		info := ProcessInfo{
-			ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Queues: p.Queues, Concurrency: p.Concurrency,
-			Since: p.Started, Jobs: p.Jobs, Dead: p.Dead, LeaseAge: max(0, now.Sub(p.Ends.Add(-resque.LeasePeriod))),
-		}
-		if p.Dead {
-			info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
-		}
-		infos = append(infos, info)
+		infos = append(infos, processInfo(p, now))
 	}
 	return infos, err
+}
+
+// processInfo is what is known of a process at a time.
+func processInfo(p resque.LiveProcess, now time.Time) ProcessInfo {
+	info := ProcessInfo{
+		ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Queues: p.Queues, Concurrency: p.Concurrency,
+		Since: p.Started, Jobs: p.Jobs, Dead: p.Dead, LeaseAge: max(0, now.Sub(p.Ends.Add(-resque.LeasePeriod))),
+	}
+	if p.Dead {
+		info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
+	}
+	info.Vitals, info.Stuck = vitals(p, now)
+	return info
 }

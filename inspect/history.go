@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
 )
@@ -183,7 +184,7 @@ func (i *Inspector) History(ctx context.Context, q HistoryQuery) (History, error
 // span returns the index of the span that is asked for.
 func (q *HistoryQuery) span() (int, history.Span, error) {
 	for n, s := range history.Spans {
-		if q.Step == s.Long || q.Step == 0 && (q.Since.IsZero() || time.Since(q.Since) <= s.Kept || n == len(history.Spans)-1) {
+		if q.Step == s.Long || q.Step == 0 && (q.Since.IsZero() || clock.Since(clock.System, q.Since) <= s.Kept || n == len(history.Spans)-1) {
 			return n, s, nil
 		}
 	}

@@ -35,7 +35,7 @@ type Inspector struct {
 	shards []*Inspector // each for one Redis; nil: this is one
 	number int          // of this shard
 
-	who, why string // see By
+	who, why, face string // see By and Face
 }
 
 // New returns an Inspector of one Redis, or of several. It is for the packages of this module.
@@ -65,7 +65,7 @@ func (none) Do(context.Context, func(resque.Store, redis.Conn) error) error {
 }
 
 // By returns an Inspector that records its changes: who made them and why. The record is in Redis, beside
-// what was changed, and holds the last 1,000 changes; see Audit. Changes without By are not recorded. A
+// what was changed, and holds the last 10,000 changes; see Audit. Changes without By are not recorded. A
 // change is recorded once it was made: a program that is killed in between leaves no record of it.
 func (i *Inspector) By(who, why string) *Inspector {
 	by := *i
@@ -75,6 +75,16 @@ func (i *Inspector) By(who, why string) *Inspector {
 		by.shards = append(by.shards, one.By(who, why))
 	}
 	return &by
+}
+
+// Face returns an Inspector whose record of changes names the program that makes them for a person: "goworker", "dashboard".
+func (i *Inspector) Face(name string) *Inspector {
+	as := *i
+	as.face, as.shards = name, nil
+	for _, one := range i.shards {
+		as.shards = append(as.shards, one.Face(name))
+	}
+	return &as
 }
 
 // Job names all jobs that are equal to it. Equal are jobs with the same queue, the same class and

@@ -27,6 +27,8 @@ type lender struct {
 	t        *testing.T
 	settings access.Settings
 	closed   bool
+	login    string // user and password; "": the server's
+	mortal   *redistest.Mortal
 }
 
 func (l *lender) Usable() error {
@@ -42,12 +44,19 @@ func (l *lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) er
 	if err := errors.Join(l.Usable(), ctx.Err()); err != nil {
 		return err
 	}
-	c, err := redis.DialURLContext(ctx, l.server.URI())
+	uri := l.server.URI()
+	if l.login != "" {
+		uri = "redis://" + l.login + "@" + l.server.Addr
+	}
+	c, err := redis.DialURLContext(ctx, uri)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	if l.mortal != nil {
+		c = l.mortal.Conn(c)
+	}
 	return f(resque.New(""), c)
 }
 

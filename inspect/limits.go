@@ -216,7 +216,7 @@ func (i *Inspector) changeLimit(ctx context.Context, what, name string, change f
 			was = cmp.Or(was, before)
 			return err
 		})
-		return one.record(ctx, what, "limit "+of[0].Spec, once(err == nil), err)
+		return one.recordOld(ctx, what, "limit "+of[0].Spec, was, once(err == nil), err)
 	})
 	if err == nil && !known {
 		err = prefix.Errorf("limit %s: %w", name, ErrNoLimit)

@@ -24,8 +24,8 @@ type Verb string
 
 const (
 	Retry       Verb = "retry"        // failures: to their queues, and their records are marked
-	Run         Verb = "run"          // delayed and laned jobs: to an end of their queues
-	MoveTo      Verb = "move"         // to another queue. Delayed jobs keep their time
+	Run         Verb = "run"          // delayed jobs, and failures: to an end of their queues
+	MoveTo      Verb = "move"         // to the tail of another queue; delayed jobs keep their time. A whole queue keeps its order, what a search finds comes in pieces of 250
 	Delay       Verb = "delay"        // waiting and delayed jobs: to a time
 	Drop        Verb = "remove"       // into the bin
 	Revoke      Verb = "cancel"       // by their ids, wherever they are: they do not run, or end early
@@ -85,7 +85,7 @@ type Operation struct {
 
 	Looked  int64 // jobs that it has looked at
 	Done    int64 // jobs that it has changed
-	Refused int64 // jobs that it could not change; Refusal says why the last one
+	Refused int64 // jobs that it could not change, and that it has seen twice where another program went on; Refusal says why the last one
 	Refusal string
 	Ended   int64 // of Done: removed jobs with a lock, a step or a result. They ended as cancelled, and are not taken back
 	Again   int64 // of Done: jobs that have failed again, as far as its brake has seen
@@ -152,7 +152,7 @@ func (p Plan) check() (Plan, error) {
 	case Retry:
 		allowed = []Place{Failed}
 	case Run:
-		allowed = []Place{Delayed, InLane, Failed}
+		allowed = []Place{Delayed, Failed}
 	case Delay:
 		allowed = []Place{Delayed, Queued, InLane}
 		if p.At.IsZero() {
@@ -364,20 +364,39 @@ func operationOn(id string, p Plan) string {
 
 // Stop stops an operation between two steps, whichever program runs it. Run goes on with it.
 func (o *Operations) Stop(ctx context.Context, id, why string) error {
-	return o.change(ctx, "stopping", id, func(one *Inspector, s operations.Store, c redis.Conn) error {
+	err := o.change(ctx, "stopping", id, func(s operations.Store, c redis.Conn) error {
 		return s.Release(c, id, "", string(OperationStopped), cmp.Or(why, "an operator stopped it"))
 	})
+	if err != nil {
+		return err
+	}
+	return o.in.each(func(one *Inspector) error { return one.record(ctx, "Operations.Stop", "operation "+id, 1, nil) })
+}
+
+// waitEvery is how often Wait looks.
+const waitEvery = 250 * time.Millisecond
+
+// Wait waits for an operation that another program runs, and returns how it stands when no program runs it any more.
+func (o *Operations) Wait(ctx context.Context, id string) (op Operation, err error) {
+	for {
+		if op, err = o.Get(ctx, id); err != nil || op.State != OperationRunning {
+			return op, err
+		}
+		if err := sleep(ctx, waitEvery); err != nil {
+			return op, err
+		}
+	}
 }
 
 // change changes the record of an operation on each shard that has one which has not ended.
-func (o *Operations) change(ctx context.Context, doing, id string, change func(one *Inspector, s operations.Store, c redis.Conn) error) error {
+func (o *Operations) change(ctx context.Context, doing, id string, change func(s operations.Store, c redis.Conn) error) error {
 	if err := o.in.usable(); err != nil {
 		return err
 	}
 	var errs []error
 	changed := false
 	for _, one := range o.in.all() {
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return change(one, operations.New(s), c) })
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return change(operations.New(s), c) })
 		changed = changed || err == nil
 		if err != nil && o.in.several() {
 			err = one.about(err)

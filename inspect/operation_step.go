@@ -284,14 +284,6 @@ func (s *share) ofList(store resque.Store, p Plan, style payload.Style) {
 	switch p.Verb {
 	case MoveTo:
 		target = func(Entry) resque.Target { return resque.Target{Queue: p.Queue} }
-	case Run:
-		target = func(e Entry) resque.Target {
-			t := resque.Target{Queue: e.Queue, Head: p.To == Head}
-			if t.Head {
-				t.Lane = e.lane
-			}
-			return t
-		}
 	case Delay:
 		s.refuse(func(e Entry) error {
 			if e.Invalid != nil {
@@ -304,7 +296,7 @@ func (s *share) ofList(store resque.Store, p Plan, style payload.Style) {
 		})
 		target = func(e Entry) resque.Target { return resque.Target{Later: true, Plain: plainJob(e), Style: style} }
 	}
-	if p.Verb == MoveTo || p.Verb == Run && p.To != Head {
+	if p.Verb == MoveTo {
 		slices.SortStableFunc(s.jobs, func(a, b Entry) int { return cmp.Compare(a.index, b.index) }) // to the tail: the foremost first
 	} else {
 		slices.SortStableFunc(s.jobs, func(a, b Entry) int { return cmp.Compare(b.index, a.index) })

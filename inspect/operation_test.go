@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -54,16 +56,18 @@ func TestOperationsTakeBack(t *testing.T) {
 	i, server, _ := setup(t)
 	for n := range 700 {
 		server.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"Many","args":[%d]}`, n))
-		server.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"Other","args":[%d]}`, n))
 		if n < 300 {
 			server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/22 10:00:00 UTC","payload":{"class":"Many","args":[%d]},"exception":"E","error":"boom","backtrace":null,"worker":"w:1:mail","queue":"mail"}`, n))
 			server.Do(t, "ZADD", "resque:go:schedule", 4_000_000_000_000+n, fmt.Sprintf(`4:mail{"class":"Many","args":[%d],"id":"d%d"}`, n, n))
-			item := fmt.Sprintf(`{"class":"Many","args":[%d],"queue":"mail"}`, n)
+			item := fmt.Sprintf(`{"class":"Many","args":[%d],"queue":"mail"}`, 1000+n)
 			server.Do(t, "RPUSH", fmt.Sprint("resque:delayed:", 4_000_000_000+n%7), item)
 			server.Do(t, "ZADD", "resque:delayed_queue_schedule", 4_000_000_000+n%7, 4_000_000_000+n%7)
 			server.Do(t, "SADD", "resque:timestamps:"+item, fmt.Sprint("delayed:", 4_000_000_000+n%7))
 			server.Do(t, "RPUSH", "resque:go:lane:"+laneName, fmt.Sprintf(`{"class":"Many","args":[%d],"id":"l%d"}`, n, n))
 		}
+	}
+	for n := range 700 { // behind the others: what goes back goes to the head
+		server.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"Other","args":[%d]}`, n))
 	}
 	server.Do(t, "SADD", "resque:queues", "mail", "other")
 	server.Do(t, "SADD", "resque:go:lanes", laneSet)
@@ -72,24 +76,22 @@ func TestOperationsTakeBack(t *testing.T) {
 	many := inspect.Query{Class: "Many"}
 	in := func(p ...inspect.Place) inspect.Query { return inspect.Query{Class: "Many", Places: p} }
 	for name, test := range map[string]struct {
-		plan inspect.Plan
-		done int64
+		plan   inspect.Plan
+		done   int64
+		pieces bool // jobs go back in pieces, and only in these is their order as it was
 	}{
-		"remove":          {inspect.Plan{Verb: inspect.Drop, Query: in(inspect.Delayed, inspect.Queued, inspect.InLane, inspect.Failed)}, 700 + 4*300},
-		"retry":           {inspect.Plan{Verb: inspect.Retry, Query: in(inspect.Failed)}, 300},
-		"retry all":       {inspect.Plan{Verb: inspect.Retry}, 300},
-		"run":             {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed)}, 600},
-		"run at the head": {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed, inspect.InLane), To: inspect.Head}, 900},
-		"move":            {inspect.Plan{Verb: inspect.MoveTo, Query: many, Queue: "other"}, 700 + 3*300},
-		"move failures":   {inspect.Plan{Verb: inspect.MoveTo, Query: in(inspect.Failed), Queue: "other"}, 300},
-		"delay":           {inspect.Plan{Verb: inspect.Delay, Query: many, At: time.Unix(4_100_000_000, 0)}, 700 + 3*300},
-		"clear":           {inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}}, 1400 + 300},
-		"remove queue":    {inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}}, 1400 + 300},
-		"move a queue":    {inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"}, 1400},
+		"remove":          {inspect.Plan{Verb: inspect.Drop, Query: in(inspect.Delayed, inspect.Queued, inspect.InLane, inspect.Failed)}, 700 + 4*300, false},
+		"retry":           {inspect.Plan{Verb: inspect.Retry, Query: in(inspect.Failed)}, 300, false},
+		"retry all":       {inspect.Plan{Verb: inspect.Retry}, 300, false},
+		"run":             {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed)}, 600, true},
+		"run at the head": {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed), To: inspect.Head}, 600, true},
+		"move":            {inspect.Plan{Verb: inspect.MoveTo, Query: many, Queue: "other"}, 700 + 3*300, true},
+		"move failures":   {inspect.Plan{Verb: inspect.MoveTo, Query: in(inspect.Failed), Queue: "other"}, 300, false},
+		"delay":           {inspect.Plan{Verb: inspect.Delay, Query: in(inspect.Delayed, inspect.Queued), At: time.Unix(4_100_000_000, 0)}, 700 + 2*300, true},
+		"clear":           {inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}}, 1400 + 300, false},
+		"remove queue":    {inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}}, 1400 + 300, false},
+		"move a queue":    {inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"}, 1400, false},
 	} {
-		if name != "remove" && name != "retry" {
-			_ = test
-		}
 		n, err := i.Operations().Count(t.Context(), test.plan)
 		want(t, name+": counted", test.done, n.Jobs, err)
 		op := run(t, i, test.plan)
@@ -104,7 +106,13 @@ func TestOperationsTakeBack(t *testing.T) {
 		if op.State != inspect.OperationUndone || op.Back != test.done || op.Gone != 0 || op.Binned != 0 {
 			t.Errorf("%s, taken back: %+v", name, op)
 		}
-		sameJobs(t, name, before, without(server.Dump(t, "")))
+		after := without(server.Dump(t, ""))
+		if test.pieces {
+			inOrder(before)
+			inOrder(after)
+		}
+		sameJobs(t, name, before, after)
+		before = without(server.Dump(t, ""))
 		if t.Failed() {
 			t.FailNow()
 		}
@@ -116,6 +124,15 @@ const (
 	laneOwn  = "c:A/key=x"
 	laneName = "4:mail7:f:A/key" + laneOwn
 )
+
+// inOrder sorts what is in lists.
+func inOrder(dump map[string]any) {
+	for _, value := range dump {
+		if list, ok := value.([]string); ok {
+			slices.Sort(list)
+		}
+	}
+}
 
 func toAny(texts []string) any { return texts }
 
@@ -136,9 +153,391 @@ func sameJobs(t *testing.T, name string, before, after map[string]any) {
 
 func same(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
-var (
-	_ = slices.Contains[[]string]
-	_ = errors.Is
-	_ = context.Canceled
-	_ *redistest.Server
-)
+// Removed jobs with a lock or a result end as cancelled, and do not come back.
+func TestOperationsEndFeatures(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[],"id":"u","unique":"done:lock"}`, `{"class":"A","args":[],"id":"r","result":60000}`, `{"class":"A","args":[]}`)
+	server.Do(t, "HSET", "resque:go:unique:lock", "u", "0 0 q"+`4:mail{"class":"A","args":[],"id":"u","unique":"done:lock"}`)
+	server.Do(t, "HSET", "resque:go:result:r", "state", "pending", "ttl", 60000)
+	plan := inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Queue: "mail"}}
+	n, err := i.Operations().Count(t.Context(), plan)
+	want(t, "counted", "3 jobs, 2 end, 3 samples", fmt.Sprintf("%d jobs, %d end, %d samples", n.Jobs, n.Ended, len(n.Samples)), err)
+	op := run(t, i, plan)
+	want(t, "done", "3 2 1", fmt.Sprint(op.Done, op.Ended, op.Binned), nil)
+	want(t, "the lock", 0, server.Int(t, "EXISTS", "resque:go:unique:lock"), nil)
+	want(t, "the result", "cancelled", server.Text(t, "HGET", "resque:go:result:r", "state"), nil)
+	bin, err := i.Operations().Bin(t.Context(), "")
+	want(t, "bin", "queue mail 1", fmt.Sprint(bin[0].Place, " ", bin[0].Jobs), err)
+	op = undo(t, i, op.ID)
+	want(t, "back", "1 0", fmt.Sprint(op.Back, op.Gone), nil)
+	want(t, "queue", []string{`{"class":"A","args":[]}`}, queue(t, server, "mail"), nil)
+	want(t, "the lists of the operation", 0, len(keysOf(t, server, "resque:go:bin:")), nil)
+	for _, err := range i.Operations().Undo(t.Context(), op.ID) {
+		if !errors.Is(err, inspect.ErrOperationOver) {
+			t.Errorf("undone twice: %v", err)
+		}
+	}
+}
+
+func keysOf(t *testing.T, server *redistest.Server, prefix string) (keys []string) {
+	for _, key := range server.Keys(t) {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// failures fills the list of failures of queue mail.
+func failures(t *testing.T, server *redistest.Server, n int) {
+	server.Do(t, "EVAL", `for n = 1, ARGV[1] do redis.call('RPUSH', 'resque:failed', '{"failed_at":"2026/11/22 10:00:00 UTC","payload":{"class":"A","args":[' .. n .. '],"id":"f' .. n .. '"},"exception":"E","error":"e","backtrace":null,"worker":"w:1:mail","queue":"mail"}') end`, 0, n)
+}
+
+// A pace holds an operation up between its steps. An operator stops it there from elsewhere, another program runs it on, and a program
+// that breaks off leaves it to others.
+func TestOperationsStopAndGoOn(t *testing.T) {
+	i, server, _ := setup(t)
+	failures(t, server, 1200)
+	ops := i.By("ada", "a test").Operations()
+	op, err := ops.Start(t.Context(), inspect.Plan{Verb: inspect.Retry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "state", inspect.OperationReady, op.State, nil)
+	for last, err := range ops.Run(t.Context(), op.ID) {
+		if err == nil && last.Done >= 500 {
+			err = ops.Stop(t.Context(), op.ID, "enough")
+		}
+		if err != nil && !errors.Is(err, inspect.ErrOperationStopped) {
+			t.Fatal(err)
+		}
+	}
+	op, err = ops.Get(t.Context(), op.ID)
+	want(t, "stopped", "stopped enough 500", fmt.Sprint(op.State, " ", op.Why, " ", op.Done), err)
+	for last, err := range ops.Run(t.Context(), op.ID) {
+		if err != nil || last.State != inspect.OperationRunning {
+			t.Fatalf("%+v, %v", last, err)
+		}
+		for _, err := range ops.Run(t.Context(), op.ID) {
+			if !errors.Is(err, inspect.ErrOperationBusy) {
+				t.Errorf("two programs run it: %v", err)
+			}
+		}
+		break
+	}
+	op, err = ops.Wait(t.Context(), op.ID)
+	want(t, "broken off", "stands 750", fmt.Sprint(op.State, " ", op.Done), err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for last, err := range ops.Run(ctx, op.ID) {
+		if err == nil {
+			cancel()
+		} else if !errors.Is(err, context.Canceled) || last.Done != 1000 {
+			t.Errorf("%+v, %v", last, err)
+		}
+	}
+	op = drive(t, ops.Run(t.Context(), op.ID))
+	want(t, "done", "done 1200", fmt.Sprint(op.State, " ", op.Done), nil)
+	want(t, "the queue", 1200, len(queue(t, server, "mail")), nil)
+	for _, err := range ops.Run(t.Context(), op.ID) {
+		if !errors.Is(err, inspect.ErrOperationOver) {
+			t.Errorf("run twice: %v", err)
+		}
+	}
+	audit, err := i.Audit(t.Context(), 10)
+	var said []string
+	for _, e := range audit {
+		said = append(said, fmt.Sprint(e.What, " ", e.Intent, " ", e.Changed, " ", e.Who))
+	}
+	want(t, "audit", []string{"Operations.retry false 1200 ada", "Operations.Stop false 1 ada", "Operations.retry true 0 ada"}, said, err)
+	for _, err := range ops.Run(t.Context(), "nothing") {
+		if !errors.Is(err, inspect.ErrNoOperation) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Two operations run at a time.
+func TestOperationsAtATime(t *testing.T) {
+	i, server, _ := setup(t)
+	failures(t, server, 3)
+	ops := i.Operations()
+	begin := func() string {
+		op, err := ops.Start(t.Context(), inspect.Plan{Verb: inspect.Retry, Pace: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return op.ID
+	}
+	first, second, third := begin(), begin(), begin()
+	for range ops.Run(t.Context(), first) {
+		for range ops.Run(t.Context(), second) {
+			for _, err := range ops.Run(t.Context(), third) {
+				if !errors.Is(err, inspect.ErrOperationsFull) || !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), second) {
+					t.Errorf("a third runs: %v", err)
+				}
+			}
+			break
+		}
+		drive(t, ops.Run(t.Context(), third))
+		break
+	}
+	all, err := ops.List(t.Context())
+	want(t, "listed", 3, len(all), err)
+}
+
+// A brake stops an operation whose jobs fail again, whose queue is long, or that is slow. It can be run on.
+func TestOperationsBrake(t *testing.T) {
+	i, server, _ := setup(t)
+	failures(t, server, 1000)
+	ops := i.Operations()
+	fails := func(plan inspect.Plan, job func()) inspect.Operation {
+		op, err := ops.Start(t.Context(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for last, err := range ops.Run(t.Context(), op.ID) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			op = last
+			job()
+		}
+		return op
+	}
+	again := func() { // a worker takes the jobs, and each third fails again
+		for n, job := range queue(t, server, "mail") {
+			server.Do(t, "LPOP", "resque:queue:mail")
+			if n%3 == 0 {
+				server.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/11/22 11:00:00 UTC","payload":`+job+`,"exception":"E","error":"e","backtrace":null,"worker":"w:1:mail","queue":"mail"}`)
+			}
+		}
+	}
+	op := fails(inspect.Plan{Verb: inspect.Retry, Query: inspect.Query{Places: []inspect.Place{inspect.Failed}, Class: "A"}, Brake: inspect.Brake{Failed: 0.1}}, again)
+	if op.State != inspect.OperationStopped || !strings.Contains(op.Why, "have failed again, more than 10 %") || op.Done != 500 || op.Again != 84 {
+		t.Errorf("%+v", op)
+	}
+	op = fails(inspect.Plan{Verb: inspect.Retry, Brake: inspect.Brake{Waiting: 300}}, func() {})
+	if op.State != inspect.OperationStopped || op.Why != "brake: 500 jobs wait in queue mail, more than 300" {
+		t.Errorf("%+v", op)
+	}
+	op = drive(t, ops.Run(t.Context(), op.ID))
+	if op.State != inspect.OperationStopped {
+		t.Errorf("run on: %+v", op)
+	}
+	op = fails(inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Queue: "mail"}, Brake: inspect.Brake{Slow: 1}}, func() {})
+	if op.State != inspect.OperationStopped || !strings.Contains(op.Why, "Redis worked at a step of 10 jobs") {
+		t.Errorf("%+v", op)
+	}
+}
+
+// An operation on given jobs is made at once.
+func TestOperationsOnGivenJobs(t *testing.T) {
+	i, server, _ := setup(t)
+	everywhere(t, server)
+	before := without(server.Dump(t, ""))
+	jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned")), one(t, i, inspect.Query{Class: "A", Places: []inspect.Place{inspect.Failed}})}
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
+	want(t, "removed", "done 3", fmt.Sprint(op.State, " ", op.Done), err)
+	for _, e := range jobs[:2] {
+		want(t, "left", []string(nil), found(t, i, id(e.ID), 500), nil)
+	}
+	undo(t, i, op.ID)
+	after := without(server.Dump(t, ""))
+	inOrder(before)
+	inOrder(after)
+	delete(before, "resque:go:lanes:4:mailf:A%2Fkey") // the lane is the next one of its queue
+	delete(after, "resque:go:lanes:4:mailf:A%2Fkey")
+	sameJobs(t, "given", before, after)
+}
+
+// Each key of an operation that has another type, or is removed, costs the operation at most. No job is lost.
+func TestOperationsWithoutTheirKeys(t *testing.T) {
+	i, server, _ := setup(t)
+	ops := i.Operations()
+	for _, key := range []string{"resque:go:operation:", "resque:go:operations", "resque:go:operating", "resque:go:bin:", "resque:queue:mail", "resque:queues", "resque:failed"} {
+		for _, remove := range []bool{true, false} {
+			server.Do(t, "FLUSHALL")
+			failures(t, server, 300)
+			server.Do(t, "SADD", "resque:queues", "mail")
+			server.Do(t, "RPUSH", "resque:queue:mail", "{}")
+			op, err := ops.Start(t.Context(), inspect.Plan{Verb: inspect.Retry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := key
+			switch key {
+			case "resque:go:operation:":
+				name += op.ID
+			case "resque:go:bin:":
+				name += op.ID + ":went:failed:failed"
+			}
+			for n := 0; ; n++ {
+				broken := n == 0
+				for last, err := range ops.Run(t.Context(), op.ID) {
+					if op = last; err != nil {
+						if n > 0 && !errors.Is(err, inspect.ErrOperationOver) && !(remove && key == "resque:go:operation:" && errors.Is(err, inspect.ErrNoOperation)) {
+							t.Errorf("%s, removed %v: %v", key, remove, err)
+						}
+						break
+					}
+					if broken {
+						broken = false
+						server.Do(t, "RENAME", name, "aside")
+						if !remove {
+							server.Do(t, "SET", name, "x")
+						}
+					}
+				}
+				if n == 1 {
+					break
+				}
+				if !remove {
+					server.Do(t, "DEL", name)
+					server.Do(t, "RENAME", "aside", name)
+				}
+				server.Do(t, "DEL", "resque:go:operating")
+			}
+			if key == "resque:failed" && remove {
+				continue
+			}
+			aside, _ := redis.Strings(server.Dial(t).Do("LRANGE", "aside", 0, -1))
+			seen := make(map[string]int)
+			for _, job := range append(queue(t, server, "mail"), aside...) {
+				if seen[job]++; seen[job] > 1 && job != "{}" {
+					t.Fatalf("%s, removed %v: %s is there twice", key, remove, job)
+				}
+			}
+			if key != "resque:go:operation:" && key != "resque:failed" && (op.State != inspect.OperationDone || op.Done+op.Refused < 300) {
+				t.Errorf("%s, removed %v: %+v", key, remove, op)
+			}
+		}
+	}
+}
+
+// In a full Redis an operation makes room: it begins, removes, clears, and takes back. One that would fill Redis is refused, and can
+// be run on when there is room.
+func TestOperationsOutOfMemory(t *testing.T) {
+	i, server, _ := setup(t)
+	failures(t, server, 300)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "RPUSH", "resque:queue:mail", "{}", "{}")
+	server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	ops := i.By("ada", "").Operations()
+	retry, err := ops.Start(t.Context(), inspect.Plan{Verb: inspect.Retry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range ops.Run(t.Context(), retry.ID) {
+		if err == nil || !strings.Contains(err.Error(), "Redis is out of memory, free some or raise its maxmemory") {
+			t.Errorf("retried: %v", err)
+		}
+	}
+	retry, err = ops.Get(t.Context(), retry.ID)
+	if err != nil || retry.State != inspect.OperationStopped || retry.Done+retry.Refused != 0 || !strings.Contains(retry.Why, "out of memory") {
+		t.Errorf("%+v, %v", retry, err)
+	}
+	clear := run(t, i, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}})
+	want(t, "cleared", int64(2), clear.Done, nil)
+	removed := run(t, i, inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Places: []inspect.Place{inspect.Failed}}})
+	want(t, "removed", "300 300", fmt.Sprint(removed.Done, removed.Binned), nil)
+	want(t, "taken back", int64(300), undo(t, i, removed.ID).Back, nil)
+	n, err := ops.EmptyBin(t.Context(), clear.ID)
+	want(t, "emptied", int64(2), n, err)
+	op, err := ops.Get(t.Context(), clear.ID)
+	want(t, "in the bin", int64(0), op.Binned, err)
+	server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	want(t, "retried", int64(300), drive(t, ops.Run(t.Context(), retry.ID)).Done, nil)
+}
+
+// Without the permission to rename a queue is not cleared, the error says what to add, and everything else goes on.
+func TestOperationsACL(t *testing.T) {
+	redistest.OwnUser(t)
+	i, server, l := setup(t)
+	everywhere(t, server)
+	rules := redistest.MinimalACL(t)
+	server.Do(t, "ACL", append([]any{"SETUSER"}, anys(rules)...)...)
+	server.Do(t, "ACL", "SETUSER", rules[0], "-rename", "-persist", "-acl|whoami")
+	l.login = rules[0] + ":" + redistest.ACLPassword
+	ops := i.By("ada", "").Operations()
+	op, err := ops.Start(t.Context(), inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := server.Dump(t, "")
+	for _, err := range ops.Run(t.Context(), op.ID) {
+		if err == nil || !strings.Contains(err.Error(), "+rename") && !strings.Contains(err.Error(), "lacks a permission") {
+			t.Errorf("cleared: %v", err)
+		}
+	}
+	sameJobs(t, "not cleared", without(before), without(server.Dump(t, "")))
+	removed := run(t, i, inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Queue: "low"}})
+	server.Do(t, "ACL", "SETUSER", rules[0], "+rename")
+	cleared := run(t, i, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}})
+	undo(t, i, cleared.ID) // piece by piece, without PERSIST
+	undo(t, i, removed.ID)
+	after := without(server.Dump(t, ""))
+	delete(before, "resque:go:lanes:4:mailf:A%2Fkey") // the lane is the next one of its queue
+	delete(after, "resque:go:lanes:4:mailf:A%2Fkey")
+	sameJobs(t, "taken back", without(before), after)
+	want(t, "the queue stays", -1, server.Int(t, "PTTL", "resque:queue:mail"), nil)
+	audit, err := i.Audit(t.Context(), 1)
+	want(t, "without ACL WHOAMI", "?", audit[0].User, err)
+}
+
+func anys(texts []string) (all []any) {
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
+}
+
+// The runner of an operation is killed at some of its requests, and another program goes on. test/operate/operations kills at all.
+func TestOperationsOfTheKilled(t *testing.T) {
+	i, server, l := setup(t)
+	for nth := 2; nth < 20; nth += 3 {
+		server.Do(t, "FLUSHALL")
+		failures(t, server, 600)
+		op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Retry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mortal := redistest.NewMortal(nth, nth%2 == 0)
+		dies := *l
+		dies.mortal = mortal
+		for range inspect.New(&dies).Operations().Run(mortal.Life(t.Context()), op.ID) {
+		}
+		want(t, "killed", true, mortal.Dead(), nil)
+		server.Do(t, "DEL", "resque:go:operating")
+		op = drive(t, i.Operations().Run(t.Context(), op.ID))
+		want(t, fmt.Sprint("killed at ", nth), int64(600), op.Done, nil)
+		jobs := queue(t, server, "mail")
+		slices.Sort(jobs)
+		want(t, fmt.Sprint("jobs, killed at ", nth), 600, len(slices.Compact(jobs)), nil)
+	}
+}
+
+// What is wrong with a plan.
+func TestMistakesOfPlans(t *testing.T) {
+	i, _, _ := setup(t)
+	for says, p := range map[string]inspect.Plan{
+		`operation "" is not known`:                                  {},
+		"set the query's Queue, Class, ID, Ref or another condition": {Verb: inspect.Drop},
+		"needs the queue to which the jobs go; set Queue":            {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
+		"needs a time; set At":                                       {Verb: inspect.Delay, Query: inspect.Query{Class: "A"}},
+		"which is no end of a queue; use Head or Tail":               {Verb: inspect.Run, Query: inspect.Query{Class: "A"}, To: "middle"},
+		"does not change jobs that are running":                      {Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Running}}},
+		"a share is from 0 to 1":                                     {Verb: inspect.Retry, Brake: inspect.Brake{Failed: 20}},
+		"set the Queue of its Query and no Jobs":                     {Verb: inspect.ClearQueue},
+		"only a job that was found can be changed":                   {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 1)},
+		"takes at most 250, not 251":                                 {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
+		"clearing queue mial: nothing knows a queue of this name":    {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
+	} {
+		if _, err := i.Operations().Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
+			t.Errorf("%v does not say %q", err, says)
+		}
+	}
+	all, err := i.Operations().List(t.Context())
+	want(t, "operations", 0, len(all), err)
+}

@@ -25,7 +25,7 @@ const binPage = 1000
 // another program was: what is back is in the bin no more, or is not found where it went.
 func (r *runner) takeBack(ctx context.Context, record operations.Record) error {
 	names := slices.Sorted(maps.Keys(record.Bins()))
-	away := make(map[string][]origin) // by where the jobs went
+	away := make(map[string][]origin) // by what the jobs are where they went
 	for _, name := range names {
 		p, ok := operations.ParseName(name)
 		var err error
@@ -34,7 +34,10 @@ func (r *runner) takeBack(ctx context.Context, record operations.Record) error {
 			err = r.lift(ctx, name)
 		case !ok:
 		case p.Went:
-			err = r.wents(ctx, name, func(w went) { away[w.ref] = append(away[w.ref], origin{w, p}) })
+			err = r.wents(ctx, name, func(w went) {
+				waits := r.plan.Verb == Delay || r.plan.Verb == MoveTo && (p.Kind == operations.OwnPlace || p.Kind == operations.PlainPlace)
+				away[whereabouts(w.ref, waits)] = append(away[whereabouts(w.ref, waits)], origin{w, p})
+			})
 		case p.Kind == operations.OwnPlace, p.Kind == operations.PlainPlace:
 			err = r.undelay(ctx, name, p.Kind == operations.PlainPlace)
 		default:
@@ -59,6 +62,14 @@ func (r *runner) takeBack(ctx context.Context, record operations.Record) error {
 type origin struct {
 	went
 	source operations.Place
+}
+
+// whereabouts is by what a job is found that went elsewhere: its ref, and whether it is delayed there.
+func whereabouts(ref string, delayed bool) string {
+	if delayed {
+		return ref + " delayed"
+	}
+	return ref
 }
 
 // wents reads a list in the bin of jobs that went elsewhere.
@@ -216,10 +227,17 @@ type homing struct {
 func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]origin) error {
 	var jobs []homing
 	for _, e := range page {
-		if all := away[e.Ref]; len(all) > 0 {
-			jobs = append(jobs, homing{e, all[len(all)-1]})
-			away[e.Ref] = all[:len(all)-1]
+		at := whereabouts(e.Ref, e.Place == Delayed)
+		all := away[at]
+		if len(all) == 0 {
+			continue
 		}
+		h := homing{e, all[len(all)-1]}
+		away[at] = all[:len(all)-1]
+		if e.Place == Delayed && h.from == e.Queue && h.time == e.stamp() { // it is back already
+			continue
+		}
+		jobs = append(jobs, h)
 	}
 	for len(jobs) > 0 {
 		name := func(h homing) string {
@@ -261,6 +279,7 @@ func (r *runner) home(ctx context.Context, jobs []homing) (kind operations.Kind,
 	from := jobs[0].source
 	err = r.do(ctx, func(s resque.Store, c redis.Conn) error {
 		if jobs[0].Entry.Place == Delayed {
+			slices.Reverse(jobs) // the last one first, because each goes to the head
 			kind, changes = homeOfDelayed(delayed.New(s), jobs, settings.Style)
 			return nil
 		}

@@ -182,7 +182,8 @@ func (c Condition) prepare() (t test, texts []string, err error) {
 	if !c.Not {
 		return t, texts, nil
 	}
-	return func(s *subject) verdict { return yes - t(s) }, nil, nil
+	plain := t
+	return func(s *subject) verdict { return yes - plain(s) }, nil, nil
 }
 
 // onPath is the test of arg and meta.

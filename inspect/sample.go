@@ -7,7 +7,8 @@ import (
 // Sample is what a Resque looks like at one time: what the command's status shows. Two of them give rates.
 //
 // It costs at most three round trips, however many workers, jobs and queues there are. So not everything is
-// read. Each number says whether it is exact, a bound, or unknown.
+// read. Each number says whether it is exact, a bound, or unknown. On a Redis where only Ruby works, ages are exact where payloads
+// say them, and the others and the rates need a second Sample: see SampleAfter.
 type Sample struct {
 	At        time.Time // by Redis's clock; of shards by that of the first
 	Namespace string    // with its colon
@@ -46,7 +47,7 @@ type SampleServer struct {
 	Version     string // of Redis, or what it says in place of it
 	Role        string // "master" or "slave", as Redis calls them
 	Policy      string // what Redis does when its memory is full: "noeviction", "allkeys-lru" …
-	Persistence string // "aof", "rdb", "aof+rdb" or "none"; "" if Redis does not say
+	Persistence string // "aof" if it writes each change to a file
 	Memory      int64  // bytes in use
 	MaxMemory   int64  // bytes; 0: no limit
 	Clients     int64  // connections
@@ -71,7 +72,8 @@ type SampleQueue struct {
 	Counted       bool
 	Pushed, Taken int64
 
-	head headOf
+	ends  map[string]endsOf // by the mark of the shard
+	rates *depthRates
 }
 
 // SampleWorkers counts the registered workers of all programs.
@@ -79,7 +81,7 @@ type SampleWorkers struct {
 	All    Count
 	Go     Count // of goworker processes
 	Other  Count // of other programs
-	Busy   Count // that have a job in hand
+	Busy   Count // that have a job in hand. Where only some workers were looked at, processes say it, at most ten seconds late
 	Looked int64 // how many of them were looked at for Busy
 }
 
@@ -110,6 +112,7 @@ type StuckJob struct {
 	Class   string
 	ID      string
 	For     time.Duration // since it began
+	Limit   time.Duration // of its class; 0: not known
 	Stack   string        // where its handler is, if the process says so
 }
 
@@ -120,6 +123,7 @@ type sampleOptions struct {
 	before *Sample
 	cursor string
 	queues []string
+	shards bool // it is one of several
 }
 
 // SampleAfter says which Sample was taken before. A job that it saw at the head of a queue, and that is still there, has
@@ -152,8 +156,14 @@ type QueueRates struct {
 	Never   bool
 }
 
-// headOf is the job at the head of a queue, and since when samples have seen it there.
-type headOf struct {
-	digest string
-	since  time.Time
+// endsOf are the ends of a queue in one Redis: by them the next Sample knows what came and went.
+type endsOf struct {
+	head   string    // digest of the job at the head
+	since  time.Time // since when samples have seen it there
+	tail   []byte    // the last job; nil: it is large
+	length int64
+	pushed int64 // jobs that came since the Sample before; -1: nobody knows
 }
+
+// depthRates are what the keeper of the fleet says of a queue: jobs a second, negative: not known.
+type depthRates struct{ in, out float64 }

@@ -206,7 +206,7 @@ func (i *Inspector) RemoveSchedule(ctx context.Context, name string) error {
 	}
 	return i.each(func(one *Inspector) error {
 		removed, err := query(ctx, one, func(store resque.Store, c redis.Conn) (bool, error) { return store.RemoveSchedule(c, name) })
-		return one.record(ctx, "RemoveSchedule", "schedule "+name, once(removed), err)
+		return one.recordOld(ctx, "RemoveSchedule", "schedule "+name, string(s.Config), once(removed), err)
 	})
 }
 

@@ -45,6 +45,21 @@ func TestRemovedSteps(t *testing.T) {
 			return err
 		}},
 		"RemoveQueue": {false, func(ctx context.Context) error { return i.RemoveQueue(ctx, "q") }},
+		"Operations.remove": {false, func(context.Context) error {
+			op := run(t, i, inspect.Plan{Verb: inspect.Drop, Query: query})
+			want(t, "ended", int64(3), op.Ended, nil)
+			want(t, "in the bin", int64(1), op.Binned, nil)
+			return nil
+		}},
+		"Operations.remove of delayed ones": {true, func(context.Context) error {
+			run(t, i, inspect.Plan{Verb: inspect.Drop, Query: query})
+			return nil
+		}},
+		"Operations.clear": {false, func(context.Context) error {
+			op := run(t, i, inspect.Plan{Verb: inspect.ClearQueue, Query: query})
+			want(t, "ended", int64(3), op.Ended, nil)
+			return nil
+		}},
 		"Delayed.Remove": {true, func(ctx context.Context) error {
 			jobs, err := i.Delayed().List(ctx, time.Time{}, 0, -1)
 			if err == nil {

@@ -5,10 +5,11 @@ import (
 	"io"
 )
 
-const howTo = `Next: the same with your Redis, or a worker of your own
+const howTo = `Next: the same with your Redis, a worker of your own, a look at your queues
 
   go run ./example/demo -uri=redis://localhost:6379/ -concurrency=100
   go run ./example/hello -uri=redis://localhost:6379/ -queues=hello
+  go -C cmd/goworker run . status --watch -u redis://localhost:6379/
 
 and a job for it, from
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
-	"github.com/goworker/goworker/embedded"
 )
 
 // The demo has its own queues and by default its own namespace, so that it
@@ -36,6 +35,7 @@ func main() {
 	namespace := flag.String("namespace", "goworker-demo:", "the Redis namespace")
 	jobs := flag.Int("jobs", 20000, "how many jobs to enqueue")
 	concurrency := flag.Int("concurrency", goworker.DefaultConcurrency, "how many jobs run at the same time")
+	command := flag.String("command", "", "the program goworker, to show a status of the demo's Redis at the end")
 	flag.Parse()
 	if *jobs < 1 || *concurrency < 1 {
 		fail(errors.New("-jobs and -concurrency must be at least 1"))
@@ -58,8 +58,10 @@ func main() {
 		jobs:    *jobs,
 		workers: *concurrency,
 		tally:   newTally(),
+		uri:     *uri,
+		command: *command,
 	}
-	d.RegisterDialer("embedded", embedded.Open)
+	d.RegisterDialer("embedded", d.open)
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = d.show(ctx)
@@ -84,6 +86,8 @@ type demo struct {
 	workers int
 	tally   *tally
 	shop    shop
+	uri     string // of its Redis, for other programs
+	command string // the program goworker; "": show no status
 }
 
 // show is the whole story.
@@ -120,6 +124,10 @@ func (d *demo) show(ctx context.Context) error {
 	if err == nil {
 		err = d.byHand(running, failures)
 	}
+	var shown string
+	if err == nil {
+		shown = d.status(running)
+	}
 	stop(nil)
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
@@ -131,5 +139,6 @@ func (d *demo) show(ctx context.Context) error {
 	d.tally.print(os.Stdout, took)
 	fmt.Printf("In Redis, as resque-web shows it: %s processed, %s failures, %d waiting\n",
 		thousands(int(after.Processed-before.Processed)), thousands(int(after.Failed-before.Failed)), after.Pending)
+	fmt.Print(shown)
 	return nil
 }

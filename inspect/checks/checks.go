@@ -85,6 +85,7 @@ type Check struct {
 	Severity Severity
 	Title    string // what it looks at, in a few words: "ok" and "not all seen" are said of it
 	Bound    Bound
+	More     []Bound // further ones, if it has any
 	Sentence string
 	Remedy   string // what to do, in words
 	Command  string // a line for a shell that does it, or ""
@@ -132,6 +133,7 @@ func (f Finding) Fixable() bool {
 var Table = inOrder(slices.Concat(
 	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks, idChecks,
 	workerChecks, failureChecks, poisonChecks, queueChecks, pauseChecks, delayedChecks, orphanChecks, limitChecks, versionChecks, runningChecks, recurringChecks,
+	movingChecks,
 ))
 
 func inOrder(all []*Check) []*Check {

@@ -114,7 +114,7 @@ func nameable(name, key string) string {
 		}
 		return c
 	}, name)
-	if unnameable(name, key) != "" || !printable(name) {
+	if unnameable(name, key) != "" || !plain(name) {
 		return "renamed"
 	}
 	return name

@@ -56,7 +56,7 @@ func Run(ctx context.Context, in *inspect.Inspector, o Options) iter.Seq2[Findin
 	return func(yield func(Finding, error) bool) {
 		doors := in.Doors()
 		for n, door := range doors {
-			r := &run{door: door, options: o, until: clock.System.Now().Add(o.Budget), read: make(map[string]any)}
+			r := &run{door: door, options: o, until: clock.System.Now().Add(o.Budget / time.Duration(len(doors))), read: make(map[string]any)}
 			shard := ""
 			if len(doors) > 1 {
 				shard = door.Name()
@@ -170,17 +170,22 @@ func (l *look) find(v values) {
 		l.more++
 		return
 	}
-	f := l.end(Found, sentence(l.check.Sentence, v))
+	f := newFinding(l.check, v)
 	if slices.Contains(l.run.options.Accept, l.check.Number) {
 		f.State = Accepted
 	}
-	f.Remedy = Remedy{Words: sentence(l.check.Remedy, v), Command: l.check.command(v)}
+	l.found = append(l.found, f)
+}
+
+// newFinding fills the texts of a row.
+func newFinding(c *Check, v values) Finding {
+	f := Finding{Check: c, State: Found, Seen: 1, Sentence: sentence(c.Sentence, v), values: v}
+	f.Remedy = Remedy{Words: sentence(c.Remedy, v), Command: c.command(v)}
 	f.Subject = make(map[string]string, len(v))
 	for name, value := range v {
 		f.Subject[name] = exact(value)
 	}
-	f.values = v
-	l.found = append(l.found, f)
+	return f
 }
 
 func (l *look) end(state State, text string) Finding {

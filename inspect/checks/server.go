@@ -154,9 +154,9 @@ var netChecks = []*Check{{
 	look:     slow,
 }, {
 	Number: 16, Name: "connections", Severity: Warning, Uses: Doctor | Alert, Title: "the connections of Redis",
-	Bound:    Bound{0.8, "share"},
-	Sentence: "{what}",
-	Remedy:   "{remedy}",
+	Bound: Bound{0.8, "share"}, More: []Bound{{10, "connections"}}, // of what Redis takes; of one process: four, those of its parts, and a small pool
+	Sentence: "there are {used} connections {where}, and {limit}",
+	Remedy:   "use fewer shards and processes, and smaller pools (-connections), or raise maxclients",
 	look:     connections,
 }}
 
@@ -223,10 +223,8 @@ func cutLast(text, sep string) (before, after string, found bool) {
 	return text, "", false
 }
 
-const (
-	ownConnections = 10     // of one process: four, those of its parts, and a small pool
-	mostClients    = 20_000 // that are listed
-)
+// mostClients is how many connections are listed.
+const mostClients = 20_000
 
 // connections finds a server that is nearly out of them, and hosts whose processes have many.
 func connections(l *look) error {
@@ -244,8 +242,8 @@ func connections(l *look) error {
 	}
 	if most > 0 && float64(used) > l.check.Bound.Value*float64(most) {
 		l.find(values{
-			"what":   words("Redis has " + count(used) + " connections and takes " + count(most) + ": beyond that it refuses workers and producers"),
-			"remedy": words("raise maxclients; use fewer shards or processes, and smaller pools"),
+			"used": used, "where": words("to Redis"),
+			"limit": words("it takes " + count(most) + ": beyond that it refuses workers and producers"),
 		})
 	}
 	if used > mostClients {
@@ -265,11 +263,10 @@ func connections(l *look) error {
 		}
 	}
 	for _, host := range sortedKeys(processes) {
-		if scripts[host] > ownConnections*processes[host] {
+		if each := l.check.More[0].Value; float64(scripts[host]) > each*float64(processes[host]) {
 			l.find(values{
-				"what": words(count(int64(scripts[host])) + " connections from " + in(host) + " are goworker's, of " +
-					plural(processes[host], "process", "processes") + ": each needs fewer than " + strconv.Itoa(ownConnections)),
-				"remedy": words("use fewer shards a process, and a smaller -connections"),
+				"used": scripts[host], "where": words("of goworker's from " + in(host)),
+				"limit": words(plural(processes[host], "process is", "processes are") + " there, each of which needs " + in(int(each)) + " at most"),
 			})
 		}
 	}

@@ -94,15 +94,28 @@ func refusals(l *look, which func(resque.Refusals) []string) error {
 		if v := info.Text("redis_version"); versionOf(v).before(dryRun) {
 			return nil, blind{why: "Redis " + v + " cannot say what another user may do, which 7.0 and newer can"}
 		}
-		users, err := l.store.Users(l.conn)
+		users, asks, err := l.store.WorkerUsers(l.conn)
+		if err != nil {
+			return nil, err
+		}
 		for _, user := range users {
-			if err == nil {
-				var r resque.Refusals
-				r, err = l.store.RefusedTo(l.conn, user)
+			r, err := l.store.RefusedTo(l.conn, user)
+			if err != nil {
+				return nil, err
+			}
+			if r.Reaches() { // else it is of another program: a worker without a key does not start
 				all = append(all, r)
 			}
 		}
-		return all, err
+		if len(all) > 0 {
+			return all, nil
+		}
+		f, err := fleetOf(l)
+		if err != nil || !f.alive() {
+			return nil, err
+		}
+		r, err := l.store.RefusedTo(l.conn, asks) // the workers have the same user
+		return []resque.Refusals{r}, err
 	})
 	for _, r := range all {
 		if rules := which(r); len(rules) > 0 {

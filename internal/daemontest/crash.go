@@ -97,7 +97,7 @@ func (b *Bundle) Ensure(key string) {
 func (b *Bundle) OnlyLasting() {
 	b.T.Helper()
 	for key, value := range b.Redis.Dump(b.T, "resque:go:") {
-		if !strings.HasPrefix(key, "resque:go:reaped:") && !strings.HasPrefix(key, "resque:go:probe:") {
+		if !strings.HasPrefix(key, "resque:go:reaped:") && !strings.HasPrefix(key, "resque:go:probe:") && !OfHistory(strings.TrimPrefix(key, "resque:")) {
 			b.T.Errorf("the key %s is left: %v", key, value)
 		}
 	}

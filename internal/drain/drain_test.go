@@ -364,6 +364,12 @@ func TestFates(t *testing.T) {
 	b.do("ZADD", "resque:go:groups", 1, "4:work1:Gx")
 	b.do("LPUSH", "resque:go:audit", "{}")
 	b.do("HSET", "resque:go:http:tokens", "a", "{}")
+	for _, row := range []string{"m", "x", "h", "d"} {
+		b.do("SET", "resque:go:"+row+":1", "x", "EX", 1000)
+	}
+	b.do("RPUSH", "resque:go:tally", "x")
+	b.do("HSET", "resque:go:folded", "n", 1)
+	b.do("XADD", "resque:go:log", "*", "kind", "online")
 	b.do("HSET", "resque:go:result:a", "state", "done")
 	b.do("ZADD", "resque:go:cancelled", 1<<52, "j:a")
 	b.do("SET", "resque:go:progress:a", "{}")

@@ -31,6 +31,7 @@ type Lease struct {
 	Riders []Rider
 	Heir   Heir
 	Ends   Ends
+	Buried func(process string) // called when a process was found dead and its jobs are back; nil: nothing hears of it
 
 	base    part.Base
 	config  Config
@@ -68,6 +69,9 @@ func New(b part.Base, c Config) *Lease {
 
 // Session returns the present session; nil before Start has taken the lease.
 func (l *Lease) Session() *Session { return l.session.Load() }
+
+// Process returns as whom this process is in the fleet now.
+func (l *Lease) Process() resque.Process { return l.Session().Process }
 
 // Self returns the id of this process in the fleet.
 func (l *Lease) Self() string { return l.Session().Process.ID }

@@ -102,6 +102,9 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 	}
 	r.base.Log.Warn("a process was found dead; its jobs are back in their queues",
 		"process", l.Process, "requeued", reaped.Requeued, "failed", reaped.Failed, "left", reaped.Left)
+	if buried := r.lease.Buried; buried != nil && reaped.Left == 0 {
+		buried(l.Process)
+	}
 	return nil
 }
 

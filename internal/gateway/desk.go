@@ -24,21 +24,22 @@ const (
 // desk has the asks and the acknowledgements of all clients. Any goroutine adds to the next turn. The goroutine at the helm
 // takes it: the desk's own, run, or, while that rests, the one of a request.
 type desk struct {
-	ctx    context.Context // of the turns
-	clock  clock.Clock
-	server string
-	texts  []string
-	count  *counts
-	saw    func(ms int64)                                     // is called with Redis's time
-	dial   func(ctx context.Context) (side, error)            // connects to Redis
-	took   func(queue string, n int)                          // is called with how many jobs were taken from a queue
-	given  func(ttr time.Duration)                            // is called with the shortest lease that was given
-	ends   func(...leased.End)                                // commits ends of jobs that no client has, and does not wait
-	unseen func(ctx context.Context, jobs []leases.Job) error // puts jobs back whose answer was lost
-	keyOf  func(queue string) string
-	now    func() int64 // Redis's time, in ms
-	alone  func() bool  // no other request wants anything at this moment
-	failed func(error)  // is called with each reason why Redis does not answer, nil: it does
+	ctx      context.Context // of the turns
+	clock    clock.Clock
+	server   string
+	texts    []string
+	count    *counts
+	saw      func(ms int64)                                     // is called with Redis's time
+	dial     func(ctx context.Context) (side, error)            // connects to Redis
+	finished func(queue string)                                 // is called for each job that an acknowledgement has ended; nil: nothing hears of it
+	took     func(queue string, n int)                          // is called with how many jobs were taken from a queue
+	given    func(ttr time.Duration)                            // is called with the shortest lease that was given
+	ends     func(...leased.End)                                // commits ends of jobs that no client has, and does not wait
+	unseen   func(ctx context.Context, jobs []leases.Job) error // puts jobs back whose answer was lost
+	keyOf    func(queue string) string
+	now      func() int64 // Redis's time, in ms
+	alone    func() bool  // no other request wants anything at this moment
+	failed   func(error)  // is called with each reason why Redis does not answer, nil: it does
 
 	signal chan struct{} // there is something to do
 	quit   chan struct{} // closed by stop

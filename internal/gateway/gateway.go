@@ -117,6 +117,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about,
 	})
 	d.took, g.ender.Took = g.taker.Took, g.taker.Took
+	d.finished, g.ender.Ended = g.taker.History.Done, g.taker.History.Ended
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
 	g.desk = d

@@ -57,6 +57,9 @@ type Result struct {
 
 // Ender ends leased jobs. It is safe for concurrent use.
 type Ender struct {
+	// Ended, if it is set before the first end, is called with each job that this Ender has ended.
+	Ended func(*outcome.Job, *outcome.Outcome)
+
 	// Took, if it is set before the first end, is called with -1 for each job that has gone back to the head of a queue.
 	Took func(queue string, n int)
 
@@ -119,6 +122,9 @@ func (e *Ender) End(ctx context.Context, c redis.Conn, ends []End) ([]Result, er
 				r.Err = refused[j.Place]
 			} else {
 				e.log(j, outcomes[i])
+				if e.Ended != nil {
+					e.Ended(j, outcomes[i])
+				}
 				if e.Took != nil && outcomes[i].State == outcome.Returned && outcomes[i].Next.Place == outcome.Head {
 					e.Took(j.Queue, -1)
 				}

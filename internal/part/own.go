@@ -22,6 +22,7 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "groups", Requires: []string{"poller"}},
 	Part{Name: "leases", Requires: []string{"poller"}},
 	Part{Name: "guard", Requires: []string{"poller"}},
+	Part{Name: "history", Requires: []string{"poller"}},
 )
 
 // Steps start and stop one of a daemon's own parts.

@@ -20,6 +20,9 @@ const (
 	foldEvery = packEvery - 2*time.Second // the renewal that wakes the keeper comes up to 2 s later
 	foldMany  = 200
 
+	// absentAfter is how long packs wait until a server folds them where no daemon does.
+	absentAfter = time.Minute
+
 	// foldsTogether bounds how many folds follow each other without a pause.
 	foldsTogether = 8
 
@@ -27,64 +30,59 @@ const (
 	cached = 64
 )
 
-// KeeperConfig is what a Keeper is given of its process.
-type KeeperConfig struct {
-	Now func() time.Time // Redis's time
-
-	// Keeps reports whether this process is to fold. Two may do so at a time: one of them has done nothing then.
-	Keeps func() bool
-
-	// Levels adds what is known of queues and of the fleet now. nil: nothing is known.
-	Levels func(*history.Row)
-}
-
 // Keeper adds packs to the rows of the history, in the process that has this duty.
 type Keeper struct {
 	base   part.Base
 	store  history.Store
-	config KeeperConfig
+	config Config
 	loop   *part.Loop
-	length atomic.Int64 // of the tally, as of the last renewal
+	length atomic.Int64 // of the tally, as of the last renewal; 0: this process does not fold
+	waits  time.Time    // since when packs wait and nobody folds; of the goroutine that renews
 
 	// of the loop's goroutine
-	line   conn.Line
-	folded time.Time
-	number string // of the last fold of this process; "": it remembers no rows
-	since  time.Time
-	rows   map[history.Place]*history.Row // as they are, while the number is that
-	said   logging.Once
+	folded  time.Time
+	number  string // of the last fold of this process; "": it remembers no rows
+	since   time.Time
+	rows    map[history.Place]*history.Row // as they are, while the number is that
+	pushed  map[string]int64               // to each queue ever, at the last fold; nil: it is not known
+	leveled time.Time
+	said    logging.Once
 }
 
-// NewKeeper returns a Keeper that has folded nothing.
-func NewKeeper(b part.Base, config KeeperConfig) *Keeper {
-	k := &Keeper{base: b, store: history.New(b.Store), config: config, line: b.Line(part.ReplyWithin)}
+func newKeeper(b part.Base, config Config) *Keeper {
+	k := &Keeper{base: b, store: history.New(b.Store), config: config}
 	k.loop = part.NewLoop(b, "history", k.turn)
 	k.loop.Patient = true
-	k.loop.End = k.line.Close
 	return k
-}
-
-// Start starts the goroutine.
-func (k *Keeper) Start(ctx context.Context) error {
-	k.loop.Start(ctx)
-	return nil
-}
-
-// Stop stops it.
-func (k *Keeper) Stop(ctx context.Context) error {
-	k.loop.Stop(ctx)
-	return nil
 }
 
 // Load has a renewal read how many packs wait, if this process is to fold them.
 func (k *Keeper) Load(c *resque.Cargo) {
-	if k.config.Keeps() {
-		k.store.ReadLength(c, func(n int) { k.length.Store(int64(n)) })
+	keeps := k.config.Keeps()
+	if !keeps && !k.config.Steps {
+		return
+	}
+	length := 0
+	k.store.ReadLength(c, func(n int) {
+		if length = n; keeps {
+			k.length.Store(int64(n))
+		}
+	})
+	if !keeps {
+		k.store.ReadFolded(c, func(at time.Time) {
+			if now := k.config.Now(); length == 0 || now.Sub(at) < absentAfter {
+				k.waits = time.Time{}
+			} else if k.waits.IsZero() {
+				k.waits = now
+			} else if now.Sub(k.waits) >= absentAfter {
+				k.length.Store(int64(length))
+			}
+		})
 	}
 }
 
 // Answered wakes the keeper where packs wait.
-func (k *Keeper) Answered(bool, resque.Due) {
+func (k *Keeper) Answered() {
 	if k.length.Load() > 0 {
 		k.loop.Wake()
 	}
@@ -92,9 +90,8 @@ func (k *Keeper) Answered(bool, resque.Due) {
 
 // turn folds if there is something to fold.
 func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
-	if !k.config.Keeps() {
+	if !k.config.Keeps() && !k.config.Steps {
 		k.length.Store(0)
-		k.number = ""
 		return part.Never, nil
 	}
 	n := k.length.Load()
@@ -103,7 +100,7 @@ func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
 	}
 	k.length.Store(0)
 	k.folded = k.base.Clock.Now()
-	err = k.line.Do(ctx, func(c redis.Conn) error {
+	err = k.config.Do(ctx, func(c redis.Conn) error {
 		for range foldsTogether {
 			if more, err := k.Fold(c); err != nil || !more {
 				return err
@@ -128,15 +125,11 @@ func (k *Keeper) Fold(c redis.Conn) (more bool, err error) {
 	}
 	now := k.config.Now()
 	f := history.NewFold(tally, now)
-	if k.config.Levels != nil {
-		var levels history.Row
-		k.config.Levels(&levels)
-		f.Level(&levels)
-	}
+	pushed := k.level(f, &tally.Levels, now)
 	if tally.Number != k.number || k.number == "" { // another process has folded, or none ever
 		k.rows, k.since = make(map[history.Place]*history.Row), now.Add(2*history.Ahead)
 	}
-	k.number = ""
+	k.number, k.pushed = "", nil // where it is uncertain whether a fold was written, no queue's jobs are counted twice
 	rows, err := k.read(c, f.Places())
 	if err != nil {
 		return false, err
@@ -152,12 +145,60 @@ func (k *Keeper) Fold(c redis.Conn) (more bool, err error) {
 	for p, row := range f.Rows {
 		k.rows[p] = row
 	}
-	k.number = f.Number
+	k.number, k.pushed = f.Number, pushed
 	k.trim(now)
 	if f.Bad > 0 {
 		k.base.Log.Warn("packs of the history could not be read; they were removed", "packs", f.Bad, "key", k.store.TallyKey().String())
 	}
 	return tally.More, nil
+}
+
+// level adds what the fleet is now, if it was not looked at just before. It returns how many jobs were ever pushed to each queue.
+func (k *Keeper) level(f *history.Fold, l *history.Levels, now time.Time) (pushed map[string]int64) {
+	if k.pushed != nil && now.Sub(k.leveled) < foldEvery/2 && !now.Before(k.leveled) {
+		return k.pushed
+	}
+	k.leveled = now
+	var row history.Row
+	pushed = make(map[string]int64, len(l.Depths))
+	waiting := int64(0)
+	for name, d := range l.Depths {
+		before, known := k.pushed[name]
+		came := max(0, d.Pushed-before)
+		pushed[name] = d.Pushed
+		waiting += d.Length
+		if d.Length == 0 && (!known || came == 0) {
+			continue
+		}
+		q := row.Queue(history.Name(name))
+		if known {
+			q.Pushed += uint64(came)
+		}
+		q.Depth.See(uint64(d.Length))
+		if d.Length > 0 && !d.Oldest.IsZero() {
+			q.Age.See(uint64(max(0, now.Sub(d.Oldest).Milliseconds())))
+		}
+	}
+	see := func(to *history.Level, numbers ...int64) {
+		sum := int64(0)
+		for _, n := range numbers {
+			if n < 0 {
+				return // it is not known
+			}
+			sum += n
+		}
+		to.See(uint64(sum))
+	}
+	if len(l.Depths) > 0 {
+		see(&row.Fleet.Waiting, waiting)
+	}
+	see(&row.Fleet.Processes, l.Processes, l.Takers)
+	see(&row.Fleet.Delayed, l.Delayed, l.Seconds)
+	see(&row.Fleet.Failures, l.Failures)
+	see(&row.Fleet.Memory, l.Memory)
+	row.Fleet.Stuck.See(f.Stuck())
+	f.Level(&row)
+	return pushed
 }
 
 // read returns the rows of these places. It asks Redis for those that it does not remember and that another process may have

@@ -56,8 +56,8 @@ func (f *flaky) Do(command string, args ...any) (any, error) {
 	return answer, err
 }
 
-// end is the end of a job.
-func end(r *Recorder, slot int, class *outcome.Class, queue string, state outcome.State, ran time.Duration) {
+// finish ends a job.
+func finish(r *Recorder, slot int, class *outcome.Class, queue string, state outcome.State, ran time.Duration) {
 	j := &outcome.Job{Slot: slot, Class: class}
 	j.Queue = queue
 	o := &outcome.Outcome{State: state, Started: true, Ran: ran, Counts: resque.CountsDone}
@@ -98,7 +98,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 		begun := m.at
 		b := base(m, fmt.Sprint("run", seed))
 		store, c := history.New(b.Store), server.Dial(t)
-		keepers := []*Keeper{NewKeeper(b, KeeperConfig{Now: m.Now}), NewKeeper(b, KeeperConfig{Now: m.Now})}
+		keepers := []*Keeper{newKeeper(b, Config{Now: m.Now}), newKeeper(b, Config{Now: m.Now})}
 		fold := func(n int, between func()) {
 			_, err := keepers[n].Fold(&flaky{server.Dial(t), rng, between})
 			if err != nil && !errors.Is(err, errLost) {
@@ -136,7 +136,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 		for range 60 {
 			m.at = m.at.Add(time.Duration(rng.IntN(15)) * time.Second)
 			if len(recorders) < 3 {
-				recorders = append(recorders, New(b, Config{Now: m.Now, Workers: 2, Busy: func() int { return 1 }}))
+				recorders = append(recorders, newRecorder(b, Config{Now: m.Now, Workers: 2, Busy: func() int { return 1 }}))
 			}
 			r := recorders[rng.IntN(len(recorders))]
 			switch rng.IntN(8) {
@@ -153,7 +153,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				fold(0, func() { fold(1, nil) })
 			case 4:
 				fold(1, func() { // a pack arrives between the reading and the writing
-					end(r, 0, classes[0], "q0", outcome.Done, time.Second)
+					finish(r, 0, classes[0], "q0", outcome.Done, time.Second)
 					counted[r]++
 					m.at = m.at.Add(packEvery)
 					r.Pack(m.at, false)
@@ -161,7 +161,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				})
 			default:
 				for range rng.IntN(5) {
-					end(r, rng.IntN(2), classes[rng.IntN(3)], fmt.Sprint("q", rng.IntN(3)), outcome.Done, time.Duration(rng.IntN(1e9)))
+					finish(r, rng.IntN(2), classes[rng.IntN(3)], fmt.Sprint("q", rng.IntN(3)), outcome.Done, time.Duration(rng.IntN(1e9)))
 					counted[r]++
 				}
 			}

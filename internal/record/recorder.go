@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/stamp"
 )
 
 const (
@@ -36,14 +37,6 @@ const (
 
 // A State has its place in what is packed: both lists are of the same length and in the same order.
 var _ = [1]struct{}{}[history.States-outcome.States]
-
-// Config is what a Recorder is given of its process.
-type Config struct {
-	Now     func() time.Time // Redis's time
-	Workers int              // how many it has; 0: it takes jobs for clients
-	Busy    func() int       // how many of them have a job
-	Stuck   func() int       // how many of these run past their limit; nil: none
-}
 
 // Recorder counts the ends of jobs. It is safe for concurrent use.
 type Recorder struct {
@@ -100,8 +93,7 @@ type queueCount struct {
 	done, failed uint32
 }
 
-// New returns a Recorder that has counted nothing.
-func New(b part.Base, config Config) *Recorder {
+func newRecorder(b part.Base, config Config) *Recorder {
 	random := make([]byte, 6)
 	_, _ = rand.Read(random) // never fails
 	r := &Recorder{
@@ -115,37 +107,66 @@ func New(b part.Base, config Config) *Recorder {
 	return r
 }
 
-// Ended counts a job. The worker that ended it calls this: Set.Watch.
+// Ended counts a job. The worker that ended it calls this, as Set.Watch has it; or the goroutine that ended a leased one.
 func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 	class := history.Unknown // any producer may push any name
 	if j.Class != nil {
 		class = j.Class.Name
 	}
-	s := &r.shards[j.Slot%len(r.shards)]
+	e := end{state: o.State, processed: o.Counts != resque.CountsNothing}
+	if o.Started && j.Place == "" { // how long a client had a leased job says little
+		e.ran, e.started = o.Ran, true
+		var at time.Time
+		if at, e.waits = stamp.EnqueuedAt(&j.Parsed); e.waits {
+			e.waited = max(0, j.StartedAt.Sub(at)) // the producer's clock may be ahead
+		}
+	}
+	r.count(&r.shards[j.Slot%len(r.shards)], class, j.Queue, &e)
+}
+
+// Done counts a leased job that its client has done, and whose payload nobody has read.
+func (r *Recorder) Done(queue string) {
+	r.count(&r.shards[0], history.Unknown, queue, &end{state: outcome.Done, processed: true})
+}
+
+// end is one end of a job.
+type end struct {
+	state                     outcome.State
+	processed, started, waits bool
+	ran, waited               time.Duration
+}
+
+func (r *Recorder) count(s *shard, class, queue string, e *end) {
 	s.mu.Lock()
 	c := s.class
 	if c == nil || c.name != class {
 		c = s.classOf(class)
 	}
 	q := s.queue
-	if q == nil || q.name != j.Queue {
-		q = r.queueOf(s, j.Queue)
+	if q == nil || q.name != queue {
+		q = r.queueOf(s, queue)
 	}
 	c.idle, q.idle = false, false
-	c.ends[o.State]++
+	c.ends[e.state]++
 	q.taken++
-	if o.Counts != resque.CountsNothing {
+	if e.processed {
 		c.processed++
 	}
-	switch o.State {
+	switch e.state {
 	case outcome.Done:
 		q.done++
 	case outcome.Failed:
 		q.failed++
 	}
-	if o.Started {
-		c.sum += o.Ran
-		c.runs[history.Bucket(o.Ran)]++
+	if e.started {
+		c.sum += e.ran
+		c.runs[history.Bucket(e.ran)]++
+	}
+	if e.waits {
+		if c.waits == nil {
+			c.waits = new(history.Durations)
+		}
+		c.waits.Record(e.waited)
 	}
 	s.mu.Unlock()
 }
@@ -193,20 +214,6 @@ func (r *Recorder) named(name string) bool {
 			return true
 		}
 	}
-}
-
-// Count adds what was counted elsewhere, as the ends of jobs that clients have.
-func (r *Recorder) Count(row *history.Row) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.Clock.Now()
-	for name, c := range row.Classes {
-		r.pending.Class(history.Name(name)).Add(c)
-	}
-	for name, q := range row.Queues {
-		r.queue(name, now).Add(q)
-	}
-	r.pending.Fleet.Add(&row.Fleet)
 }
 
 // queue returns what is pending of a queue. The mutex is held.
@@ -300,7 +307,7 @@ func (r *Recorder) Look() {
 	if !r.looked.IsZero() {
 		if since := min(now.Sub(r.looked), packEvery); since > 0 { // a process that stood still was not busy
 			r.pending.Fleet.Present += since * time.Duration(r.config.Workers)
-			r.pending.Fleet.Busy += since * time.Duration(r.config.Busy())
+			r.pending.Fleet.Busy += since * time.Duration(r.busy())
 		}
 	}
 	r.looked = now
@@ -346,11 +353,18 @@ func (r *Recorder) Pack(at time.Time, last bool) {
 	}
 }
 
+func (r *Recorder) busy() int {
+	if r.config.Busy == nil {
+		return 0
+	}
+	return r.config.Busy()
+}
+
 func (r *Recorder) stuck() uint64 {
 	if r.config.Stuck == nil {
 		return 0
 	}
-	return uint64(r.config.Stuck())
+	return uint64(len(r.config.Stuck()))
 }
 
 // take moves entries into a pack, as many as it has room for. The rest goes into the next one.
@@ -395,9 +409,6 @@ func (r *Recorder) Load(c *resque.Cargo) {
 		}
 	}, r.Full)
 }
-
-// Answered is for those that hear what comes due.
-func (r *Recorder) Answered(bool, resque.Due) {}
 
 // Packs returns the packs whose arrival is not certain, as many as one renewal carries.
 func (r *Recorder) Packs() (raw [][]byte) {

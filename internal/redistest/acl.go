@@ -15,23 +15,24 @@ const (
 	ACLPassword = "secret"
 )
 
-var aclBlock = regexp.MustCompile("(?s)```acl\nuser worker (.*?)```")
-
 // MinimalACL returns the rules of the user whom docs/redis.md shows, as arguments
 // of ACL SETUSER or of the setting user: its name, the password secret, the rules.
-func MinimalACL(t testing.TB) []string {
+func MinimalACL(t testing.TB) []string { return ACL(t, ACLUser) }
+
+// ACL is MinimalACL for another user that the page shows.
+func ACL(t testing.TB, user string) []string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
 	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "docs", "redis.md"))
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	block := aclBlock.FindSubmatch(page)
+	block := regexp.MustCompile("(?s)```acl\nuser " + user + " (.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("redistest: docs/redis.md shows no user")
+		t.Fatalf("redistest: docs/redis.md shows no user %s", user)
 	}
 	rules := strings.ReplaceAll(string(block[1]), ">PASSWORD", ">"+ACLPassword)
-	return append([]string{ACLUser}, strings.Fields(rules)...)
+	return append([]string{user}, strings.Fields(rules)...)
 }
 
 // asMinimalUser reports whether all tests are to run as the user of MinimalACL, on

@@ -60,7 +60,7 @@ func scriptCommands(t testing.TB) []string {
 	}
 	// Every word in capitals and quotes is a command, but for these. XLEN is needed only for features
 	// that have streams.
-	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "LIMIT", "LT", "KEEPTTL", "XLEN"}
+	options := []string{"EX", "PX", "XX", "NX", "WITHSCORES", "COUNT", "MAXLEN", "RANK", "LIMIT", "LT", "KEEPTTL", "XLEN"}
 	words := regexp.MustCompile(`'([A-Z]{2,})'`)
 	var found []string
 	for _, f := range files {

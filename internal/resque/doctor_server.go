@@ -158,3 +158,6 @@ func (s Store) LargestKeys(c redis.Conn, queues []string, most int) ([]KeySize, 
 func (s Store) Tracks(conn, wake redis.Conn) error {
 	return s.denied("CLIENT", "", s.TrackReads(conn, wake))
 }
+
+// KeyOfPauseAll is the string that pauses all workers of Ruby and of goworker.
+func (s Store) KeyOfPauseAll() string { return s.pauseAll() }

@@ -100,22 +100,32 @@ func (n need) rule() string {
 	return "+" + words[0]
 }
 
-// Users returns the Redis users of the connections that run scripts as goworker's do, sorted. Without any it is the user
-// that asks.
-func (s Store) Users(c redis.Conn) (users []string, err error) {
-	clients, err := s.Clients(c)
-	if err != nil {
-		return nil, err
+// WorkerUsers returns the Redis users whose connections look like those of goworker's workers, sorted, and the user that asks. They
+// have connections that are notified of changed keys, or at least some that run scripts. The user that asks is never among them,
+// since its own connections look the same.
+func (s Store) WorkerUsers(c redis.Conn) (users []string, asks string, err error) {
+	if asks, err = redis.String(s.ask(c, "ACL", "WHOAMI")); err != nil {
+		return nil, "", err
 	}
+	clients, err := s.Clients(c)
+	var scripts []string
 	for _, client := range clients {
-		if client.Tracking || client.RunsScripts() {
+		switch {
+		case client.User == asks:
+		case client.Tracking:
 			users = append(users, client.User)
+		case client.RunsScripts():
+			scripts = append(scripts, client.User)
 		}
 	}
 	if len(users) == 0 {
-		user, err := redis.String(s.ask(c, "ACL", "WHOAMI"))
-		return []string{user}, err
+		users = scripts
 	}
 	slices.Sort(users)
-	return slices.Compact(users), nil
+	return slices.Compact(users), asks, err
+}
+
+// Reaches reports whether the user may use keys of the namespace at all.
+func (r Refusals) Reaches() bool {
+	return !slices.ContainsFunc(r.Needs, func(rule string) bool { return strings.HasPrefix(rule, "~") })
 }

@@ -78,6 +78,9 @@ type LiveProcess struct {
 	Ends time.Time // when the lease ends. If the process counts as dead: since when
 	Dead bool
 	Jobs int64 // in its in-flight record
+
+	Vitals Vitals // zero: its release does not say how it is
+	Stuck  []StuckJob
 }
 
 // LiveProcesses returns the processes that have a lease, in the order of their ids, and Redis's time.
@@ -93,11 +96,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 	b := Batch{Conn: c}
 	var all []LiveProcess
 	for i := 0; i+1 < len(leases); i += 2 {
-		lease := Lease{leases[i], leases[i+1]}
-		p := LiveProcess{Process: Process{ID: lease.Process}, Dead: lease.Fenced(), Ends: time.UnixMilli(lease.at())}
-		if p.Dead {
-			p.Ends = time.UnixMilli(-lease.at())
-		}
+		p := liveProcess(Lease{leases[i], leases[i+1]})
 		all = append(all, p)
 		b.Send("HGETALL", s.process(p.ID))
 		b.Send("HLEN", s.inflight(p.ID))
@@ -111,6 +110,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 		// A key of the wrong type must not hide the other processes.
 		if fields, err := redis.StringMap(Answer(replies[3*i])); err == nil {
 			all[i].Process = processOf(all[i].ID, fields)
+			all[i].Vitals, all[i].Stuck = readVitals(fields)
 		}
 		all[i].Jobs, _ = redis.Int64(Answer(replies[3*i+1]))
 		marks, _ := redis.Int64(Answer(replies[3*i+2]))
@@ -118,6 +118,15 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 	}
 	slices.SortFunc(all, func(a, b LiveProcess) int { return strings.Compare(a.ID, b.ID) })
 	return all, now, nil
+}
+
+// liveProcess is the process of a lease.
+func liveProcess(lease Lease) LiveProcess {
+	p := LiveProcess{Process: Process{ID: lease.Process}, Dead: lease.Fenced(), Ends: time.UnixMilli(lease.at())}
+	if p.Dead {
+		p.Ends = time.UnixMilli(-lease.at())
+	}
+	return p
 }
 
 // KnowsQueue reports whether anything knows a queue: it is in the set of queues, has jobs or lanes, is

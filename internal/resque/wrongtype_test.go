@@ -171,6 +171,14 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"condemn": {
+			keys: []string{s.KeyOfQueue("rare"), s.KeyOfFailures("rare_failed"), s.KeyOfFailureLists()}, all: true,
+			before: func(w *wire) { w.do("RPUSH", s.KeyOfQueue("rare"), "x") },
+			call: func(w *wire) error {
+				_, err := s.Condemn(w.c, "rare", []byte("x"), payload.Failure{Queue: "rare"}, true)
+				return err
+			},
+		},
 		"unlock": {keys: []string{s.pruneLock()}, call: func(w *wire) error { return s.UnlockPruning(w.c, "me") }},
 		"delay": {
 			keys: []string{s.KeyOfSeconds(), s.KeyOfSecond("1900000001"), s.KeyOfHints(), s.KeyOfJobSeconds(`{"class":"Echo","args":[1],"queue":"low"}`)}, all: true,

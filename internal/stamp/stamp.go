@@ -43,11 +43,13 @@ var (
 
 // said returns what fields of the payload, or the id of a job that came over HTTP, say.
 func said(p *payload.Payload) time.Time {
-	if ms, err := strconv.ParseInt(string(p.Field(Field)), 10, 64); err == nil {
-		return time.UnixMilli(ms)
-	}
-	if seconds, err := strconv.ParseFloat(string(p.Field("queue_time")), 64); err == nil && math.Abs(seconds) < 1e11 { // php-resque's
-		return time.UnixMilli(int64(seconds * 1000))
+	if len(p.Extra) > 0 { // an error of strconv costs memory, and this is asked for each job
+		if ms, err := strconv.ParseInt(string(p.Field(Field)), 10, 64); err == nil {
+			return time.UnixMilli(ms)
+		}
+		if seconds, err := strconv.ParseFloat(string(p.Field("queue_time")), 64); err == nil && math.Abs(seconds) < 1e11 { // php-resque's
+			return time.UnixMilli(int64(seconds * 1000))
+		}
 	}
 	if ms, ok := httpjob.FirstDue(p.ID); ok {
 		return time.UnixMilli(ms)

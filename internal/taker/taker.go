@@ -16,6 +16,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/leases"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -38,6 +39,7 @@ type Config struct {
 	leases.Taker
 	Tracking   bool // Redis may be asked to notify of changed keys
 	MultiQueue bool // each queue has its own failure list
+	HistoryOff bool // it counts nothing for the history of the fleet
 
 	// Do lends a connection for a renewal; nil: the taker has its own.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
@@ -60,10 +62,13 @@ type Taker struct {
 	time   *fleet.Clock
 	riders []Rider
 	taken  *depth.Count
-	lock   *scheduler.Lock
-	pump   *scheduler.Pump
-	loop   *part.Loop
-	leads  atomic.Bool
+
+	// History counts what becomes of the jobs of this server.
+	History *record.History
+	lock    *scheduler.Lock
+	pump    *scheduler.Pump
+	loop    *part.Loop
+	leads   atomic.Bool
 
 	// of the loop's goroutine
 	line    conn.Line
@@ -80,7 +85,11 @@ func New(b part.Base, now *fleet.Clock, c Config, riders ...Rider) *Taker {
 		Tracking: c.Tracking, Interval: renewEvery / 2, MultiQueue: c.MultiQueue,
 	}, t.lock, member{t})
 	t.taken = depth.NewCount(b)
-	t.riders = append(riders, t.pump, t.taken, depth.NewKeeper(b, member{t}))
+	t.History = record.New(b, record.Config{
+		Off: c.HistoryOff, Now: now.Now, Keeps: t.Leads, Steps: true, Do: t.do,
+		Taker: func() (id, version string, key resque.Key) { return c.ID, c.Version, t.store.TakerKey(c.ID) },
+	})
+	t.riders = append(riders, t.pump, t.taken, depth.NewKeeper(b, member{t}), t.History)
 	t.loop = part.NewLoop(b, "taker", t.turn)
 	t.loop.Grace = stopWithin
 	return t
@@ -96,12 +105,14 @@ func (t *Taker) Start(ctx context.Context) error {
 		t.line.Close()
 		return err
 	}
+	_ = t.History.Start(ctx)
 	t.loop.Start(ctx)
 	return nil
 }
 
 // Stop stops it and removes the record.
 func (t *Taker) Stop(ctx context.Context) error {
+	_ = t.History.Stop(ctx)
 	t.loop.Stop(ctx)
 	err := t.pump.Stop(ctx)
 	t.cargo.Last = true

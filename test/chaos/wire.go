@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/resque/delayedwire"
 	"github.com/goworker/goworker/internal/resque/failures"
 	"github.com/goworker/goworker/internal/resque/groups"
+	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/resque/leases"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
@@ -142,6 +143,9 @@ func (a *arena) scripts() map[string]string {
 	}
 	for name, text := range workflows.Scripts() {
 		scripts["workflow-"+name] = text
+	}
+	for name, text := range history.Scripts() {
+		scripts["history-"+name] = text
 	}
 	for name, text := range groups.Scripts() {
 		scripts["groups-"+name] = text

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -315,7 +316,7 @@ func (f *fleet) left(alive ...*process) (keys []string) {
 		switch {
 		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed":
 			continue
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"):
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), daemontest.OfHistory(name):
 			continue
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered":
 			continue // what others must remember of the dead

@@ -60,7 +60,7 @@ var (
 func alike(keys map[string]any) map[string]any {
 	same := make(map[string]any)
 	for k, v := range keys {
-		if k == "resque:pruning_dead_workers_in_progress" {
+		if k == "resque:pruning_dead_workers_in_progress" || daemontest.OfHistory(strings.TrimPrefix(k, "resque:")) {
 			continue
 		}
 		if lines, ok := v.([]string); ok {

@@ -352,18 +352,25 @@ func TestDemo(t *testing.T) {
 	for _, where := range []string{"embedded", "real"} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			args, runs := []string{"-jobs=1000"}, 1
+			// In place of goworker: it finds the jobs in the Redis that it is given, which therefore still answers.
+			command := filepath.Join(t.TempDir(), "goworker")
+			script := "#!/bin/sh\necho \"$* says $(redis-cli -u \"$REDIS_URL\" get goworker-demo:stat:processed)\"\n"
+			if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			args, runs := []string{"-jobs=1000", "-command=" + command}, 1
 			var server *redistest.Server
 			if where == "real" {
 				// It keeps what the first run leaves: the second must not be misled.
 				server, runs = redistest.Start(t), 2
 				args = append(args, "-uri="+server.URI())
 			}
-			for range runs {
+			for n := range runs {
 				cmd := program(t, server, "demo", args...)
 				cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 				out := finish(t, cmd)
 				for _, want := range []string{
+					fmt.Sprintf("$ goworker status\nstatus --namespace goworker-demo: says %d\n", 1017*(n+1)),
 					"1,000 jobs for 25 workers, on ",
 					"18 jobs have failed:", "10 x ChargeCard", "5 x Audit", "2 x ImportRow", "1 x InvalidPayload",
 					"1,017 processed, 19 failures, 0 waiting",

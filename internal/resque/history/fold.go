@@ -17,6 +17,7 @@ type Fold struct {
 	gone   []string // recorders of which nothing has come for long
 	now    time.Time
 	parts  map[int64]*Row // by minute: what is to be added
+	stuck  map[string]uint64
 }
 
 const (
@@ -29,7 +30,7 @@ const (
 
 // NewFold sums up the packs of a tally that were not folded before. now is Redis's time.
 func NewFold(t Tally, now time.Time) *Fold {
-	f := &Fold{before: t.Number, now: now, marks: make(map[string]Mark), parts: make(map[int64]*Row)}
+	f := &Fold{before: t.Number, now: now, marks: make(map[string]Mark), parts: make(map[int64]*Row), stuck: make(map[string]uint64)}
 	last, _ := strconv.ParseInt(t.Number, 10, 64)
 	f.Number = strconv.FormatInt(max(last+1, now.UnixMilli()), 10) // it goes on where the number was removed
 	oldest := Spans[len(Spans)-1].Kept
@@ -51,9 +52,12 @@ func NewFold(t Tally, now time.Time) *Fold {
 		if p.At.After(now.Add(Ahead)) {
 			p.At = now
 		}
+		stuck := p.Row.Fleet.Stuck.Most
+		p.Row.Fleet.Stuck = Level{} // the fleet's are those of all processes together
 		if !f.add(p.At, &p.Row) {
 			break
 		}
+		f.stuck[p.Recorder] = stuck
 		f.read++
 		f.marks[p.Recorder] = Mark{p.Number, now}
 	}
@@ -63,6 +67,14 @@ func NewFold(t Tally, now time.Time) *Fold {
 		}
 	}
 	return f
+}
+
+// Stuck returns how many jobs are stuck, as the packs say.
+func (f *Fold) Stuck() (n uint64) {
+	for _, of := range f.stuck {
+		n += of
+	}
+	return n
 }
 
 // Level adds what the keeper sees now.

@@ -132,6 +132,14 @@ func (s Store) ReadLength(c *resque.Cargo, heard func(n int)) {
 	}, "LLEN", s.TallyKey())
 }
 
+// ReadFolded has a renewal read when the last fold was, about.
+func (s Store) ReadFolded(c *resque.Cargo, heard func(time.Time)) {
+	c.Read(func(reply any, err error) {
+		ms, _ := redis.Int64(reply, err) // there was none
+		heard(time.UnixMilli(ms))
+	}, "HGET", s.FoldedKey(), "n")
+}
+
 // Mark is the last pack of a recorder that was folded.
 type Mark struct {
 	Number uint64
@@ -144,6 +152,14 @@ type Tally struct {
 	Marks  map[string]Mark
 	Packs  [][]byte
 	More   bool // there are more packs than were read
+	Levels Levels
+}
+
+// Levels are numbers of the fleet now; -1: not known.
+type Levels struct {
+	Depths                                        map[string]resque.Depth
+	Processes, Takers, Failures, Delayed, Seconds int64
+	Memory                                        int64
 }
 
 const markPrefix = "p:"
@@ -153,9 +169,15 @@ func (s Store) ReadTally(c redis.Conn) (t Tally, err error) {
 	var a resque.Call
 	a.Key(s.TallyKey().String())
 	a.Key(s.FoldedKey().String())
+	a.Key(s.KeyOfDepths())
+	a.Key(s.KeyOfProcesses())
+	a.Key(s.ZSetKey("takers").String())
+	a.Key(s.KeyOfFailures(resque.FailedList))
+	a.Key(s.KeyOfSchedule())
+	a.Key(s.KeyOfSeconds())
 	a.Arg(mostFolded, mostBytes)
 	reply, err := redis.Values(a.Do(c, tallyScript))
-	if err == nil && len(reply) < 2 {
+	if err == nil && len(reply) < before {
 		err = resque.ErrAnswer
 	}
 	if err != nil {
@@ -183,11 +205,44 @@ func (s Store) ReadTally(c redis.Conn) (t Tally, err error) {
 			t.Marks[id] = Mark{n, time.Unix(seconds, 0)}
 		}
 	}
-	if t.Packs, err = redis.ByteSlices(reply[2:], nil); err != nil {
+	if t.Levels, err = levels(reply[2:before]); err != nil {
+		return t, fmt.Errorf("reading what the fleet is now: %w", err)
+	}
+	if t.Packs, err = redis.ByteSlices(reply[before:], nil); err != nil {
 		return t, fmt.Errorf("reading what processes have counted: %w", err)
 	}
 	t.More = length > len(t.Packs)
 	return t, nil
+}
+
+// before is how many answers come before the packs.
+const before = 9
+
+// levels reads what stands before the packs.
+func levels(reply []any) (l Levels, err error) {
+	depths, err := redis.StringMap(reply[0], nil)
+	if err != nil {
+		return l, err
+	}
+	l.Depths = make(map[string]resque.Depth, len(depths))
+	for queue, text := range depths {
+		if d, ok := resque.ParseDepth(text); ok {
+			l.Depths[queue] = d
+		}
+	}
+	for i, to := range []*int64{&l.Processes, &l.Takers, &l.Failures, &l.Delayed, &l.Seconds} {
+		if *to, err = redis.Int64(reply[i+1], nil); err != nil {
+			return l, err
+		}
+	}
+	info, err := redis.String(reply[6], nil)
+	l.Memory = -1
+	for line := range strings.Lines(info) {
+		if used, ok := strings.CutPrefix(line, "used_memory:"); ok {
+			l.Memory, _ = strconv.ParseInt(strings.TrimSpace(used), 10, 64)
+		}
+	}
+	return l, err
 }
 
 // ReadRows reads rows. One that is not there, or not readable, is empty.

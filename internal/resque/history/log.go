@@ -26,13 +26,17 @@ type Line struct {
 	Text map[string]string // further fields
 }
 
-// Log returns the command that adds a line. fields are names and values beside each other.
-func (s Store) Log(kind string, fields ...string) []any {
-	args := []any{"XADD", s.LogKey().String(), "MAXLEN", "~", MostLogged, "*", "kind", kind}
-	for _, f := range fields {
-		args = append(args, f)
-	}
-	return args
+// The kinds of a Line that processes write.
+const (
+	Online  = "online"  // a process came
+	Offline = "offline" // it left
+	Lost    = "lost"    // another one found it dead
+)
+
+// Log has a renewal write a line about a process. fields are names and values beside each other. heard gets the error with which
+// Redis refused it.
+func (s Store) Log(c *resque.Cargo, heard func(error), kind, process string, fields ...any) {
+	c.Write(heard, "XADD", s.LogKey(), append([]any{"MAXLEN", "~", MostLogged, "*", "kind", kind, "process", process}, fields...)...)
 }
 
 // ReadLog returns lines behind that of an id, the oldest first; with "" the newest ones.

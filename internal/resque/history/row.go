@@ -109,7 +109,7 @@ func (q *Queue) Add(o *Queue) {
 	q.Age.Add(o.Age)
 }
 
-func (q *Queue) jobs() uint64 { return q.Pushed + q.Taken + q.Done + q.Failed }
+func (q *Queue) jobs() uint64 { return q.Pushed + q.Taken + q.Done + q.Failed + q.Depth.Most }
 
 // Add adds what was counted elsewhere.
 func (f *Fleet) Add(o *Fleet) {

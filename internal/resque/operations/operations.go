@@ -49,14 +49,14 @@ type Store struct{ resque.Store }
 // New returns the Store of operations in a namespace.
 func New(s resque.Store) Store { return Store{s} }
 
-// RecordKey is the hash of an operation: what it is to do, how far it is, and what it did.
-func (s Store) RecordKey(id string) resque.Key { return s.HashKey("operation:" + id) }
+// OperationKey is the hash of an operation: what it is to do, how far it is, and what it did.
+func (s Store) OperationKey(id string) resque.Key { return s.HashKey("operation:" + id) }
 
-// IndexKey is the sorted set of the operations: since when there is each, in ms.
-func (s Store) IndexKey() resque.Key { return s.ZSetKey("operations") }
+// OperationsKey is the sorted set of the operations: since when there is each, in ms.
+func (s Store) OperationsKey() resque.Key { return s.ZSetKey("operations") }
 
-// RunningKey is the sorted set of the operations that a program runs: until when each is its, in ms.
-func (s Store) RunningKey() resque.Key { return s.ZSetKey("operating") }
+// OperatingKey is the sorted set of the operations that a program runs: until when each is its, in ms.
+func (s Store) OperatingKey() resque.Key { return s.ZSetKey("operating") }
 
 // BinKey is a list of jobs that an operation took away from one place.
 func (s Store) BinKey(id, name string) resque.Key { return s.ListKey("bin:" + id + ":" + name) }
@@ -64,8 +64,8 @@ func (s Store) BinKey(id, name string) resque.Key { return s.ListKey("bin:" + id
 // Begin records an operation. It reports false if there is one with this id.
 func (s Store) Begin(c redis.Conn, id string, fields map[string]string) (bool, error) {
 	var a resque.Call
-	a.Key(s.RecordKey(id).String())
-	a.Key(s.IndexKey().String())
+	a.Key(s.OperationKey(id).String())
+	a.Key(s.OperationsKey().String())
 	a.Arg(id, Kept.Milliseconds(), MostListed)
 	for name, value := range fields {
 		a.Arg(name, value)
@@ -87,8 +87,8 @@ var (
 // Acquire makes a runner run an operation, or take back what it did.
 func (s Store) Acquire(c redis.Conn, id, runner string, undo bool) error {
 	var a resque.Call
-	a.Key(s.RecordKey(id).String())
-	a.Key(s.RunningKey().String())
+	a.Key(s.OperationKey(id).String())
+	a.Key(s.OperatingKey().String())
 	what := "run"
 	if undo {
 		what = "undo"
@@ -104,8 +104,8 @@ func (s Store) Acquire(c redis.Conn, id, runner string, undo bool) error {
 // Release ends the running: by the runner, or by an operator for "". state is what it is from now on; "": the same.
 func (s Store) Release(c redis.Conn, id, runner, state, why string) error {
 	var a resque.Call
-	a.Key(s.RecordKey(id).String())
-	a.Key(s.RunningKey().String())
+	a.Key(s.OperationKey(id).String())
+	a.Key(s.OperatingKey().String())
 	a.Arg(id, runner, state, why)
 	answer, err := redis.Strings(a.Do(c, releaseScript))
 	if err != nil {
@@ -188,8 +188,8 @@ func (s Store) Read(c redis.Conn, ids ...string) ([]Record, error) {
 	}
 	b := resque.Batch{Conn: c}
 	for _, id := range ids {
-		b.Send("HGETALL", s.RecordKey(id).String())
-		b.Send("ZSCORE", s.RunningKey().String(), id)
+		b.Send("HGETALL", s.OperationKey(id).String())
+		b.Send("ZSCORE", s.OperatingKey().String(), id)
 	}
 	replies, err := b.Receive()
 	if err != nil {
@@ -212,7 +212,7 @@ func (s Store) Read(c redis.Conn, ids ...string) ([]Record, error) {
 
 // IDs returns the ids of the operations, the newest first.
 func (s Store) IDs(c redis.Conn) ([]string, error) {
-	ids, err := redis.Strings(c.Do("ZRANGE", s.IndexKey().String(), 0, -1))
+	ids, err := redis.Strings(c.Do("ZRANGE", s.OperationsKey().String(), 0, -1))
 	if err != nil {
 		return nil, fmt.Errorf("reading which operations there are: %w", resque.Explain(err))
 	}
@@ -226,7 +226,7 @@ func (s Store) IDs(c redis.Conn) ([]string, error) {
 func (s Store) Empty(c redis.Conn, id string, names []string) (jobs int64, err error) {
 	for start := 0; start < len(names); start += StepJobs {
 		var a resque.Call
-		a.Key(s.RecordKey(id).String())
+		a.Key(s.OperationKey(id).String())
 		for _, name := range names[start:min(start+StepJobs, len(names))] {
 			a.Key(s.BinKey(id, name).String())
 			a.Arg(name)
@@ -262,6 +262,6 @@ func (s Store) Took(c redis.Conn, id string, elements [][]byte) error {
 
 // Add adds to a field of a record.
 func (s Store) Add(c redis.Conn, id, field string, n int64) error {
-	_, err := c.Do("HINCRBY", s.RecordKey(id).String(), field, n)
+	_, err := c.Do("HINCRBY", s.OperationKey(id).String(), field, n)
 	return explain("writing operation", id, err)
 }

@@ -88,8 +88,8 @@ var ErrLate = fmt.Errorf("the step was done before")
 // Do makes a step. The error is ErrLost, ErrStopped or ErrLate if it was not made.
 func (s Store) Do(c redis.Conn, kind Kind, step Step) (out Stepped, err error) {
 	var a resque.Call
-	a.Key(s.RecordKey(step.ID).String())
-	a.Key(s.RunningKey().String())
+	a.Key(s.OperationKey(step.ID).String())
+	a.Key(s.OperatingKey().String())
 	a.Key(s.BinKey(step.ID, step.Bin).String())
 	a.Key(s.BinKey(step.ID, EndedName).String())
 	field := "done"

@@ -5,7 +5,6 @@
 -- Returns 1, or 0 where the queue does not have the payload any more.
 if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
 redis.call('LLEN', KEYS[2])
-redis.call('SCARD', KEYS[3])
 if ARGV[3] ~= '' then redis.call('SADD', KEYS[3], ARGV[3]) end
 redis.call('RPUSH', KEYS[2], ARGV[2])
 redis.call('LREM', KEYS[1], 1, ARGV[1])

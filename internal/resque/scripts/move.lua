@@ -12,7 +12,7 @@
 -- Returns the numbers of the jobs that were there and, negative, of those not looked for.
 --
 -- A job stays where it is if our schedule has an equal one, or if a key of its second has another type.
--- At the head the last of the jobs comes first, as with LPUSH.
+-- At the head, and in a second, the last of the jobs comes first, as with LPUSH.
 --
 -- A job is first replaced by a mark, so that of equal ones each is taken once. The LTRIM trims
 -- nothing: Redis allows it as the first write when out of memory, and then all that follow.

@@ -126,5 +126,6 @@ func operate() error {
 			return err
 		}
 	}
-	return nil
+	_, err = in.Sample(ctx)
+	return err
 }

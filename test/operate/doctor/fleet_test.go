@@ -10,7 +10,7 @@ import (
 )
 
 // worker registers a worker of another program, with a heartbeat of a moment ago.
-func (w *world) ruby(id string) {
+func (w *world) registered(id string) {
 	w.t.Helper()
 	w.do("HSET", "~workers:heartbeat", id, w.now(0))
 	w.do("SADD", "~workers", id)
@@ -36,7 +36,7 @@ func (w *world) process(host, queues string, fields ...string) (id string) {
 		w.do("HSET", "~go:process:"+id, fields[n], fields[n+1])
 	}
 	w.do("ZADD", "~go:processes", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), id)
-	w.ruby(host + ".go:1-0:" + queues)
+	w.registered(host + ".go:1-0:" + queues)
 	return id
 }
 
@@ -51,7 +51,7 @@ const (
 // workerFaults are those of checks 28, 29, 49 and 50.
 var workerFaults = []fault{
 	{number: 28, plant: func(w *world) {
-		w.ruby("vm:7:mail")
+		w.registered("vm:7:mail")
 		w.do("HSET", "~workers:heartbeat", "vm:7:mail", w.now(12*time.Minute))
 		w.do("SET", "~worker:vm:7:mail", `{"queue":"mail","run_at":"2026-11-21T02:38:58Z","payload":`+job+`}`)
 	}, expect: `worker "vm:7:mail" sent its last heartbeat 12m`, remedy: "goworker workers rm -- vm:7:mail", mended: func(w *world) {
@@ -71,8 +71,8 @@ var workerFaults = []fault{
 	}, expect: `1 process of "v10" ("b:1:0000abcd"), 1 process of "v9"`, remedy: "finish the deploy"},
 	{number: 49, name: "too old", plant: func(w *world) { w.process("a", "mail", "knows", "workflows msgpack") }, expect: "too old to know of leases"},
 	{number: 50, plant: func(w *world) {
-		w.ruby("vm:1:mail")
-		w.ruby("vm:1:video")
+		w.registered("vm:1:mail")
+		w.registered("vm:1:video")
 	}, expect: `worker "vm:1:mail" and worker "vm:1:video"`, remedy: "-hostname"},
 	{number: 50, name: "processes", plant: func(w *world) {
 		w.process("a", "mail")
@@ -101,7 +101,7 @@ var failureFaults = []fault{
 	}, expect: `in the list "mail_failed"`},
 	{number: 31, plant: func(w *world) { w.failed(`["a.rb:4"]`, `"a.rb:4\nb.rb:5"`) }, expect: "is a text and no list", remedy: "goworker failed rm -- "},
 	{number: 32, plant: func(w *world) {
-		w.ruby("vm:1:high,*")
+		w.registered("vm:1:high,*")
 		w.queue("mail", job, `{"class":`, job)
 	}, expect: `"{\"class\":" in queue "mail" is no JSON`, remedy: "goworker doctor --fix 32", mended: func(w *world) {
 		w.is("LRANGE", []any{job, job}, "~queue:mail", 0, -1)
@@ -122,7 +122,7 @@ var queueFaults = []fault{
 		w.is("LRANGE", []any{job, job}, "~queue:lost", 0, -1)
 	}},
 	{number: 35, plant: func(w *world) {
-		w.ruby("vm:1:high,video*")
+		w.registered("vm:1:high,video*")
 		w.process("a", "low")
 		w.queue("mail", job)
 	}, expect: `queue "mail" has 1 job,`, remedy: "start a worker"},
@@ -131,20 +131,20 @@ var queueFaults = []fault{
 		w.queue("mail", job)
 	}, expect: `queue "mail" has jobs of class "Mail"`, remedy: "registers the class"},
 	{number: 36, name: "over HTTP", plant: func(w *world) {
-		w.ruby("vm:1:*")
+		w.registered("vm:1:*")
 		w.taker("orders")
 		w.queue("orders", `{"class":"HTTPJob","args":["x"],"id":"1"}`)
 	}, expect: "cannot run what is published over HTTP", remedy: "!orders"},
 	{number: 37, plant: func(w *world) { w.do("SET", "~pause-all-workers", " TRUE\n") }, expect: "are paused by the key", remedy: "DEL ns"},
 	{number: 38, plant: func(w *world) {
-		w.ruby("vm:1:mail")
+		w.registered("vm:1:mail")
 		w.queue("mail", job)
 		w.do("SADD", "~go:paused", "mail")
 		w.do("LPUSH", "~go:audit", fmt.Sprintf(`{"at":%q,"who":"ops@host-1","why":"broken template","what":"PauseQueue","on":"queue mail","changed":1}`,
 			time.Now().Add(-31*time.Minute).UTC().Format(time.RFC3339)))
 	}, expect: `by "ops@host-1": "broken template", and has 1 job`, remedy: "goworker queues resume -- mail"},
 	{number: 38, name: "by nobody", plant: func(w *world) {
-		w.ruby("vm:1:mail")
+		w.registered("vm:1:mail")
 		w.queue("mail", job)
 		w.do("SADD", "~go:paused", "mail")
 	}, expect: "since when is not known"},
@@ -220,12 +220,12 @@ var runningFaults = []fault{
 		w.do("HSET", "~persistent_schedules", "nightly", `{"class":"Mail","cron":"0 3 * * *","queue":"nights","args":[]}`)
 	}, expect: `schedule "nightly" enqueues "Mail" into queue "nights"`, remedy: "start a worker"},
 	{number: 54, plant: func(w *world) {
-		w.ruby("vm:1:mail")
+		w.registered("vm:1:mail")
 		w.do("HSET", "~persistent_schedules", "hourly", `{"class":"Mail","cron":"0 * * * *","queue":"mail","args":[]}`)
 		w.do("HSET", "~go:ticks", "hourly", ms(5*time.Hour)+" - x")
 	}, expect: `schedule "hourly" should have enqueued "Mail"`, remedy: "goworker schedule run -- hourly"},
 	{number: 54, name: "of Ruby's", plant: func(w *world) {
-		w.ruby("vm:1:mail")
+		w.registered("vm:1:mail")
 		w.do("HSET", "~persistent_schedules", "hourly", `{"class":"Mail","cron":"0 * * * *","queue":"mail","args":[]}`)
 		w.do("HSET", "~delayed:last_enqueued_at", "hourly", time.Now().Add(-5*time.Hour).UTC().Format("2006-01-02 15:04:05 -0700"))
 	}, expect: "hourly"},

@@ -42,7 +42,7 @@ var idFaults = []fault{
 	{number: 26, name: "seconds", expect: `"1700000000"`, plant: func(w *world) {
 		w.do("HSET", "~workers:heartbeat", "h:1:mail", "1700000000")
 	}, also: []int{28}},
-	{number: 27, expect: `"h:1:mail" is 1h ahead`, remedy: `"h"`, plant: func(w *world) {
+	{number: 27, expect: `ahead of the clock of Redis`, remedy: `"h"`, plant: func(w *world) {
 		w.do("SADD", "~workers", "h:1:mail")
 		w.do("HSET", "~workers:heartbeat", "h:1:mail", w.now(-time.Hour))
 	}},

@@ -33,7 +33,7 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
 		nouns[at].AddCommand(of.verbs...)
 	}
-	return append(nouns, p.enqueue())
+	return append(nouns, p.enqueue(), p.drainToRuby(), p.bench(), p.dev())
 }
 
 // changes is change with a reason for the audit: the changes of the verb carry the operator's name.
@@ -52,7 +52,7 @@ func (o *operator) agree(ctx context.Context, p plan) (bool, error) {
 	if o.dryRun || o.place.Protect {
 		return o.confirm(ctx, p)
 	}
-	return true, nil
+	return o.recordable(ctx)
 }
 
 // done is what became of the change of one thing.
@@ -102,7 +102,7 @@ func (o *operator) each(ctx context.Context, names []string, change func(ctx con
 func absent(err error) bool {
 	return slices.ContainsFunc([]error{
 		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock,
-		inspect.ErrNoJob, inspect.ErrNoFailure,
+		inspect.ErrNoJob, inspect.ErrNoFailure, inspect.ErrNoOperation,
 	}, func(is error) bool { return errors.Is(err, is) })
 }
 

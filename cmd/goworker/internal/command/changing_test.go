@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // typing runs a command whose standard input is a text.
@@ -91,6 +92,9 @@ func changedVerbs(t *testing.T) []changed {
 	failure := func(class string) string {
 		return `{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"` + class + `","args":[]},"exception":"E","error":"e","backtrace":[],"worker":"w","queue":"mail"}`
 	}
+	const later = `{"class":"Later","args":[],"id":"later"}`
+	delayed := [][]any{queues, {"RPUSH", "*queue:mail", jobB}, {"ZADD", "*go:schedule", 9999999999999, resque.JobPrefix("mail") + later}}
+	failed := [][]any{{"RPUSH", "*failed", failure("A"), failure("B")}}
 	return []changed{
 		{name: "pause", there: mail, args: "queues pause mail low", out: "queue mail is paused\nqueue low is paused\n", after: []any{"SCARD", "*go:paused"}, is: "2"},
 		{name: "pause what nothing knows", there: mail, args: "queues pause maal", code: exitPartly, errs: "nothing knows a queue of this name", after: []any{"SMEMBERS", "*go:paused"}, is: []string{"maal"}},
@@ -101,6 +105,33 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "cancel", there: mail, args: "jobs cancel a", asks: true, out: "job a is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
 		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "cancel by a search", there: mail, args: "jobs cancel class:A", asks: true, out: "1 job cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
+		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
+		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker operations undo", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
+		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},
+		{name: "move jobs where", there: mail, args: "jobs move a", code: exitUsage, errs: "--to"},
+		{name: "remove jobs", there: mail, args: "jobs rm class:B", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "remove no jobs", there: mail, args: "jobs rm class:Z", code: exitNothing, errs: "nothing was changed"},
+		{name: "remove which jobs", there: mail, args: "jobs rm", code: exitUsage, errs: "a search"},
+		{name: "remove what a search cannot say", there: mail, args: "jobs rm colour:red", code: exitUsage, errs: "colour"},
+		{name: "clear a queue", there: mail, args: "queues clear mail", asks: true, out: "2 jobs removed", after: []any{"EXISTS", "*queue:mail"}, is: "0"},
+		{name: "clear an empty queue", there: mail, args: "queues clear low", code: exitNothing},
+		{name: "remove a queue", there: mail, args: "queues rm low", asks: true, out: "0 jobs removed", after: []any{"SMEMBERS", "*queues"}, is: []string{"mail"}},
+		{name: "move a queue", there: mail, args: "queues move mail low", asks: true, out: "2 jobs moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA, jobB}},
+		{name: "move a queue to itself", there: mail, args: "queues move mail mail", code: exitUsage, errs: "one"},
+		{name: "retry a search", there: failed, args: "failed retry class:A --rate 50/s --brake 20% --max-waiting 100", asks: true, out: "1 job put back", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"A","args":[]}`}},
+		{name: "retry all", there: failed, args: "failed retry --all --head", asks: true, out: "2 jobs put back", after: []any{"LLEN", "*queue:mail"}, is: "2"},
+		{name: "retry an id", there: failed, args: "failed retry " + idOf(failure("B")), asks: true, out: "is retried", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"B","args":[]}`}},
+		{name: "retry at no rate", there: failed, args: "failed retry --all --rate fast", code: exitUsage, errs: "50/s"},
+		{name: "retry with no brake", there: failed, args: "failed retry --all --brake 200%", code: exitUsage, errs: "20%"},
+		{name: "retry what is not there", there: failed, args: "failed retry " + idOf("x"), code: exitNothing},
+		{name: "remove failures", there: failed, args: "failed rm class:A", asks: true, out: "1 job removed", after: []any{"LRANGE", "*failed", 0, -1}, is: []string{failure("B")}},
+		{name: "remove a failure", there: failed, args: "failed rm " + idOf(failure("B")), asks: true, out: "is removed", after: []any{"LRANGE", "*failed", 0, -1}, is: []string{failure("A")}},
+		{name: "resume no operation", args: "operations resume none", code: exitNothing},
+		{name: "undo no operation", args: "operations undo none", code: exitNothing},
+		{name: "stop no operation", args: "operations stop none", code: exitNothing},
+		{name: "empty an empty bin", args: "bin empty", code: exitNothing, errs: "nothing is in the bin"},
 		{name: "lift", there: [][]any{{"ZADD", "*go:cancelled", 9999999999999, resque.CancelledID("a")}}, args: "cancelled lift a", asks: true, out: "job a is not cancelled any more", after: []any{"ZCARD", "*go:cancelled"}, is: "0"},
 		{name: "lift what is not cancelled", args: "cancelled lift a", asks: true, code: exitNothing},
 
@@ -155,6 +186,9 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "wait for what", args: "queues wait mail", code: exitUsage, errs: "--empty"},
 	}
 }
+
+// idOf is the id of a failure.
+func idOf(record string) string { return failures.ID([]byte(record)) }
 
 // reading are those of the table that change nothing.
 var reading = []string{"schedule diff", "queues wait"}
@@ -291,8 +325,19 @@ func TestChangesAreAudited(t *testing.T) {
 	if code, out, errs := run(t, "queues", "pause", "mail", "--why", "broken template", "-u", server.URI()); code != exitDone {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
+	if code, _, errs := run(t, "limits", "set", "c:Mail", "3", "-u", server.URI()); code != exitNothing {
+		t.Errorf("%d %s", code, errs)
+	}
 	p := program{lookup: none}
-	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") {
+	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") || !strings.Contains(lines, `"goworker"`) || strings.Count(lines, "\n") > 0 {
 		t.Errorf("the audit says\n%s", lines)
+	}
+	server.Do(t, "DEL", "resque:go:audit")
+	server.Do(t, "SET", "resque:go:audit", "no list")
+	if code, _, errs := run(t, "queues", "resume", "mail", "-u", server.URI()); code != exitFailed || !strings.Contains(errs, "could not be recorded") {
+		t.Errorf("without a record: %d %s", code, errs)
+	}
+	if paused := server.List(t, "SMEMBERS", "resque:go:paused"); len(paused) != 1 {
+		t.Errorf("a change that could not be recorded was made: %q", paused)
 	}
 }

@@ -125,7 +125,7 @@ func twoDashes(root *cobra.Command, args []string) []string {
 	}
 	collect(root)
 	long["help"] = true
-	var all []string
+	all := []string{} // cobra takes nil for the program's own
 	for i, arg := range args {
 		if arg == "--" {
 			return append(all, args[i:]...)

@@ -36,7 +36,7 @@ func (o *operator) confirm(ctx context.Context, p plan) (bool, error) {
 	count := strconv.FormatInt(p.Count, 10)
 	switch {
 	case o.yes != "" && (!o.place.Protect || o.yes == count):
-		return true, nil
+		return o.recordable(ctx)
 	case o.yes != "":
 		return false, usagef("the context %s is protected, and this concerns %s: confirm it with --yes=%s", o.place.Name, count, count)
 	case !o.interactive():
@@ -59,7 +59,7 @@ func (o *operator) confirm(ctx context.Context, p plan) (bool, error) {
 		return false, err
 	}
 	if want == "" && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")) || want != "" && answer == want {
-		return true, nil
+		return o.recordable(ctx)
 	}
 	return false, usageError{errDeclined}
 }
@@ -130,5 +130,13 @@ func (p *program) who() string {
 	return name + "@" + host
 }
 
+// recordable reports whether the change that was agreed to can stand in the audit. One that cannot is not made.
+func (o *operator) recordable(ctx context.Context) (bool, error) {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	err := o.late(ctx, o.in.Recordable(ctx))
+	return err == nil, err
+}
+
 // by makes the changes that follow carry the operator's name and reason in the audit.
-func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why) }
+func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why).Face("goworker") }

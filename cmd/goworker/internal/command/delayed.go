@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,7 @@ func (p *program) delayedLs() *cobra.Command {
 			}
 			l.add(delayedObject(d), view.Time(d.At), d.Queue, delayedJob(d), d.ID, where)
 		}
-		if err := errors.Join(l.end("there are no delayed jobs"), err); err != nil {
+		if err := l.close("there are no delayed jobs", err); err != nil {
 			return err
 		}
 		if int64(len(jobs)) < total && at.IsZero() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goworker/goworker/cmd/goworker/internal/shell"
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/inspect/checks"
 )
@@ -16,12 +17,14 @@ import (
 // doctor runs the checks.
 func (p *program) doctor() *cobra.Command {
 	var strict, fix bool
+	var files fileChecks
 	c := p.long(&cobra.Command{
 		Use: "doctor [CHECK…]", Short: "Look for what is wrong with Redis, with its keys and with the fleet",
 		Long: "doctor runs all checks, or those with the numbers that are given. A check says ok, found, not all seen, or could not look;\n" +
 			"the last two are no ok. The exit code is 5 where it found an error; with --strict 6 where it is not ok in another way.\n" +
-			"With --fix it mends what can be mended, one finding after the other, and asks before each.",
-		Example: "  goworker doctor\n  goworker doctor --budget 20s --strict\n  goworker doctor --fix 24",
+			"With --fix it mends what can be mended, one finding after the other, and asks before each.\n" +
+			"With --manifest or --unit it looks at these files before.",
+		Example: "  goworker doctor\n  goworker doctor --budget 20s --strict\n  goworker doctor --fix 24\n  goworker doctor --unit /etc/systemd/system/worker.service --stop-time 25s",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		options := checks.Options{Budget: o.budget, Accept: o.place.Accept, ReadOnly: o.p.changeless()}
 		for _, a := range args {
@@ -34,26 +37,37 @@ func (p *program) doctor() *cobra.Command {
 		if fix && o.p.changeless() {
 			return usagef("--fix changes what it mends, and --read-only or GOWORKER_READ_ONLY forbids that: leave it out")
 		}
-		return o.doctor(ctx, options, strict, fix)
+		return o.doctor(ctx, options, strict, fix, files)
 	})
 	c.Flags().BoolVar(&strict, "strict", false, "end with 6 unless every check is ok or accepted")
 	c.Flags().BoolVar(&fix, "fix", false, "mend what can be mended, after asking")
+	files.flags(c.Flags())
 	return c
 }
 
 // tally counts how checks ended.
 type tally struct {
-	checks                                        map[int]bool
+	checks                                        map[string]bool
 	ok, warnings, errors, partly, blind, accepted int
 	fixed                                         int
 }
 
-func (o *operator) doctor(ctx context.Context, options checks.Options, strict, fix bool) error {
+func (o *operator) doctor(ctx context.Context, options checks.Options, strict, fix bool, files fileChecks) error {
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, o.timeout+options.Budget, errDeadline)
 	defer cancel()
-	t := tally{checks: make(map[int]bool)}
+	t := tally{checks: make(map[string]bool)}
 	var fixable []checks.Finding
+	inFiles, err := files.run()
+	if err != nil {
+		return err
+	}
+	for _, f := range inFiles {
+		t.add(f)
+		if err := o.finding(f); err != nil {
+			return err
+		}
+	}
 	for f, err := range checks.Run(limited, o.in, options) {
 		if err != nil {
 			return o.late(limited, err)
@@ -85,7 +99,7 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 
 // add counts a finding.
 func (t *tally) add(f checks.Finding) {
-	t.checks[f.Check.Number] = true
+	t.checks[f.Check.Name] = true
 	n := 1 + f.More
 	switch f.State {
 	case checks.OK:
@@ -151,6 +165,9 @@ func (o *operator) finding(f checks.Finding) error {
 		width = 1 << 20
 	}
 	sentence := fmt.Sprintf("%d %s", f.Check.Number, f.Sentence)
+	if f.Check.Number == 0 { // of a file, which the sentence begins with
+		sentence = f.Sentence
+	}
 	if f.Shard != "" {
 		sentence = fmt.Sprintf("%d %s: %s", f.Check.Number, view.Text(f.Shard), f.Sentence)
 	}
@@ -160,7 +177,7 @@ func (o *operator) finding(f checks.Finding) error {
 	if words := f.Remedy.Words; words != "" && f.State != checks.Accepted {
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
-	if line := f.Remedy.Command; line != "" && f.State != checks.Accepted {
+	if line := f.Remedy.Command; line != "" && shell.Printable(line) && f.State != checks.Accepted {
 		if f.Fixable() {
 			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
 		}

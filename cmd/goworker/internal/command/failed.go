@@ -87,7 +87,7 @@ func (p *program) failedLs() *cobra.Command {
 			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
 			return nil
 		})
-		if err := errors.Join(l.end(""), err); err != nil {
+		if err := l.close("", err); err != nil {
 			return err
 		}
 		if l.rows == 0 && len(args) == 0 && !late {
@@ -172,7 +172,11 @@ func (p *program) failedExport() *cobra.Command {
 			cancel()
 			for _, f := range found {
 				rows++
-				fmt.Fprintf(out, "%s\n", f.Line())
+				line := f.Line()
+				if o.terminal {
+					line = []byte(view.Escape(line)) // a file gets the bytes of the record
+				}
+				fmt.Fprintf(out, "%s\n", line)
 			}
 			if err = errors.Join(out.Flush(), err); err != nil {
 				return err

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,13 @@ func rubyOnly(t *testing.T) *redistest.Server {
 	}
 	put(t, s, redistest.Golden(t, "work_running").Snapshots["while_running"])
 	s.Do(t, "SET", "resque:stat:processed", "41204118")
+	// Golden files show how long ago it was. The record keeps a time of its own, since its id is computed from it.
+	const ruby = "vm:1428:low"
+	s.Do(t, "SET", "resque:worker:"+ruby, fmt.Sprintf(`{"queue":"low","run_at":%q,"payload":{"class":"Slow","args":[1.0]}}`, ago(2).Format(time.RFC3339)))
+	s.Do(t, "SET", "resque:worker:"+ruby+":started", ago(26).Format("2006-01-02 15:04:05 -0700"))
+	s.Do(t, "HSET", "resque:workers:heartbeat", ruby, ago(1).Format(time.RFC3339))
+	failed := s.Text(t, "LPOP", "resque:failed")
+	s.Do(t, "RPUSH", "resque:failed", strings.Replace(failed, "2026/11/21", "2036/11/21", 1))
 	return s
 }
 
@@ -56,10 +64,6 @@ func ago(hours int) time.Time { return time.Now().Add(-time.Duration(hours) * ti
 // fleet is what a fleet of goworker and Ruby leaves.
 func fleet(t *testing.T) *redistest.Server {
 	s := rubyOnly(t)
-	ruby := "vm:1428:low"
-	s.Do(t, "SET", "resque:worker:"+ruby, fmt.Sprintf(`{"queue":"low","run_at":%q,"payload":{"class":"Slow","args":[1.0]}}`, ago(2).Format(time.RFC3339)))
-	s.Do(t, "SET", "resque:worker:"+ruby+":started", ago(26).Format("2006-01-02 15:04:05 -0700"))
-	s.Do(t, "HSET", "resque:workers:heartbeat", ruby, ago(1).Format(time.RFC3339))
 	s.Do(t, "SADD", "resque:queues", "mail", "reports")
 	s.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper","args":[{"job_class":"Welcome","job_id":"8f1","queue_name":"mail","arguments":[7],"enqueued_at":%q}]}`, ago(3).Format(time.RFC3339Nano)),
 		`{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
@@ -70,18 +74,19 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "RPUSH", resque.New("").KeyOfLane(lane), `{"class":"SendEmail","args":[2],"id":"laned"}`)
 	member := resque.JobPrefix(lane.Queue) + lane.Shared
 	s.Do(t, "SADD", "resque:go:lanes", member)
-	s.Do(t, "ZADD", "resque:go:lanes:"+member, 5, lane.Own)
+	s.Do(t, "ZADD", "resque:go:lanes:"+member, ago(2).UnixMicro(), lane.Own)
 	s.Do(t, "HSET", "resque:go:limits", "c:SendEmail%2Fkey", "1", "r:Report", "100000.000 1", "c:odd", "many")
 
 	s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000, `4:mail{"class":"SendEmail","args":[3],"id":"later"}`)
 	s.Do(t, "ZADD", "resque:go:processes", 1_900_000_000_000, "web-1:722:be04")
-	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 25,
-		"started", ago(4).UnixMilli())
+	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 2,
+		"started", resque.StartedAt(ago(4)))
+	s.Do(t, "SADD", "resque:workers", "web-1.go:722-0:mail,reports", "web-1.go:722-1:mail,reports")
 	s.Do(t, "HSET", "resque:go:inflight:web-1:722:be04", "entered", "mark", 7, `4:mail{"class":"SendEmail","args":[4],"id":"runs"}`)
 	const lock = "0123456789abcdef0123456789abcdef"
-	s.Do(t, "HSET", "resque:go:unique:"+lock, lock, `done 1800000000000 1800000001000  4:mail{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
+	s.Do(t, "HSET", "resque:go:unique:"+lock, "mine", `done 1800000000000 1800000001000  4:mail{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
 	s.Do(t, "ZADD", "resque:go:cancelled", 1_900_000_000_000, "j:later", 1_900_000_001_000, "t:web-1:722:be04:7")
-	s.Do(t, "SADD", "resque:go:paused-schedules", "nightly")
+	s.Do(t, "HSET", "resque:go:paused-schedules", "nightly", resque.StartedAt(ago(5)))
 	s.Do(t, "LPUSH", "resque:go:audit", `{"at":"2026-11-22T12:00:00Z","who":"ops@host-1","why":"broken template","what":"PauseQueue","on":"queue reports","changed":1}`)
 	return s
 }

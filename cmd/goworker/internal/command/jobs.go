@@ -70,7 +70,7 @@ func (o *operator) find(ctx context.Context, q inspect.Query, from string, most 
 			o.note("%s", refused)
 		}
 		if err != nil {
-			return errors.Join(l.end(""), err)
+			return l.close("", err)
 		}
 		from = page.Next
 		enough := most > 0 && l.rows >= most

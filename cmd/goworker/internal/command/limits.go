@@ -39,7 +39,7 @@ func (p *program) limitsLs() *cobra.Command {
 			}
 			l.add(object, i.Name, string(i.Kind), numbers, view.Count(i.Running), bound+view.Count(i.Waiting), bound+view.Count(i.Lanes))
 		}
-		return errors.Join(l.end("there are no limits"), err)
+		return l.close("there are no limits", err)
 	})
 }
 

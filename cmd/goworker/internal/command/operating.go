@@ -49,9 +49,13 @@ func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
 	if ok, err := o.confirm(ctx, asked); !ok {
 		return err
 	}
+	p.Expected = counted.Jobs
 	op, err := o.in.Operations().Start(ctx, p)
 	if err != nil {
 		return err
+	}
+	if len(p.Jobs) > 0 { // that was all
+		return o.followed(ctx, op)
 	}
 	return o.follow(ctx, op.ID, o.in.Operations().Run(ctx, op.ID))
 }
@@ -84,10 +88,22 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 	if failed != nil && ctx.Err() == nil {
 		return failed
 	}
-	if err := o.print(operationDone(id, last), o.operationSentence(id, last)); err != nil {
+	if last.ID = id; last.Begun.IsZero() { // it has not begun a step
+		one, cancel := o.within(context.WithoutCancel(ctx))
+		defer cancel()
+		if op, err := o.in.Operations().Get(one, id); err == nil {
+			last = op
+		}
+	}
+	return o.followed(ctx, last)
+}
+
+// followed says what became of an operation.
+func (o *operator) followed(ctx context.Context, last inspect.Operation) error {
+	if err := o.print(operationObject(last), o.operationSentence(last)); err != nil {
 		return err
 	}
-	again, ok := o.paste("operations resume", id)
+	again, ok := o.paste("operations resume", last.ID)
 	if !ok {
 		again = "goworker operations resume"
 	}
@@ -104,27 +120,18 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 	return nil
 }
 
-// operationDone is what --json prints of an operation that a command ran.
-func operationDone(id string, op inspect.Operation) view.Object {
-	return view.Object{
-		{Key: "operation", Value: id}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "state", Value: string(op.State)}, {Key: "why", Value: op.Why},
-		{Key: "expected", Value: op.Plan.Expected}, {Key: "done", Value: op.Done}, {Key: "refused", Value: op.Refused}, {Key: "ended", Value: op.Ended},
-		{Key: "back", Value: op.Back}, {Key: "gone", Value: op.Gone}, {Key: "binned", Value: op.Binned},
-	}
-}
-
 // past are the verbs of operations in sentences about what was done.
 var past = map[inspect.Verb]string{
 	inspect.Retry: "put back", inspect.Run: "put into their queues", inspect.MoveTo: "moved", inspect.Delay: "delayed", inspect.Drop: "removed",
 	inspect.Revoke: "cancelled", inspect.ClearQueue: "removed", inspect.ForgetQueue: "removed",
 }
 
-func (o *operator) operationSentence(id string, op inspect.Operation) string {
+func (o *operator) operationSentence(op inspect.Operation) string {
 	if op.Undoing {
 		return view.Plural(op.Back, "job") + " taken back"
 	}
 	text := view.Plural(op.Done, "job") + " " + past[op.Plan.Verb]
-	if line, ok := o.paste("operations undo", id); ok && op.Done > 0 {
+	if line, ok := o.paste("operations undo", op.ID); ok && op.Done > 0 {
 		text += "; to take it back: " + line
 	}
 	return text
@@ -199,11 +206,19 @@ func (o *operator) chosen(ctx context.Context, words []string, p *inspect.Plan, 
 	return nil
 }
 
+// operation is how an operation stands.
+func (o *operator) operation(ctx context.Context, id string) (inspect.Operation, error) {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	op, err := o.in.Operations().Get(ctx, id)
+	return op, o.late(ctx, missing(err))
+}
+
 func (p *program) operationsResume() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "resume ID", Short: "Run an operation on that has stopped", Args: arguments(1, "the id of one operation"),
 	}, func(ctx context.Context, o *operator, args []string) error {
-		op, err := o.in.Operations().Get(ctx, args[0])
+		op, err := o.operation(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -236,7 +251,7 @@ func (p *program) operationsUndo() *cobra.Command {
 		Long: "undo brings removed jobs back to the heads of their queues, failures to their lists and delayed jobs to their time, and jobs that were moved or\n" +
 			"retried to where they were, as far as they still wait. What is in the bin is kept for a day.",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		op, err := o.in.Operations().Get(ctx, args[0])
+		op, err := o.operation(ctx, args[0])
 		if err != nil {
 			return err
 		}

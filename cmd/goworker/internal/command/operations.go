@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ func (p *program) operationsLs() *cobra.Command {
 		for _, op := range all {
 			l.add(operationObject(op), op.ID, view.Time(op.Begun), op.Who, doing(op.Plan), string(op.State), view.Count(op.Done), expected(op))
 		}
-		return errors.Join(l.end("there were no operations in the last seven days"), err)
+		return l.close("there were no operations in the last seven days", err)
 	})
 }
 
@@ -63,7 +62,7 @@ func (p *program) binLs() *cobra.Command {
 			l.add(view.Object{{Key: "operation", Value: b.Operation}, {Key: "place", Value: b.Place}, {Key: "jobs", Value: b.Jobs}, {Key: "ends", Value: b.Ends}},
 				b.Operation, b.Place, view.Count(b.Jobs), view.Span(max(0, b.Ends.Sub(now)).Round(time.Second)))
 		}
-		return errors.Join(l.end("the bin is empty"), err)
+		return l.close("the bin is empty", err)
 	})
 }
 

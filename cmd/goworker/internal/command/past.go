@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func (p *program) audit() *cobra.Command {
 			}
 			l.add(auditObject(e), view.Time(e.At), e.Who, e.What, e.On, view.Count(e.Changed), why)
 		}
-		return errors.Join(l.end("nothing was changed by an operator"), err)
+		return l.close("nothing was changed by an operator", err)
 	})
 	c.Flags().IntVarP(&count, "count", "c", 20, "how many to print")
 	return c

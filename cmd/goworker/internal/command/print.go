@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,6 +53,14 @@ func (l *list) end(none string) error {
 		l.o.note("%s", none)
 	}
 	return nil
+}
+
+// close is end after a question that may have failed: what it answered before is printed, and its error returned.
+func (l *list) close(none string, err error) error {
+	if err != nil {
+		none = ""
+	}
+	return errors.Join(err, l.end(none))
 }
 
 // show prints one thing: as JSON an object, otherwise names and values below one another.

@@ -25,7 +25,7 @@ func (p *program) scheduleLs() *cobra.Command {
 		for _, s := range all {
 			l.add(scheduleObject(s), s.Name, when(s), s.Class, s.Queue, view.Time(s.Next), scheduleState(s))
 		}
-		return errors.Join(l.end("there are no recurring schedules"), err)
+		return l.close("there are no recurring schedules", err)
 	})
 }
 
@@ -65,7 +65,7 @@ func (p *program) scheduleNext() *cobra.Command {
 		for _, t := range ticks {
 			l.add(view.Object{{Key: "schedule", Value: args[0]}, {Key: "at", Value: t}}, view.Time(t))
 		}
-		return errors.Join(l.end("it does not fire again"), err)
+		return l.close("it does not fire again", err)
 	})
 	c.Flags().IntVarP(&count, "count", "c", 5, "how many times to show")
 	return c

@@ -115,7 +115,7 @@ func (o *operator) statusLines(s view.Status) error {
 	}
 	var warnings []view.Object
 	for _, w := range s.Alarms {
-		warnings = append(warnings, view.Object{{Key: "text", Value: w.Text}, {Key: "error", Value: w.Error}})
+		warnings = append(warnings, view.Object{{Key: "text", Value: w.Text}, {Key: "command", Value: w.Command}, {Key: "error", Value: w.Error}})
 	}
 	object := view.Object{
 		{Key: "at", Value: a.At}, {Key: "namespace", Value: a.Namespace}, {Key: "servers", Value: servers},

@@ -93,16 +93,19 @@ type watcher struct {
 	interrupted bool
 }
 
-func (w *watcher) Init() tea.Cmd { return w.ask }
+func (w *watcher) Init() tea.Cmd { return w.ask() }
 
-// ask takes a sample.
-func (w *watcher) ask() tea.Msg {
+// ask takes a sample, and compares it with the last one.
+func (w *watcher) ask() tea.Cmd {
 	var before *inspect.Sample
 	if w.seen {
-		before = &w.status.Sample
+		last := w.status.Sample
+		before = &last
 	}
-	s, err := w.o.look(w.ctx, before)
-	return looked{s, err}
+	return func() tea.Msg {
+		s, err := w.o.look(w.ctx, before)
+		return looked{s, err}
+	}
 }
 
 // Update takes what happened and says what to do.
@@ -120,7 +123,7 @@ func (w *watcher) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return w, tea.Tick(w.every, func(time.Time) tea.Msg { return due{} })
 	case due:
-		return w, w.ask
+		return w, w.ask()
 	case paused:
 		w.said = "paused " + view.Text(m.queue)
 		if !m.to {
@@ -132,36 +135,50 @@ func (w *watcher) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case peeked:
 		w.jobs = &m
 	case tea.KeyMsg:
-		return w.key(m)
+		return w, w.keys(m)
 	}
 	return w, nil
 }
 
+// keys obeys keys. Those that came at once, over a slow line, are one message.
+func (w *watcher) keys(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || len(k.Runes) < 2 {
+		return w.key(k)
+	}
+	var all []tea.Cmd
+	for _, r := range k.Runes {
+		one := k
+		one.Runes, one.Paste = []rune{r}, false
+		all = append(all, w.key(one))
+	}
+	return tea.Batch(all...)
+}
+
 // key obeys a key.
-func (w *watcher) key(k tea.KeyMsg) (tea.Model, tea.Cmd) {
+func (w *watcher) key(k tea.KeyMsg) tea.Cmd {
 	name := k.String()
 	w.said = ""
 	switch {
 	case name == "ctrl+c":
 		w.interrupted = true
-		return w, tea.Quit
+		return tea.Quit
 	case w.typing:
 		w.filter(k)
-		return w, nil
+		return nil
 	case w.asking != "":
 		queue, resume := w.asking, w.resume
 		w.asking = ""
 		if name == "y" {
-			return w, func() tea.Msg { return w.pause(queue, !resume) }
+			return func() tea.Msg { return w.pause(queue, !resume) }
 		}
-		return w, nil
+		return nil
 	case w.help || w.jobs != nil:
 		w.help, w.jobs = false, nil
-		return w, nil
+		return nil
 	}
 	switch name {
 	case "q":
-		return w, tea.Quit
+		return tea.Quit
 	case "?", "h":
 		w.help = true
 	case "n":
@@ -187,10 +204,10 @@ func (w *watcher) key(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	case "enter":
 		if w.status.Cursor {
 			queue := w.status.Chosen
-			return w, func() tea.Msg { return w.peek(queue) }
+			return func() tea.Msg { return w.peek(queue) }
 		}
 	}
-	return w, nil
+	return nil
 }
 
 // filter takes a key of the filter's text.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ func (p *program) workersLs() *cobra.Command {
 			}
 			l.add(workerObject(w), w.ID, view.Ago(now, w.Started), view.Ago(now, w.Heartbeat), view.Count(w.Processed), view.Count(w.Failed), on, since)
 		}
-		return errors.Join(l.end("there are no workers"), err)
+		return l.close("there are no workers", err)
 	})
 	c.Flags().BoolVar(&busy, "busy", false, "only those that have a job in hand")
 	return c
@@ -125,7 +124,7 @@ func (p *program) processesLs() *cobra.Command {
 		for _, t := range sample.Servings {
 			l.add(takerObject(t), t.ID, t.Version, view.Ago(now, t.Since), "http", view.Count(int64(t.Waiting))+" wait", "", strings.Join(t.Queues, ","))
 		}
-		return errors.Join(l.end("no goworker process holds a lease here"), err)
+		return l.close("no goworker process holds a lease here", err)
 	})
 }
 

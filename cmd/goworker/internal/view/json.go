@@ -137,6 +137,15 @@ func writeRaw(b *bytes.Buffer, raw json.RawMessage) {
 	}
 }
 
+// Escape returns a line of JSON in which what does not print is \u…: it means the same.
+func Escape(line []byte) string {
+	var b bytes.Buffer
+	for _, c := range string(line) {
+		writeRune(&b, c)
+	}
+	return b.String()
+}
+
 func writeText(b *bytes.Buffer, s string) {
 	if !utf8.ValidString(s) {
 		b.WriteString(`{"base64":"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"}`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/muesli/termenv"
 
 	"github.com/goworker/goworker/inspect"
@@ -27,8 +28,9 @@ const (
 
 // Alarm is a line of what needs an operator's eye.
 type Alarm struct {
-	Text  string // escaped
-	Error bool   // else it is a warning
+	Text    string // escaped
+	Command string // what mends it, for a shell; it is never broken or cut. "": none
+	Error   bool   // else it is a warning
 }
 
 // Status is what status shows.
@@ -91,7 +93,7 @@ func (s Status) Queues() []inspect.SampleQueue {
 func Frame(s Status, width, height int) string {
 	st := s.styles()
 	head := s.head(st, width)
-	foot := s.foot(st, width)
+	foot := s.foot(st, width, height > 0)
 	rows := s.rows(width)
 	room := len(rows) - 1
 	more := ""
@@ -132,6 +134,9 @@ func Frame(s Status, width, height int) string {
 	lines = append(lines, foot...)
 	if s.Prompt != "" {
 		lines = append(lines, fit(s.Prompt, width))
+	}
+	if height > 0 && len(lines) > height { // a screen of a few lines
+		lines = append(lines[:height-1], lines[len(lines)-1])
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -222,9 +227,6 @@ func (s Status) head(st styles, width int) []string {
 		stuck = fmt.Sprintf("stuck %d", len(a.Stuck))
 	}
 	lines = append(lines, words(width, processes, workers, servers, stuck)...)
-	if a.PausedAll {
-		lines = append(lines, st.bad(fit("! all workers are paused: pause-all-workers is set, and no program takes a job", width)))
-	}
 	if s.Failed != "" {
 		lines = append(lines, st.bad(fit("! "+s.Failed, width)))
 	}
@@ -325,18 +327,36 @@ func ServedBy(q inspect.SampleQueue) string {
 	return strings.Join(parts, " + ")
 }
 
-// foot are the lines below the queues.
-func (s Status) foot(st styles, width int) []string {
+// foot are the lines below the queues. On a screen each alarm has one line.
+func (s Status) foot(st styles, width int, screen bool) []string {
 	var lines []string
+	alarm := func(style func(string) string, text, command string) {
+		if whole := text + ": " + command; command != "" && (width == 0 || Width("! "+whole) <= width) {
+			text, command = whole, ""
+		}
+		switch text = "! " + text; {
+		case width > 0 && screen:
+			lines = append(lines, style(ansi.Truncate(text, width, "…")))
+		case width > 0:
+			for line := range strings.SplitSeq(Wrap(text, width, "  "), "\n") {
+				lines = append(lines, style(line))
+			}
+		default:
+			lines = append(lines, style(text))
+		}
+		if command != "" && !screen {
+			lines = append(lines, "  "+command)
+		}
+	}
 	for _, a := range s.Alarms {
 		style := st.warn
 		if a.Error {
 			style = st.bad
 		}
-		lines = append(lines, style(fit("! "+a.Text, width)))
+		alarm(style, a.Text, a.Command)
 	}
 	for _, err := range s.Sample.Refused {
-		lines = append(lines, st.warn(fit("! "+Text(err.Error()), width)))
+		alarm(st.warn, Text(err.Error()), "")
 	}
 	return lines
 }

@@ -42,7 +42,7 @@ for arg = 6, #ARGV, 10 do
     pushed[#pushed + 1] = as
     if to == 'own' then redis.call('ZADD', KEYS[3], time, as) end
     if to == 'plain' then
-      redis.call('RPUSH', KEYS[tonumber(bucket)], as)
+      redis.call('LPUSH', KEYS[tonumber(bucket)], as)
       redis.call('SADD', KEYS[tonumber(stamps)], 'delayed:' .. time)
       redis.call('ZADD', KEYS[3], time, time)
     end

@@ -1,0 +1,242 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// operationOf is the id of the operation that a command printed with --json.
+func operationOf(t *testing.T, out string) string {
+	t.Helper()
+	var object struct{ Operation string }
+	if err := json.Unmarshal([]byte(out), &object); err != nil || object.Operation == "" {
+		t.Fatalf("no operation in %q: %v", out, err)
+	}
+	return object.Operation
+}
+
+// What was cleared comes back byte for byte, and the line that says how is one that does it.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "RPUSH", "resque:queue:mail", jobA, jobB, "no job")
+	before := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
+	code, out, errs := run(t, "queues", "clear", "mail", "--yes", uri)
+	line := regexp.MustCompile(`goworker (operations undo \S+)`).FindStringSubmatch(out)
+	if code != exitDone || line == nil {
+		t.Fatalf("%d %s %s", code, out, errs)
+	}
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
+		t.Errorf("undo: %d %s %s", code, out, errs)
+	}
+	if after := server.List(t, "LRANGE", "resque:queue:mail", 0, -1); !reflect.DeepEqual(before, after) {
+		t.Errorf("there was %q and is %q", before, after)
+	}
+	_, out, _ = run(t, "jobs", "rm", "class:A", "--yes", "--json", uri)
+	id := operationOf(t, out)
+	if code, out, errs := run(t, "bin", "empty", id, "--yes", uri); code != exitDone || out != "1 job removed for good\n" {
+		t.Errorf("bin empty: %d %s %s", code, out, errs)
+	}
+	if code, _, errs := run(t, "operations", "undo", id, "--yes", uri); code != exitPartly {
+		t.Errorf("undo of what is gone: %d %s", code, errs)
+	}
+}
+
+// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	const most = 40
+	for n := range most {
+		server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var o, e output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", uri}, none, &o, &e)
+	}()
+	redistest.Eventually(t, time.Minute, "a job is retried", func() bool {
+		return len(ended) > 0 || len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) > 0
+	})
+	cancel()
+	code := <-ended
+	line := regexp.MustCompile(`goworker (operations resume \S+)`).FindStringSubmatch(e.String())
+	if code != exitInterrupted || line == nil {
+		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
+	}
+	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
+		t.Errorf("%d jobs were retried before it was interrupted", n)
+	}
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
+		t.Errorf("resume: %d %s %s", code, out, errs)
+	}
+	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
+	slices.Sort(jobs)
+	if len(jobs) != most || len(slices.Compact(jobs)) != most {
+		t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+	}
+}
+
+// A fleet goes back to Ruby once no process of it lives.
+func TestDrainToRuby(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	c := server.Dial(t)
+	p := resque.Process{ID: "h:1:a", Host: "h", PID: 1, Concurrency: 1, IDHead: "h.go:1-", IDQueues: "mail"}
+	if err := resque.New("").Enter(c, p, time.Hour, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	const later = `{"class":"Later","args":[],"attempt":2}`
+	server.Do(t, "ZADD", "resque:go:schedule", 9999999999999, resque.JobPrefix("mail")+later)
+	server.Do(t, "HSET", "resque:go:unique:x", "x", "y")
+	before := server.Dump(t, "resque:")
+	for _, how := range []string{"--dry-run", "--yes"} {
+		code, out, errs := run(t, "drain-to-ruby", how, uri)
+		if code != exitFailed || !strings.Contains(out, "alive: h:1 (") || !strings.Contains(errs, "stop them first") {
+			t.Errorf("%s while a process lives: %d\n%s%s", how, code, out, errs)
+		}
+	}
+	if after := server.Dump(t, "resque:"); !reflect.DeepEqual(before, after) {
+		t.Errorf("while a process lives it changed something:\n%v\n%v", before, after)
+	}
+	if _, err := resque.New("").Leave(c, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	before = server.Dump(t, "resque:")
+	if code, _, _ := run(t, "drain-to-ruby", uri); code != exitUsage {
+		t.Errorf("unconfirmed: %d", code)
+	}
+	if code, _, _ := run(t, "drain-to-ruby", "--yes", "--read-only", uri); code != exitUsage {
+		t.Errorf("with --read-only: %d", code)
+	}
+	if code, out, errs := run(t, "drain-to-ruby", "--dry-run", uri); code != exitDone || !strings.Contains(out, "1 delayed job goes to resque-scheduler's schedule\n  of these 1 lose their attempt\n") {
+		t.Errorf("--dry-run: %d\n%s%s", code, out, errs)
+	}
+	if after := server.Dump(t, "resque:"); !reflect.DeepEqual(before, after) {
+		t.Errorf("a dry run changed something:\n%v\n%v", before, after)
+	}
+	code, out, errs := run(t, "drain-to-ruby", "--yes", "--json", uri)
+	var report struct {
+		Delayed, Locks int
+		Dropped        map[string]int
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDone || report.Delayed != 1 || report.Locks != 1 || report.Dropped["attempt"] != 1 {
+		t.Errorf("%d %v\n%s%s", code, err, out, errs)
+	}
+	if jobs := server.List(t, "LRANGE", "resque:delayed:10000000000", 0, -1); len(jobs) != 1 {
+		t.Errorf("Ruby's schedule has %q", jobs)
+	}
+}
+
+// A benchmark leaves nothing behind, and does not run where a context is protected.
+func TestBench(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	code, out, errs := run(t, "bench", "--jobs=200", "--pings=3", "--workers=4", "--json", uri)
+	var figures struct {
+		Jobs int
+		Push float64 `json:"push_per_second"`
+		Run  float64 `json:"run_per_second"`
+		P50  float64 `json:"start_p50"`
+	}
+	if err := json.Unmarshal([]byte(out), &figures); err != nil || code != exitDone || figures.Jobs != 200 || figures.Push <= 0 || figures.Run <= 0 || figures.P50 <= 0 {
+		t.Errorf("%d %v\n%s%s", code, err, out, errs)
+	}
+	if keys := server.Keys(t); len(keys) > 0 {
+		t.Errorf("it left %q", keys)
+	}
+	server.Do(t, "SET", "resque:x", "kept")
+	if code, _, _ := run(t, "bench", "--dry-run", uri); code != exitDone {
+		t.Errorf("--dry-run: %d", code)
+	}
+	if code, _, _ := run(t, "bench", "--read-only", uri); code != exitUsage {
+		t.Errorf("--read-only: %d", code)
+	}
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(file, []byte("live:\n  uri: "+server.URI()+"\n  protect: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o, e output
+	lookup := func(name string) (string, bool) {
+		if name == "GOWORKER_CONTEXTS" {
+			return file, true
+		}
+		return "", false
+	}
+	if code := Run(t.Context(), []string{"bench", "--context=live", "--yes=10000"}, lookup, &o, &e); code != exitUsage || !strings.Contains(e.String(), "protected") {
+		t.Errorf("in a protected context: %d %s", code, e.String())
+	}
+	if keys := server.Keys(t); !slices.Equal(keys, []string{"resque:x"}) {
+		t.Errorf("it left %q", keys)
+	}
+}
+
+// The worker of dev runs its load, and what another program pushes by the line that was printed.
+func TestDevFleet(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"redis-server", "no-such-server"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var o, e output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- Run(ctx, []string{"dev", "--rate=20", "--redis-server=" + server}, none, &o, &e)
+			}()
+			pushes := regexp.MustCompile(`redis-cli -p (\d+) RPUSH (\S+) '(.*)'`)
+			var push []string
+			redistest.Eventually(t, time.Minute, "it says how to push", func() bool {
+				push = pushes.FindStringSubmatch(o.String())
+				return push != nil || len(ended) > 0
+			})
+			if push == nil {
+				t.Fatalf("it ended with %d\n%s%s", <-ended, o.String(), e.String())
+			}
+			c, err := redis.Dial("tcp", "127.0.0.1:"+push[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Do("RPUSH", push[2], push[3]); err != nil {
+				t.Fatal(err)
+			}
+			redistest.Eventually(t, time.Minute, "its jobs run, and a status shows them", func() bool {
+				n, _ := redis.Int(c.Do("GET", "resque:stat:processed"))
+				waiting, _ := redis.Int(c.Do("LLEN", push[2]))
+				return n > 5 && waiting == 0 && strings.Contains(o.String(), "QUEUE") && strings.Contains(o.String(), "mail")
+			})
+			if inside := strings.Contains(e.String(), "inside this process"); inside != (server == "no-such-server") {
+				t.Errorf("on stderr it said %q", e.String())
+			}
+			cancel()
+			if code := <-ended; code != exitDone {
+				t.Errorf("it ended with %d\n%s", code, e.String())
+			}
+		})
+	}
+	if code, _, errs := run(t, "dev", "--uri=redis://localhost:1"); code != exitUsage || !strings.Contains(errs, "of its own") {
+		t.Errorf("with another Redis: %d %s", code, errs)
+	}
+}

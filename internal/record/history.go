@@ -1,0 +1,190 @@
+package record
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/stuck"
+)
+
+// Config is what a History is given of its process.
+type Config struct {
+	Off bool // it says how the process is and nothing else
+
+	Now     func() time.Time      // Redis's time
+	Keeps   func() bool           // whether this process is to fold; two may do so at a time
+	Steps   bool                  // it also does where nobody has folded for a minute
+	Process func() resque.Process // as whom it is in the fleet now; nil: it is a server, whose record is that of Taker
+	Taker   func() (id, version string, record resque.Key)
+
+	Workers int        // how many it has; 0: it takes jobs for clients
+	Busy    func() int // how many of them have a job
+	Stuck   func() []stuck.Job
+
+	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
+	Exchanges func() (int64, time.Time)
+
+	// Do lends a connection to the keeper.
+	Do func(context.Context, func(redis.Conn) error) error
+}
+
+// History is a rider of the renewals of a process. It counts what becomes of its jobs, says how the process is, writes into the
+// log of the fleet that it came and left, and folds if it is the keeper.
+type History struct {
+	config   Config
+	base     part.Base
+	store    history.Store
+	recorder *Recorder
+	keeper   *Keeper
+	lost     chan string // processes that were found dead and are not logged yet
+
+	// of the goroutine that renews
+	process string    // that was logged as online
+	said    time.Time // when it said last how it is
+	once    logging.Once
+	rtt     time.Duration
+}
+
+// vitalsEvery is how often a process says how it is: with each fifth renewal.
+const vitalsEvery = 10 * time.Second
+
+// mostLost is how many processes that were found dead wait to be logged.
+const mostLost = 100
+
+// New returns a History that has counted nothing.
+func New(b part.Base, c Config) *History {
+	h := &History{config: c, base: b, store: history.New(b.Store), lost: make(chan string, mostLost)}
+	if !c.Off {
+		h.recorder, h.keeper = newRecorder(b, c), newKeeper(b, c)
+	}
+	return h
+}
+
+// Start starts the keeper.
+func (h *History) Start(ctx context.Context) error {
+	if h.keeper != nil {
+		h.keeper.loop.Start(ctx)
+	}
+	return nil
+}
+
+// Stop stops the keeper. What the process counts after that leaves with its last renewal.
+func (h *History) Stop(ctx context.Context) error {
+	if h.keeper != nil {
+		h.keeper.loop.Stop(ctx)
+	}
+	return nil
+}
+
+// Ended counts a job. The worker that ended it calls this: Set.Watch.
+func (h *History) Ended(j *outcome.Job, o *outcome.Outcome) {
+	if h.recorder != nil {
+		h.recorder.Ended(j, o)
+	}
+}
+
+// Done counts a leased job that its client has done, and whose payload nobody has read.
+func (h *History) Done(queue string) {
+	if h.recorder != nil {
+		h.recorder.Done(queue)
+	}
+}
+
+// Lost logs that a process was found dead.
+func (h *History) Lost(process string) {
+	select {
+	case h.lost <- process:
+	default:
+	}
+}
+
+// Load has the next renewal carry what there is to say.
+func (h *History) Load(c *resque.Cargo) {
+	id, version, record := h.identity()
+	if now := h.base.Clock.Now(); now.Sub(h.said) >= vitalsEvery || now.Before(h.said) {
+		h.said = now
+		h.vitals(c, record)
+	}
+	if h.recorder != nil {
+		h.log(c, id, version)
+		h.recorder.Load(c)
+		h.keeper.Load(c)
+	}
+}
+
+// identity is as whom the process is in the fleet, and its record there.
+func (h *History) identity() (id, version string, record resque.Key) {
+	if h.config.Process == nil {
+		return h.config.Taker()
+	}
+	p := h.config.Process()
+	return p.ID, p.Version, h.base.Store.ProcessKey(p.ID)
+}
+
+// log says which processes came and left. A line may be lost with its process, and stand there twice where Redis lost a record.
+func (h *History) log(c *resque.Cargo, id, version string) {
+	if id != h.process {
+		h.store.Log(c, h.heard, history.Online, id, "version", version)
+		h.process = id
+	}
+	for {
+		select {
+		case lost := <-h.lost:
+			h.store.Log(c, h.heard, history.Lost, lost, "by", id)
+			continue
+		default:
+		}
+		break
+	}
+	if c.Last {
+		h.store.Log(c, h.heard, history.Offline, id, "version", version)
+	}
+}
+
+// heard says once why Redis refuses lines of the log.
+func (h *History) heard(err error) {
+	if err != nil && h.once.News("log", "") {
+		h.base.Log.Warn("the log of the fleet lacks which processes came and left; the jobs run all the same", "error", err)
+	}
+}
+
+// vitals says how the process is.
+func (h *History) vitals(c *resque.Cargo, record resque.Key) {
+	u := usage()
+	v := resque.Vitals{
+		At: h.config.Now().UnixMilli(), RSS: u.rss, Goroutines: u.goroutines, CPU: u.cpu.Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.Workers,
+	}
+	if h.config.Busy != nil {
+		v.Busy = h.config.Busy()
+	}
+	if h.config.Exchanges != nil {
+		if _, at := h.config.Exchanges(); !at.IsZero() {
+			v.Exchange = at.UnixMilli()
+		}
+	}
+	var all []resque.StuckJob
+	if h.config.Stuck != nil {
+		for _, j := range h.config.Stuck() {
+			all = append(all, resque.StuckJob{
+				Queue: history.Name(j.Queue), Class: history.Name(j.Class), ID: history.Name(j.ID), Worker: j.Worker,
+				Started: j.Started.UnixMilli(), Limit: j.Limit.Milliseconds(),
+			})
+		}
+	}
+	resque.WriteVitals(c, record, v, all)
+}
+
+// Answered hears that a renewal was answered.
+func (h *History) Answered(leads bool, due resque.Due) {
+	h.rtt = h.base.Clock.Now().Sub(due.Asked)
+	if h.keeper != nil {
+		h.keeper.Answered()
+	}
+}

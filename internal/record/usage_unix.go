@@ -1,0 +1,17 @@
+//go:build unix
+
+package record
+
+import (
+	"syscall"
+	"time"
+)
+
+// processor returns how long the process has used a processor.
+func processor() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
