@@ -359,3 +359,33 @@ func TestSampleShards(t *testing.T) {
 		t.Errorf("%+v, %v", s.Waiting, err)
 	}
 }
+
+// asWorker is a lender whose user may do no more than a daemon needs.
+type asWorker struct{ *lender }
+
+func (l asWorker) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	return l.lender.Do(ctx, func(s resque.Store, c redis.Conn) error {
+		if _, err := c.Do("AUTH", redistest.ACLUser, redistest.ACLPassword); err != nil {
+			return err
+		}
+		return f(s, c)
+	})
+}
+
+// The user of a daemon may not page through the workers: nobody knows then who is busy, and everything else is as ever.
+func TestSampleACL(t *testing.T) {
+	redistest.OwnUser(t)
+	_, server, l := setup(t)
+	server.Do(t, "ACL", redis.Args{"SETUSER"}.AddFlat(redistest.MinimalACL(t))...)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[]}`)
+	server.Do(t, "SADD", "resque:workers", "h:1:mail")
+	s, err := inspect.New(asWorker{l}).Sample(t.Context())
+	if err != nil || len(s.Refused) != 1 || !strings.Contains(fmt.Sprint(s.Refused), "set of workers") {
+		t.Errorf("%v, refused %v", err, s.Refused)
+	}
+	want(t, "workers", inspect.SampleWorkers{All: exact(1), Go: exact(0), Other: exact(1)}, s.Workers, nil)
+	q := queueOf(t, s, "mail")
+	want(t, "waiting", exact(1), q.Waiting, nil)
+	want(t, "served by", inspect.Count{N: 0, Bound: inspect.AtLeast}, q.Other, nil)
+}
