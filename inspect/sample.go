@@ -158,7 +158,7 @@ type QueueRates struct {
 
 // endsOf are the ends of a queue in one Redis: by them the next Sample knows what came and went.
 type endsOf struct {
-	head   string    // digest of the job at the head
+	head   string    // the job at the head, or a digest of it
 	since  time.Time // since when samples have seen it there
 	tail   []byte    // the last job; nil: it is large
 	length int64

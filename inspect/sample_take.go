@@ -207,8 +207,8 @@ func (t *taken) oldest(q resque.GlanceQueue) (Age, map[string]endsOf) {
 	if q.Length.N == 0 {
 		return Age{}, map[string]endsOf{t.shard: ends}
 	}
-	ends.head, ends.since = q.Digest, t.g.At
-	if before := t.before(q.Name); before != nil && before.head == q.Digest && !before.since.IsZero() {
+	ends.head, ends.since = q.Digest+string(q.Head), t.g.At
+	if before := t.before(q.Name); before != nil && before.head == ends.head && !before.since.IsZero() {
 		ends.since = before.since
 	}
 	all := map[string]endsOf{t.shard: ends}

@@ -261,7 +261,8 @@ func (f *fixing) text(name string) string {
 }
 
 // Fix mends one finding that Run has returned for the same Inspector. What was found may have changed since: Fix looks again
-// in the step that changes, and then returns false and changes nothing. The change is recorded under the Inspector's By.
+// in the step that changes, and then returns false and changes nothing. The change is recorded under the Inspector's By; where it cannot
+// be, nothing is changed.
 func Fix(ctx context.Context, in *inspect.Inspector, f Finding) (changed bool, err error) {
 	doors := in.Doors()
 	switch {
@@ -271,6 +272,9 @@ func Fix(ctx context.Context, in *inspect.Inspector, f Finding) (changed bool, e
 		return false, ErrNoFix
 	}
 	door := doors[f.door]
+	if err := door.Inspector().Recordable(ctx); err != nil {
+		return false, err
+	}
 	err = door.Do(ctx, func(s resque.Store, c redis.Conn) error {
 		changed, err = f.Check.fix(&fixing{Context: ctx, door: door, store: s, conn: c, values: f.values})
 		return err
