@@ -151,14 +151,14 @@ type QueueRates struct {
 	Growth  Rate // of the jobs that wait, below zero if they become fewer; exact also where In and Out are not known
 
 	// EmptyIn is when no job will wait if all goes on like this. Never says that this does not come: no fewer jobs wait. Both are zero
-	// for a queue that is empty, and where nothing is known.
+	// for a queue that is empty or whose jobs go within a second, and where nothing is known.
 	EmptyIn time.Duration
 	Never   bool
 }
 
 // endsOf are the ends of a queue in one Redis: by them the next Sample knows what came and went.
 type endsOf struct {
-	head   string    // digest of the job at the head
+	head   string    // the job at the head, or a digest of it
 	since  time.Time // since when samples have seen it there
 	tail   []byte    // the last job; nil: it is large
 	length int64

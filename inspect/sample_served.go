@@ -10,14 +10,11 @@ import (
 
 // served counts who takes from queues.
 type served struct {
-	named map[string]*[2]int64 // by the names in lists: workers of goworker, and others
-	wild  map[string]*[2]int64 // by lists with patterns or exclusions
-	specs map[string]queues.Spec
-	http  map[string]int64
-
+	workers         map[string]*[2]int64 // by queue: of goworker, and others
+	http            map[string]int64
 	goAll, otherAll bool // all of them were looked at
 	processes       bool // it is known which processes there are
-	workers         bool // and which workers
+	known           bool // and which workers
 }
 
 const (
@@ -25,21 +22,42 @@ const (
 	byOthers
 )
 
-// served reads the lists of queues of all that take jobs.
+// served reads the lists of queues of all that take jobs. Many workers have the same list, and many lists the same patterns, so each
+// list and each pattern is compared with the names of the queues once.
 func (t *taken) served() *served {
 	s := &served{
-		named: make(map[string]*[2]int64), wild: make(map[string]*[2]int64), specs: make(map[string]queues.Spec), http: make(map[string]int64),
+		workers: make(map[string]*[2]int64, len(t.g.Queues)), http: make(map[string]int64),
 		goAll: int64(len(t.g.Processes)) >= t.g.ProcessCount.N, processes: t.g.ProcessCount.OK,
-		otherAll: t.g.WorkersAll, workers: t.g.Workers.OK,
+		otherAll: t.g.WorkersAll, known: t.g.Workers.OK,
+	}
+	names := make([]string, len(t.g.Queues))
+	for n, q := range t.g.Queues {
+		names[n] = q.Name
+		s.workers[q.Name] = new([2]int64)
+	}
+	lists := make(map[string]*[2]int64)
+	add := func(list string, who int, workers int64) {
+		if lists[list] == nil {
+			lists[list] = new([2]int64)
+		}
+		lists[list][who] += workers
 	}
 	for _, p := range t.g.Processes {
 		if !p.Dead {
-			s.add(p.Queues, byGo, int64(p.Concurrency))
+			add(p.Queues, byGo, int64(p.Concurrency))
 		}
 	}
 	for _, id := range t.g.WorkerIDs {
 		if host, list := hostAndList(id); !strings.HasSuffix(host, goHost) {
-			s.add(list, byOthers, 1)
+			add(list, byOthers, 1)
+		}
+	}
+	matches := make(map[string][]string)
+	for list, workers := range lists {
+		for name := range meantBy(list, names, matches) {
+			if of := s.workers[name]; of != nil {
+				of[byGo], of[byOthers] = of[byGo]+workers[byGo], of[byOthers]+workers[byOthers]
+			}
 		}
 	}
 	for _, taker := range t.out.Servings {
@@ -62,51 +80,51 @@ func hostAndList(id string) (host, list string) {
 	return parts[0], parts[2]
 }
 
-// add counts workers that take from the queues of a list.
-func (s *served) add(list string, who int, workers int64) {
-	count := func(of map[string]*[2]int64, key string) {
-		if of[key] == nil {
-			of[key] = new([2]int64)
-		}
-		of[key][who] += workers
-	}
-	spec, known := s.specs[list]
-	if !known {
-		var err error
-		if spec, err = queues.Parse([]string{list}); err != nil {
-			spec = queues.Spec{} // a list of another program
-		}
-		s.specs[list] = spec
-	}
-	switch {
-	case spec.Dynamic():
-		count(s.wild, list)
-	case len(spec.Patterns) > 0:
-		for _, p := range spec.Patterns {
-			count(s.named, p.Name)
-		}
-	default:
+// meantBy is the set of the queues that a list means. matches are the names that patterns of other lists matched.
+func meantBy(list string, names []string, matches map[string][]string) map[string]struct{} {
+	meant := make(map[string]struct{})
+	spec, err := queues.Parse([]string{list})
+	if err != nil { // a list of another program
 		for name := range strings.SplitSeq(list, ",") {
-			count(s.named, name)
+			meant[name] = struct{}{}
+		}
+		return meant
+	}
+	for _, p := range spec.Patterns {
+		if !queues.IsPattern(p.Name) {
+			meant[p.Name] = struct{}{}
+			continue
+		}
+		of, done := matches[p.Name]
+		if !done {
+			for _, name := range names {
+				if !queues.IsOwn(name) && queues.MatchGlob(p.Name, name) {
+					of = append(of, name)
+				}
+			}
+			matches[p.Name] = of
+		}
+		for _, name := range of {
+			meant[name] = struct{}{}
 		}
 	}
+	if spec.Dynamic() {
+		for name := range meant {
+			if spec.Excludes(name) {
+				delete(meant, name)
+			}
+		}
+	}
+	return meant
 }
 
 // of says who takes from a queue.
 func (s *served) of(q *SampleQueue) {
-	var workers [2]int64
-	if n := s.named[q.Name]; n != nil {
-		workers = *n
-	}
-	for list, n := range s.wild {
-		if spec := s.specs[list]; spec.Works(q.Name) {
-			workers[byGo], workers[byOthers] = workers[byGo]+n[byGo], workers[byOthers]+n[byOthers]
-		}
-	}
+	workers := s.workers[q.Name]
 	if s.processes {
 		q.Go = exactly(workers[byGo]).all(s.goAll)
 	}
-	if s.workers {
+	if s.known {
 		q.Other = exactly(workers[byOthers]).all(s.otherAll)
 	}
 	q.HTTP = exactly(s.http[q.Name])

@@ -87,7 +87,7 @@ func memory(l *look) error {
 		for _, k := range keys {
 			list = append(list, in(k.Key)+" "+bytesOf(k.Bytes))
 		}
-		switch why, _, ok := cannot(denied); {
+		switch why, _, ok := l.cannot(denied); {
 		case ok:
 			largest = words("unknown, since " + why)
 		case denied != nil:

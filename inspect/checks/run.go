@@ -114,7 +114,7 @@ func (r *run) one(ctx context.Context, check *Check) ([]Finding, error) {
 		}
 		return check.look(l)
 	})
-	if why, rule, ok := cannot(err); ok {
+	if why, rule, ok := l.cannot(err); ok {
 		f := l.end(CouldNotLook, check.Title+": "+why)
 		if f.Rule = rule; rule != "" {
 			f.Remedy.Words = "add the ACL rule " + rule
@@ -183,7 +183,11 @@ func newFinding(c *Check, v values) Finding {
 	f.Remedy = Remedy{Words: sentence(c.Remedy, v), Command: c.command(v)}
 	f.Subject = make(map[string]string, len(v))
 	for name, value := range v {
-		f.Subject[name] = exact(value)
+		switch value.(type) {
+		case words, arguments: // what this program says of it
+		default:
+			f.Subject[name] = exact(value)
+		}
 	}
 	return f
 }
@@ -225,13 +229,13 @@ type blind struct{ why, rule string }
 func (b blind) Error() string { return b.why }
 
 // cannot returns why an error means that a check could not look, and the ACL rule that is missing.
-func cannot(err error) (why, rule string, ok bool) {
+func (l *look) cannot(err error) (why, rule string, ok bool) {
 	var b blind
-	var denied *resque.DeniedError
+	denied, refused := l.store.Denied(err)
 	switch {
 	case errors.As(err, &b):
 		return b.why, b.rule, true
-	case errors.As(err, &denied):
+	case refused:
 		return denied.Error(), denied.Rule, true
 	case resque.IsWrongType(err):
 		return "a key that it reads is of another type, see check 23", "", true
@@ -257,7 +261,8 @@ func (f *fixing) text(name string) string {
 }
 
 // Fix mends one finding that Run has returned for the same Inspector. What was found may have changed since: Fix looks again
-// in the step that changes, and then returns false and changes nothing. The change is recorded under the Inspector's By.
+// in the step that changes, and then returns false and changes nothing. The change is recorded under the Inspector's By; where it cannot
+// be, nothing is changed.
 func Fix(ctx context.Context, in *inspect.Inspector, f Finding) (changed bool, err error) {
 	doors := in.Doors()
 	switch {
@@ -267,6 +272,9 @@ func Fix(ctx context.Context, in *inspect.Inspector, f Finding) (changed bool, e
 		return false, ErrNoFix
 	}
 	door := doors[f.door]
+	if err := door.Inspector().Recordable(ctx); err != nil {
+		return false, err
+	}
 	err = door.Do(ctx, func(s resque.Store, c redis.Conn) error {
 		changed, err = f.Check.fix(&fixing{Context: ctx, door: door, store: s, conn: c, values: f.values})
 		return err

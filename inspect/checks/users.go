@@ -71,7 +71,6 @@ func tracking(l *look) error {
 			l.find(values{"why": words("the server does not know CLIENT")})
 			return nil
 		case errors.As(err, &denied):
-			denied.Rule = "+client|id +client|tracking +subscribe &__redis__:invalidate"
 			return err
 		case resque.Refuses(err):
 			return blind{why: "Redis refuses writes now"}

@@ -33,7 +33,7 @@ func walk(l *look) (walked, error) {
 	left := clock.Until(clock.System, l.run.until)
 	until := clock.System.Now().Add(left / 2)
 	all, err := l.store.ServerKeys(l.conn)
-	if _, _, denied := cannot(err); err != nil && !denied {
+	if _, _, denied := l.cannot(err); err != nil && !denied {
 		return w, err
 	}
 	dropped, share := make(map[resque.KeyKind]bool), 1.0

@@ -97,7 +97,7 @@ var workerChecks = []*Check{{
 	},
 }}
 
-// releaseHeld removes a lock that somebody holds without an end, or that a dead process holds.
+// releaseHeld removes a lock that has no end, or whose holder is a dead process.
 func releaseHeld(f *fixing) (bool, error) {
 	lock := resque.HeldKey{Key: f.text("key"), Holder: f.text("holder"), Left: resque.Never}
 	if dead, _ := f.values["dead"].(bool); dead {

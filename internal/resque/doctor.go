@@ -3,6 +3,7 @@ package resque
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,34 @@ func (s Store) denied(command, rule string, err error) error {
 	return fmt.Errorf("running %s: %w", command, err)
 }
 
-// Ask runs a command that only operators need. An error is a DeniedError where the user lacks a permission.
+// quotedCommand is the command that a refusal of Redis names.
+var quotedCommand = regexp.MustCompile(`'([a-z|]+)' command`)
+
+// Denied returns what an error says that Redis denies to this user, whichever call it comes from: a command, or keys.
+func (s Store) Denied(err error) (*DeniedError, bool) {
+	var denied *DeniedError
+	var refused redis.Error
+	switch {
+	case errors.As(err, &denied):
+		return denied, true
+	case !errors.As(err, &refused):
+		return nil, false
+	}
+	text := strings.ToLower(string(refused))
+	switch named := quotedCommand.FindStringSubmatch(text); {
+	case strings.HasPrefix(text, "err "+strings.ToLower(deniedInScript)):
+		return &DeniedError{Command: "a command of a script", Rule: "that ACL LOG names", Err: err}, true
+	case !strings.HasPrefix(text, "noperm "):
+		return nil, false
+	case named != nil:
+		return &DeniedError{Command: strings.ToUpper(strings.Replace(named[1], "|", " ", 1)), Rule: "+" + named[1], Err: err}, true
+	case strings.Contains(text, " key"):
+		return &DeniedError{Command: "commands on these keys", Rule: "~" + s.ns + "*", Err: err}, true
+	}
+	return &DeniedError{Command: "a command", Rule: "that ACL LOG names", Err: err}, true
+}
+
+// ask runs a command that only operators need. An error is a DeniedError where the user lacks a permission.
 func (s Store) ask(c redis.Conn, command string, args ...any) (any, error) {
 	reply, err := c.Do(command, args...)
 	if err == nil {

@@ -156,7 +156,11 @@ func (s Store) LargestKeys(c redis.Conn, queues []string, most int) ([]KeySize, 
 // Tracks finds out whether Redis notifies a client of changed keys, with a key of its own. The two connections may be used
 // for nothing else afterwards.
 func (s Store) Tracks(conn, wake redis.Conn) error {
-	return s.denied("CLIENT", "", s.TrackReads(conn, wake))
+	err := s.TrackReads(conn, wake)
+	if denied, ok := s.Denied(err); ok {
+		return denied
+	}
+	return s.denied("CLIENT", "", err)
 }
 
 // KeyOfPauseAll is the string that pauses all workers of Ruby and of goworker.

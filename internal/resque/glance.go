@@ -93,7 +93,7 @@ type GlanceQueue struct {
 	Name   string
 	Length Number
 	Head   []byte // nil: it is large, or there is none
-	Digest string // of the head
+	Digest string // of a head that is large
 	Tail   []byte // nil: it is large, or there is none
 	Behind int64  // elements behind the one of GlanceAsk.Tails; -1: it was not found
 	Lanes  []GlanceLane

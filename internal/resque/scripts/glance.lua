@@ -3,8 +3,8 @@
 -- KEYS  lists
 -- ARGV  1 the size of an element up to which it is returned whole   2 how many elements are searched
 --       then for each list the element that was its last one at an earlier time, or ''
--- Returns for each list {its length, its head or '', digest of the head, its last element or '', how many
---       elements are behind the earlier last one or -1}, or the error with which Redis refuses the key. It writes nothing.
+-- Returns for each list {its length, its head or '', digest of a head that is not returned or '', its last element or '', how
+--       many elements are behind the earlier last one or -1}, or the error with which Redis refuses the key. It writes nothing.
 local whole, far, answer = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 for i, key in ipairs(KEYS) do
   local length = redis.pcall('LLEN', key)
@@ -17,7 +17,9 @@ for i, key in ipairs(KEYS) do
       local at = redis.call('LPOS', key, earlier, 'RANK', -1, 'MAXLEN', far)
       if at then behind = length - 1 - at end
     end
-    answer[i] = {length, #head <= whole and head or '', redis.sha1hex(string.sub(head, 1, 65536)), #last <= whole and last or '', behind}
+    local digest = ''
+    if #head > whole then head, digest = '', redis.sha1hex(string.sub(head, 1, 65536)) end
+    answer[i] = {length, head, digest, #last <= whole and last or '', behind}
   end
 end
 return answer

@@ -10,6 +10,7 @@ var idFaults = []fault{
 		w.do("SADD", "~workers", "job7:88")
 	}, mended: func(w *world) { w.gone("SISMEMBER", "~workers", "job7:88") }},
 	{number: 24, name: "no queues", expect: `"h:1:" names no queues:`, plant: func(w *world) { w.do("SADD", "~workers", "h:1:") }},
+	{number: 24, name: "commas", expect: `"h:1:,,"`, plant: func(w *world) { w.do("SADD", "~workers", "h:1:,,") }},
 	{number: 24, name: "exclusions", expect: "but those that it excludes", remedy: `'h:1:!a,!b'`, plant: func(w *world) { w.do("SADD", "~workers", "h:1:!a,!b") }},
 	{number: 24, name: "heartbeat only", expect: `"h"`, remedy: "HDEL ns", plant: func(w *world) {
 		w.do("HSET", "~workers:heartbeat", "h", w.now(0))

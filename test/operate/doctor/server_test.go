@@ -105,6 +105,10 @@ var serverFaults = []fault{
 	}},
 	{number: 19, args: own, expect: `"worker" may not run everything that workers need: +zadd is missing`, remedy: "ACL SETUSER worker '+zadd'",
 		plant: func(w *world) { w.limitedUser("-zadd") }},
+	{number: 19, name: "the same user", args: own, expect: `"default" may not run everything that workers need: +bitcount`, plant: func(w *world) {
+		w.process("web-1", "mail")
+		w.server.Do(w.t, "ACL", "SETUSER", "default", "-bitcount")
+	}},
 	{number: 20, args: own, expect: "&__redis__:invalidate +client|tracking", plant: func(w *world) { w.limitedUser("resetchannels", "-client|tracking") }},
 	{number: 21, args: own, expect: "1 MiB", remedy: "CONFIG SET proto-max-bulk-len", plant: func(w *world) { w.do("CONFIG", "SET", "proto-max-bulk-len", "1mb") }},
 	{number: 22, args: []string{"--cluster-enabled", "yes"}, born: true, blinds: true, expect: "no part in braces", plant: func(w *world) {

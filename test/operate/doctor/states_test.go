@@ -103,6 +103,36 @@ func TestCouldNotLook(t *testing.T) {
 	}
 }
 
+// TestOtherPrograms: a user whose connections run scripts, but who may use no key of the namespace, is no worker's.
+func TestOtherPrograms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t, durable...), nil)
+	w.limitedUser("resetkeys", "~other:*", "-zadd")
+	if found := bad(w.look()); len(found) > 0 {
+		t.Errorf("beside another program:\n%s", text(found))
+	}
+}
+
+// TestMayNothing: to a user who may do next to nothing every check says so, and names a rule.
+func TestMayNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, durable...)
+	w := newWorld(t, server, nil)
+	for rules, least := range map[string]int{"~* +ping +select +info": 40, "+@all resetkeys ~other:*": 25, "~* +@all -eval -evalsha -smembers -get": 15} {
+		server.Do(t, "ACL", append([]any{"SETUSER", "nobody", "reset", "on", ">secret", "&*"}, anys(strings.Fields(rules))...)...)
+		w.as(strings.Replace(w.uri, "redis://", "redis://nobody:secret@", 1))
+		blind := 0
+		for _, f := range bad(w.look()) {
+			if blind++; f.State != checks.CouldNotLook || !strings.HasPrefix(f.Rule, "+") && f.Rule != "~"+w.ns+"*" {
+				t.Errorf("with %s: %s %q", rules, text([]checks.Finding{f}), f.Rule)
+			}
+		}
+		if blind < least {
+			t.Errorf("with %s only %d checks could not look", rules, blind)
+		}
+	}
+}
+
 // TestDoctorsUser: the user that docs/redis.md shows for doctor looks at everything.
 func TestDoctorsUser(t *testing.T) {
 	t.Parallel()
@@ -188,6 +218,15 @@ func TestFixesAreRecorded(t *testing.T) {
 	entries, err := in.Audit(t.Context(), 10)
 	if err != nil || len(entries) != 1 || entries[0].Who != "ops@host-1" || entries[0].What != "doctor --fix 24" || !strings.Contains(entries[0].On, `"h:1"`) {
 		t.Errorf("recorded %+v, %v", entries, err)
+	}
+	w.do("SADD", "~workers", "h:1")
+	w.do("DEL", "~go:audit")
+	w.do("SET", "~go:audit", "of another type")
+	if changed, err := checks.Fix(t.Context(), in, w.look(24)[0]); changed || err == nil {
+		t.Errorf("where nothing can be recorded: %v, %v", changed, err)
+	}
+	if left := w.look(24); left[0].State != checks.Found {
+		t.Errorf("it was mended:\n%s", text(left))
 	}
 }
 
