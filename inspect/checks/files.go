@@ -33,13 +33,13 @@ var unitCheck = &Check{
 	Remedy:   "write there: {write}",
 }
 
-// line is what is wrong in a line of a file, and what to write there.
-type line struct {
+// mistake is what is wrong in a line of a file, and what to write there.
+type mistake struct {
 	at          int
 	what, write string
 }
 
-func inFile(c *Check, file string, lines []line) (all []Finding) {
+func inFile(c *Check, file string, lines []mistake) (all []Finding) {
 	l := &look{check: c, run: &run{options: Options{Most: defaultMost}}, seen: 1}
 	for _, f := range lines {
 		l.find(values{"file": words(name(file)), "line": f.at, "what": words(f.what), "write": words(f.write)})
@@ -70,7 +70,7 @@ var (
 // Manifest looks at a manifest of Kubernetes whose pods run goworker. A stop takes so long at most: goworker.StopTime says it.
 func Manifest(file string, text []byte, stop time.Duration) []Finding {
 	text = remark.ReplaceAllFunc(text, func(m []byte) []byte { return bytes.Repeat([]byte{' '}, len(m)) })
-	var lines []line
+	var lines []mistake
 	needs := fmt.Sprintf("terminationGracePeriodSeconds: %d", seconds(stop+spare))
 	offset := 0
 	for _, document := range bytes.SplitAfter(text, []byte("\n---")) {
@@ -81,13 +81,13 @@ func Manifest(file string, text []byte, stop time.Duration) []Finding {
 			n, err := strconv.Atoi(given)
 			switch {
 			case err != nil:
-				lines = append(lines, line{at(m[2]), "the time that a pod has to stop is " + shown(given) + ", which is no number of seconds", needs})
+				lines = append(lines, mistake{at(m[2]), "the time that a pod has to stop is " + shown(given) + ", which is no number of seconds", needs})
 			case time.Duration(n)*time.Second < stop:
-				lines = append(lines, line{at(m[2]), fmt.Sprintf("a pod is killed %d s after its stop began, and a stop takes up to %s: its jobs run twice", n, duration(stop)), needs})
+				lines = append(lines, mistake{at(m[2]), fmt.Sprintf("a pod is killed %d s after its stop began, and a stop takes up to %s: its jobs run twice", n, duration(stop)), needs})
 			}
 		}
 		if kind := pods.FindSubmatchIndex(document); kind != nil && len(found) == 0 && defaultGrace < stop {
-			lines = append(lines, line{at(kind[2]), fmt.Sprintf("without terminationGracePeriodSeconds a pod is killed 30 s after its stop began, and a stop takes up to %s", duration(stop)), needs})
+			lines = append(lines, mistake{at(kind[2]), fmt.Sprintf("without terminationGracePeriodSeconds a pod is killed 30 s after its stop began, and a stop takes up to %s", duration(stop)), needs})
 		}
 		lines = append(lines, probes(document, at)...)
 		offset += len(document)
@@ -96,7 +96,7 @@ func Manifest(file string, text []byte, stop time.Duration) []Finding {
 }
 
 // probes looks at what probes ask.
-func probes(document []byte, at func(int) int) (lines []line) {
+func probes(document []byte, at func(int) int) (lines []mistake) {
 	all := probe.FindAllSubmatchIndex(document, -1)
 	for n, m := range all {
 		end := len(document)
@@ -111,13 +111,13 @@ func probes(document []byte, at func(int) int) (lines []line) {
 		where := at(m[1] + found[2])
 		switch {
 		case kind == "liveness" && asked == "/readyz":
-			lines = append(lines, line{where, "the liveness probe asks /readyz: all pods are restarted when Redis is away", "path: /healthz"})
+			lines = append(lines, mistake{where, "the liveness probe asks /readyz: all pods are restarted when Redis is away", "path: /healthz"})
 		case asked != "/readyz" && asked != "/healthz":
 			right := "path: /healthz"
 			if kind == "readiness" {
 				right = "path: /readyz"
 			}
-			lines = append(lines, line{where, "the " + kind + " probe asks " + shown(asked) + ", which goworker does not serve", right})
+			lines = append(lines, mistake{where, "the " + kind + " probe asks " + shown(asked) + ", which goworker does not serve", right})
 		}
 	}
 	return lines
@@ -149,16 +149,16 @@ func Unit(file string, text []byte, stop time.Duration) []Finding {
 		}
 		return s
 	}
-	var lines []line
+	var lines []mistake
 	if kind := of("Type"); kind.value != "" && kind.value != "simple" && kind.value != "exec" {
-		lines = append(lines, line{kind.line, "Type is " + shown(kind.value) + ", and goworker stays in the foreground and tells systemd nothing", "Type=exec"})
+		lines = append(lines, mistake{kind.line, "Type is " + shown(kind.value) + ", and goworker stays in the foreground and tells systemd nothing", "Type=exec"})
 	}
 	if restart := of("Restart"); restart.value != "always" {
 		what := "without Restart systemd does not start the program again when it ends"
 		if restart.value != "" {
 			what = "with Restart=" + shown(restart.value) + " systemd does not start the program again after each end"
 		}
-		lines = append(lines, line{restart.line, what, "Restart=always"})
+		lines = append(lines, mistake{restart.line, what, "Restart=always"})
 	}
 	stops := of("TimeoutStopSec")
 	if stops.value == "" {
@@ -167,9 +167,9 @@ func Unit(file string, text []byte, stop time.Duration) []Finding {
 	given, ok := span(stops.value)
 	switch needs := fmt.Sprintf("TimeoutStopSec=%d", seconds(stop+spare)); {
 	case !ok:
-		lines = append(lines, line{stops.line, "the time to stop is " + shown(stops.value) + ", which is no time", needs})
+		lines = append(lines, mistake{stops.line, "the time to stop is " + shown(stops.value) + ", which is no time", needs})
 	case given < stop:
-		lines = append(lines, line{stops.line, fmt.Sprintf("systemd kills the program %s after its stop began, and a stop takes up to %s: its jobs run twice", duration(given), duration(stop)), needs})
+		lines = append(lines, mistake{stops.line, fmt.Sprintf("systemd kills the program %s after its stop began, and a stop takes up to %s: its jobs run twice", duration(given), duration(stop)), needs})
 	}
 	return inFile(unitCheck, file, lines)
 }

@@ -172,26 +172,48 @@ func names(list []string, queue string) bool {
 
 // served says who takes jobs from queues.
 type served struct {
+	lists  []*list
+	takers []leases.Taker
+}
+
+// list is a list of queues, and those that work by it. A fleet of thousands has few lists.
+type list struct {
+	queues    []string
 	processes []*process
-	others    []resque.Worker
-	takers    []leases.Taker
+	other     *resque.Worker // one of another program
 }
 
 func (f *fleet) served() (s served) {
+	lists := make(map[string]*list)
+	of := func(queues []string) *list {
+		key := strings.Join(queues, ",")
+		if lists[key] == nil {
+			lists[key] = &list{queues: queues}
+			s.lists = append(s.lists, lists[key])
+		}
+		return lists[key]
+	}
 	for n := range f.processes {
-		if f.processes[n].alive {
-			s.processes = append(s.processes, &f.processes[n])
+		if p := &f.processes[n]; p.alive {
+			l := of(strings.Split(p.Queues, ","))
+			l.processes = append(l.processes, p)
 		}
 	}
-	s.others, s.takers = f.others(), f.takers
+	others := f.others()
+	for n := range others {
+		if l := of(others[n].Queues); l.other == nil {
+			l.other = &others[n]
+		}
+	}
+	s.takers = f.takers
 	return s
 }
 
 // byProcess returns the goworker processes that take from a queue.
 func (s served) byProcess(queue string) (all []*process) {
-	for _, p := range s.processes {
-		if names(strings.Split(p.Queues, ","), queue) {
-			all = append(all, p)
+	for _, l := range s.lists {
+		if len(l.processes) > 0 && names(l.queues, queue) {
+			all = append(all, l.processes...)
 		}
 	}
 	return all
@@ -202,9 +224,9 @@ func (s served) byOther(queue string) *resque.Worker {
 	if queues.IsOwn(queue) {
 		return nil
 	}
-	for n, w := range s.others {
-		if names(w.Queues, queue) {
-			return &s.others[n]
+	for _, l := range s.lists {
+		if l.other != nil && names(l.queues, queue) {
+			return l.other
 		}
 	}
 	return nil

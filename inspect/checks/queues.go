@@ -70,7 +70,11 @@ var queueChecks = []*Check{{
 			return err
 		}
 		s := f.served()
-		for _, q := range all {
+		for n, q := range all {
+			if l.over() {
+				l.saw(n, len(all))
+				break
+			}
 			if q.jobs > 0 && !s.any(q.name) {
 				l.find(values{"queue": q.name, "jobs": jobs(q.jobs)})
 			}

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/recurring"
@@ -66,13 +67,12 @@ func notExchanging(l *look) error {
 	for _, name := range paused {
 		delete(waiting, name)
 	}
-	s := f.served()
-	for _, p := range s.processes {
+	for _, p := range f.processes {
 		var v struct {
 			At, Exchange  int64
 			Workers, Busy int
 		}
-		if json.Unmarshal([]byte(p.Fields["vitals"]), &v) != nil || v.Exchange == 0 || v.Busy >= v.Workers {
+		if !p.alive || json.Unmarshal([]byte(p.Fields["vitals"]), &v) != nil || v.Exchange == 0 || v.Busy >= v.Workers {
 			continue
 		}
 		age := time.Duration(v.At-v.Exchange) * time.Millisecond
@@ -80,7 +80,7 @@ func notExchanging(l *look) error {
 			continue
 		}
 		for _, name := range sortedKeys(waiting) {
-			if one := (served{processes: []*process{p}}); len(one.byProcess(name)) > 0 {
+			if names(strings.Split(p.Queues, ","), name) {
 				l.find(values{"process": p.ID, "age": age, "queue": name, "jobs": jobs(waiting[name])})
 				break
 			}

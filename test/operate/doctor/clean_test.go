@@ -12,7 +12,8 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// daemon runs a daemon that knows a slow class under a limit, a unique one, and one that fails. The slow one ends with the test.
+// daemon runs a daemon that knows a slow class under a limit, one that heeds no time limit, a unique one, and one that fails. The first
+// two end with the test.
 func (w *world) daemon(running chan<- string) {
 	w.t.Helper()
 	release := make(chan struct{})
@@ -28,6 +29,7 @@ func (w *world) daemon(running chan<- string) {
 		}
 		return ctx.Err()
 	}, goworker.MaxRunning(1))
+	d.Register("Deaf", func() { <-release }, goworker.Timeout(10*time.Millisecond)) // it does not heed its context
 	d.Register("Once", func(context.Context, string) error { return nil }, goworker.Unique())
 	d.Register("Fail", func(_ context.Context, id string) error {
 		defer func() { running <- id }()
@@ -49,9 +51,9 @@ func (w *world) daemon(running chan<- string) {
 	}
 }
 
-// TestBusyFleet: where daemons, Ruby's workers and a server work as they should, with jobs of every kind under way, no check finds
+// TestCleanFleet: where daemons, Ruby's workers and a server work as they should, with jobs of every kind under way, no check finds
 // anything, and each has seen all there is.
-func TestBusyFleet(t *testing.T) {
+func TestCleanFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t, durable...), nil)
 	running := make(chan string, 100)

@@ -43,7 +43,7 @@ func newWorld(t *testing.T, server *redistest.Server, rewrite func(string) strin
 	if rewrite == nil {
 		rewrite = sound
 	}
-	w := &world{t: t, server: server, ns: fmt.Sprintf("ns%d:", namespaces.Add(1)), options: checks.Options{Budget: time.Minute, Now: steady}}
+	w := &world{t: t, server: server, ns: fmt.Sprintf("ns%d:", namespaces.Add(1)), options: checks.Options{Budget: time.Hour, Now: steady}}
 	w.uri = "redis://" + server.Rewriting(t, rewrite)
 	w.as(w.uri)
 	return w
