@@ -141,7 +141,12 @@ func sameJobs(t *testing.T, name string, before, after map[string]any) {
 	t.Helper()
 	for key := range before {
 		if !same(before[key], after[key]) {
-			t.Errorf("%s: %s is not as it was:\n%.600v\nwas\n%.600v", name, key, after[key], before[key])
+			is, was := fmt.Sprint(after[key]), fmt.Sprint(before[key])
+			at := 0
+			for at < min(len(is), len(was)) && is[at] == was[at] {
+				at++
+			}
+			t.Errorf("%s: %s is not as it was, from byte %d on:\n%.200s\nwas\n%.200s", name, key, at, is[at:], was[at:])
 		}
 	}
 	for key := range after {
@@ -562,4 +567,13 @@ func TestOperationsOverShards(t *testing.T) {
 			t.Errorf("one is away: %v", err)
 		}
 	}
+}
+
+// Failures that are equal in all that is known of them are each removed.
+func TestOperationsOnEqualFailures(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "EVAL", `for n = 1, 1100 do redis.call('RPUSH', 'resque:failed', '{"failed_at":"2026/11/22 10:00:00 UTC","payload":{"class":"' .. (n % 11 == 5 and 'B' or 'A') .. '","args":[' .. n % 3 .. ']},"exception":"E","error":"e","backtrace":null,"worker":"w:1:mail","queue":"mail"}') end`, 0)
+	op := run(t, i, inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Failed}}})
+	want(t, "removed", int64(1000), op.Done, nil)
+	want(t, "left", 100, server.Int(t, "LLEN", "resque:failed"), nil)
 }

@@ -364,7 +364,7 @@ func (s Store) RemoveAll(c redis.Conn, list string, filter Filter) (int, error) 
 		if end > 0 && len(found) < removeTogether {
 			from := end
 			end = 0
-			err = w.backward(from, "", func(p page) (bool, error) {
+			err = w.backward(from, func(p page) (bool, error) {
 				records := w.choose(p, m.fits)
 				slices.Reverse(records)
 				found = append(found, records...)

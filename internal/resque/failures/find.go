@@ -15,8 +15,7 @@ import (
 
 // Search returns at most count failures that match, list after list, the newest of each list first.
 // after is "" to begin, and then the text that Search returned, which is "" at the end. If other
-// programs remove failures meanwhile, Search misses none; if they remove more than a page, it may
-// return a failure twice.
+// programs remove failures meanwhile, Search misses none, and may return some twice.
 func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string, count int) (found []Record, next string, err error) {
 	from, err := parseCursor(after)
 	if err != nil {
@@ -27,15 +26,14 @@ func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string,
 		if list < from.list {
 			continue
 		}
-		end, last := from.index, from.id
+		end := from.index
 		if list != from.list || after == "" {
 			if end, err = s.Count(c, list); err != nil {
 				return nil, "", err
 			}
-			last = ""
 		}
 		w := s.walk(c, list)
-		err = w.backward(end, last, func(p page) (bool, error) {
+		err = w.backward(end, func(p page) (bool, error) {
 			records := w.choose(p, m.fits)
 			slices.Reverse(records)
 			found = append(found, records...)
@@ -52,17 +50,17 @@ func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string,
 	return found, "", nil
 }
 
-// cursor is the progress of a search: the last failure it returned.
+// cursor is the progress of a search: the position of the last failure it returned.
 type cursor struct {
-	index    int64
-	id, list string
+	index int64
+	list  string
 }
 
 // Begin is where a walk through failures begins, as "" is.
 const Begin = "0::"
 
 func cursorAfter(r Record) string {
-	return fmt.Sprintf("%d:%s:%s", r.Index, ID(r.Raw), r.List)
+	return fmt.Sprintf("%d::%s", r.Index, r.List)
 }
 
 func parseCursor(text string) (cursor, error) {
@@ -72,7 +70,7 @@ func parseCursor(text string) (cursor, error) {
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) == 3 {
 		if index, err := strconv.ParseInt(parts[0], 10, 64); err == nil && index >= 0 {
-			return cursor{index, parts[1], parts[2]}, nil
+			return cursor{index, parts[2]}, nil // between them older releases had the failure's id
 		}
 	}
 	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on; give what the page before returned", text)
@@ -86,7 +84,7 @@ func (s Store) Groups(c redis.Conn, lists []string, filter Filter) ([]Group, err
 		if err != nil {
 			return nil, err
 		}
-		err = s.walk(c, list).backward(end, "", func(p page) (bool, error) {
+		err = s.walk(c, list).backward(end, func(p page) (bool, error) {
 			for _, raw := range p.raws {
 				if m.fits(raw) {
 					all.add(raw, m.local)
@@ -121,7 +119,7 @@ func (s Store) Walk(c redis.Conn, list, after string, most, looks int, fits func
 		}
 	}
 	w := s.walk(c, list)
-	err = w.backward(from.index, from.id, func(p page) (bool, error) {
+	err = w.backward(from.index, func(p page) (bool, error) {
 		records := w.choose(p, fits)
 		slices.Reverse(records)
 		for _, r := range records {
@@ -136,7 +134,7 @@ func (s Store) Walk(c redis.Conn, list, after string, most, looks int, fits func
 		if looked < looks || p.start == 0 {
 			return true, nil
 		}
-		next = fmt.Sprintf("%d:%s:%s", p.start, ID(p.raws[0]), list)
+		next = fmt.Sprintf("%d::%s", p.start, list)
 		return false, nil
 	})
 	return found, looked, next, err
@@ -185,7 +183,7 @@ func (s Store) Find(c redis.Conn, lists []string, ids []string, visit func(Recor
 			return nil, err
 		}
 		w := s.walk(c, list)
-		err = w.backward(end, "", func(p page) (bool, error) {
+		err = w.backward(end, func(p page) (bool, error) {
 			records := w.choose(p, func(raw []byte) bool { return mayBe(raw, times) && wanted[ID(raw)] })
 			for _, r := range slices.Backward(records) {
 				id := ID(r.Raw)

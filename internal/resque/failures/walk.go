@@ -12,7 +12,8 @@ import (
 // A walk reads a failure list in pages while other programs change it. Failures are added
 // at the end; a removal moves all behind it forwards.
 //
-// Towards the front (backward) a removal hides nothing, but an element may be seen twice.
+// Towards the front (backward) a removal hides nothing, but elements that were seen move to positions that were not. They are
+// seen twice. The walk does not look for them by their ids: an equal one further on would hide those in between.
 // Towards the end (forward) a page begins behind an element of the page before. If that element has
 // moved, the walk finds it by its id. In either direction no element is missed that was
 // in the list from the first page to the last; one may be seen twice.
@@ -73,22 +74,13 @@ func (w *walk) choose(p page, fits func(raw []byte) bool) []Record {
 }
 
 // backward visits the pages of the list from position end to its front, until visit
-// returns false or an error. last is the id of the element that was at end and has been
-// visited already, or "".
-func (w *walk) backward(end int64, last string, visit func(page) (bool, error)) error {
+// returns false or an error.
+func (w *walk) backward(end int64, visit func(page) (bool, error)) error {
 	for end > 0 {
-		start, upTo := max(0, end-w.size), end
-		if last != "" {
-			upTo++ // with the one that was seen, to notice that it moved
-		}
-		raws, err := w.read(start, upTo)
+		start := max(0, end-w.size)
+		raws, err := w.read(start, end)
 		if err != nil {
 			return err
-		}
-		if last != "" {
-			if i := lastIndex(raws, func(raw []byte) bool { return ID(raw) == last }); i >= 0 {
-				raws = raws[:i]
-			}
 		}
 		end = start
 		if len(raws) == 0 { // the list has become shorter
@@ -99,7 +91,6 @@ func (w *walk) backward(end int64, last string, visit func(page) (bool, error)) 
 			end = min(end, n)
 			continue
 		}
-		last = ID(raws[0])
 		if more, err := visit(page{start, raws}); !more || err != nil {
 			return err
 		}

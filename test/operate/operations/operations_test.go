@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -231,7 +230,10 @@ const (
 // everywhere puts jobs into every place.
 func everywhere(t *testing.T, server *redistest.Server) {
 	server.Do(t, "FLUSHALL")
-	script := `
+	server.Do(t, "EVAL", filling, 0)
+}
+
+const filling = `
 for n = 1, 40 do
   redis.call('RPUSH', 'resque:queue:mail', '{"class":"Send","args":[' .. n .. ']}')
   redis.call('RPUSH', 'resque:queue:mail', '{"class":"Send","args":[' .. n .. '],"id":"u' .. n .. '","unique":"done:d' .. n .. '","result":60000}')
@@ -248,24 +250,12 @@ end
 redis.call('SADD', 'resque:queues', 'mail')
 redis.call('SADD', 'resque:go:lanes', '` + laneSet + `')
 redis.call('ZADD', 'resque:go:lanes:` + laneSet + `', 0, '` + laneOwn + `')`
-	server.Do(t, "EVAL", script, 0)
-}
 
 // The program that runs or takes back an operation is killed at every request that it sends, before Redis gets it and after Redis
 // has served it, and another program goes on. What becomes of the jobs is what becomes of them when none is killed.
 func TestKilledAtEveryBoundary(t *testing.T) {
 	t.Parallel()
-	query := func(places ...inspect.Place) inspect.Query { return inspect.Query{Class: "Send", Places: places} }
-	for name, plan := range map[string]inspect.Plan{
-		"remove": {Verb: inspect.Drop, Query: query(inspect.Delayed, inspect.Queued, inspect.InLane, inspect.Failed)},
-		"retry":  {Verb: inspect.Retry, Query: query(inspect.Failed)},
-		"run":    {Verb: inspect.Run, Query: query(inspect.Delayed)},
-		"move":   {Verb: inspect.MoveTo, Query: query(), Queue: "other"},
-		"delay":  {Verb: inspect.Delay, Query: query(inspect.Delayed, inspect.Queued), At: time.Unix(4_100_000_000, 0)},
-		"cancel": {Verb: inspect.Revoke, Query: inspect.Query{Class: "Send", Places: []inspect.Place{inspect.Delayed, inspect.InLane}}},
-		"clear":  {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}},
-		"forget": {Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}},
-	} {
+	for name, plan := range plans() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
