@@ -55,7 +55,7 @@ demo: ## see a worker at work, without Redis; URI=redis://… shows it on yours
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && go -C cmd/goworker build -o "$$tools/goworker" . && go run ./example/demo -uri='$(URI)' -command="$$tools/goworker"
 
 dev: ## play with a worker, sample load and a live status, on a Redis of its own
-	@go -C cmd/goworker run . dev
+	@go -C cmd/goworker run . dev --redis-server='$(REDIS_SERVER)'
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
 # Chaos and the killing of programs wait more than they compute: what the compiler has to do meanwhile gives way to them. All of

@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/priority"
+	"github.com/goworker/goworker/internal/feature/queued"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/producer"
@@ -101,6 +102,7 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 //   - ExpireAfter, ExpiresAt: do not run it after that
 //   - Retry, Timeout: in place of what its class has
 //   - Priority: run it before others of its queue
+//   - Stamp: the payload says when it came
 //   - WithMeta: texts beside the arguments
 //   - WithResult, CaptureLogs: keep what becomes of it, and its log lines
 //   - Named, After, Immutable, Spread, Inline, Ignored, External: for steps of workflows alone; see StepOption
@@ -184,7 +186,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, step asStep) error {
 		}
 		opt.enqueue(&o)
 	}
-	if p.Class == nil {
+	if p.Step = step != nil; p.Class == nil {
 		p.Class = o.class
 	}
 	if p.Queue == "" {
@@ -250,6 +252,20 @@ func (l PriorityLevel) enqueue(to *enqueueOptions) {
 		to.Wrong("%s: it must be Normal (%d), High (%d) or Urgent (%d)", option, Normal, High, Urgent)
 	}
 	outcome.Put(to.to, priority.Level(l))
+}
+
+// Stamp has the payload of a job say when the job was put into its queue, or was due there, so that operators see exactly how long
+// it waits: see Delivery.Waited. It is not for jobs that Ruby's dequeue removes by their arguments: it compares whole payloads.
+func Stamp() JobOption { return stamped{} }
+
+type stamped struct{}
+
+func (s stamped) register(to *options) { to.onEnqueue(s) }
+
+func (stamped) enqueue(to *enqueueOptions) {
+	to.named = true
+	to.Once("that the job says when it came", "Stamp")
+	outcome.Put(to.to, queued.Stamped(true))
 }
 
 // NewID returns a random id, such as a job gets that has options but no id.

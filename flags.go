@@ -140,6 +140,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "NodeScheduler", Flag: "node-scheduler", Help: "share the lock of node-resque's scheduler, too"},
 	{Field: "DynamicSchedule", Flag: "dynamic-schedule", Env: []string{"DYNAMIC_SCHEDULE"}, Environment: setting.Dynamic,
 		Help: "fire the recurring schedules that are in Redis for all schedulers"},
+	{Field: "Stamp", Flag: "stamp", Help: "have the payloads of enqueued jobs say when they were enqueued"},
 	{Field: "History", Flag: "history", Default: HistoryOn, Allowed: []string{HistoryOn, HistoryOff},
 		Help: "whether this process counts its jobs for the fleet's history: on or off"},
 	{Field: "DisableSignals"},

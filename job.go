@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/stamp"
 	"github.com/goworker/goworker/internal/stuck"
 )
@@ -112,14 +111,7 @@ func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
 // Waited returns how long the job waited in its queue: from when it was put there, or was due there, until this process took it.
 // It is false where the payload does not say that. Those of Rails' ActiveJob, of php-resque and of jobs published over HTTP
 // do, and those of Stamp; plain ones of Resque do not, nor do those of retries.
-func (d *Delivery) Waited() (time.Duration, bool) {
-	p, err := payload.Parse(d.raw)
-	if err != nil {
-		return 0, false
-	}
-	at, ok := stamp.EnqueuedAt(&p)
-	return max(0, d.ReservedAt.Sub(at)), ok
-}
+func (d *Delivery) Waited() (time.Duration, bool) { return stamp.Waited(d.raw, d.ReservedAt) }
 
 // Job returns the job with its arguments decoded. Numbers are float64. They are
 // json.Number if the class or the settings have UseNumber, or if a float64 cannot hold

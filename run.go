@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/meta"
 	"github.com/goworker/goworker/internal/feature/phpstatus"
 	"github.com/goworker/goworker/internal/feature/priority"
+	"github.com/goworker/goworker/internal/feature/queued"
 	"github.com/goworker/goworker/internal/feature/resqueretry"
 	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/feature/retry"
@@ -242,7 +243,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
-		priority.New, failed.New, results.New, cursor.New, workflow.NewMark,
+		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
 

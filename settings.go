@@ -225,6 +225,8 @@ type WorkerSettings struct {
 	// the fleet share, and writes into their log that it came and left: HistoryOn or
 	// HistoryOff. Empty means HistoryOn. See inspect.Inspector.History. [-history]
 	History string
+	// Stamp has the payloads of all jobs that are enqueued here say when: see the function Stamp. [-stamp]
+	Stamp bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs. It is for applications with hooks for resque-scheduler, or with
 	// classes that have a method scheduled. Jobs in goworker's own schedule are still

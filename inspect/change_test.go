@@ -357,6 +357,31 @@ func TestPieces(t *testing.T) {
 	want(t, "audit", map[string]int64{"MoveWhere": 1200, "RunWhere": 1200, "Failures.RetryStep": 1200, "RemoveWhere": 2400, "Failures.RemoveStep": 1200}, sums, err)
 }
 
+// Among equal jobs none is passed over: what a step removed is not taken for an equal job further on.
+func TestRemoveWhereAmongEqualJobs(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "EVAL", `for copy = 1, 4 do
+  for n = 1, 70 + copy do redis.call('RPUSH', KEYS[1], '{"class":"B","args":[' .. copy .. ',' .. n .. ']}') end
+  for n = 1, 300 do redis.call('RPUSH', KEYS[1], '{"class":"A","args":[' .. n .. ']}') end
+end`, 1, "resque:queue:q")
+	server.Do(t, "SADD", "resque:queues", "q")
+	removed := 0
+	for after := ""; ; {
+		page, err := i.Find(t.Context(), inspect.Query{Queue: "q", Class: "A"}, after, 130)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := i.Remove(t.Context(), page.Jobs...)
+		if removed += n; err != nil {
+			t.Fatal(err)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	want(t, "removed", 1200, removed, nil)
+}
+
 // The record of changes is bounded, and changes without By are not in it.
 func TestAudit(t *testing.T) {
 	i, server, _ := setup(t)

@@ -70,8 +70,8 @@ const (
 	mostImportedBytes = 1 << 20
 )
 
-// Import puts failures back to the tails of their lists, in the order given, and returns how many. It does not look whether they are
-// there already. Those of a shard that is not among these go to the first. After an error the first so many are in their lists, and the
+// Import puts failures back to the heads of their lists, each before the one before, and returns how many. So failures that are given as Search
+// returns them, the newest first, have their old order again, before those that came since. It does not look whether they are there already. Those of a shard that is not among these go to the first. After an error the first so many are in their lists, and the
 // next piece of at most 500 may be too.
 func (l *FailureList) Import(ctx context.Context, lines ...FailureLine) (imported int, err error) {
 	if err := l.in.usable(); err != nil {
@@ -100,7 +100,7 @@ func (l *FailureList) Import(ctx context.Context, lines ...FailureLine) (importe
 		for n, line := range piece {
 			records[n] = line.Record
 		}
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return failures.New(s).Append(c, to.List, records) })
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return failures.New(s).Prepend(c, to.List, records) })
 		if err != nil {
 			if l.in.several() {
 				err = one.about(err)

@@ -541,3 +541,25 @@ func TestMistakesOfPlans(t *testing.T) {
 	all, err := i.Operations().List(t.Context())
 	want(t, "operations", 0, len(all), err)
 }
+
+// Over shards an operation is one, though each shard has its own record: it adds what they did, and is taken back on all.
+func TestOperationsOverShards(t *testing.T) {
+	i, servers := sharded(t)
+	for n, server := range servers {
+		failures(t, server, 100*n)
+	}
+	op := run(t, i, inspect.Plan{Verb: inspect.Retry})
+	want(t, "done", "done 300", fmt.Sprint(op.State, " ", op.Done), nil)
+	want(t, "on the last", 200, len(queue(t, servers[2], "mail")), nil)
+	op = undo(t, i, op.ID)
+	want(t, "undone", "undone 300", fmt.Sprint(op.State, " ", op.Back), nil)
+	op = run(t, i, inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Places: []inspect.Place{inspect.Failed}}})
+	bin, err := i.Operations().Bin(t.Context(), op.ID)
+	want(t, "bin", "2 redis://shard1 failure list failed 100", fmt.Sprint(len(bin), " ", bin[0].Shard, " ", bin[0].Place, " ", bin[0].Jobs), err)
+	servers[0].Stop()
+	for _, err := range i.Operations().Undo(t.Context(), op.ID) {
+		if err == nil || !strings.Contains(err.Error(), "shard redis://shard0") {
+			t.Errorf("one is away: %v", err)
+		}
+	}
+}

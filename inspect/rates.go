@@ -50,7 +50,8 @@ func (r Rates) queue(before, now SampleQueue) (q QueueRates) {
 			q.In, q.Out = Rate{max(in, q.In.PerSecond), AtLeast}, Rate{max(in-q.Growth.PerSecond, q.Out.PerSecond), AtLeast}
 		}
 	}
-	if now.Waiting.N == 0 || !q.Growth.Known() {
+	rests := q.Out.Bound == Exact && float64(now.Waiting.N) <= q.Out.PerSecond*atRest.Seconds()
+	if now.Waiting.N == 0 || !q.Growth.Known() || rests {
 		return q
 	}
 	if q.Never = q.Growth.PerSecond >= 0; !q.Never {
@@ -58,6 +59,9 @@ func (r Rates) queue(before, now SampleQueue) (q QueueRates) {
 	}
 	return q
 }
+
+// atRest is for how long jobs may wait in a queue that is at rest, although some wait at any time: they are taken within it.
+const atRest = time.Second
 
 // longest is the longest time that EmptyIn says.
 const longest = 100 * 365 * 24 * time.Hour

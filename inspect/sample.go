@@ -151,7 +151,7 @@ type QueueRates struct {
 	Growth  Rate // of the jobs that wait, below zero if they become fewer; exact also where In and Out are not known
 
 	// EmptyIn is when no job will wait if all goes on like this. Never says that this does not come: no fewer jobs wait. Both are zero
-	// for a queue that is empty, and where nothing is known.
+	// for a queue that is empty or whose jobs go within a second, and where nothing is known.
 	EmptyIn time.Duration
 	Never   bool
 }

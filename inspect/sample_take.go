@@ -174,6 +174,9 @@ func (t *taken) queues() {
 // depthsCount is how long what the keeper found out of a queue counts. It writes the record of a queue once a minute at least.
 const depthsCount = 3 * time.Minute
 
+// keeperLooks is how often the keeper looks at the queues.
+const keeperLooks = 2 * time.Second
+
 func (t *taken) fresh(d resque.Depth) bool { return t.g.At.Sub(d.At) < depthsCount }
 
 // busy adds what processes say of themselves where not all workers were looked at.
@@ -208,20 +211,23 @@ func (t *taken) oldest(q resque.GlanceQueue) (Age, map[string]endsOf) {
 		return Age{}, map[string]endsOf{t.shard: ends}
 	}
 	ends.head, ends.since = q.Digest+string(q.Head), t.g.At
-	if before := t.before(q.Name); before != nil && before.head == ends.head && !before.since.IsZero() {
+	// A queue that is shorter has lost its head, and what is there now may be equal to it.
+	if before := t.before(q.Name); before != nil && before.head == ends.head && before.length <= ends.length && !before.since.IsZero() {
 		ends.since = before.since
 	}
 	all := map[string]endsOf{t.shard: ends}
 	if at, ok := enqueued(q.Head); ok && !at.After(t.g.At) {
 		return Age{t.g.At.Sub(at), AgeExact}, all
 	}
-	d, ok := t.g.Depths[q.Name]
-	if ok && t.fresh(d) && !d.Oldest.IsZero() && d.Method != resque.AgeUnknown {
-		age := Age{max(0, t.g.At.Sub(d.Oldest)), AgeCounted}
-		if d.Method == resque.AgeSeen {
-			age.Method = AgeSeen
+	if d, ok := t.g.Depths[q.Name]; ok && t.fresh(d) {
+		switch {
+		case d.Method == resque.AgeCounted && d.Length == 0: // it came since the keeper looked
+			return Age{min(max(0, t.g.At.Sub(d.At)), keeperLooks), AgeCounted}, all
+		case d.Method == resque.AgeCounted && !d.Oldest.IsZero():
+			return Age{max(0, t.g.At.Sub(d.Oldest)), AgeCounted}, all
+		case d.Method == resque.AgeSeen && !d.Oldest.IsZero():
+			return Age{max(0, t.g.At.Sub(d.Oldest)), AgeSeen}, all
 		}
-		return age, all
 	}
 	if seen := t.g.At.Sub(ends.since); seen > 0 {
 		return Age{seen, AgeSeen}, all

@@ -142,8 +142,10 @@ func TestSampleGo(t *testing.T) {
 	now := time.Now()
 	server.Do(t, "SADD", "resque:queues", "mail", "lanes")
 	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[]}`)
-	server.Do(t, "HSET", "resque:go:depths", "mail", fmt.Sprintf("%d counted %d 1 100 0 3.000 5.000", now.UnixMilli(), now.Add(-4*time.Minute).UnixMilli()),
-		"lanes", "what another program wrote")
+	server.Do(t, "HSET", "resque:go:depths", "mail", fmt.Sprintf("%d counted %d 1 100 0 0.300 0.500", now.UnixMilli(), now.Add(-4*time.Minute).UnixMilli()),
+		"lanes", "what another program wrote", "low", fmt.Sprintf("%d counted 0 0 7 0 0.000 0.000", now.Add(-time.Minute).UnixMilli()))
+	server.Do(t, "SADD", "resque:queues", "low")
+	server.Do(t, "RPUSH", "resque:queue:low", `{"class":"A","args":[]}`)
 	for p, ends := range map[string]int64{"h:1:a": now.UnixMilli() + 8000, "h:2:b": -now.UnixMilli()} {
 		server.Do(t, "ZADD", "resque:go:processes", ends, p)
 		server.Do(t, "HSET", "resque:go:process:"+p, "host", "h", "pid", 1, "version", "1", "queues", "mail,l*", "concurrency", 5,
@@ -165,6 +167,9 @@ func TestSampleGo(t *testing.T) {
 	if q.Oldest.Method != inspect.AgeCounted || q.Oldest.For < 3*time.Minute || q.Oldest.For > 30*time.Minute || !q.Counted || !q.Paused || q.HTTP != exact(1) {
 		t.Errorf("%+v", q)
 	}
+	if age := queueOf(t, s, "low").Oldest; age.Method != inspect.AgeCounted || age.For > 2*time.Second {
+		t.Errorf("what came since the keeper looked: %v", age)
+	}
 	want(t, "alive workers", exact(5), q.Go, nil)
 	want(t, "other workers", exact(0), q.Other, nil)
 	want(t, "pushed", int64(100), q.Pushed, nil)
@@ -178,7 +183,7 @@ func TestSampleGo(t *testing.T) {
 		t.Errorf("%+v", s.Servings)
 	}
 	redistest.Eventually(t, soon, "Redis's clock goes on", func() bool { return sample(t, i).At.After(s.At) })
-	if r := sample(t, i).Rates(s).Queues["mail"]; r.In.PerSecond != 3 || r.Out.PerSecond != 5 || r.In.Bound != inspect.Exact || r.EmptyIn != 500*time.Millisecond {
+	if r := sample(t, i).Rates(s).Queues["mail"]; r.In.PerSecond != 0.3 || r.Out.PerSecond != 0.5 || r.In.Bound != inspect.Exact || r.EmptyIn != 5*time.Second {
 		t.Errorf("%+v", r)
 	}
 }

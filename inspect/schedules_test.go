@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func TestFailuresRoundTrip(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
+	slices.Reverse(lines) // the newest first
 	server.Do(t, "FLUSHALL")
 	n, err := i.Failures().Import(ctx, lines...)
 	want(t, "imported", 6, n, err)
@@ -125,7 +127,7 @@ func TestFailuresRoundTrip(t *testing.T) {
 		}
 	}
 	server.Do(t, "SET", "resque:failed", "no list")
-	if n, err := i.Failures().Import(ctx, lines...); n != 0 || err == nil {
+	if n, err := i.Failures().Import(ctx, lines...); n != 1 || err == nil { // that of the other list
 		t.Errorf("into no list: %d, %v", n, err)
 	}
 }

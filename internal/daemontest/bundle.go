@@ -283,10 +283,10 @@ func (b *Bundle) OnlyTotals() {
 	}
 }
 
-// OfHistory reports whether a key, without its namespace, belongs to the history of the fleet, which stays.
+// OfHistory reports whether a key, without its namespace, belongs to the history of the fleet or the ages of its queues, which stay.
 func OfHistory(name string) bool {
 	rest, own := strings.CutPrefix(name, "go:")
-	return own && (slices.Contains([]string{"log", "tally", "folded"}, rest) || len(rest) > 2 && rest[1] == ':' && strings.ContainsRune("mxhd", rune(rest[0])))
+	return own && (slices.Contains([]string{"log", "tally", "folded", "taken", "depths"}, rest) || len(rest) > 2 && rest[1] == ':' && strings.ContainsRune("mxhd", rune(rest[0])))
 }
 
 // RunBook notes what handlers did.

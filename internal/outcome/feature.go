@@ -153,5 +153,6 @@ type Deps struct {
 type Settings struct {
 	MaxPayload         int  // bytes; above it a job fails unread
 	MultiQueueFailures bool // a failure list for each queue
+	Stamp              bool // enqueued jobs say when they were put into their queues
 	LeaveUnknown       bool // jobs of unknown classes are left to other processes
 }

@@ -21,6 +21,7 @@ type Push struct {
 	Chosen  bool            // the program chose the ID, so that a job may have had it before
 	At      time.Time
 	In      time.Duration // from which At was made; 0: from none
+	Step    bool          // it is a step of a workflow, which may wait for others
 	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
 
 	// View is what the producer gives the program of the job.

@@ -21,6 +21,16 @@ const activeJob = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 // Of returns the field of a job that is put into its queue at this time.
 func Of(at time.Time) payload.Field { return payload.NumberField(Field, at.UnixMilli()) }
 
+// Waited returns how long a job waited until then, as its payload says. It is false where the payload does not say it.
+func Waited(raw []byte, until time.Time) (time.Duration, bool) {
+	if p, err := payload.Parse(raw); err == nil {
+		if at, ok := EnqueuedAt(&p); ok {
+			return max(0, until.Sub(at)), true
+		}
+	}
+	return 0, false
+}
+
 // EnqueuedAt returns when a job was put into its queue, or when it was due there if it was delayed. It is false where the
 // payload does not say it. Of a job that goworker runs again the payload says when it was first put there: it is false, too.
 func EnqueuedAt(p *payload.Payload) (at time.Time, ok bool) {

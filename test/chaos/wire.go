@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/resque/groups"
 	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/resque/leases"
+	"github.com/goworker/goworker/internal/resque/operations"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
@@ -149,6 +150,9 @@ func (a *arena) scripts() map[string]string {
 	}
 	for name, text := range groups.Scripts() {
 		scripts["groups-"+name] = text
+	}
+	for name, text := range operations.Scripts() {
+		scripts["operation-"+name] = text
 	}
 	for name, text := range delayedwire.Scripts() {
 		scripts["delayed-"+name] = text

@@ -10,7 +10,8 @@
 --       then index, element…}, or the error with which Redis refuses the key. It writes nothing.
 --
 -- If the elements that were seen are gone, a walk from the head begins again there: all before them
--- may have gone too. A walk from the tail goes on, because what goes moves no element behind it.
+-- may have gone too. A walk from the tail goes on, because what goes moves no element behind it. An element that was seen may have
+-- an equal one further on, so a walk never goes on there, but only where it has been: it may see elements twice.
 local list, ahead, at, size = KEYS[1], ARGV[1] == '1', tonumber(ARGV[2]), tonumber(ARGV[3])
 local length = redis.pcall('LLEN', list)
 if type(length) == 'table' then return length end
@@ -24,7 +25,8 @@ if digests > 0 and digest(redis.call('LINDEX', list, place(1)) or '') ~= ARGV[5]
   for nth = 1, digests do
     for i, element in ipairs(near) do
       local by = from + i - 1 - place(nth)
-      if (not moved or math.abs(by) < math.abs(moved)) and digest(element) == ARGV[4 + nth] then moved = by end
+      if (not moved or math.abs(by) < math.abs(moved)) and digest(element) == ARGV[4 + nth]
+        and (ahead and by <= 0 or not ahead and by >= 0) then moved = by end
     end
     if moved then break end
   end

@@ -26,7 +26,7 @@ func TestMillionForeignKeys(t *testing.T) {
 	}
 	w.do("RPUSH", "~queue:lost", job)
 	if f := w.look(34)[0]; f.State != checks.Found {
-		t.Errorf("with an hour: %s", f.Sentence)
+		t.Errorf("with a minute: %s", f.Sentence)
 	}
 	w.do("DEL", "~queue:lost")
 

@@ -135,6 +135,7 @@ func TestMixed(t *testing.T) {
 		"nothing is lost":               (*fleet).losesNothing,
 		"pauses and limits":             (*fleet).pauses,
 		"ages of queues and the keeper": (*fleet).ages,
+		"an idle process":               (*fleet).idle,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestWatch(t *testing.T) {
 			x.until("it fills the other size", func(screen string) bool { return fills(screen, size.otherLines) })
 			x.tmux("resize-window", "-x", "40", "-y", "10")
 			x.until("it fits a small one", func(screen string) bool {
-				return strings.Count(screen, "\n") == 10 && strings.Contains(screen, "shown of")
+				return strings.Count(screen, "\n") == 10 && strings.Contains(screen, "QUEUE") && strings.Contains(screen, "q quit")
 			})
 			x.tmux("resize-window", "-x", fmt.Sprint(size.columns), "-y", fmt.Sprint(size.lines))
 			x.until("it fills the first size again", func(screen string) bool { return fills(screen, size.lines) })
@@ -49,7 +50,7 @@ func TestWatch(t *testing.T) {
 			s.Restart(t)
 			s.Do(t, "SADD", "resque:queues", "a-new-one")
 			x.until("it goes on", func(screen string) bool {
-				return strings.Contains(screen, "a-new-one") && !strings.Contains(screen, "nothing listens")
+				return strings.Contains(screen, "\na-new-one") && !strings.Contains(screen, "nothing listens")
 			})
 
 			x.key("C-c")
@@ -110,7 +111,7 @@ func TestKeys(t *testing.T) {
 	x.key("x")
 	x.tmux("send-keys", "-l", "/queue-17")
 	x.shows(`/queue-17`)
-	x.until("only that queue is there", func(screen string) bool { return !strings.Contains(screen, "queue-00") })
+	x.until("only that queue is there", func(screen string) bool { return !regexp.MustCompile(`(?m)^queue-40`).MatchString(screen) })
 	x.key("Enter", "Down", "Enter")
 	x.shows(`Seventeen\("\\u001b\[2J"\)`)
 	x.key("Escape")

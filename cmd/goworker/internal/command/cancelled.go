@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) cancelled() *cobra.Command {
-	return p.noun("cancelled", "List jobs that were cancelled and have not ended since", p.cancelledLs())
+	return p.noun("cancelled", "See cancelled jobs; lift a cancel", p.cancelledLs())
 }
 
 func (p *program) cancelledLs() *cobra.Command {

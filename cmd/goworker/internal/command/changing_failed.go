@@ -93,8 +93,8 @@ func (p *program) failedImport() *cobra.Command {
 	var from int
 	c := p.changes(&cobra.Command{
 		Use: "import [FILE]", Short: "Put exported failures back into their lists, byte for byte",
-		Long: "import reads what failed export wrote, from a file or from standard input, and puts it to the tails of the lists. It does not look whether a failure\n" +
-			"is there already: run it once. After an error it says with which --from to go on. A line that is no failure is named by its number, and the others are put back.",
+		Long: "import reads what failed export wrote, from a file or from standard input, and puts it to the heads of the lists, in the order that it had. It does not look\n" +
+			"whether a failure is there already: run it once. After an error it says with which --from to go on. A line that is no failure is named by its number, and the others are put back.",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		if len(args) > 1 {
 			return usagef("failed import takes one file, or none for standard input")

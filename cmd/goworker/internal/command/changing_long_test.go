@@ -96,6 +96,45 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// What export writes, import puts back, byte for byte, each to its list and in its order.
+func TestExportImport(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	const most = 1200
+	for n := range most {
+		server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"error":"<é \u2028>","queue":"mail"}`, n))
+	}
+	server.Do(t, "RPUSH", "resque:failed", "no record \xff", "{\n}")
+	server.Do(t, "RPUSH", "resque:mail_failed", `{"payload":{"class":"B","args":[]},"queue":"mail"}`)
+	server.Do(t, "SADD", "resque:failed_queues", "mail_failed")
+	lists := func() (all [][]string) {
+		for _, list := range []string{"resque:failed", "resque:mail_failed"} {
+			all = append(all, server.List(t, "LRANGE", list, 0, -1))
+		}
+		return all
+	}
+	before := lists()
+	code, out, errs := run(t, "failed", "export", uri)
+	if code != exitDone || strings.Count(out, "\n") != most+3 {
+		t.Fatalf("export: %d, %d lines\n%s", code, strings.Count(out, "\n"), errs)
+	}
+	file := filepath.Join(t.TempDir(), "failed.jsonl")
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "FLUSHALL")
+	if code, out, errs := run(t, "failed", "import", file, "--dry-run", uri); code != exitDone || !strings.Contains(out, "1,203 failures would be put back") || len(server.Keys(t)) > 0 {
+		t.Errorf("import --dry-run: %d %s %s", code, out, errs)
+	}
+	if code, out, errs := run(t, "failed", "import", file, uri); code != exitDone || out != "1,203 failures put back\n" {
+		t.Errorf("import: %d %s %s", code, out, errs)
+	}
+	if after := lists(); !reflect.DeepEqual(before, after) {
+		t.Errorf("there were %d and %d failures, and are %d and %d, or others, or in another order", len(before[0]), len(before[1]), len(after[0]), len(after[1]))
+	}
+}
+
 // A fleet goes back to Ruby once no process of it lives.
 func TestDrainToRuby(t *testing.T) {
 	t.Parallel()
@@ -205,7 +244,7 @@ func TestDevFleet(t *testing.T) {
 			go func() {
 				ended <- Run(ctx, []string{"dev", "--rate=20", "--redis-server=" + server}, none, &o, &e)
 			}()
-			pushes := regexp.MustCompile(`redis-cli -p (\d+) RPUSH (\S+) '(.*)'`)
+			pushes := regexp.MustCompile(`redis-cli -p (\d+) RPUSH (\S+) \\\n\s+'(.*)'`)
 			var push []string
 			redistest.Eventually(t, time.Minute, "it says how to push", func() bool {
 				push = pushes.FindStringSubmatch(o.String())

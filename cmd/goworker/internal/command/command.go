@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,7 +33,7 @@ func Run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	root := p.root()
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(twoDashes(root, args))
+	root.SetArgs(nounFirst(p.shared.flags(), twoDashes(root, args)))
 	err := root.ExecuteContext(ctx)
 	code := codeOf(ctx, err)
 	switch {
@@ -138,4 +139,26 @@ func twoDashes(root *cobra.Command, args []string) []string {
 		all = append(all, arg)
 	}
 	return all
+}
+
+// nounFirst puts flags of the operator's that stand before the command behind its name, where cobra looks for them.
+func nounFirst(shared *pflag.FlagSet, args []string) []string {
+	at := 0
+	for at < len(args) && strings.HasPrefix(args[at], "-") {
+		name, _, has := strings.Cut(strings.TrimLeft(args[at], "-"), "=")
+		f := shared.Lookup(name)
+		if f == nil && len(name) == 1 {
+			f = shared.ShorthandLookup(name)
+		}
+		if f == nil {
+			return args
+		}
+		if at++; !has && f.NoOptDefVal == "" {
+			at++
+		}
+	}
+	if at >= len(args) {
+		return args
+	}
+	return slices.Concat(args[at:at+1], args[:at], args[at+1:])
 }

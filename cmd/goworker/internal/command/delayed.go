@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) delayed() *cobra.Command {
-	return p.noun("delayed", "List and show delayed jobs", p.delayedLs(), p.delayedShow())
+	return p.noun("delayed", "See delayed jobs; run and remove them", p.delayedLs(), p.delayedShow())
 }
 
 func (p *program) delayedLs() *cobra.Command {

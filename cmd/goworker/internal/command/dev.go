@@ -231,17 +231,23 @@ func load(ctx context.Context, client *goworker.Client, pace float64) error {
 func pushLines(uri, namespace string) string {
 	address := strings.TrimSuffix(strings.TrimPrefix(uri, "redis://"), "/")
 	host, port, _ := net.SplitHostPort(address)
-	job := `{"class":"SendMail","args":["ann@example.com","Hello"]}`
-	return `A worker with the classes ChargeCard, SendMail, Thumbnail, Report and ImportRow runs on ` + uri + `
+	job := `{"class":"SendMail","args":["ann","Hello"]}`
+	return `A worker with the classes ChargeCard, SendMail, Thumbnail, Report and ImportRow
+runs on ` + uri + `. Push it a job from
 
-  goworker  goworker enqueue SendMail '"ann@example.com"' '"Hello"' -q mail -u ` + uri + `
-  redis     redis-cli -p ` + port + ` RPUSH ` + namespace + `queue:mail '` + job + `'
-  Ruby      Resque.redis = "` + address + `"; class SendMail; @queue = :mail; end
-            Resque.enqueue(SendMail, "ann@example.com", "Hello")
-  PHP       Resque::setBackend("` + address + `"); Resque::enqueue("mail", "SendMail", ["ann@example.com", "Hello"]);
-  Node      const queue = new Queue({ connection: { host: "` + host + `", port: ` + port + ` } }); await queue.connect();
-            await queue.enqueue("mail", "SendMail", ["ann@example.com", "Hello"]);
-  Python    redis.Redis(port=` + port + `).rpush("` + namespace + `queue:mail", '` + job + `')
+  goworker  goworker enqueue -q mail -u ` + uri + ` SendMail '"ann"'
+  redis     redis-cli -p ` + port + ` RPUSH ` + namespace + `queue:mail \
+              '` + job + `'
+  Ruby      Resque.redis = "` + address + `"
+            Resque::Job.create(:mail, "SendMail", "ann", "Hello")
+  PHP       Resque::setBackend("` + address + `");
+            Resque::enqueue("mail", "SendMail", ["ann", "Hello"]);
+  Node      const queue = new Queue({
+              connection: { host: "` + host + `", port: ` + port + ` } });
+            await queue.connect();
+            await queue.enqueue("mail", "SendMail", ["ann", "Hello"]);
+  Python    redis.Redis(port=` + port + `).rpush("` + namespace + `queue:mail",
+              '` + job + `')
 
 `
 }

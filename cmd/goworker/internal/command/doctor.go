@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,11 +46,13 @@ func (p *program) doctor() *cobra.Command {
 	return c
 }
 
+// mostMended is how many findings of one check --fix mends.
+const mostMended = 1000
+
 // tally counts how checks ended.
 type tally struct {
 	checks                                        map[string]bool
 	ok, warnings, errors, partly, blind, accepted int
-	fixed                                         int
 }
 
 func (o *operator) doctor(ctx context.Context, options checks.Options, strict, fix bool, files fileChecks) error {
@@ -68,9 +71,14 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 			return err
 		}
 	}
+	if fix {
+		options.Most = mostMended
+	}
+	var away []error
 	for f, err := range checks.Run(limited, o.in, options) {
-		if err != nil {
-			return o.late(limited, err)
+		if err != nil { // of several Redises the next one follows
+			away = append(away, o.late(limited, err))
+			continue
 		}
 		t.add(f)
 		if err := o.finding(f); err != nil {
@@ -80,7 +88,7 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 			fixable = append(fixable, f)
 		}
 	}
-	if !o.json {
+	if !o.json && len(t.checks) > 0 {
 		fmt.Fprintln(o.out, t.String(time.Since(began)))
 	}
 	if fix {
@@ -89,6 +97,8 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 		}
 	}
 	switch {
+	case len(away) > 0:
+		return errors.Join(away...)
 	case t.errors > 0:
 		return exitError{exitFound, nil}
 	case strict && t.warnings+t.partly+t.blind > 0:
@@ -143,7 +153,7 @@ func (t *tally) String(took time.Duration) string {
 // finding prints what a check says, unless it is ok; in JSON that too.
 func (o *operator) finding(f checks.Finding) error {
 	if o.json {
-		return o.print(findingObject(f), "")
+		return o.print(o.findingObject(f), "")
 	}
 	mark := ""
 	switch f.State {
@@ -178,7 +188,7 @@ func (o *operator) finding(f checks.Finding) error {
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
 	if line := f.Remedy.Command; line != "" && shell.Printable(line) && f.State != checks.Accepted {
-		if f.Fixable() {
+		if line = o.aimed(line); f.Fixable() {
 			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
 		}
 		b.WriteString(indent + line + "\n") // a command is not broken: it is copied
@@ -195,20 +205,20 @@ func (o *operator) finding(f checks.Finding) error {
 }
 
 // findingObject is a finding in JSON.
-func findingObject(f checks.Finding) view.Object {
+func (o *operator) findingObject(f checks.Finding) view.Object {
 	var subject view.Object
 	for _, key := range sortedKeys(f.Subject) {
 		subject = append(subject, view.Field{Key: key, Value: f.Subject[key]})
 	}
-	o := view.Object{
+	object := view.Object{
 		{Key: "check", Value: f.Check.Number}, {Key: "name", Value: f.Check.Name}, {Key: "severity", Value: f.Check.Severity.String()}, {Key: "state", Value: f.State.String()},
-		{Key: "seen", Value: f.Seen}, {Key: "sentence", Value: f.Sentence}, {Key: "remedy", Value: f.Remedy.Words}, {Key: "command", Value: f.Remedy.Command},
+		{Key: "seen", Value: f.Seen}, {Key: "sentence", Value: f.Sentence}, {Key: "remedy", Value: f.Remedy.Words}, {Key: "command", Value: o.aimed(f.Remedy.Command)},
 		{Key: "rule", Value: f.Rule}, {Key: "subject", Value: subject}, {Key: "more", Value: f.More}, {Key: "fixable", Value: f.Fixable()},
 	}
 	if f.Shard != "" {
-		o = o.With("shard", f.Shard)
+		object = object.With("shard", f.Shard)
 	}
-	return o
+	return object
 }
 
 // fix mends findings, each after asking.

@@ -72,9 +72,10 @@ func codeOf(ctx context.Context, err error) int {
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, inspect.ErrNoJob), errors.Is(err, inspect.ErrNoFailure), errors.Is(err, inspect.ErrNoResult):
+	case errors.Is(err, inspect.ErrNoJob), errors.Is(err, inspect.ErrNoFailure), errors.Is(err, inspect.ErrNoResult), errors.Is(err, inspect.ErrNoOperation),
+		errors.Is(err, inspect.ErrUnknownSchedule), errors.Is(err, inspect.ErrNoLock):
 		return exitNothing
-	case errors.Is(err, errDeadline), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errDeadline):
 		return exitDeadline
 	case conn.Away(err):
 		return exitUnavailable

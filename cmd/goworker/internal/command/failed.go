@@ -17,7 +17,7 @@ import (
 )
 
 func (p *program) failed() *cobra.Command {
-	return p.noun("failed", "List, group, show and export failures", p.failedLs(), p.failedGroups(), p.failedShow(), p.failedExport())
+	return p.noun("failed", "See failures; retry, remove, export and import them", p.failedLs(), p.failedGroups(), p.failedShow(), p.failedExport())
 }
 
 // failuresOf is a search among failures.

@@ -52,6 +52,7 @@ var readers = []struct {
 	{"log", []string{"log"}},
 	{"audit", []string{"audit"}},
 	{"history", []string{"history"}},
+	{"doctor", []string{"doctor", "24", "28", "32", "35", "37", "38", "39"}},
 	{"config-print", []string{"config", "print"}},
 }
 
@@ -76,11 +77,13 @@ var changing = []struct {
 	{regexp.MustCompile(`Redis \d+\.\d+\.\d+`), "Redis 7.0.15"},
 	{regexp.MustCompile(`"version":"\d+\.\d+\.\d+","role"`), `"version":"7.0.15","role"`},
 	{regexp.MustCompile(`(\S+ at \S+  Redis [^\n]*)\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`), "${1}2026-11-22 12:04:31Z"},
-	{regexp.MustCompile(`("at"|"started"|"heartbeat"|"since"|"run_at"|"next"):"20(2[5-9])-[^"]*"`), `$1:"2026-11-22T12:04:31Z"`},
+	{regexp.MustCompile(`("at"|"started"|"heartbeat"|"since"|"run_at"|"next"|"turn"):"20(2[5-9])-[^"]*"`), `$1:"2026-11-22T12:04:31Z"`},
 	{regexp.MustCompile(`(NEXT +STATE\n[^\n]*?)20\d\d-\d\d-\d\d \d\d`), "${1}2026-11-22 03"},
 	{regexp.MustCompile(`(?m)^((?:started|heartbeat|since|next) +)20(2[5-9])-\d\d-\d\d \d\d:\d\d:\d\dZ`), "${1}2026-11-22 12:04:31Z"},
 	{regexp.MustCompile(`(?m)^2\d\d\d-\d\d-\d\d 03:00:00Z$`), "2026-11-23 03:00:00Z"},
 	{regexp.MustCompile(`"(memory|clients|left|lease_age|oldest)":[0-9.]+`), `"$1":1`},
+	{regexp.MustCompile(`\((\d+ms|[0-9.]+s)\)`), "(12ms)"},
+	{regexp.MustCompile(`"age":"[0-9.]+"`), `"age":"1"`},
 	{regexp.MustCompile(`enqueued_at\\?":\\?"[^"\\]*`), `enqueued_at":"2026-11-22T12:04:31Z`},
 }
 

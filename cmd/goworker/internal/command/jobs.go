@@ -15,7 +15,7 @@ import (
 
 func (p *program) jobs() *cobra.Command {
 	c := &cobra.Command{
-		Use: "jobs", Short: "Find jobs, wherever they are", Args: nounArguments,
+		Use: "jobs", Short: "Find jobs, wherever they are; cancel, run, move and remove them", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(p.jobsFind(), p.jobsShow())

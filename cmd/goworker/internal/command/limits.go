@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) limits() *cobra.Command {
-	return p.noun("limits", "List the limits of classes and queues", p.limitsLs())
+	return p.noun("limits", "See limits and what they hold back; change and reset them", p.limitsLs())
 }
 
 func (p *program) limitsLs() *cobra.Command {
@@ -44,7 +44,7 @@ func (p *program) limitsLs() *cobra.Command {
 }
 
 func (p *program) locks() *cobra.Command {
-	return p.noun("locks", "List and show the locks of unique jobs", p.locksLs(), p.locksShow())
+	return p.noun("locks", "See the locks of unique jobs; release them", p.locksLs(), p.locksShow())
 }
 
 func (p *program) locksLs() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) operations() *cobra.Command {
-	return p.noun("operations", "List and show changes of many jobs", p.operationsLs(), p.operationsShow())
+	return p.noun("operations", "See changes of many jobs; stop, resume and undo them", p.operationsLs(), p.operationsShow())
 }
 
 func (p *program) operationsLs() *cobra.Command {
@@ -44,7 +44,7 @@ func (p *program) operationsShow() *cobra.Command {
 }
 
 func (p *program) bin() *cobra.Command {
-	return p.noun("bin", "List what was removed and can be taken back", p.binLs())
+	return p.noun("bin", "See what was removed and can be taken back; remove it for good", p.binLs())
 }
 
 func (p *program) binLs() *cobra.Command {

@@ -89,19 +89,33 @@ func (o *operator) note(format string, args ...any) {
 	fmt.Fprintln(o.errs, view.Lines(fmt.Sprintf(format, args...)))
 }
 
-// paste returns a line of our own command that is safe to paste: the verb, then the context or namespace that this command was
-// given, then names out of Redis. ok is false where a name does not print.
+// paste returns a line of our own command that is safe to paste: the verb, and names out of Redis. ok is false where a name does not
+// print.
 func (o *operator) paste(verb string, names ...string) (line string, ok bool) {
-	words := strings.Fields(verb)
-	if o.context != "" {
-		words = append(words, "--context", o.context)
-	}
-	if o.namespace != "" {
-		words = append(words, "-n", o.namespace)
-	}
-	verb, ok = shell.Line(words...)
-	if !ok {
+	if line, ok = shell.Own(verb, names...); !ok {
 		return "", false
 	}
-	return shell.Own(verb, names...)
+	return o.aimed(line), true
+}
+
+// aimed is a printed command of ours that names the Redis which this one was given: without it the line would mean another one. The URI
+// may hold a password, so the line has a variable in its place.
+func (o *operator) aimed(line string) string {
+	if !strings.HasPrefix(line, "goworker ") {
+		return line
+	}
+	aim := ""
+	if o.context != "" {
+		aim += " --context " + shell.Quote(o.context)
+	}
+	if o.uri != "" {
+		aim += ` -u "$REDIS_URL"`
+	}
+	if o.namespace != "" {
+		aim += " -n " + shell.Quote(o.namespace)
+	}
+	if verb, names, ok := strings.Cut(line, " -- "); ok {
+		return verb + aim + " -- " + names
+	}
+	return line + aim
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func (p *program) queues() *cobra.Command {
-	return p.noun("queues", "List, show and peek into queues", p.queuesLs(), p.queuesShow(), p.queuesPeek())
+	return p.noun("queues", "See queues and the jobs in them; pause, clear, move and remove them", p.queuesLs(), p.queuesShow(), p.queuesPeek())
 }
 
 func (p *program) queuesLs() *cobra.Command {
@@ -65,10 +65,14 @@ func (p *program) queuesShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		known, err := o.in.Queues(ctx)
+		if err != nil {
+			return err
+		}
 		var missing []string
 		for _, name := range args {
 			at := slices.IndexFunc(s.Queues, func(q inspect.SampleQueue) bool { return q.Name == name })
-			if at < 0 {
+			if at < 0 || s.Queues[at].Waiting.N == 0 && !slices.Contains(known, name) {
 				missing = append(missing, name)
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) schedule() *cobra.Command {
-	return p.noun("schedule", "List and show recurring schedules", p.scheduleLs(), p.scheduleShow(), p.scheduleNext())
+	return p.noun("schedule", "See recurring schedules; pause, run, remove and compare them", p.scheduleLs(), p.scheduleShow(), p.scheduleNext())
 }
 
 func (p *program) scheduleLs() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -48,9 +49,23 @@ func (p *program) man() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "GOWORKER", Section: "1", Source: "goworker", Date: &time.Time{}}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "GOWORKER", Section: "1", Source: "goworker", Date: built()}, args[0])
 		},
 	}
+}
+
+// built is when this program's source was committed; nil, which is today, where the build does not say.
+func built() *time.Time {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, s := range build.Settings {
+		if at, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
+			return &at
+		}
+	}
+	return nil
 }
 
 func (p *program) config() *cobra.Command {

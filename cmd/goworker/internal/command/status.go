@@ -87,7 +87,7 @@ func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Statu
 		rates := sample.Rates(*before)
 		s.Rates = &rates
 	}
-	s.Alarms = alarms(before, sample)
+	s.Alarms = o.alarms(before, sample)
 	return s, nil
 }
 

@@ -16,7 +16,7 @@ import (
 const deadAfter = 300 * time.Second
 
 func (p *program) workers() *cobra.Command {
-	return p.noun("workers", "List the workers of all programs", p.workersLs(), p.workersShow())
+	return p.noun("workers", "See the workers of all programs; remove dead ones", p.workersLs(), p.workersShow())
 }
 
 func (p *program) workersLs() *cobra.Command {
@@ -99,7 +99,7 @@ func workerObject(w inspect.WorkerInfo) view.Object {
 }
 
 func (p *program) processes() *cobra.Command {
-	return p.noun("processes", "List the goworker processes and the servers that take jobs over HTTP", p.processesLs(), p.processesShow())
+	return p.noun("processes", "See goworker processes, and servers that take jobs over HTTP", p.processesLs(), p.processesShow())
 }
 
 func (p *program) processesLs() *cobra.Command {

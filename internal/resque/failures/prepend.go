@@ -8,13 +8,13 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Append adds records to the tail of a list, and a queue's own list to the set of these.
-func (s Store) Append(c redis.Conn, list string, records [][]byte) error {
+// Prepend adds records to the head of a list, the first one last, and a queue's own list to the set of these.
+func (s Store) Prepend(c redis.Conn, list string, records [][]byte) error {
 	b := &resque.Batch{Conn: c}
 	if list != resque.FailedList {
 		b.Send("SADD", s.store.KeyOfFailureLists(), list)
 	}
-	b.Send("RPUSH", redis.Args{}.Add(s.store.KeyOfFailures(list)).AddFlat(records)...)
+	b.Send("LPUSH", redis.Args{}.Add(s.store.KeyOfFailures(list)).AddFlat(records)...)
 	replies, err := b.Receive()
 	for _, reply := range replies {
 		if err == nil {
