@@ -26,7 +26,7 @@ var limitChecks = []*Check{{
 		})
 	},
 }, {
-	Number: 45, Name: "limit-by-hand", Severity: Warning, Uses: Doctor, Title: "limits that were set by hand",
+	Number: 45, Name: "limit-by-hand", Severity: Warning, Uses: Doctor, Title: "limits that were set by hand and may be forgotten",
 	Sentence: "limit {limit} is {number}, and its programs say {theirs}: it was set by hand, and has no end but the next start of a program",
 	Remedy:   "reset it when the reason for it is over",
 	Command:  "goworker limits reset -- {limit}",

@@ -80,7 +80,7 @@ func (k *Keeper) Answered(_ bool, due resque.Due) {
 func (k *Keeper) refused(err error) {
 	if !k.off {
 		k.off = true
-		k.base.Log.Warn("how long the jobs of queues wait cannot be written, so operators do not see it; jobs run as before", "error", err)
+		k.base.Log.Warn("how long the jobs of queues wait cannot be found out, so operators do not see it; jobs run as before", "error", err)
 	}
 }
 
@@ -137,15 +137,15 @@ func (w *watch) load(c *resque.Cargo, s resque.Store, members []string, refused 
 	}
 	w.turn++
 	if seldom || w.names.cursor != "" {
-		s.ReadNames(c, false, w.names.at(), pageSize, func(names []string, cursor string) { w.found(&w.names, names, cursor) })
+		s.ReadNames(c, false, w.names.at(), pageSize, func(names []string, cursor string) { w.found(&w.names, names, cursor) }, refused)
 	}
 	if seldom || w.own.cursor != "" {
-		s.ReadNames(c, true, w.own.at(), pageSize, func(names []string, cursor string) { w.found(&w.own, names, cursor) })
+		s.ReadNames(c, true, w.own.at(), pageSize, func(names []string, cursor string) { w.found(&w.own, names, cursor) }, refused)
 	}
 	if seldom {
-		s.ReadTakenNames(c, w.taken.at(), pageSize, w.heardTaken)
+		s.ReadTakenNames(c, w.taken.at(), pageSize, w.heardTaken, refused)
 	}
-	w.others.load(c, s, members, seldom, w.now)
+	w.others.load(c, s, members, seldom, w.now, refused)
 	s.ReadTaken(c, w.pick(), w.heardLength)
 	for _, name := range w.uncounted() {
 		s.ReadHead(c, name, func(jobs [][]byte) {

@@ -44,9 +44,9 @@ func newOthers() others {
 }
 
 // load reads who they are.
-func (o *others) load(c *resque.Cargo, s resque.Store, members []string, seldom bool, now time.Time) {
+func (o *others) load(c *resque.Cargo, s resque.Store, members []string, seldom bool, now time.Time, refused func(error)) {
 	if seldom || o.workers.cursor != "" {
-		s.ReadForeign(c, o.workers.at(), workersPage, func(lists []string, cursor string) { o.workers.took(lists, cursor, mostLists+1) })
+		s.ReadForeign(c, o.workers.at(), workersPage, func(lists []string, cursor string) { o.workers.took(lists, cursor, mostLists+1) }, refused)
 	}
 	if seldom {
 		s.ReadTakers(c, now, o.heardTakers)

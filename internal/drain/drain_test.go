@@ -375,6 +375,12 @@ func TestFates(t *testing.T) {
 	b.do("SET", "resque:go:progress:a", "{}")
 	b.do("RPUSH", "resque:go:logs:a", "{}")
 	b.do("HSET", "resque:go:cursor:a", "cursor", 1)
+	b.do("HSET", "resque:go:operation:a", "plan", "{}")
+	b.do("ZADD", "resque:go:operations", 1, "a")
+	b.do("ZADD", "resque:go:operating", 1, "a")
+	b.do("RPUSH", "resque:go:bin:a:4:mail", "{}")
+	b.do("HSET", "resque:go:taken", "mail", 1)
+	b.do("HSET", "resque:go:depths", "mail", "x")
 	b.drain()
 	after := b.server.Keys(t)
 	for _, row := range resque.Fates {

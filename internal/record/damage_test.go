@@ -165,3 +165,33 @@ func TestAFullTally(t *testing.T) {
 		t.Errorf("%d packs are kept", n)
 	}
 }
+
+// A process that does nothing makes a pack each five minutes. Its workers were present in each of these minutes.
+func TestIdleMinutes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	begun := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	m := &moment{at: begun}
+	b := base(m, "")
+	r, k := newRecorder(b, Config{Now: m.Now, Workers: 4}), newKeeper(b, Config{Now: m.Now})
+	c := server.Dial(t)
+	packs := 0
+	for range 5 * 30 { // five minutes of renewals
+		r.Look()
+		r.Pack(m.at, false)
+		m.at = m.at.Add(2 * time.Second)
+	}
+	r.Look()
+	r.Pack(m.at, false)
+	for _, raw := range r.Packs() {
+		server.Do(t, "RPUSH", "resque:go:tally", raw)
+		packs++
+	}
+	if _, err := k.Fold(c); err != nil || packs != 1 {
+		t.Fatalf("%d packs, %v", packs, err)
+	}
+	rows, err := k.store.ReadRows(c, []history.Place{{Number: history.Spans[0].Number(begun) + 1}, {Number: history.Spans[0].Number(begun) + 3}, {Span: 2, Number: history.Spans[2].Number(begun)}})
+	if err != nil || rows[0].Fleet.Present != 4*time.Minute || rows[1].Fleet.Present != 4*time.Minute || rows[2].Fleet.Present != 20*time.Minute {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}

@@ -23,7 +23,7 @@ import (
 
 const (
 	packEvery = 10 * time.Second // how often a pack is made
-	idleEvery = time.Minute      // and how often while nothing happens
+	idleEvery = 5 * time.Minute  // and how often while nothing happens: an idle fleet is not to pay for its history
 
 	// mostShards bounds the memory of a process with many workers: some of them share their counters.
 	mostShards = 32
@@ -344,7 +344,7 @@ func (r *Recorder) Pack(at time.Time, last bool) {
 	}
 	for n := 0; n == 0 || n < mostPacks && len(r.pending.Classes)+len(r.pending.Queues) > 0; n++ {
 		r.number++
-		p := history.Pack{Recorder: r.id, Number: r.number, At: at}
+		p := history.Pack{Recorder: r.id, Number: r.number, At: at, Span: since}
 		p.Row.Fleet, r.pending.Fleet = r.pending.Fleet, history.Fleet{}
 		raw := p.Begin(make([]byte, 0, 256))
 		raw = take(raw, r.pending.Classes, (*history.Class).Append)

@@ -11,8 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/queues"
 )
 
-// These are what renewals write and read of the ages of queues. Each of a caller's functions hears nothing where Redis refuses
-// the command, unless it takes an error.
+// These are what renewals write and read of the ages of queues. Where Redis refuses a command, refused hears why.
 
 // AddTaken has a renewal add to how many jobs were taken from queues. refused hears why Redis did not.
 func (s Store) AddTaken(c *Cargo, taken map[string]int64, refused func(error)) {
@@ -54,13 +53,17 @@ func (s Store) ReadTaken(c *Cargo, names []string, heard func(queue string, take
 
 // ReadNames has a renewal read a page of the names of queues: own are goworker's own, which have a mark in front. cursor is
 // what the page before said, at first "0", and the last page says "0".
-func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string)) {
+func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string), refused func(error)) {
 	key, mark := setKey(s.KeyOfQueues()), ""
 	if own {
 		key, mark = setKey(s.ownQueues()), queues.MessagePack
 	}
 	c.Read(func(reply any, err error) {
-		names, next := page(reply, err)
+		names, next, err := page(reply, err)
+		if err != nil {
+			refused(err)
+			return
+		}
 		if mark != "" {
 			for i := range names {
 				names[i] = mark + names[i]
@@ -70,25 +73,30 @@ func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard fun
 	}, "SSCAN", key, cursor, "COUNT", count)
 }
 
-// page reads the answer of a scan. A refused one is the last page.
-func page(reply any, err error) (items []string, cursor string) {
+// page reads the answer of a scan.
+func page(reply any, err error) (items []string, cursor string, _ error) {
 	pair, err := redis.Values(reply, err)
-	if err != nil || len(pair) != 2 {
-		return nil, "0"
-	}
-	cursor, err = redis.String(pair[0], nil)
 	if err != nil {
-		return nil, "0"
+		return nil, "", err
 	}
-	items, _ = redis.Strings(pair[1], nil)
-	return items, cursor
+	if len(pair) != 2 {
+		return nil, "", ErrAnswer
+	}
+	if cursor, err = redis.String(pair[0], nil); err == nil {
+		items, err = redis.Strings(pair[1], nil)
+	}
+	return items, cursor, err
 }
 
 // ReadForeign has a renewal read a page of the workers that are registered, and hands on which queues those ask that are not
 // goworker's: names and patterns.
-func (s Store) ReadForeign(c *Cargo, cursor string, count int, heard func(lists []string, cursor string)) {
+func (s Store) ReadForeign(c *Cargo, cursor string, count int, heard func(lists []string, cursor string), refused func(error)) {
 	c.Read(func(reply any, err error) {
-		ids, next := page(reply, err)
+		ids, next, err := page(reply, err)
+		if err != nil {
+			refused(err)
+			return
+		}
 		var lists []string
 		for _, id := range ids {
 			if list, foreign := foreignQueues(id); foreign {
@@ -204,11 +212,15 @@ func (s Store) WriteDepths(c *Cargo, depths map[string]Depth, forgotten []string
 }
 
 // ReadTakenNames has a renewal read a page of the queues that go:taken has, and how many it has.
-func (s Store) ReadTakenNames(c *Cargo, cursor string, count int, heard func(names []string, all int, cursor string)) {
+func (s Store) ReadTakenNames(c *Cargo, cursor string, count int, heard func(names []string, all int, cursor string), refused func(error)) {
 	all := 0
 	c.Read(func(reply any, err error) { all, _ = redis.Int(reply, err) }, "HLEN", hashKey(s.KeyOfTaken()))
 	c.Read(func(reply any, err error) {
-		pairs, next := page(reply, err)
+		pairs, next, err := page(reply, err)
+		if err != nil {
+			refused(err)
+			return
+		}
 		var names []string
 		for i := 0; i < len(pairs); i += 2 {
 			names = append(names, pairs[i])

@@ -12,7 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// What check 19 and 20 ask for is the minimal ACL of docs/redis.md.
+// What check 19 and 20 ask for is the minimal ACL of docs/redis.md, but for the rules that it has for operators.
 func TestNeedsAreTheMinimalACL(t *testing.T) {
 	t.Parallel()
 	var asks, page []string
@@ -20,7 +20,7 @@ func TestNeedsAreTheMinimalACL(t *testing.T) {
 		asks = append(asks, n.rule())
 	}
 	for _, rule := range redistest.MinimalACL(t)[1:] {
-		if strings.HasPrefix(rule, "+") {
+		if operators := []string{"+rename", "+persist", "+acl|whoami"}; strings.HasPrefix(rule, "+") && !slices.Contains(operators, rule) {
 			page = append(page, rule)
 		}
 	}

@@ -18,7 +18,7 @@ var needed = []need{
 	{"DEL *"}, {"UNLINK *"}, {"EXPIRE * 9"}, {"PEXPIRE * 9000"}, {"INCRBY * 1"}, {"EVAL return 1 *"}, {"EVALSHA 1 1 *"},
 	{"RPUSH * 1"}, {"LPUSH * 1"}, {"LPOP * 9"}, {"LRANGE * 0 0"}, {"LLEN *"}, {"LINDEX * 0"}, {"LSET * 0 1"}, {"LREM * 0 1"},
 	{"LPOS * 1"}, {"LTRIM * 0 -1"}, {"LINSERT * BEFORE 1 2"},
-	{"SADD * 1"}, {"SREM * 1"}, {"SMEMBERS *"}, {"SCARD *"}, {"SISMEMBER * 1"}, {"SMISMEMBER * 1"},
+	{"SADD * 1"}, {"SREM * 1"}, {"SMEMBERS *"}, {"SSCAN * 0"}, {"SCARD *"}, {"SISMEMBER * 1"}, {"SMISMEMBER * 1"},
 	{"HGET * 1"}, {"HSET * 1 1"}, {"HSETNX * 1 1"}, {"HDEL * 1"}, {"HEXISTS * 1"}, {"HLEN *"}, {"HKEYS *"}, {"HGETALL *"},
 	{"HMGET * 1"}, {"HINCRBY * 1 1"}, {"HSTRLEN * 1"}, {"HSCAN * 0"},
 	{"ZADD * 1 1"}, {"ZSCORE * 1"}, {"ZMSCORE * 1"}, {"ZRANGE * 0 0"}, {"ZRANGEBYSCORE * 0 1"}, {"ZREM * 1"},

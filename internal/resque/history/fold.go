@@ -54,8 +54,12 @@ func NewFold(t Tally, now time.Time) *Fold {
 		}
 		stuck := p.Row.Fleet.Stuck.Most
 		p.Row.Fleet.Stuck = Level{} // the fleet's are those of all processes together
+		idle := p.present()
 		if !f.add(p.At, &p.Row) {
 			break
+		}
+		for at := p.At; idle.Fleet.Present > 0 && p.At.Sub(at) < p.Span; at = at.Add(-time.Minute) {
+			f.add(at, &idle)
 		}
 		f.stuck[p.Recorder] = stuck
 		f.read++
@@ -67,6 +71,15 @@ func NewFold(t Tally, now time.Time) *Fold {
 		}
 	}
 	return f
+}
+
+// present takes the presence of workers out of a pack of several minutes, and returns what each of these minutes has of it.
+func (p *Pack) present() (each Row) {
+	if minutes := (p.Span + time.Minute - 1) / time.Minute; minutes > 1 {
+		each.Fleet.Present = p.Row.Fleet.Present / minutes
+		p.Row.Fleet.Present -= each.Fleet.Present * minutes
+	}
+	return each
 }
 
 // Stuck returns how many jobs are stuck, as the packs say.

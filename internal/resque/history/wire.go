@@ -12,7 +12,7 @@ import (
 // A row is a version, the fleet, and entries of classes and queues. An entry has a tag and a length, so that a release passes
 // over what it does not know at its end. All numbers are varints. What is zero takes a bit of a mask.
 //
-// A pack is a version, the recorder's id, the pack's number, its time in seconds, and a row.
+// A pack is a version, the recorder's id, the pack's number, its time and its span in seconds, and a row.
 const (
 	version  = 1
 	classTag = 1
@@ -27,6 +27,9 @@ const (
 	mostValue = 1 << 53
 
 	mostID = 64
+
+	// mostSpan is the longest Span of a pack in seconds.
+	mostSpan = 600
 )
 
 var errForm = errors.New("these bytes are no history")
@@ -36,6 +39,7 @@ type Pack struct {
 	Recorder string // who sends it: each life of a process has another one
 	Number   uint64 // the first is 1
 	At       time.Time
+	Span     time.Duration // since the pack before, in seconds
 	Row      Row
 }
 
@@ -45,6 +49,7 @@ func (p *Pack) Begin(to []byte) []byte {
 	to = appendText(to, p.Recorder)
 	to = binary.AppendUvarint(to, p.Number)
 	to = binary.AppendUvarint(to, uint64(max(0, p.At.Unix())))
+	to = binary.AppendUvarint(to, uint64(max(0, p.Span/time.Second)))
 	return p.Row.Fleet.begin(to)
 }
 
@@ -60,6 +65,7 @@ func DecodePack(raw []byte) (p Pack, err error) {
 	p.Recorder = r.text(mostID)
 	p.Number = r.number()
 	p.At = time.Unix(int64(r.number()), 0)
+	p.Span = time.Duration(min(r.number(), mostSpan)) * time.Second
 	p.Row = r.row()
 	return p, r.err
 }

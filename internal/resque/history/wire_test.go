@@ -95,7 +95,7 @@ func TestRowsAndPacksComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		want := Pack{Recorder: "0a1b2c", Number: 1 + seed, At: time.Unix(1795229105, 0), Row: some(rng, rng.IntN(20), rng.IntN(20))}
+		want := Pack{Recorder: "0a1b2c", Number: 1 + seed, At: time.Unix(1795229105, 0), Span: 10 * time.Second, Row: some(rng, rng.IntN(20), rng.IntN(20))}
 		got, err := DecodePack(want.Encode(nil))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: %v\n%+v\n%+v", seed, err, got, want)

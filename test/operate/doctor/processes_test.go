@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +63,23 @@ func TestStuckJobOfTheFleet(t *testing.T) {
 	})
 	if f.Subject["class"] != "Deaf" || f.Subject["queue"] != "mail" {
 		t.Errorf("%s", text([]checks.Finding{f}))
+	}
+}
+
+// TestWhoPaused: a queue that an operator paused and forgot is found with the operator's name and reason, half an hour later.
+func TestWhoPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t, durable...), nil)
+	w.queue("mail", job)
+	if err := w.inspect().By("ops@host-1", "broken template").PauseQueue(t.Context(), "mail"); err != nil {
+		t.Fatal(err)
+	}
+	if found := bad(w.look(38)); len(found) > 0 {
+		t.Errorf("a moment later:\n%s", text(found))
+	}
+	w.options.Now = func() time.Time { return time.Now().Add(31 * time.Minute) }
+	f := w.look(38)[0]
+	if f.State != checks.Found || !strings.Contains(f.Sentence, `by "ops@host-1": "broken template"`) {
+		t.Errorf("half an hour later: %s", text([]checks.Finding{f}))
 	}
 }

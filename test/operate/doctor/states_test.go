@@ -113,6 +113,18 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
+// TestNoTime: a check that begins after the end of the time has seen nothing, and does not say ok.
+func TestNoTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t, durable...), nil)
+	w.options.Budget = time.Nanosecond
+	for _, f := range w.look() {
+		if f.State != checks.NotAllSeen || f.Seen != 0 {
+			t.Errorf("%s", text([]checks.Finding{f}))
+		}
+	}
+}
+
 // TestMayNothing: to a user who may do next to nothing every check says so, and names a rule.
 func TestMayNothing(t *testing.T) {
 	t.Parallel()

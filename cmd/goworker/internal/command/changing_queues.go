@@ -14,7 +14,7 @@ import (
 
 func (p *program) queuesPause() *cobra.Command {
 	return p.changes(&cobra.Command{
-		Use: "pause QUEUE…", Short: "Let no goworker process take jobs of queues", Args: some("the names of queues"),
+		Use: "pause QUEUE…", Short: "Let no goworker process take jobs of queues", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
 		Long: "pause stops all goworker processes from taking jobs of the queues, until resume. Jobs that run go on.\n" +
 			"Ruby's workers know no paused queues, and go on to take from them.",
 	}, func(ctx context.Context, o *operator, queues []string) error {
@@ -33,7 +33,7 @@ func (p *program) queuesPause() *cobra.Command {
 
 func (p *program) queuesResume() *cobra.Command {
 	return p.changes(&cobra.Command{
-		Use: "resume QUEUE…", Short: "End the pause of queues", Args: some("the names of queues"),
+		Use: "resume QUEUE…", Short: "End the pause of queues", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, queues []string) error {
 		if ok, err := o.agree(ctx, plan{Sentence: "resume " + names(queues), Count: int64(len(queues))}); !ok {
 			return err
@@ -46,7 +46,7 @@ func (p *program) queuesResume() *cobra.Command {
 
 func (p *program) queuesClear() *cobra.Command {
 	return p.changes(&cobra.Command{
-		Use: "clear QUEUE", Short: "Put all jobs of a queue into the bin", Args: arguments(1, "the name of one queue"),
+		Use: "clear QUEUE", Short: "Put all jobs of a queue into the bin", Args: arguments(1, "the name of one queue"), ValidArgsFunction: p.completeQueues,
 		Long: "clear takes a queue and its lanes away in one step and keeps them in the bin for a day: operations undo brings the jobs back, in their order.",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, task{
@@ -57,7 +57,7 @@ func (p *program) queuesClear() *cobra.Command {
 
 func (p *program) queuesRm() *cobra.Command {
 	return p.changes(&cobra.Command{
-		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"),
+		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, task{
 			all: "remove queue " + escaped(args[0]) + ", which has %s,", typed: args[0], empty: true,
@@ -67,7 +67,7 @@ func (p *program) queuesRm() *cobra.Command {
 
 func (p *program) queuesMove() *cobra.Command {
 	return p.changes(&cobra.Command{
-		Use: "move FROM TO", Short: "Move the waiting jobs of a queue to the tail of another", Args: arguments(2, "the names of two queues"),
+		Use: "move FROM TO", Short: "Move the waiting jobs of a queue to the tail of another", Args: arguments(2, "the names of two queues"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, args []string) error {
 		from, to := args[0], args[1]
 		if from == to {
@@ -84,7 +84,7 @@ func (p *program) queuesMove() *cobra.Command {
 func (p *program) queuesWait() *cobra.Command {
 	var empty bool
 	c := p.long(&cobra.Command{
-		Use: "wait QUEUE… --empty", Short: "Wait until queues are empty", Args: some("the names of queues"),
+		Use: "wait QUEUE… --empty", Short: "Wait until queues are empty", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
 		Long:    "wait ends with 0 when no job waits in the queues or their lanes, and with 124 after --timeout. Delayed and running jobs do not count.",
 		Example: "  goworker queues wait mail reports --empty --timeout 10m",
 	}, func(ctx context.Context, o *operator, queues []string) error {

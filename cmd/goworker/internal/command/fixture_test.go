@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
 )
 
 // put writes recorded keys.
@@ -87,6 +90,8 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "HSET", "resque:go:unique:"+lock, "mine", `done 1800000000000 1800000001000  4:mail{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
 	s.Do(t, "ZADD", "resque:go:cancelled", 1_900_000_000_000, "j:later", 1_900_000_001_000, "t:web-1:722:be04:7")
 	s.Do(t, "HSET", "resque:go:paused-schedules", "nightly", resque.StartedAt(ago(5)))
+	plantPast(t, s)
+	s.Do(t, "DEL", "resque:go:audit") // what it did; the audit shows one change
 	s.Do(t, "LPUSH", "resque:go:audit", `{"at":"2026-11-22T12:00:00Z","who":"ops@host-1","why":"broken template","what":"PauseQueue","on":"queue reports","changed":1}`)
 	return s
 }
@@ -137,4 +142,47 @@ func quote(text string) string {
 		}
 	}
 	return string(append(out, '"'))
+}
+
+// plantPast writes hours of history, lines of the log, and an operation that has removed two jobs.
+func plantPast(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	store := history.New(resque.New(""))
+	hours := history.Spans[2]
+	for n := range 3 {
+		class := &history.Class{Ends: [history.States]uint64{uint64(1000 * (n + 1)), 7}, Processed: uint64(1000*(n+1) + 7)}
+		for range 20 {
+			class.Runs.Record(30 * time.Millisecond)
+			class.Waits.Record(2 * time.Second)
+		}
+		class.Runs.Record(time.Minute)
+		row := history.Row{
+			Classes: map[string]*history.Class{"SendEmail": class, "\x1b[2JEvil": {Ends: [history.States]uint64{3}}, history.Unknown: {Ends: [history.States]uint64{1}}},
+			Queues:  map[string]*history.Queue{"mail": {Pushed: 1100, Taken: 1000, Done: 990, Failed: 7, Depth: history.Level{Seen: 2, Sum: 50, Most: 40}}},
+			Fleet:   history.Fleet{Present: time.Hour * 2, Busy: time.Hour, Waiting: history.Level{Seen: 2, Sum: 100, Most: 70}, Processes: history.Level{Seen: 1, Sum: 1, Most: 1}},
+		}
+		s.Do(t, "SET", store.HourKey(hours.Number(time.Now())-3+int64(n)).String(), row.Encode(nil))
+	}
+	at := time.Date(2026, 11, 22, 12, 4, 31, 0, time.UTC).UnixMilli()
+	s.Do(t, "XADD", "resque:go:log", fmt.Sprint(at, "-0"), "kind", "online", "process", "web-1:722:be04", "version", "v0.9.0")
+	s.Do(t, "XADD", "resque:go:log", fmt.Sprint(at, "-1"), "kind", "lost", "process", "web-2:811:9c1f\x1b[2J", "text", "its lease was over", "by", "web-1:722:be04")
+
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: s.URI()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s.Do(t, "RPUSH", "resque:queue:old", `{"class":"Old","args":[1]}`, `{"class":"Old","args":[2]}`)
+	s.Do(t, "SADD", "resque:queues", "old")
+	all := client.Inspect().By("ops@host-1", "not needed").Operations()
+	op, err := all.Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Class: "Old", Queue: "old"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range all.Run(t.Context(), op.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Do(t, "SREM", "resque:queues", "old")
 }

@@ -103,7 +103,7 @@ func searchText(q inspect.Query) string {
 }
 
 func expected(op inspect.Operation) string {
-	if op.Plan.Expected < 0 {
+	if op.Plan.Expected <= 0 { // it was not counted
 		return "?"
 	}
 	return view.Count(op.Plan.Expected)
@@ -112,7 +112,7 @@ func expected(op inspect.Operation) string {
 // operationObject is an operation in JSON.
 func operationObject(op inspect.Operation) view.Object {
 	var of any
-	if op.Plan.Expected >= 0 {
+	if op.Plan.Expected > 0 {
 		of = op.Plan.Expected
 	}
 	return view.Object{
