@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -48,7 +47,7 @@ type History struct {
 	// of the goroutine that renews
 	process string    // that was logged as online
 	said    time.Time // when it said last how it is
-	once    logging.Once
+	mute    bool      // Redis refuses lines of the log
 	rtt     time.Duration
 }
 
@@ -130,6 +129,9 @@ func (h *History) identity() (id, version string, record resque.Key) {
 
 // log says which processes came and left. A line may be lost with its process, and stand there twice where Redis lost a record.
 func (h *History) log(c *resque.Cargo, id, version string) {
+	if h.mute {
+		return
+	}
 	if id != h.process {
 		h.store.Log(c, h.heard, history.Online, id, "version", version)
 		h.process = id
@@ -148,9 +150,10 @@ func (h *History) log(c *resque.Cargo, id, version string) {
 	}
 }
 
-// heard says once why Redis refuses lines of the log.
+// heard says why Redis refuses lines of the log. No further one is sent then.
 func (h *History) heard(err error) {
-	if err != nil && h.once.News("log", "") {
+	if err != nil && !h.mute {
+		h.mute = true
 		h.base.Log.Warn("the log of the fleet lacks which processes came and left; the jobs run all the same", "error", err)
 	}
 }

@@ -39,7 +39,6 @@ type Config struct {
 	leases.Taker
 	Tracking   bool // Redis may be asked to notify of changed keys
 	MultiQueue bool // each queue has its own failure list
-	HistoryOff bool // it counts nothing for the history of the fleet
 
 	// Do lends a connection for a renewal; nil: the taker has its own.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
@@ -86,7 +85,7 @@ func New(b part.Base, now *fleet.Clock, c Config, riders ...Rider) *Taker {
 	}, t.lock, member{t})
 	t.taken = depth.NewCount(b)
 	t.History = record.New(b, record.Config{
-		Off: c.HistoryOff, Now: now.Now, Keeps: t.Leads, Steps: true, Do: t.do,
+		Now: now.Now, Keeps: t.Leads, Steps: true, Do: t.do,
 		Taker: func() (id, version string, key resque.Key) { return c.ID, c.Version, t.store.TakerKey(c.ID) },
 	})
 	t.riders = append(riders, t.pump, t.taken, depth.NewKeeper(b, member{t}), t.History)
