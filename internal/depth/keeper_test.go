@@ -1,0 +1,68 @@
+package depth
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// A keeper follows so many queues and no more, those that it knew first, and forgets what has gone.
+func TestQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	w := newWatch(now)
+	w.others.heard, w.others.unread, w.others.workers.done = true, false, true
+	w.found(&w.own, nil, "0")
+	w.found(&w.names, []string{"mail", strings.Repeat("x", longName+1)}, "7")
+	for page := range 100 {
+		var names []string
+		for n := range 100 {
+			names = append(names, fmt.Sprintf("invented-%d-%d", page, n))
+		}
+		w.found(&w.names, names, "7")
+	}
+	w.found(&w.names, nil, "0")
+	if len(w.queues) != mostQueues || len(w.order) != mostQueues || w.queues["mail"] == nil || len(w.names.whole) > mostNames {
+		t.Errorf("%d queues, %d in order, %d names", len(w.queues), len(w.order), len(w.names.whole))
+	}
+	if names := w.pick(); len(names) != mostLooks {
+		t.Errorf("a renewal looks at %d queues", len(names))
+	}
+	w.found(&w.names, []string{"mail", "other"}, "0") // the invented ones have gone
+	w.answered(now.Add(time.Second))
+	if len(w.queues) != 1 || w.queues["mail"] == nil || len(w.forgotten) != mostQueues-1 {
+		t.Errorf("%d queues are followed, %d are forgotten", len(w.queues), len(w.forgotten))
+	}
+	w.found(&w.names, []string{"mail", "other"}, "0")
+	if w.queues["other"] == nil {
+		t.Error("there is no room for another queue")
+	}
+}
+
+// A queue is counted where all that take from it say how many.
+func TestCountable(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		others others
+		want   bool
+	}{
+		"no others":                     {others{}, true},
+		"a worker of Ruby":              {others{workers: pages{whole: []string{"high", "mail"}}}, false},
+		"one on all queues":             {others{workers: pages{whole: []string{"*"}}}, false},
+		"one on a pattern":              {others{workers: pages{whole: []string{"ma*"}}}, false},
+		"one on others":                 {others{workers: pages{whole: []string{"high", "x*"}}}, true},
+		"an older process":              {others{records: map[string]asks{"p": {[]string{"mail"}, 0}}}, false},
+		"an older process on others":    {others{records: map[string]asks{"p": {[]string{"high"}, 0}}}, true},
+		"a process that counts":         {others{records: map[string]asks{"p": {[]string{"mail"}, resque.Duties}}}, true},
+		"an older server":               {others{takers: map[string]int{"s": 0}}, false},
+		"a server that counts":          {others{takers: map[string]int{"s": resque.Duties}, leases: 3}, true},
+		"clients hold, without servers": {others{leases: 3}, false},
+	} {
+		if got := tt.others.countable("mail"); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
