@@ -372,11 +372,11 @@ func (l asWorker) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) e
 	})
 }
 
-// The user of a daemon may not page through the workers: nobody knows then who is busy, and everything else is as ever.
+// A user who may not page through the workers: nobody knows then who is busy, and everything else is as ever.
 func TestSampleACL(t *testing.T) {
 	redistest.OwnUser(t)
 	_, server, l := setup(t)
-	server.Do(t, "ACL", redis.Args{"SETUSER"}.AddFlat(redistest.MinimalACL(t))...)
+	server.Do(t, "ACL", redis.Args{"SETUSER"}.AddFlat(redistest.MinimalACL(t)).Add("-sscan")...)
 	server.Do(t, "SADD", "resque:queues", "mail")
 	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[]}`)
 	server.Do(t, "SADD", "resque:workers", "h:1:mail")
