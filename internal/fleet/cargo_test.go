@@ -126,3 +126,28 @@ func TestRenewalAtStop(t *testing.T) {
 		t.Errorf("written %d times", n)
 	}
 }
+
+// What a process was about to write into its record is not written any more when others have found the process dead.
+func TestRenewalOfALostSession(t *testing.T) {
+	t.Parallel()
+	store := resque.New("")
+	b := renewals(t, func(c *resque.Cargo) {
+		c.Write(nil, "HINCRBY", store.HashKey("numbers"), "a", 1)
+	})
+	old := b.Self()
+	Load(&b.cargo, b.riders())
+	b.cargo.Write(nil, "HSET", store.ProcessKey(old), "vitals", "{}")
+	b.redis.Do(t, "DEL", "resque:go:process:"+old)
+	b.redis.Do(t, "SET", "resque:go:reaped:"+old, "")
+	for range 2 { // the first finds it out, the second is of the next session
+		if err := b.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Self() == old || b.redis.Int(t, "EXISTS", "resque:go:process:"+old) != 0 {
+		t.Errorf("%s was dead, this process is %s now, and the record of the dead one is there again", old, b.Self())
+	}
+	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 1 {
+		t.Errorf("what else it carried was written %d times", n)
+	}
+}

@@ -224,6 +224,7 @@ func (l *Lease) lost(ctx context.Context, old *Session) error {
 	if err := l.enter(ctx); err != nil {
 		return fmt.Errorf("taking a new lease: %w", l.nameKey(ctx, err))
 	}
+	l.cargo.Drop(l.base.Store.ProcessKey(old.Process.ID))
 	l.Status.again()
 	l.Owner.LeaseLost(old)
 	return nil

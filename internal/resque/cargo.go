@@ -46,6 +46,12 @@ func (c *Cargo) Read(heard func(reply any, err error), command string, key Key, 
 	c.reads = append(c.reads, carried{command, key, args, heard})
 }
 
+// Drop takes back what was to be written into a key. It is for the record of a process that others have found dead: written
+// again, the record would be that of one more dead process.
+func (c *Cargo) Drop(key Key) {
+	c.writes = slices.DeleteFunc(c.writes, func(w carried) bool { return w.key == key })
+}
+
 // Empty reports whether there is nothing to carry.
 func (c *Cargo) Empty() bool { return c == nil || len(c.writes)+len(c.reads) == 0 }
 
