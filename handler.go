@@ -138,7 +138,7 @@ func (h typedHandler) Perform(ctx context.Context, d *Delivery) error {
 //   - MaxRunning, RateLimit, FairBy: how many run at a time or start in a time; see Limit
 //   - Unique: enqueue no second job while one holds the lock
 //   - ExpireAfter, OnExpired: what becomes of a job that no worker took in time
-//   - Priority, WithMeta: the priority and metadata of its enqueued jobs
+//   - Priority, WithMeta, Stamp: the priority and metadata of its enqueued jobs, and when they were enqueued
 //   - WithResult, CaptureLogs: keep what becomes of them, and their log lines
 //   - Aggregate: make one job of many that come for one key; see AggregateOption
 //   - WithMiddleware: code around its handler
@@ -160,7 +160,7 @@ type Option interface{ register(*options) }
 // JobOption is an Option that may also be given with one job, as an EnqueueOption:
 //
 //   - Retry, Timeout: for the run
-//   - Unique, ExpireAfter, Priority, WithMeta: for enqueueing
+//   - Unique, ExpireAfter, Priority, WithMeta, Stamp: for enqueueing
 //   - WithResult, CaptureLogs: for what is kept of it
 //
 // What is given with the job goes before what its class has.

@@ -173,11 +173,16 @@ func TestPackageComment(t *testing.T) {
 var kept = map[string]string{
 	"Enqueue":               "programs of benmanns/goworker call it, and are to compile without a warning",
 	"Daemon.PauseSchedule":  "it knows the schedules of this process before they are in Redis",
+	"Daemon.Schedule":       "it makes a recurring schedule of this process; Inspector.Schedule shows one that is in Redis",
+	"Daemon.Schedules":      "it lists the recurring schedules of this process; Inspector.Schedules lists what is in Redis",
 	"Daemon.ResumeSchedule": "it knows the schedules of this process before they are in Redis",
 	"All":                   "it makes a group of typed nodes, and asks nothing",
 	"CancelRunning":         "it is an option of a workflow, and not the call of a Client",
 	"PauseSchedule":         "as Daemon's",
 	"ResumeSchedule":        "as Daemon's",
+	"Schedule":              "as Daemon's",
+	"Schedules":             "as Daemon's",
+	"Shards.Schedule":       "as Daemon's",
 }
 
 // TestContextsComeFirst holds every function and method of the package that has a twin with a context to
