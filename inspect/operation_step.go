@@ -250,7 +250,7 @@ func (s *share) ofDelayed(store delayed.Store, p Plan, style payload.Style) {
 			slices.Reverse(s.jobs)
 		}
 	case Delay:
-		to = delayed.To{At: p.At}
+		to = delayed.To{Later: true, At: p.At}
 	case MoveTo:
 		to, queue = delayed.To{Named: p.Queue}, func(Entry) string { return p.Queue }
 	}

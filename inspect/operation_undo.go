@@ -327,7 +327,7 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 			changes = append(changes, operations.Change{Call: call, Kept: []string{""}})
 			continue
 		case h.source.Kind == operations.OwnPlace, h.source.Kind == operations.PlainPlace:
-			to = delayed.To{At: time.UnixMilli(h.due().MS)}
+			to = delayed.To{Later: true, At: time.UnixMilli(h.due().MS)}
 		default:
 			d.Queue = h.from
 		}

@@ -146,8 +146,8 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 // queue has its own list, list after list. after is "" to begin with, and then the next that
 // the page before returned; next is "" when there are no more.
 //
-// Failures that are added, removed or retried meanwhile make it miss no other. If a
-// thousand or more are removed between two pages it may return one twice.
+// Failures that are added, removed or retried meanwhile make it miss no other. Where some
+// are removed between two pages it may return one twice.
 func (l *FailureList) Search(ctx context.Context, filter FailureFilter, after string, count int) (found []Failure, next string, err error) {
 	if err := l.in.usable(); err != nil {
 		return nil, "", err

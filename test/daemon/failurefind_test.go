@@ -31,7 +31,7 @@ func TestFailuresFound(t *testing.T) {
 		}
 		server.Do(t, "LPOP", list("a")) // the first of them
 		rest, next, err := all.Search(goworker.FailureFilter{Queue: "a"}, next, 1)
-		if err != nil || len(rest) != 0 || next != "" {
+		if err != nil || next != "" || len(rest) > 1 || len(rest) == 1 && rest[0].ID != found[0].ID { // it may come twice
 			t.Errorf("%s: then %+v, %q, %v", backend, rest, next, err)
 		}
 		id := found[0].ID

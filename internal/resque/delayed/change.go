@@ -25,7 +25,8 @@ const changeTogether = 500
 type To struct {
 	Queue bool      // their own queues, now
 	Head  bool      // of these
-	At    time.Time // another time
+	Later bool      // until At
+	At    time.Time // of Later; the zero time is long over
 	Named string    // another queue; each keeps its time. Of our own schedule only; see SwapCall
 }
 
@@ -35,7 +36,7 @@ func (u *undelaying) put(d Job, to To) {
 	switch {
 	case to.Queue:
 		u.toQueue(d.Queue, d.Payload, to.Head)
-	case !to.At.IsZero():
+	case to.Later:
 		u.toTime(resque.StampOf(to.At))
 	default:
 		u.nowhere()
@@ -47,7 +48,7 @@ func (u *unscheduling) put(d Job, to To) {
 	switch {
 	case to.Queue:
 		u.toQueue(d.Raw, d.Queue, d.Payload, to.Head)
-	case !to.At.IsZero():
+	case to.Later:
 		when := resque.StampOf(to.At)
 		u.toTime(d.Raw, when, d.movedTo(when))
 	case to.Named != "":
@@ -89,7 +90,7 @@ func (s Store) Enqueue(c redis.Conn, jobs []Job, head bool) ([]bool, error) {
 
 // Redelay delays listed jobs to another time and returns which of them were there.
 func (s Store) Redelay(c redis.Conn, jobs []Job, at time.Time) ([]bool, error) {
-	return s.change(c, jobs, To{At: at})
+	return s.change(c, jobs, To{Later: true, At: at})
 }
 
 // moved is the member of our schedule as which a job goes on.
