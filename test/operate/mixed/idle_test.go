@@ -15,6 +15,11 @@ func (f *fleet) sent(program string) map[string]int {
 	p := f.start(program, "idle")
 	f.push("Note", "warm")
 	f.ran("warm")
+	if program == f.newer { // the job is counted within ten seconds; after that there is nothing to count
+		f.eventually("the job is in the history", func() bool {
+			return f.redis.Int(f.t, "EXISTS", "resque:go:folded") == 1 && f.redis.Int(f.t, "LLEN", "resque:go:tally") == 0
+		})
+	}
 	monitor := f.redis.Monitor(f.t)
 	var commands [][]string
 	var renewals []int // their places among the commands
