@@ -20,7 +20,6 @@ const (
 	LogOnline  = "online"  // a process or an HTTP server came
 	LogOffline = "offline" // it left
 	LogLost    = "lost"    // it was found dead
-	LogDeploy  = "deploy"  // a program or an operator names a deploy
 )
 
 // LogEntry is something that happened to the fleet.

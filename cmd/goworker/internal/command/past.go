@@ -54,7 +54,7 @@ func (p *program) log() *cobra.Command {
 	var follow bool
 	var from string
 	c := p.long(&cobra.Command{
-		Use: "log", Short: "Show which processes came, left and were lost, and deploys", Args: noArguments,
+		Use: "log", Short: "Show which processes came, left and were lost", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		next, printed := from, 0
 		for {

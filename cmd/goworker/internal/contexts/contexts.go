@@ -30,8 +30,6 @@ type Context struct {
 
 	Protect bool  `yaml:"protect"` // a change wants its count typed, and bench does not run
 	Accept  []int `yaml:"accept"`  // checks of doctor that are accepted here
-
-	ControlKeyFile string `yaml:"control_key_file"`
 }
 
 // File is where the contexts stand: the value of GOWORKER_CONTEXTS, or goworker/contexts.yaml in the user's configuration.
@@ -99,7 +97,7 @@ func (c *Context) check(dir string) error {
 	if (c.Cert == "") != (c.Key == "") {
 		return errors.New("cert and key go together: give both, or neither")
 	}
-	for _, name := range []*string{&c.URIFile, &c.CA, &c.Cert, &c.Key, &c.ControlKeyFile} {
+	for _, name := range []*string{&c.URIFile, &c.CA, &c.Cert, &c.Key} {
 		if *name != "" && !filepath.IsAbs(*name) {
 			*name = filepath.Join(dir, *name)
 		}
