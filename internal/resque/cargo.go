@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Cargo is what the renewal of a lease carries beside the lease: commands on keys of ours. Redis may refuse any of them,
+// Cargo is what the renewal of a lease carries beside the lease: commands on goworker's keys. Redis may refuse any of them,
 // for the type of its key or a missing permission, and that harms neither the lease nor the other commands. An empty
 // Cargo sends nothing more. It is for one goroutine.
 //

@@ -145,7 +145,7 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("%q has the name %q, which is nowhere", f.Remedy.Command, name)
 			}
 		}
-		for _, word := range argv[1:] { // a word is a name as it is, or one of ours
+		for _, word := range argv[1:] { // a word is a name as it is, or one of goworker's
 			if strings.Contains(word, canary) && !known(planted, w.ns, word) {
 				t.Errorf("%q has the word %q, which is no name", f.Remedy.Command, word)
 			}

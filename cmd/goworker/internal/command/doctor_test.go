@@ -37,7 +37,7 @@ func TestDoctorsFiles(t *testing.T) {
 	}
 }
 
-// TestRemediesAreCommands: each command of ours that a check prints is one that the program has, with its number of arguments.
+// TestRemediesAreCommands: each goworker command that a check prints is one that the program has, with its number of arguments.
 func TestRemediesAreCommands(t *testing.T) {
 	t.Parallel()
 	root := (&program{}).root()
@@ -61,6 +61,6 @@ func TestRemediesAreCommands(t *testing.T) {
 		}
 	}
 	if seen < 8 {
-		t.Errorf("only %d checks print commands of ours", seen)
+		t.Errorf("only %d checks print goworker commands", seen)
 	}
 }

@@ -123,7 +123,7 @@ type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, errors.New("write: nobody reads") }
 
-// A line of ours that is printed to be pasted means the Redis that was asked.
+// A goworker line that is printed to be pasted means the Redis that was asked.
 func TestAimed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -240,7 +240,7 @@ func (o *operator) colours() bool {
 	return o.terminal && !o.noColor && text == "" && kind != "dumb"
 }
 
-// interactive reports whether there is somebody to ask: input and output are terminals.
+// interactive reports whether a person can be asked: input and output are terminals.
 func (o *operator) interactive() bool {
 	f, ok := o.stdin.(*os.File)
 	return ok && term.IsTerminal(f.Fd()) && o.terminal

@@ -98,7 +98,7 @@ func (o *operator) paste(verb string, names ...string) (line string, ok bool) {
 	return o.aimed(line), true
 }
 
-// aimed is a printed command of ours that names the Redis which this one was given: without it the line would mean another one. The URI
+// aimed is a printed goworker command that names the Redis which this one was given: without it the line would mean another one. The URI
 // may hold a password, so the line has a variable in its place.
 func (o *operator) aimed(line string) string {
 	if !strings.HasPrefix(line, "goworker ") {

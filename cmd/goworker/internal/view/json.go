@@ -117,7 +117,7 @@ func writeNumber(b *bytes.Buffer, f float64) {
 	b.WriteString(strconv.FormatFloat(f, 'f', -1, 64))
 }
 
-// writeRaw writes JSON that somebody else wrote. Where it is none, it is a text.
+// writeRaw writes JSON that another program wrote. Where it is none, it is a text.
 func writeRaw(b *bytes.Buffer, raw json.RawMessage) {
 	switch {
 	case len(raw) == 0:
