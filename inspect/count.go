@@ -41,8 +41,6 @@ func (c Count) Known() bool { return c.Bound != Unknown }
 
 func exactly(n int64) Count { return Count{n, Exact} }
 
-func atLeast(n int64) Count { return Count{n, AtLeast} }
-
 // plus is the sum of two counts. What is not known is zero at least.
 func (c Count) plus(d Count) Count {
 	floor := func(bound Bound) bool { return bound == AtLeast || bound == Unknown }

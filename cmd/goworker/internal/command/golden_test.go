@@ -217,9 +217,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	for n, verb := range verbs {
 		if n == 1 || n == 2 {
-			for _, name := range hostileNames("x") {
-				verb = append(verb, name)
-			}
+			verb = append(verb, hostileNames("x")...)
 			verb = append(verb[:2:2], append([]string{"--"}, verb[2:]...)...)
 		}
 		for _, format := range []string{"--wide=false", "--wide", "--json"} {

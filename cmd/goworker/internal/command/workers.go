@@ -12,9 +12,6 @@ import (
 	"github.com/goworker/goworker/inspect"
 )
 
-// deadAfter is when Ruby counts a worker as dead: so long after its last heartbeat.
-const deadAfter = 300 * time.Second
-
 func (p *program) workers() *cobra.Command {
 	return p.noun("workers", "See the workers of all programs; remove dead ones", p.workersLs(), p.workersShow())
 }
