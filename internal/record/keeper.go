@@ -223,14 +223,16 @@ func (k *Keeper) read(c redis.Conn, places []history.Place) (map[history.Place]*
 	return rows, err
 }
 
-// trim forgets rows that have ended.
+// trim forgets rows that have ended. From then on read asks for those again: to them a late pack is added, too.
 func (k *Keeper) trim(now time.Time) {
 	if len(k.rows) <= cached {
 		return
 	}
 	for p := range k.rows {
 		if p.Ends().Before(now.Add(-history.ResentFor)) {
-			delete(k.rows, p)
+			if delete(k.rows, p); p.Begins().After(k.since) {
+				k.since = p.Begins()
+			}
 		}
 	}
 }
