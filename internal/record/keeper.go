@@ -114,6 +114,10 @@ func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
 		}
 		return part.Never, nil
 	}
+	if err != nil { // the next turn tries again: one that does nothing would end the outage
+		k.length.CompareAndSwap(0, n)
+		k.folded = time.Time{}
+	}
 	return part.Never, err
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -251,5 +252,25 @@ func TestLatePackIsAddedToARowThatWasForgotten(t *testing.T) {
 		if want := uint64(2*cached + 1); processed != want {
 			t.Errorf("the rows of %s have %d jobs, want %d", history.Spans[n].Long, processed, want)
 		}
+	}
+}
+
+// After an error the keeper folds again with its next turn. A turn that does nothing would say that the outage is over.
+func TestTurnAfterAnErrorFoldsAgain(t *testing.T) {
+	t.Parallel()
+	m := &moment{at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	asked := 0
+	k := newKeeper(base(m, ""), Config{Now: m.Now, Keeps: func() bool { return true }, Do: func(context.Context, func(redis.Conn) error) error {
+		asked++
+		return errLost
+	}})
+	k.length.Store(1)
+	for range 2 {
+		if _, err := k.turn(t.Context()); !errors.Is(err, errLost) {
+			t.Errorf("a turn without Redis: %v", err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("two turns asked Redis %d times", asked)
 	}
 }
