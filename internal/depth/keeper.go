@@ -152,6 +152,10 @@ func (w *watch) load(c *resque.Cargo, s resque.Store, members []string, refused 
 			if q := w.queues[name]; q != nil {
 				q.jobs = jobs
 			}
+		}, func(error) {
+			if q := w.queues[name]; q != nil {
+				q.rest(w.now)
+			}
 		})
 	}
 }

@@ -2,12 +2,75 @@ package depth
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// alone is a fleet of one process, which is the keeper.
+type alone struct{}
+
+func (alone) Keeps() bool       { return true }
+func (alone) Members() []string { return []string{"m"} }
+
+// ride is a Keeper whose renewals a test makes.
+type ride struct {
+	*Keeper
+	t      *testing.T
+	server *redistest.Server
+	number int64
+}
+
+func newRide(t *testing.T) *ride {
+	server, store := redistest.Start(t), resque.New("")
+	if err := store.Enter(server.Dial(t), resque.Process{ID: "m", Started: time.Unix(1, 0)}, time.Hour, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Store: store}
+	return &ride{Keeper: NewKeeper(b, alone{}), t: t, server: server}
+}
+
+// renew makes one renewal.
+func (r *ride) renew() {
+	r.t.Helper()
+	r.number++
+	cargo := &resque.Cargo{Number: r.number}
+	r.Load(cargo)
+	renewed, err := r.base.Store.Renew(r.server.Dial(r.t), "m", time.Hour, time.Hour, cargo)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Answered(false, renewed.Due)
+}
+
+// A head that Redis refuses rests, as a large one does.
+func TestARefusedHeadRests(t *testing.T) {
+	t.Parallel()
+	r := newRide(t)
+	r.server.Do(t, "SADD", "resque:workers", "ruby:7:low") // so the queue is not counted, but looked at
+	r.server.Do(t, "SADD", "resque:queues", "low")
+	r.server.Do(t, "RPUSH", "resque:queue:low", "a", "b")
+	for range 3 {
+		r.renew()
+	}
+	q := r.watch.queues["low"]
+	if q == nil || q.length != 2 {
+		t.Fatalf("the queue is not followed: %+v", q)
+	}
+	r.server.Do(t, "DEL", "resque:queue:low")
+	r.server.Do(t, "SET", "resque:queue:low", "of another type")
+	if r.renew(); !q.restsUntil.After(r.watch.now) || len(r.watch.uncounted()) != 0 {
+		t.Errorf("a head that was refused is asked again: it rests until %s", q.restsUntil)
+	}
+}
 
 // A keeper follows so many queues and no more, those that it knew first, and forgets what has gone.
 func TestQueuesAreBounded(t *testing.T) {
