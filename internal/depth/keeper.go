@@ -70,7 +70,7 @@ func (k *Keeper) Answered(_ bool, due resque.Due) {
 	switch {
 	case k.off || !k.fleet.Keeps():
 		k.watch = nil
-	case k.watch == nil:
+	case k.watch == nil || due.Now.Before(k.watch.now): // Redis's clock has jumped back: its times are of another one
 		k.watch = newWatch(due.Now)
 	default:
 		k.watch.answered(due.Now)
@@ -163,7 +163,7 @@ func (w *watch) load(c *resque.Cargo, s resque.Store, members []string, refused 
 // resume takes what the keeper before has found out.
 func (w *watch) resume(depths map[string]resque.Depth) {
 	for name, d := range depths {
-		if q := w.follow(name); q != nil && w.now.Sub(d.At) < resumes && d.Method == resque.AgeCounted {
+		if q := w.follow(name); q != nil && w.now.Sub(d.At) < resumes && !d.At.After(w.now) && d.Method == resque.AgeCounted {
 			q.resume(d)
 		}
 	}

@@ -129,3 +129,27 @@ func TestCountable(t *testing.T) {
 		}
 	}
 }
+
+// After Redis's clock has jumped back, a keeper begins again. What was found out by the time before is not gone on with.
+func TestClockJumpsBack(t *testing.T) {
+	t.Parallel()
+	r := newRide(t)
+	now := time.Unix(1_800_000_000, 0)
+	r.Answered(false, resque.Due{Now: now})
+	before := r.watch
+	r.Answered(false, resque.Due{Now: now.Add(2 * time.Second)})
+	if r.watch != before {
+		t.Error("it begins again with each renewal")
+	}
+	back := now.Add(-time.Hour)
+	if r.Answered(false, resque.Due{Now: back}); r.watch == before || !r.watch.now.Equal(back) {
+		t.Error("it goes on with times of the future")
+	}
+	r.watch.resume(map[string]resque.Depth{
+		"later": {At: now, Length: 1, Pushed: 7, Method: resque.AgeCounted},
+		"low":   {At: back.Add(-time.Second), Length: 1, Pushed: 7, Method: resque.AgeCounted},
+	})
+	if later, low := r.watch.queues["later"], r.watch.queues["low"]; !later.looked.IsZero() || low.looked.IsZero() {
+		t.Errorf("it goes on with a time of the future (%s), or not with one of a moment ago (%s)", later.looked, low.looked)
+	}
+}
