@@ -153,3 +153,52 @@ func TestClockJumpsBack(t *testing.T) {
 		t.Errorf("it goes on with a time of the future (%s), or not with one of a moment ago (%s)", later.looked, low.looked)
 	}
 }
+
+// Where Redis refuses what the keeper writes, processes count on. The keeper forgets what they count where that is of many queues.
+func TestAKeeperThatIsRefusedPrunes(t *testing.T) {
+	t.Parallel()
+	r := newRide(t)
+	r.server.Do(t, "SADD", "resque:queues", "low")
+	r.server.Do(t, "RPUSH", "resque:queue:low", "a")
+	r.server.Do(t, "SET", r.base.Store.KeyOfDepths(), "of another type")
+	for renewals := 0; !r.off; renewals++ {
+		if r.renew(); renewals > 20 {
+			t.Fatal("Redis does not refuse the keeper")
+		}
+	}
+	taken := r.base.Store.KeyOfTaken()
+	r.server.Do(t, "HSET", taken, "low", 1)
+	for range 20 {
+		r.renew()
+	}
+	if n := r.server.Int(t, "HLEN", taken); n != 1 {
+		t.Errorf("of one queue that was counted %d are left", n)
+	}
+	for n := range 3000 {
+		r.server.Do(t, "HSET", taken, fmt.Sprintf("invented-%d", n), 1)
+	}
+	most := 2 * mostQueues
+	for renewals := 0; r.server.Int(t, "HLEN", taken) > most; renewals++ {
+		if r.renew(); renewals > 200 {
+			t.Fatalf("%d queues are left", r.server.Int(t, "HLEN", taken))
+		}
+	}
+	if len(r.watch.queues) != 0 || len(r.watch.forgotten) > most {
+		t.Errorf("it follows %d queues, and is to forget %d", len(r.watch.queues), len(r.watch.forgotten))
+	}
+}
+
+// A process counts so many queues until a renewal says them, and none with a long name.
+func TestCountIsBounded(t *testing.T) {
+	t.Parallel()
+	c := NewCount(part.Base{})
+	c.Took("low", 1)
+	c.Took(strings.Repeat("x", longName+1), 1)
+	for n := range 2 * mostUnsaid {
+		c.Took(fmt.Sprintf("invented-%d", n), 1)
+	}
+	c.Took("low", 1)
+	if len(c.taken) != mostUnsaid || c.taken["low"] != 2 || c.taken[strings.Repeat("x", longName+1)] != 0 {
+		t.Errorf("%d queues are counted, low %d times", len(c.taken), c.taken["low"])
+	}
+}
