@@ -109,7 +109,7 @@ type Delivery struct {
 func (d *Delivery) Raw() []byte { return bytes.Clone(d.raw) }
 
 // Waited returns how long the job waited in its queue: from when it was put there, or was due there, until this process took it.
-// It is false where the payload does not say that. Those of Rails' ActiveJob, of php-resque and of jobs published over HTTP
+// It is false where the payload does not say that. Those of Rails' ActiveJob up to 16 KiB, of php-resque and of jobs over HTTP
 // do, and those of Stamp; plain ones of Resque do not, nor do those of retries.
 func (d *Delivery) Waited() (time.Duration, bool) { return stamp.Waited(d.raw, d.ReservedAt) }
 

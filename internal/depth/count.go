@@ -10,8 +10,13 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// mostNamed is how many queues a renewal counts.
-const mostNamed = 256
+const (
+	// mostNamed is how many queues a renewal counts.
+	mostNamed = 256
+
+	// mostUnsaid is how many are counted until a renewal says them. Others are not: a keeper does not follow that many.
+	mostUnsaid = 2 * mostQueues
+)
 
 // Count counts what a process takes from queues. It is a rider of its lease. Took is safe for concurrent use.
 type Count struct {
@@ -29,7 +34,7 @@ func NewCount(b part.Base) *Count { return &Count{base: b, taken: make(map[strin
 func (c *Count) Took(queue string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.off {
+	if _, counted := c.taken[queue]; !c.off && (counted || len(c.taken) < mostUnsaid && len(queue) <= longName) {
 		c.taken[queue] += int64(n)
 	}
 }

@@ -59,7 +59,11 @@ func NewKeeper(b part.Base, f Fleet) *Keeper { return &Keeper{base: b, fleet: f}
 
 // Load has the renewal read what the keeper follows, and write what it has found out.
 func (k *Keeper) Load(c *resque.Cargo) {
-	if k.watch == nil || k.off || c.Last || !k.fleet.Keeps() {
+	if k.watch == nil || c.Last || !k.fleet.Keeps() {
+		return
+	}
+	if k.off {
+		k.watch.prune(c, k.base.Store)
 		return
 	}
 	k.watch.load(c, k.base.Store, k.fleet.Members(), k.refused)
@@ -68,10 +72,12 @@ func (k *Keeper) Load(c *resque.Cargo) {
 // Answered takes the time of the renewal: what was read with it is of this time.
 func (k *Keeper) Answered(_ bool, due resque.Due) {
 	switch {
-	case k.off || !k.fleet.Keeps():
+	case !k.fleet.Keeps():
 		k.watch = nil
-	case k.watch == nil:
+	case k.watch == nil || due.Now.Before(k.watch.now): // Redis's clock has jumped back: its times are of another one
 		k.watch = newWatch(due.Now)
+	case k.off:
+		k.watch.now = due.Now
 	default:
 		k.watch.answered(due.Now)
 	}
@@ -79,7 +85,7 @@ func (k *Keeper) Answered(_ bool, due resque.Due) {
 
 func (k *Keeper) refused(err error) {
 	if !k.off {
-		k.off = true
+		k.off, k.watch = true, nil // the next one follows no queue
 		k.base.Log.Warn("how long the jobs of queues wait cannot be found out, so operators do not see it; jobs run as before", "error", err)
 	}
 }
@@ -152,14 +158,29 @@ func (w *watch) load(c *resque.Cargo, s resque.Store, members []string, refused 
 			if q := w.queues[name]; q != nil {
 				q.jobs = jobs
 			}
+		}, func(error) {
+			if q := w.queues[name]; q != nil {
+				q.rest(w.now)
+			}
 		})
 	}
+}
+
+// prune forgets what was taken, where that is of many queues: processes count on where the keeper may not write what it finds.
+func (w *watch) prune(c *resque.Cargo, s resque.Store) {
+	ignored := func(error) {}
+	s.WriteDepths(c, nil, w.forgotten, ignored)
+	w.forgotten = nil
+	if w.turn%each == 0 || w.taken.cursor != "" {
+		s.ReadTakenNames(c, w.taken.at(), pageSize, w.heardTaken, ignored)
+	}
+	w.turn++
 }
 
 // resume takes what the keeper before has found out.
 func (w *watch) resume(depths map[string]resque.Depth) {
 	for name, d := range depths {
-		if q := w.follow(name); q != nil && w.now.Sub(d.At) < resumes && d.Method == resque.AgeCounted {
+		if q := w.follow(name); q != nil && w.now.Sub(d.At) < resumes && !d.At.After(w.now) && d.Method == resque.AgeCounted {
 			q.resume(d)
 		}
 	}

@@ -56,7 +56,7 @@ func (q *queue) sawHead(now time.Time) {
 		return
 	}
 	if len(jobs[0]) > largeHead || len(jobs) > 1 && len(jobs[1]) > largeHead {
-		q.restsUntil, q.since = now.Add(largeRests), time.Time{}
+		q.rest(now)
 		return
 	}
 	digest := sha256.Sum256(jobs[0])
@@ -65,6 +65,9 @@ func (q *queue) sawHead(now time.Time) {
 	}
 	q.head, q.headLength = digest, q.length
 }
+
+// rest leaves the head alone for a while, because it is large or cannot be read.
+func (q *queue) rest(now time.Time) { q.restsUntil, q.since = now.Add(largeRests), time.Time{} }
 
 // depth is what is known of the queue.
 func (q *queue) depth(counted bool) resque.Depth {

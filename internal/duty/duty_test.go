@@ -45,7 +45,7 @@ func TestKeeper(t *testing.T) {
 	}
 	record := func(id string, duties any) {
 		f.members = append(f.members, id)
-		server.Do(t, "HSET", "resque:go:process:"+id, "duties", duties)
+		server.Do(t, "HSET", "resque:go:process:"+id, "epoch", 1, "duties", duties)
 	}
 	keeps := func(when string, want bool, most int) {
 		t.Helper()
@@ -67,8 +67,11 @@ func TestKeeper(t *testing.T) {
 	keeps("the others come later", true, 1)
 
 	for n := range 120 {
-		f.members = append(f.members, fmt.Sprintf("a%03d", n)) // records of another release have no duties
+		id := fmt.Sprintf("a%03d", n)
+		f.members = append(f.members, id)
+		server.Do(t, "HSET", "resque:go:process:"+id, "epoch", 1) // records of another release have no duties
 	}
+	server.Do(t, "DEL", "resque:go:process:a007")
 	server.Do(t, "SET", "resque:go:process:a007", "of another type")
 	renew()
 	if k.Keeps() {
@@ -88,4 +91,21 @@ func TestKeeper(t *testing.T) {
 	keeps("it has gone", true, 1)
 	record("b", 0) // another process may come under the id
 	keeps("one without duties comes before it", true, 2)
+
+	f.members = []string{"m", "z"}
+	keeps("they have gone", true, 1)
+	f.members = append(f.members, "c")
+	for range 2 {
+		if renew(); k.Keeps() {
+			t.Error("it keeps while the record of a process before it is missing")
+		}
+	}
+	record("c", 1)
+	keeps("the record is there again", false, 1)
+	if renew(); renew() || k.Keeps() {
+		t.Errorf("a renewal reads a record that is known, or it keeps: %v", k.Keeps())
+	}
+	f.members = []string{"m", "d"}
+	server.Do(t, "HSET", "resque:go:process:d", "epoch", 1)
+	keeps("an older release comes before it", true, 2)
 }

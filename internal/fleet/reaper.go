@@ -89,8 +89,11 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 
 // reap takes the jobs of one dead process.
 func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
-	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: countsBack{r.lease.Ends, r.lease.Took}, Died: r.lease.Heir.Died, Shares: r.sharesWorkers}
+	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Shares: r.sharesWorkers}
 	reaped, err := taking.Reap(c, l, r.lease.Now())
+	for queue, n := range reaped.Back {
+		r.lease.Took(queue, -n)
+	}
 	for _, refused := range reaped.Refused {
 		r.troubles.report("taking back "+l.Process, refused)
 	}
@@ -106,19 +109,6 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 		buried(l.Process)
 	}
 	return nil
-}
-
-// countsBack counts the jobs of dead processes that go back to their queues.
-type countsBack struct {
-	Ends
-	took func(queue string, n int)
-}
-
-func (c countsBack) Bury(d resque.DeadJob) []resque.Effect {
-	if d.Poison == 0 && d.Lane == nil {
-		c.took(d.Queue, -1)
-	}
-	return c.Ends.Bury(d)
 }
 
 // sharesWorkers reports whether a live process has the dead one's worker ids: a container that

@@ -114,6 +114,10 @@ func (k *Keeper) turn(ctx context.Context) (wait time.Duration, err error) {
 		}
 		return part.Never, nil
 	}
+	if err != nil { // the next turn tries again: one that does nothing would end the outage
+		k.length.CompareAndSwap(0, n)
+		k.folded = time.Time{}
+	}
 	return part.Never, err
 }
 
@@ -223,14 +227,16 @@ func (k *Keeper) read(c redis.Conn, places []history.Place) (map[history.Place]*
 	return rows, err
 }
 
-// trim forgets rows that have ended.
+// trim forgets rows that have ended. From then on read asks for those again: to them a late pack is added, too.
 func (k *Keeper) trim(now time.Time) {
 	if len(k.rows) <= cached {
 		return
 	}
 	for p := range k.rows {
 		if p.Ends().Before(now.Add(-history.ResentFor)) {
-			delete(k.rows, p)
+			if delete(k.rows, p); p.Begins().After(k.since) {
+				k.since = p.Begins()
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -203,5 +204,73 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				t.Errorf("seed %d: the rows of %s have %d processed, %d done, %d run times; %d were packed", seed, history.Spans[n].Long, processed, done, runs, want)
 			}
 		}
+	}
+}
+
+// A keeper forgets rows that ended. A pack that comes later is added to what they have in Redis.
+func TestLatePackIsAddedToARowThatWasForgotten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := &moment{at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	b := base(m, "")
+	store, c := history.New(b.Store), server.Dial(t)
+	k := newKeeper(b, Config{Now: m.Now})
+	pack := func(r *Recorder) (packs [][]byte) {
+		finish(r, 0, &outcome.Class{Name: "Mail"}, "low", outcome.Done, time.Second)
+		r.Pack(m.at, true)
+		packs = r.Packs()
+		r.Pushed(len(packs))
+		return packs
+	}
+	fold := func(packs [][]byte) {
+		t.Helper()
+		for _, raw := range packs {
+			server.Do(t, "RPUSH", store.TallyKey().String(), raw)
+		}
+		if _, err := k.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, held := newRecorder(b, Config{Now: m.Now, Workers: 1}), newRecorder(b, Config{Now: m.Now, Workers: 1})
+	begun, late, lateOf := m.at, [][]byte(nil), history.Place{}
+	for minute := range 2 * cached {
+		if minute == 30 {
+			late, lateOf = pack(held), history.Place{Number: history.Spans[0].Number(m.at)}
+		}
+		fold(pack(r))
+		m.at = m.at.Add(time.Minute)
+	}
+	if len(k.rows) > cached || k.rows[lateOf] != nil {
+		t.Fatalf("the keeper remembers %d rows; that of the late pack: %v", len(k.rows), k.rows[lateOf] != nil)
+	}
+	fold(late)
+	for n, row := range sums(t, store, c, begun, m.at) {
+		processed := uint64(0)
+		for _, of := range row.Classes {
+			processed += of.Processed
+		}
+		if want := uint64(2*cached + 1); processed != want {
+			t.Errorf("the rows of %s have %d jobs, want %d", history.Spans[n].Long, processed, want)
+		}
+	}
+}
+
+// After an error the keeper folds again with its next turn. A turn that does nothing would say that the outage is over.
+func TestTurnAfterAnErrorFoldsAgain(t *testing.T) {
+	t.Parallel()
+	m := &moment{at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	asked := 0
+	k := newKeeper(base(m, ""), Config{Now: m.Now, Keeps: func() bool { return true }, Do: func(context.Context, func(redis.Conn) error) error {
+		asked++
+		return errLost
+	}})
+	k.length.Store(1)
+	for range 2 {
+		if _, err := k.turn(t.Context()); !errors.Is(err, errLost) {
+			t.Errorf("a turn without Redis: %v", err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("two turns asked Redis %d times", asked)
 	}
 }

@@ -54,9 +54,9 @@ func TestDeathsCap(t *testing.T) {
 				m.die()
 				got, err := w.s.Recover(w.c, m.Process, 3, noon, deadEnds(w.s, multi, noon))
 				w.must(err)
-				want := Recovered{Requeued: 2}
+				want := Recovered{Requeued: 2, Back: map[string]int{"low": 2}}
 				if i == 3 {
-					want = Recovered{Requeued: 1, Failed: 1}
+					want = Recovered{Requeued: 1, Failed: 1, Back: map[string]int{"low": 1}}
 				}
 				w.same(fmt.Sprintf("death %d", i+1), want, got)
 			}
@@ -171,7 +171,7 @@ func TestDeathsChangedMeanwhile(t *testing.T) {
 	}}
 	got, err := w.s.Recover(c, m.Process, 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
-	w.same("recovered", Recovered{Requeued: 2}, got)
+	w.same("recovered", Recovered{Requeued: 2, Back: map[string]int{"low": 2}}, got)
 	w.same("deaths", [2]int{3, 1}, [2]int{w.deaths("l1"), w.deaths("l2")})
 }
 

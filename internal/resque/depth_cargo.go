@@ -169,11 +169,13 @@ func (s Store) ReadTakerDuties(c *Cargo, server string, heard func(duties int)) 
 	}, "HGET", s.HashKey("taker:"+server), "duties")
 }
 
-// ReadHead has a renewal read the first two jobs of a queue.
-func (s Store) ReadHead(c *Cargo, queue string, heard func(jobs [][]byte)) {
+// ReadHead has a renewal read the first two jobs of a queue. refused hears why Redis did not, or why they were left out.
+func (s Store) ReadHead(c *Cargo, queue string, heard func(jobs [][]byte), refused func(error)) {
 	c.Read(func(reply any, err error) {
 		if jobs, err := redis.ByteSlices(reply, err); err == nil {
 			heard(jobs)
+		} else {
+			refused(err)
 		}
 	}, "LRANGE", listKey(s.KeyOfQueue(queue)), 0, 1)
 }

@@ -71,12 +71,19 @@ const KnowsLeases = "leases"
 // Duties is that of this release: see Process. 1 are ages of queues and the history.
 const Duties = 1
 
-// ReadDuties has a renewal read the Duties of a process.
+// ReadDuties has a renewal read the Duties of a process. It hears nothing of one whose record is missing: the process may be
+// about to write it again.
 func (s Store) ReadDuties(c *Cargo, process string, heard func(duties int)) {
 	c.Read(func(reply any, err error) {
-		duties, _ := redis.Int(reply, err) // a record without them, or that Redis refuses, is one of an older release
-		heard(duties)
-	}, "HGET", hashKey(s.process(process)), "duties")
+		f, _ := redis.Values(reply, err)
+		switch {
+		case len(f) == 2 && f[0] != nil:
+			duties, _ := redis.Int(f[1], nil) // a record without them is one of an older release
+			heard(duties)
+		case len(f) != 2: // Redis refuses the record
+			heard(0)
+		}
+	}, "HMGET", hashKey(s.process(process)), "epoch", "duties")
 }
 
 // KnowsOf reports whether the process understands what a word names.

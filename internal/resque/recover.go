@@ -41,6 +41,10 @@ type Recovered struct {
 	Requeued int
 	Failed   int     // found in dead processes too often
 	Refused  []error // queues that refused their jobs, values that are no jobs
+
+	// Back is how many jobs went back to the heads of queues, not to lanes. Where others moved some of the jobs at the same
+	// time, it is not known which, and none of those is in it.
+	Back map[string]int
 }
 
 // Recover moves all jobs of a fenced process back to the heads of their queues and lanes, in
@@ -100,6 +104,7 @@ type recovery struct {
 	trial  string           // the digest of the job on trial; "": none was
 	past   map[string]bool  // the digests of suspects that ran past their trials
 	filing map[int64]string // digests of jobs that are to be filed, by ticket
+	back   map[int64]string // queues of jobs that are to go back to their heads, by ticket
 	over   map[string]bool  // digests of jobs that were filed: forgotten at the end
 }
 
@@ -107,7 +112,7 @@ type recovery struct {
 // counts, so a job counts as on trial if another job with its bytes was.
 func (s Store) recovery(c redis.Conn, dead Process, limit int, now time.Time, handed HandedOut) (recovery, error) {
 	r := recovery{Store: s, dead: dead, limit: limit, now: now, handed: handed,
-		past: make(map[string]bool), filing: make(map[int64]string), over: make(map[string]bool)}
+		past: make(map[string]bool), filing: make(map[int64]string), back: make(map[int64]string), over: make(map[string]bool)}
 	tickets := append([]int64{handed.Trial}, handed.Past...) // no job has the ticket 0
 	jobs, _, err := s.ReadReserved(c, dead.ID, tickets)
 	for _, j := range jobs {
@@ -188,6 +193,9 @@ func (r *recovery) ends(c redis.Conn, jobs []Reserved, closed map[string]bool) (
 		} else {
 			delete(r.filing, j.Ticket)
 		}
+		if delete(r.back, j.Ticket); dead.Poison == 0 && j.Lane == nil {
+			r.back[j.Ticket] = j.Queue
+		}
 		e.Effects = append(e.Effects, r.end(dead)...)
 		if !e.needs(closed) {
 			latest[d.digest] = d
@@ -223,6 +231,12 @@ func (r *recovery) count(ended []Ended, out committed, total *Recovered) {
 			delete(r.filing, e.Ticket)
 			r.over[digest] = true
 			filed++
+		}
+		if queue, ok := r.back[e.Ticket]; ok && out.missing == 0 && !stays[e.Ticket] {
+			if total.Back == nil {
+				total.Back = make(map[string]int)
+			}
+			total.Back[queue]++
 		}
 	}
 	total.Failed += filed

@@ -91,11 +91,11 @@ func TestRecoverKilledBetweenPieces(t *testing.T) {
 	r.end = deadEnds(w.s, false, noon)
 	var total Recovered
 	w.must(r.move(w.c, []int64{8, 7, 6}, &total))
-	w.same("first piece", Recovered{Requeued: 3}, total)
+	w.same("first piece", Recovered{Requeued: 3, Back: map[string]int{"low": 1, "high": 2}}, total)
 	w.same("queues after it", []string{"low: l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))
 
 	w.must(r.move(w.c, []int64{8, 7, 6}, &total)) // by another reaper, which had read the record earlier
-	w.same("the piece again", Recovered{Requeued: 3}, total)
+	w.same("the piece again", Recovered{Requeued: 3, Back: map[string]int{"low": 1, "high": 2}}, total)
 	w.same("the rest", Recovered{Requeued: 5}, m.recover(3))
 	w.same("queues", []string{"low: l1 l2 l3 l4 l5 l6 l7 l8 l9", "high: h1 h2"}, w.queues("low", "high"))
 	for _, text := range append(names("l", 6), names("h", 2)...) {
@@ -143,8 +143,9 @@ func TestRecoverWrongType(t *testing.T) {
 	w.spoil(w.s.KeyOfQueue("low"))
 	w.spoil(w.s.KeyOfQueues())
 	m.die()
-	got := m.recover(3)
+	got, back := m.recoverBack(3)
 	w.same("requeued", 2, got.Requeued)
+	w.same("back", map[string]int{"high": 2}, back)
 	for key, want := range map[string]int{"resque:queue:low: WRONGTYPE": 2, "resque:queues: WRONGTYPE": 2} {
 		said := slices.DeleteFunc(slices.Clone(got.Refused), func(err error) bool { return !strings.Contains(err.Error(), key) })
 		w.same(key, want, len(said))
@@ -155,7 +156,9 @@ func TestRecoverWrongType(t *testing.T) {
 		t.Errorf("the process left with jobs in its record: %d, %v", left, err)
 	}
 	w.do("DEL", w.s.KeyOfQueue("low"), w.s.KeyOfQueues())
-	w.same("later", Recovered{Requeued: 2}, m.recover(3))
+	got, back = m.recoverBack(3)
+	w.same("later", Recovered{Requeued: 2}, got)
+	w.same("back later", map[string]int{"low": 2}, back)
 	w.same("low", []string{"l1", "l2"}, w.queue("low"))
 	w.same("queues", []string{"low"}, w.server.List(t, "SMEMBERS", w.s.KeyOfQueues()))
 }
@@ -204,7 +207,7 @@ func TestStrays(t *testing.T) {
 	}
 	recovered, err := w.s.Recover(w.c, p, 3, noon, deadEnds(w.s, false, noon))
 	w.must(err)
-	w.same("recovered", Recovered{Requeued: 1}, recovered)
+	w.same("recovered", Recovered{Requeued: 1, Back: map[string]int{"low": 1}}, recovered)
 	w.same("queue", []string{"{}"}, w.queue("low"))
 	_, err = w.s.Leave(w.c, "p1")
 	w.must(err)

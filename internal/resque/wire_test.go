@@ -206,9 +206,17 @@ func (m *proc) die() {
 // recover moves the jobs of a process that died.
 func (m *proc) recover(limit int) Recovered {
 	m.t.Helper()
+	r, _ := m.recoverBack(limit)
+	return r
+}
+
+// recoverBack is recover, and returns apart which queues' heads the jobs went back to.
+func (m *proc) recoverBack(limit int) (r Recovered, back map[string]int) {
+	m.t.Helper()
 	r, err := m.s.Recover(m.c, m.Process, limit, noon, deadEnds(m.s, false, noon))
 	m.must(err)
-	return r
+	back, r.Back = r.Back, nil
+	return r, back
 }
 
 // failed are the ends of jobs that are filed as failed.

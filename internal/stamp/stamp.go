@@ -18,6 +18,10 @@ const Field = "queued_at"
 // activeJob is the class of the jobs of Rails. Their one argument says what the job is.
 const activeJob = "ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper"
 
+// largeArgument is how long the argument of a job of Rails is that is not read: that would cost as much as the job's arguments
+// are long, with each job.
+const largeArgument = 16 << 10
+
 // Of returns the field of a job that is put into its queue at this time.
 func Of(at time.Time) payload.Field { return payload.NumberField(Field, at.UnixMilli()) }
 
@@ -38,7 +42,9 @@ func EnqueuedAt(p *payload.Payload) (at time.Time, ok bool) {
 	case p.Attempt > 1:
 		return at, false
 	case p.Class == activeJob && len(p.Args) > 0:
-		at = rails(p.Args[0])
+		if len(p.Args[0]) <= largeArgument {
+			at = rails(p.Args[0])
+		}
 	default:
 		at = said(p)
 	}

@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ func TestEnqueuedAt(t *testing.T) {
 		"Rails":                     {rails(`,"enqueued_at":"2026-11-21T12:00:00.000000000Z"`), at},
 		"Rails, scheduled":          {rails(`,"enqueued_at":"2026-11-21T11:00:00Z","scheduled_at":"2026-11-21T12:00:00.000000000Z"`), at},
 		"Rails, of old":             {rails(``), time.Time{}},
+		"Rails, large":              {rails(`,"enqueued_at":"2026-11-21T12:00:00Z","locale":"` + strings.Repeat("x", largeArgument) + `"`), time.Time{}},
 		"Rails, another form":       {`{"class":"ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper","args":["x"]}`, time.Time{}},
 		"another class's argument":  {`{"class":"A","args":[{"enqueued_at":"2026-11-21T12:00:00Z"}]}`, time.Time{}},
 	} {
