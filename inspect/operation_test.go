@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // run runs an operation to its end, and returns how it stands then.
@@ -521,6 +522,48 @@ func TestOperationsOfTheKilled(t *testing.T) {
 		slices.Sort(jobs)
 		want(t, fmt.Sprint("jobs, killed at ", nth), 600, len(slices.Compact(jobs)), nil)
 	}
+}
+
+// The runner that removes a queue is killed, and a producer uses the queue before another program goes on: its name stays.
+func TestOperationsForgetAQueueInUse(t *testing.T) {
+	i, server, l := setup(t)
+	kept := 0
+	for nth := 2; nth < 12; nth++ {
+		server.Do(t, "FLUSHALL")
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[1]}`)
+		op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mortal := redistest.NewMortal(nth, true)
+		dies := *l
+		dies.mortal = mortal
+		for range inspect.New(&dies).Operations().Run(mortal.Life(t.Context()), op.ID) {
+		}
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[2]}`)
+		server.Do(t, "DEL", "resque:go:operating")
+		for range i.Operations().Run(t.Context(), op.ID) {
+		}
+		n := server.Int(t, "EXISTS", "resque:queue:mail")
+		want(t, fmt.Sprint("killed at ", nth, ": the queue is known"), n, server.Int(t, "SISMEMBER", "resque:queues", "mail"), nil)
+		kept += n
+	}
+	if kept == 0 {
+		t.Error("no second run has found a new job")
+	}
+}
+
+// A queue whose jobs are all in a lane is known again when its removal is taken back.
+func TestOperationsRememberAQueueOfLanes(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	laned(t, server, resque.NewLane("mail", resque.Limit{Kind: resque.LimitRunning, Name: "A/key", Keyed: true, Key: "x"}), `{"class":"A","args":[1],"id":"laned"}`)
+	op := run(t, i, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}})
+	want(t, "removed", "1 0", fmt.Sprint(op.Done, server.Int(t, "SCARD", "resque:queues")), nil)
+	undo(t, i, op.ID)
+	want(t, "the queue is known", 1, server.Int(t, "SISMEMBER", "resque:queues", "mail"), nil)
 }
 
 // What is wrong with a plan.
