@@ -566,6 +566,30 @@ func TestOperationsRememberAQueueOfLanes(t *testing.T) {
 	want(t, "the queue is known", 1, server.Int(t, "SISMEMBER", "resque:queues", "mail"), nil)
 }
 
+// A job that expires does so as long after the time to which it is delayed as it would have, and comes back from there.
+func TestOperationsDelayWhatExpires(t *testing.T) {
+	i, server, _ := setup(t)
+	const hour = int64(3_600_000)
+	now := time.Now().UnixMilli()
+	job := func(id string, expires int64) string {
+		return fmt.Sprintf(`{"class":"A","args":[],"id":"%s","expires_at":%d}`, id, expires)
+	}
+	server.Do(t, "RPUSH", "resque:queue:mail", job("waits", now+600_000))
+	server.Do(t, "ZADD", "resque:go:schedule", now+hour, "4:mail"+job("later", now+hour+600_000))
+	op := run(t, i, inspect.Plan{Verb: inspect.Delay, Query: inspect.Query{Queue: "mail"}, At: time.UnixMilli(now + 2*hour)})
+	want(t, "delayed", int64(2), op.Done, nil)
+	for _, id := range []string{"waits", "later"} {
+		expires := server.Int(t, "EVAL", `for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do if m:find('"' .. ARGV[1] .. '"', 1, true) then return tonumber(m:match('expires_at":(%d+)')) end end return 0`, 1, "resque:go:schedule", id)
+		if left := int64(expires) - now - 2*hour; left < 300_000 || left > 600_000 {
+			t.Errorf("%s expires %d ms after it is due", id, left)
+		}
+	}
+	op = undo(t, i, op.ID)
+	want(t, "taken back", "2 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
+	want(t, "the delayed job", now+hour, int64(server.Int(t, "ZSCORE", "resque:go:schedule", "4:mail"+job("later", now+hour+600_000))), nil)
+	want(t, "the waiting jobs", 1, len(queue(t, server, "mail")), nil)
+}
+
 // What is wrong with a plan.
 func TestMistakesOfPlans(t *testing.T) {
 	i, _, _ := setup(t)
