@@ -319,14 +319,15 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 	var changes []operations.Change
 	for _, h := range jobs {
 		to, d := delayed.To{Queue: true, Head: true}, h.delay
+		waited := h.source.Kind == operations.OwnPlace || h.source.Kind == operations.PlainPlace
 		switch {
-		case h.source.Kind == operations.OwnPlace && h.from != h.Entry.Queue:
-			to = delayed.To{Named: h.from}
-		case h.source.Kind == operations.PlainPlace && h.from != h.Entry.Queue:
+		case waited && h.from != h.Entry.Queue && d.Plain():
 			call, _ := s.SwapCall(d, h.from, d.Payload, style)
 			changes = append(changes, operations.Change{Call: call, Kept: []string{""}})
 			continue
-		case h.source.Kind == operations.OwnPlace, h.source.Kind == operations.PlainPlace:
+		case waited && h.from != h.Entry.Queue:
+			to = delayed.To{Named: h.from}
+		case waited:
 			to = delayed.To{Later: true, At: time.UnixMilli(h.due().MS)}
 		default:
 			d.Queue = h.from
@@ -337,9 +338,9 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 		}
 		changes = append(changes, operations.Change{Call: call([]delayed.Job{d}, to), Kept: []string{""}})
 	}
-	kind := operations.Own
-	if jobs[0].Plain {
-		if kind = operations.Plain; jobs[0].source.Kind == operations.PlainPlace && jobs[0].from != jobs[0].Entry.Queue {
+	kind, first := operations.Own, jobs[0]
+	if first.Plain {
+		if kind = operations.Plain; first.from != first.Entry.Queue && (first.source.Kind == operations.OwnPlace || first.source.Kind == operations.PlainPlace) {
 			kind = operations.Swap
 		}
 	}
