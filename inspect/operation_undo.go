@@ -259,7 +259,11 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 		if len(changes) == 0 {
 			continue
 		}
-		if _, err := r.make(ctx, kind, operations.Step{Changes: changes}); err != nil && !errors.Is(err, errAgain) {
+		out, err := r.make(ctx, kind, operations.Step{Changes: changes})
+		if err == nil {
+			err = r.document(ctx, documentsOf(some, out.Answers))
+		}
+		if err != nil && !errors.Is(err, errAgain) {
 			return err
 		}
 		if !r.stepped() {
@@ -267,6 +271,32 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 		}
 	}
 	return nil
+}
+
+// documentsOf is what the documents of jobs say that went back, in the order in which home has prepared their way. Those of
+// failures were written in that step.
+func documentsOf(jobs []homing, answers []operations.Answer) (all []resque.DocumentChange) {
+	source := jobs[0].source.Kind
+	if source == operations.FailedPlace {
+		return nil
+	}
+	for change, answer := range answers { // delayed jobs have a change each, others have one together
+		for _, number := range answer.Jobs {
+			if number <= 0 {
+				continue
+			}
+			h := jobs[change+number-1]
+			d, ok := resque.DocumentChangeOf(h.Payload)
+			if !ok {
+				continue
+			}
+			if d.Queue = h.from; source == operations.OwnPlace || source == operations.PlainPlace {
+				d.Due = time.UnixMilli(h.due().MS)
+			}
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // home prepares the way back of jobs that are in one place and came from one.
