@@ -590,21 +590,41 @@ func TestOperationsDelayWhatExpires(t *testing.T) {
 	want(t, "the waiting jobs", 1, len(queue(t, server, "mail")), nil)
 }
 
+// The document of a job says where it is when an operation has taken it back.
+func TestOperationsTakeDocumentsBack(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[],"id":"r","result":60000}`)
+	server.Do(t, "HSET", "resque:go:result:r", "state", "pending", "queue", "mail", "ttl", 60000)
+	for _, p := range []inspect.Plan{{Verb: inspect.MoveTo, Queue: "other"}, {Verb: inspect.Delay, At: time.Now().Add(time.Hour)}} {
+		before := server.Dump(t, "resque:go:result:")
+		p.Query = inspect.Query{Queue: "mail"}
+		op := run(t, i, p)
+		if same(before, server.Dump(t, "resque:go:result:")) {
+			t.Errorf("%s has not changed the document", p.Verb)
+		}
+		undo(t, i, op.ID)
+		want(t, string(p.Verb)+": the queue", "mail", server.Text(t, "HGET", "resque:go:result:r", "queue"), nil)
+		want(t, string(p.Verb)+": due", 0, server.Int(t, "HEXISTS", "resque:go:result:r", "due"), nil)
+	}
+}
+
 // What is wrong with a plan.
 func TestMistakesOfPlans(t *testing.T) {
 	i, _, _ := setup(t)
 	for says, p := range map[string]inspect.Plan{
-		`operation "" is not known`:                                  {},
-		"set the query's Queue, Class, ID, Ref or another condition": {Verb: inspect.Drop},
-		"needs the queue to which the jobs go; set Queue":            {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
-		"needs a time; set At":                                       {Verb: inspect.Delay, Query: inspect.Query{Class: "A"}},
-		"which is no end of a queue; use Head or Tail":               {Verb: inspect.Run, Query: inspect.Query{Class: "A"}, To: "middle"},
-		"does not change jobs that are running":                      {Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Running}}},
-		"a share is from 0 to 1":                                     {Verb: inspect.Retry, Brake: inspect.Brake{Failed: 20}},
-		"set the Queue of its Query and no Jobs":                     {Verb: inspect.ClearQueue},
-		"only a job that was found can be changed":                   {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 1)},
-		"takes at most 250, not 251":                                 {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
-		"clearing queue mial: nothing knows a queue of this name":    {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
+		`operation "" is not known`:                               {},
+		"set the query's Queue, Class, ID or Ref, or a condition": {Verb: inspect.Drop},
+		`"remove" would change the jobs of all queues`:            {Verb: inspect.Drop, Query: inspect.Query{Where: []inspect.Condition{{Name: "state", Value: "queued"}}}},
+		`"delay" would change the jobs of all queues`:             {Verb: inspect.Delay, At: time.Unix(1, 0), Query: inspect.Query{Where: []inspect.Condition{{Name: "class", Value: "A", Not: true}}}},
+		"needs the queue to which the jobs go; set Queue":         {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
+		"needs a time; set At":                                    {Verb: inspect.Delay, Query: inspect.Query{Class: "A"}},
+		"which is no end of a queue; use Head or Tail":            {Verb: inspect.Run, Query: inspect.Query{Class: "A"}, To: "middle"},
+		"does not change jobs that are running":                   {Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Running}}},
+		"a share is from 0 to 1":                                  {Verb: inspect.Retry, Brake: inspect.Brake{Failed: 20}},
+		"set the Queue of its Query and no Jobs":                  {Verb: inspect.ClearQueue},
+		"only a job that was found can be changed":                {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 1)},
+		"takes at most 250, not 251":                              {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
+		"clearing queue mial: nothing knows a queue of this name": {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
 	} {
 		if _, err := i.Operations().Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
 			t.Errorf("%v does not say %q", err, says)
