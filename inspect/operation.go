@@ -162,7 +162,7 @@ func (p Plan) check() (Plan, error) {
 			return wrong("needs the queue to which the jobs go; set Queue")
 		}
 	case Revoke:
-		allowed = []Place{Delayed, Queued, InLane, Running}
+		allowed = []Place{Delayed, Queued, InLane, Running, Leased}
 	case Drop:
 	default:
 		return wrong("is not known; there are retry, run, move, delay, remove, cancel, clear and remove queue")
