@@ -49,8 +49,12 @@ func TestFindHeld(t *testing.T) {
 		page, err = i.Find(t.Context(), inspect.Query{Class: "B"}, page.Next, 10)
 	}
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "id0" {
-		t.Errorf("%+v, %v", page, err)
+		t.Fatalf("%+v, %v", page, err)
 	}
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Revoke, Jobs: page.Jobs})
+	want(t, "cancelled by hand", int64(1), op.Done, err)
+	_, err = i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Revoke, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Leased}}})
+	want(t, "cancelled by a search", nil, nil, err)
 	server.Do(t, "DEL", "resque:go:leased")
 	server.Do(t, "SET", "resque:go:leased", "x")
 	if page, err = i.Find(t.Context(), inspect.Query{Places: []inspect.Place{inspect.Running}}, "", 10); err != nil || len(page.Refused) != 1 {

@@ -149,7 +149,8 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 // LockHolder looks for the job that holds a lock, everywhere a job can be, at one instant of Redis. It returns where the job is, or false
 // if it is nowhere: a Ruby worker runs it, or it was removed. It changes nothing.
 //
-// A look costs Redis as much as the queue is long. After a long one no process looks for twenty times as long; LockHolder waits for that.
+// A look costs Redis as much as the queue is long. After a long one of a process or of ReleaseLock none
+// looks for twenty times as long, and LockHolder waits for that. Its own look makes no other one wait, because it writes nothing.
 func (i *Inspector) LockHolder(ctx context.Context, l Lock) (Place, bool, error) {
 	if err := i.usable(); err != nil {
 		return "", false, err

@@ -162,7 +162,7 @@ func (p Plan) check() (Plan, error) {
 			return wrong("needs the queue to which the jobs go; set Queue")
 		}
 	case Revoke:
-		allowed = []Place{Delayed, Queued, InLane, Running}
+		allowed = []Place{Delayed, Queued, InLane, Running, Leased}
 	case Drop:
 	default:
 		return wrong("is not known; there are retry, run, move, delay, remove, cancel, clear and remove queue")
@@ -195,15 +195,10 @@ func (p Plan) check() (Plan, error) {
 			return wrong("does not change jobs that are %s; leave that out of the query's Places", place)
 		}
 	}
-	if !p.Query.chooses() && !slices.Equal(p.Query.Places, []Place{Failed}) {
-		return wrong("would change the jobs of all queues; set the query's Queue, Class, ID, Ref or another condition")
+	if !p.Query.narrow() && !slices.Equal(p.Query.Places, []Place{Failed}) {
+		return wrong("would change the jobs of all queues; set the query's Queue, Class, ID or Ref, or a condition about what the jobs are")
 	}
 	return p, nil
-}
-
-// chooses reports whether the query chooses some of all jobs.
-func (q Query) chooses() bool {
-	return q.Queue != "" || q.Class != "" || q.ID != "" || q.Ref != "" || len(q.Where) > 0
 }
 
 // wants reports whether the plan concerns a job that its query has found.

@@ -241,7 +241,7 @@ func (s *share) ofDelayed(store delayed.Store, p Plan, style payload.Style) {
 	if p.Verb != Drop {
 		s.refuse(func(e Entry) error { return e.Invalid })
 	}
-	to := delayed.To{}
+	to := delayed.To{Nowhere: true}
 	queue := func(e Entry) string { return e.Queue }
 	switch p.Verb {
 	case Run:
@@ -250,7 +250,7 @@ func (s *share) ofDelayed(store delayed.Store, p Plan, style payload.Style) {
 			slices.Reverse(s.jobs)
 		}
 	case Delay:
-		to = delayed.To{Later: true, At: p.At}
+		to = delayed.To{Later: true, At: p.At, Now: clock.System.Now()}
 	case MoveTo:
 		to, queue = delayed.To{Named: p.Queue}, func(Entry) string { return p.Queue }
 	}
@@ -258,7 +258,7 @@ func (s *share) ofDelayed(store delayed.Store, p Plan, style payload.Style) {
 	for n, e := range s.jobs {
 		jobs[n] = e.delay
 		if kept[n] = e.binned(); p.Verb != Drop {
-			kept[n] = e.goes(queue(e), e.Payload)
+			kept[n] = e.goes(queue(e), e.delay.PayloadAt(to))
 		}
 	}
 	switch {
@@ -301,7 +301,13 @@ func (s *share) ofList(store resque.Store, p Plan, style payload.Style) {
 	} else {
 		slices.SortStableFunc(s.jobs, func(a, b Entry) int { return cmp.Compare(b.index, a.index) })
 	}
-	at := resque.StampOf(p.At)
+	at, now := resque.StampOf(p.At), clock.System.Now()
+	as := func(e Entry) []byte { // a job that expires does so as long after it is due as it would after now
+		if p.Verb != Delay {
+			return e.raw
+		}
+		return delayed.Job{At: now, Payload: e.raw}.PayloadAt(delayed.To{Later: true, At: p.At, Now: now})
+	}
 	kept := func(e Entry) string {
 		switch p.Verb {
 		case Drop:
@@ -309,7 +315,7 @@ func (s *share) ofList(store resque.Store, p Plan, style payload.Style) {
 		case MoveTo:
 			return e.goes(p.Queue, e.raw)
 		}
-		return e.goes(e.Queue, e.raw)
+		return e.goes(e.Queue, as(e))
 	}
 	parts := shares(s.jobs, func(e Entry) string { return fmt.Sprint(target(e).Plain) })
 	s.jobs = slices.Concat(parts...)
@@ -317,6 +323,7 @@ func (s *share) ofList(store resque.Store, p Plan, style payload.Style) {
 		moves, lies := make([]resque.Move, len(some)), make([]string, len(some))
 		for n, e := range some {
 			moves[n], lies[n] = e.move(at), kept(e)
+			moves[n].As = as(e)
 		}
 		s.changes = append(s.changes, operations.Change{Call: store.MoveCall(some[0].list(), some[0].lane != nil, moves, target(some[0])), Kept: lies})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // run runs an operation to its end, and returns how it stands then.
@@ -523,21 +524,107 @@ func TestOperationsOfTheKilled(t *testing.T) {
 	}
 }
 
+// The runner that removes a queue is killed, and a producer uses the queue before another program goes on: its name stays.
+func TestOperationsForgetAQueueInUse(t *testing.T) {
+	i, server, l := setup(t)
+	kept := 0
+	for nth := 2; nth < 12; nth++ {
+		server.Do(t, "FLUSHALL")
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[1]}`)
+		op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mortal := redistest.NewMortal(nth, true)
+		dies := *l
+		dies.mortal = mortal
+		for range inspect.New(&dies).Operations().Run(mortal.Life(t.Context()), op.ID) {
+		}
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[2]}`)
+		server.Do(t, "DEL", "resque:go:operating")
+		for range i.Operations().Run(t.Context(), op.ID) {
+		}
+		n := server.Int(t, "EXISTS", "resque:queue:mail")
+		want(t, fmt.Sprint("killed at ", nth, ": the queue is known"), n, server.Int(t, "SISMEMBER", "resque:queues", "mail"), nil)
+		kept += n
+	}
+	if kept == 0 {
+		t.Error("no second run has found a new job")
+	}
+}
+
+// A queue whose jobs are all in a lane is known again when its removal is taken back.
+func TestOperationsRememberAQueueOfLanes(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	laned(t, server, resque.NewLane("mail", resque.Limit{Kind: resque.LimitRunning, Name: "A/key", Keyed: true, Key: "x"}), `{"class":"A","args":[1],"id":"laned"}`)
+	op := run(t, i, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}})
+	want(t, "removed", "1 0", fmt.Sprint(op.Done, server.Int(t, "SCARD", "resque:queues")), nil)
+	undo(t, i, op.ID)
+	want(t, "the queue is known", 1, server.Int(t, "SISMEMBER", "resque:queues", "mail"), nil)
+}
+
+// A job that expires does so as long after the time to which it is delayed as it would have, and comes back from there.
+func TestOperationsDelayWhatExpires(t *testing.T) {
+	i, server, _ := setup(t)
+	const hour = int64(3_600_000)
+	now := time.Now().UnixMilli()
+	job := func(id string, expires int64) string {
+		return fmt.Sprintf(`{"class":"A","args":[],"id":"%s","expires_at":%d}`, id, expires)
+	}
+	server.Do(t, "RPUSH", "resque:queue:mail", job("waits", now+600_000))
+	server.Do(t, "ZADD", "resque:go:schedule", now+hour, "4:mail"+job("later", now+hour+600_000))
+	op := run(t, i, inspect.Plan{Verb: inspect.Delay, Query: inspect.Query{Queue: "mail"}, At: time.UnixMilli(now + 2*hour)})
+	want(t, "delayed", int64(2), op.Done, nil)
+	for _, id := range []string{"waits", "later"} {
+		expires := server.Int(t, "EVAL", `for _, m in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do if m:find('"' .. ARGV[1] .. '"', 1, true) then return tonumber(m:match('expires_at":(%d+)')) end end return 0`, 1, "resque:go:schedule", id)
+		if left := int64(expires) - now - 2*hour; left < 300_000 || left > 600_000 {
+			t.Errorf("%s expires %d ms after it is due", id, left)
+		}
+	}
+	op = undo(t, i, op.ID)
+	want(t, "taken back", "2 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
+	want(t, "the delayed job", now+hour, int64(server.Int(t, "ZSCORE", "resque:go:schedule", "4:mail"+job("later", now+hour+600_000))), nil)
+	want(t, "the waiting jobs", 1, len(queue(t, server, "mail")), nil)
+}
+
+// The document of a job says where it is when an operation has taken it back.
+func TestOperationsTakeDocumentsBack(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "RPUSH", "resque:queue:mail", `{"class":"A","args":[],"id":"r","result":60000}`)
+	server.Do(t, "HSET", "resque:go:result:r", "state", "pending", "queue", "mail", "ttl", 60000)
+	for _, p := range []inspect.Plan{{Verb: inspect.MoveTo, Queue: "other"}, {Verb: inspect.Delay, At: time.Now().Add(time.Hour)}} {
+		before := server.Dump(t, "resque:go:result:")
+		p.Query = inspect.Query{Queue: "mail"}
+		op := run(t, i, p)
+		if same(before, server.Dump(t, "resque:go:result:")) {
+			t.Errorf("%s has not changed the document", p.Verb)
+		}
+		undo(t, i, op.ID)
+		want(t, string(p.Verb)+": the queue", "mail", server.Text(t, "HGET", "resque:go:result:r", "queue"), nil)
+		want(t, string(p.Verb)+": due", 0, server.Int(t, "HEXISTS", "resque:go:result:r", "due"), nil)
+	}
+}
+
 // What is wrong with a plan.
 func TestMistakesOfPlans(t *testing.T) {
 	i, _, _ := setup(t)
 	for says, p := range map[string]inspect.Plan{
-		`operation "" is not known`:                                  {},
-		"set the query's Queue, Class, ID, Ref or another condition": {Verb: inspect.Drop},
-		"needs the queue to which the jobs go; set Queue":            {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
-		"needs a time; set At":                                       {Verb: inspect.Delay, Query: inspect.Query{Class: "A"}},
-		"which is no end of a queue; use Head or Tail":               {Verb: inspect.Run, Query: inspect.Query{Class: "A"}, To: "middle"},
-		"does not change jobs that are running":                      {Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Running}}},
-		"a share is from 0 to 1":                                     {Verb: inspect.Retry, Brake: inspect.Brake{Failed: 20}},
-		"set the Queue of its Query and no Jobs":                     {Verb: inspect.ClearQueue},
-		"only a job that was found can be changed":                   {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 1)},
-		"takes at most 250, not 251":                                 {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
-		"clearing queue mial: nothing knows a queue of this name":    {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
+		`operation "" is not known`:                               {},
+		"set the query's Queue, Class, ID or Ref, or a condition": {Verb: inspect.Drop},
+		`"remove" would change the jobs of all queues`:            {Verb: inspect.Drop, Query: inspect.Query{Where: []inspect.Condition{{Name: "state", Value: "queued"}}}},
+		`"delay" would change the jobs of all queues`:             {Verb: inspect.Delay, At: time.Unix(1, 0), Query: inspect.Query{Where: []inspect.Condition{{Name: "class", Value: "A", Not: true}}}},
+		"needs the queue to which the jobs go; set Queue":         {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
+		"needs a time; set At":                                    {Verb: inspect.Delay, Query: inspect.Query{Class: "A"}},
+		"which is no end of a queue; use Head or Tail":            {Verb: inspect.Run, Query: inspect.Query{Class: "A"}, To: "middle"},
+		"does not change jobs that are running":                   {Verb: inspect.Drop, Query: inspect.Query{Class: "A", Places: []inspect.Place{inspect.Running}}},
+		"a share is from 0 to 1":                                  {Verb: inspect.Retry, Brake: inspect.Brake{Failed: 20}},
+		"set the Queue of its Query and no Jobs":                  {Verb: inspect.ClearQueue},
+		"only a job that was found can be changed":                {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 1)},
+		"takes at most 250, not 251":                              {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
+		"clearing queue mial: nothing knows a queue of this name": {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
 	} {
 		if _, err := i.Operations().Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
 			t.Errorf("%v does not say %q", err, says)

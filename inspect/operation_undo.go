@@ -259,7 +259,11 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 		if len(changes) == 0 {
 			continue
 		}
-		if _, err := r.make(ctx, kind, operations.Step{Changes: changes}); err != nil && !errors.Is(err, errAgain) {
+		out, err := r.make(ctx, kind, operations.Step{Changes: changes})
+		if err == nil {
+			err = r.document(ctx, documentsOf(some, out.Answers))
+		}
+		if err != nil && !errors.Is(err, errAgain) {
 			return err
 		}
 		if !r.stepped() {
@@ -267,6 +271,32 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 		}
 	}
 	return nil
+}
+
+// documentsOf is what the documents of jobs say that went back, in the order in which home has prepared their way. Those of
+// failures were written in that step.
+func documentsOf(jobs []homing, answers []operations.Answer) (all []resque.DocumentChange) {
+	source := jobs[0].source.Kind
+	if source == operations.FailedPlace {
+		return nil
+	}
+	for change, answer := range answers { // delayed jobs have a change each, others have one together
+		for _, number := range answer.Jobs {
+			if number <= 0 {
+				continue
+			}
+			h := jobs[change+number-1]
+			d, ok := resque.DocumentChangeOf(h.Payload)
+			if !ok {
+				continue
+			}
+			if d.Queue = h.from; source == operations.OwnPlace || source == operations.PlainPlace {
+				d.Due = time.UnixMilli(h.due().MS)
+			}
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // home prepares the way back of jobs that are in one place and came from one.
@@ -319,14 +349,15 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 	var changes []operations.Change
 	for _, h := range jobs {
 		to, d := delayed.To{Queue: true, Head: true}, h.delay
+		waited := h.source.Kind == operations.OwnPlace || h.source.Kind == operations.PlainPlace
 		switch {
-		case h.source.Kind == operations.OwnPlace && h.from != h.Entry.Queue:
-			to = delayed.To{Named: h.from}
-		case h.source.Kind == operations.PlainPlace && h.from != h.Entry.Queue:
+		case waited && h.from != h.Entry.Queue && d.Plain():
 			call, _ := s.SwapCall(d, h.from, d.Payload, style)
 			changes = append(changes, operations.Change{Call: call, Kept: []string{""}})
 			continue
-		case h.source.Kind == operations.OwnPlace, h.source.Kind == operations.PlainPlace:
+		case waited && h.from != h.Entry.Queue:
+			to = delayed.To{Named: h.from}
+		case waited:
 			to = delayed.To{Later: true, At: time.UnixMilli(h.due().MS)}
 		default:
 			d.Queue = h.from
@@ -337,9 +368,9 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 		}
 		changes = append(changes, operations.Change{Call: call([]delayed.Job{d}, to), Kept: []string{""}})
 	}
-	kind := operations.Own
-	if jobs[0].Plain {
-		if kind = operations.Plain; jobs[0].source.Kind == operations.PlainPlace && jobs[0].from != jobs[0].Entry.Queue {
+	kind, first := operations.Own, jobs[0]
+	if first.Plain {
+		if kind = operations.Plain; first.from != first.Entry.Queue && (first.source.Kind == operations.OwnPlace || first.source.Kind == operations.PlainPlace) {
 			kind = operations.Swap
 		}
 	}

@@ -1,6 +1,7 @@
 package delayed
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -21,13 +22,15 @@ const changeLooks = 1_000_000
 // changeTogether is how many jobs one script changes.
 const changeTogether = 500
 
-// To is where jobs go that are taken out of a schedule. The zero To is nowhere.
+// To is where jobs go in a schedule or out of it. The zero To leaves each at its time: what was forgotten removes no job.
 type To struct {
-	Queue bool      // their own queues, now
-	Head  bool      // of these
-	Later bool      // until At
-	At    time.Time // of Later; the zero time is long over
-	Named string    // another queue; each keeps its time. Of our own schedule only; see SwapCall
+	Nowhere bool      // they are removed
+	Queue   bool      // their own queues, now
+	Head    bool      // of these
+	Later   bool      // until At
+	At      time.Time // of Later; the zero time is long over
+	Now     time.Time // of Later: a job that is due before is due now. The zero time: the clock's
+	Named   string    // another queue; each keeps its time. Of our own schedule only; see SwapCall
 }
 
 // put adds a job of resque-scheduler's to a call.
@@ -38,8 +41,10 @@ func (u *undelaying) put(d Job, to To) {
 		u.toQueue(d.Queue, d.Payload, to.Head)
 	case to.Later:
 		u.toTime(resque.StampOf(to.At))
-	default:
+	case to.Nowhere:
 		u.nowhere()
+	default:
+		u.toTime(resque.StampOf(d.At))
 	}
 }
 
@@ -50,12 +55,14 @@ func (u *unscheduling) put(d Job, to To) {
 		u.toQueue(d.Raw, d.Queue, d.Payload, to.Head)
 	case to.Later:
 		when := resque.StampOf(to.At)
-		u.toTime(d.Raw, when, d.movedTo(when))
+		u.toTime(d.Raw, when, d.movedTo(to))
 	case to.Named != "":
 		lock, _ := d.lock()
 		u.toTime(d.Raw, resque.StampOf(d.At), moved{resque.JobPrefix(to.Named) + string(d.Payload), lock})
-	default:
+	case to.Nowhere:
 		u.nowhere(d)
+	default:
+		u.toTime(d.Raw, resque.StampOf(d.At), moved{})
 	}
 }
 
@@ -80,7 +87,9 @@ func (s Store) OwnCall(jobs []Job, to To) resque.Call {
 }
 
 // Take removes listed jobs from the schedules, and returns which of them were there. A unique job gives up its lock.
-func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) { return s.change(c, jobs, To{}) }
+func (s Store) Take(c redis.Conn, jobs []Job) ([]bool, error) {
+	return s.change(c, jobs, To{Nowhere: true})
+}
 
 // Enqueue puts listed jobs, of which none is an entry that is no job, to the heads or tails of their
 // queues and returns which were there.
@@ -99,20 +108,36 @@ type moved struct {
 	lock   string // the lock of a unique job; "": it has none
 }
 
-// movedTo returns what a job becomes that is delayed to another time, or runs now if that is
-// past. If the job expires, it still expires that long after it is due.
-func (d Job) movedTo(at resque.Stamp) moved {
+// movedTo returns what a job becomes that is delayed to another time, or runs now if that is past.
+func (d Job) movedTo(to To) moved {
+	as := d.PayloadAt(to)
+	if d.Plain() || bytes.Equal(as, d.Payload) {
+		return moved{}
+	}
+	lock, _ := d.lock()
+	return moved{resque.JobPrefix(d.Queue) + string(as), lock}
+}
+
+// PayloadAt is the payload as which a job goes on that is delayed. If the job expires, it still expires that long after it is due.
+// resque-scheduler's schedule has no jobs that expire.
+func (d Job) PayloadAt(to To) []byte {
 	p, err := payload.Parse(d.Payload)
-	if err != nil || p.ExpiresAt <= 0 {
-		return moved{}
+	if err != nil || p.ExpiresAt <= 0 || d.Plain() || !to.Later {
+		return d.Payload
 	}
-	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(at.MS, clock.System.Now().UnixMilli()) - d.At.UnixMilli()
-	payload, err := payload.SetFields(d.Payload, resque.ExpiresAt(max(expires, 1)))
-	if err != nil || expires == p.ExpiresAt {
-		return moved{}
+	now := to.Now
+	if now.IsZero() {
+		now = clock.System.Now()
 	}
-	_, lock, _ := resque.ParseLock(p.Unique)
-	return moved{resque.JobPrefix(d.Queue) + string(payload), lock}
+	expires := min(p.ExpiresAt, resque.LastSecond*1000) + max(resque.StampOf(to.At).MS, now.UnixMilli()) - d.At.UnixMilli()
+	if expires = max(expires, 1); expires == p.ExpiresAt {
+		return d.Payload
+	}
+	as, err := payload.SetFields(d.Payload, resque.ExpiresAt(expires))
+	if err != nil {
+		return d.Payload
+	}
+	return as
 }
 
 // change changes listed jobs, and returns which of them were there.

@@ -223,3 +223,30 @@ func TestDelayForEver(t *testing.T) {
 	w.must(err)
 	w.same("removed", 4, n)
 }
+
+// A change that does not say where jobs go leaves them in both schedules, at their times.
+func TestChangeToNoPlace(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	item := `{"class":"Echo","args":[1],"queue":"low"}`
+	w.do("RPUSH", w.s.KeyOfSecond("1900000000"), item)
+	w.do("SADD", w.s.KeyOfJobSeconds(item), "delayed:1900000000")
+	w.do("ZADD", w.s.KeyOfSeconds(), 1900000000, "1900000000")
+	w.do("ZADD", w.s.KeyOfSchedule(), 1900000000500, resque.JobPrefix("low")+`{"class":"Echo","args":[2],"id":"own"}`)
+	before, err := w.d.Page(w.c, time.Time{}, 0, 9)
+	w.must(err)
+	for _, to := range []To{{}, {At: far}} {
+		_, err := w.d.change(w.c, before, to)
+		w.must(err)
+	}
+	_, err = w.d.change(w.c, before[:1], To{Named: "other"}) // resque-scheduler's call knows no other queue
+	w.must(err)
+	after, err := w.d.Page(w.c, time.Time{}, 0, 9)
+	w.must(err)
+	if len(before) != 2 || len(after) != 2 {
+		t.Fatalf("%+v were %+v", after, before)
+	}
+	for n := range after {
+		w.same("a job", fmt.Sprint(before[n].At, " ", string(before[n].Raw)), fmt.Sprint(after[n].At, " ", string(after[n].Raw)))
+	}
+}

@@ -226,7 +226,7 @@ func (s Store) RestoreCall(id, name string) (a resque.Call, ok bool) {
 		list = s.KeyOfQueue(p.Queue)
 	case LanePlace:
 		lane = p.Lane
-		list, queue, own, member = s.KeyOfLane(lane), "", lane.Own, lane.Lanes().Member()
+		list, own, member = s.KeyOfLane(lane), lane.Own, lane.Lanes().Member()
 	case FailedPlace:
 		list, end, queue = s.KeyOfFailures(p.List), "tail", ""
 	default:

@@ -99,9 +99,9 @@ func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Pl
 
 func (p *program) jobsRun() *cobra.Command {
 	return p.operation(&cobra.Command{
-		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now, and others to an end of theirs", Args: some(whichJobs),
-		Long: "run puts jobs that wait to the tails of their queues, or with --head to the heads. " + byIDs,
-	}, inspect.Run, waitingPlaces, task{all: "run %s now"})
+		Use: "run ID… | SEARCH…", Short: "Put delayed jobs into their queues now", Args: some(whichJobs),
+		Long: "run puts delayed jobs to the tails of their queues, or with --head to the heads. " + byIDs,
+	}, inspect.Run, []inspect.Place{inspect.Delayed}, task{all: "run %s now"})
 }
 
 func (p *program) jobsMove() *cobra.Command {

@@ -107,6 +107,7 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel by a search", there: mail, args: "jobs cancel class:A", asks: true, out: "1 job cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
+		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
 		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker operations undo", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
 		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},

@@ -3,6 +3,7 @@
 -- ARGV  1 how long the bin is kept in ms   2 name of a queue that is forgotten or ''
 --       then for each list: the name in the bin, its name among the turns and its member of lanes, or '' and ''
 -- Returns jobs, {name in the bin, jobs…}. A list stays that the bin has already: its jobs came behind the others.
+-- While a list stays, so does the name of the queue: without it no worker of all queues would find those jobs.
 redis.call('SCARD', KEYS[1])
 redis.call('SCARD', KEYS[2])
 local sizes, total, binned = {}, 0, {}
@@ -10,7 +11,7 @@ for key = 3, #KEYS, 3 do
   sizes[key] = redis.call('LLEN', KEYS[key])
   redis.call('ZCARD', KEYS[key + 2])
 end
-if ARGV[2] ~= '' then redis.call('SREM', KEYS[1], ARGV[2]) end
+local left = false
 for key = 3, #KEYS, 3 do
   local list, bin, turns, name, own, member = KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[key], ARGV[key + 1], ARGV[key + 2]
   if sizes[key] > 0 and redis.call('EXISTS', bin) == 0 then
@@ -18,9 +19,11 @@ for key = 3, #KEYS, 3 do
     redis.call('PEXPIRE', bin, ARGV[1])
     total, binned[#binned + 1], binned[#binned + 2] = total + sizes[key], name, sizes[key]
   end
-  if own ~= '' and redis.call('EXISTS', list) == 0 then
+  if redis.call('EXISTS', list) == 1 then left = true
+  elseif own ~= '' then
     redis.call('ZREM', turns, own)
     if redis.call('ZCARD', turns) == 0 then redis.call('SREM', KEYS[2], member) end
   end
 end
+if ARGV[2] ~= '' and not left then redis.call('SREM', KEYS[1], ARGV[2]) end
 return {total, binned}
