@@ -168,18 +168,12 @@ func (r *runner) behind(ctx context.Context, did []Entry) error {
 	if err := r.document(ctx, documents); err != nil || !ended {
 		return err
 	}
-	record, err := r.read(ctx)
-	if err != nil {
-		return err
-	}
-	return r.announce(ctx, record)
+	return r.announce(ctx)
 }
 
-// announce ends removed jobs as cancelled whose locks, steps or results wait for that: their lists in the bin say which are left.
-func (r *runner) announce(ctx context.Context, record operations.Record) error {
-	if record.Number("ended") == 0 {
-		return nil
-	}
+// announce ends removed jobs as cancelled whose locks, steps or results wait for that: their list in the bin says which are left.
+// It asks for no lease, because a job may end twice: one whose operation was stopped meanwhile ends all the same.
+func (r *runner) announce(ctx context.Context) error {
 	for {
 		var page [][]byte
 		err := r.with(ctx, func(s operations.Store, c redis.Conn) (err error) {

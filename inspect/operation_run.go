@@ -124,6 +124,14 @@ func (r *runner) run(ctx context.Context) error {
 	state, why, err := r.all(ctx)
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
+	switch { // where the answer to a step was lost, only the list in the bin says which jobs it ended
+	case err == nil:
+		if err = r.announce(ctx); err != nil {
+			state, why = "", ""
+		}
+	case errors.Is(err, operations.ErrStopped), refusedByRedis(err):
+		_ = r.announce(release) // what is left ends when the operation is run on or taken back
+	}
 	switch {
 	case errors.Is(err, operations.ErrStopped), errors.Is(err, operations.ErrLost), errors.Is(err, operations.ErrNone):
 		return err
@@ -161,7 +169,7 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 	if err != nil {
 		return "", "", err
 	}
-	if err := r.announce(ctx, record); err != nil {
+	if err := r.announce(ctx); err != nil {
 		return "", "", err
 	}
 	state = OperationDone
