@@ -84,3 +84,49 @@ func TestOperationsTellWorkflows(t *testing.T) {
 		want(t, name, inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
 	}
 }
+
+// A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.
+func TestOperationsAfterBreaks(t *testing.T) {
+	i, server, l := setup(t)
+	for _, made := range []bool{false, true} {
+		server.Do(t, "FLUSHALL")
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "EVAL", `for n = 1, 1100 do redis.call('RPUSH', 'resque:queue:mail', '{"class":"A","args":[' .. n .. ']}') end`, 0)
+		before := queue(t, server, "mail")
+		breaks := inspect.New(&lossy{lender: l, step: func(n int64, _ string) (bool, bool) { return made || n%2 == 0, n%2 == 1 }})
+		op := run(t, breaks, inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"})
+		want(t, fmt.Sprint("a queue, made ", made), "done 1100", fmt.Sprint(op.State, " ", op.Done), nil)
+		want(t, "the other queue", before, queue(t, server, "other"), nil)
+
+		server.Do(t, "FLUSHALL")
+		everywhere(t, server)
+		jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned")), one(t, i, inspect.Query{Class: "A", Places: []inspect.Place{inspect.Failed}})}
+		breaks = inspect.New(&lossy{lender: l, step: func(n int64, _ string) (bool, bool) { return made || n > 1, n == 1 }})
+		op, err := breaks.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
+		want(t, fmt.Sprint("given, made ", made), "done 3 0", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused), err)
+	}
+}
+
+// Given jobs of a long second, which one step does not take together, are all changed, and those that went meanwhile count as refused.
+func TestOperationsOnALongSecond(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "EVAL", `redis.call('ZADD', 'resque:delayed_queue_schedule', 4000000000, 4000000000)
+		for n = 1, 10000 do
+			local item = '{"class":"' .. (n % 40 == 0 and 'B' or 'A') .. '","args":[' .. n .. '],"queue":"mail"}'
+			redis.call('RPUSH', 'resque:delayed:4000000000', item)
+			redis.call('SADD', 'resque:timestamps:' .. item, 'delayed:4000000000')
+		end`, 0)
+	var jobs []inspect.Entry
+	for e, err := range i.All(t.Context(), inspect.Query{Class: "B", Places: []inspect.Place{inspect.Delayed}}) {
+		if jobs = append(jobs, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "found", 250, len(jobs), nil)
+	for _, n := range []int{40, 10_000} {
+		server.Do(t, "LREM", "resque:delayed:4000000000", 1, fmt.Sprintf(`{"class":"B","args":[%d],"queue":"mail"}`, n))
+	}
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Run, Jobs: jobs})
+	want(t, "run", "done 248 2 jobs are no longer where they were found", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused, " ", op.Refusal), err)
+	want(t, "the queue", 248, len(queue(t, server, "mail")), nil)
+}

@@ -179,7 +179,7 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 	case r.plan.Verb == ClearQueue || r.plan.Verb == ForgetQueue:
 		err = r.clear(ctx)
 	case r.byHand || record.Fields["by_hand"] != "":
-		err = r.page(ctx, Page{Jobs: r.given}, "")
+		err = r.hand(ctx, r.given)
 	default:
 		why, err = r.walkAll(ctx, record)
 	}
@@ -252,13 +252,25 @@ func (r *runner) walkHead(ctx context.Context, queue string) (why string, err er
 	left, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (int64, error) {
 		return redis.Int64(c.Do("LLEN", s.KeyOfQueue(queue)))
 	})
-	for err == nil && left > 0 {
+	for tries := 0; err == nil && left > 0; {
 		var page Page
 		if page, err = r.find(ctx, Query{Queue: queue, Places: []Place{Queued}}, true, ""); err != nil || len(page.Jobs) == 0 {
 			break
 		}
+		step := r.step
+		switch err = r.page(ctx, page, moving); {
+		case !errors.Is(err, errAgain):
+			tries = 0
+		case r.step != step: // the step was made
+			tries, err = 0, nil
+		default: // its jobs are still at the head
+			if tries++; tries < stepTries {
+				err = nil
+			}
+			continue
+		}
 		left -= int64(len(page.Jobs))
-		if err = r.page(ctx, page, moving); r.brake.stops != "" {
+		if r.brake.stops != "" {
 			return r.brake.stops, err
 		}
 	}
