@@ -44,6 +44,9 @@ func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 			if !r.stepped() {
 				return errBroken
 			}
+			if r.brake.stops != "" {
+				return nil
+			}
 		}
 		switch {
 		case again && ahead:

@@ -58,6 +58,7 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 			return
 		}
 		ran, over := false, error(nil)
+	shards:
 		for _, one := range o.in.all() {
 			r := &runner{Inspector: one, id: id, runner: payload.NewID(), plan: before.Plan, undo: undo, size: operations.StepJobs}
 			for _, e := range jobs {
@@ -72,7 +73,9 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 			}
 			switch err := r.run(ctx); {
 			case err == nil:
-				ran = true
+				if ran = true; r.brake.stops != "" { // the other shards wait until it is run on
+					break shards
+				}
 			case errors.Is(err, errBroken):
 				return
 			case errors.Is(err, operations.ErrNone) && o.in.several(), errors.Is(err, operations.ErrOver):
