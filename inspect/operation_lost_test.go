@@ -85,6 +85,18 @@ func TestOperationsTellWorkflows(t *testing.T) {
 	}
 }
 
+// Steps of workflows are not put into the bin with their queue where the connection broke before they were removed.
+func TestOperationsClearStepsAfterBreaks(t *testing.T) {
+	i, server, l := setup(t)
+	started(t, server, "W")
+	server.Do(t, "RPUSH", "resque:queue:q", "{}")
+	breaks := inspect.New(&lossy{lender: l, step: func(n int64, _ string) (made, lost bool) { return n > 1, n == 1 }})
+	op := run(t, breaks, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "q"}})
+	want(t, "cleared", "done 4 3 1", fmt.Sprint(op.State, " ", op.Done, " ", op.Ended, " ", op.Binned), nil)
+	w, err := i.Workflows().Get(t.Context(), "W")
+	want(t, "the workflow", inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
+}
+
 // A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.
 func TestOperationsAfterBreaks(t *testing.T) {
 	i, server, l := setup(t)
