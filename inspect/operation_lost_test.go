@@ -97,6 +97,18 @@ func TestOperationsClearStepsAfterBreaks(t *testing.T) {
 	want(t, "the workflow", inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
 }
 
+// An operation goes on when the answer to a renewal of its lease is lost.
+func TestOperationsRestAfterBreaks(t *testing.T) {
+	_, server, l := setup(t)
+	failures(t, server, 2)
+	breaks := &lossy{lender: l, step: func(n int64, _ string) (made, lost bool) { return true, n == 2 }}
+	op := run(t, inspect.New(breaks), inspect.Plan{Verb: inspect.Retry, Pace: 0.38}) // a job each 2.6 seconds; the lease is renewed after 2.5
+	want(t, "retried", "done 2", fmt.Sprint(op.State, " ", op.Done), nil)
+	if n := breaks.steps.Load(); n < 3 {
+		t.Errorf("%d steps: the lease was not renewed", n)
+	}
+}
+
 // A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.
 func TestOperationsAfterBreaks(t *testing.T) {
 	i, server, l := setup(t)

@@ -349,9 +349,12 @@ func (r *runner) wait(ctx context.Context, cursor string) error {
 	}
 }
 
-// rest renews the lease.
+// rest renews the lease. If the answer is lost, the lease is still the runner's, and the next renewal or step extends it.
 func (r *runner) rest(ctx context.Context, cursor string) error {
 	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor})
+	if errors.Is(err, errAgain) {
+		err = nil
+	}
 	return err
 }
 
