@@ -86,7 +86,8 @@ func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resq
 	}
 }
 
-// clearSteps removes the steps of workflows among the jobs of a queue. Where there is no workflow it reads none.
+// clearSteps removes the steps of workflows among the jobs of a queue. Where there is no workflow it reads none. A page whose steps
+// have moved, or of which an answer was lost, is read again, because in the bin no workflow would hear of its steps.
 func (r *runner) clearSteps(ctx context.Context, queue string) error {
 	any, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (bool, error) { return workflows.New(s).Any(c) })
 	if err != nil || !any {
@@ -95,18 +96,30 @@ func (r *runner) clearSteps(ctx context.Context, queue string) error {
 	verb := r.plan.Verb
 	r.plan.Verb = Drop
 	defer func() { r.plan.Verb = verb }()
-	for cursor := ""; ; {
+	for cursor, tries := "", 0; ; {
 		page, err := r.find(ctx, Query{Queue: queue, Places: []Place{Queued, InLane}}, false, cursor)
 		if err != nil {
 			return err
 		}
 		steps := slices.DeleteFunc(page.Jobs, func(e Entry) bool { return !isStep(e) })
+		changed, missed, again := 0, 0, false
 		for _, some := range shares(steps, Entry.placeName) {
-			if _, _, err := r.share(ctx, some, "", 0); err != nil && !errors.Is(err, errAgain) {
+			done, left, err := r.share(ctx, some, "", 0)
+			if err != nil && !errors.Is(err, errAgain) {
 				return err
 			}
+			changed, missed, again = changed+done, missed+len(left), again || err != nil
 		}
-		if cursor = page.Next; cursor == "" {
+		if changed > 0 {
+			tries = 0
+		}
+		if tries++; (again || missed > 0) && tries <= stepTries {
+			continue
+		}
+		if again {
+			return errAgain
+		}
+		if cursor, tries = page.Next, 0; cursor == "" {
 			return nil
 		}
 	}

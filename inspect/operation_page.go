@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 	"github.com/goworker/goworker/internal/resque/operations"
 )
 
-// page changes the jobs of a page, each share of it in one step. Jobs that have moved meanwhile are read again.
+// page changes the jobs of a page, each share of it in one step. Jobs that have moved meanwhile are read again. The error is errAgain
+// if it is unknown what became of the jobs that a walk from the head has read, or of those of a page that was read often enough.
 func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 	ahead := cursor == moving
 	for tries := 0; ; {
@@ -36,20 +38,29 @@ func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 			case err != nil:
 				return err
 			}
-			if changed, missed = changed+done, missed+left; again {
+			if changed, missed = changed+done, missed+len(left); again {
 				break
 			}
 			if !r.stepped() {
 				return errBroken
 			}
+			if r.brake.stops != "" {
+				return nil
+			}
 		}
-		if missed == 0 && !again || r.byHand || ahead {
+		switch {
+		case again && ahead:
+			return errAgain
+		case missed == 0 && !again, ahead:
 			return nil
 		}
 		if changed > 0 {
 			tries = 0
 		}
 		if tries++; tries > stepTries {
+			if again {
+				return errAgain
+			}
 			return nil
 		}
 		q := r.plan.Query
@@ -65,6 +76,63 @@ func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 	}
 }
 
+// hand changes given jobs. Those that one step could not take, or whose step was not made, are tried again; those that are not
+// where they were read count as refused.
+func (r *runner) hand(ctx context.Context, given []Entry) error {
+	left := slices.DeleteFunc(slices.Clone(given), func(e Entry) bool { return !r.plan.wants(e) })
+	wanted, lost := int64(len(left)), false
+	for tries := 0; len(left) > 0 && tries < stepTries; {
+		changed, again := 0, false
+		stay := make(map[string]int)
+		for _, some := range shares(left, Entry.placeName) {
+			done, missed, err := r.share(ctx, some, "", 0)
+			if err != nil && !errors.Is(err, errAgain) {
+				return err
+			}
+			again, lost, changed = again || err != nil, lost || err != nil, changed+done
+			for _, e := range missed {
+				stay[e.where()]++
+			}
+			if err == nil && !r.stepped() {
+				return errBroken
+			}
+		}
+		left = slices.DeleteFunc(left, func(e Entry) bool {
+			stay[e.where()]--
+			return stay[e.where()] < 0
+		})
+		switch {
+		case again:
+			tries++
+		case changed == 0:
+			tries = stepTries
+		}
+	}
+	if len(left) == 0 && !lost {
+		return nil
+	}
+	record, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	if left := wanted - record.Number("done") - record.Number("refused"); left > 0 && r.plan.Verb != Revoke {
+		_, err = r.make(ctx, operations.Rest, operations.Step{Refused: left, Why: "jobs are no longer where they were found"})
+	}
+	if errors.Is(err, errAgain) {
+		err = nil
+	}
+	return err
+}
+
+// where tells given jobs apart. Jobs that it does not tell apart are equal.
+func (e Entry) where() string {
+	failure, index := "", e.index
+	if e.Failure != nil {
+		failure, index = e.Failure.ID, e.Failure.record.Index
+	}
+	return fmt.Sprint(e.placeName(), " ", index, " ", e.stamp(), " ", e.Ref, " ", failure, " ", e.Process, " ", e.Ticket)
+}
+
 // note counts what of a page Redis refused to read.
 func (r *runner) note(ctx context.Context, cursor string, page Page) error {
 	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor, Looked: int64(page.Looked), Why: page.Refused[len(page.Refused)-1].Error()})
@@ -74,38 +142,43 @@ func (r *runner) note(ctx context.Context, cursor string, page Page) error {
 	return err
 }
 
-// share makes the step of jobs in one place. It returns how many it changed, and how many were not where they were read.
-func (r *runner) share(ctx context.Context, jobs []Entry, cursor string, looked int64) (changed, missed int, err error) {
+// share makes the step of jobs in one place. It returns how many it changed, and which were not where they were read or not tried.
+// If the error is errAgain, these are all of a step that was not made.
+func (r *runner) share(ctx context.Context, jobs []Entry, cursor string, looked int64) (changed int, missed []Entry, err error) {
 	settings, err := r.redis.Settings()
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	var s share
+	all, step := jobs, r.step
 	err = r.do(ctx, func(store resque.Store, c redis.Conn) error {
 		if jobs[0].Plain && r.plan.Verb != MoveTo { // one script searches so many elements of seconds at most
-			all := make([]delayed.Job, len(jobs))
+			times := make([]delayed.Job, len(jobs))
 			for n, e := range jobs {
-				all[n] = e.delay
+				times[n] = e.delay
 			}
-			n, err := delayed.New(store).Changeable(c, all)
+			n, err := delayed.New(store).Changeable(c, times)
 			if err != nil {
 				return err
 			}
-			missed, jobs = len(jobs)-n, jobs[:n]
+			missed, jobs = jobs[n:], jobs[:n]
 		}
 		s = shareOf(store, settings.Style, r.plan, jobs)
 		return nil
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	out, err := r.make(ctx, s.kind.Or(operations.Rest), operations.Step{Cursor: cursor, Bin: s.name, Looked: looked, Refused: s.refused, Why: s.why, Changes: s.changes})
-	if err != nil {
-		return 0, 0, err
+	switch {
+	case errors.Is(err, errAgain) && r.step == step:
+		return 0, all, err
+	case err != nil:
+		return 0, missed, err
 	}
 	did, lost := s.changed(out)
 	if r.plan.Verb != Revoke { // of a cancelled job nothing is to be read again
-		missed += lost
+		missed = slices.Concat(missed, lost)
 	}
 	r.paced(len(did))
 	err = r.behind(ctx, did)
@@ -113,23 +186,22 @@ func (r *runner) share(ctx context.Context, jobs []Entry, cursor string, looked 
 	return len(did), missed, err
 }
 
-// changed returns the jobs that a step changed, and how many were not where they were read, and not refused.
-func (s share) changed(out operations.Stepped) (did []Entry, missed int) {
+// changed returns the jobs that a step changed, and those that were not where they were read, and not refused.
+func (s share) changed(out operations.Stepped) (did, missed []Entry) {
 	first := 0
 	for n, change := range s.changes {
 		answer := out.Answers[n]
-		if answer.Refused == "" {
-			missed += len(change.Kept)
-		}
-		for _, job := range answer.Jobs {
-			if job > 0 && first+job <= len(s.jobs) {
-				did = append(did, s.jobs[first+job-1])
-				missed--
+		for job := 1; job <= len(change.Kept) && first+job <= len(s.jobs); job++ {
+			switch e := s.jobs[first+job-1]; {
+			case slices.Contains(answer.Jobs, job):
+				did = append(did, e)
+			case answer.Refused == "":
+				missed = append(missed, e)
 			}
 		}
 		first += len(change.Kept)
 	}
-	return did, max(missed, 0)
+	return did, missed
 }
 
 // paced puts off the next step until the pace allows it.
@@ -168,18 +240,12 @@ func (r *runner) behind(ctx context.Context, did []Entry) error {
 	if err := r.document(ctx, documents); err != nil || !ended {
 		return err
 	}
-	record, err := r.read(ctx)
-	if err != nil {
-		return err
-	}
-	return r.announce(ctx, record)
+	return r.announce(ctx)
 }
 
-// announce ends removed jobs as cancelled whose locks, steps or results wait for that: their lists in the bin say which are left.
-func (r *runner) announce(ctx context.Context, record operations.Record) error {
-	if record.Number("ended") == 0 {
-		return nil
-	}
+// announce ends removed jobs as cancelled whose locks, steps or results wait for that: their list in the bin says which are left.
+// It asks for no lease, because a job may end twice: one whose operation was stopped meanwhile ends all the same.
+func (r *runner) announce(ctx context.Context) error {
 	for {
 		var page [][]byte
 		err := r.with(ctx, func(s operations.Store, c redis.Conn) (err error) {

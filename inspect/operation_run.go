@@ -58,6 +58,7 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 			return
 		}
 		ran, over := false, error(nil)
+	shards:
 		for _, one := range o.in.all() {
 			r := &runner{Inspector: one, id: id, runner: payload.NewID(), plan: before.Plan, undo: undo, size: operations.StepJobs}
 			for _, e := range jobs {
@@ -72,7 +73,9 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 			}
 			switch err := r.run(ctx); {
 			case err == nil:
-				ran = true
+				if ran = true; r.brake.stops != "" { // the other shards wait until it is run on
+					break shards
+				}
 			case errors.Is(err, errBroken):
 				return
 			case errors.Is(err, operations.ErrNone) && o.in.several(), errors.Is(err, operations.ErrOver):
@@ -124,6 +127,14 @@ func (r *runner) run(ctx context.Context) error {
 	state, why, err := r.all(ctx)
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
+	switch { // where the answer to a step was lost, only the list in the bin says which jobs it ended
+	case err == nil:
+		if err = r.announce(ctx); err != nil {
+			state, why = "", ""
+		}
+	case errors.Is(err, operations.ErrStopped), refusedByRedis(err):
+		_ = r.announce(release) // what is left ends when the operation is run on or taken back
+	}
 	switch {
 	case errors.Is(err, operations.ErrStopped), errors.Is(err, operations.ErrLost), errors.Is(err, operations.ErrNone):
 		return err
@@ -161,7 +172,7 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 	if err != nil {
 		return "", "", err
 	}
-	if err := r.announce(ctx, record); err != nil {
+	if err := r.announce(ctx); err != nil {
 		return "", "", err
 	}
 	state = OperationDone
@@ -171,7 +182,7 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 	case r.plan.Verb == ClearQueue || r.plan.Verb == ForgetQueue:
 		err = r.clear(ctx)
 	case r.byHand || record.Fields["by_hand"] != "":
-		err = r.page(ctx, Page{Jobs: r.given}, "")
+		err = r.hand(ctx, r.given)
 	default:
 		why, err = r.walkAll(ctx, record)
 	}
@@ -244,13 +255,25 @@ func (r *runner) walkHead(ctx context.Context, queue string) (why string, err er
 	left, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (int64, error) {
 		return redis.Int64(c.Do("LLEN", s.KeyOfQueue(queue)))
 	})
-	for err == nil && left > 0 {
+	for tries := 0; err == nil && left > 0; {
 		var page Page
 		if page, err = r.find(ctx, Query{Queue: queue, Places: []Place{Queued}}, true, ""); err != nil || len(page.Jobs) == 0 {
 			break
 		}
+		step := r.step
+		switch err = r.page(ctx, page, moving); {
+		case !errors.Is(err, errAgain):
+			tries = 0
+		case r.step != step: // the step was made
+			tries, err = 0, nil
+		default: // its jobs are still at the head
+			if tries++; tries < stepTries {
+				err = nil
+			}
+			continue
+		}
 		left -= int64(len(page.Jobs))
-		if err = r.page(ctx, page, moving); r.brake.stops != "" {
+		if r.brake.stops != "" {
 			return r.brake.stops, err
 		}
 	}
@@ -326,9 +349,12 @@ func (r *runner) wait(ctx context.Context, cursor string) error {
 	}
 }
 
-// rest renews the lease.
+// rest renews the lease. If the answer is lost, the lease is still the runner's, and the next renewal or step extends it.
 func (r *runner) rest(ctx context.Context, cursor string) error {
 	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor})
+	if errors.Is(err, errAgain) {
+		err = nil
+	}
 	return err
 }
 

@@ -335,6 +335,15 @@ func TestOperationsBrake(t *testing.T) {
 	if op.State != inspect.OperationStopped || !strings.Contains(op.Why, "Redis worked at a step of 10 jobs") {
 		t.Errorf("%+v", op)
 	}
+	for n := range 3 { // a page of two shares, each of them a step
+		server.Do(t, "ZADD", "resque:go:schedule", 4_000_000_000_000, fmt.Sprintf(`4:mail{"class":"D","args":[%d],"id":"d%d"}`, n, n))
+		server.Do(t, "RPUSH", "resque:delayed:4000000000", fmt.Sprintf(`{"class":"D","args":[%d],"queue":"mail"}`, n))
+	}
+	server.Do(t, "ZADD", "resque:delayed_queue_schedule", 4_000_000_000, 4_000_000_000)
+	op = fails(inspect.Plan{Verb: inspect.Run, Query: inspect.Query{Class: "D"}, Brake: inspect.Brake{Waiting: 1}}, func() {})
+	if op.State != inspect.OperationStopped || op.Done != 3 {
+		t.Errorf("of two shares: %+v", op)
+	}
 }
 
 // An operation on given jobs is made at once.
@@ -648,6 +657,15 @@ func TestOperationsOverShards(t *testing.T) {
 	op = run(t, i, inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Places: []inspect.Place{inspect.Failed}}})
 	bin, err := i.Operations().Bin(t.Context(), op.ID)
 	want(t, "bin", "2 redis://shard1 failure list failed 100", fmt.Sprint(len(bin), " ", bin[0].Shard, " ", bin[0].Place, " ", bin[0].Jobs), err)
+	retry, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Retry, Brake: inspect.Brake{Waiting: 150}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range servers {
+		failures(t, server, 200)
+	}
+	retry = drive(t, i.Operations().Run(t.Context(), retry.ID))
+	want(t, "the brake of the first", "stopped 200", fmt.Sprint(retry.State, " ", retry.Done), nil)
 	servers[0].Stop()
 	for _, err := range i.Operations().Undo(t.Context(), op.ID) {
 		if err == nil || !strings.Contains(err.Error(), "shard redis://shard0") {

@@ -1,0 +1,156 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// lossy is a Redis whose connections break in steps of operations.
+type lossy struct {
+	*lender
+	steps atomic.Int64
+	// step is called with the number of each step, from 1, and with its keys and values, before Redis has it. made: Redis makes the
+	// step. lost: its answer does not come.
+	step  func(n int64, args string) (made, lost bool)
+	after func(n int64) // is called when the answer to a step has come, or was lost
+}
+
+func (l *lossy) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	before := l.steps.Load()
+	err := l.lender.Do(ctx, func(s resque.Store, c redis.Conn) error { return f(s, &lossyConn{Conn: c, l: l}) })
+	if n := l.steps.Load(); n > before && l.after != nil {
+		l.after(n)
+	}
+	return err
+}
+
+type lossyConn struct {
+	redis.Conn
+	l    *lossy
+	lost bool
+}
+
+func (c *lossyConn) Send(command string, args ...any) error {
+	if text := fmt.Sprint(args...); strings.HasPrefix(command, "EVAL") && strings.Contains(text, "resque:go:bin:") {
+		made, lost := c.l.step(c.l.steps.Add(1), text)
+		if c.lost = lost; !made {
+			return io.EOF
+		}
+	}
+	return c.Conn.Send(command, args...)
+}
+
+// Receive waits for Redis's answer even if it is lost, so that the step is made by then.
+func (c *lossyConn) Receive() (any, error) {
+	reply, err := c.Conn.Receive()
+	if err == nil && c.lost {
+		return nil, io.EOF
+	}
+	return reply, err
+}
+
+// A workflow hears of its removed steps though the answer to the last change was lost, or an operator stopped the operation just then.
+func TestOperationsTellWorkflows(t *testing.T) {
+	i, server, l := setup(t)
+	for name, stop := range map[string]bool{"lost": false, "stopped": true} {
+		server.Do(t, "FLUSHALL")
+		started(t, server, "W")
+		op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Query: inspect.Query{Queue: "q"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		breaks := &lossy{lender: l, step: func(n int64, _ string) (made, lost bool) { return true, n == 1 && !stop }}
+		breaks.after = func(n int64) {
+			if n == 1 && stop {
+				_ = i.Operations().Stop(t.Context(), op.ID, "enough")
+			}
+		}
+		for op, err = range inspect.New(breaks).Operations().Run(t.Context(), op.ID) {
+			if err != nil && !stop {
+				t.Error(err)
+			}
+		}
+		want(t, name, map[bool]inspect.OperationState{false: inspect.OperationDone, true: inspect.OperationStopped}[stop], op.State, nil)
+		w, err := i.Workflows().Get(t.Context(), "W")
+		want(t, name, inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
+	}
+}
+
+// Steps of workflows are not put into the bin with their queue where the connection broke before they were removed.
+func TestOperationsClearStepsAfterBreaks(t *testing.T) {
+	i, server, l := setup(t)
+	started(t, server, "W")
+	server.Do(t, "RPUSH", "resque:queue:q", "{}")
+	breaks := inspect.New(&lossy{lender: l, step: func(n int64, _ string) (made, lost bool) { return n > 1, n == 1 }})
+	op := run(t, breaks, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "q"}})
+	want(t, "cleared", "done 4 3 1", fmt.Sprint(op.State, " ", op.Done, " ", op.Ended, " ", op.Binned), nil)
+	w, err := i.Workflows().Get(t.Context(), "W")
+	want(t, "the workflow", inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
+}
+
+// An operation goes on when the answer to a renewal of its lease is lost.
+func TestOperationsRestAfterBreaks(t *testing.T) {
+	_, server, l := setup(t)
+	failures(t, server, 2)
+	breaks := &lossy{lender: l, step: func(n int64, _ string) (made, lost bool) { return true, n == 2 }}
+	op := run(t, inspect.New(breaks), inspect.Plan{Verb: inspect.Retry, Pace: 0.38}) // a job each 2.6 seconds; the lease is renewed after 2.5
+	want(t, "retried", "done 2", fmt.Sprint(op.State, " ", op.Done), nil)
+	if n := breaks.steps.Load(); n < 3 {
+		t.Errorf("%d steps: the lease was not renewed", n)
+	}
+}
+
+// A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.
+func TestOperationsAfterBreaks(t *testing.T) {
+	i, server, l := setup(t)
+	for _, made := range []bool{false, true} {
+		server.Do(t, "FLUSHALL")
+		server.Do(t, "SADD", "resque:queues", "mail")
+		server.Do(t, "EVAL", `for n = 1, 1100 do redis.call('RPUSH', 'resque:queue:mail', '{"class":"A","args":[' .. n .. ']}') end`, 0)
+		before := queue(t, server, "mail")
+		breaks := inspect.New(&lossy{lender: l, step: func(n int64, _ string) (bool, bool) { return made || n%2 == 0, n%2 == 1 }})
+		op := run(t, breaks, inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"})
+		want(t, fmt.Sprint("a queue, made ", made), "done 1100", fmt.Sprint(op.State, " ", op.Done), nil)
+		want(t, "the other queue", before, queue(t, server, "other"), nil)
+
+		server.Do(t, "FLUSHALL")
+		everywhere(t, server)
+		jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned")), one(t, i, inspect.Query{Class: "A", Places: []inspect.Place{inspect.Failed}})}
+		breaks = inspect.New(&lossy{lender: l, step: func(n int64, _ string) (bool, bool) { return made || n > 1, n == 1 }})
+		op, err := breaks.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
+		want(t, fmt.Sprint("given, made ", made), "done 3 0", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused), err)
+	}
+}
+
+// Given jobs of a long second, which one step does not take together, are all changed, and those that went meanwhile count as refused.
+func TestOperationsOnALongSecond(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "EVAL", `redis.call('ZADD', 'resque:delayed_queue_schedule', 4000000000, 4000000000)
+		for n = 1, 10000 do
+			local item = '{"class":"' .. (n % 40 == 0 and 'B' or 'A') .. '","args":[' .. n .. '],"queue":"mail"}'
+			redis.call('RPUSH', 'resque:delayed:4000000000', item)
+			redis.call('SADD', 'resque:timestamps:' .. item, 'delayed:4000000000')
+		end`, 0)
+	var jobs []inspect.Entry
+	for e, err := range i.All(t.Context(), inspect.Query{Class: "B", Places: []inspect.Place{inspect.Delayed}}) {
+		if jobs = append(jobs, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "found", 250, len(jobs), nil)
+	for _, n := range []int{40, 10_000} {
+		server.Do(t, "LREM", "resque:delayed:4000000000", 1, fmt.Sprintf(`{"class":"B","args":[%d],"queue":"mail"}`, n))
+	}
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Run, Jobs: jobs})
+	want(t, "run", "done 248 2 jobs are no longer where they were found", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused, " ", op.Refusal), err)
+	want(t, "the queue", 248, len(queue(t, server, "mail")), nil)
+}
