@@ -91,7 +91,7 @@ func TestRenewalSentAgain(t *testing.T) {
 	})
 	for range 3 { // Redis does what it is sent, and the process does not hear it
 		Load(&b.cargo, b.riders())
-		copied := b.cargo
+		copied := b.cargo.Cargo
 		if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, &copied); err != nil {
 			t.Fatal(err)
 		}
@@ -149,5 +149,62 @@ func TestRenewalOfALostSession(t *testing.T) {
 	}
 	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 1 {
 		t.Errorf("what else it carried was written %d times", n)
+	}
+}
+
+// A renewal does not fail again and again through what it carries: it goes without, tries it once more, and drops it.
+func TestRenewalWithoutItsCargo(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		written int
+		spoil   func(*bundle, *resque.Cargo)
+	}{
+		"script": {2, func(_ *bundle, c *resque.Cargo) { // Lua cannot unpack so many arguments
+			c.Read(nil, "HMGET", resque.New("").HashKey("numbers"), make([]any, 9000)...)
+		}},
+		"permission": {1, func(b *bundle, c *resque.Cargo) { // Redis looks at all keys before it runs a script
+			b.redis.Do(b.t, "ACL", "SETUSER", "default", "resetkeys", "~resque:*")
+			c.Write(nil, "SET", resque.New("other:").HashKey("numbers"), "x")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loads := 0
+			var b *bundle
+			b = renewals(t, func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", resque.New("").HashKey("numbers"), "a", 1)
+				if loads == 1 {
+					row.spoil(b, c)
+				}
+			})
+			for i, fails := range []bool{true, false, true, false, false} {
+				before := b.Renewed()
+				if err := b.beat(t.Context()); (err != nil) != fails || b.Renewed().After(before) == fails {
+					t.Errorf("renewal %d: error %v", i, err)
+				}
+			}
+			if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != row.written || loads != 2 {
+				t.Errorf("written %d times, loaded %d times", n, loads)
+			}
+			if n := b.log.count("is lost"); n != 1 {
+				t.Errorf("%d lines", n)
+			}
+		})
+	}
+}
+
+// Answers that cannot be read are lost. The renewal is answered all the same.
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var c resque.Cargo
+	c.Read(func(any, error) { t.Error("heard") }, "HGET", resque.New("").HashKey("numbers"), "a")
+	text := []byte("1")
+	due, _, err := resque.RenewalDue([]any{text, text, text, text, text, text, text, text, text}, &c)
+	if err != nil || due.Now.Unix() != 1 || !c.Empty() {
+		t.Errorf("%+v, %v, empty: %v", due, err, c.Empty())
+	}
+	if lost := c.Renewed(true, err); lost == nil {
+		t.Error("nothing says that they are lost")
 	}
 }

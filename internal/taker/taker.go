@@ -73,7 +73,7 @@ type Taker struct {
 	line    conn.Line
 	checked time.Time
 	said    logging.Once
-	cargo   resque.Cargo // what the riders have the next renewal carry; not empty: the last one was not answered
+	cargo   fleet.Cargo // what the riders have the next renewal carry
 }
 
 // New returns a Taker that sets a clock to Redis's with each renewal.
@@ -118,7 +118,7 @@ func (t *Taker) Stop(ctx context.Context) error {
 	fleet.Load(&t.cargo, t.riders)
 	if left := t.do(ctx, func(c redis.Conn) error {
 		if !t.cargo.Empty() {
-			if _, _, err := t.store.RenewTaker(c, t.about(), lease, &t.cargo); err != nil {
+			if _, _, err := t.store.RenewTaker(c, t.about(), lease, &t.cargo.Cargo); err != nil {
 				return err
 			}
 		}
@@ -168,8 +168,12 @@ func (t *Taker) renew(ctx context.Context) error {
 	fleet.Load(&t.cargo, t.riders)
 	return t.do(ctx, func(c redis.Conn) error {
 		asked := t.base.Clock.Now()
-		leads, due, err := t.store.RenewTaker(c, about, lease, &t.cargo)
-		if err != nil {
+		var leads bool
+		var due resque.Due
+		if err := t.cargo.Send(t.base.Log, func(cargo *resque.Cargo) (err error) {
+			leads, due, err = t.store.RenewTaker(c, about, lease, cargo)
+			return err
+		}); err != nil {
 			return err
 		}
 		t.time.Saw(due.Now)

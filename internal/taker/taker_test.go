@@ -152,3 +152,31 @@ func TestOutOfMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// loader has each renewal carry what a test wants.
+type loader func(*resque.Cargo)
+
+func (l loader) Load(c *resque.Cargo)      { l(c) }
+func (l loader) Answered(bool, resque.Due) {}
+
+// A renewal of the record does not fail again and again through what it carries.
+func TestRenewalWithoutItsCargo(t *testing.T) {
+	t.Parallel()
+	_, base, log := setup(t)
+	spoiled := false
+	k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+		if !spoiled {
+			c.Read(nil, "HMGET", base.Store.HashKey("numbers"), make([]any, 9000)...) // Lua cannot unpack so many
+		}
+		spoiled = true
+	}))
+	defer k.line.Close()
+	for i, fails := range []bool{true, false, true, false, false} {
+		if err := k.renew(t.Context()); (err != nil) != fails {
+			t.Errorf("renewal %d: error %v", i, err)
+		}
+	}
+	if n := strings.Count(log.String(), "is lost"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, log)
+	}
+}

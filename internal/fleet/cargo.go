@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"log/slog"
+
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// Cargo is what the riders have the next renewal carry. If it is not empty, the last renewal that carried it was not
+// answered. It is for one goroutine.
+type Cargo struct {
+	resque.Cargo
+	said logging.Once
+}
+
+// Send has renew renew a lease with the cargo, or without it where the renewal before failed.
+func (c *Cargo) Send(log *slog.Logger, renew func(*resque.Cargo) error) error {
+	aboard := c.Aboard()
+	carried := !aboard.Empty()
+	err := renew(aboard)
+	if lost := c.Renewed(carried, err); lost != nil && c.said.News("lost", lost.Error()) {
+		log.Warn("what went with a renewal of the lease is lost, and operators lack these numbers; the lease is renewed without it, and jobs run as before",
+			"error", lost)
+	}
+	return err
+}
+
+// Load has those of the riders that are Carriers load a cargo, unless it still holds what Redis has not answered.
+func Load[R any](cargo *Cargo, riders []R) {
+	if !cargo.Empty() {
+		return
+	}
+	cargo.Number++
+	for _, r := range riders {
+		if carrier, ok := any(r).(Carrier); ok {
+			carrier.Load(&cargo.Cargo)
+		}
+	}
+}
