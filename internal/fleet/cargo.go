@@ -26,6 +26,17 @@ func (c *Cargo) Send(log *slog.Logger, renew func(*resque.Cargo) error) error {
 	return err
 }
 
+// outlive takes back what must not be written once the record is gone that had the number of the last cargo: all, if Redis may
+// have written it already, or else what is for these keys. Another process keeps them now.
+func (c *Cargo) outlive(keys ...resque.Key) {
+	if c.Unsure() {
+		c.Clear()
+	}
+	for _, key := range keys {
+		c.Drop(key)
+	}
+}
+
 // Load has those of the riders that are Carriers load a cargo, unless it still holds what Redis has not answered.
 func Load[R any](cargo *Cargo, riders []R) {
 	if !cargo.Empty() {

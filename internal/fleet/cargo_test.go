@@ -137,6 +137,7 @@ func TestRenewalOfALostSession(t *testing.T) {
 	old := b.Self()
 	Load(&b.cargo, b.riders())
 	b.cargo.Write(nil, "HSET", store.ProcessKey(old), "vitals", "{}")
+	b.cargo.Write(nil, "HSET", store.DepthsKey(), "work", "what it found out long ago")
 	b.redis.Do(t, "DEL", "resque:go:process:"+old)
 	b.redis.Do(t, "SET", "resque:go:reaped:"+old, "")
 	for range 2 { // the first finds it out, the second is of the next session
@@ -149,6 +150,9 @@ func TestRenewalOfALostSession(t *testing.T) {
 	}
 	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 1 {
 		t.Errorf("what else it carried was written %d times", n)
+	}
+	if b.redis.Int(t, "EXISTS", "resque:go:depths") != 0 {
+		t.Error("what it found out before is written over what the new keeper has")
 	}
 }
 
@@ -206,5 +210,48 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 	}
 	if lost := c.Renewed(true, err); lost == nil {
 		t.Error("nothing says that they are lost")
+	}
+}
+
+// What Redis may have written already is not written again once the record is gone that would say so.
+func TestUnansweredRenewalOfALostRecord(t *testing.T) {
+	t.Parallel()
+	for name, dead := range map[string]bool{"found dead": true, "gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loads := 0
+			store := resque.New("")
+			b := renewals(t, func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", store.HashKey("numbers"), fmt.Sprint(loads), 1)
+			})
+			Load(&b.cargo, b.riders())
+			if err := b.cargo.Send(b.base.Log, func(cargo *resque.Cargo) error { // the process does not hear the answer
+				copied := *cargo
+				_, err := store.Renew(b.redis.Dial(t), b.Self(), LeasePeriod, renewalGap, &copied)
+				return errors.Join(err, errLost)
+			}); !errors.Is(err, errLost) {
+				t.Fatal(err)
+			}
+			b.redis.Do(t, "DEL", "resque:go:process:"+b.Self())
+			if dead {
+				b.redis.Do(t, "SET", "resque:go:reaped:"+b.Self(), "")
+			}
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !dead { // the owner enters it again
+				if err := b.enter(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			first, second := b.redis.Int(t, "HGET", "resque:go:numbers", "1"), b.redis.Int(t, "HGET", "resque:go:numbers", "2")
+			if first != 1 || second != 1 {
+				t.Errorf("the first one was written %d times, the second one %d times", first, second)
+			}
+		})
 	}
 }

@@ -121,6 +121,7 @@ func (l *Lease) beat(ctx context.Context) error {
 		return l.lost(ctx, session)
 	case errors.Is(err, resque.ErrGone):
 		l.beaten = time.Time{}
+		l.cargo.outlive()
 		l.reaper.scanner.sweep() // other processes may have lost their records too
 		l.Owner.RecordGone(session)
 		return nil
@@ -213,7 +214,7 @@ func (l *Lease) lost(ctx context.Context, old *Session) error {
 	if err := l.enter(ctx); err != nil {
 		return fmt.Errorf("taking a new lease: %w", l.nameKey(ctx, err))
 	}
-	l.cargo.Drop(l.base.Store.ProcessKey(old.Process.ID))
+	l.cargo.outlive(l.base.Store.ProcessKey(old.Process.ID), l.base.Store.DepthsKey())
 	l.Status.again()
 	l.Owner.LeaseLost(old)
 	return nil

@@ -52,8 +52,8 @@ func (c *Cargo) Read(heard func(reply any, err error), command string, key Key, 
 	c.reads = append(c.reads, carried{command, key, args, heard})
 }
 
-// Drop takes back what was to be written into a key. It is for the record of a process that others have found dead: written
-// again, the record would be that of one more dead process.
+// Drop takes back what was to be written into a key. It is for a process that others have found dead: its record, written again,
+// would be that of one more dead process, and another process is the keeper now.
 func (c *Cargo) Drop(key Key) {
 	c.writes = slices.DeleteFunc(c.writes, func(w carried) bool { return w.key == key })
 }

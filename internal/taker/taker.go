@@ -71,6 +71,7 @@ type Taker struct {
 
 	// of the loop's goroutine
 	line    conn.Line
+	renewed time.Time // when the last renewal was sent that was answered
 	checked time.Time
 	said    logging.Once
 	cargo   fleet.Cargo // what the riders have the next renewal carry
@@ -168,6 +169,9 @@ func (t *Taker) renew(ctx context.Context) error {
 	fleet.Load(&t.cargo, t.riders)
 	return t.do(ctx, func(c redis.Conn) error {
 		asked := t.base.Clock.Now()
+		if t.cargo.Unsure() && asked.Sub(t.renewed) >= lease {
+			t.cargo.Clear() // the record may be gone that says whether the writes were done
+		}
 		var leads bool
 		var due resque.Due
 		if err := t.cargo.Send(t.base.Log, func(cargo *resque.Cargo) (err error) {
@@ -176,6 +180,7 @@ func (t *Taker) renew(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
+		t.renewed = asked
 		t.time.Saw(due.Now)
 		t.leads.Store(leads)
 		due.Asked = asked

@@ -2,6 +2,7 @@ package taker
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -171,6 +172,7 @@ func TestRenewalWithoutItsCargo(t *testing.T) {
 		spoiled = true
 	}))
 	defer k.line.Close()
+	k.renewed = time.Now()
 	for i, fails := range []bool{true, false, true, false, false} {
 		if err := k.renew(t.Context()); (err != nil) != fails {
 			t.Errorf("renewal %d: error %v", i, err)
@@ -178,5 +180,42 @@ func TestRenewalWithoutItsCargo(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "is lost"); n != 1 {
 		t.Errorf("%d lines:\n%s", n, log)
+	}
+}
+
+// What Redis may have written already is not written again once the record may be gone that would say so.
+func TestUnansweredRenewal(t *testing.T) {
+	t.Parallel()
+	for name, ago := range map[string]time.Duration{"the record is there": 0, "the record is gone": lease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, base, _ := setup(t)
+			loads := 0
+			k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", base.Store.HashKey("numbers"), "a", 1)
+			}))
+			defer k.line.Close()
+			fleet.Load(&k.cargo, k.riders)
+			_ = k.cargo.Send(base.Log, func(cargo *resque.Cargo) error { // the server does not hear the answer
+				copied := *cargo
+				if _, _, err := k.store.RenewTaker(server.Dial(t), k.about(), lease, &copied); err != nil {
+					t.Error(err)
+				}
+				return io.ErrUnexpectedEOF
+			})
+			k.renewed = time.Now().Add(-ago)
+			if ago > 0 {
+				server.Do(t, "DEL", "resque:go:taker:a")
+			}
+			for range 3 { // the first goes without
+				if err := k.renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "a"); n != loads {
+				t.Errorf("written %d times, loaded %d times", n, loads)
+			}
+		})
 	}
 }
