@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"context"
 	"log/slog"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -48,4 +50,24 @@ func Load[R any](cargo *Cargo, riders []R) {
 			carrier.Load(&cargo.Cargo)
 		}
 	}
+}
+
+// Unload has renew send what is left at the stop: what Redis did not answer, and then what the riders have last. It takes half
+// of the time at most, since the process has to leave behind it. What is lost are numbers for operators.
+func Unload[R any](ctx context.Context, cargo *Cargo, riders []R, renew func(context.Context) error) error {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, clock.Until(clock.System, end)/2) // a context ends by this machine's clock
+		defer cancel()
+	}
+	cargo.Last = true
+	if !cargo.Empty() {
+		if err := renew(ctx); err != nil {
+			return err
+		}
+	}
+	if Load(cargo, riders); cargo.Empty() {
+		return nil
+	}
+	return renew(ctx)
 }

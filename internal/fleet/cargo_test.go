@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -253,5 +255,23 @@ func TestUnansweredRenewalOfALostRecord(t *testing.T) {
 				t.Errorf("the first one was written %d times, the second one %d times", first, second)
 			}
 		})
+	}
+}
+
+// The last renewals leave half of the time for what comes behind them.
+func TestUnloadTakesHalfOfTheTime(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	var c Cargo
+	c.Write(nil, "HINCRBY", resque.New("").HashKey("numbers"), "a", 1)
+	err := Unload(ctx, &c, []Rider(nil), func(ctx context.Context) error {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Hour/2 {
+			t.Errorf("it may take until %s", end)
+		}
+		return errLost
+	})
+	if !errors.Is(err, errLost) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -174,22 +174,6 @@ func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
 // riders are all that ride.
 func (l *Lease) riders() []Rider { return append([]Rider{l.keeper, l.taken, l.depths}, l.Riders...) }
 
-// unload renews the lease once more, if the riders have something left to carry. The process stops all the same if Redis
-// refuses that: what is lost are numbers for operators.
-func (l *Lease) unload(ctx context.Context, process string) {
-	var err error
-	l.cargo.Last = true
-	if !l.cargo.Empty() { // Redis did not answer the last renewal
-		_, err = l.renew(ctx, process)
-	}
-	if Load(&l.cargo, l.riders()); err == nil && !l.cargo.Empty() {
-		_, err = l.renew(ctx, process)
-	}
-	if err != nil {
-		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)
-	}
-}
-
 // heartbeat sends the workers' heartbeats. It registers the workers where that was not done, or
 // was undone by another program.
 func (l *Lease) heartbeat(ctx context.Context, s *Session, now time.Time) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +216,42 @@ func TestUnansweredRenewal(t *testing.T) {
 			}
 			if n := server.Int(t, "HGET", "resque:go:numbers", "a"); n != loads {
 				t.Errorf("written %d times, loaded %d times", n, loads)
+			}
+		})
+	}
+}
+
+// A server that stops sends what was not answered, and then what is left. It leaves also if Redis refuses that.
+func TestStopUnloads(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"taken": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, base, _ := setup(t)
+			k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+				c.Write(nil, "HINCRBY", base.Store.HashKey("numbers"), strconv.FormatBool(c.Last), 1)
+				if refused && c.Last {
+					c.Read(nil, "HMGET", base.Store.HashKey("numbers"), make([]any, 9000)...) // Lua cannot unpack so many
+				}
+			}))
+			if err := k.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			k.loop.Stop(t.Context())
+			fleet.Load(&k.cargo, k.riders)
+			_ = k.cargo.Send(base.Log, func(*resque.Cargo) error { return io.ErrUnexpectedEOF }) // Redis does not hear it
+			written := server.Int(t, "HGET", "resque:go:numbers", "false")
+			if err := k.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "false"); n != written+1 {
+				t.Errorf("what was not answered was written %d times", n-written)
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "true"); n != 1 {
+				t.Errorf("what was left was written %d times", n)
+			}
+			if n := server.Int(t, "EXISTS", "resque:go:taker:a") + server.Int(t, "ZCARD", "resque:go:takers"); n != 0 {
+				t.Error("the record is left")
 			}
 		})
 	}
