@@ -148,8 +148,12 @@ func (w *watch) load(c *resque.Cargo, s resque.Store, members []string, refused 
 	w.others.load(c, s, members, seldom, w.now, refused)
 	s.ReadTaken(c, w.pick(), w.heardLength)
 	for _, name := range w.uncounted() {
-		s.ReadHead(c, name, func(jobs [][]byte) {
-			if q := w.queues[name]; q != nil {
+		s.ReadHead(c, name, func(jobs [][]byte, large bool) {
+			switch q := w.queues[name]; {
+			case q == nil:
+			case large:
+				q.rest(w.now)
+			default:
 				q.jobs = jobs
 			}
 		})

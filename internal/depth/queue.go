@@ -46,6 +46,9 @@ func (q *queue) observe(now time.Time, counted bool) {
 	}
 }
 
+// rest has the head left alone for some time: its jobs are large.
+func (q *queue) rest(now time.Time) { q.restsUntil, q.since = now.Add(largeRests), time.Time{} }
+
 // sawHead takes the first jobs. The one at the head is the one that was there before if it has the same bytes, and the next one
 // has others: many jobs of the same bytes may come and go. Then there are not fewer jobs than before either.
 func (q *queue) sawHead(now time.Time) {
@@ -56,7 +59,7 @@ func (q *queue) sawHead(now time.Time) {
 		return
 	}
 	if len(jobs[0]) > largeHead || len(jobs) > 1 && len(jobs[1]) > largeHead {
-		q.restsUntil, q.since = now.Add(largeRests), time.Time{}
+		q.rest(now)
 		return
 	}
 	digest := sha256.Sum256(jobs[0])

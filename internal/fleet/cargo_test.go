@@ -57,17 +57,35 @@ func TestRenewalCarries(t *testing.T) {
 			all, err := redis.Strings(reply, err)
 			heard = append(heard, fmt.Sprintf("%q %v", all, err))
 		}, "LRANGE", store.ListKey("list"), 0, 9)
+		for last := range 2 {
+			c.Read(func(reply any, err error) {
+				all, _ := redis.Strings(reply, nil)
+				heard = append(heard, fmt.Sprintf("%d large %v", len(all), err != nil))
+			}, "LRANGE", store.ListKey("large"), 0, last)
+		}
 	}
 	b := renewals(t, load)
+	for range 2 {
+		b.redis.Do(t, "RPUSH", "resque:go:large", strings.Repeat("x", 70_000))
+	}
 	if err := b.beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"add false", "type true", "command true", "push false", "read 5", "nothing <nil> <nil>", `["x" "" "y"] <nil>`}
+	want := []string{"add false", "type true", "command true", "push false", "read 5", "nothing <nil> <nil>", `["x" "" "y"] <nil>`, "1 large false", "0 large true"}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %q", heard)
 	}
 	if !b.called("held me:1") || b.redis.Int(t, "TTL", "resque:go:numbers") <= 0 {
 		t.Errorf("the lease was not renewed, or what came behind a refused command not done: %q", b.redis.Keys(t))
+	}
+	for range 2 {
+		b.redis.Do(t, "RPUSH", "resque:queue:large", strings.Repeat("x", 70_000))
+	}
+	head := &resque.Cargo{Number: 8}
+	said := ""
+	store.ReadHead(head, "large", func(jobs [][]byte, large bool) { said = fmt.Sprint(jobs, large) })
+	if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, head); err != nil || said != "[] true" {
+		t.Errorf("the head of a queue of large jobs: %q, error %v", said, err)
 	}
 	var refused *resque.RefusedError
 	c := &resque.Cargo{Number: 9}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -129,6 +130,11 @@ func (e *RefusedError) Error() string {
 }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// tooLarge reports whether an answer did not come because of its size: see parts/carry.lua.
+func tooLarge(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "the answer is too large for a renewal")
+}
 
 // hear empties the Cargo and hands the answers to the callers of Write and Read. If the answers cannot be read, nobody hears
 // them, and Renewed says so: the lease is renewed all the same.

@@ -169,11 +169,11 @@ func (s Store) ReadTakerDuties(c *Cargo, server string, heard func(duties int)) 
 	}, "HGET", s.HashKey("taker:"+server), "duties")
 }
 
-// ReadHead has a renewal read the first two jobs of a queue.
-func (s Store) ReadHead(c *Cargo, queue string, heard func(jobs [][]byte)) {
+// ReadHead has a renewal read the first two jobs of a queue. They may be too large for that.
+func (s Store) ReadHead(c *Cargo, queue string, heard func(jobs [][]byte, large bool)) {
 	c.Read(func(reply any, err error) {
-		if jobs, err := redis.ByteSlices(reply, err); err == nil {
-			heard(jobs)
+		if jobs, err := redis.ByteSlices(reply, err); err == nil || tooLarge(err) {
+			heard(jobs, err != nil)
 		}
 	}, "LRANGE", listKey(s.KeyOfQueue(queue)), 0, 1)
 }
