@@ -84,7 +84,7 @@ type Operation struct {
 
 	Looked  int64 // jobs that it has looked at
 	Done    int64 // jobs that it has changed
-	Refused int64 // jobs that it could not change, and that it has seen twice where another program went on; Refusal says why the last one
+	Refused int64 // jobs that it could not change, given jobs that were gone, and jobs that it has seen twice where another program went on; Refusal says why the last one
 	Refusal string
 	Ended   int64 // of Done: removed jobs with a lock, a step or a result. They ended as cancelled, and are not taken back
 	Again   int64 // of Done: jobs that have failed again, as far as its brake has seen

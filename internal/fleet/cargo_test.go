@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -55,17 +57,35 @@ func TestRenewalCarries(t *testing.T) {
 			all, err := redis.Strings(reply, err)
 			heard = append(heard, fmt.Sprintf("%q %v", all, err))
 		}, "LRANGE", store.ListKey("list"), 0, 9)
+		for last := range 2 {
+			c.Read(func(reply any, err error) {
+				all, _ := redis.Strings(reply, nil)
+				heard = append(heard, fmt.Sprintf("%d large %v", len(all), err != nil))
+			}, "LRANGE", store.ListKey("large"), 0, last)
+		}
 	}
 	b := renewals(t, load)
+	for range 2 {
+		b.redis.Do(t, "RPUSH", "resque:go:large", strings.Repeat("x", 70_000))
+	}
 	if err := b.beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"add false", "type true", "command true", "push false", "read 5", "nothing <nil> <nil>", `["x" "" "y"] <nil>`}
+	want := []string{"add false", "type true", "command true", "push false", "read 5", "nothing <nil> <nil>", `["x" "" "y"] <nil>`, "1 large false", "0 large true"}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %q", heard)
 	}
 	if !b.called("held me:1") || b.redis.Int(t, "TTL", "resque:go:numbers") <= 0 {
 		t.Errorf("the lease was not renewed, or what came behind a refused command not done: %q", b.redis.Keys(t))
+	}
+	for range 2 {
+		b.redis.Do(t, "RPUSH", "resque:queue:large", strings.Repeat("x", 70_000))
+	}
+	head := &resque.Cargo{Number: 8}
+	said := ""
+	store.ReadHead(head, "large", func(jobs [][]byte, large bool) { said = fmt.Sprint(jobs, large) })
+	if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, head); err != nil || said != "[] true" {
+		t.Errorf("the head of a queue of large jobs: %q, error %v", said, err)
 	}
 	var refused *resque.RefusedError
 	c := &resque.Cargo{Number: 9}
@@ -91,7 +111,7 @@ func TestRenewalSentAgain(t *testing.T) {
 	})
 	for range 3 { // Redis does what it is sent, and the process does not hear it
 		Load(&b.cargo, b.riders())
-		copied := b.cargo
+		copied := b.cargo.Cargo
 		if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, &copied); err != nil {
 			t.Fatal(err)
 		}
@@ -137,6 +157,7 @@ func TestRenewalOfALostSession(t *testing.T) {
 	old := b.Self()
 	Load(&b.cargo, b.riders())
 	b.cargo.Write(nil, "HSET", store.ProcessKey(old), "vitals", "{}")
+	b.cargo.Write(nil, "HSET", store.DepthsKey(), "work", "what it found out long ago")
 	b.redis.Do(t, "DEL", "resque:go:process:"+old)
 	b.redis.Do(t, "SET", "resque:go:reaped:"+old, "")
 	for range 2 { // the first finds it out, the second is of the next session
@@ -149,5 +170,126 @@ func TestRenewalOfALostSession(t *testing.T) {
 	}
 	if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != 1 {
 		t.Errorf("what else it carried was written %d times", n)
+	}
+	if b.redis.Int(t, "EXISTS", "resque:go:depths") != 0 {
+		t.Error("what it found out before is written over what the new keeper has")
+	}
+}
+
+// A renewal does not fail again and again through what it carries: it goes without, tries it once more, and drops it.
+func TestRenewalWithoutItsCargo(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		written int
+		spoil   func(*bundle, *resque.Cargo)
+	}{
+		"script": {2, func(_ *bundle, c *resque.Cargo) { // Lua cannot unpack so many arguments
+			c.Read(nil, "HMGET", resque.New("").HashKey("numbers"), make([]any, 9000)...)
+		}},
+		"permission": {1, func(b *bundle, c *resque.Cargo) { // Redis looks at all keys before it runs a script
+			b.redis.Do(b.t, "ACL", "SETUSER", "default", "resetkeys", "~resque:*")
+			c.Write(nil, "SET", resque.New("other:").HashKey("numbers"), "x")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loads := 0
+			var b *bundle
+			b = renewals(t, func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", resque.New("").HashKey("numbers"), "a", 1)
+				if loads == 1 {
+					row.spoil(b, c)
+				}
+			})
+			for i, fails := range []bool{true, false, true, false, false} {
+				before := b.Renewed()
+				if err := b.beat(t.Context()); (err != nil) != fails || b.Renewed().After(before) == fails {
+					t.Errorf("renewal %d: error %v", i, err)
+				}
+			}
+			if n := b.redis.Int(t, "HGET", "resque:go:numbers", "a"); n != row.written || loads != 2 {
+				t.Errorf("written %d times, loaded %d times", n, loads)
+			}
+			if n := b.log.count("is lost"); n != 1 {
+				t.Errorf("%d lines", n)
+			}
+		})
+	}
+}
+
+// Answers that cannot be read are lost. The renewal is answered all the same.
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var c resque.Cargo
+	c.Read(func(any, error) { t.Error("heard") }, "HGET", resque.New("").HashKey("numbers"), "a")
+	text := []byte("1")
+	due, _, err := resque.RenewalDue([]any{text, text, text, text, text, text, text, text, text}, &c)
+	if err != nil || due.Now.Unix() != 1 || !c.Empty() {
+		t.Errorf("%+v, %v, empty: %v", due, err, c.Empty())
+	}
+	if lost := c.Renewed(true, err); lost == nil {
+		t.Error("nothing says that they are lost")
+	}
+}
+
+// What Redis may have written already is not written again once the record is gone that would say so.
+func TestUnansweredRenewalOfALostRecord(t *testing.T) {
+	t.Parallel()
+	for name, dead := range map[string]bool{"found dead": true, "gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loads := 0
+			store := resque.New("")
+			b := renewals(t, func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", store.HashKey("numbers"), fmt.Sprint(loads), 1)
+			})
+			Load(&b.cargo, b.riders())
+			if err := b.cargo.Send(b.base.Log, func(cargo *resque.Cargo) error { // the process does not hear the answer
+				copied := *cargo
+				_, err := store.Renew(b.redis.Dial(t), b.Self(), LeasePeriod, renewalGap, &copied)
+				return errors.Join(err, errLost)
+			}); !errors.Is(err, errLost) {
+				t.Fatal(err)
+			}
+			b.redis.Do(t, "DEL", "resque:go:process:"+b.Self())
+			if dead {
+				b.redis.Do(t, "SET", "resque:go:reaped:"+b.Self(), "")
+			}
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !dead { // the owner enters it again
+				if err := b.enter(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			first, second := b.redis.Int(t, "HGET", "resque:go:numbers", "1"), b.redis.Int(t, "HGET", "resque:go:numbers", "2")
+			if first != 1 || second != 1 {
+				t.Errorf("the first one was written %d times, the second one %d times", first, second)
+			}
+		})
+	}
+}
+
+// The last renewals leave half of the time for what comes behind them.
+func TestUnloadTakesHalfOfTheTime(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	var c Cargo
+	c.Write(nil, "HINCRBY", resque.New("").HashKey("numbers"), "a", 1)
+	err := Unload(ctx, &c, []Rider(nil), func(ctx context.Context) error {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Hour/2 {
+			t.Errorf("it may take until %s", end)
+		}
+		return errLost
+	})
+	if !errors.Is(err, errLost) {
+		t.Errorf("error %v", err)
 	}
 }

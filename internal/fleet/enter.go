@@ -157,7 +157,12 @@ func (l *Lease) Stop(ctx context.Context) error {
 	session.end(l.config.Shutdown) // first, because the reaper may be waiting for Redis
 	l.reaper.loop.Stop(ctx)
 	defer l.line.Close()
-	l.unload(ctx, session.Process.ID)
+	if err := Unload(ctx, &l.cargo, l.riders(), func(ctx context.Context) error {
+		_, err := l.renew(ctx, session.Process.ID)
+		return err
+	}); err != nil {
+		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)
+	}
 	err := l.line.Do(ctx, func(c redis.Conn) error {
 		err := errors.Join(l.Heir.Leaving(c), l.leave(c, session.Process))
 		for len(l.former) > 0 && err == nil {

@@ -49,7 +49,7 @@ type Lease struct {
 	parent context.Context // of the sessions' contexts
 	beaten time.Time       // the last heartbeat; zero: the workers are to be registered
 	former []string        // identities of this process that may still be in the fleet
-	cargo  resque.Cargo    // what the riders have the next renewal carry; not empty: the last one was not answered
+	cargo  Cargo           // what the riders have the next renewal carry
 }
 
 // New returns a lease that is not taken yet.
@@ -121,6 +121,7 @@ func (l *Lease) beat(ctx context.Context) error {
 		return l.lost(ctx, session)
 	case errors.Is(err, resque.ErrGone):
 		l.beaten = time.Time{}
+		l.cargo.outlive()
 		l.reaper.scanner.sweep() // other processes may have lost their records too
 		l.Owner.RecordGone(session)
 		return nil
@@ -153,10 +154,12 @@ func (l *Lease) beat(ctx context.Context) error {
 func (l *Lease) renew(ctx context.Context, process string) (renewed resque.Renewed, err error) {
 	Load(&l.cargo, l.riders())
 	err = l.line.Do(ctx, func(c redis.Conn) (err error) {
-		if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap, &l.cargo); err == nil {
-			l.Saw(renewed.Due.Now)
-		}
-		return err
+		return l.cargo.Send(l.base.Log, func(cargo *resque.Cargo) (err error) {
+			if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap, cargo); err == nil {
+				l.Saw(renewed.Due.Now)
+			}
+			return err
+		})
 	})
 	return renewed, err
 }
@@ -170,35 +173,6 @@ func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
 
 // riders are all that ride.
 func (l *Lease) riders() []Rider { return append([]Rider{l.keeper, l.taken, l.depths}, l.Riders...) }
-
-// Load has those of the riders that are Carriers load a cargo, unless it still holds what Redis has not answered.
-func Load[R any](cargo *resque.Cargo, riders []R) {
-	if !cargo.Empty() {
-		return
-	}
-	cargo.Number++
-	for _, r := range riders {
-		if carrier, ok := any(r).(Carrier); ok {
-			carrier.Load(cargo)
-		}
-	}
-}
-
-// unload renews the lease once more, if the riders have something left to carry. The process stops all the same if Redis
-// refuses that: what is lost are numbers for operators.
-func (l *Lease) unload(ctx context.Context, process string) {
-	var err error
-	if !l.cargo.Empty() { // Redis did not answer the last renewal
-		_, err = l.renew(ctx, process)
-	}
-	l.cargo.Last = true
-	if Load(&l.cargo, l.riders()); err == nil && !l.cargo.Empty() {
-		_, err = l.renew(ctx, process)
-	}
-	if err != nil {
-		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)
-	}
-}
 
 // heartbeat sends the workers' heartbeats. It registers the workers where that was not done, or
 // was undone by another program.
@@ -224,7 +198,7 @@ func (l *Lease) lost(ctx context.Context, old *Session) error {
 	if err := l.enter(ctx); err != nil {
 		return fmt.Errorf("taking a new lease: %w", l.nameKey(ctx, err))
 	}
-	l.cargo.Drop(l.base.Store.ProcessKey(old.Process.ID))
+	l.cargo.outlive(l.base.Store.ProcessKey(old.Process.ID), l.base.Store.DepthsKey())
 	l.Status.again()
 	l.Owner.LeaseLost(old)
 	return nil

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,11 @@ type Cargo struct {
 	Last bool
 
 	writes, reads []carried
+
+	failures int   // how many renewals with it failed
+	alone    bool  // the next renewal goes without it
+	unsure   bool  // Redis may have done its writes
+	unheard  error // why the answers of the last one cannot be read
 }
 
 // carried is one command.
@@ -46,14 +52,50 @@ func (c *Cargo) Read(heard func(reply any, err error), command string, key Key, 
 	c.reads = append(c.reads, carried{command, key, args, heard})
 }
 
-// Drop takes back what was to be written into a key. It is for the record of a process that others have found dead: written
-// again, the record would be that of one more dead process.
+// Drop takes back what was to be written into a key. It is for a process that others have found dead: its record, written again,
+// would be that of one more dead process, and another process is the keeper now.
 func (c *Cargo) Drop(key Key) {
 	c.writes = slices.DeleteFunc(c.writes, func(w carried) bool { return w.key == key })
 }
 
 // Empty reports whether there is nothing to carry.
 func (c *Cargo) Empty() bool { return c == nil || len(c.writes)+len(c.reads) == 0 }
+
+// Clear takes back all.
+func (c *Cargo) Clear() { c.writes, c.reads, c.failures, c.unsure = nil, nil, 0, false }
+
+// Unsure reports whether Redis may have done the writes already, because a renewal with them was not answered. Only the
+// record that has the number keeps them from being done twice.
+func (c *Cargo) Unsure() bool { return c.unsure }
+
+// Aboard returns what the next renewal carries: c, or nil if the renewal before failed. The lease comes first, and what is
+// carried may be what fails. Behind the last renewal no lease counts.
+func (c *Cargo) Aboard() *Cargo {
+	if c.alone && !c.Last {
+		return nil
+	}
+	return c
+}
+
+// Renewed takes how a renewal went, and whether it carried anything. A cargo with which two renewals failed is dropped. lost
+// says why what was carried is lost; nil: it is not.
+func (c *Cargo) Renewed(carried bool, err error) (lost error) {
+	lost, c.unheard = c.unheard, nil
+	switch {
+	case err == nil || errors.Is(err, ErrReaped) || errors.Is(err, ErrGone):
+		c.alone = false
+	case carried:
+		if c.alone = true; c.Empty() { // it was heard
+			break
+		}
+		c.unsure = true
+		if c.failures++; c.failures > 1 && !c.Last {
+			c.Clear()
+			lost = err
+		}
+	}
+	return lost
+}
 
 // Carry adds the commands to a call of a script that has parts/carry.lua. They are the last of its arguments.
 func (a *Call) Carry(c *Cargo) {
@@ -88,12 +130,14 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// hear hands the answers to the callers of Write and Read, and empties the Cargo.
-func (c *Cargo) hear(answers any) error {
+// hear empties the Cargo and hands the answers to the callers of Write and Read. If the answers cannot be read, nobody hears
+// them, and Renewed says so: the lease is renewed all the same.
+func (c *Cargo) hear(answers any) {
 	if c.Empty() {
-		return nil
+		return
 	}
 	rows := slices.Concat(c.writes, c.reads)
+	c.Clear()
 	pairs := make([][]any, len(rows))
 	all, err := redis.Values(answers, nil)
 	if err == nil && len(all) != len(rows) {
@@ -105,9 +149,9 @@ func (c *Cargo) hear(answers any) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("reading what came with the renewal of a lease: %w", err)
+		c.unheard = fmt.Errorf("reading what came with the renewal of a lease: %w", err)
+		return
 	}
-	c.writes, c.reads = nil, nil
 	for i, r := range rows {
 		if r.heard == nil {
 			continue
@@ -121,5 +165,4 @@ func (c *Cargo) hear(answers any) error {
 			r.heard(pairs[i][1], nil)
 		}
 	}
-	return nil
 }

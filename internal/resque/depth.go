@@ -45,6 +45,9 @@ func (s Store) KeyOfTaken() string { return s.ns + "go:taken" }
 // KeyOfDepths is the hash of what the keeper knows of each queue: see Depth.
 func (s Store) KeyOfDepths() string { return s.ns + "go:depths" }
 
+// DepthsKey is that hash as an effect takes it.
+func (s Store) DepthsKey() Key { return hashKey(s.KeyOfDepths()) }
+
 // depthsStay is how long these keys stay after the last write, in seconds.
 const depthsStay = 24 * 60 * 60
 

@@ -114,18 +114,16 @@ func (s Store) RenewalKeys(a *Call) int {
 }
 
 // RenewalDue reads the answer of a renewal from Redis's time on: seconds, microseconds, the answers of the cargo, which hears
-// them, and these scores. It returns what is behind them.
+// them, and these scores. It returns what is behind them. Answers that the cargo cannot read are no error of the renewal.
 func RenewalDue(r []any, cargo *Cargo) (due Due, rest []any, err error) {
 	if len(r) < 3+renewKeys {
 		return Due{}, nil, ErrAnswer
 	}
 	scores, err := redis.Strings(slices.Concat(r[:2], r[3:3+renewKeys]), nil)
-	if err == nil {
-		err = cargo.hear(r[2])
-	}
 	if err != nil {
 		return Due{}, nil, err
 	}
+	cargo.hear(r[2])
 	return parseDue(scores), r[3+renewKeys:], nil
 }
 

@@ -71,9 +71,10 @@ type Taker struct {
 
 	// of the loop's goroutine
 	line    conn.Line
+	renewed time.Time // when the last renewal was sent that was answered
 	checked time.Time
 	said    logging.Once
-	cargo   resque.Cargo // what the riders have the next renewal carry; not empty: the last one was not answered
+	cargo   fleet.Cargo // what the riders have the next renewal carry
 }
 
 // New returns a Taker that sets a clock to Redis's with each renewal.
@@ -114,14 +115,15 @@ func (t *Taker) Stop(ctx context.Context) error {
 	_ = t.History.Stop(ctx)
 	t.loop.Stop(ctx)
 	err := t.pump.Stop(ctx)
-	t.cargo.Last = true
-	fleet.Load(&t.cargo, t.riders)
+	if err := fleet.Unload(ctx, &t.cargo, t.riders, func(ctx context.Context) error {
+		return t.do(ctx, func(c redis.Conn) error {
+			_, _, err := t.send(c, t.about())
+			return err
+		})
+	}); err != nil {
+		t.base.Log.Debug("what this server counted last was not written at the stop", "server", t.config.ID, "error", err)
+	}
 	if left := t.do(ctx, func(c redis.Conn) error {
-		if !t.cargo.Empty() {
-			if _, _, err := t.store.RenewTaker(c, t.about(), lease, &t.cargo); err != nil {
-				return err
-			}
-		}
 		if err := t.lock.Leaving(c); err != nil {
 			return err
 		}
@@ -167,19 +169,33 @@ func (t *Taker) renew(ctx context.Context) error {
 	about := t.about()
 	fleet.Load(&t.cargo, t.riders)
 	return t.do(ctx, func(c redis.Conn) error {
-		asked := t.base.Clock.Now()
-		leads, due, err := t.store.RenewTaker(c, about, lease, &t.cargo)
+		leads, due, err := t.send(c, about)
 		if err != nil {
 			return err
 		}
 		t.time.Saw(due.Now)
 		t.leads.Store(leads)
-		due.Asked = asked
 		for _, r := range t.riders {
 			r.Answered(leads, due)
 		}
 		return t.check(c)
 	})
+}
+
+// send renews the record with what is to be carried.
+func (t *Taker) send(c redis.Conn, about leases.Taker) (leads bool, due resque.Due, err error) {
+	asked := t.base.Clock.Now()
+	if t.cargo.Unsure() && asked.Sub(t.renewed) >= lease {
+		t.cargo.Clear() // the record may be gone that says whether the writes were done
+	}
+	err = t.cargo.Send(t.base.Log, func(cargo *resque.Cargo) (err error) {
+		leads, due, err = t.store.RenewTaker(c, about, lease, cargo)
+		return err
+	})
+	if err == nil {
+		t.renewed, due.Asked = asked, asked
+	}
+	return leads, due, err
 }
 
 // check warns of daemons whose releases do not know leases: they give the locks of jobs that clients hold to other jobs,

@@ -2,7 +2,9 @@ package taker
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -150,5 +152,107 @@ func TestOutOfMemory(t *testing.T) {
 	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	if err := k.renew(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// loader has each renewal carry what a test wants.
+type loader func(*resque.Cargo)
+
+func (l loader) Load(c *resque.Cargo)      { l(c) }
+func (l loader) Answered(bool, resque.Due) {}
+
+// A renewal of the record does not fail again and again through what it carries.
+func TestRenewalWithoutItsCargo(t *testing.T) {
+	t.Parallel()
+	_, base, log := setup(t)
+	spoiled := false
+	k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+		if !spoiled {
+			c.Read(nil, "HMGET", base.Store.HashKey("numbers"), make([]any, 9000)...) // Lua cannot unpack so many
+		}
+		spoiled = true
+	}))
+	defer k.line.Close()
+	k.renewed = time.Now()
+	for i, fails := range []bool{true, false, true, false, false} {
+		if err := k.renew(t.Context()); (err != nil) != fails {
+			t.Errorf("renewal %d: error %v", i, err)
+		}
+	}
+	if n := strings.Count(log.String(), "is lost"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, log)
+	}
+}
+
+// What Redis may have written already is not written again once the record may be gone that would say so.
+func TestUnansweredRenewal(t *testing.T) {
+	t.Parallel()
+	for name, ago := range map[string]time.Duration{"the record is there": 0, "the record is gone": lease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, base, _ := setup(t)
+			loads := 0
+			k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+				loads++
+				c.Write(nil, "HINCRBY", base.Store.HashKey("numbers"), "a", 1)
+			}))
+			defer k.line.Close()
+			fleet.Load(&k.cargo, k.riders)
+			_ = k.cargo.Send(base.Log, func(cargo *resque.Cargo) error { // the server does not hear the answer
+				copied := *cargo
+				if _, _, err := k.store.RenewTaker(server.Dial(t), k.about(), lease, &copied); err != nil {
+					t.Error(err)
+				}
+				return io.ErrUnexpectedEOF
+			})
+			k.renewed = time.Now().Add(-ago)
+			if ago > 0 {
+				server.Do(t, "DEL", "resque:go:taker:a")
+			}
+			for range 3 { // the first goes without
+				if err := k.renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "a"); n != loads {
+				t.Errorf("written %d times, loaded %d times", n, loads)
+			}
+		})
+	}
+}
+
+// A server that stops sends what was not answered, and then what is left. It leaves also if Redis refuses that.
+func TestStopUnloads(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"taken": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, base, _ := setup(t)
+			k := New(base, fleet.NewClock(clock.System), Config{Taker: leases.Taker{ID: "a"}}, loader(func(c *resque.Cargo) {
+				c.Write(nil, "HINCRBY", base.Store.HashKey("numbers"), strconv.FormatBool(c.Last), 1)
+				if refused && c.Last {
+					c.Read(nil, "HMGET", base.Store.HashKey("numbers"), make([]any, 9000)...) // Lua cannot unpack so many
+				}
+			}))
+			if err := k.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			k.loop.Stop(t.Context())
+			fleet.Load(&k.cargo, k.riders)
+			_ = k.cargo.Send(base.Log, func(*resque.Cargo) error { return io.ErrUnexpectedEOF }) // Redis does not hear it
+			written := server.Int(t, "HGET", "resque:go:numbers", "false")
+			if err := k.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "false"); n != written+1 {
+				t.Errorf("what was not answered was written %d times", n-written)
+			}
+			if n := server.Int(t, "HGET", "resque:go:numbers", "true"); n != 1 {
+				t.Errorf("what was left was written %d times", n)
+			}
+			if n := server.Int(t, "EXISTS", "resque:go:taker:a") + server.Int(t, "ZCARD", "resque:go:takers"); n != 0 {
+				t.Error("the record is left")
+			}
+		})
 	}
 }

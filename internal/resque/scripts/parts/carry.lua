@@ -1,10 +1,20 @@
+-- extent is about how many bytes an answer has.
+local function extent(answer)
+  if type(answer) == 'string' then return #answer + 16 end
+  if type(answer) ~= 'table' then return 16 end
+  local sum = 16
+  for _, part in ipairs(answer) do sum = sum + extent(part) end
+  return sum
+end
+
 -- carry does what a renewal carries beside the lease: commands on one key each, of which Redis may refuse any without harm
 -- to the lease or to the other commands. The record, a hash, has the number of the last cargo whose writes were done: a
 -- cargo that is sent again, because its answer was lost, writes nothing a second time.
 --
 -- ARGV  from that number on: number of the cargo, how many of its commands write, then for each command, writes first:
 --       its name, the number of its key in KEYS, how many arguments, arguments…
--- Returns {'', answer} or {error} of each command.
+-- Returns {'', answer} or {error} of each command. An answer of more than 128 KiB is an error: jobs can be of any size, and the
+-- answer to the lease must not be too large to be read.
 local function carry(record, at)
   local answers = {}
   if not ARGV[at] then return answers end
@@ -19,6 +29,8 @@ local function carry(record, at)
     end
     if type(answer) == 'table' and answer.err then
       answers[#answers + 1] = {answer.err}
+    elseif extent(answer) > 131072 then
+      answers[#answers + 1] = {'ERR the answer is too large for a renewal'}
     else
       answers[#answers + 1] = {'', answer}
     end
