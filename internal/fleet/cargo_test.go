@@ -83,8 +83,8 @@ func TestRenewalCarries(t *testing.T) {
 	}
 	head := &resque.Cargo{Number: 8}
 	said := ""
-	store.ReadHead(head, "large", func(jobs [][]byte, large bool) { said = fmt.Sprint(jobs, large) })
-	if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, head); err != nil || said != "[] true" {
+	store.ReadHead(head, "large", func(jobs [][]byte) { said = fmt.Sprint(jobs) }, func(err error) { said = "refused" })
+	if _, err := store.Renew(b.redis.Dial(t), "me:1", LeasePeriod, renewalGap, head); err != nil || said != "refused" {
 		t.Errorf("the head of a queue of large jobs: %q, error %v", said, err)
 	}
 	var refused *resque.RefusedError
