@@ -136,7 +136,7 @@ func TestSampleRuby(t *testing.T) {
 	}
 }
 
-// With a keeper the ages and rates are what it found out, goworker's processes are told from others, and lanes count.
+// With a keeper the ages and rates are what it found out. The sample counts goworker's workers apart from others, and jobs in lanes.
 func TestSampleGo(t *testing.T) {
 	i, server, _ := setup(t)
 	now := time.Now()

@@ -164,28 +164,21 @@ func queueObject(q inspect.SampleQueue, rates *inspect.Rates) view.Object {
 	return object.With("never_empty", r.Never)
 }
 
-// count is a number in JSON: exact, an object that says how it bounds it, or null.
-func count(c inspect.Count) any {
-	switch c.Bound {
-	case inspect.Exact:
-		return c.N
-	case inspect.AtLeast:
-		return view.Object{{Key: "at_least", Value: c.N}}
-	case inspect.AtMost:
-		return view.Object{{Key: "at_most", Value: c.N}}
-	}
-	return nil
-}
+// count is a number in JSON.
+func count(c inspect.Count) any { return bounded(c.Bound, c.N) }
 
-// rate is a rate in JSON, as count is a number.
-func rate(r inspect.Rate) any {
-	switch r.Bound {
+// rate is a rate in JSON.
+func rate(r inspect.Rate) any { return bounded(r.Bound, r.PerSecond) }
+
+// bounded is a number in JSON: itself where it is exact, an object that says how it is bounded, or null.
+func bounded(b inspect.Bound, n any) any {
+	switch b {
 	case inspect.Exact:
-		return r.PerSecond
+		return n
 	case inspect.AtLeast:
-		return view.Object{{Key: "at_least", Value: r.PerSecond}}
+		return view.Object{{Key: "at_least", Value: n}}
 	case inspect.AtMost:
-		return view.Object{{Key: "at_most", Value: r.PerSecond}}
+		return view.Object{{Key: "at_most", Value: n}}
 	}
 	return nil
 }
