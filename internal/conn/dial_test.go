@@ -130,7 +130,7 @@ func TestDialRefused(t *testing.T) {
 
 func TestDialUnreachable(t *testing.T) {
 	t.Parallel()
-	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	const addr = "127.0.0.1:1" // a free port may be taken by another test meanwhile
 	_, err := dial(t, "redis://u:s3cret@"+addr)
 	wantSentence(t, err, "redis: nothing listens at "+addr+"; start Redis there or set another address in the URI or REDIS_URL")
 	if !errors.Is(err, syscall.ECONNREFUSED) || Classify(err) != KindConn {
