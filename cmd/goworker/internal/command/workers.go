@@ -104,7 +104,7 @@ func (p *program) processesLs() *cobra.Command {
 		Use: "ls", Short: "List processes with their versions, leases and jobs", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		processes, err := o.in.Processes(ctx)
-		if err != nil {
+		if len(processes) == 0 && err != nil {
 			return err
 		}
 		sample, err := o.in.Sample(ctx)
