@@ -636,7 +636,22 @@ func TestOperationsDelayWhatExpires(t *testing.T) {
 	op = undo(t, i, op.ID)
 	want(t, "taken back", "2 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
 	want(t, "the delayed job", now+hour, int64(server.Int(t, "ZSCORE", "resque:go:schedule", "4:mail"+job("later", now+hour+600_000))), nil)
-	want(t, "the waiting jobs", 1, len(queue(t, server, "mail")), nil)
+	want(t, "the waiting job", []string{job("waits", now+600_000)}, queue(t, server, "mail"), nil)
+}
+
+// A waiting unique job that was delayed and taken back expires when it would have, and its lock knows it.
+func TestOperationsTakeExpiryBack(t *testing.T) {
+	i, server, _ := setup(t)
+	raw := fmt.Sprintf(`{"class":"A","args":[],"id":"u","unique":"done:lock","expires_at":%d}`, time.Now().Add(time.Hour).UnixMilli())
+	server.Do(t, "RPUSH", "resque:queue:mail", raw)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "HSET", "resque:go:unique:lock", "u", "0 0 q4:mail"+raw)
+	before := without(server.Dump(t, ""))
+	op := run(t, i, inspect.Plan{Verb: inspect.Delay, Query: inspect.Query{Queue: "mail"}, At: time.Now().Add(48 * time.Hour)})
+	want(t, "delayed", "1 1", fmt.Sprint(op.Done, server.Int(t, "ZCARD", "resque:go:schedule")), nil)
+	op = undo(t, i, op.ID)
+	want(t, "taken back", "1 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
+	sameJobs(t, "taken back", before, without(server.Dump(t, "")))
 }
 
 // The document of a job says where it is when an operation has taken it back.
