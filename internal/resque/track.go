@@ -14,6 +14,9 @@ var changeScript = script("change")
 
 const invalidations = "__redis__:invalidate"
 
+// NoticeChannel is the channel on which a program says that the notice of processes has changed. The message is the field.
+func (s Store) NoticeChannel() string { return s.own("notice") }
+
 // Names that ReceiveChanges returns beside the names of queues.
 const (
 	PauseChanged  = "\x00pause"
