@@ -131,13 +131,14 @@ func (o *operator) late(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(context.Cause(ctx), errDeadline) || errors.As(err, new(exitError)) {
 		return err
 	}
-	const patience = 500 * time.Millisecond
+	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	was := strings.TrimSuffix(strings.TrimPrefix(err.Error(), "goworker: "), " ("+errDeadline.Error()+")")
 	if _, asked := o.in.PausedQueues(ctx); asked != nil {
-		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %w", err)}
+		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %s", was)}
 	}
-	return fmt.Errorf("%w: %w", errDeadline, err)
+	return fmt.Errorf("%w: Redis answers, so give more time with --timeout or --budget, or ask for less (%s)", errDeadline, was)
 }
 
 // within bounds one question of a long command.
