@@ -94,6 +94,11 @@ func changedVerbs(t *testing.T) []changed {
 	}
 	const later = `{"class":"Later","args":[],"id":"later"}`
 	delayed := [][]any{queues, {"RPUSH", "*queue:mail", jobB}, {"ZADD", "*go:schedule", 9999999999999, resque.JobPrefix("mail") + later}}
+	running := [][]any{
+		queues, {"RPUSH", "*queue:mail", jobB}, {"ZADD", "*go:processes", 9999999999999, "h:1:be04"}, {"HSET", "*go:inflight:h:1:be04", "entered", "mark", 7, resque.JobPrefix("mail") + jobA},
+		{"HSET", "*go:process:h:1:be04", "host", "h", "pid", 1, "queues", "mail", "concurrency", 1, "id_head", "h.go:1-", "id_queues", "mail"},
+		{"SET", "*worker:h.go:1-0:mail", `{"queue":"mail","run_at":"2026-11-21T12:00:00Z","payload":` + jobA + `}`},
+	}
 	failed := [][]any{{"RPUSH", "*failed", failure("A"), failure("B")}}
 	return []changed{
 		{name: "pause", there: mail, args: "queues pause mail low", out: "queue mail is paused\nqueue low is paused\n", after: []any{"SCARD", "*go:paused"}, is: "2"},
@@ -106,6 +111,8 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
 		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel by a search", there: mail, args: "jobs cancel class:A", asks: true, out: "1 job cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "cancel what hangs", there: running, args: "jobs cancel state:running for:>5m", asks: true, out: "1 job cancelled", after: []any{"ZRANGE", "*go:cancelled", 0, -1}, is: []string{resque.CancelledID("a")}},
+		{name: "cancel what waits for long", there: mail, args: "jobs cancel for:>5m", code: exitUsage, errs: "or state:running and for:>5m for those that hang"},
 		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},

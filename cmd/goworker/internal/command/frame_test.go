@@ -91,6 +91,25 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// A question that takes longer than --timeout ends with 124 where Redis goes on to answer, and with 69 where it does not.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "EVAL", `for i = 1, 50000 do redis.call("RPUSH", KEYS[1], '{"payload":{"class":"A","args":[]},"exception":"E'..i..'","error":"e","worker":"w","queue":"mail"}') end`, 1, "resque:failed")
+	slow := s.StartProxy(t)
+	slow.Delay(20 * time.Millisecond) // 50 pages of a thousand take a second
+	args := []string{"failed", "groups", "--timeout", "400ms", "--budget", "1ms", "-u", "redis://" + slow.Addr}
+	redistest.Eventually(t, time.Minute, "the time is over while Redis answers", func() bool { // on a busy machine a connection takes as long
+		code, out, errs := run(t, args...)
+		return code == exitDeadline && out == "" && strings.Contains(errs, "--timeout is over: Redis answers, so give more time")
+	})
+	s.Pause()
+	t.Cleanup(s.Resume)
+	if code, _, errs := run(t, args...); code != exitUnavailable || !strings.Contains(errs, "does not answer") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
 // Ctrl-C ends a command that waits, and a reader that goes away ends one that prints.
 func TestWatchingEnds(t *testing.T) {
 	t.Parallel()
