@@ -67,7 +67,7 @@ type operator struct {
 	places  map[string]string  // how tables name each of several Redises, by its whole name
 	place   contexts.Context   // the context that was named; else only its URI and namespace are set
 
-	usual   usual
+	usual usual
 
 	stdin     io.Reader
 	out, errs io.Writer
