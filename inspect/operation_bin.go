@@ -26,34 +26,39 @@ func (r *runner) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := true
-	return r.lanesOf(ctx, queue, func(lanes []resque.Lane) error {
-		for {
-			call := s.ClearCall(r.id, queue, first, first && r.plan.Verb == ForgetQueue, lanes)
-			_, err := r.make(ctx, operations.Clear, operations.Step{Changes: []operations.Change{{Call: call}}})
-			if errors.Is(err, errAgain) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			first = false
-			if !r.stepped() {
-				return errBroken
-			}
-			return nil
+	sets, lanes, err := r.lanesOf(ctx, queue)
+	if err != nil {
+		return err
+	}
+	for first, last := true, false; !last; first = false {
+		n := min(len(lanes), operations.StepJobs)
+		last = n == len(lanes)
+		var gone []resque.Lanes
+		if last && r.plan.Verb == ForgetQueue {
+			gone = append(sets, resque.Lanes{Queue: queue})
 		}
-	})
-}
-
-// lanesOf calls do with the lanes of a queue, so many at a time as one step takes, and at least once.
-func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resque.Lane) error) error {
-	var all []resque.Lane
-	err := r.do(ctx, func(s resque.Store, c redis.Conn) error {
-		sets, err := s.SortedQueues(c, queue)
+		step := operations.Step{Changes: []operations.Change{{Call: s.ClearCall(r.id, queue, first, lanes[:n], gone)}}}
+		for _, err = r.make(ctx, operations.Clear, step); errors.Is(err, errAgain); {
+			_, err = r.make(ctx, operations.Clear, step)
+		}
 		if err != nil {
 			return err
 		}
+		if !r.stepped() {
+			return errBroken
+		}
+		lanes = lanes[n:]
+	}
+	return nil
+}
+
+// lanesOf returns the sets of lanes of a queue, and their lanes.
+func (r *runner) lanesOf(ctx context.Context, queue string) (sets []resque.Lanes, all []resque.Lane, err error) {
+	err = r.do(ctx, func(s resque.Store, c redis.Conn) (err error) {
+		if sets, err = s.SortedQueues(c, queue); err != nil {
+			return err
+		}
+		found := make(map[resque.Lane]bool)
 		for _, set := range sets {
 			for cursor := "0"; ; {
 				lanes, next, err := s.ScanLanes(c, set, cursor)
@@ -61,8 +66,8 @@ func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resq
 					return err
 				}
 				for _, l := range lanes {
-					if !slices.Contains(all, l) {
-						all = append(all, l)
+					if !found[l] {
+						found[l], all = true, append(all, l)
 					}
 				}
 				if cursor = next; cursor == "0" {
@@ -72,18 +77,7 @@ func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resq
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for {
-		n := min(len(all), operations.StepJobs)
-		if err := do(all[:n]); err != nil {
-			return err
-		}
-		if all = all[n:]; len(all) == 0 {
-			return nil
-		}
-	}
+	return sets, all, err
 }
 
 // clearSteps removes the steps of workflows among the jobs of a queue. Where there is no workflow it reads none. A page whose steps

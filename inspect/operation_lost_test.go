@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -153,4 +155,49 @@ func TestOperationsOnALongSecond(t *testing.T) {
 	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Run, Jobs: jobs})
 	want(t, "run", "done 248 2 jobs are no longer where they were found", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused, " ", op.Refusal), err)
 	want(t, "the queue", 248, len(queue(t, server, "mail")), nil)
+}
+
+// The program that changes given jobs is killed. No other program knows which they were, so none says that all is done.
+func TestOperationsOnGivenJobsOfTheKilled(t *testing.T) {
+	i, server, l := setup(t)
+	halves := 0
+	for nth := 1; ; nth++ {
+		server.Do(t, "FLUSHALL")
+		everywhere(t, server)
+		jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned"))}
+		mortal := redistest.NewMortal(nth, nth%2 == 0)
+		dies := *l
+		dies.mortal = mortal
+		_, err := inspect.New(&dies).Operations().Start(mortal.Life(t.Context()), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
+		if !mortal.Dead() {
+			want(t, "alive", nil, err, nil)
+			break
+		}
+		server.Do(t, "DEL", "resque:go:operating")
+		all, err := i.Operations().List(t.Context())
+		want(t, "operations", true, len(all) < 2, err)
+		for _, op := range all {
+			last, err := op, error(nil)
+			for last, err = range i.Operations().Run(t.Context(), op.ID) {
+			}
+			if errors.Is(err, inspect.ErrOperationOver) {
+				last, err = op, nil
+			}
+			whole := last.Done == 2
+			if err != nil || whole != (last.State == inspect.OperationDone) || !whole && last.State != inspect.OperationStopped {
+				t.Errorf("killed at %d: %+v, %v", nth, last, err)
+			}
+			if !whole {
+				halves++
+				want(t, "why", fmt.Sprintf("the program that changed 2 given jobs has ended after %d of them; find the others and change them", last.Done), last.Why, nil)
+			}
+			last = undo(t, i, op.ID)
+			want(t, fmt.Sprint("killed at ", nth, ", taken back"), "undone 0", fmt.Sprint(last.State, " ", last.Gone), nil)
+			one(t, i, id("mine"))
+			one(t, i, id("laned"))
+		}
+	}
+	if halves < 3 {
+		t.Errorf("only %d operations were broken off", halves)
+	}
 }

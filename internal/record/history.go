@@ -26,6 +26,7 @@ type Config struct {
 	Workers int        // how many it has; 0: it takes jobs for clients
 	Busy    func() int // how many of them have a job
 	Stuck   func() []stuck.Job
+	Down    func() []string // the names of its parts that do not run; nil: they all do
 
 	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
 	Exchanges func() (int64, time.Time)
@@ -170,6 +171,11 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	if h.config.Exchanges != nil {
 		if _, at := h.config.Exchanges(); !at.IsZero() {
 			v.Exchange = at.UnixMilli()
+		}
+	}
+	if h.config.Down != nil {
+		for _, name := range h.config.Down() {
+			v.Down = append(v.Down, history.Name(name))
 		}
 	}
 	var all []resque.StuckJob

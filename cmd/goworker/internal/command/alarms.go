@@ -33,7 +33,11 @@ func (o *operator) alarms(before *inspect.Sample, s inspect.Sample) []view.Alarm
 			}
 			continue
 		}
-		a := view.Alarm{Text: view.Text(f.Sentence), Command: o.aimed(f.Remedy.Command), Error: f.Check.Severity == checks.Error}
+		text := f.Sentence
+		if f.Shard != "" {
+			text = o.places[f.Shard] + ": " + text
+		}
+		a := view.Alarm{Text: view.Text(text), Command: o.aimed(f.Remedy.Command), Error: f.Check.Severity == checks.Error}
 		if !shell.Printable(a.Command) {
 			a.Command = ""
 		}

@@ -33,7 +33,8 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
 		nouns[at].AddCommand(of.verbs...)
 	}
-	return append(nouns, p.enqueue(), p.drainToRuby(), p.bench(), p.dev())
+	return append(nouns,
+		one(p.enqueue(), "give the one where the queue lies"), one(p.drainToRuby(), "drain one after the other"), one(p.bench(), "measure one after the other"), p.dev())
 }
 
 // changes is change with a reason for the audit: the changes of the verb carry the operator's name.

@@ -59,8 +59,11 @@ func (p *program) binLs() *cobra.Command {
 		now := time.Now()
 		l := o.list(view.Column{Head: "OPERATION"}, view.Column{Head: "FROM", Cut: true}, view.Column{Head: "JOBS", Right: true}, view.Column{Head: "KEPT FOR", Right: true})
 		for _, b := range all {
-			l.add(view.Object{{Key: "operation", Value: b.Operation}, {Key: "place", Value: b.Place}, {Key: "jobs", Value: b.Jobs}, {Key: "ends", Value: b.Ends}},
-				b.Operation, b.Place, view.Count(b.Jobs), view.Span(max(0, b.Ends.Sub(now)).Round(time.Second)))
+			object := view.Object{{Key: "operation", Value: b.Operation}, {Key: "place", Value: b.Place}, {Key: "jobs", Value: b.Jobs}, {Key: "ends", Value: b.Ends}}
+			if b.Shard != "" {
+				object = object.With("shard", b.Shard)
+			}
+			l.add(object, b.Operation, b.Place, view.Count(b.Jobs), view.Span(max(0, b.Ends.Sub(now)).Round(time.Second)))
 		}
 		return l.close("the bin is empty", err)
 	})
