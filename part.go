@@ -182,6 +182,15 @@ func partStates(crew *part.Crew, own, added []part.Part) (states []PartState) {
 	return states
 }
 
+// note has the log of the fleet say that a part around this daemon has failed.
+func (d *Daemon) note(name string, err error, final bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running != nil {
+		d.history.PartFailed(name, err, final)
+	}
+}
+
 // OnReady has a function called once in each run, when all parts run; see Hooks.Ready.
 func (d *Daemon) OnReady(f func()) { d.AddHooks(Hooks{Ready: f}) }
 

@@ -95,6 +95,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
+	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
@@ -229,7 +230,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h

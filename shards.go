@@ -266,6 +266,9 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)
 	crew := s.crew
+	crew.Heard = func(name string, err error, final bool) {
+		s.each(func(d *Daemon) { d.note(name, err, final) })
+	}
 	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
@@ -275,7 +278,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	}()
 
 	base := context.WithoutCancel(ctx)
-	group := part.NewGroup(clock.System, s.members, conn.MayPass)
+	group := part.NewGroup(clock.System, s.members, conn.MayPass, func(err error) bool { return errors.As(err, new(*PartError)) })
 	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
 		Start: func(context.Context) error { group.Start(base); return nil },
 		Stop:  func(context.Context) error { group.Stop(); return nil },

@@ -2,6 +2,7 @@ package part
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,9 +16,9 @@ import (
 // Crew are the parts of one run. It knows how each of them is, starts again what asks for it, and ends the
 // run when a part has failed for good. All methods are safe for concurrent use. A nil Crew has no parts.
 type Crew struct {
-	// Restarted is called when a part has failed that is started again; nil: nothing hears of it. It is set
-	// before Run.
-	Restarted func(part string, err error)
+	// Heard is called when a part has failed; nil: nothing hears of it. Unless that is final, the part is
+	// started again. Heard is set before Run.
+	Heard func(part string, err error, final bool)
 
 	clock   clock.Clock
 	log     *slog.Logger
@@ -106,6 +107,7 @@ func (c *Crew) fail(f *Failure) {
 		args = append(args, "stack", string(f.Stack))
 	}
 	c.log.Error("part failed, stopping", args...)
+	c.heard(f, true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure != nil {
@@ -115,6 +117,21 @@ func (c *Crew) fail(f *Failure) {
 	if c.abort != nil {
 		c.abort(f)
 	}
+}
+
+// failedStep ends the run if the error of a Start or Stop is a Failure, and reports that.
+func (c *Crew) failedStep(err error) bool {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return false
+	}
+	c.mu.Lock()
+	known := c.failure != nil && c.failure.Part == f.Part
+	c.mu.Unlock()
+	if !known {
+		c.fail(f)
+	}
+	return true
 }
 
 // Crashed ends the run because a goroutine of a part has panicked with a value.
@@ -135,8 +152,12 @@ func (c *Crew) restarting(f *Failure, wait time.Duration) {
 		args = append(args, "stack", string(f.Stack))
 	}
 	c.log.Warn("part failed, starting it again", args...)
-	if c.Restarted != nil {
-		c.Restarted(f.Part, f.Err)
+	c.heard(f, false)
+}
+
+func (c *Crew) heard(f *Failure, final bool) {
+	if c.Heard != nil {
+		c.Heard(f.Part, f.Err, final)
 	}
 }
 
@@ -174,10 +195,10 @@ func (c *Crew) States() []State {
 	return states
 }
 
-// Down returns the names of the parts that do not run now.
+// Down returns the names of the parts that have failed, of those too that are started again.
 func (c *Crew) Down() (names []string) {
 	for _, e := range c.list() {
-		if !e.Unseen && e.is() != Running {
+		if state := e.is(); !e.Unseen && (state == Failed || state == Restarting) {
 			names = append(names, e.Name)
 		}
 	}

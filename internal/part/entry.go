@@ -76,6 +76,7 @@ func (e *entry) start(ctx context.Context) (err error) {
 	e.mu.Unlock()
 	if err != nil {
 		e.enter(Failed, err)
+		e.crew.failedStep(err)
 		return err
 	}
 	e.leave(Starting, Running)
@@ -107,6 +108,9 @@ func (e *entry) stop(ctx context.Context) (err error) {
 	switch {
 	case err != nil:
 		e.enter(Failed, err)
+		if e.crew.failedStep(err) {
+			err = nil // it is why the run ends
+		}
 	case !failed:
 		e.enter(Stopped, nil)
 	}
