@@ -85,7 +85,7 @@ func (p *program) failedLs() *cobra.Command {
 		Use: "ls [SEARCH…]", Short: "List failures, the newest first",
 		Example: "  goworker failed ls\n  goworker failed ls class:SendEmail error:timeout since:2h",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ERROR", Cut: true, Prose: true})
 		now := time.Now()
 		next, late, err := o.eachFailure(ctx, args, from, count, func(f inspect.Failure) error {
 			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
