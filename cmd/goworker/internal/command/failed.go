@@ -134,6 +134,9 @@ func (p *program) failedShow() *cobra.Command {
 		Use: "show ID…", Short: "Show failures: the payload, the error, the backtrace", Args: some("the ids of failures"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		for n, id := range args {
+			if !isRef(id) {
+				return usagef("%s is no id of a failure, which has 28 hexadecimal digits: goworker failed ls prints them", id)
+			}
 			f, err := o.in.Failures().Get(ctx, id)
 			if err != nil {
 				return fmt.Errorf("failure %s: %w", id, err)

@@ -22,7 +22,7 @@ func (p *program) audit() *cobra.Command {
 		Use: "audit", Short: "Show what operators changed, the newest first", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		entries, err := o.in.Audit(ctx, count)
-		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true},
+		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true, Prose: true},
 			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true, Prose: true})
 		for _, e := range entries {
 			why := e.Why

@@ -181,6 +181,8 @@ func (p *program) queuesPeek() *cobra.Command {
 			return err
 		}
 		switch {
+		case l.rows == 0 && from == 0:
+			return nothing("no job waits in queue %s", args[0])
 		case l.rows == 0:
 			return nothing("no job waits at that place of queue %s", args[0])
 		case next > 0:
