@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (p *program) log() *cobra.Command {
 			}
 			printed += l.rows
 			none := ""
-			if printed == 0 && !follow {
+			if printed == 0 && !follow && err == nil {
 				none = "nothing has happened to the fleet, as far as goworker's processes know"
 			}
 			if err := l.end(none); err != nil {
@@ -131,13 +132,13 @@ func (p *program) history() *cobra.Command {
 			q.Since = time.Now().Add(-since)
 		}
 		h, err := o.in.History(ctx, q)
-		if err != nil {
+		switch {
+		case len(h.Rows) == 0 && err != nil:
 			return err
+		case classes:
+			return errors.Join(err, o.historyOfClasses(h))
 		}
-		if classes {
-			return o.historyOfClasses(h)
-		}
-		return o.historyOfTime(h, q)
+		return errors.Join(err, o.historyOfTime(h, q))
 	})
 	f := c.Flags()
 	f.DurationVar(&since, "since", 0, "how far to look back (2h by minutes, 48h by 10m, 14 days by hours, 90 days by days)")

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -39,18 +40,16 @@ func (p *program) status() *cobra.Command {
 			apart = defaultSample
 		}
 		s, err := o.look(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if apart > 0 {
+		if apart > 0 && err == nil {
 			if err := sleep(ctx, apart); err != nil {
 				return err
 			}
-			if s, err = o.look(ctx, &s.Sample); err != nil {
-				return err
-			}
+			s, err = o.look(ctx, &s.Sample)
 		}
-		return o.statusOnce(s)
+		if len(s.Sample.Servers) == 0 {
+			return err
+		}
+		return errors.Join(err, o.statusOnce(s)) // of several Redises, what the others say
 	})
 	c.Flags().DurationVar(&watch, "watch", 0, "go on and look each so often (2s, where no time is given)")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch.String()
@@ -70,7 +69,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look takes a sample, and compares it with one before.
+// look takes a sample, and compares it with one before. With an error the status is what those of several Redises say that answered.
 func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Status, error) {
 	limited, cancel := o.within(ctx)
 	defer cancel()
@@ -79,16 +78,16 @@ func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Statu
 		options = append(options, inspect.SampleAfter(*before))
 	}
 	sample, err := o.in.Sample(limited, options...)
-	s := view.Status{Sample: sample, Colour: o.colours()}
-	if err != nil {
-		return s, o.late(limited, err)
+	s := view.Status{Sample: sample, Colour: o.colours(), Places: o.places}
+	if err = o.late(limited, err); err != nil && len(sample.Servers) == 0 {
+		return s, err
 	}
-	if before != nil {
+	if before != nil && len(before.Servers) == len(sample.Servers) {
 		rates := sample.Rates(*before)
 		s.Rates = &rates
 	}
-	s.Alarms = o.alarms(before, sample)
-	return s, nil
+	s.Alarms = o.alarms(limited, before, sample)
+	return s, err
 }
 
 // statusOnce prints a status.
@@ -208,7 +207,8 @@ func (o *operator) watchLines(ctx context.Context, every time.Duration) error {
 		}
 		if err != nil {
 			fmt.Fprintln(o.out, view.Object{{Key: "error", Value: err.Error()}}.Line())
-		} else {
+		}
+		if len(s.Sample.Servers) > 0 {
 			if err := o.statusLines(s); err != nil {
 				return err
 			}

@@ -38,12 +38,13 @@ func (o *operator) watchPlain(ctx context.Context, every time.Duration) error {
 	var before *inspect.Sample
 	for {
 		s, err := o.look(ctx, before)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil:
+		}
+		if err != nil {
 			o.note("%s", err)
-		default:
+		}
+		if len(s.Sample.Servers) > 0 {
 			if _, err := io.WriteString(o.out, view.Frame(s, o.width, 0)+"\n"); err != nil {
 				return err
 			}
@@ -114,11 +115,12 @@ func (w *watcher) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		w.width, w.height = m.Width, m.Height
 	case looked:
-		if m.err != nil {
+		if w.status.Failed = ""; m.err != nil {
 			w.status.Failed = view.Text(m.err.Error())
-		} else {
-			w.status.Sample, w.status.Rates, w.status.Alarms, w.status.Failed = m.status.Sample, m.status.Rates, m.status.Alarms, ""
-			w.status.Colour = m.status.Colour
+		}
+		if len(m.status.Sample.Servers) > 0 {
+			w.status.Sample, w.status.Rates, w.status.Alarms = m.status.Sample, m.status.Rates, m.status.Alarms
+			w.status.Colour, w.status.Places = m.status.Colour, m.status.Places
 			w.seen = true
 		}
 		return w, tea.Tick(w.every, func(time.Time) tea.Msg { return due{} })
@@ -258,7 +260,7 @@ func (w *watcher) askPause() {
 func (w *watcher) pause(queue string, to bool) tea.Msg {
 	ctx, cancel := w.o.within(w.ctx)
 	defer cancel()
-	by := w.o.in.By(w.o.p.who(), "")
+	by := w.o.in.By(w.o.p.who(), "").Face("goworker")
 	if to {
 		return paused{queue, to, by.PauseQueue(ctx, queue)}
 	}

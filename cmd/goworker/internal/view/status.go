@@ -44,6 +44,8 @@ type Status struct {
 	Chosen string // the queue that the cursor is on
 	Cursor bool   // there is one
 
+	Places map[string]string // how each of several Redises is named, by its whole name; nil: there is one
+
 	Prompt string // what is asked, or said, below all else; escaped
 	Failed string // why the sample is an old one; escaped
 	Colour bool
@@ -253,6 +255,9 @@ func (s Status) rows(width int) []string {
 		{Head: "QUEUE", Cut: true}, {Head: "WAITING", Right: true}, {Head: "OLDEST", Right: true}, {Head: "IN/S", Right: true},
 		{Head: "OUT/S", Right: true}, {Head: "EMPTY IN", Right: true}, {Head: "SERVED BY", Cut: true},
 	}}
+	if len(s.Places) > 0 {
+		t.Columns = append(t.Columns, Column{Head: "REDIS", Cut: true})
+	}
 	for _, q := range s.Queues() {
 		name := Text(q.Name)
 		if q.Paused {
@@ -267,7 +272,11 @@ func (s Status) rows(width int) []string {
 		if q.Waiting.N == 0 && q.Waiting.Bound == inspect.Exact {
 			empty = "-"
 		}
-		t.Rows = append(t.Rows, []string{name, Number(q.Waiting), Oldest(q), in, out, empty, ServedBy(q)})
+		row := []string{name, Number(q.Waiting), Oldest(q), in, out, empty, ServedBy(q)}
+		if len(s.Places) > 0 {
+			row = append(row, cmp.Or(Text(s.Places[q.Shard]), "several"))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) == 0 {
 		if s.Filter != "" {
