@@ -137,10 +137,15 @@ func (v Verb) places() []Place {
 	return []Place{Delayed, Queued, InLane}
 }
 
+// PlanError says what is wrong with a Plan. Nothing was begun.
+type PlanError struct{ text string }
+
+func (e *PlanError) Error() string { return e.text }
+
 // check returns the plan with what it leaves open, or what is wrong with it.
 func (p Plan) check() (Plan, error) {
 	wrong := func(format string, args ...any) (Plan, error) {
-		return p, fmt.Errorf("goworker: an operation %q "+format, append([]any{p.Verb}, args...)...)
+		return p, &PlanError{fmt.Sprintf("goworker: an operation %q "+format, append([]any{p.Verb}, args...)...)}
 	}
 	allowed := []Place{Delayed, Queued, InLane, Failed}
 	switch p.Verb {
@@ -193,11 +198,15 @@ func (p Plan) check() (Plan, error) {
 	}
 	for _, place := range p.Query.Places {
 		if !slices.Contains(allowed, place) {
-			return wrong("does not change jobs that are %s; leave that out of the query's Places", place)
+			return wrong("does not change jobs that are %s; leave these out", place)
 		}
 	}
-	if !p.Query.narrow() && !slices.Equal(p.Query.Places, []Place{Failed}) {
-		return wrong("would change the jobs of all queues; set the query's Queue, Class, ID or Ref, or a condition about what the jobs are")
+	switch {
+	case p.Query.narrow(), slices.Equal(p.Query.Places, []Place{Failed}), p.Verb == Revoke && p.Query.hangs():
+	case p.Verb == Revoke:
+		return wrong("would end the jobs of all queues; name a queue, class or id, or a condition about what the jobs are, or state:running and for:>5m for those that hang")
+	default:
+		return wrong("would change the jobs of all queues; name a queue, class or id, or a condition about what the jobs are")
 	}
 	return p, nil
 }

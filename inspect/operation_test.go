@@ -675,9 +675,19 @@ func TestOperationsTakeDocumentsBack(t *testing.T) {
 // What is wrong with a plan.
 func TestMistakesOfPlans(t *testing.T) {
 	i, _, _ := setup(t)
+	search := func(text string) inspect.Query {
+		q, err := inspect.ParseQuery(text, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
 	for says, p := range map[string]inspect.Plan{
 		`operation "" is not known`:                               {},
-		"set the query's Queue, Class, ID or Ref, or a condition": {Verb: inspect.Drop},
+		"a condition about what the jobs are":                     {Verb: inspect.Drop},
+		"would end the jobs of all queues; name a queue":          {Verb: inspect.Revoke, Query: search("for:>5m")},
+		"or state:running and for:>5m for those that hang":        {Verb: inspect.Revoke, Query: search("state:running")},
+		`"cancel" would end`:                                      {Verb: inspect.Revoke, Query: search("state:running -until:5m")},
 		`"remove" would change the jobs of all queues`:            {Verb: inspect.Drop, Query: inspect.Query{Where: []inspect.Condition{{Name: "state", Value: "queued"}}}},
 		`"delay" would change the jobs of all queues`:             {Verb: inspect.Delay, At: time.Unix(1, 0), Query: inspect.Query{Where: []inspect.Condition{{Name: "class", Value: "A", Not: true}}}},
 		"needs the queue to which the jobs go; set Queue":         {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
@@ -690,7 +700,11 @@ func TestMistakesOfPlans(t *testing.T) {
 		"takes at most 250, not 251":                              {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
 		"clearing queue mial: nothing knows a queue of this name": {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
 	} {
-		if _, err := i.Operations().Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
+		_, err := i.Operations().Start(t.Context(), p)
+		if plan := new(inspect.PlanError); p.Query.Queue == "" && len(p.Jobs) != 1 && !errors.As(err, &plan) {
+			t.Errorf("%v is no PlanError", err)
+		}
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}

@@ -196,19 +196,23 @@ func TestIdleMinutes(t *testing.T) {
 	}
 }
 
-// What clients of a server end is counted without its class, which nobody has read, and without a run time.
+// What clients of a server end is counted without a run time, and without a class where the server names none.
 func TestLeasedJobs(t *testing.T) {
 	t.Parallel()
 	m := &moment{at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	h := New(base(m, ""), Config{Now: m.Now})
-	h.Done("mail")
+	h.Done("mail", "")
+	h.Done("mail", "HTTPJob")
 	j := &outcome.Job{Place: "4:maila"}
 	j.Queue = "mail"
 	h.Ended(j, &outcome.Outcome{State: outcome.Retried, Started: true, Counts: resque.CountsDone})
 	h.recorder.Pack(m.at, true)
 	p, err := history.DecodePack(h.recorder.Packs()[0])
 	c, q := p.Row.Class(history.Unknown), p.Row.Queue("mail")
-	if err != nil || c.Ends[outcome.Done] != 1 || c.Ends[outcome.Retried] != 1 || c.Processed != 2 || c.Runs.Count() != 0 || q.Done != 1 || q.Taken != 2 {
+	if err != nil || c.Ends[outcome.Done] != 1 || c.Ends[outcome.Retried] != 1 || c.Processed != 2 || c.Runs.Count() != 0 || q.Done != 2 || q.Taken != 3 {
 		t.Errorf("%+v, %+v, %v", c, q, err)
+	}
+	if c := p.Row.Class("HTTPJob"); c.Ends[outcome.Done] != 1 {
+		t.Errorf("%+v", c)
 	}
 }

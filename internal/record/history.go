@@ -100,10 +100,17 @@ func (h *History) Ended(j *outcome.Job, o *outcome.Outcome) {
 	}
 }
 
-// Done counts a leased job that its client has done, and whose payload nobody has read.
-func (h *History) Done(queue string) {
+// EndedOf counts a job of a server, which has no registered classes and gives the name that counts; "": it has none.
+func (h *History) EndedOf(class string, j *outcome.Job, o *outcome.Outcome) {
 	if h.recorder != nil {
-		h.recorder.Done(queue)
+		h.recorder.EndedOf(class, j, o)
+	}
+}
+
+// Done counts a leased job that its client has done, and whose payload nobody has read. Its class may be "".
+func (h *History) Done(queue, class string) {
+	if h.recorder != nil {
+		h.recorder.Done(queue, class)
 	}
 }
 

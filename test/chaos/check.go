@@ -90,6 +90,7 @@ func (a *arena) checkKeys() {
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire
 		case strings.HasPrefix(name, "go:slots:") && len(a.removed.unheard) > 0: // freed when the limit is next used up
 		case strings.HasPrefix(name, "go:result:"), strings.HasPrefix(name, "go:progress:"), name == "go:cancelled": // those expire
+		case strings.HasPrefix(name, "go:operation"): // what operations did, for seven days
 		case strings.HasPrefix(name, "go:wf"), name == "go:workflows", name == "go:halted": // checkFlows looks at them
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
 		default:

@@ -67,6 +67,8 @@ type operator struct {
 	places  map[string]string  // how tables name each of several Redises, by its whole name
 	place   contexts.Context   // the context that was named; else only its URI and namespace are set
 
+	usual usual
+
 	stdin     io.Reader
 	out, errs io.Writer
 	terminal  bool // the output is one
@@ -128,16 +130,20 @@ func set(lookup func(string) (string, bool), name string) bool {
 
 // late explains the end of a deadline: Redis went on to answer, or it did not.
 func (o *operator) late(ctx context.Context, err error) error {
+	if end, bounded := ctx.Deadline(); err != nil && bounded && !time.Now().Before(end) {
+		<-ctx.Done() // a context below it, with the same deadline, may end some microseconds earlier
+	}
 	if err == nil || !errors.Is(context.Cause(ctx), errDeadline) || errors.As(err, new(exitError)) {
 		return err
 	}
-	const patience = 500 * time.Millisecond
+	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	was := strings.TrimSuffix(strings.TrimPrefix(err.Error(), "goworker: "), " ("+errDeadline.Error()+")")
 	if _, asked := o.in.PausedQueues(ctx); asked != nil {
-		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %w", err)}
+		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %s", was)}
 	}
-	return fmt.Errorf("%w: %w", errDeadline, err)
+	return fmt.Errorf("%w: Redis answers, so give more time with --timeout or --budget, or ask for less (%s)", errDeadline, was)
 }
 
 // within bounds one question of a long command.

@@ -86,7 +86,7 @@ func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Statu
 		rates := sample.Rates(*before)
 		s.Rates = &rates
 	}
-	s.Alarms = o.alarms(before, sample)
+	s.Alarms = o.alarms(limited, before, sample)
 	return s, err
 }
 
