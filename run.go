@@ -78,6 +78,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
+	key, err := c.config.controlKey()
+	if err != nil {
+		return prefix.Of(err)
+	}
 	layout := part.OfDaemon
 	if d.group != nil {
 		layout = part.OfMember
@@ -90,6 +94,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running = r
 	d.prepare(ctx, c)
+	d.control = d.newControl(key)
+	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
@@ -198,6 +204,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 		About: []any{"classes", logging.List(r.handled()), "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p.Name, p.Control = c.Name, c.Control
 			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
 			return p
 		},
@@ -262,6 +269,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
 		},
+		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
@@ -415,7 +423,7 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 }
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
-// server, a database pool. The daemon consists of parts too: "lease", "records",
+// server, a database pool. The daemon consists of parts too: "lease", "control", "records",
 // "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard" and "history". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
