@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -45,6 +46,7 @@ type Daemon struct {
 
 	// Guarded by the endpoint's mutex.
 	parts   []part.Part
+	verbs   []Verb
 	running *run
 	crew    *part.Crew // of the current run, or the last one; nil: there was none
 
@@ -67,6 +69,7 @@ type Daemon struct {
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 	history *record.History
+	control *control.Control
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and

@@ -83,6 +83,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
+	key, err := c.config.controlKey()
+	if err != nil {
+		return prefix.Of(err)
+	}
 	layout := part.OfDaemon
 	if d.group != nil {
 		layout = part.OfMember
@@ -96,6 +100,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
 	r.crew.Heard = d.history.PartFailed
+	d.control = d.newControl(key)
+	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
@@ -213,6 +219,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 	return fleet.New(b, fleet.Config{
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p.Name, p.Control = c.Name, c.Control
 			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
 			return p
 		},
@@ -280,6 +287,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
 		},
+		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},

@@ -75,6 +75,13 @@ const (
 	HistoryOff = "off"
 )
 
+// The values of WorkerSettings.Control and of the flag -control.
+const (
+	ControlOff  = "off"
+	ControlOn   = "on"
+	ControlFull = "full"
+)
+
 // WorkerSettings says how a daemon works. A field that is zero has its default; only
 // the queues have none.
 //
@@ -225,6 +232,19 @@ type WorkerSettings struct {
 	// the fleet share, and writes into their log that it came and left: HistoryOn or
 	// HistoryOff. Empty means HistoryOn. See inspect.Inspector.History. [-history]
 	History string
+	// Control says which commands of operators the process obeys: ControlOff, ControlOn or ControlFull. Empty means
+	// ControlOn: questions, and what a program that writes to Redis could do anyway. ControlFull adds what ends a
+	// process or changes what it is, and needs ControlKeyFile. See docs/remote-control.md. [-control]
+	Control string
+	// ControlKeyFile is a file with the key that commands of ControlFull are signed with: at least 32 bytes, readable
+	// by its user only. All processes of a fleet have the same. [-control-key-file]
+	ControlKeyFile string
+	// ControlUnsigned has ControlFull obey commands without a signature: whatever can write to Redis can end the
+	// process. [-control-unsigned]
+	ControlUnsigned bool
+	// Name is what the process can be addressed by, beside its id and its host. Empty means the file name of the
+	// program. [-name]
+	Name string
 	// Stamp has the payloads of all jobs that are enqueued here say when: see the function Stamp. [-stamp]
 	Stamp bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
