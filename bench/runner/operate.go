@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,12 +120,16 @@ func (b *bench) gauge(g gauge) (map[string]float64, error) {
 	run := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.bench="+g.name, "-test.benchtime="+times, "-test.benchmem")
 	run.Dir = filepath.Join("..", filepath.FromSlash(g.folder))
 	run.Env = append(os.Environ(), "REDIS_SERVER="+b.opts.redisServer)
-	dieWithParent(run)
-	out, err := run.CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("run %s of %s: %w\n%s", g.name, g.folder, err, out)
+	var out bytes.Buffer
+	run.Stdout, run.Stderr = &out, &out
+	err := startToDieWithParent(run)
+	if err == nil {
+		err = run.Wait()
 	}
-	return unitsOf(string(out))
+	if err != nil {
+		return nil, fmt.Errorf("run %s of %s: %w\n%s", g.name, g.folder, err, &out)
+	}
+	return unitsOf(out.String())
 }
 
 // unitsOf reads what a benchmark has printed: its name, how often it ran, and pairs of a number and its unit.
