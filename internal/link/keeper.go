@@ -15,6 +15,10 @@ type Keeper struct {
 	// Keys are notified beside those of queues and lanes, once they are watched. They are set before Dial.
 	Keys []string
 
+	// Noticed is called, on a goroutine of the link's, when a field of the notice of processes has changed. It does not wait. It
+	// is set before Dial; nil: nothing listens.
+	Noticed func(field string)
+
 	base     part.Base
 	track    bool
 	interval time.Duration
@@ -84,7 +88,7 @@ func (k *Keeper) Dial(ctx context.Context) {
 			k.dialed <- Dialed{err: ctx.Err()}
 			return
 		}
-		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Keys...)
+		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Noticed, k.Keys...)
 		k.dialed <- Dialed{l, err}
 	}()
 }
