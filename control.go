@@ -63,7 +63,7 @@ func (c config) controlKey() ([]byte, error) {
 
 // newControl makes the part that obeys operators. The caller holds the mutex.
 func (d *Daemon) newControl(key []byte) *control.Control {
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
 	level := control.ParseLevel(d.config.Control)
 	k := control.New(base, control.Config{
 		Level: level, Key: key, Unsigned: d.config.ControlUnsigned, Now: d.lease.Now, Process: d.lease.Process,

@@ -48,6 +48,7 @@ type Daemon struct {
 	parts   []part.Part
 	verbs   []Verb
 	running *run
+	crew    *part.Crew // of the current run, or the last one; nil: there was none
 
 	// Of the current run, written before its goroutines start.
 	config  config
@@ -143,7 +144,7 @@ func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parts = append(d.parts, part.Part(p))
+	d.parts = append(d.parts, p.internal())
 }
 
 // Client returns the Client of the daemon: on its connections, with the options of the

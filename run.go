@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -49,7 +50,9 @@ import (
 // run is one call of Run.
 type run struct {
 	stop   *part.Budget // the time of its stop
-	poller *poller      // nil until it is made; guarded by Daemon.mu
+	crew   *part.Crew   // its parts
+	began  time.Time
+	poller *poller // nil until it is made; guarded by Daemon.mu
 }
 
 // Run works until the context is cancelled or, with ExitOnComplete, until all queues
@@ -62,6 +65,8 @@ type run struct {
 // program, but its caller should. StopTime says how long the whole stop takes at most.
 //
 // An unreachable Redis is an error at the start only. Later the daemon waits for it.
+//
+// When a part has failed for good, Run stops in the same way and returns a *PartError; see Part.
 //
 // Run leaves the daemon open: Close it after its last use.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -86,16 +91,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.group != nil {
 		layout = part.OfMember
 	}
-	r := &run{stop: c.config.stopBudget(layout, d.group)}
+	r := &run{stop: c.config.stopBudget(layout, d.group), crew: part.NewCrew(clock.System, c.log), began: clock.System.Now()}
 	d.mu.Lock()
 	if d.running != nil {
 		d.mu.Unlock()
 		return ErrRunning
 	}
-	d.running = r
+	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
 	d.control = d.newControl(key)
 	d.lease.Riders = append(d.lease.Riders, d.control)
+	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
@@ -108,7 +114,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
-	left, startErr, err := r.stop.Run(ctx, append(parts, d.hooks.part()), func() {
+	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
+		d.started(r)
 		select {
 		case <-ctx.Done():
 		case <-d.poller.ended:
@@ -123,19 +130,28 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	})
 	err = withParts(err, left)
-	if startErr != nil {
-		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
-			startErr = nil // the stop came before the start was over
-		}
-		return prefix.Of(errors.Join(startErr, err))
+	if broken != nil && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
+		broken = nil // the stop came before the start was over
 	}
+	if err = errors.Join(partError(broken), err); !r.crew.Started() {
+		return prefix.Of(err)
+	}
+	took := []any{"took", clock.Since(clock.System, r.stop.Began()).Round(time.Millisecond), "parts", r.crew.Took(true)}
 	if err != nil {
-		d.log.Error("stopped", "error", err)
+		d.log.Error("stopped", append(took, "error", err)...)
 	} else {
-		d.log.Info("stopped")
+		d.log.Info("stopped", took...)
 	}
 	c.flush()
 	return prefix.Of(err)
+}
+
+// started says that all parts run, and what this process is.
+func (d *Daemon) started(r *run) {
+	p := d.lease.Process()
+	d.log.Info("started", "process", p.ID, "version", p.Version, "workers", p.Concurrency, "queues", p.Queues,
+		"classes", logging.List(d.registry.handled()), "namespace", d.config.Namespace, "redis", conn.RedactURI(d.config.URI),
+		"took", clock.Since(clock.System, r.began).Round(time.Millisecond), "parts", r.crew.Took(false))
 }
 
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
@@ -152,7 +168,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
 	d.lease = newLease(base, d.config, d.registry)
 	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
@@ -201,7 +217,6 @@ func (c config) schedulers(b part.Base, t *scheduler.Table, fleet scheduler.Flee
 func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 	limits, _ := r.limits.Numbers() // of two numbers for one the first counts
 	return fleet.New(b, fleet.Config{
-		About: []any{"classes", logging.List(r.handled()), "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
 			p.Name, p.Control = c.Name, c.Control
@@ -222,7 +237,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
@@ -264,7 +279,10 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
-				go d.poller.run(d.base)
+				go func() {
+					defer d.poller.Catch("poller")
+					d.poller.run(d.base)
+				}()
 				return nil
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
@@ -418,45 +436,6 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	if err != nil {
 		return nil, err
 	}
-	started, err := part.Start(ctx, parts)
+	started, err := part.Start(ctx, part.NewCrew(clock.System, p.log).Tend(parts))
 	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
-}
-
-// Part is something a Daemon starts before it works and stops when it is done: a metrics
-// server, a database pool. The daemon consists of parts too: "lease", "control", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard" and "history". Each requires the ones before it.
-//
-// Parts start in the order of what they require and stop in reverse. A part that
-// does not require "workers" or "poller", itself or through others, starts before
-// the workers and outlives every job.
-type Part struct {
-	// Name is the name by which other parts require this one. Errors name it too.
-	Name string
-
-	// Requires names the parts that must run before this one starts and until it
-	// has stopped.
-	Requires []string
-
-	// Isolated makes the part also run in the child processes of isolated jobs (see
-	// Isolated), around the handler: a database pool that handlers use, not a server.
-	// There it requires only parts that are Isolated too.
-	Isolated bool
-
-	// Start returns once the part really runs; nil means that there is nothing to
-	// start. If a later part fails to start, the daemon stops the parts that did.
-	Start func(ctx context.Context) error
-
-	// Stop returns once the part has really stopped; nil means that there is nothing to
-	// stop. It is called once, and only after a Start that succeeded. Its context ends a
-	// little before the part's share of the time is over. A part whose Stop has not
-	// returned then is left behind, and the *ShutdownError of Run names it.
-	//
-	// The parts that require the workers or the poller, and before them the hook
-	// Shutdown, stop while the last jobs run: they share the shutdown timeout, or
-	// DefaultShutdownTimeout if it is NoTimeout, and a second more to return when their
-	// contexts have ended. The others stop after the jobs and share
-	// two seconds, and what the jobs left of their time. One second is for the parts of
-	// Shards, and one for those of its Daemons. The share of a part is what is left of
-	// that time, divided by the number of parts that have yet to stop.
-	Stop func(ctx context.Context) error
 }

@@ -104,6 +104,7 @@ func (w *workers) running() (n int) {
 // work is one worker. A handler that ends its goroutine costs its job, and the slot goes on in another
 // goroutine.
 func (w *workers) work(n int) {
+	defer w.Catch("workers")
 	s := &w.slots[n]
 	running := false
 	defer func() {

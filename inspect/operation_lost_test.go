@@ -201,3 +201,56 @@ func TestOperationsOnGivenJobsOfTheKilled(t *testing.T) {
 		t.Errorf("only %d operations were broken off", halves)
 	}
 }
+
+// A workflow hears of steps that came into a queue while it was put into the bin, also where the program that did it was killed.
+func TestOperationsClearStepsThatCome(t *testing.T) {
+	i, server, l := setup(t)
+	for _, before := range []bool{false, true} { // there is a workflow already
+		for nth := 0; ; nth++ { // 0: it is not killed
+			server.Do(t, "FLUSHALL")
+			if before {
+				started(t, server, "V")
+			}
+			server.Do(t, "RPUSH", "resque:queue:q", `{"class":"A","args":[]}`)
+			server.Do(t, "SADD", "resque:queues", "q")
+			op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "q"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dies, late := *l, false
+			dies.mortal = redistest.NewMortal(nth, nth%2 == 0)
+			breaks := &lossy{lender: &dies, step: func(_ int64, args string) (made, lost bool) {
+				if !late && strings.Contains(args, ":queue:qresque:go:bin:") { // the queue is about to be renamed
+					late = true
+					started(t, server, "W")
+				}
+				return true, false
+			}}
+			id := op.ID
+			for range inspect.New(breaks).Operations().Run(dies.mortal.Life(t.Context()), id) {
+			}
+			if dies.mortal.Dead() {
+				server.Do(t, "DEL", "resque:go:operating")
+				for range i.Operations().Run(t.Context(), id) {
+				}
+			}
+			op, err = i.Operations().Get(t.Context(), id)
+			of := map[bool]int{true: 3}[before] + map[bool]int{true: 3}[late]
+			waits := server.Int(t, "LLEN", "resque:queue:q") // a queue that was renamed keeps what comes behind the others
+			if want := fmt.Sprintf("done %d %d 1", 1+of, of); err != nil || waits != 0 || want != fmt.Sprint(op.State, " ", op.Done, " ", op.Ended, " ", op.Binned) {
+				t.Errorf("a workflow before: %v, killed at %d: %+v, not %s; %d jobs wait, %v", before, nth, op, want, waits, err)
+			}
+			for id, there := range map[string]bool{"V": before, "W": late} {
+				if there {
+					w, err := i.Workflows().Get(t.Context(), id)
+					want(t, fmt.Sprintf("workflow %s, killed at %d", id, nth), inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
+				}
+			}
+			op = undo(t, i, id)
+			want(t, "taken back", "undone 1 0 1", fmt.Sprint(op.State, " ", op.Back, " ", op.Gone, " ", len(queue(t, server, "q"))), nil)
+			if t.Failed() || nth > 0 && !dies.mortal.Dead() {
+				break
+			}
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Neighbor struct {
 	Host       string // the hostname of the settings
 	MultiQueue bool   // each queue has its own failure list
 	Tracking   bool   // Redis may be asked to notify of changed keys
+	NoHistory  bool   // what becomes of jobs is not counted for the history
 
 	// Features end jobs that no worker of this process has: leased ones. No poller reads the keys that they watch: a
 	// package that ends jobs reads Features.Watched on a connection of its own.

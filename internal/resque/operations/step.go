@@ -34,6 +34,7 @@ var (
 	Cancel  = kind("cancel")  // resque.Store.CancelCall, KeepCall, TicketCall
 	Lift    = kind("lift")    // resque.Store.LiftCall
 	Clear   = kind("clear")   // ClearCall
+	Sift    = kind("sift")    // SiftCall
 	Restore = kind("restore") // RestoreCall
 	Delay   = kind("delay")   // DelayCall
 	Unretry = kind("unretry") // UnretryCall
@@ -218,6 +219,11 @@ func (s Store) ClearCall(id, queue string, own bool, lanes []resque.Lane, gone [
 		a.Key(s.KeyOfTurns(set))
 	}
 	return a
+}
+
+// SiftCall is a change that takes jobs out of a list in the bin. They go nowhere, and unique ones give up their locks.
+func (s Store) SiftCall(id, name string, jobs []resque.Move) resque.Call {
+	return s.MoveOutCall(s.BinKey(id, name), jobs)
 }
 
 // RestoreCall is a change that puts jobs of a list in the bin back. It may put all back at once.

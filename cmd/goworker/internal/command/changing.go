@@ -129,6 +129,14 @@ func names(all []string) string {
 	return andList(shown)
 }
 
+// named is names behind what they are: "queue mail", "queues mail and low".
+func named(noun string, all []string) string {
+	if len(all) > 1 {
+		noun += "s"
+	}
+	return noun + " " + names(all)
+}
+
 // areIDs reports whether words of a command line are ids or refs of jobs, and no search: a search has a colon, a blank, or a minus in front.
 func areIDs(words []string) bool {
 	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool {

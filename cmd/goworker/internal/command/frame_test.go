@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
 )
 
 // Scripts rely on the exit codes, and on a sentence that says what to do.
@@ -81,7 +83,7 @@ func TestExitCodes(t *testing.T) {
 		{"status --watch=1ms", exitUsage, "at least 200ms"},
 		{"config check", exitDone, "it has 2 contexts"},
 		{"config print --context here", exitDone, "protected  yes"},
-		{"queues --timeout 100ms --budget 100ms -u " + hung.URI(), exitUnavailable, "does not answer within 100ms"},
+		{"queues --timeout 100ms --budget 100ms -u " + hung.URI(), exitUnavailable, "does not answer"},
 	} {
 		var o, e output
 		code := Run(t.Context(), strings.Fields(tt.args), lookup, &o, &e)
@@ -251,4 +253,22 @@ func thousand(canary string) []string {
 		names = append(names, fmt.Sprint(traps[n%len(traps)], n, traps[(n/len(traps))%len(traps)]))
 	}
 	return names
+}
+
+// Where jobs usually wait for long, status says nothing of one that waits as long as ever.
+func TestUsualWaits(t *testing.T) {
+	t.Parallel()
+	s := fleet(t)
+	const line = `the oldest job of queue "mail" has waited`
+	if _, out, errs := on(t, s, 0, "status"); !strings.Contains(out, line) {
+		t.Fatalf("it does not say that a job has waited for three hours:\n%s%s", out, errs)
+	}
+	store, span := history.New(resque.New("")), history.Spans[1]
+	for n := range 100 {
+		row := history.Row{Queues: map[string]*history.Queue{"mail": {Age: history.Level{Seen: 1, Sum: 3_600_000, Most: 3_600_000}}}}
+		s.Do(t, "SET", store.TenMinutesKey(span.Number(time.Now())-int64(n)).String(), row.Encode(nil))
+	}
+	if _, out, errs := on(t, s, 0, "status"); strings.Contains(out, line) || !strings.Contains(out, "mail") {
+		t.Errorf("three hours are long where one hour is usual:\n%s%s", out, errs)
+	}
 }

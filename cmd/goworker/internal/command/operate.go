@@ -67,6 +67,8 @@ type operator struct {
 	places  map[string]string  // how tables name each of several Redises, by its whole name
 	place   contexts.Context   // the context that was named; else only its URI and namespace are set
 
+	usual usual
+
 	stdin     io.Reader
 	out, errs io.Writer
 	terminal  bool // the output is one
@@ -128,6 +130,9 @@ func set(lookup func(string) (string, bool), name string) bool {
 
 // late explains the end of a deadline: Redis went on to answer, or it did not.
 func (o *operator) late(ctx context.Context, err error) error {
+	if end, bounded := ctx.Deadline(); err != nil && bounded && !time.Now().Before(end) {
+		<-ctx.Done() // a context below it, with the same deadline, may end some microseconds earlier
+	}
 	if err == nil || !errors.Is(context.Cause(ctx), errDeadline) || errors.As(err, new(exitError)) {
 		return err
 	}

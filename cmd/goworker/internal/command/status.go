@@ -86,7 +86,7 @@ func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Statu
 		rates := sample.Rates(*before)
 		s.Rates = &rates
 	}
-	s.Alarms = o.alarms(before, sample)
+	s.Alarms = o.alarms(limited, before, sample)
 	return s, err
 }
 
@@ -96,6 +96,9 @@ func (o *operator) statusOnce(s view.Status) error {
 		return o.statusLines(s)
 	}
 	_, err := io.WriteString(o.out, view.Frame(s, o.width, 0))
+	if a := s.Sample; len(a.Queues) == 0 && a.Workers.All.N == 0 && a.Processed.N == 0 {
+		o.note("nothing of Resque is under %s here: does your program use another Redis (-u) or namespace (-n)?", a.Namespace)
+	}
 	if err == nil && s.Sample.NextQueues != "" {
 		o.note("there are more queues: %s are shown; goworker queues ls lists all", view.Count(int64(len(s.Sample.Queues))))
 	}
