@@ -3,11 +3,16 @@ package goworker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
 
-	"github.com/goworker/goworker/inspect"
-	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
 )
 
@@ -31,17 +36,6 @@ type Verb struct {
 	Do func(ctx context.Context, args json.RawMessage) (any, error)
 }
 
-// AddVerb adds a verb, from the next run on. It panics if the verb has no name or no function. That is a mistake in the program.
-func (d *Daemon) AddVerb(v Verb) {
-	control.MustBeVerb(v.own())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.verbs = append(d.verbs, v)
-}
-
-// AddVerb adds a verb to all shards; see Daemon.AddVerb.
-func (s *Shards) AddVerb(v Verb) { s.each(func(d *Daemon) { d.AddVerb(v) }) }
-
 func (v Verb) own() control.Verb {
 	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed}
 	if v.Harmless {
@@ -61,25 +55,67 @@ func (c config) controlKey() ([]byte, error) {
 	return wire.ReadKey(c.ControlKeyFile)
 }
 
-// newControl makes the part that obeys operators. The caller holds the mutex.
-func (d *Daemon) newControl(key []byte) *control.Control {
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
-	level := control.ParseLevel(d.config.Control)
-	k := control.New(base, control.Config{
-		Level: level, Key: key, Unsigned: d.config.ControlUnsigned, Now: d.lease.Now, Process: d.lease.Process,
-	})
-	for _, v := range d.verbs {
+// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program. level is that of the
+// log; nil: the program has its own logger.
+func newControl(b part.Base, c config, key []byte, p *poller, l lease, process func() resque.Process, program control.Program, verbs []Verb) *control.Control {
+	obeys := control.ParseLevel(c.Control)
+	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Now: l.Now, Process: process})
+	for _, v := range verbs {
 		k.Add(v.own())
 	}
-	k.Add(control.Verb{Name: "ping", Help: "Answer", Do: func(context.Context, *control.Call) (any, error) { return nil, nil }})
-	if level > control.Off {
-		d.poller.keeper.Noticed = k.Noticed
+	program.Workers, program.Settings, program.Ahead = c.Concurrency, c.shown, p.ahead
+	program.Hold = func(paused bool) { p.hold(byProgram, paused) }
+	k.Add(program.Verbs(b.Clock)...)
+	if obeys > control.Off {
+		p.keeper.Noticed = k.Noticed
 	}
 	return k
 }
 
-// Inspect returns what answers questions about queues, jobs, failures and workers: that of the daemon's Client.
-func (d *Daemon) Inspect() *inspect.Inspector { return d.Client().Inspect() }
+// ahead lists the jobs that the poller holds and no worker has, as a command may ask.
+func (p *poller) ahead(ctx context.Context) ([]wire.Job, error) {
+	jobs := make(chan []wire.Job, 1)
+	p.ask(func() {
+		held := []wire.Job{}
+		for _, t := range p.record.Waiting() {
+			one := wire.Job{Queue: t.Queue, Ticket: t.Ticket}
+			if parsed, err := payload.Parse(t.Payload); err == nil {
+				one.Class, one.ID = parsed.Class, parsed.ID
+			}
+			held = append(held, one)
+		}
+		jobs <- held
+	})
+	select {
+	case held := <-jobs:
+		return held, nil
+	case <-p.ended:
+		return []wire.Job{}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the poller has not answered: %w", ctx.Err())
+	}
+}
 
-// Inspect returns what answers questions about all shards: that of their Client.
-func (s *Shards) Inspect() *inspect.Inspector { return s.Client().Inspect() }
+// shown are the settings as an operator may see them: without a password, and without the values of program code.
+func (c config) shown() (all []wire.Setting) {
+	settings := reflect.ValueOf(c.WorkerSettings)
+	for _, row := range settingRows {
+		if row.Field == "Logger" {
+			continue
+		}
+		value := fmt.Sprint(settings.FieldByName(row.Field).Interface())
+		switch row.Field {
+		case "URI":
+			value = conn.RedactURI(value)
+		case "QueuesString":
+			value = c.queues.Label()
+		}
+		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
+	}
+	return all
+}
+
+// queuesOf says which queues a daemon works, and what keeps it from taking jobs.
+func (c config) queuesOf(h health.Report) wire.Queues {
+	return wire.Queues{Queues: c.queues.Label(), Order: c.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
+}

@@ -46,6 +46,7 @@ type client struct {
 	producer.Client
 	config  config
 	log     *slog.Logger
+	level   *slog.LevelVar // of the log; nil: the program gave the logger
 	flush   func()
 	dialer  conn.Dialer
 	set     *outcome.Set // the features, for jobs that are enqueued
@@ -103,7 +104,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	if err != nil {
 		return nil, prefix.Of(err)
 	}
-	log, flush := c.log()
+	log, level, flush := c.log()
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
@@ -112,7 +113,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, flush: flush, dialer: dialer,
+		config: c, log: log, level: level, flush: flush, dialer: dialer,
 	}
 	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
@@ -41,6 +42,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	wire "github.com/goworker/goworker/internal/resque/control"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
@@ -99,7 +101,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
-	d.control = d.newControl(key)
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -144,6 +148,22 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	c.flush()
 	return prefix.Of(err)
+}
+
+// controlled is what operators may ask of a run, and what they may do to it.
+func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
+	stop := d.quit
+	if stop == nil {
+		stop = func(now bool) {
+			if quit(); now {
+				r.stop.Cut()
+			}
+		}
+	}
+	return control.Program{
+		Began: r.began, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
+	}
 }
 
 // started says that all parts run, and what this process is.

@@ -440,12 +440,16 @@ func (c config) sameClient(other config) bool {
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
 
-// log returns the logger, and a function that writes out its buffered lines.
-func (c config) log() (log *slog.Logger, flush func()) {
+// log returns the logger, its level, and a function that writes out its buffered lines. The level is nil if the program gave the
+// logger.
+func (c config) log() (log *slog.Logger, level *slog.LevelVar, flush func()) {
 	if c.Logger != nil {
-		return c.Logger, func() {}
+		return c.Logger, nil, func() {}
 	}
-	return logging.New(c.logLevel, c.LogFormat, os.Stdout)
+	level = new(slog.LevelVar)
+	level.Set(c.logLevel)
+	log, flush = logging.New(level, c.LogFormat, os.Stdout)
+	return log, level, flush
 }
 
 // identity distinguishes the daemons of one program, in its children too.

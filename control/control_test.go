@@ -42,8 +42,10 @@ func setup(t *testing.T) *fleet {
 // daemon is one that runs.
 type daemon struct {
 	*goworker.Daemon
-	log  *daemontest.LogBook
-	stop func() error
+	log   *daemontest.LogBook
+	ended chan error
+	over  bool
+	stop  func() error
 }
 
 func (d *daemon) id() string { return d.log.Process() }
@@ -62,17 +64,16 @@ func (f *fleet) start(name string, change ...func(*goworker.WorkerSettings, *gow
 	}
 	d.SetSettings(s)
 	ctx, cancel := context.WithCancel(f.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	over := false
+	d.ended = make(chan error, 1)
+	go func() { d.ended <- d.Run(ctx) }()
 	d.stop = func() error {
-		if over {
-			return nil
-		}
-		over = true
 		cancel()
 		defer d.Close()
-		return <-ended
+		if d.over {
+			return nil
+		}
+		d.over = true
+		return <-d.ended
 	}
 	f.Cleanup(func() { _ = d.stop() })
 	redistest.Eventually(f.T, daemontest.Soon, name+" is ready", func() bool { return d.Health().Ready })
@@ -341,4 +342,71 @@ func (f *fleet) announce(entry []any) {
 	id := f.redis.Text(f.T, "XADD", append([]any{"resque:go:control", "*"}, entry...)...)
 	f.redis.Do(f.T, "HSET", "resque:go:notice", "command", id)
 	f.redis.Do(f.T, "PUBLISH", "resque:go:notice", "command")
+}
+
+// A process says what it does, and does what it is told to do with itself.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := keyFile(t, strings.Repeat("k", 32))
+	running, release := make(chan struct{}), make(chan struct{})
+	a := f.start("a", func(s *goworker.WorkerSettings, d *goworker.Daemon) {
+		s.Logger, s.LogLevel, s.Control, s.ControlKeyFile = nil, "error", goworker.ControlFull, file
+		d.Register("Nap", func(string, ...any) error { close(running); <-release; return nil })
+	})
+	if _, err := f.client.Enqueue(t.Context(), goworker.NewJob("work", "Nap", "secret"), goworker.WithID("one")); err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	c := control.New(f.client, control.KeyFile(file))
+	ask := func(verb string, opts ...control.CallOption) string {
+		t.Helper()
+		opts = append(opts, control.To("a"), control.Timeout(20*time.Second))
+		r, err := control.Gather(c.Do(t.Context(), verb, opts...))
+		if err != nil || len(r.Replies)+len(r.Refused) != 1 {
+			t.Fatalf("%s: %+v, %v", verb, r, err)
+		}
+		if len(r.Refused) == 1 {
+			return r.Refused[0].Text
+		}
+		return string(r.Replies[0].Body)
+	}
+	for _, want := range []struct {
+		verb  string
+		args  any
+		parts []string
+	}{
+		{"ping", nil, []string{`"busy":1`, `"workers":1`}},
+		{"stats", nil, []string{`"heap":`, `"exchanges":`, `"classes":{`}},
+		{"active", nil, []string{`"class":"Nap"`, `"id":"one"`, `"ticket":`}},
+		{"active", map[string]bool{"args": true}, []string{`"args":["secret"]`}},
+		{"active", map[string]bool{"arg": true}, []string{"the arguments are wrong"}},
+		{"reserved", nil, []string{`[]`}},
+		{"registered", nil, []string{`"name":"Nap"`}},
+		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false}`, `{"name":"Name","value":"a","default":false}`}},
+		{"queues", nil, []string{`"queues":"work"`, `"ready":true`}},
+		{"report", nil, []string{`"name":"lease","state":"running"`, `"go":"go`}},
+		{"stacks", nil, []string{"TestVerbs", `"goroutines":`}},
+		{"stacks", nil, []string{"a moment ago"}},
+		{"log", map[string]any{"level": "debug", "for": 60}, []string{`"level":"debug","was":"error"`}},
+		{"log", map[string]any{"level": "debug", "for": 7200}, []string{"at most"}},
+		{"log", map[string]any{"level": "loud"}, []string{"must be debug"}},
+		{"pause", nil, []string{`"ready":false`}},
+		{"resume", nil, []string{`"ready":true`}},
+	} {
+		if got := ask(want.verb, control.Args(want.args)); slices.ContainsFunc(want.parts, func(part string) bool { return !strings.Contains(got, part) }) {
+			if want.verb == "pause" || want.verb == "resume" { // the poller may not have turned yet
+				ready := want.verb == "resume"
+				redistest.Eventually(t, daemontest.Soon, want.verb, func() bool { return a.Health().Ready == ready })
+				continue
+			}
+			t.Errorf("%s %v answers %s, without one of %q", want.verb, want.args, got, want.parts)
+		}
+	}
+	close(release)
+	ask("shutdown")
+	if err := <-a.ended; err != nil {
+		t.Errorf("a shutdown ends the run with %v", err)
+	}
+	a.over = true
 }
