@@ -308,7 +308,8 @@ func (r *registry) infos() []ClassInfo {
 }
 
 // counted is what a daemon has counted, as it is answered.
-func counted(s Stats, h health.Report) control.Stats {
+func (d *Daemon) counted() control.Stats {
+	s, h := d.Stats(), d.report()
 	of := func(j JobStats) control.Counts {
 		return control.Counts{
 			Done: j.Done, Failed: j.Failed, Retried: j.Retried, Cancelled: j.Cancelled, Expired: j.Expired, Discarded: j.Discarded,
@@ -325,8 +326,9 @@ func counted(s Stats, h health.Report) control.Stats {
 	return w
 }
 
-// described are registered classes, as they are answered.
-func described(infos []ClassInfo) []control.Class {
+// described are the registered classes, as they are answered.
+func (d *Daemon) described() []control.Class {
+	infos := d.Classes()
 	classes := make([]control.Class, len(infos))
 	for i, c := range infos {
 		classes[i] = control.Class{Name: c.Name, Options: append([]string{}, c.Options...)}

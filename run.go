@@ -163,9 +163,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 	}
 	return control.Program{
 		Began: r.began, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
-		Stats:   func() wire.Stats { return counted(d.Stats(), d.report()) },
-		Classes: func() []wire.Class { return described(d.registry.infos()) },
-		Queues:  func() wire.Queues { return c.config.queuesOf(d.report()) },
+		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
 	}
 }
 

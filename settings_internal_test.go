@@ -266,7 +266,7 @@ func TestIntervals(t *testing.T) {
 func TestOwnLoggerIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	own := slog.New(slog.DiscardHandler)
-	if log, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
+	if log, _, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
 		t.Error("the daemon logs by another logger than the program's")
 	}
 }
