@@ -107,6 +107,9 @@ func (l *Lease) Renewed() (at time.Time) {
 	return at
 }
 
+// Owed returns for how long the loop that renews the lease has owed a turn. It is called after Start.
+func (l *Lease) Owed() time.Duration { return l.loop.Owed() }
+
 func (l *Lease) turn(ctx context.Context) (wait time.Duration, err error) {
 	return renewEvery, l.beat(ctx)
 }

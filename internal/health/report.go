@@ -7,9 +7,12 @@ import (
 	"github.com/goworker/goworker/internal/gate"
 )
 
-// HungAfter is how much longer than the settings let Redis take a poller may be silent before it counts as
-// hung.
+// HungAfter is how much longer than Patience a loop may be silent before it counts as hung.
 const HungAfter = time.Minute
+
+// Patience is how long a loop may wait for a Redis that does not answer, where the settings let it take this
+// long for one answer.
+func Patience(limits time.Duration) time.Duration { return 2 * limits }
 
 // Poller is what keeps a poller from taking jobs, as it says itself.
 type Poller struct {
@@ -28,6 +31,7 @@ type Signs struct {
 	Ended   bool // its poller has ended
 
 	Poller Answer[Poller]
+	Lease  time.Duration // for how long the loop that renews the lease has owed a turn
 	Limits time.Duration // how long the settings let Redis take for one answer
 
 	LastExchange time.Time
@@ -87,9 +91,13 @@ func (s Signs) Report() Report {
 	case starting:
 		r.Say("the daemon is starting")
 	}
-	if !s.Ended && !starting && s.Poller.Silent > 2*s.Limits+HungAfter {
+	if !s.Ended && !starting && s.Poller.Silent > Patience(s.Limits)+HungAfter {
 		r.Live = false
 		r.Say("the poller has not answered for %s and seems to hang: restart the process", brief(s.Poller.Silent))
+	}
+	if s.Lease > Patience(s.Limits)+HungAfter {
+		r.Live = false
+		r.Say("the lease's loop has not turned for %s and seems to hang: restart the process", brief(s.Lease))
 	}
 	switch {
 	case !r.AwaySince.IsZero():
