@@ -78,6 +78,8 @@ test-race: # what make test tests with the race detector
 
 test-operate: deps ## run the tests of the operator's tools: thousands of workers, a million jobs, planted faults, terminals
 	@$(call install,command -v tmux,tmux)
+	@older=$$(cat test/operate/mixed/RELEASE); git cat-file -e $$older^{commit} 2>/dev/null || git fetch -q --depth=1 origin $$older 2>/dev/null || \
+		echo "make: NOT TESTED: test/operate/mixed runs the release $$older beside this one, but this clone has no such commit and cannot fetch it; git fetch --unshallow gets it" >&2
 	$(GOTEST) -p=2 $(OPERATE)
 
 test-long: deps ## run what make test leaves out: the race detector everywhere, a million jobs in a process, the other benchmarks
