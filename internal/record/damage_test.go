@@ -146,7 +146,18 @@ func TestAFullTally(t *testing.T) {
 		r.Pack(m.at, false)
 	}
 	r.Pack(m.at, false)
-	r.Full(true)
+	server := redistest.Start(t)
+	c, process := server.Dial(t), resque.Process{ID: "a:1:1", Concurrency: 1, IDHead: "a:1-", IDQueues: "*"}
+	if err := r.Store.Enter(c, process, time.Hour, m.at); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "RPUSH", append([]any{"resque:go:tally"}, make([]any, history.MostTally)...)...)
+	count()
+	cargo := &resque.Cargo{Number: 1}
+	r.Load(cargo)
+	if _, err := r.Store.Renew(c, process.ID, time.Hour, time.Hour, cargo); err != nil || len(r.Packs()) != 0 {
+		t.Fatalf("%d packs have not arrived, %v", len(r.Packs()), err)
+	}
 	count()
 	if n := len(r.Packs()); n != 0 {
 		t.Errorf("%d packs were made", n)

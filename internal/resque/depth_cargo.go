@@ -115,7 +115,7 @@ const fullList = 512
 // ".go" and the pid has the number of the worker behind.
 func foreignQueues(id string) (list []string, foreign bool) {
 	parts := strings.SplitN(id, ":", 3)
-	if len(parts) == 3 && strings.HasSuffix(parts[0], ".go") && strings.Contains(parts[1], "-") {
+	if len(parts) == 3 && strings.HasSuffix(parts[0], GoHost) && strings.Contains(parts[1], "-") {
 		return nil, false
 	}
 	if len(parts) < 3 {

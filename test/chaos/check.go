@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -109,6 +110,7 @@ const (
 	maxConnections = 11
 	maxGoroutines  = 40 // and one a worker
 	maxHeap        = 32 << 20
+	settled        = 20 * time.Second // Redis takes a while to notice connections that ended
 )
 
 // checkSurvivors looks for growth in the workers that lived through the fault.
@@ -136,11 +138,12 @@ func (a *arena) checkSurvivors() {
 			a.problem("%s holds %d MiB of heap at rest", p.name, g.heap>>20)
 		}
 	}
-	clients, _ := redis.String(a.ask("CLIENT", "LIST"))
 	const others = 10 // producers, this one
-	if n := strings.Count(clients, "\n"); n > len(alive)*maxConnections+others {
-		a.problem("%d connections for %d processes", n, len(alive))
-	}
+	limit := len(alive)*maxConnections + others
+	a.eventuallyWithin(settled, fmt.Sprintf("Redis has at most %d connections with %d processes alive", limit, len(alive)), func() bool {
+		clients, err := redis.String(a.ask("CLIENT", "LIST"))
+		return err == nil && strings.Count(clients, "\n") <= limit
+	})
 }
 
 func (p *process) concurrency() (n int) {

@@ -268,7 +268,7 @@ var runnable = sync.OnceValues(func() (string, error) {
 	if err := asModule(dir, "snippets"); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", "snippets", ".")
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", "snippets", ".")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the fragments that are run: %w\n%s", err, out)

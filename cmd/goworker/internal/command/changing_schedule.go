@@ -25,7 +25,7 @@ func (p *program) schedulePause() *cobra.Command {
 		return o.each(ctx, schedules, func(ctx context.Context, name string) (done, error) {
 			err := o.in.PauseSchedule(ctx, name)
 			if errors.Is(err, inspect.ErrUnknownSchedule) { // it is paused, and may be a mistake
-				err = partly("%w", err)
+				err = partly("schedule %s is paused, though nothing in Redis knows a schedule of this name: goworker schedule resume ends the pause", name)
 			}
 			return done{view.Object{{Key: "schedule", Value: name}, {Key: "paused", Value: true}}, "schedule " + escaped(name) + " is paused"}, err
 		})

@@ -42,10 +42,23 @@ func Run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	case code == exitInterrupted && errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	if text := strings.TrimPrefix(err.Error(), "goworker: "); text != "" {
+	if text := spoken(err); text != "" {
 		fmt.Fprintln(errs, "goworker:", view.Lines(text))
 	}
 	return code
+}
+
+// spoken is the text of an error behind the name of this program, which it does not repeat: errors of the library and the paths of
+// commands begin with it.
+func spoken(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for n, line := range lines {
+		if line = strings.TrimPrefix(line, "goworker: "); n == 0 { // a command to paste has a line of its own
+			line = strings.TrimPrefix(line, "goworker ")
+		}
+		lines[n] = strings.ReplaceAll(line, ": goworker: ", ": ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // program is what all commands share.

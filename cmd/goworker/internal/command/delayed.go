@@ -47,7 +47,7 @@ func (p *program) delayedLs() *cobra.Command {
 			return err
 		}
 		jobs, err := o.in.Delayed().List(ctx, at, 0, count)
-		l := o.list(view.Column{Head: "DUE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "IN"})
+		l := o.list(view.Column{Head: "DUE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "KEPT BY"})
 		for _, d := range jobs {
 			where := "goworker"
 			if d.Plain {

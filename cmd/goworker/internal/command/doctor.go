@@ -198,12 +198,12 @@ func (o *operator) finding(f checks.Finding) error {
 	lines := view.Wrap(view.Text(sentence), width-7, "")
 	b.WriteString(fmt.Sprintf("%-7s", mark) + strings.ReplaceAll(lines, "\n", "\n       ") + "\n")
 	if words := f.Remedy.Words; words != "" && f.State != checks.Accepted {
+		if f.Fixable() {
+			words += fmt.Sprintf(" (or doctor --fix %d)", f.Check.Number)
+		}
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
 	if line := o.aimed(f.Remedy.Command); line != "" && shell.Printable(line) && f.State != checks.Accepted {
-		if f.Fixable() {
-			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
-		}
 		b.WriteString(indent + line + "\n") // a command is not broken: it is copied
 	} else if f.Fixable() && f.State != checks.Accepted {
 		if own, ok := o.paste(fmt.Sprintf("doctor --fix %d", f.Check.Number)); ok {

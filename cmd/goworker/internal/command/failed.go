@@ -85,7 +85,7 @@ func (p *program) failedLs() *cobra.Command {
 		Use: "ls [SEARCH…]", Short: "List failures, the newest first",
 		Example: "  goworker failed ls\n  goworker failed ls class:SendEmail error:timeout since:2h",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ERROR", Cut: true, Prose: true})
 		now := time.Now()
 		next, late, err := o.eachFailure(ctx, args, from, count, func(f inspect.Failure) error {
 			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
@@ -134,6 +134,9 @@ func (p *program) failedShow() *cobra.Command {
 		Use: "show ID…", Short: "Show failures: the payload, the error, the backtrace", Args: some("the ids of failures"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		for n, id := range args {
+			if !isRef(id) {
+				return usagef("%s is no id of a failure, which has 28 hexadecimal digits: goworker failed ls prints them", id)
+			}
 			f, err := o.in.Failures().Get(ctx, id)
 			if err != nil {
 				return fmt.Errorf("failure %s: %w", id, err)

@@ -55,7 +55,7 @@ func (o *operator) search(words []string) (inspect.Query, error) {
 
 // find prints the jobs of a search. Where the budget ends first it says how far it came.
 func (o *operator) find(ctx context.Context, q inspect.Query, from string, most int) error {
-	l := o.list(view.Column{Head: "PLACE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "REF"})
+	l := o.list(view.Column{Head: "PLACE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "REF"})
 	until := time.Now().Add(o.budget)
 	var away []error
 	for {

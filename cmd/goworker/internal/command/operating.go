@@ -32,6 +32,9 @@ func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
 	if err != nil {
 		return err
 	}
+	if counted.Jobs == 0 && !counted.More && !d.empty && p.Verb == inspect.ClearQueue {
+		return nothing("no job waits in queue %s; nothing was changed", p.Query.Queue)
+	}
 	if counted.Jobs == 0 && !counted.More && !d.empty {
 		return nothing("no %s matches; nothing was changed", d.noun)
 	}

@@ -22,8 +22,8 @@ func (p *program) audit() *cobra.Command {
 		Use: "audit", Short: "Show what operators changed, the newest first", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		entries, err := o.in.Audit(ctx, count)
-		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true},
-			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true})
+		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true, Prose: true},
+			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true, Prose: true})
 		for _, e := range entries {
 			why := e.Why
 			if e.Error != "" {
@@ -63,7 +63,7 @@ func (p *program) log() *cobra.Command {
 			entries, goOn, err := o.in.Log(limited, next, count)
 			err = o.late(limited, err)
 			cancel()
-			l := o.list(view.Column{}, view.Column{}, view.Column{Cut: true}, view.Column{Cut: true}, view.Column{Cut: true})
+			l := o.list(view.Column{}, view.Column{}, view.Column{Cut: true}, view.Column{Cut: true}, view.Column{Cut: true, Prose: true})
 			for _, e := range entries {
 				l.add(logObject(e), view.Time(e.At), e.Kind, e.Process, e.Version, e.Text)
 			}

@@ -154,7 +154,7 @@ func (p *program) queuesPeek() *cobra.Command {
 		if from < 0 || count < 1 || count > inspect.MaxPeek {
 			return usagef("--from takes a number from 0 on, and --count one from 1 to %d", inspect.MaxPeek)
 		}
-		l := o.list(view.Column{Head: "#", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "REF"})
+		l := o.list(view.Column{Head: "#", Right: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "REF"})
 		var away []error
 		next := 0 // where the large jobs of a Redis go on; 0: there are none
 		for _, door := range o.in.Doors() {
@@ -181,6 +181,8 @@ func (p *program) queuesPeek() *cobra.Command {
 			return err
 		}
 		switch {
+		case l.rows == 0 && from == 0:
+			return nothing("no job waits in queue %s", args[0])
 		case l.rows == 0:
 			return nothing("no job waits at that place of queue %s", args[0])
 		case next > 0:

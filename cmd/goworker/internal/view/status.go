@@ -215,9 +215,12 @@ func (s Status) head(st styles, width int) []string {
 		workers += Number(a.Workers.Go) + " go + "
 	}
 	workers += Number(a.Workers.Other) + " other"
+	if a.Workers.Dead.N > 0 {
+		workers += " (" + Number(a.Workers.Dead) + " dead)"
+	}
 	workers += ", " + Number(a.Workers.Busy) + " busy"
-	if a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && a.Workers.All.N > 0 {
-		workers += " (" + Percent(a.Workers.Busy.N, a.Workers.All.N) + ")"
+	if alive := a.Workers.All.N - a.Workers.Dead.N; a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && alive > 0 {
+		workers += " (" + Percent(a.Workers.Busy.N, alive) + ")"
 	}
 	processes := fmt.Sprintf("processes %d", len(a.Processes))
 	servers := ""
@@ -230,7 +233,13 @@ func (s Status) head(st styles, width int) []string {
 	}
 	lines = append(lines, words(width, processes, workers, servers, stuck)...)
 	if s.Failed != "" {
-		lines = append(lines, st.bad(fit("! "+s.Failed, width)))
+		text := "! " + s.Failed
+		if width > 0 {
+			text = Wrap(text, width, "  ")
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			lines = append(lines, st.bad(line))
+		}
 	}
 	return append(lines, "")
 }
@@ -290,6 +299,8 @@ func (s Status) rows(width int) []string {
 func rateText(r inspect.Rate) string {
 	switch {
 	case !r.Known():
+		return "?"
+	case r.Bound == inspect.AtLeast && r.PerSecond == 0:
 		return "?"
 	case r.Bound == inspect.AtLeast:
 		return "≥" + Rate(r.PerSecond)
@@ -410,7 +421,7 @@ func Place(uri string) string {
 	if err != nil || u.Host == "" {
 		return uri
 	}
-	place := u.Host + u.Path
+	place := u.Host + strings.TrimSuffix(u.Path, "/")
 	if u.Scheme != "redis" && u.Scheme != "rediss" {
 		place = u.Scheme + "://" + place
 	}
