@@ -50,7 +50,7 @@ var layers = [][]string{
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "control", "delayedbridge", "embedded", "example", "flags", "goworkertest", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "control", "delayedbridge", "embedded", "example", "flags", "goworkertest", "health", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {
