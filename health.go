@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque/control"
 )
 
 // This file is how a daemon is, for probes and people, the gate that the program puts before its jobs, and
@@ -305,6 +306,35 @@ func (r *registry) infos() []ClassInfo {
 		infos = append(infos, info)
 	}
 	return infos
+}
+
+// counted is what a daemon has counted, as it is answered.
+func (d *Daemon) counted() control.Stats {
+	s, h := d.Stats(), d.report()
+	of := func(j JobStats) control.Counts {
+		return control.Counts{
+			Done: j.Done, Failed: j.Failed, Retried: j.Retried, Cancelled: j.Cancelled, Expired: j.Expired, Discarded: j.Discarded,
+			Runs: j.Runs, Mean: j.Mean().Seconds(), Longest: j.Longest.Seconds(),
+		}
+	}
+	w := control.Stats{
+		Exchanges: s.Exchanges, Exchange: h.ExchangeAge.Seconds(), Lease: h.LeaseAge.Seconds(), Outages: s.Outages, Away: s.Away.Seconds(),
+		Jobs: of(s.Jobs), Classes: make(map[string]control.Counts),
+	}
+	for name, c := range s.Classes {
+		w.Classes[name] = of(c)
+	}
+	return w
+}
+
+// described are the registered classes, as they are answered.
+func (d *Daemon) described() []control.Class {
+	infos := d.Classes()
+	classes := make([]control.Class, len(infos))
+	for i, c := range infos {
+		classes[i] = control.Class{Name: c.Name, Options: append([]string{}, c.Options...)}
+	}
+	return classes
 }
 
 // SetGate has a function asked whether the daemon may take jobs: before the first job, and then each

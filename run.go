@@ -10,6 +10,8 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
@@ -41,6 +43,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	wire "github.com/goworker/goworker/internal/resque/control"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
@@ -83,6 +86,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
+	key, err := c.config.controlKey()
+	if err != nil {
+		return prefix.Of(err)
+	}
 	layout := part.OfDaemon
 	if d.group != nil {
 		layout = part.OfMember
@@ -95,6 +102,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
@@ -140,6 +151,22 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return prefix.Of(err)
 }
 
+// controlled is what operators may ask of a run, and what they may do to it.
+func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
+	stop := d.quit
+	if stop == nil {
+		stop = func(now bool) {
+			if quit(); now {
+				r.stop.Cut()
+			}
+		}
+	}
+	return control.Program{
+		Began: r.began, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
+	}
+}
+
 // started says that all parts run, and what this process is.
 func (d *Daemon) started(r *run) {
 	p := d.lease.Process()
@@ -164,6 +191,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
 	d.lease = newLease(base, d.config, d.registry)
+	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
@@ -193,7 +221,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -213,6 +241,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 	return fleet.New(b, fleet.Config{
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p.Name, p.Control = c.Name, c.Control
 			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
 			return p
 		},
@@ -281,6 +310,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
 			Info: d.poller.keeper.Info,
 		},
+		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -134,6 +135,9 @@ func (s *Shards) AddPart(p Part) {
 	s.parts = append(s.parts, p.internal())
 }
 
+// AddVerb adds something that operators can ask the program to do; see Daemon.AddVerb. Each shard's process does it.
+func (s *Shards) AddVerb(v Verb) { s.each(func(d *Daemon) { d.AddVerb(v) }) }
+
 // RegisterDialer makes all shards dial URIs of a scheme with another package; see
 // Daemon.RegisterDialer.
 func (s *Shards) RegisterDialer(scheme string, open Opener) {
@@ -159,7 +163,7 @@ func (s *Shards) init(again bool) error {
 	if err != nil {
 		return err
 	}
-	log, flush := config.log()
+	log, _, flush := config.log()
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)
 		settings.Logger = log.With("shard", s.name(i))
@@ -214,6 +218,9 @@ func (s *Shards) Client() *Client {
 	return c
 }
 
+// Inspect returns what answers questions about all shards: that of their Client.
+func (s *Shards) Inspect() *inspect.Inspector { return s.Client().Inspect() }
+
 // Close closes the connections to all shards, and their Daemons. From then on every
 // method that returns an error returns ErrClosed, until Init, Run or Work; see
 // Daemon.Close.
@@ -259,9 +266,11 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
 	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
-		d.budget, d.group = workers, stop
+		d.budget, d.group, d.quit = workers, stop, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)
@@ -367,6 +376,13 @@ func (s *Shards) StopNow() {
 		stop.Cut()
 	}
 	s.each((*Daemon).StopNow)
+}
+
+// cutIf is StopNow, if a command asks for that.
+func (s *Shards) cutIf(now bool) {
+	if now {
+		s.StopNow()
+	}
 }
 
 func (s *Shards) each(do func(*Daemon)) {

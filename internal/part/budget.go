@@ -51,7 +51,7 @@ const (
 var ownSteps = map[string]Step{
 	"recurring": Schedulers, "schedule": Schedulers, "workflows": Schedulers, "groups": Schedulers, "leases": Schedulers, "guard": Schedulers, "history": Schedulers,
 	"poller": Jobs, "workers": Jobs,
-	"records": Leave, "lease": Leave,
+	"control": Leave, "records": Leave, "lease": Leave,
 }
 
 // Layout says how long after the shutdown timeout each step is over at the latest.

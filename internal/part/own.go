@@ -16,6 +16,7 @@ var Work = []Part{
 
 // Own are all parts of a daemon.
 var Own = append(slices.Clip(Work),
+	Part{Name: "control", Requires: []string{"lease"}},
 	Part{Name: "schedule", Requires: []string{"poller"}},
 	Part{Name: "recurring", Requires: []string{"poller"}},
 	Part{Name: "workflows", Requires: []string{"poller"}},

@@ -55,6 +55,7 @@ func (g *glance) contents(t *trip) {
 			g.refused("the record of process "+p.ID, err)
 			p.Process = processOf(p.ID, fields)
 			p.Vitals, p.Stuck = readVitals(fields)
+			p.Bridges = readBridges(fields)
 		}, "HGETALL", g.s.process(p.ID))
 		var held, marks Number
 		t.ask(g.number(&held, "the in-flight record of process "+p.ID), "HLEN", g.s.inflight(p.ID))

@@ -208,11 +208,14 @@ type Entry struct {
 	Signature string
 }
 
-// ReadCommands reads the notice, and the commands behind that of an id: at most 200.
+// MostRead is how many commands are read at a time.
+const MostRead = 200
+
+// ReadCommands reads the notice, and the commands behind that of an id: at most MostRead.
 func (s Store) ReadCommands(c redis.Conn, after string) (notice map[string]string, entries []Entry, err error) {
 	b := resque.Batch{Conn: c}
 	b.Send("HGETALL", s.NoticeKey().String())
-	b.Send("XRANGE", s.CommandsKey().String(), "("+after, "+", "COUNT", 200)
+	b.Send("XRANGE", s.CommandsKey().String(), "("+after, "+", "COUNT", MostRead)
 	replies, err := b.Receive()
 	if err == nil {
 		notice, err = redis.StringMap(resque.Answer(replies[0]))
