@@ -295,9 +295,9 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 	steps := map[string]part.Steps{
-		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
+		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop, Info: d.lease.Info},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
-		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"workers": {Start: d.workers.start, Stop: d.workers.stop, Info: d.workers.info},
 		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
@@ -308,6 +308,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 				return nil
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
+			Info: d.poller.keeper.Info,
 		},
 		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
