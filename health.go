@@ -84,6 +84,7 @@ func (d *Daemon) report() health.Report {
 		if s.Running {
 			s.Poller = pulse.Take(healthWait)
 		}
+		s.Down = crew.Down()
 		if crew.Started() {
 			s.Lease = lease.Owed()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
@@ -190,6 +191,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.base = context.WithoutCancel(ctx)
 	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
 	d.lease = newLease(base, d.config, d.registry)
+	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
@@ -219,7 +221,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -293,9 +295,9 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 	steps := map[string]part.Steps{
-		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
+		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop, Info: d.lease.Info},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
-		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"workers": {Start: d.workers.start, Stop: d.workers.stop, Info: d.workers.info},
 		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
@@ -306,6 +308,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 				return nil
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
+			Info: d.poller.keeper.Info,
 		},
 		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},

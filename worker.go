@@ -101,6 +101,10 @@ func (w *workers) running() (n int) {
 	return n
 }
 
+func (w *workers) info() any {
+	return fmt.Sprintf("%d workers, %d busy, %d stuck", len(w.slots), w.running(), len(w.registry.stuck.List()))
+}
+
 // work is one worker. A handler that ends its goroutine costs its job, and the slot goes on in another
 // goroutine.
 func (w *workers) work(n int) {

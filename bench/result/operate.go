@@ -73,6 +73,10 @@ func (f File) Bounds() []Bound {
 		compare("no-op jobs with the history: without it, "+count(n), "jobs/s", Bound{Least: 0.97},
 			Key{"ours", "history", n, "jobs_per_s"}, Key{"ours-no-history", "history", n, "jobs_per_s"})
 	}
+	for _, n := range []int{1, 25, 100} { // which a busy machine changes less
+		compare("the worker's CPU a job with the history: without it, "+count(n), "µs", Bound{Most: 1.03},
+			Key{"ours", "history", n, "worker_cpu_us_per_job"}, Key{"ours-no-history", "history", n, "worker_cpu_us_per_job"})
+	}
 	compare("a sample of 10,000 workers and 1,000,000 jobs in 500 queues: of 10 and 1,000 in 500, p50", "ms", Bound{Most: 3},
 		Key{"ours", "sample", 10_000, "sample_p50_ms"}, Key{"ours", "sample", 10, "sample_p50_ms"})
 	compare("such samples, p95", "ms", Bound{Most: 3},
@@ -100,8 +104,8 @@ func (f File) Bounds() []Bound {
 		}
 		alone(job, "allocations", 0, Key{"ours", "recorder", n, "allocations_per_call"})
 	}
-	compare("commands of an idle process with the history: without it", "a second", Bound{Most: 1},
-		Key{"ours", "idle-history", 25, "idle_commands_per_s"}, Key{"ours-no-history", "idle-history", 25, "idle_commands_per_s"})
+	alone("commands of an idle process with the history", "a second", 1, Key{"ours", "idle-history", 25, "idle_commands_per_s"})
+	alone("commands of an idle process without it", "a second", 1, Key{"ours-no-history", "idle-history", 25, "idle_commands_per_s"})
 	alone("the history of 50 classes and 50 queues, with waits", "bytes of Redis", 8_000_000, Key{"ours", "history-rows", 50, "redis_bytes"})
 	return list
 }

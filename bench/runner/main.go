@@ -116,7 +116,7 @@ func groupNames() []string {
 			names = append(names, w.group)
 		}
 	}
-	return append(names, "idle", "due", "recovery")
+	return append(names, operate, "idle", "due", "recovery")
 }
 
 // apart says of a group that it runs only when it is asked for.

@@ -265,6 +265,14 @@ type fixing struct {
 	values
 }
 
+// settingsAndTime are what a fix needs that files a failure: the program's settings, and the time by Redis's clock.
+func (f *fixing) settingsAndTime() (settings access.Settings, now time.Time, err error) {
+	if settings, err = f.door.Settings(); err == nil {
+		now, err = f.store.Now(f.conn)
+	}
+	return settings, now, err
+}
+
 // text returns a value that is from Redis.
 func (f *fixing) text(name string) string {
 	text, _ := f.values[name].(string)

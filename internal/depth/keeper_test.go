@@ -130,6 +130,24 @@ func TestCountable(t *testing.T) {
 	}
 }
 
+// Queues of Resque and goworker's own are followed under their names.
+func TestOwnQueues(t *testing.T) {
+	t.Parallel()
+	r := newRide(t)
+	for _, name := range []string{"mail", "msgpack:mail"} {
+		r.server.Do(t, "SADD", r.base.Store.KeyOfNames(name), name)
+		r.server.Do(t, "RPUSH", r.base.Store.KeyOfQueue(name), "a", "b", "c")
+	}
+	for range 3 {
+		r.renew()
+	}
+	for _, name := range []string{"mail", "msgpack:mail"} {
+		if q := r.watch.queues[name]; q == nil || q.length != 3 {
+			t.Errorf("%s is followed as %+v", name, q)
+		}
+	}
+}
+
 // A record that was not there, or that Redis refused, is read again: then the queues are counted that it was thought to take from.
 func TestARecordThatComesLater(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/duty"
@@ -105,6 +106,11 @@ func (l *Lease) Renewed() (at time.Time) {
 		at = time.Unix(0, held)
 	}
 	return at
+}
+
+// Info says when the lease was renewed.
+func (l *Lease) Info() any {
+	return fmt.Sprintf("renewed %s ago", clock.Since(l.base.Clock, l.Renewed()).Round(time.Millisecond))
 }
 
 // Owed returns for how long the loop that renews the lease has owed a turn. It is called after Start.

@@ -37,6 +37,10 @@ type Neighbor struct {
 	// Do runs f on a connection of the client.
 	Do func(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
 
+	// Step says to operators what a step of a bridge to another library did: how many tasks it took from a queue of that library, how many
+	// wait behind them, and whether workers of that library have tasks in hand.
+	Step func(queue, to string, took, waiting int, strangers bool)
+
 	// Works reports whether the workers of the daemon take jobs from a queue.
 	Works func(queue string) bool
 

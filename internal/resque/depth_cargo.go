@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/goworker/goworker/internal/queues"
 )
 
 // These are what renewals write and read of the ages of queues. Where Redis refuses a command, refused hears why.
@@ -51,23 +49,18 @@ func (s Store) ReadTaken(c *Cargo, names []string, heard func(queue string, take
 	}
 }
 
-// ReadNames has a renewal read a page of the names of queues: own are goworker's own, which have a mark in front. cursor is
+// ReadNames has a renewal read a page of the names of queues: own are goworker's own. cursor is
 // what the page before said, at first "0", and the last page says "0".
 func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string), refused func(error)) {
-	key, mark := setKey(s.KeyOfQueues()), ""
+	key := setKey(s.KeyOfQueues())
 	if own {
-		key, mark = setKey(s.ownQueues()), queues.MessagePack
+		key = setKey(s.ownQueues())
 	}
 	c.Read(func(reply any, err error) {
 		names, next, err := page(reply, err)
 		if err != nil {
 			refused(err)
 			return
-		}
-		if mark != "" {
-			for i := range names {
-				names[i] = mark + names[i]
-			}
 		}
 		heard(names, next)
 	}, "SSCAN", key, cursor, "COUNT", count)
@@ -115,7 +108,7 @@ const fullList = 512
 // ".go" and the pid has the number of the worker behind.
 func foreignQueues(id string) (list []string, foreign bool) {
 	parts := strings.SplitN(id, ":", 3)
-	if len(parts) == 3 && strings.HasSuffix(parts[0], ".go") && strings.Contains(parts[1], "-") {
+	if len(parts) == 3 && strings.HasSuffix(parts[0], GoHost) && strings.Contains(parts[1], "-") {
 		return nil, false
 	}
 	if len(parts) < 3 {

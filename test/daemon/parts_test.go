@@ -57,6 +57,9 @@ func TestPartIsRestartedAndEndsTheDaemon(t *testing.T) {
 	if s := stateOf(b.Daemon.PartStates(), "metrics"); s.State != "running" || s.Restarts != 3 || !errors.Is(s.Err, errPart) || s.Info != "4 runs" {
 		t.Errorf("before the last failure: %+v", s)
 	}
+	if s := stateOf(b.Daemon.PartStates(), "workers"); s.Info != "4 workers, 1 busy, 0 stuck" {
+		t.Errorf("the workers are %+v", s)
+	}
 	close(final)
 	b.Eventually("it stops", func() bool { return b.Log.Count("stopping: taking no more jobs") == 1 })
 	b.Open()

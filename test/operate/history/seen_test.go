@@ -143,3 +143,29 @@ func serve(t *testing.T, client *goworker.Client, s httpapi.Settings) func(metho
 		return answer.Body.String()
 	}
 }
+
+// A server of HTTP whose client has HistoryOff counts nothing. Its last renewal carries what another one has counted.
+func TestServerWithoutHistory(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]int{goworker.HistoryOn: 1, goworker.HistoryOff: 0} {
+		server := redistest.Start(t)
+		t.Run(setting, func(t *testing.T) {
+			client, err := goworker.NewClient(goworker.WorkerSettings{URI: server.URI(), Logger: slog.New(slog.DiscardHandler), History: setting})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.Close)
+			ask := serve(t, client, httpapi.Settings{Open: true, QuietAccess: true})
+			ask(http.MethodPut, "/api/shop/mail", "a body")
+			_, id, _ := strings.Cut(ask(http.MethodGet, "/api/shop/mail?timeout=5&ttr=60", ""), `"job_id":"`)
+			id, _, _ = strings.Cut(id, `"`)
+			ask(http.MethodDelete, "/api/shop/mail/job/"+id, "")
+		})
+		if n := server.Int(t, "EXISTS", "resque:go:tally"); n != want {
+			t.Errorf("%s: the tally exists: %d", setting, n)
+		}
+		if n := server.Int(t, "EXISTS", "resque:go:log"); n != want {
+			t.Errorf("%s: the log exists: %d", setting, n)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func fleet(t testing.TB, workers, queues, jobs int) *redistest.Server {
 			for n = 1, workers do
 				local id = 'host' .. n % 100 .. ':' .. n .. ':q' .. n % queues .. ',mail*'
 				redis.call('SADD', 'resque:workers', id)
-				redis.call('HSET', 'resque:workers:heartbeat', id, '2026-11-21T12:00:00+00:00')
+				redis.call('HSET', 'resque:workers:heartbeat', id, ARGV[5])
 				if n % 3 == 0 then redis.call('SET', 'resque:worker:' .. id, '{"queue":"q1","run_at":"2026-11-21T12:00:00Z","payload":{"class":"A","args":[]}}') end
 			end
 			for n = 1, queues do redis.call('SADD', 'resque:queues', 'q' .. n - 1) end
@@ -54,7 +54,7 @@ func fleet(t testing.TB, workers, queues, jobs int) *redistest.Server {
 			redis.call('RPUSH', 'resque:queue:q' .. n % queues, '{"class":"SendMail","args":[' .. n .. ',{"account":' .. n % 1000 .. ',"subject":"a subject of some length"}]}')
 		end`
 	for first := 0; first < jobs; first += 100_000 {
-		server.Do(t, "EVAL", fill, 0, workers, queues, first, min(100_000, jobs-first))
+		server.Do(t, "EVAL", fill, 0, workers, queues, first, min(100_000, jobs-first), resque.HeartbeatAt(time.Now()))
 	}
 	return server
 }

@@ -85,7 +85,26 @@ func (p *program) root() *cobra.Command {
 	for _, noun := range p.changing(p.nouns()) {
 		root.AddCommand(p.operates(noun))
 	}
+	group(root)
 	return root
+}
+
+// groups are the parts of the list of commands; those that are in none come last.
+var groups = []struct{ title, commands string }{
+	{"What there is, and what is wrong:", "status doctor queues jobs failed delayed schedule workers processes limits locks"},
+	{"What happened, and taking it back:", "history log audit operations bin cancelled"},
+	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token bench dev"},
+}
+
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range root.Commands() {
+			if slices.Contains(strings.Fields(g.commands), c.Name()) {
+				c.GroupID = g.title
+			}
+		}
+	}
 }
 
 // version prints which build this is.

@@ -232,6 +232,15 @@ func TestCompletionAndMan(t *testing.T) {
 	if out != "mail-high\nother\n:4\n" {
 		t.Errorf("completion offers %q", out)
 	}
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(file, []byte("shop:\n  uri: redis://x\nship:\n  uri: redis://y\n\"a b\":\n  uri: redis://z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o, e output
+	named := func(name string) (string, bool) { return file, name == "GOWORKER_CONTEXTS" }
+	if Run(t.Context(), []string{"__complete", "queues", "ls", "--context", "sh"}, named, &o, &e); o.String() != "ship\nshop\n:4\n" {
+		t.Errorf("completion offers the contexts %q, %s", o.String(), e.String())
+	}
 	if code, script, _ := run(t, "completion", "bash"); code != exitDone || !strings.Contains(script, "__goworker") {
 		t.Errorf("completion: %d %.200s", code, script)
 	}

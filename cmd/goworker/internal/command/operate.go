@@ -80,6 +80,7 @@ type operator struct {
 // operates makes a command one of the operator's: it takes the shared flags.
 func (p *program) operates(c *cobra.Command) *cobra.Command {
 	c.PersistentFlags().AddFlagSet(p.shared.flags())
+	_ = c.RegisterFlagCompletionFunc("context", p.completeContexts) // it fails for a flag that is not there
 	return c
 }
 

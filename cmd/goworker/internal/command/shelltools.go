@@ -39,6 +39,16 @@ func (p *program) completeQueues(c *cobra.Command, args []string, begun string) 
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeContexts offers the names of contexts.
+func (p *program) completeContexts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	file, err := contexts.File(p.lookup)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, _ := contexts.Read(file) // a file that is wrong has none
+	return slices.DeleteFunc(sortedKeys(all), func(name string) bool { return !shell.Plain(name) || !strings.HasPrefix(name, begun) }), cobra.ShellCompDirectiveNoFileComp
+}
+
 // man writes the manual pages.
 func (p *program) man() *cobra.Command {
 	return &cobra.Command{

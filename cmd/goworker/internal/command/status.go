@@ -124,7 +124,7 @@ func (o *operator) statusLines(s view.Status) error {
 		{Key: "processed", Value: count(a.Processed)}, {Key: "failed", Value: count(a.Failed)}, {Key: "waiting", Value: count(a.Waiting)},
 		{Key: "delayed", Value: count(a.Delayed)}, {Key: "retrying", Value: count(a.Retrying)}, {Key: "failures", Value: count(a.Failures)},
 		{Key: "leased", Value: count(a.Leased)}, {Key: "late", Value: age(a.Late)}, {Key: "processes", Value: len(a.Processes)},
-		{Key: "workers", Value: count(a.Workers.All)}, {Key: "workers_go", Value: count(a.Workers.Go)}, {Key: "workers_other", Value: count(a.Workers.Other)},
+		{Key: "workers", Value: count(a.Workers.All)}, {Key: "workers_go", Value: count(a.Workers.Go)}, {Key: "workers_other", Value: count(a.Workers.Other)}, {Key: "workers_dead", Value: count(a.Workers.Dead)},
 		{Key: "workers_busy", Value: count(a.Workers.Busy)}, {Key: "http_servers", Value: len(a.Servings)}, {Key: "stuck", Value: len(a.Stuck)},
 		{Key: "paused_all", Value: a.PausedAll}, {Key: "queues", Value: count(a.QueueCount)}, {Key: "warnings", Value: warnings},
 	}

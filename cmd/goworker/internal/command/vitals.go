@@ -17,6 +17,13 @@ func vitalsPairs(p inspect.ProcessInfo) (pairs [][2]string) {
 			{"renewal took", view.Span(v.RTT)}, {"last exchange", view.Time(v.LastExchange)}, {"parts down", strings.Join(v.Down, ", ")}, {"said so", view.Time(v.At)},
 		}
 	}
+	for _, b := range p.Bridges {
+		text := fmt.Sprintf("%s to %s; %s wait", b.Queue, b.To, view.Count(b.Waiting))
+		if b.Waiting > 0 {
+			text += ", the oldest for " + view.Age(b.Oldest)
+		}
+		pairs = append(pairs, [2]string{"bridge", text})
+	}
 	for _, j := range p.Stuck {
 		pairs = append(pairs, [2]string{"stuck", fmt.Sprintf("%s of queue %s for %s; its limit is %s", j.Class, j.Queue, view.Span(j.For), view.Span(j.Limit))})
 	}
@@ -32,6 +39,22 @@ func vitalsObject(v inspect.Vitals) view.Object {
 		{Key: "at", Value: v.At}, {Key: "busy", Value: v.Busy}, {Key: "rss", Value: v.RSS}, {Key: "goroutines", Value: v.Goroutines}, {Key: "cpu", Value: v.CPU},
 		{Key: "rtt", Value: v.RTT}, {Key: "last_exchange", Value: v.LastExchange}, {Key: "down", Value: v.Down},
 	}
+}
+
+// bridgeObjects are bridges in JSON.
+func bridgeObjects(all []inspect.Bridge) []view.Object {
+	list := []view.Object{}
+	for _, b := range all {
+		var oldest any
+		if b.Oldest.Known() {
+			oldest = b.Oldest.For
+		}
+		list = append(list, view.Object{
+			{Key: "queue", Value: b.Queue}, {Key: "to", Value: b.To}, {Key: "at", Value: b.At}, {Key: "waiting", Value: b.Waiting}, {Key: "taken", Value: b.Taken},
+			{Key: "oldest", Value: oldest}, {Key: "method", Value: string(b.Oldest.Method)},
+		})
+	}
+	return list
 }
 
 // stuckObjects are stuck jobs in JSON.

@@ -167,6 +167,7 @@ func processObject(i inspect.ProcessInfo) view.Object {
 		{Key: "process", Value: i.ID}, {Key: "kind", Value: "worker"}, {Key: "host", Value: i.Host}, {Key: "pid", Value: i.PID}, {Key: "version", Value: i.Version},
 		{Key: "queues", Value: i.Queues}, {Key: "workers", Value: i.Concurrency}, {Key: "since", Value: i.Since}, {Key: "jobs", Value: i.Jobs},
 		{Key: "lease_age", Value: i.LeaseAge}, {Key: "dead", Value: i.Dead}, {Key: "vitals", Value: vitalsObject(i.Vitals)}, {Key: "stuck", Value: stuckObjects(i.Stuck)},
+		{Key: "bridges", Value: bridgeObjects(i.Bridges)},
 	}
 	if i.Shard != "" {
 		o = o.With("shard", i.Shard)

@@ -215,9 +215,12 @@ func (s Status) head(st styles, width int) []string {
 		workers += Number(a.Workers.Go) + " go + "
 	}
 	workers += Number(a.Workers.Other) + " other"
+	if a.Workers.Dead.N > 0 {
+		workers += " (" + Number(a.Workers.Dead) + " dead)"
+	}
 	workers += ", " + Number(a.Workers.Busy) + " busy"
-	if a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && a.Workers.All.N > 0 {
-		workers += " (" + Percent(a.Workers.Busy.N, a.Workers.All.N) + ")"
+	if alive := a.Workers.All.N - a.Workers.Dead.N; a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && alive > 0 {
+		workers += " (" + Percent(a.Workers.Busy.N, alive) + ")"
 	}
 	processes := fmt.Sprintf("processes %d", len(a.Processes))
 	servers := ""
