@@ -349,15 +349,18 @@ func TestVerbs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	file := keyFile(t, strings.Repeat("k", 32))
-	running, release := make(chan struct{}), make(chan struct{})
+	running, release, ready := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	a := f.start("a", func(s *goworker.WorkerSettings, d *goworker.Daemon) {
 		s.Logger, s.LogLevel, s.Control, s.ControlKeyFile = nil, "error", goworker.ControlFull, file
 		d.Register("Nap", func(string, ...any) error { close(running); <-release; return nil })
+		d.AddPart(goworker.Part{Name: "odd", Requires: []string{"poller"}, Info: func() any { return running }}) // JSON has no word for it
+		d.OnReady(func() { close(ready) })
 	})
 	if _, err := f.client.Enqueue(t.Context(), goworker.NewJob("work", "Nap", "secret"), goworker.WithID("one")); err != nil {
 		t.Fatal(err)
 	}
 	<-running
+	<-ready
 	c := control.New(f.client, control.KeyFile(file))
 	ask := func(verb string, opts ...control.CallOption) string {
 		t.Helper()
@@ -385,7 +388,7 @@ func TestVerbs(t *testing.T) {
 		{"registered", nil, []string{`"name":"Nap"`}},
 		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false}`, `{"name":"Name","value":"a","default":false}`}},
 		{"queues", nil, []string{`"queues":"work"`, `"ready":true`}},
-		{"report", nil, []string{`"name":"lease","state":"running"`, `"go":"go`}},
+		{"report", nil, []string{`"name":"lease","state":"running"`, `"info":"renewed `, `"name":"odd","state":"running"`, `"requires":["poller"]`, `"info":"0x`, `"go":"go`}},
 		{"stacks", nil, []string{"TestVerbs", `"goroutines":`}},
 		{"stacks", nil, []string{"a moment ago"}},
 		{"log", map[string]any{"level": "debug", "for": 60}, []string{`"level":"debug","was":"error"`}},
