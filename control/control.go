@@ -45,6 +45,7 @@ type Control struct {
 type Option func(*Control)
 
 // KeyFile signs commands with the key in a file: that of the processes' setting ControlKeyFile. The file is read at each call.
+// A signed command is valid for 30 seconds at most, also where Timeout is longer.
 func KeyFile(path string) Option { return func(c *Control) { c.keyFile = path } }
 
 // By says who asks. The audit of changes names it. By default it is the user of the system and the host.

@@ -272,7 +272,7 @@ func TestFull(t *testing.T) {
 	a := f.start("a", full)
 	ask := func(opts ...control.Option) control.Result {
 		t.Helper()
-		r, err := control.Gather(control.New(f.client, opts...).Do(t.Context(), "harm", control.Timeout(20*time.Second)))
+		r, err := control.Gather(control.New(f.client, opts...).Do(t.Context(), "harm", control.Timeout(daemontest.Soon)))
 		if err != nil {
 			t.Error(err)
 		}
@@ -364,7 +364,7 @@ func TestVerbs(t *testing.T) {
 	c := control.New(f.client, control.KeyFile(file))
 	ask := func(verb string, opts ...control.CallOption) string {
 		t.Helper()
-		opts = append(opts, control.To("a"), control.Timeout(20*time.Second))
+		opts = append(opts, control.To("a"), control.Timeout(daemontest.Soon))
 		r, err := control.Gather(c.Do(t.Context(), verb, opts...))
 		if err != nil || len(r.Replies)+len(r.Refused) != 1 {
 			t.Fatalf("%s: %+v, %v", verb, r, err)
