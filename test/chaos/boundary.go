@@ -77,7 +77,7 @@ var cut = []boundary{
 // unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
 // is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends; of the
 // keeper each ten seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
-var unreached = []string{"history-tally", "history-fold", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "audit"}
+var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "audit"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
