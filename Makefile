@@ -36,7 +36,7 @@ OPERATE = ./test/operate/...
 PLAIN = $(COMPILING) $(CRASHING) $(SEQUENTIAL)
 
 # The packages whose tests with the race detector take longest.
-LONGEST = . ./test/jobs ./test/topology ./test/daemon ./test/recurring ./test/isolated ./test/client ./goworkertest
+LONGEST = ./test/topology . ./test/daemon ./test/recurring ./test/isolated ./test/jobs ./test/client ./httpapi ./internal/await
 
 # Most of the time of make test is the compiler's, which is faster with more memory. What is tested gets Go's default.
 # What go test vets, make check has vetted. A program with the race detector sleeps for a second as it exits, unless GORACE
@@ -46,7 +46,7 @@ GOTEST = $(COMPILE) GORACE=atexit_sleep_ms=0 go test -exec='env -u GOGC -u GOMEM
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo dev test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-operate test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
+.PHONY: help demo dev test test-acl chaos chaos-mutations lmstfy mutations deps check check-bench benchmarks test-plain test-race test-operate test-long lint vuln fuzz bench bench-huge bench-core bench-check bench-record
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,24 +58,28 @@ dev: ## play with a worker, sample load and a live status, on a Redis of its own
 	@go -C cmd/goworker run . dev --redis-server='$(REDIS_SERVER)'
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
-# Chaos and the killing of programs wait more than they compute: what the compiler has to do meanwhile gives way to them. All of
-# this does without the race detector. Most other tests wait too, so four packages run at a time, and those that take longest begin.
+# Chaos and the killing of programs wait more than they compute. All else runs meanwhile and gives way to them.
 test: deps check ## run all tests, on real Redis servers and against node-resque
 	{ (cd test/chaos && $(GOTEST) -timeout=30m .) && $(GOTEST) $(CRASHING); } & killing=$$!; \
-		nice $(MAKE) --no-print-directory test-plain; others=$$?; \
+		nice $(MAKE) --no-print-directory test-plain test-race; others=$$?; \
 		wait $$killing && exit $$others
-	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(OPERATE))")
 
 # With benchmarks, go test runs one package after the other: those of SEQUENTIAL are quick.
-test-plain: # what make test tests beside chaos
+test-plain: # what make test tests beside chaos, without the race detector
 	$(GOTEST) $(COMPILING)
 	$(GOTEST) -bench=. -benchtime=1x $(SEQUENTIAL)
 	cd cmd/goworker && $(GOTEST) ./...
 	cd test/openapi && $(GOTEST) ./...
 	$(MAKE) --no-print-directory check-bench
 
+# Most of these tests wait, so four packages run at a time, and those that take longest begin.
+test-race: # what make test tests with the race detector
+	$(GOTEST) -race -p=4 $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(OPERATE))")
+
 test-operate: deps ## run the tests of the operator's tools: thousands of workers, a million jobs, planted faults, terminals
 	@$(call install,command -v tmux,tmux)
+	@older=$$(cat test/operate/mixed/RELEASE); git cat-file -e $$older^{commit} 2>/dev/null || git fetch -q --depth=1 origin $$older 2>/dev/null || \
+		echo "make: NOT TESTED: test/operate/mixed runs the release $$older beside this one, but this clone has no such commit and cannot fetch it; git fetch --unshallow gets it" >&2
 	$(GOTEST) -p=2 $(OPERATE)
 
 test-long: deps ## run what make test leaves out: the race detector everywhere, a million jobs in a process, the other benchmarks

@@ -27,7 +27,7 @@ func Beside(n *neighbor.Neighbor, c *Client) error {
 	}
 	settled := on.settled()
 	*n = neighbor.Neighbor{
-		Base: on.base(), Host: on.config.Hostname, Tracking: !on.config.DisableTracking,
+		Base: on.base(), Host: on.config.Hostname, Tracking: !on.config.DisableTracking, NoHistory: on.config.History == HistoryOff, Step: on.bridges.Load().Step,
 		Features: settled.Set, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
 		MultiQueue: on.config.multiQueueFailures, Do: on.Do, Works: on.config.queues.Works, Signature: c.registry.signature,
 		Ready: func(ctx context.Context, queue string) error {

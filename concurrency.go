@@ -90,6 +90,7 @@ func (c crew) Limit(ctx context.Context, n int) error {
 	return c.do(ctx, func() {
 		c.grow(n)
 		c.share.Resize(n)
+		c.limit.Store(int64(n))
 	})
 }
 

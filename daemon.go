@@ -7,9 +7,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -36,6 +38,7 @@ type Daemon struct {
 	*endpoint
 	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
 	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
+	quit   func(bool)   // ends the run of all shards, at once if true; nil: this daemon is none of several
 	whole  reach        // of all shards; nil: this daemon is none of several
 	hooks  hookList
 
@@ -45,7 +48,9 @@ type Daemon struct {
 
 	// Guarded by the endpoint's mutex.
 	parts   []part.Part
+	verbs   []Verb
 	running *run
+	crew    *part.Crew // of the current run, or the last one; nil: there was none
 
 	// Of the current run, written before its goroutines start.
 	config  config
@@ -66,6 +71,7 @@ type Daemon struct {
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 	history *record.History
+	control *control.Control
 }
 
 // New returns a Daemon with the given settings. They are checked by Init, Run and
@@ -140,8 +146,19 @@ func (d *Daemon) AddHooks(h Hooks) { d.hooks.add(h) }
 func (d *Daemon) AddPart(p Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.parts = append(d.parts, part.Part(p))
+	d.parts = append(d.parts, p.internal())
 }
+
+// AddVerb adds a verb, from the next run on. It panics if the verb has no name or no function. That is a mistake in the program.
+func (d *Daemon) AddVerb(v Verb) {
+	control.MustBeVerb(v.own())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.verbs = append(d.verbs, v)
+}
+
+// Inspect returns what answers questions about queues, jobs, failures and workers: that of the daemon's Client.
+func (d *Daemon) Inspect() *inspect.Inspector { return d.Client().Inspect() }
 
 // Client returns the Client of the daemon: on its connections, with the options of the
 // classes registered here. It may be used at any time until Close, and inside handlers.

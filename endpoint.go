@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/await"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
@@ -46,11 +48,13 @@ type client struct {
 	producer.Client
 	config  config
 	log     *slog.Logger
+	level   *slog.LevelVar // of the log; nil: the program gave the logger
 	flush   func()
 	dialer  conn.Dialer
 	set     *outcome.Set // the features, for jobs that are enqueued
 	waits   *await.Watcher
-	settled func() settled // for packages above this one; made by the first call
+	settled func() settled                 // for packages above this one; made by the first call
+	bridges *atomic.Pointer[depth.Bridges] // of the latest run of the daemon; nil: there was none
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -103,7 +107,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	if err != nil {
 		return nil, prefix.Of(err)
 	}
-	log, flush := c.log()
+	log, level, flush := c.log()
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
@@ -112,7 +116,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, flush: flush, dialer: dialer,
+		config: c, log: log, level: level, flush: flush, dialer: dialer, bridges: new(atomic.Pointer[depth.Bridges]),
 	}
 	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)

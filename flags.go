@@ -3,6 +3,8 @@ package goworker
 import (
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -143,6 +145,11 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "Stamp", Flag: "stamp", Help: "have the payloads of enqueued jobs say when they were enqueued"},
 	{Field: "History", Flag: "history", Default: HistoryOn, Allowed: []string{HistoryOn, HistoryOff},
 		Help: "whether this process counts its jobs for the fleet's history: on or off"},
+	{Field: "Control", Flag: "control", Default: ControlOn, Allowed: []string{ControlOff, ControlOn, ControlFull},
+		Help: "which commands of operators this process obeys: off, on or full", Check: checkControl},
+	{Field: "ControlKeyFile", Flag: "control-key-file", Help: "path to the key that the commands of full are signed with"},
+	{Field: "ControlUnsigned", Flag: "control-unsigned", Help: "obey the commands of full without a signature"},
+	{Field: "Name", Flag: "name", Derived: "the program's", Help: "what operators address this process by (the program's file name)", Check: checkName},
 	{Field: "DisableSignals"},
 	{Field: "DisableTracking"},
 	{Field: "AllowNoHandlers"},
@@ -176,6 +183,20 @@ func checkInterval(s *WorkerSettings) error {
 func checkHostname(s *WorkerSettings) (err error) {
 	s.Hostname, err = setting.Hostname(s.Hostname)
 	return err
+}
+
+func checkControl(s *WorkerSettings) error {
+	if s.Control == ControlFull && s.ControlKeyFile == "" && !s.ControlUnsigned {
+		return fmt.Errorf("Control is %s without ControlKeyFile: give the file with the key that commands are signed with (flag -control-key-file), or accept unsigned ones (ControlUnsigned, -control-unsigned)", s.Control)
+	}
+	return nil
+}
+
+func checkName(s *WorkerSettings) error {
+	if s.Name == "" {
+		s.Name = filepath.Base(os.Args[0])
+	}
+	return nil
 }
 
 func checkClientCert(s *WorkerSettings) error {

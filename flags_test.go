@@ -74,7 +74,7 @@ func TestApply(t *testing.T) {
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1", "--enqueue-buffer=12",
-		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true", "--history=off", "--stamp=true",
+		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true", "--history=off", "--stamp=true", "--control=full", "--control-key-file=kf", "--control-unsigned", "--name=mailer",
 		"--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
 	every.Flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
@@ -86,6 +86,7 @@ func TestApply(t *testing.T) {
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
 		MaxPayload: 10, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true,
+		Control: ControlFull, ControlKeyFile: "kf", ControlUnsigned: true, Name: "mailer",
 		LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
 	}
 	if diff := cmp.Diff(want, every.apply(base)); diff != "" {

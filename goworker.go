@@ -36,6 +36,9 @@ func AddHooks(h Hooks) { std().AddHooks(h) }
 // AddPart adds a part that starts and stops with the daemon; see Daemon.AddPart.
 func AddPart(p Part) { std().AddPart(p) }
 
+// AddVerb adds something that operators can ask the program to do; see Daemon.AddVerb.
+func AddVerb(v Verb) { std().AddVerb(v) }
+
 // LimitQueue holds all jobs of a queue to limits; see Daemon.LimitQueue.
 func LimitQueue(queue string, limits ...Limit) { std().LimitQueue(queue, limits...) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque/control"
 )
 
 // This file is how a daemon is, for probes and people, the gate that the program puts before its jobs, and
@@ -21,8 +22,9 @@ type Health struct {
 	// Running: Run or Work was called and has not returned.
 	Running bool
 
-	// Live is false if the daemon does not run, or if its poller has hung for a minute longer than the
-	// settings let Redis take: only a restart helps then. An outage of Redis leaves it true.
+	// Live is false if the daemon does not run, or if its poller or the loop of its lease has hung for a
+	// minute longer than the settings let Redis take: only a restart helps then. An outage of Redis leaves it
+	// true.
 	Live bool
 
 	// Ready: the daemon takes jobs. It is connected to Redis, holds its lease, and neither pauses nor stops.
@@ -69,7 +71,7 @@ func (d *Daemon) Health() Health { return Health(d.report()) }
 func (d *Daemon) report() health.Report {
 	d.mu.Lock()
 	s := health.Signs{Now: clock.System.Now(), Begun: d.poller != nil, Running: d.running != nil}
-	p, pulse, lease, c := d.poller, d.pulse, d.lease, d.config
+	p, pulse, lease, c, crew := d.poller, d.pulse, d.lease, d.config, d.crew
 	d.mu.Unlock()
 	if !s.Begun {
 		return s.Report()
@@ -81,6 +83,10 @@ func (d *Daemon) report() health.Report {
 	default:
 		if s.Running {
 			s.Poller = pulse.Take(healthWait)
+		}
+		s.Down = crew.Down()
+		if crew.Started() {
+			s.Lease = lease.Owed()
 		}
 	}
 	s.Limits = c.ConnectTimeout + c.ReadTimeout + c.WriteTimeout
@@ -110,6 +116,78 @@ func (s *Shards) Health() Health {
 		sum.Merge(d.report(), s.name(i), away[i], i == 0)
 	}
 	return Health(sum)
+}
+
+// Signs are the signs of life of a daemon's process, for probes: package health serves them over HTTP.
+type Signs struct {
+	Running  bool // Run or Work was called and has not returned
+	Started  bool // all parts run, or the stop has begun since
+	Stopping bool // the stop has begun
+
+	// Poller and Lease say for how long the poller's loop and the one that renews the lease have owed a turn;
+	// 0: they turn. Each may wait for Redis as long as Patience says. What is much longer hangs.
+	Poller, Lease time.Duration
+	Patience      time.Duration
+
+	// Exchanged and Renewed say how long ago Redis last answered an exchange and a renewal of the lease;
+	// negative: it has not yet.
+	Exchanged, Renewed time.Duration
+	LeaseHeld          bool // other processes know that this one is alive
+
+	// AllStuck says for how long all workers have had a job that runs past its time limit; see StuckJobs.
+	AllStuck time.Duration
+}
+
+// Signs returns the signs of life. It reads memory only and waits for nothing: neither for Redis, nor for the
+// poller.
+func (d *Daemon) Signs() Signs {
+	d.mu.Lock()
+	r, p, pulse, lease, workers := d.running, d.poller, d.pulse, d.lease, d.config.Concurrency
+	limits := d.config.ConnectTimeout + d.config.ReadTimeout + d.config.WriteTimeout
+	d.mu.Unlock()
+	s := Signs{Exchanged: -1, Renewed: -1, Patience: health.Patience(limits)}
+	if r == nil {
+		return s
+	}
+	now := clock.System.Now()
+	s.Running, s.Started, s.Stopping = true, r.crew.Started(), !r.stop.Began().IsZero()
+	if s.Started && !s.Stopping { // a stop has times of its own
+		s.Poller, s.Lease = pulse.Owed(), lease.Owed()
+	}
+	if _, at := p.keeper.Exchanges(); !at.IsZero() {
+		s.Exchanged = max(0, now.Sub(at))
+	}
+	if at := lease.Renewed(); !at.IsZero() {
+		s.Renewed, s.LeaseHeld = max(0, now.Sub(at)), !lease.Silent(now)
+	}
+	s.AllStuck = d.registry.stuck.All(workers, StuckAfter, now)
+	return s
+}
+
+// Signs returns the signs of life of all shards together: of what hangs the longest time, and of what Redis
+// answered the shortest. A shard whose Redis is away and which has not started does not count.
+func (s *Shards) Signs() Signs {
+	s.mu.Lock()
+	running, crew, stop := s.running, s.crew, s.stop
+	s.mu.Unlock()
+	sum := Signs{Exchanged: -1, Renewed: -1}
+	if !running {
+		return sum
+	}
+	sum.Running, sum.Started, sum.Stopping = true, crew.Started(), !stop.Began().IsZero()
+	soonest := func(a, b time.Duration) time.Duration {
+		if a < 0 || b >= 0 && b < a {
+			return b
+		}
+		return a
+	}
+	for _, d := range s.daemons {
+		of := d.Signs()
+		sum.Poller, sum.Lease, sum.Patience = max(sum.Poller, of.Poller), max(sum.Lease, of.Lease), max(sum.Patience, of.Patience)
+		sum.Exchanged, sum.Renewed = soonest(sum.Exchanged, of.Exchanged), soonest(sum.Renewed, of.Renewed)
+		sum.LeaseHeld, sum.AllStuck = sum.LeaseHeld || of.LeaseHeld, max(sum.AllStuck, of.AllStuck)
+	}
+	return sum
 }
 
 // Stats is what a daemon has counted since its process started: in all its runs together. A job counts when
@@ -228,6 +306,35 @@ func (r *registry) infos() []ClassInfo {
 		infos = append(infos, info)
 	}
 	return infos
+}
+
+// counted is what a daemon has counted, as it is answered.
+func (d *Daemon) counted() control.Stats {
+	s, h := d.Stats(), d.report()
+	of := func(j JobStats) control.Counts {
+		return control.Counts{
+			Done: j.Done, Failed: j.Failed, Retried: j.Retried, Cancelled: j.Cancelled, Expired: j.Expired, Discarded: j.Discarded,
+			Runs: j.Runs, Mean: j.Mean().Seconds(), Longest: j.Longest.Seconds(),
+		}
+	}
+	w := control.Stats{
+		Exchanges: s.Exchanges, Exchange: h.ExchangeAge.Seconds(), Lease: h.LeaseAge.Seconds(), Outages: s.Outages, Away: s.Away.Seconds(),
+		Jobs: of(s.Jobs), Classes: make(map[string]control.Counts),
+	}
+	for name, c := range s.Classes {
+		w.Classes[name] = of(c)
+	}
+	return w
+}
+
+// described are the registered classes, as they are answered.
+func (d *Daemon) described() []control.Class {
+	infos := d.Classes()
+	classes := make([]control.Class, len(infos))
+	for i, c := range infos {
+		classes[i] = control.Class{Name: c.Name, Options: append([]string{}, c.Options...)}
+	}
+	return classes
 }
 
 // SetGate has a function asked whether the daemon may take jobs: before the first job, and then each

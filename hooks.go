@@ -46,6 +46,11 @@ type Hooks struct {
 	// Discard is called in place of Failure for a job whose handler returned Discard.
 	Discard func(ctx context.Context, d *Delivery, err error)
 
+	// Ready is called once in each run, when all parts run; jobs may run already. It has a
+	// goroutine of its own. Shutdown is not called before it has returned, unless it takes
+	// longer than Shutdown may.
+	Ready func()
+
 	// Shutdown is called once in each run, when the daemon stops taking jobs. Those that
 	// run go on meanwhile. It stops as a part that requires the workers does; see
 	// Part.Stop for how long it may take.
@@ -103,15 +108,33 @@ func (l *hookList) ended(ctx context.Context, d *Delivery, o *outcome.Outcome) {
 	}
 }
 
-// part returns the part whose Stop calls the hooks for the shutdown. It is the last one.
+// part returns the part that calls the hooks for a run. It is the last one: it starts when all others run.
 func (l *hookList) part() part.Part {
-	return part.Part{Name: "hook Shutdown", Stop: func(context.Context) error { l.shutdown(); return nil }}
+	ready := make(chan struct{})
+	return part.Part{
+		Name: "hook Shutdown", Unseen: true,
+		Start: func(context.Context) error {
+			go func() {
+				defer close(ready)
+				l.each("Ready", func(h Hooks) func() { return h.Ready })
+			}()
+			return nil
+		},
+		Stop: func(ctx context.Context) error {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+			}
+			l.each("Shutdown", func(h Hooks) func() { return h.Shutdown })
+			return nil
+		},
+	}
 }
 
-func (l *hookList) shutdown() {
+func (l *hookList) each(name string, hook func(Hooks) func()) {
 	for _, h := range l.list() {
-		if h.Shutdown != nil {
-			l.call("Shutdown", h.Shutdown)
+		if f := hook(h); f != nil {
+			l.call(name, f)
 		}
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
@@ -40,6 +43,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	wire "github.com/goworker/goworker/internal/resque/control"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
@@ -49,7 +53,9 @@ import (
 // run is one call of Run.
 type run struct {
 	stop   *part.Budget // the time of its stop
-	poller *poller      // nil until it is made; guarded by Daemon.mu
+	crew   *part.Crew   // its parts
+	began  time.Time
+	poller *poller // nil until it is made; guarded by Daemon.mu
 }
 
 // Run works until the context is cancelled or, with ExitOnComplete, until all queues
@@ -62,6 +68,8 @@ type run struct {
 // program, but its caller should. StopTime says how long the whole stop takes at most.
 //
 // An unreachable Redis is an error at the start only. Later the daemon waits for it.
+//
+// When a part has failed for good, Run stops in the same way and returns a *PartError; see Part.
 //
 // Run leaves the daemon open: Close it after its last use.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -78,18 +86,27 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
+	key, err := c.config.controlKey()
+	if err != nil {
+		return prefix.Of(err)
+	}
 	layout := part.OfDaemon
 	if d.group != nil {
 		layout = part.OfMember
 	}
-	r := &run{stop: c.config.stopBudget(layout, d.group)}
+	r := &run{stop: c.config.stopBudget(layout, d.group), crew: part.NewCrew(clock.System, c.log), began: clock.System.Now()}
 	d.mu.Lock()
 	if d.running != nil {
 		d.mu.Unlock()
 		return ErrRunning
 	}
-	d.running = r
+	d.running, d.crew = r, r.crew
 	d.prepare(ctx, c)
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.lease.Riders = append(d.lease.Riders, d.control)
+	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
@@ -102,7 +119,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
-	left, startErr, err := r.stop.Run(ctx, append(parts, d.hooks.part()), func() {
+	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
+		d.started(r)
 		select {
 		case <-ctx.Done():
 		case <-d.poller.ended:
@@ -117,19 +135,44 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	})
 	err = withParts(err, left)
-	if startErr != nil {
-		if ctx.Err() != nil && errors.Is(startErr, context.Cause(ctx)) {
-			startErr = nil // the stop came before the start was over
-		}
-		return prefix.Of(errors.Join(startErr, err))
+	if broken != nil && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
+		broken = nil // the stop came before the start was over
 	}
+	if err = errors.Join(partError(broken), err); !r.crew.Started() {
+		return prefix.Of(err)
+	}
+	took := []any{"took", clock.Since(clock.System, r.stop.Began()).Round(time.Millisecond), "parts", r.crew.Took(true)}
 	if err != nil {
-		d.log.Error("stopped", "error", err)
+		d.log.Error("stopped", append(took, "error", err)...)
 	} else {
-		d.log.Info("stopped")
+		d.log.Info("stopped", took...)
 	}
 	c.flush()
 	return prefix.Of(err)
+}
+
+// controlled is what operators may ask of a run, and what they may do to it.
+func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
+	stop := d.quit
+	if stop == nil {
+		stop = func(now bool) {
+			if quit(); now {
+				r.stop.Cut()
+			}
+		}
+	}
+	return control.Program{
+		Began: r.began, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
+	}
+}
+
+// started says that all parts run, and what this process is.
+func (d *Daemon) started(r *run) {
+	p := d.lease.Process()
+	d.log.Info("started", "process", p.ID, "version", p.Version, "workers", p.Concurrency, "queues", p.Queues,
+		"classes", logging.List(d.registry.handled()), "namespace", d.config.Namespace, "redis", conn.RedactURI(d.config.URI),
+		"took", clock.Since(clock.System, r.began).Round(time.Millisecond), "parts", r.crew.Took(false))
 }
 
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
@@ -146,8 +189,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System}
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
 	d.lease = newLease(base, d.config, d.registry)
+	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
@@ -178,7 +222,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
 	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -196,9 +240,9 @@ func (c config) schedulers(b part.Base, t *scheduler.Table, fleet scheduler.Flee
 func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 	limits, _ := r.limits.Numbers() // of two numbers for one the first counts
 	return fleet.New(b, fleet.Config{
-		About: []any{"classes", logging.List(r.handled()), "namespace", c.Namespace, "redis", conn.RedactURI(c.URI)},
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
+			p.Name, p.Control = c.Name, c.Control
 			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
 			return p
 		},
@@ -216,7 +260,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
@@ -252,17 +296,22 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 	steps := map[string]part.Steps{
-		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
+		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop, Info: d.lease.Info},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
-		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"workers": {Start: d.workers.start, Stop: d.workers.stop, Info: d.workers.info},
 		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
-				go d.poller.run(d.base)
+				go func() {
+					defer d.poller.Catch("poller")
+					d.poller.run(d.base)
+				}()
 				return nil
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
+			Info: d.poller.keeper.Info,
 		},
+		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},
 		"recurring": {Start: d.ticker.Start, Stop: d.ticker.Stop},
 		"workflows": {Start: d.sweep.Start, Stop: d.sweep.Stop},
@@ -411,45 +460,6 @@ func (p program) Parts(ctx context.Context) (stop func(context.Context) error, e
 	if err != nil {
 		return nil, err
 	}
-	started, err := part.Start(ctx, parts)
+	started, err := part.Start(ctx, part.NewCrew(clock.System, p.log).Tend(parts))
 	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
-}
-
-// Part is something a Daemon starts before it works and stops when it is done: a metrics
-// server, a database pool. The daemon consists of parts too: "lease", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard" and "history". Each requires the ones before it.
-//
-// Parts start in the order of what they require and stop in reverse. A part that
-// does not require "workers" or "poller", itself or through others, starts before
-// the workers and outlives every job.
-type Part struct {
-	// Name is the name by which other parts require this one. Errors name it too.
-	Name string
-
-	// Requires names the parts that must run before this one starts and until it
-	// has stopped.
-	Requires []string
-
-	// Isolated makes the part also run in the child processes of isolated jobs (see
-	// Isolated), around the handler: a database pool that handlers use, not a server.
-	// There it requires only parts that are Isolated too.
-	Isolated bool
-
-	// Start returns once the part really runs; nil means that there is nothing to
-	// start. If a later part fails to start, the daemon stops the parts that did.
-	Start func(ctx context.Context) error
-
-	// Stop returns once the part has really stopped; nil means that there is nothing to
-	// stop. It is called once, and only after a Start that succeeded. Its context ends a
-	// little before the part's share of the time is over. A part whose Stop has not
-	// returned then is left behind, and the *ShutdownError of Run names it.
-	//
-	// The parts that require the workers or the poller, and before them the hook
-	// Shutdown, stop while the last jobs run: they share the shutdown timeout, or
-	// DefaultShutdownTimeout if it is NoTimeout, and a second more to return when their
-	// contexts have ended. The others stop after the jobs and share
-	// two seconds, and what the jobs left of their time. One second is for the parts of
-	// Shards, and one for those of its Daemons. The share of a part is what is left of
-	// that time, divided by the number of parts that have yet to stop.
-	Stop func(ctx context.Context) error
 }

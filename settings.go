@@ -75,6 +75,13 @@ const (
 	HistoryOff = "off"
 )
 
+// The values of WorkerSettings.Control and of the flag -control.
+const (
+	ControlOff  = "off"
+	ControlOn   = "on"
+	ControlFull = "full"
+)
+
 // WorkerSettings says how a daemon works. A field that is zero has its default; only
 // the queues have none.
 //
@@ -225,6 +232,19 @@ type WorkerSettings struct {
 	// the fleet share, and writes into their log that it came and left: HistoryOn or
 	// HistoryOff. Empty means HistoryOn. See inspect.Inspector.History. [-history]
 	History string
+	// Control says which commands of operators the process obeys: ControlOff, ControlOn or ControlFull. Empty means
+	// ControlOn: questions, and what a program that writes to Redis could do anyway. ControlFull adds what ends a
+	// process or changes what it is, and needs ControlKeyFile. See docs/remote-control.md. [-control]
+	Control string
+	// ControlKeyFile is a file with the key that commands of ControlFull are signed with: at least 32 bytes, readable
+	// by its user only. All processes of a fleet have the same. [-control-key-file]
+	ControlKeyFile string
+	// ControlUnsigned has ControlFull obey commands without a signature: whatever can write to Redis can end the
+	// process. [-control-unsigned]
+	ControlUnsigned bool
+	// Name is what the process can be addressed by, beside its id and its host. Empty means the file name of the
+	// program. [-name]
+	Name string
 	// Stamp has the payloads of all jobs that are enqueued here say when: see the function Stamp. [-stamp]
 	Stamp bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
@@ -420,12 +440,16 @@ func (c config) sameClient(other config) bool {
 		c.logLevel == other.logLevel && c.LogFormat == other.LogFormat && c.Logger == other.Logger
 }
 
-// log returns the logger, and a function that writes out its buffered lines.
-func (c config) log() (log *slog.Logger, flush func()) {
+// log returns the logger, its level, and a function that writes out its buffered lines. The level is nil if the program gave the
+// logger.
+func (c config) log() (log *slog.Logger, level *slog.LevelVar, flush func()) {
 	if c.Logger != nil {
-		return c.Logger, func() {}
+		return c.Logger, nil, func() {}
 	}
-	return logging.New(c.logLevel, c.LogFormat, os.Stdout)
+	level = new(slog.LevelVar)
+	level.Set(c.logLevel)
+	log, flush = logging.New(level, c.LogFormat, os.Stdout)
+	return log, level, flush
 }
 
 // identity distinguishes the daemons of one program, in its children too.

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestConfigDefaults(t *testing.T) {
 		URI: "redis://localhost:6379/", Namespace: "resque:", FailureBackend: FailureRedis,
 		RecoverLimit: 3, MaxPayload: 64 << 20, ShutdownTimeout: 17 * time.Second,
 		ConnectTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
-		Hostname: host, LogLevel: "info", LogFormat: "text", History: HistoryOn,
+		Hostname: host, LogLevel: "info", LogFormat: "text", History: HistoryOn, Control: ControlOn, Name: filepath.Base(os.Args[0]),
 	}, style: payload.Plain, logLevel: slog.LevelInfo}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(config{}, queues.Spec{}), sameLogger); diff != "" {
 		t.Error(diff)
@@ -72,7 +73,7 @@ func TestConfigOfSettings(t *testing.T) {
 		ConnectTimeout: 1, WriteTimeout: 3, Hostname: "web-0",
 		TLSCertPath: "ca", TLSClientCertPath: "cert", TLSClientKeyPath: "key", SkipTLSVerify: true,
 		LogLevel: "debug", LogFormat: "json", Logger: log, DisableSignals: true, DisableTracking: true, DisableLookAhead: true,
-		SchedulerLockPrefix: "app", NodeScheduler: true, History: HistoryOn,
+		SchedulerLockPrefix: "app", NodeScheduler: true, History: HistoryOn, Control: ControlOn, Name: filepath.Base(os.Args[0]),
 	}, style: payload.Rails, multiQueueFailures: true, logLevel: slog.LevelDebug}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(config{}, queues.Spec{}), sameLogger); diff != "" {
 		t.Error(diff)
@@ -265,7 +266,7 @@ func TestIntervals(t *testing.T) {
 func TestOwnLoggerIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	own := slog.New(slog.DiscardHandler)
-	if log, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
+	if log, _, _ := (config{WorkerSettings: WorkerSettings{Logger: own}}).log(); log != own {
 		t.Error("the daemon logs by another logger than the program's")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
@@ -48,7 +49,7 @@ type Shards struct {
 	members  []*part.Member // by shard; Name and Run are set once, Outages by each run, with mu
 	handlers *registry      // of all daemons
 	gate     *gate.Gate     // of all daemons
-	hooks    hookList       // only Shutdown, once for all; the daemons have the others
+	hooks    hookList       // Ready and Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
@@ -60,6 +61,7 @@ type Shards struct {
 	parts   []part.Part
 	paused  bool
 	running bool
+	crew    *part.Crew   // of the current run, or the last one; nil: there was none
 	stop    *part.Budget // the time of the stop of the current run; nil: there is none
 }
 
@@ -117,11 +119,11 @@ func (s *Shards) Use(middleware ...Middleware) { s.handlers.use(middleware...) }
 // UseEnqueue adds middleware around the calls that enqueue; see Daemon.UseEnqueue.
 func (s *Shards) UseEnqueue(middleware ...EnqueueMiddleware) { s.handlers.around.add(middleware...) }
 
-// AddHooks adds functions that are called around jobs; see Daemon.AddHooks. Shutdown is
-// called once in each run, for all shards.
+// AddHooks adds functions that are called around jobs; see Daemon.AddHooks. Ready and
+// Shutdown are called once in each run, for all shards.
 func (s *Shards) AddHooks(h Hooks) {
-	s.hooks.add(Hooks{Shutdown: h.Shutdown})
-	h.Shutdown = nil
+	s.hooks.add(Hooks{Ready: h.Ready, Shutdown: h.Shutdown})
+	h.Ready, h.Shutdown = nil, nil
 	s.each(func(d *Daemon) { d.AddHooks(h) })
 }
 
@@ -130,8 +132,11 @@ func (s *Shards) AddHooks(h Hooks) {
 func (s *Shards) AddPart(p Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parts = append(s.parts, part.Part(p))
+	s.parts = append(s.parts, p.internal())
 }
+
+// AddVerb adds something that operators can ask the program to do; see Daemon.AddVerb. Each shard's process does it.
+func (s *Shards) AddVerb(v Verb) { s.each(func(d *Daemon) { d.AddVerb(v) }) }
 
 // RegisterDialer makes all shards dial URIs of a scheme with another package; see
 // Daemon.RegisterDialer.
@@ -158,7 +163,7 @@ func (s *Shards) init(again bool) error {
 	if err != nil {
 		return err
 	}
-	log, flush := config.log()
+	log, _, flush := config.log()
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)
 		settings.Logger = log.With("shard", s.name(i))
@@ -213,6 +218,9 @@ func (s *Shards) Client() *Client {
 	return c
 }
 
+// Inspect returns what answers questions about all shards: that of their Client.
+func (s *Shards) Inspect() *inspect.Inspector { return s.Client().Inspect() }
+
 // Close closes the connections to all shards, and their Daemons. From then on every
 // method that returns an error returns ErrClosed, until Init, Run or Work; see
 // Daemon.Close.
@@ -258,12 +266,18 @@ func (s *Shards) run(ctx context.Context) []error {
 	}
 	s.running = true
 	config := s.config
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
 	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
-		d.budget, d.group = workers, stop
+		d.budget, d.group, d.quit = workers, stop, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
-	s.stop = stop
+	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)
+	crew := s.crew
+	crew.Heard = func(name string, err error, final bool) {
+		s.each(func(d *Daemon) { d.note(name, err, final) })
+	}
 	s.gate.Log(s.log)
 	s.mu.Unlock()
 	defer func() {
@@ -273,7 +287,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	}()
 
 	base := context.WithoutCancel(ctx)
-	group := part.NewGroup(clock.System, s.members, conn.MayPass)
+	group := part.NewGroup(clock.System, s.members, conn.MayPass, func(err error) bool { return errors.As(err, new(*PartError)) })
 	parts, err := part.Arrange(part.Work, map[string]part.Steps{"poller": {
 		Start: func(context.Context) error { group.Start(base); return nil },
 		Stop:  func(context.Context) error { group.Stop(); return nil },
@@ -281,7 +295,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	if err != nil {
 		return []error{prefix.Of(err)}
 	}
-	left, startErr, stopErr := stop.Run(ctx, append(parts, s.hooks.part()), func() {
+	left, broken, stopErr := crew.Run(ctx, stop, append(parts, s.hooks.part()), func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
@@ -291,13 +305,11 @@ func (s *Shards) run(ctx context.Context) []error {
 	if stopErr = withParts(stopErr, left); stopErr != nil {
 		s.log.Error("stopped", "error", stopErr)
 	}
-	switch {
-	case startErr != nil:
-		return []error{prefix.Of(startErr), stopErr}
-	case slices.Contains(left, "poller"): // the shards still write their errors
-		return []error{stopErr}
+	errs := []error{prefix.Of(partError(broken)), stopErr}
+	if crew.Started() && !slices.Contains(left, "poller") { // else the shards still write their errors
+		errs = append(errs, group.Errs...)
 	}
-	return append(group.Errs, stopErr)
+	return errs
 }
 
 // beganPart returns the part that reports a daemon's start. At that time the daemon is
@@ -364,6 +376,13 @@ func (s *Shards) StopNow() {
 		stop.Cut()
 	}
 	s.each((*Daemon).StopNow)
+}
+
+// cutIf is StopNow, if a command asks for that.
+func (s *Shards) cutIf(now bool) {
+	if now {
+		s.StopNow()
+	}
 }
 
 func (s *Shards) each(do func(*Daemon)) {

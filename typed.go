@@ -1,5 +1,10 @@
 package goworker
 
+import (
+	"context"
+	"reflect"
+)
+
 // Typed is a node whose result the compiler knows: Class.Step, Then and All make it. Node gives the node to Start, and for
 // handlers and what is not typed.
 type Typed[R any] struct{ node *Node }
@@ -28,3 +33,16 @@ func All[R any](nodes ...Typed[R]) Typed[[]R] {
 	}
 	return Typed[[]R]{Group(members...)}
 }
+
+// several is implemented by the types that stand for several arguments, or for none.
+type several interface {
+	list() []any
+
+	// call returns a function with a parameter for each argument.
+	call(f func(ctx context.Context, args any) (any, error)) any
+}
+
+// severalOf is the option of a class that was defined with a result which stands for several.
+type severalOf bool
+
+var severalType = reflect.TypeFor[several]()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/failure"
@@ -23,16 +24,16 @@ import (
 // state of one run is kept here and not in the daemon.
 type workers struct {
 	part.Base
-	identity    string // of the daemon, for the children of isolated jobs
-	reach       any    // of the daemon, for handlers; nil: there is none
-	registry    *registry
-	hooks       *hookList
-	set         *outcome.Set
-	dispatch    dispatcher
-	status      *fleet.Status
-	concurrency int // at the start
-	started     int // how many there are; the poller's goroutine writes it once they run
-	wg          sync.WaitGroup
+	identity string // of the daemon, for the children of isolated jobs
+	reach    any    // of the daemon, for handlers; nil: there is none
+	registry *registry
+	hooks    *hookList
+	set      *outcome.Set
+	dispatch dispatcher
+	status   *fleet.Status
+	limit    atomic.Int64 // of the jobs that run at a time
+	started  int          // how many goroutines there are; the poller's goroutine writes it once they run
+	wg       sync.WaitGroup
 }
 
 // dispatcher gives jobs to the workers and takes what became of them. Its methods are safe for
@@ -59,12 +60,13 @@ type hand struct {
 }
 
 func newWorkers(b part.Base, c config, r *registry, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
-	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, status: status, concurrency: c.Concurrency}
+	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, status: status}
+	w.limit.Store(int64(c.Concurrency))
 	return w
 }
 
 func (w *workers) start(context.Context) error {
-	w.grow(w.concurrency)
+	w.grow(int(w.limit.Load()))
 	return nil
 }
 
@@ -99,8 +101,13 @@ func (w *workers) stop(ctx context.Context) error {
 // running returns how many workers have a job.
 func (w *workers) running() int { return w.status.Busy() }
 
+func (w *workers) info() any {
+	return fmt.Sprintf("%d workers, %d busy, %d stuck", w.limit.Load(), w.running(), len(w.registry.stuck.List()))
+}
+
 // work runs jobs. A handler that ends its goroutine costs its job, and another goroutine goes on.
 func (w *workers) work(h *hand) {
+	defer w.Catch("workers")
 	running := false
 	defer func() {
 		if !running {

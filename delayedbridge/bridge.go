@@ -142,6 +142,7 @@ func (b *bridge) step(c redis.Conn) (wait time.Duration, err error) {
 			b.Log.Warn("a task of delayed became a failure", "queue", b.queue.Name, "error", err)
 		}
 	}
+	b.Step("delayed:"+b.queue.Name, b.to.Queue, t.Tasks, t.Waiting, t.InHand > 0)
 	b.next, b.popped = t.Next, t.Popped
 	if len(b.next) > 0 {
 		b.grow()

@@ -65,7 +65,7 @@ func newPools(c *goworker.Client, s *Settings) (map[string]*pool, error) {
 		if err := goworker.Beside(n, c); err != nil {
 			return fmt.Errorf("the pool %s: %w", name, err)
 		}
-		g := gateway.New(n, gateway.Options{Version: version})
+		g := gateway.New(n, gateway.Options{Version: version, Classes: s.classes()})
 		p := &pool{name: name, client: c, neighbor: n, gateway: g, jobs: g}
 		p.lookout, p.backlog = newLookout(p), newBacklog(p)
 		pools[name] = p

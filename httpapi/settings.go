@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/httpjob"
 )
 
 // The defaults of Settings.
@@ -48,6 +49,10 @@ type Settings struct {
 	MaxBatch  int // bytes of a request with many jobs; 0: 8 MiB
 	Waiters   int // long polls of a token at a time; 0: 1,000
 	Listeners int // streams of events of a token at a time; 0: 100
+
+	// Classes are those whose jobs have their names in the history, beside HTTPJob and the Class of each namespace. Jobs of all others
+	// count as (unknown) there, because any client may invent classes. There are 250 at most.
+	Classes []string
 
 	// Accounts are those of the admin handler: name and password. None: it asks for none.
 	Accounts map[string]string
@@ -95,6 +100,21 @@ type Pool struct {
 	MigrateTo string
 }
 
+// mostClasses is how many classes the history names: a row of it names a few more.
+const mostClasses = 250
+
+// classes returns the classes that the history names.
+func (s *Settings) classes() []string {
+	names := append([]string{httpjob.DefaultClass}, s.Classes...)
+	for _, n := range s.Namespaces {
+		if n.Class != "" {
+			names = append(names, n.Class)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 var namespaceName = regexp.MustCompile(`^[-_A-Za-z0-9]{1,255}$`)
 
 // check returns an error that names what is wrong, and fills in the defaults.
@@ -113,6 +133,9 @@ func (s *Settings) check() error {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
+	}
+	if n := len(s.classes()); n > mostClasses {
+		return fmt.Errorf("Settings.Classes and the namespaces name %d classes, and the history has room for %d; name fewer in Classes", n, mostClasses)
 	}
 	if err := s.Defaults.check(); err != nil {
 		return err

@@ -36,6 +36,8 @@ type DelayedJob struct {
 	Raw     []byte
 	Invalid error
 
+	Shard string // of several Redises, the one where it is
+
 	delayed delayed.Job
 	shard   int
 }
@@ -128,7 +130,7 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 	}
 	jobs := make([]DelayedJob, len(found))
 	for i, f := range found {
-		jobs[i] = DelayedJob{At: f.At, Queue: f.Queue, Plain: f.Plain(), Payload: f.Payload, Raw: f.Raw, Invalid: f.Err, delayed: f, shard: l.in.number}
+		jobs[i] = DelayedJob{At: f.At, Queue: f.Queue, Plain: f.Plain(), Payload: f.Payload, Raw: f.Raw, Invalid: f.Err, delayed: f, Shard: l.in.shard(), shard: l.in.number}
 		if f.Err != nil {
 			continue
 		}

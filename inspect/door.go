@@ -38,3 +38,14 @@ func (d Door) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error
 func (d Door) Record(ctx context.Context, what, on string, changed int64, done error) error {
 	return d.in.record(ctx, what, on, changed, done)
 }
+
+// Over returns an Inspector of all Redises of several Inspectors, in their order: its shards. It is for the packages of this module.
+func Over(several ...*Inspector) *Inspector {
+	var redises []access.Redis
+	for _, i := range several {
+		for _, one := range i.all() {
+			redises = append(redises, one.redis)
+		}
+	}
+	return New(redises...)
+}

@@ -49,6 +49,8 @@ type Failure struct {
 	Raw     []byte
 	Invalid error
 
+	Shard string // of several Redises, the one where it is
+
 	record failures.Record
 	shard  int
 }
@@ -126,7 +128,7 @@ func (l *FailureList) List(ctx context.Context, start, count int) ([]Failure, er
 func (i *Inspector) failures(records []failures.Record) []Failure {
 	all := failuresOf(records)
 	for n := range all {
-		all[n].shard = i.number
+		all[n].Shard, all[n].shard = i.shard(), i.number
 	}
 	return all
 }

@@ -74,8 +74,8 @@ func (i *Inspector) Find(ctx context.Context, q Query, after string, count int, 
 	return i.walk(ctx, q, false, after, count, options...)
 }
 
-// All walks through all jobs that match, page by page, as Find does. It ends with the first error. What
-// Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on. With a Budget it may end
+// All walks through all jobs that match, page by page, as Find does. It ends with the first error; of several Redises the next
+// one follows. What Redis refused to read comes as an error too, after the jobs of its page, and the walk goes on. With a Budget it may end
 // with an *UnfinishedError.
 func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) iter.Seq2[Entry, error] {
 	o := findOptionsOf(options)
@@ -97,10 +97,10 @@ func (i *Inspector) All(ctx context.Context, q Query, options ...FindOption) ite
 				}
 			}
 			if err == nil && page.Of > 0 {
-				err = &UnfinishedError{Next: page.Next, Looked: page.Seen, Of: page.Of, Budget: o.budget}
+				yield(Entry{}, &UnfinishedError{Next: page.Next, Looked: page.Seen, Of: page.Of, Budget: o.budget})
+				return
 			}
-			if err != nil {
-				yield(Entry{}, err)
+			if err != nil && (!yield(Entry{}, err) || !i.several() || ctx.Err() != nil) {
 				return
 			}
 			if after = page.Next; after == "" {

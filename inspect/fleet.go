@@ -169,6 +169,8 @@ type ProcessInfo struct {
 	Vitals Vitals
 	Stuck  []StuckJob // the first twenty that run past their time limits
 
+	Bridges []Bridge // from other libraries, of package delayedbridge; the first twenty
+
 	Shard string // of several Redises, the one where it has this lease
 }
 
@@ -206,5 +208,36 @@ func processInfo(p resque.LiveProcess, now time.Time) ProcessInfo {
 		info.LeaseAge = max(0, now.Sub(p.Ends)) + resque.LeasePeriod
 	}
 	info.Vitals, info.Stuck = vitals(p, now)
+	info.Bridges = bridges(p.Bridges, now)
 	return info
+}
+
+// Bridge is a queue of another library from which a process takes tasks. The process says so each ten seconds.
+type Bridge struct {
+	Queue   string    // of that library: "delayed:mail"
+	To      string    // the queue where the jobs go
+	At      time.Time // when it looked, by Redis's clock
+	Waiting int64     // tasks that waited
+	Taken   int64     // by the bridges of all processes, since Redis has the number
+
+	// Oldest is how long the first task has waited. It is not known while workers of that library take from the queue too, which do not
+	// say how much, and ten minutes after that.
+	Oldest Age
+}
+
+// bridges returns what a record says of bridges.
+func bridges(from []resque.Bridge, now time.Time) (all []Bridge) {
+	for _, b := range from {
+		to := Bridge{Queue: b.Queue, To: b.To, At: resque.Time(b.At), Waiting: b.Waiting, Taken: b.Taken}
+		switch {
+		case b.Method == resque.AgeCounted && b.Oldest > 0:
+			to.Oldest = Age{Method: AgeCounted, For: max(0, now.Sub(resque.Time(b.Oldest)))}
+		case b.Method == resque.AgeSeen && b.Oldest > 0:
+			to.Oldest = Age{Method: AgeSeen, For: max(0, now.Sub(resque.Time(b.Oldest)))}
+		case b.Method == resque.AgeCounted && b.Waiting == 0:
+			to.Oldest.Method = AgeCounted
+		}
+		all = append(all, to)
+	}
+	return all
 }

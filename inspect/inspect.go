@@ -34,6 +34,7 @@ type Inspector struct {
 	redis  access.Redis
 	shards []*Inspector // each for one Redis; nil: this is one
 	number int          // of this shard
+	among  bool         // it is one of several shards
 
 	who, why, face string // see By and Face
 }
@@ -48,7 +49,7 @@ func New(redises ...access.Redis) *Inspector {
 	}
 	i := &Inspector{}
 	for n, r := range redises {
-		i.shards = append(i.shards, &Inspector{redis: r, number: n})
+		i.shards = append(i.shards, &Inspector{redis: r, number: n, among: true})
 	}
 	return i
 }
@@ -120,6 +121,14 @@ func (i *Inspector) name() string {
 		return fmt.Sprint(i.number)
 	}
 	return settings.Server
+}
+
+// shard is the name by which rows say where they are: "" of a single Redis.
+func (i *Inspector) shard() string {
+	if !i.among {
+		return ""
+	}
+	return i.name()
 }
 
 // mark names the shard in cursors. Two shards may have one name.

@@ -20,6 +20,10 @@ const (
 	LogOnline  = "online"  // a process or an HTTP server came
 	LogOffline = "offline" // it left
 	LogLost    = "lost"    // it was found dead
+
+	// A part of a process has failed. More["part"] is its name, Text why.
+	LogPartRestarted = "part-restarted" // it is started again
+	LogPartFailed    = "part-failed"    // it is not, so the process stops
 )
 
 // LogEntry is something that happened to the fleet.

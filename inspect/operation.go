@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -136,10 +137,15 @@ func (v Verb) places() []Place {
 	return []Place{Delayed, Queued, InLane}
 }
 
+// PlanError says what is wrong with a Plan. Nothing was begun.
+type PlanError struct{ text string }
+
+func (e *PlanError) Error() string { return e.text }
+
 // check returns the plan with what it leaves open, or what is wrong with it.
 func (p Plan) check() (Plan, error) {
 	wrong := func(format string, args ...any) (Plan, error) {
-		return p, fmt.Errorf("goworker: an operation %q "+format, append([]any{p.Verb}, args...)...)
+		return p, &PlanError{fmt.Sprintf("goworker: an operation %q "+format, append([]any{p.Verb}, args...)...)}
 	}
 	allowed := []Place{Delayed, Queued, InLane, Failed}
 	switch p.Verb {
@@ -192,11 +198,15 @@ func (p Plan) check() (Plan, error) {
 	}
 	for _, place := range p.Query.Places {
 		if !slices.Contains(allowed, place) {
-			return wrong("does not change jobs that are %s; leave that out of the query's Places", place)
+			return wrong("does not change jobs that are %s; leave these out", place)
 		}
 	}
-	if !p.Query.narrow() && !slices.Equal(p.Query.Places, []Place{Failed}) {
-		return wrong("would change the jobs of all queues; set the query's Queue, Class, ID or Ref, or a condition about what the jobs are")
+	switch {
+	case p.Query.narrow(), slices.Equal(p.Query.Places, []Place{Failed}), p.Verb == Revoke && p.Query.hangs():
+	case p.Verb == Revoke:
+		return wrong("would end the jobs of all queues; name a queue, class or id, or a condition about what the jobs are, or state:running and for:>5m for those that hang")
+	default:
+		return wrong("would change the jobs of all queues; name a queue, class or id, or a condition about what the jobs are")
 	}
 	return p, nil
 }
@@ -215,7 +225,8 @@ func (p Plan) wants(e Entry) bool {
 }
 
 // Start records an operation and returns it. It changes no job: Run does. Of a plan with Jobs it makes the change at once, in one
-// step a place, because no other program could go on with it.
+// step a place, because no other program could go on with it: the record does not say which jobs these are. If the program ends
+// before, Run in another one stops the operation, and Why says how many were changed. Undo takes those back.
 func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 	p, err := p.check()
 	if err != nil {
@@ -235,10 +246,10 @@ func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 	}
 	id := newOperationID()
 	fields := map[string]string{"plan": string(text), "who": o.in.who, "reason": o.in.why}
-	if len(p.Jobs) > 0 {
-		fields["by_hand"] = "1"
-	}
 	err = o.in.each(func(one *Inspector) error {
+		if len(p.Jobs) > 0 {
+			fields[givenField] = strconv.Itoa(len(o.given(p, p.Jobs, one)))
+		}
 		if err := one.intend(ctx, "Operations."+string(p.Verb), operationOn(id, p)); err != nil {
 			return err
 		}
@@ -258,6 +269,14 @@ func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 		}
 	}
 	return o.Get(ctx, id)
+}
+
+// givenField is how many given jobs an operation is to change on a Redis. Only the program that began it knows which.
+const givenField = "given"
+
+// given are those of the given jobs that a plan is to change on a Redis.
+func (o *Operations) given(p Plan, jobs []Entry, one *Inspector) []Entry {
+	return slices.DeleteFunc(slices.Clone(jobs), func(e Entry) bool { return o.in.several() && e.shard != one.number || !p.wants(e) })
 }
 
 // operationOn says in the audit what an operation concerns.

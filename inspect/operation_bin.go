@@ -10,13 +10,15 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/operations"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
-// clear puts a queue and its lanes into the bin. Steps of workflows among its jobs are removed one by one before, so that their
-// workflows hear of it. A lock of a job in the bin falls some seconds later, when a process looks for its holder.
+// clear puts a queue and its lanes into the bin. Steps of workflows among its jobs are removed one by one before, and those that came
+// meanwhile are taken out of the bin behind it, so that their workflows hear of it. A lock of a job in the bin falls some seconds later, when a process looks for its holder.
 func (r *runner) clear(ctx context.Context) error {
 	queue := r.plan.Query.Queue
 	if err := r.clearSteps(ctx, queue); err != nil {
@@ -26,34 +28,39 @@ func (r *runner) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := true
-	return r.lanesOf(ctx, queue, func(lanes []resque.Lane) error {
-		for {
-			call := s.ClearCall(r.id, queue, first, first && r.plan.Verb == ForgetQueue, lanes)
-			_, err := r.make(ctx, operations.Clear, operations.Step{Changes: []operations.Change{{Call: call}}})
-			if errors.Is(err, errAgain) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			first = false
-			if !r.stepped() {
-				return errBroken
-			}
-			return nil
+	sets, lanes, err := r.lanesOf(ctx, queue)
+	if err != nil {
+		return err
+	}
+	for first, last := true, false; !last; first = false {
+		n := min(len(lanes), operations.StepJobs)
+		last = n == len(lanes)
+		var gone []resque.Lanes
+		if last && r.plan.Verb == ForgetQueue {
+			gone = append(sets, resque.Lanes{Queue: queue})
 		}
-	})
-}
-
-// lanesOf calls do with the lanes of a queue, so many at a time as one step takes, and at least once.
-func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resque.Lane) error) error {
-	var all []resque.Lane
-	err := r.do(ctx, func(s resque.Store, c redis.Conn) error {
-		sets, err := s.SortedQueues(c, queue)
+		step := operations.Step{Changes: []operations.Change{{Call: s.ClearCall(r.id, queue, first, lanes[:n], gone)}}}
+		for _, err = r.make(ctx, operations.Clear, step); errors.Is(err, errAgain); {
+			_, err = r.make(ctx, operations.Clear, step)
+		}
 		if err != nil {
 			return err
 		}
+		if !r.stepped() {
+			return errBroken
+		}
+		lanes = lanes[n:]
+	}
+	return r.siftSteps(ctx)
+}
+
+// lanesOf returns the sets of lanes of a queue, and their lanes.
+func (r *runner) lanesOf(ctx context.Context, queue string) (sets []resque.Lanes, all []resque.Lane, err error) {
+	err = r.do(ctx, func(s resque.Store, c redis.Conn) (err error) {
+		if sets, err = s.SortedQueues(c, queue); err != nil {
+			return err
+		}
+		found := make(map[resque.Lane]bool)
 		for _, set := range sets {
 			for cursor := "0"; ; {
 				lanes, next, err := s.ScanLanes(c, set, cursor)
@@ -61,8 +68,8 @@ func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resq
 					return err
 				}
 				for _, l := range lanes {
-					if !slices.Contains(all, l) {
-						all = append(all, l)
+					if !found[l] {
+						found[l], all = true, append(all, l)
 					}
 				}
 				if cursor = next; cursor == "0" {
@@ -72,18 +79,7 @@ func (r *runner) lanesOf(ctx context.Context, queue string, do func(lanes []resq
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for {
-		n := min(len(all), operations.StepJobs)
-		if err := do(all[:n]); err != nil {
-			return err
-		}
-		if all = all[n:]; len(all) == 0 {
-			return nil
-		}
-	}
+	return sets, all, err
 }
 
 // clearSteps removes the steps of workflows among the jobs of a queue. Where there is no workflow it reads none. A page whose steps
@@ -123,6 +119,80 @@ func (r *runner) clearSteps(ctx context.Context, queue string) error {
 			return nil
 		}
 	}
+}
+
+// siftSteps ends the steps of workflows in the bin: they came into the queue between the search for steps and its renaming.
+func (r *runner) siftSteps(ctx context.Context) error {
+	any, err := query(ctx, r.Inspector, func(s resque.Store, c redis.Conn) (bool, error) { return workflows.New(s).Any(c) })
+	if err != nil || !any {
+		return err
+	}
+	record, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(record.Bins())) {
+		if p, ok := operations.ParseName(name); ok && !p.Went && (p.Kind == operations.QueuePlace || p.Kind == operations.LanePlace) {
+			if err := r.sift(ctx, name, p.Queue); err != nil {
+				return err
+			}
+		}
+	}
+	return r.announce(ctx)
+}
+
+// sift takes steps out of a list in the bin, and leaves them to announce.
+func (r *runner) sift(ctx context.Context, name, queue string) error {
+	s, err := r.store(ctx)
+	if err != nil {
+		return err
+	}
+	for from := 0; ; {
+		page, err := query(ctx, r.Inspector, func(_ resque.Store, c redis.Conn) ([][]byte, error) { return s.Page(c, r.id, name, from, binPage) })
+		if err != nil {
+			return err
+		}
+		steps, kept := stepsAmong(page, from, queue)
+		taken := 0
+		if len(steps) > 0 {
+			out, err := r.make(ctx, operations.Sift, operations.Step{Bin: name, Changes: []operations.Change{{Call: s.SiftCall(r.id, name, steps), Kept: kept}}})
+			switch {
+			case errors.Is(err, errAgain):
+				continue
+			case err != nil:
+				return err
+			case !r.stepped():
+				return errBroken
+			}
+			taken = len(out.Answers[0].Jobs)
+		} else if clock.System.Now().Sub(r.last) > restAfter {
+			if err := r.rest(ctx, ""); err != nil {
+				return err
+			}
+		}
+		if taken > 0 { // the others have taken their places
+			continue
+		}
+		if len(page) < binPage {
+			return nil
+		}
+		from += binPage
+	}
+}
+
+// stepsAmong returns the steps of workflows among the jobs of a page, so many as one step of the operation takes, and how they lie
+// in the list of jobs that have ended.
+func stepsAmong(page [][]byte, from int, queue string) (steps []resque.Move, kept []string) {
+	for n, raw := range page {
+		e := Entry{Payload: payload.JSON(raw)}
+		if len(steps) == operations.StepJobs || !isStep(e) {
+			continue
+		}
+		step := resque.Move{Element: resque.Element{Index: int64(from + n), Raw: raw}}
+		step.Lock, step.ID = e.lock()
+		steps, kept = append(steps, step), append(kept, operations.Ended+resque.JobPrefix(queue)+string(e.Payload))
+	}
+	return steps, kept
 }
 
 // Binned is a part of the bin: jobs that an operation removed from one place.

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -153,4 +155,102 @@ func TestOperationsOnALongSecond(t *testing.T) {
 	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Run, Jobs: jobs})
 	want(t, "run", "done 248 2 jobs are no longer where they were found", fmt.Sprint(op.State, " ", op.Done, " ", op.Refused, " ", op.Refusal), err)
 	want(t, "the queue", 248, len(queue(t, server, "mail")), nil)
+}
+
+// The program that changes given jobs is killed. No other program knows which they were, so none says that all is done.
+func TestOperationsOnGivenJobsOfTheKilled(t *testing.T) {
+	i, server, l := setup(t)
+	halves := 0
+	for nth := 1; ; nth++ {
+		server.Do(t, "FLUSHALL")
+		everywhere(t, server)
+		jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned"))}
+		mortal := redistest.NewMortal(nth, nth%2 == 0)
+		dies := *l
+		dies.mortal = mortal
+		_, err := inspect.New(&dies).Operations().Start(mortal.Life(t.Context()), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
+		if !mortal.Dead() {
+			want(t, "alive", nil, err, nil)
+			break
+		}
+		server.Do(t, "DEL", "resque:go:operating")
+		all, err := i.Operations().List(t.Context())
+		want(t, "operations", true, len(all) < 2, err)
+		for _, op := range all {
+			last, err := op, error(nil)
+			for last, err = range i.Operations().Run(t.Context(), op.ID) {
+			}
+			if errors.Is(err, inspect.ErrOperationOver) {
+				last, err = op, nil
+			}
+			whole := last.Done == 2
+			if err != nil || whole != (last.State == inspect.OperationDone) || !whole && last.State != inspect.OperationStopped {
+				t.Errorf("killed at %d: %+v, %v", nth, last, err)
+			}
+			if !whole {
+				halves++
+				want(t, "why", fmt.Sprintf("the program that changed 2 given jobs has ended after %d of them; find the others and change them", last.Done), last.Why, nil)
+			}
+			last = undo(t, i, op.ID)
+			want(t, fmt.Sprint("killed at ", nth, ", taken back"), "undone 0", fmt.Sprint(last.State, " ", last.Gone), nil)
+			one(t, i, id("mine"))
+			one(t, i, id("laned"))
+		}
+	}
+	if halves < 3 {
+		t.Errorf("only %d operations were broken off", halves)
+	}
+}
+
+// A workflow hears of steps that came into a queue while it was put into the bin, also where the program that did it was killed.
+func TestOperationsClearStepsThatCome(t *testing.T) {
+	i, server, l := setup(t)
+	for _, before := range []bool{false, true} { // there is a workflow already
+		for nth := 0; ; nth++ { // 0: it is not killed
+			server.Do(t, "FLUSHALL")
+			if before {
+				started(t, server, "V")
+			}
+			server.Do(t, "RPUSH", "resque:queue:q", `{"class":"A","args":[]}`)
+			server.Do(t, "SADD", "resque:queues", "q")
+			op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "q"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dies, late := *l, false
+			dies.mortal = redistest.NewMortal(nth, nth%2 == 0)
+			breaks := &lossy{lender: &dies, step: func(_ int64, args string) (made, lost bool) {
+				if !late && strings.Contains(args, ":queue:qresque:go:bin:") { // the queue is about to be renamed
+					late = true
+					started(t, server, "W")
+				}
+				return true, false
+			}}
+			id := op.ID
+			for range inspect.New(breaks).Operations().Run(dies.mortal.Life(t.Context()), id) {
+			}
+			if dies.mortal.Dead() {
+				server.Do(t, "DEL", "resque:go:operating")
+				for range i.Operations().Run(t.Context(), id) {
+				}
+			}
+			op, err = i.Operations().Get(t.Context(), id)
+			of := map[bool]int{true: 3}[before] + map[bool]int{true: 3}[late]
+			waits := server.Int(t, "LLEN", "resque:queue:q") // a queue that was renamed keeps what comes behind the others
+			if want := fmt.Sprintf("done %d %d 1", 1+of, of); err != nil || waits != 0 || want != fmt.Sprint(op.State, " ", op.Done, " ", op.Ended, " ", op.Binned) {
+				t.Errorf("a workflow before: %v, killed at %d: %+v, not %s; %d jobs wait, %v", before, nth, op, want, waits, err)
+			}
+			for id, there := range map[string]bool{"V": before, "W": late} {
+				if there {
+					w, err := i.Workflows().Get(t.Context(), id)
+					want(t, fmt.Sprintf("workflow %s, killed at %d", id, nth), inspect.WorkflowCounts{Waiting: 1, Failed: 3}, w.Counts, err)
+				}
+			}
+			op = undo(t, i, id)
+			want(t, "taken back", "undone 1 0 1", fmt.Sprint(op.State, " ", op.Back, " ", op.Gone, " ", len(queue(t, server, "q"))), nil)
+			if t.Failed() || nth > 0 && !dies.mortal.Dead() {
+				break
+			}
+		}
+	}
 }

@@ -79,8 +79,7 @@ func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 // hand changes given jobs. Those that one step could not take, or whose step was not made, are tried again; those that are not
 // where they were read count as refused.
 func (r *runner) hand(ctx context.Context, given []Entry) error {
-	left := slices.DeleteFunc(slices.Clone(given), func(e Entry) bool { return !r.plan.wants(e) })
-	wanted, lost := int64(len(left)), false
+	left, wanted, lost := slices.Clone(given), int64(len(given)), false
 	for tries := 0; len(left) > 0 && tries < stepTries; {
 		changed, again := 0, false
 		stay := make(map[string]int)

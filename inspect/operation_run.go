@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -61,12 +62,7 @@ func (o *Operations) drive(ctx context.Context, id string, jobs []Entry, undo bo
 	shards:
 		for _, one := range o.in.all() {
 			r := &runner{Inspector: one, id: id, runner: payload.NewID(), plan: before.Plan, undo: undo, size: operations.StepJobs}
-			for _, e := range jobs {
-				if !o.in.several() || e.shard == one.number {
-					r.given = append(r.given, e)
-				}
-			}
-			r.byHand = len(jobs) > 0
+			r.given, r.knows = o.given(before.Plan, jobs, one), len(jobs) > 0
 			r.stepped = func() bool {
 				op, err := o.Get(ctx, id)
 				return yield(op, err)
@@ -109,7 +105,7 @@ type runner struct {
 	undo       bool
 	stepped    func() bool // after each step; false: the caller breaks off
 	given      []Entry
-	byHand     bool // the plan's jobs are given, and no others are looked for
+	knows      bool // which jobs were given
 
 	step   int64
 	cursor string
@@ -181,8 +177,13 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 		state, err = OperationUndone, r.takeBack(ctx, record)
 	case r.plan.Verb == ClearQueue || r.plan.Verb == ForgetQueue:
 		err = r.clear(ctx)
-	case r.byHand || record.Fields["by_hand"] != "":
+	case r.knows:
 		err = r.hand(ctx, r.given)
+	case record.Fields[givenField] != "":
+		did := record.Number("done") + record.Number("refused")
+		if given := record.Number(givenField); did < given {
+			why = fmt.Sprintf("the program that changed %d given jobs has ended after %d of them; find the others and change them", given, did)
+		}
 	default:
 		why, err = r.walkAll(ctx, record)
 	}

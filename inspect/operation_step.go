@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func shares(jobs []Entry, by func(e Entry) string) (all [][]Entry) {
 // went says which job went elsewhere, so that it is found there.
 type went struct {
 	ref     string // where it is then
-	time    string // of a delayed job: its time, in ms; of resque-scheduler the second
+	time    string // of a delayed job: its time, in ms; of resque-scheduler the second. Of a waiting one that was delayed: when it expired, in ms
 	failure string // of a failed job: its id
 	id      string
 	queue   string // where it is then
@@ -114,8 +115,13 @@ func (e Entry) goes(queue string, as []byte) string {
 		as = payload.JSON(as)
 	}
 	w := went{ref: refOf(queue, as), id: e.ID, queue: queue, from: e.Queue}
-	if e.Place == Delayed {
+	switch {
+	case e.Place == Delayed:
 		w.time = e.stamp()
+	case e.Failure == nil && !bytes.Equal(as, e.Payload):
+		if p, err := payload.Parse(e.Payload); err == nil && p.ExpiresAt > 0 {
+			w.time = strconv.FormatInt(p.ExpiresAt, 10)
+		}
 	}
 	if e.Failure != nil {
 		w.failure = e.Failure.ID

@@ -564,6 +564,46 @@ func TestOperationsForgetAQueueInUse(t *testing.T) {
 	}
 }
 
+// While lanes of a queue have jobs, its name stays, however many they are and whenever the runner that removes the queue is killed.
+func TestOperationsForgetAQueueLast(t *testing.T) {
+	i, server, l := setup(t)
+	const lanes = 300 // two steps
+	between := 0
+	for nth, dead := 10, true; dead; nth++ {
+		server.Do(t, "FLUSHALL")
+		server.Do(t, "SADD", "resque:queues", "mail")
+		for n := range lanes {
+			lane := resque.NewLane("mail", resque.Limit{Kind: resque.LimitRunning, Name: "A/key", Keyed: true, Key: fmt.Sprint(n)})
+			laned(t, server, lane, `{"class":"A","args":[1]}`)
+		}
+		op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: "mail"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mortal := redistest.NewMortal(nth, true)
+		dies := *l
+		dies.mortal = mortal
+		for range inspect.New(&dies).Operations().Run(mortal.Life(t.Context()), op.ID) {
+		}
+		dead = mortal.Dead()
+		left := server.Int(t, "EVAL", `return #redis.call('KEYS', KEYS[1]) * (1 - 2 * redis.call('SISMEMBER', KEYS[2], 'mail'))`, 2, "resque:go:lane:*", "resque:queues")
+		if left > 0 {
+			t.Errorf("killed at %d: %d lanes have jobs, and the queue is not known", nth, left)
+		}
+		if -lanes < left && left < 0 { // the name is there: the number is negative
+			between++
+		}
+		server.Do(t, "DEL", "resque:go:operating")
+		for range i.Operations().Run(t.Context(), op.ID) {
+		}
+		op, err = i.Operations().Get(t.Context(), op.ID)
+		want(t, fmt.Sprint("killed at ", nth, ": removed, and queues"), fmt.Sprint(lanes, " 0"), fmt.Sprint(op.Done, " ", server.Int(t, "SCARD", "resque:queues")), err)
+	}
+	if between == 0 {
+		t.Error("no run was killed between two steps")
+	}
+}
+
 // A queue whose jobs are all in a lane is known again when its removal is taken back.
 func TestOperationsRememberAQueueOfLanes(t *testing.T) {
 	i, server, _ := setup(t)
@@ -596,7 +636,22 @@ func TestOperationsDelayWhatExpires(t *testing.T) {
 	op = undo(t, i, op.ID)
 	want(t, "taken back", "2 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
 	want(t, "the delayed job", now+hour, int64(server.Int(t, "ZSCORE", "resque:go:schedule", "4:mail"+job("later", now+hour+600_000))), nil)
-	want(t, "the waiting jobs", 1, len(queue(t, server, "mail")), nil)
+	want(t, "the waiting job", []string{job("waits", now+600_000)}, queue(t, server, "mail"), nil)
+}
+
+// A waiting unique job that was delayed and taken back expires when it would have, and its lock knows it.
+func TestOperationsTakeExpiryBack(t *testing.T) {
+	i, server, _ := setup(t)
+	raw := fmt.Sprintf(`{"class":"A","args":[],"id":"u","unique":"done:lock","expires_at":%d}`, time.Now().Add(time.Hour).UnixMilli())
+	server.Do(t, "RPUSH", "resque:queue:mail", raw)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "HSET", "resque:go:unique:lock", "u", "0 0 q4:mail"+raw)
+	before := without(server.Dump(t, ""))
+	op := run(t, i, inspect.Plan{Verb: inspect.Delay, Query: inspect.Query{Queue: "mail"}, At: time.Now().Add(48 * time.Hour)})
+	want(t, "delayed", "1 1", fmt.Sprint(op.Done, server.Int(t, "ZCARD", "resque:go:schedule")), nil)
+	op = undo(t, i, op.ID)
+	want(t, "taken back", "1 0", fmt.Sprint(op.Back, " ", op.Gone), nil)
+	sameJobs(t, "taken back", before, without(server.Dump(t, "")))
 }
 
 // The document of a job says where it is when an operation has taken it back.
@@ -620,9 +675,19 @@ func TestOperationsTakeDocumentsBack(t *testing.T) {
 // What is wrong with a plan.
 func TestMistakesOfPlans(t *testing.T) {
 	i, _, _ := setup(t)
+	search := func(text string) inspect.Query {
+		q, err := inspect.ParseQuery(text, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
 	for says, p := range map[string]inspect.Plan{
 		`operation "" is not known`:                               {},
-		"set the query's Queue, Class, ID or Ref, or a condition": {Verb: inspect.Drop},
+		"a condition about what the jobs are":                     {Verb: inspect.Drop},
+		"would end the jobs of all queues; name a queue":          {Verb: inspect.Revoke, Query: search("for:>5m")},
+		"or state:running and for:>5m for those that hang":        {Verb: inspect.Revoke, Query: search("state:running")},
+		`"cancel" would end`:                                      {Verb: inspect.Revoke, Query: search("state:running -until:5m")},
 		`"remove" would change the jobs of all queues`:            {Verb: inspect.Drop, Query: inspect.Query{Where: []inspect.Condition{{Name: "state", Value: "queued"}}}},
 		`"delay" would change the jobs of all queues`:             {Verb: inspect.Delay, At: time.Unix(1, 0), Query: inspect.Query{Where: []inspect.Condition{{Name: "class", Value: "A", Not: true}}}},
 		"needs the queue to which the jobs go; set Queue":         {Verb: inspect.MoveTo, Query: inspect.Query{Class: "A"}},
@@ -635,7 +700,11 @@ func TestMistakesOfPlans(t *testing.T) {
 		"takes at most 250, not 251":                              {Verb: inspect.Drop, Jobs: make([]inspect.Entry, 251)},
 		"clearing queue mial: nothing knows a queue of this name": {Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mial"}},
 	} {
-		if _, err := i.Operations().Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
+		_, err := i.Operations().Start(t.Context(), p)
+		if plan := new(inspect.PlanError); p.Query.Queue == "" && len(p.Jobs) != 1 && !errors.As(err, &plan) {
+			t.Errorf("%v is no PlanError", err)
+		}
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "goworker: ") {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}

@@ -234,7 +234,7 @@ func (r *runner) fetched(ctx context.Context, page []Entry, away map[string][]or
 		}
 		h := homing{e, all[len(all)-1]}
 		away[at] = all[:len(all)-1]
-		if e.Place == Delayed && h.from == e.Queue && h.time == e.stamp() { // it is back already
+		if e.Place == Delayed && h.wasDelayed() && h.from == e.Queue && h.time == e.stamp() { // it is back already
 			continue
 		}
 		jobs = append(jobs, h)
@@ -335,6 +335,11 @@ func (r *runner) home(ctx context.Context, jobs []homing) (kind operations.Kind,
 	return kind, changes, err
 }
 
+// wasDelayed reports whether the job was delayed where it came from.
+func (o origin) wasDelayed() bool {
+	return o.source.Kind == operations.OwnPlace || o.source.Kind == operations.PlainPlace
+}
+
 // due is the time that a delayed job had.
 func (o origin) due() resque.Stamp {
 	n, _ := strconv.ParseInt(o.time, 10, 64)
@@ -349,7 +354,7 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 	var changes []operations.Change
 	for _, h := range jobs {
 		to, d := delayed.To{Queue: true, Head: true}, h.delay
-		waited := h.source.Kind == operations.OwnPlace || h.source.Kind == operations.PlainPlace
+		waited := h.wasDelayed()
 		switch {
 		case waited && h.from != h.Entry.Queue && d.Plain():
 			call, _ := s.SwapCall(d, h.from, d.Payload, style)
@@ -358,9 +363,13 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 		case waited && h.from != h.Entry.Queue:
 			to = delayed.To{Named: h.from}
 		case waited:
-			to = delayed.To{Later: true, At: time.UnixMilli(h.due().MS)}
+			at := time.UnixMilli(h.due().MS) // also if that is past: the job expires when it would have
+			to = delayed.To{Later: true, At: at, Now: at}
 		default:
 			d.Queue = h.from
+			if expires, err := strconv.ParseInt(h.time, 10, 64); err == nil {
+				to.As, _ = payload.SetFields(d.Payload, resque.ExpiresAt(expires))
+			}
 		}
 		call := s.OwnCall
 		if d.Plain() {
@@ -370,7 +379,7 @@ func homeOfDelayed(s delayed.Store, jobs []homing, style payload.Style) (operati
 	}
 	kind, first := operations.Own, jobs[0]
 	if first.Plain {
-		if kind = operations.Plain; first.from != first.Entry.Queue && (first.source.Kind == operations.OwnPlace || first.source.Kind == operations.PlainPlace) {
+		if kind = operations.Plain; first.from != first.Entry.Queue && first.wasDelayed() {
 			kind = operations.Swap
 		}
 	}

@@ -140,3 +140,9 @@ func (q Query) narrow() bool {
 			slices.Contains([]string{onClass, onQueue, onError, onException, onID, onRef, onWorker, onArgs, onArg, onMeta, onText}, name)
 	})
 }
+
+// hangs reports whether the query means only jobs that have been running for a time, whatever they are.
+func (q Query) hangs() bool {
+	waits := func(p Place) bool { return p != Running && p != Leased }
+	return len(q.Places) > 0 && !slices.ContainsFunc(q.Places, waits) && slices.ContainsFunc(q.Where, func(c Condition) bool { return !c.Not && c.Name == onUntil })
+}

@@ -315,6 +315,9 @@ func (p *queryParser) time(text string, direction time.Duration) (time.Time, str
 		return time.Time{}, fmt.Sprintf("%q is no time; write 2026-11-22, 2026-11-22T08:00 or 2026-11-22T08:00:00Z", text)
 	}
 	d, mistake := durationOf(text)
+	if text != "" && (text[0] < '0' || text[0] > '9') {
+		mistake = fmt.Sprintf("%q is neither a time nor a duration; write 2026-11-22, 2026-11-22T08:00:00Z, 90s, 5m, 2h or 3d", text)
+	}
 	return p.now.Add(direction * d), mistake
 }
 

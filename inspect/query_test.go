@@ -99,7 +99,7 @@ func TestParseQueryMistakes(t *testing.T) {
 		"state:failed state:queued": {19, "put a comma between states"},
 		"for:5":                     {4, `"5" has no unit; write 5s`},
 		"for:>>5m":                  {4, "one > or <"},
-		"since:yesterday":           {6, "is no duration"},
+		"since:yesterday":           {6, "is neither a time nor a duration"},
 		"since:2026-13-01":          {6, "is no time"},
 		"due:10m":                   {4, "due needs < for earlier"},
 		"since:999999w":             {6, "at most 100 years"},

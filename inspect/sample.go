@@ -81,8 +81,9 @@ type SampleWorkers struct {
 	All    Count
 	Go     Count // of goworker processes
 	Other  Count // of other programs
+	Dead   Count // of Other: those whose last heartbeat is more than 300 s old, as Ruby counts. They serve no queue and are not busy
 	Busy   Count // that have a job in hand. Where only some workers were looked at, processes say it, at most ten seconds late
-	Looked int64 // how many of them were looked at for Busy
+	Looked int64 // how many of them were looked at for Busy, without the dead ones
 }
 
 // SampleProcess is a goworker process as a Sample saw it.

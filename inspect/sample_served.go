@@ -48,7 +48,7 @@ func (t *taken) served() *served {
 		}
 	}
 	for _, id := range t.g.WorkerIDs {
-		if host, list := hostAndList(id); !strings.HasSuffix(host, goHost) {
+		if host, list := hostAndList(id); !strings.HasSuffix(host, resque.GoHost) && !t.g.Silent[id] {
 			add(list, byOthers, 1)
 		}
 	}
@@ -67,9 +67,6 @@ func (t *taken) served() *served {
 	}
 	return s
 }
-
-// goHost is the end of the host in the worker ids of goworker.
-const goHost = ".go"
 
 // hostAndList are the host and the list of queues of a worker id.
 func hostAndList(id string) (host, list string) {
@@ -173,6 +170,7 @@ func mergeSamples(a, b Sample) Sample {
 	wider(&a.Workers.All, b.Workers.All)
 	wider(&a.Workers.Go, b.Workers.Go)
 	wider(&a.Workers.Other, b.Workers.Other)
+	wider(&a.Workers.Dead, b.Workers.Dead)
 	sum(&a.Workers.Busy, b.Workers.Busy)
 	a.Workers.Looked = max(a.Workers.Looked, b.Workers.Looked)
 	return a
@@ -181,7 +179,7 @@ func mergeSamples(a, b Sample) Sample {
 // atLeastOf is a Sample from which the numbers of a shard are missing.
 func atLeastOf(s Sample) Sample {
 	for _, c := range []*Count{&s.Processed, &s.Failed, &s.Waiting, &s.Delayed, &s.Retrying, &s.Failures, &s.Leased, &s.QueueCount,
-		&s.Workers.All, &s.Workers.Go, &s.Workers.Other, &s.Workers.Busy} {
+		&s.Workers.All, &s.Workers.Go, &s.Workers.Other, &s.Workers.Dead, &s.Workers.Busy} {
 		*c = c.all(false)
 	}
 	return s

@@ -312,7 +312,10 @@ func (t *taken) fleet() {
 	}
 	slices.SortFunc(s.Processes, func(a, b SampleProcess) int { return cmp.Compare(a.ID, b.ID) })
 	all := countOf(g.Workers)
-	s.Workers = SampleWorkers{All: all, Go: Count{}, Busy: countOf(g.Busy).all(g.WorkersAll), Looked: int64(len(g.WorkerIDs))}
+	s.Workers = SampleWorkers{All: all, Go: Count{}, Busy: countOf(g.Busy).all(g.WorkersAll), Looked: int64(len(g.WorkerIDs) - len(g.Silent))}
+	if g.Silent != nil {
+		s.Workers.Dead = exactly(int64(len(g.Silent))).all(g.WorkersAll)
+	}
 	if g.ProcessCount.OK {
 		s.Workers.Go = exactly(workers).all(whole)
 		if all.Known() {

@@ -52,7 +52,9 @@ func TestSampleRuby(t *testing.T) {
 	for n := range 10 {
 		server.Do(t, "RPUSH", "resque:queue:plain", fmt.Sprintf(`{"class":"A","args":[%d]}`, n))
 	}
-	server.Do(t, "SADD", "resque:workers", "h1:1:plain", "h1:2:*", "h2:3:rails,plain", "h2:4:!plain,*")
+	server.Do(t, "SADD", "resque:workers", "h1:1:plain", "h1:2:*", "h2:3:rails,plain", "h2:4:!plain,*", "gone:5:*")
+	server.Do(t, "HSET", "resque:workers:heartbeat", "h1:1:plain", resque.HeartbeatAt(time.Now()), "gone:5:*", resque.HeartbeatAt(time.Now().Add(-6*time.Minute)))
+	server.Do(t, "SET", "resque:worker:gone:5:*", `{"queue":"plain","run_at":"2026-11-21T12:00:00Z","payload":{"class":"A","args":[]}}`)
 	server.Do(t, "SET", "resque:worker:h1:2:*", `{"queue":"plain","run_at":"2026-11-21T12:00:00Z","payload":{"class":"A","args":[]}}`)
 	server.Do(t, "MSET", "resque:stat:processed", 70, "resque:stat:failed", 3)
 	server.Do(t, "RPUSH", "resque:failed", record("A", 0), record("A", 1))
@@ -72,7 +74,7 @@ func TestSampleRuby(t *testing.T) {
 	want(t, "delayed", exact(4), s.Delayed, nil)
 	want(t, "retrying", exact(0), s.Retrying, nil)
 	want(t, "queues", exact(4), s.QueueCount, nil)
-	want(t, "workers", inspect.SampleWorkers{All: exact(4), Go: exact(0), Other: exact(4), Busy: exact(1), Looked: 4}, s.Workers, nil)
+	want(t, "workers", inspect.SampleWorkers{All: exact(5), Go: exact(0), Other: exact(5), Dead: exact(1), Busy: exact(1), Looked: 4}, s.Workers, nil)
 	if s.Late.Method != inspect.AgeExact || s.Late.For < 30*time.Second || s.Late.For > 30*time.Minute {
 		t.Errorf("late %v", s.Late)
 	}
@@ -173,7 +175,7 @@ func TestSampleGo(t *testing.T) {
 	want(t, "alive workers", exact(5), q.Go, nil)
 	want(t, "other workers", exact(0), q.Other, nil)
 	want(t, "pushed", int64(100), q.Pushed, nil)
-	want(t, "workers", inspect.SampleWorkers{All: exact(10), Go: exact(10), Other: exact(0), Busy: exact(0), Looked: 10}, s.Workers, nil)
+	want(t, "workers", inspect.SampleWorkers{All: exact(10), Go: exact(10), Other: exact(0), Dead: exact(0), Busy: exact(0), Looked: 10}, s.Workers, nil)
 	want(t, "delayed", exact(2), s.Delayed, nil)
 	want(t, "retrying", exact(1), s.Retrying, nil)
 	if len(s.Processes) != 2 || s.Processes[0].Busy != (inspect.Count{N: 2, Bound: inspect.AtMost}) || !s.Processes[1].Dead {

@@ -16,6 +16,7 @@ type Vitals struct {
 	LastExchange time.Time     // when Redis answered its poller last, by its machine's clock
 	RTT          time.Duration // of the last renewal of its lease
 	CPU          time.Duration // used since its start
+	Down         []string      // its parts that do not run, the first twenty; a process that starts or stops has some
 }
 
 // vitals returns what a record says of its process.
@@ -24,6 +25,7 @@ func vitals(p resque.LiveProcess, now time.Time) (v Vitals, stuck []StuckJob) {
 	v = Vitals{
 		At: resque.Time(from.At), RSS: from.RSS, Goroutines: from.Goroutines, Workers: from.Workers, Busy: from.Busy,
 		LastExchange: resque.Time(from.Exchange), RTT: time.Duration(from.RTT) * time.Microsecond, CPU: time.Duration(from.CPU) * time.Millisecond,
+		Down: from.Down,
 	}
 	for _, j := range p.Stuck {
 		stuck = append(stuck, StuckJob{

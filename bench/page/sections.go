@@ -86,6 +86,7 @@ var sections = map[string]func(result.File) string{
 	"cursor":      cursors,
 	"reach":       reach,
 	"features":    features,
+	"operated":    operated,
 	"unused":      unused,
 	"unique":      unique,
 	"idle":        idle,

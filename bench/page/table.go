@@ -30,6 +30,8 @@ func title(name string) string {
 		return "*" + name + "*"
 	case "ours-unused":
 		return "this, all features in use"
+	case "ours-no-history":
+		return "this, without history"
 	case "ours-called":
 		return "**this**, a function"
 	case "ours-gathering":

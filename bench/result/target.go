@@ -88,6 +88,7 @@ func (f File) Targets() []Target {
 		t.atMost("delayed, due to start, p99 in ms"+map[string]string{"ours-plain": ", resque-scheduler's keys"}[name], 50,
 			f.Median(name, "due", 25, "due_latency_p99_ms"))
 	}
+	t.bounds()
 	return t.list
 }
 

@@ -58,7 +58,9 @@ func run(ctx context.Context, opts options) error {
 	b.rounds()
 	b.linkTrip()
 	b.codecs()
+	b.operated()
 	b.quiet()
+	b.silence()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("interrupted: %w", err)
 	}

@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// dieWithParent is Linux's; elsewhere a killed runner leaves its children behind.
-func dieWithParent(*exec.Cmd) {}
+// startToDieWithParent starts a child. Only on Linux it dies with the runner; elsewhere a killed runner leaves it behind.
+func startToDieWithParent(cmd *exec.Cmd) error { return cmd.Start() }

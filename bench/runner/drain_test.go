@@ -2,11 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
+	"flag"
+	"os"
 	"slices"
 	"testing"
 	"time"
 )
+
+// TestMain lets eight works run at a time: they wait far more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8")
+	os.Exit(m.Run())
+}
 
 // TestGoContendersDrainTheirQueues builds each Go contender and lets it push, work
 // and be woken, a few jobs each; that they ran exactly once is what a trial checks.
@@ -41,27 +49,29 @@ func TestGoContendersDrainTheirQueues(t *testing.T) {
 			for _, w := range works() {
 				if !slices.Contains([]string{
 					"noop", "payload-1KiB", "all-10", "weighted-10", "failing", "link", "push", "push-bulk",
-					"unused", "features", "push-unique", "delayed", "results", "call", "call-many", "waiters",
+					"unused", "history", "features", "push-unique", "delayed", "results", "call", "call-many", "waiters",
 					"aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor",
 					"members", "chord", "chords", "chain", "batch", "soak",
 				}, w.name) || c.cannot(w) != "" || !w.has(c) {
 					continue
 				}
-				run := trial{bench: b, c: c, w: w, workers: 5, jobs: 200}
-				f, _, err := run.run(b.ctx)
-				// goworker now and then ends by itself or loses a push it did not wait for,
-				// which a run lists as failed; what is tried here is the bench. So it is no matter either
-				// if a redis-server ended.
-				for tries := 1; err != nil && (c.program != "ours" || errors.Is(err, errEnded)) && tries < 8; tries++ {
-					t.Log(err)
-					f, _, err = run.run(b.ctx)
-				}
-				if err != nil {
-					t.Errorf("%s: %v", w.name, err)
-				} else if (f["jobs_per_s"] <= 0 || f["bytes_per_job"] <= 0) && f["await_latency_p50_ms"] <= 0 &&
-					f["members_per_s"] <= 0 && f["added_per_s"] <= 0 && f["workflows_per_s"] <= 0 {
-					t.Errorf("%s: figures %v", w.name, f)
-				}
+				t.Run(w.name, func(t *testing.T) {
+					t.Parallel()
+					run := trial{bench: b, c: c, w: w, workers: 5, jobs: 200}
+					f, _, err := run.run(b.ctx)
+					// goworker now and then ends by itself or loses a push it did not wait for,
+					// which a run lists as failed; what is tried here is the bench.
+					for tries := 1; err != nil && c.program != "ours" && tries < 8; tries++ {
+						t.Log(err)
+						f, _, err = run.run(b.ctx)
+					}
+					if err != nil {
+						t.Error(err)
+					} else if (f["jobs_per_s"] <= 0 || f["bytes_per_job"] <= 0) && f["await_latency_p50_ms"] <= 0 &&
+						f["members_per_s"] <= 0 && f["added_per_s"] <= 0 && f["workflows_per_s"] <= 0 {
+						t.Errorf("figures %v", f)
+					}
+				})
 			}
 		})
 	}

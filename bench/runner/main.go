@@ -51,6 +51,13 @@
 //	redis_cpu_us_per_moved  processor time of redis-server for each
 //	share_of_*_percent      jobs taken of the queue of this weight, of those taken of all,
 //	                        while none is empty and all workers are busy
+//	sample_*_ms             of one inspect.Sample: half of them take as long, or 95 of a hundred
+//	redis_p*_ms             of Redis, in its longest step of a call
+//	redis_us_per_call       microseconds of Redis in the calls of a renewal of a lease, or of a fold of the history
+//	call_us, call_ns        of a call as its caller sees it
+//	allocations_per_call    on the heap
+//	pack_bytes              length of what a process says of ten seconds
+//	redis_bytes             memory of Redis for the whole history
 //	recovery_s              from kill -9 of a process with ten running jobs until
 //	                        all ten run in another one
 //	round_trip_ms           of an ECHO over the slow link
@@ -78,6 +85,7 @@ type options struct {
 	samples     int
 	soak        time.Duration
 	core, draw  bool
+	quick       bool
 	partial     bool // keep the rows that are not measured now
 	out, docs   string
 	redisServer string
@@ -108,7 +116,7 @@ func groupNames() []string {
 			names = append(names, w.group)
 		}
 	}
-	return append(names, "idle", "due", "recovery")
+	return append(names, operate, "idle", "due", "recovery")
 }
 
 // apart says of a group that it runs only when it is asked for.
@@ -128,7 +136,7 @@ func parseOptions(args []string) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
 	flags.BoolVar(&opts.core, "core", false, "only ours, goworker and limit, at what the README shows, into results/core.json")
-	quick := flags.Bool("quick", false, "one round of short trials, to see whether everything runs")
+	flags.BoolVar(&opts.quick, "quick", false, "one round of short trials, to see whether everything runs")
 	flags.BoolVar(&opts.draw, "draw", false, "measure nothing; make the page and the plots from the results file")
 	names := flags.String("contenders", "", "which contenders to run: "+strings.Join(contenderNames(), ","))
 	only := flags.String("only", "", "which parts to run: "+strings.Join(groupNames(), ","))
@@ -154,7 +162,7 @@ func parseOptions(args []string) (options, error) {
 		}
 		opts.docs = ""
 	}
-	if *quick {
+	if opts.quick {
 		rounds, opts.trial, opts.samples, opts.soak = 1, 150*time.Millisecond, 40, time.Second
 	}
 	if opts.rounds == 0 {

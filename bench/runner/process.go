@@ -63,8 +63,7 @@ func (c contender) start(ctx context.Context, dir string, config probe.Config) (
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.ExtraFiles = []*os.File{write}
 	p.cmd.Env = append(os.Environ(), "BENCH="+string(text))
-	dieWithParent(p.cmd)
-	if err := p.cmd.Start(); err != nil {
+	if err := startToDieWithParent(p.cmd); err != nil {
 		read.Close()
 		log.Close()
 		return nil, fmt.Errorf("start contender %s: %w", c.name, err)

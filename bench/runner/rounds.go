@@ -28,12 +28,14 @@ func (b *bench) rounds() {
 			}
 			rand.Shuffle(len(group), func(i, j int) { group[i], group[j] = group[j], group[i] })
 			b.say("round %d of %d: %s, %d workers", round+1, b.opts.rounds, group[0].w.name, group[0].workers)
-			for _, x := range group {
-				if b.ctx.Err() != nil {
-					return
-				}
-				if !x.broken {
-					b.measure(x)
+			for range max(1, group[0].w.trials) {
+				for _, x := range group {
+					if b.ctx.Err() != nil {
+						return
+					}
+					if !x.broken {
+						b.measure(x)
+					}
 				}
 			}
 		}

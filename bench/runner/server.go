@@ -58,8 +58,7 @@ func tryServer(binary, dir string) (*server, error) {
 	s.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", home,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
 		"--logfile", s.log)
-	dieWithParent(s.cmd)
-	if err := s.cmd.Start(); err != nil {
+	if err := startToDieWithParent(s.cmd); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -90,9 +89,6 @@ func (s *server) stop() {
 	}
 }
 
-// errEnded says that a trial's redis-server has ended before the trial.
-var errEnded = errors.New("redis-server has ended")
-
 // explain adds to an error what became of a server that no longer answers.
 func (s *server) explain(err error) error {
 	if err == nil || s.conn.Err() == nil {
@@ -100,7 +96,7 @@ func (s *server) explain(err error) error {
 	}
 	s.stop()
 	log, _ := os.ReadFile(s.log)
-	return fmt.Errorf("%w; %w: %s; its log says:\n%s", err, errEnded, s.cmd.ProcessState, ending(log))
+	return fmt.Errorf("%w; redis-server has ended: %s; its log says:\n%s", err, s.cmd.ProcessState, ending(log))
 }
 
 // fill queues the counted jobs of a work as bytes, the way Resque's clients do.

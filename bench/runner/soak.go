@@ -15,14 +15,15 @@ const (
 	soakKept = 12
 	// soakStep is how many of them are started, and reported, at a time.
 	soakStep = 100
-	// keysGone is how much longer than that keys may stay.
-	keysGone = 20 * time.Second
 	// keysLook is how often the keys are counted.
 	keysLook = 50 * time.Millisecond
 )
 
 // kept is how long the workflows of a soak are kept: five seconds of a minute.
 func (t trial) kept() time.Duration { return t.bench.opts.soak / soakKept }
+
+// keysGone is how much longer than that keys may stay: 20 seconds of a minute.
+func (t trial) keysGone() time.Duration { return t.bench.opts.soak / 3 }
 
 // soak starts so many workflows a second for a while, and counts Redis's keys before, meanwhile, and when the time of
 // the last workflow is over.
@@ -48,7 +49,7 @@ func (t trial) soak(ctx context.Context, s *server, worker *process) (figures, t
 		return nil, 0, err
 	}
 	after, err := s.keys()
-	for over := time.Now().Add(t.kept() + keysGone); err == nil && after > before && time.Now().Before(over); {
+	for over := time.Now().Add(t.kept() + t.keysGone()); err == nil && after > before && time.Now().Before(over); {
 		if err = sleep(ctx, keysLook); err == nil {
 			after, err = s.keys()
 		}

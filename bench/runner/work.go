@@ -37,6 +37,7 @@ type work struct {
 	named   bool     // the jobs have ids
 	own     bool     // the contender's own client queues the jobs, also where they are plain bytes
 	only    []string // the contenders that run it; nil is all but the variants that are special
+	trials  int      // of each contender in a round, by turns: what they differ in is small
 	once    bool     // not again in later rounds: it takes long and hardly varies
 	apart   bool     // runs only when -only names its group
 }
@@ -71,6 +72,7 @@ func works() []work {
 		work{name: "push", group: "push", workers: []int{1, 8}, class: "Noop", size: 100, pushed: true},
 		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, pushed: true, bulk: 1000},
 		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", beside: []string{"other", "paused"}, only: []string{"ours", "ours-unused"}},
+		work{name: "history", group: "history", workers: []int{1, 25, 100}, class: "Noop", trials: 10, only: []string{"ours", "ours-no-history"}},
 		work{
 			name: "features", group: "features", workers: []int{25}, class: "Noop", counted: true, only: []string{
 				"ours", "ours-expiring", "ours-unique", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-retried", "ours-isolated",

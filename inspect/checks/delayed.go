@@ -24,7 +24,7 @@ var delayedChecks = []*Check{{
 		if err != nil || late.Jobs == 0 {
 			return err
 		}
-		locks, err := l.store.SchedulerLocks(l.conn)
+		locks, _, err := schedulerLocks(l)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ var delayedChecks = []*Check{{
 		if err != nil {
 			return err
 		}
-		locks, err := l.store.SchedulerLocks(l.conn)
+		locks, unseen, err := schedulerLocks(l)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ var delayedChecks = []*Check{{
 				l.find(values{"key": lock.Key, "holder": lock.Holder, "why": words("which is no process of the fleet any more"), "dead": true})
 			}
 		}
-		return nil
+		return unseen
 	},
 	fix: releaseHeld,
 }, {
@@ -97,6 +97,14 @@ var delayedChecks = []*Check{{
 	},
 	fix: func(f *fixing) (bool, error) { return f.store.NameSecond(f.conn, f.text("second")) },
 }}
+
+// schedulerLocks are the locks that the walk through the keys has found, besides those with the names that every fleet has. unseen says why the walk
+// could not look.
+func schedulerLocks(l *look) (locks []resque.HeldKey, unseen, err error) {
+	prefixes, unseen := keys(l, resque.SchedulerLockKey)
+	locks, err = l.store.SchedulerLocks(l.conn, prefixes...)
+	return locks, unseen, err
+}
 
 // died reports whether the holder of a lock is a goworker process or server that is not alive. The names of Ruby's schedulers
 // do not say it.

@@ -141,11 +141,7 @@ var poisonChecks = []*Check{{
 	Remedy:   "move it to the failures",
 	Command:  "goworker doctor --fix 32",
 	look: func(l *look) error {
-		f, err := fleetOf(l)
-		if err != nil {
-			return err
-		}
-		all, err := queuesOf(l)
+		f, all, err := fleetAndQueues(l)
 		if err != nil {
 			return err
 		}
@@ -182,11 +178,7 @@ var poisonChecks = []*Check{{
 		return nil
 	},
 	fix: func(f *fixing) (bool, error) {
-		settings, err := f.door.Settings()
-		if err != nil {
-			return false, err
-		}
-		now, err := f.store.Now(f.conn)
+		settings, now, err := f.settingsAndTime()
 		if err != nil {
 			return false, err
 		}

@@ -251,6 +251,14 @@ type queue struct {
 // mostQueues is how many queues are looked at.
 const mostQueues = 20_000
 
+// fleetAndQueues are both, for checks that ask which queues are served.
+func fleetAndQueues(l *look) (f *fleet, all []queue, err error) {
+	if f, err = fleetOf(l); err == nil {
+		all, err = queuesOf(l)
+	}
+	return f, all, err
+}
+
 // queuesOf returns the queues that Resque knows.
 func queuesOf(l *look) ([]queue, error) {
 	all, err := read(l, "queues", func() ([]queue, error) {

@@ -37,11 +37,7 @@ var idChecks = []*Check{{
 		return nil
 	},
 	fix: func(f *fixing) (bool, error) {
-		settings, err := f.door.Settings()
-		if err != nil {
-			return false, err
-		}
-		now, err := f.store.Now(f.conn)
+		settings, now, err := f.settingsAndTime()
 		if err != nil {
 			return false, err
 		}

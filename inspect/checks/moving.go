@@ -23,6 +23,7 @@ var grows = &Check{
 var waitsLong = &Check{
 	Name: "waits-long", Severity: Warning, Uses: Status | Notice | Alert, Title: "jobs that wait too long",
 	Bound:    Bound{300, "s"},
+	More:     []Bound{{10, "times"}}, // and so many times what is usual there, if that is known
 	Sentence: "the oldest job of queue {queue} has waited {age}: {waiting}",
 	Remedy:   "{do}",
 }
@@ -55,22 +56,16 @@ var jobsFail = &Check{
 	Command:  "goworker failed groups",
 }
 
-var classFails = &Check{
-	Name: "class-fails", Severity: Warning, Uses: Notice | Alert, Title: "classes that fail",
-	// This share, and so many times the class's own median of the last day, and so many failures, within that time.
-	Bound: Bound{0.05, "share"}, More: []Bound{{5, "times"}, {20, "jobs"}, {600, "s"}},
-	Sentence: "{failed} of {jobs} of class {class} failed within {within} ({share}, usually {usual})",
-	Remedy:   "see what they have in common, and which deploy came before",
-	Command:  "goworker failed groups -- {query}",
-}
-
-var movingChecks = []*Check{grows, waitsLong, saturated, pausedNow, stuckNow, jobsFail, classFails}
+var movingChecks = []*Check{grows, waitsLong, saturated, pausedNow, stuckNow, jobsFail, classFails, newGroup}
 
 // Moving returns what two samples of one Resque show, the errors before the warnings: the lines of status that begin with an
 // exclamation mark. Of before only rates are taken. A zero before leaves them out. Beside the moving checks it has
 // those of doctor that a sample answers.
-func Moving(before, after inspect.Sample) []Finding {
+func Moving(before, after inspect.Sample, options ...MovingOption) []Finding {
 	m := &moving{before: before, after: after}
+	for _, option := range options {
+		option(m)
+	}
 	m.servers()
 	if after.PausedAll {
 		m.find(ByNumber(37), "", values{"key": resque.New(after.Namespace).KeyOfPauseAll()})
@@ -94,6 +89,7 @@ func Moving(before, after inspect.Sample) []Finding {
 
 type moving struct {
 	before, after inspect.Sample
+	usual         inspect.History // see Usually
 	found         []Finding
 }
 
@@ -133,8 +129,10 @@ func (m *moving) queue(q inspect.SampleQueue, r inspect.QueueRates) {
 		m.find(ByNumber(35), q.Shard, values{"queue": q.Name, "jobs": words(plural(int(q.Waiting.N), "job", "jobs"))})
 	case growing(q, r):
 		m.find(grows, q.Shard, values{"queue": q.Name, "waiting": waits, "rate": words(rate(r.Growth.PerSecond)), "do": m.do(q)})
-	case q.Oldest.Known() && q.Oldest.For > waitsLong.Bound.Duration():
-		m.find(waitsLong, q.Shard, values{"queue": q.Name, "waiting": waits, "age": words(age(q.Oldest)), "do": m.do(q)})
+	default:
+		if usual, long := m.long(q); long {
+			m.find(waitsLong, q.Shard, values{"queue": q.Name, "waiting": waits, "age": words(age(q.Oldest)) + usual, "do": m.do(q)})
+		}
 	}
 }
 
@@ -209,46 +207,6 @@ func (m *moving) failing(between time.Duration) {
 	if jobs > 0 && float64(failed) >= jobsFail.More[0].Value && float64(failed) >= jobsFail.Bound.Value*float64(jobs) {
 		m.find(jobsFail, "", values{"failed": failed, "jobs": words(plural(int(jobs), "job", "jobs")), "share": share(float64(failed) / float64(jobs))})
 	}
-}
-
-// Failing returns the classes that fail more than usual, by a history of ten minutes a row that reaches back a day.
-func Failing(h inspect.History) (found []Finding) {
-	within := classFails.More[2].Duration()
-	if h.Step != within || len(h.Rows) == 0 {
-		return nil
-	}
-	last := len(h.Rows) - 1
-	if h.Rows[last].Open && last > 0 {
-		last-- // what it counts is not all there yet
-	}
-	for _, class := range sortedKeys(h.Rows[last].Classes) {
-		failed, jobs := failedOf(h.Rows[last].Classes[class])
-		if class == inspect.OtherNames || float64(failed) < classFails.More[1].Value {
-			continue
-		}
-		var usual []float64
-		for _, row := range h.Rows[:last] {
-			if failed, jobs := failedOf(row.Classes[class]); jobs > 0 {
-				usual = append(usual, float64(failed)/float64(jobs))
-			}
-		}
-		median, now := 0.0, float64(failed)/float64(jobs)
-		if slices.Sort(usual); len(usual) > 0 {
-			median = usual[len(usual)/2]
-		}
-		if now >= classFails.Bound.Value && now >= classFails.More[0].Value*median {
-			f := newFinding(classFails, values{"class": class, "query": "class:" + class, "failed": failed, "jobs": jobs, "within": within, "share": share(now), "usual": share(median)})
-			f.values = nil
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
-// failedOf returns the runs that failed, those that are tried again included, and all runs.
-func failedOf(c inspect.ClassHistory) (failed, jobs int64) {
-	failed = c.Failed + c.Retried
-	return failed, failed + c.Done
 }
 
 // waiting is "37 jobs wait", or "at least 37 jobs wait".

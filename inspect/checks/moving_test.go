@@ -28,6 +28,21 @@ func calm() inspect.Sample {
 // Each moving check is found where its bound is passed, and not where it is not.
 func TestMoving(t *testing.T) {
 	t.Parallel()
+	usual := inspect.History{Step: 10 * time.Minute}
+	for n := range 100 { // 95 of them at most 10 minutes; then what waits now begins to wait
+		q := inspect.QueueHistory{Age: inspect.DurationLevel{Looks: 60, Most: 10 * time.Minute}}
+		switch {
+		case n < 5:
+			q.Age.Most = 5 * time.Hour
+		case n < 50:
+			q = inspect.QueueHistory{Depth: inspect.Level{Looks: 60}}
+		}
+		usual.Rows = append(usual.Rows, inspect.HistoryRow{At: calm().At.Add(-2*time.Hour - time.Duration(100-n)*usual.Step), Queues: map[string]inspect.QueueHistory{"nightly": q}})
+	}
+	for n := range 10 {
+		q := inspect.QueueHistory{Age: inspect.DurationLevel{Looks: 60, Most: time.Hour}}
+		usual.Rows = append(usual.Rows, inspect.HistoryRow{At: calm().At.Add(time.Duration(n-10) * usual.Step), Queues: map[string]inspect.QueueHistory{"nightly": q, "mail": q}})
+	}
 	for name, tt := range map[string]struct {
 		change func(s *inspect.Sample)
 		want   string // the name of the check and a part of its sentence; "": nothing
@@ -49,6 +64,12 @@ func TestMoving(t *testing.T) {
 		"old": {func(s *inspect.Sample) {
 			s.Queues[0].Oldest = inspect.Age{For: 6 * time.Minute, Method: inspect.AgeSeen}
 		}, `waits-long: the oldest job of queue "mail" has waited for more than 6m: 7 jobs wait`},
+		"old, as usual": {func(s *inspect.Sample) {
+			s.Queues[0].Name, s.Queues[0].Oldest.For = "nightly", 99*time.Minute
+		}, ""},
+		"older than usual": {func(s *inspect.Sample) {
+			s.Queues[0].Name, s.Queues[0].Oldest.For = "nightly", 101*time.Minute
+		}, `waits-long: the oldest job of queue "nightly" has waited about 1h41m, usually up to 10m: 7 jobs wait`},
 		"old, all busy": {func(s *inspect.Sample) {
 			s.Queues[0].Oldest.For, s.Workers.Busy = 6*time.Minute, exactly(19)
 		}, "workers-saturated: 95 % of the workers are busy, and 7 jobs wait"},
@@ -68,7 +89,7 @@ func TestMoving(t *testing.T) {
 		after.At = before.At.Add(time.Minute)
 		tt.change(&after)
 		var got []string
-		for _, f := range Moving(before, after) {
+		for _, f := range Moving(before, after, Usually(usual)) {
 			got = append(got, fmt.Sprintf("%s: %s: %s", f.Check.Name, f.Sentence, f.Remedy.Words))
 			if f.State != Found || f.Fixable() || !f.Check.In(Status) {
 				t.Errorf("%s: %+v", name, f)
@@ -114,5 +135,29 @@ func TestFailing(t *testing.T) {
 	found := Failing(h)
 	if len(found) != 1 || found[0].Sentence != `100 of 1,000 of class "Mail" failed within 10m (10 %, usually 1 %)` || found[0].Remedy.Command != "goworker failed groups -- class:Mail" {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// A kind of failure is new within an hour of its first one, where there are ten of it; of jobs whose process was killed the first one counts.
+func TestNewFailures(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(100_000, 0)
+	group := func(class, exception string, count int64, first time.Duration) inspect.FailureGroup {
+		return inspect.FailureGroup{Class: class, Exception: exception, Count: count, First: now.Add(-first), Last: now}
+	}
+	found := NewFailures([]inspect.FailureGroup{
+		group("Mail", "Net::ReadTimeout", 10, 12*time.Minute), group("Few", "E", 9, time.Minute), group("Old", "E", 1000, 61*time.Minute),
+		group("Killed", "Resque::DirtyExit", 1, time.Second), {Class: "Undated", Count: 100},
+	}, now)
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Sentence+"; "+f.Remedy.Command)
+	}
+	want := []string{
+		`10 failures of class "Mail" with "Net::ReadTimeout", the first one 12m ago; goworker failed ls -- class:Mail`,
+		`1 failure of class "Killed" with "Resque::DirtyExit", the first one 1s ago; goworker failed ls -- class:Killed`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("found\n%s", strings.Join(got, "\n"))
 	}
 }

@@ -61,11 +61,7 @@ var queueChecks = []*Check{{
 	Sentence: "queue {queue} has {jobs}, and no worker, process or client takes from it",
 	Remedy:   "start a worker for it, or move its jobs to a queue that has one",
 	look: func(l *look) error {
-		f, err := fleetOf(l)
-		if err != nil {
-			return err
-		}
-		all, err := queuesOf(l)
+		f, all, err := fleetAndQueues(l)
 		if err != nil {
 			return err
 		}
@@ -129,11 +125,7 @@ const headJobs = 100
 
 // unknownClasses looks for jobs in queues that only such programs work as do not know them.
 func unknownClasses(l *look) error {
-	f, err := fleetOf(l)
-	if err != nil {
-		return err
-	}
-	all, err := queuesOf(l)
+	f, all, err := fleetAndQueues(l)
 	if err != nil {
 		return err
 	}

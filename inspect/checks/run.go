@@ -61,14 +61,25 @@ func Run(ctx context.Context, in *inspect.Inspector, o Options) iter.Seq2[Findin
 			if len(doors) > 1 {
 				shard = door.Name()
 			}
-			if !r.all(ctx, func(f Finding, err error) bool {
+			its, cancel := part(ctx, len(doors)-n)
+			goOn := r.all(its, func(f Finding, err error) bool {
 				f.Shard, f.door, f.readOnly = shard, n, o.ReadOnly
 				return yield(f, err)
-			}) {
+			})
+			if cancel(); !goOn {
 				return
 			}
 		}
 	}
+}
+
+// part bounds what is done for the next of several Redises by its part of the time that is left: one that hangs leaves time for the others.
+func part(ctx context.Context, left int) (context.Context, context.CancelFunc) {
+	end, bounded := ctx.Deadline()
+	if !bounded || left < 2 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, clock.Until(clock.System, end)/time.Duration(left))
 }
 
 // run is a Run on one Redis.
@@ -252,6 +263,14 @@ type fixing struct {
 	store resque.Store
 	conn  redis.Conn
 	values
+}
+
+// settingsAndTime are what a fix needs that files a failure: the program's settings, and the time by Redis's clock.
+func (f *fixing) settingsAndTime() (settings access.Settings, now time.Time, err error) {
+	if settings, err = f.door.Settings(); err == nil {
+		now, err = f.store.Now(f.conn)
+	}
+	return settings, now, err
 }
 
 // text returns a value that is from Redis.

@@ -42,11 +42,7 @@ var runningChecks = []*Check{{
 
 // notExchanging looks for processes that renew their leases and take no jobs. A process that is idle or wholly busy need not ask.
 func notExchanging(l *look) error {
-	f, err := fleetOf(l)
-	if err != nil {
-		return err
-	}
-	all, err := queuesOf(l)
+	f, all, err := fleetAndQueues(l)
 	if err != nil {
 		return err
 	}

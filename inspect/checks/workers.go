@@ -40,11 +40,7 @@ var workerChecks = []*Check{{
 		if err != nil || !beaten {
 			return false, err
 		}
-		settings, err := f.door.Settings()
-		if err != nil {
-			return false, err
-		}
-		now, err := f.store.Now(f.conn)
+		settings, now, err := f.settingsAndTime()
 		if err != nil {
 			return false, err
 		}

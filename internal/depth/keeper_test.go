@@ -15,11 +15,11 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// alone is a fleet of one process, which is the keeper.
-type alone struct{}
+// members are a fleet, whose process m is the keeper.
+type members []string
 
-func (alone) Keeps() bool       { return true }
-func (alone) Members() []string { return []string{"m"} }
+func (members) Keeps() bool         { return true }
+func (m members) Members() []string { return m }
 
 // ride is a Keeper whose renewals a test makes.
 type ride struct {
@@ -29,13 +29,13 @@ type ride struct {
 	number int64
 }
 
-func newRide(t *testing.T) *ride {
+func newRide(t *testing.T, others ...string) *ride {
 	server, store := redistest.Start(t), resque.New("")
 	if err := store.Enter(server.Dial(t), resque.Process{ID: "m", Started: time.Unix(1, 0)}, time.Hour, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	b := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Store: store}
-	return &ride{Keeper: NewKeeper(b, alone{}), t: t, server: server}
+	return &ride{Keeper: NewKeeper(b, append(members{"m"}, others...)), t: t, server: server}
 }
 
 // renew makes one renewal.
@@ -127,6 +127,54 @@ func TestCountable(t *testing.T) {
 		if got := tt.others.countable("mail"); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// Queues of Resque and goworker's own are followed under their names.
+func TestOwnQueues(t *testing.T) {
+	t.Parallel()
+	r := newRide(t)
+	for _, name := range []string{"mail", "msgpack:mail"} {
+		r.server.Do(t, "SADD", r.base.Store.KeyOfNames(name), name)
+		r.server.Do(t, "RPUSH", r.base.Store.KeyOfQueue(name), "a", "b", "c")
+	}
+	for range 3 {
+		r.renew()
+	}
+	for _, name := range []string{"mail", "msgpack:mail"} {
+		if q := r.watch.queues[name]; q == nil || q.length != 3 {
+			t.Errorf("%s is followed as %+v", name, q)
+		}
+	}
+}
+
+// A record that was not there, or that Redis refused, is read again: then the queues are counted that it was thought to take from.
+func TestARecordThatComesLater(t *testing.T) {
+	t.Parallel()
+	r := newRide(t, "p")
+	r.server.Do(t, "SADD", "resque:queues", "mail")
+	r.server.Do(t, "ZADD", "resque:go:takers", "+inf", "late")
+	r.server.Do(t, "SET", "resque:go:taker:late", "of another type")
+	counted := func() bool {
+		for range 2 * each {
+			r.renew()
+		}
+		return r.watch.others.known() && r.watch.others.countable("mail")
+	}
+	if counted() {
+		t.Error("it is counted although nobody knows what the process and the server do")
+	}
+	r.server.Do(t, "HSET", "resque:go:process:p", "epoch", 1, "queues", "mail", "duties", resque.Duties)
+	if counted() {
+		t.Error("it is counted although nobody knows what the server does")
+	}
+	r.server.Do(t, "DEL", "resque:go:taker:late")
+	if counted() {
+		t.Error("it is counted although the server has no record")
+	}
+	r.server.Do(t, "HSET", "resque:go:taker:late", "started", 1, "duties", resque.Duties)
+	if !counted() {
+		t.Errorf("it is not counted: %+v", r.watch.others)
 	}
 }
 

@@ -29,6 +29,7 @@ type others struct {
 	records map[string]asks // of processes
 	unread  bool            // not all are read
 	takers  map[string]int  // servers to their duties; negative: not read
+	missing map[string]bool // processes and servers whose record was not there: it is read again each so often
 	leases  int             // jobs that clients hold
 	heard   bool            // takers and leases are known
 }
@@ -40,7 +41,7 @@ type asks struct {
 }
 
 func newOthers() others {
-	return others{records: make(map[string]asks), takers: make(map[string]int), unread: true}
+	return others{records: make(map[string]asks), takers: make(map[string]int), missing: make(map[string]bool), unread: true}
 }
 
 // load reads who they are.
@@ -55,23 +56,34 @@ func (o *others) load(c *resque.Cargo, s resque.Store, members []string, seldom 
 	for id := range o.records {
 		if _, lives := slices.BinarySearch(members, id); !lives {
 			delete(o.records, id)
+			delete(o.missing, id)
 		}
 	}
 	reads := 0
+	o.unread = false
 	for _, id := range members {
-		if _, known := o.records[id]; !known {
-			if reads++; reads <= mostRecords {
-				s.ReadAsks(c, id, func(lists []string, duties int) { o.records[id] = asks{lists, duties} })
-			}
+		_, known := o.records[id]
+		if known && !(seldom && o.missing[id]) {
+			continue
+		}
+		if reads++; reads > mostRecords {
+			o.unread = o.unread || !known
+		} else {
+			s.ReadAsks(c, id, func(lists []string, duties int, ok bool) {
+				if o.missing[id] = !ok; !ok {
+					lists = []string{"*"} // it may ask any
+				}
+				o.records[id] = asks{lists, duties}
+			})
 		}
 	}
-	o.unread = reads > mostRecords
 	reads = 0
 	for id, duties := range o.takers {
-		if duties < 0 {
-			if reads++; reads <= mostRecords {
-				s.ReadTakerDuties(c, id, func(duties int) { o.takers[id] = duties })
-			}
+		if duties >= 0 && !(seldom && o.missing[id]) {
+			continue
+		}
+		if reads++; reads <= mostRecords {
+			s.ReadTakerDuties(c, id, func(duties int, ok bool) { o.takers[id], o.missing[id] = duties, !ok })
 		}
 	}
 }
@@ -85,6 +97,10 @@ func (o *others) heardTakers(leases int, takers []string) {
 		if duties, ok := known[id]; ok {
 			o.takers[id] = duties
 		}
+		delete(known, id)
+	}
+	for id := range known { // it has gone
+		delete(o.missing, id)
 	}
 }
 

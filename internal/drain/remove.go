@@ -78,7 +78,7 @@ func (d *drain) notes() error {
 		if n, err := workflows.New(d.store).Count(c); err != nil && !resque.IsWrongType(err) {
 			return err
 		} else if n > 0 {
-			note("there are %s, whose waiting steps Ruby does not send: let them end before, or cancel them", resque.Plural(n, "workflow"))
+			note("Ruby does not send the waiting steps of %s: let these end before, or cancel them", resque.Plural(n, "workflow"))
 		}
 		if resque.IsWrongType(err) {
 			note("%v", err)

@@ -128,10 +128,8 @@ func (l *Lease) enter(ctx context.Context) error {
 		l.beaten = time.Time{}
 	}
 	l.held.Store(entered.UnixNano())
-	if p := session.Process; l.session.Swap(session) == nil {
-		l.base.Log.Info("started", append([]any{"process", p.ID, "version", p.Version, "workers", p.Concurrency, "queues", p.Queues}, l.config.About...)...)
-	} else {
-		l.base.Log.Info("in the fleet again", "process", p.ID)
+	if l.session.Swap(session) != nil {
+		l.base.Log.Info("in the fleet again", "process", session.Process.ID)
 	}
 	l.registrar.loop.Wake() // the workers may have changed meanwhile
 	return nil

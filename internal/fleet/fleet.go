@@ -41,8 +41,6 @@ type Config struct {
 	FailedMaxSize int           // of a failure list; 0: no limit
 	FailedMaxAge  time.Duration // of a failure; 0: no limit
 
-	About []any // attributes of the log line at the start, beside those of the process
-
 	Lost     error // the cause with which a session ends that lost its lease
 	Shutdown error // the cause with which the last session ends
 }

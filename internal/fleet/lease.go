@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/duty"
@@ -109,6 +110,14 @@ func (l *Lease) Renewed() (at time.Time) {
 	}
 	return at
 }
+
+// Info says when the lease was renewed.
+func (l *Lease) Info() any {
+	return fmt.Sprintf("renewed %s ago", clock.Since(l.base.Clock, l.Renewed()).Round(time.Millisecond))
+}
+
+// Owed returns for how long the loop that renews the lease has owed a turn. It is called after Start.
+func (l *Lease) Owed() time.Duration { return l.loop.Owed() }
 
 func (l *Lease) turn(ctx context.Context) (wait time.Duration, err error) {
 	return renewEvery, l.beat(ctx)

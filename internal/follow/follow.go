@@ -71,6 +71,15 @@ func (d *Dialer) Dial(ctx context.Context) (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Limit)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
+	conn, err := d.search(ctx)
+	if err != nil && d.ctx.Err() != nil {
+		err = errClosed // it ended the search, whatever the search says of it
+	}
+	return conn, err
+}
+
+// search asks for the master and dials it, until one serves or waiting will not help.
+func (d *Dialer) search(ctx context.Context) (redis.Conn, error) {
 	var before error // why the attempt before this one failed
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		addr, err := d.config.Advisers.Find(ctx)

@@ -31,6 +31,7 @@ type world struct {
 	refused map[string]error  // servers that will not have us
 	silent  map[string]bool   // servers that do not answer a dial
 	dials   int
+	slow    func(ctx context.Context) // what an adviser does before it answers a dial; nil: nothing
 }
 
 // fakeConn is a connection that only knows whether it is open.
@@ -60,7 +61,10 @@ func (c *fakeConn) Close() error {
 	return nil
 }
 
-func (w *world) dialAdviser(_ context.Context, addr string) (redis.Conn, error) {
+func (w *world) dialAdviser(ctx context.Context, addr string) (redis.Conn, error) {
+	if w.slow != nil {
+		w.slow(ctx)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.says[addr] == "" {
@@ -236,6 +240,27 @@ func TestDialGivesUp(t *testing.T) {
 		w.set(func() { w.says["b"] = "x" })
 		_ = d.Close()
 		try("the way to Redis was closed", 0)
+	})
+}
+
+// Close ends a search for the master that is under way. The error says that, and not what the advisers had answered before.
+func TestCloseEndsASearch(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world, d *Dialer) {
+		closed := make(chan struct{})
+		w.set(func() {
+			w.says = map[string]string{"b": "x"}
+			w.slow = func(ctx context.Context) {
+				go func() {
+					defer close(closed)
+					_ = d.Close()
+				}()
+				<-ctx.Done()
+			}
+		})
+		if _, err := d.Dial(t.Context()); !errors.Is(err, errClosed) {
+			t.Errorf("the error is %v", err)
+		}
+		<-closed
 	})
 }
 

@@ -75,7 +75,7 @@ func (d *desk) tell(f *flight, answer *leases.Answer) {
 			if w == leases.Acked {
 				d.count.acked.Add(1)
 				if d.finished != nil {
-					d.finished(call.acks[i].Queue)
+					d.finished(call.acks[i])
 				}
 			}
 		}

@@ -31,7 +31,7 @@ type desk struct {
 	count    *counts
 	saw      func(ms int64)                                     // is called with Redis's time
 	dial     func(ctx context.Context) (side, error)            // connects to Redis
-	finished func(queue string)                                 // is called for each job that an acknowledgement has ended; nil: nothing hears of it
+	finished func(Ack)                                          // is called for each job that an acknowledgement has ended; nil: nothing hears of it
 	took     func(queue string, n int)                          // is called with how many jobs were taken from a queue
 	given    func(ttr time.Duration)                            // is called with the shortest lease that was given
 	ends     func(...leased.End)                                // commits ends of jobs that no client has, and does not wait

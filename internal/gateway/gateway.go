@@ -39,6 +39,10 @@ type Options struct {
 
 	// Version is shown to operators.
 	Version string
+
+	// Classes are those whose jobs have their names in the history. Of all others the history knows the queue only, because any
+	// client may invent classes.
+	Classes []string
 }
 
 // Stats are the numbers of a Gateway since it was made.
@@ -77,6 +81,7 @@ type Gateway struct {
 	reserved reserved
 	search   searches
 	releases releases
+	classes  *classes
 	pusher   producer.Client
 	address  string // where clients reach this server; "": it is not known
 
@@ -95,7 +100,10 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	if o.Server == "" {
 		o.Server = newServer()
 	}
-	g := &Gateway{n: n, o: o, store: leases.New(n.Store), idle: make(chan struct{})}
+	if n.NoHistory {
+		o.Classes = nil
+	}
+	g := &Gateway{n: n, o: o, classes: newClasses(o.Classes), store: leases.New(n.Store), idle: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.ender = leased.NewEnder(n.Base, n.Features, leased.Worker(n.Host, os.Getpid()))
 	g.sweep = leased.NewSweep(n.Base, g.ender)
@@ -114,10 +122,13 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	d.given = g.sweep.Given
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
 		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
-		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about,
+		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about, NoHistory: n.NoHistory,
 	})
 	d.took, g.ender.Took = g.taker.Took, g.taker.Took
-	d.finished, g.ender.Ended = g.taker.History.Done, g.taker.History.Ended
+	d.finished = func(a Ack) { g.taker.History.Done(a.Queue, g.classes.done(a.Queue, a.ID)) }
+	g.ender.Ended = func(j *outcome.Job, o *outcome.Outcome) {
+		g.taker.History.EndedOf(g.classes.named[j.Parsed.Class], j, o)
+	}
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
 	g.desk = d

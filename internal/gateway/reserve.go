@@ -72,6 +72,7 @@ func (g *Gateway) Reserve(ctx context.Context, a Ask) ([]Job, error) {
 	for i, j := range r.jobs {
 		jobs[i] = jobOf(j, r.now)
 	}
+	g.classes.gave(jobs)
 	return jobs, nil
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Pulse asks a goroutine how it is. It keeps the last answer, and since when the goroutine owes one. It
-// asks only when it is asked itself, and one question at a time. It is safe for concurrent use.
+// asks only when it is asked itself, and one question at a time. So a goroutine that nothing probes is not
+// woken. It is safe for concurrent use.
 type Pulse[T any] struct {
 	clock clock.Clock
 	ask   func(func()) // has the goroutine call a function
@@ -19,7 +20,11 @@ type Pulse[T any] struct {
 	answered chan struct{} // closed with its answer
 	last     T
 	ever     bool
+	at       time.Time // of the last answer
 }
+
+// askEvery is how often Owed asks at most. A flood of probes costs the goroutine no more.
+const askEvery = time.Second
 
 // NewPulse returns a Pulse. ask has the goroutine call a function soon; look is what it calls.
 func NewPulse[T any](c clock.Clock, ask func(func()), look func() T) *Pulse[T] {
@@ -37,8 +42,7 @@ type Answer[T any] struct {
 func (p *Pulse[T]) Take(most time.Duration) Answer[T] {
 	p.mu.Lock()
 	if p.asked.IsZero() {
-		p.asked, p.answered = p.clock.Now(), make(chan struct{})
-		p.ask(p.answer)
+		p.question()
 	}
 	answered := p.answered
 	p.mu.Unlock()
@@ -59,11 +63,30 @@ func (p *Pulse[T]) Take(most time.Duration) Answer[T] {
 	return a
 }
 
+// Owed returns for how long the goroutine has owed an answer. It does not wait for one.
+func (p *Pulse[T]) Owed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.asked.IsZero() {
+		return clock.Since(p.clock, p.asked)
+	}
+	if !p.ever || clock.Since(p.clock, p.at) >= askEvery {
+		p.question()
+	}
+	return 0
+}
+
+// question asks. The mutex is held, and no question is under way.
+func (p *Pulse[T]) question() {
+	p.asked, p.answered = p.clock.Now(), make(chan struct{})
+	p.ask(p.answer)
+}
+
 // answer is called by the goroutine.
 func (p *Pulse[T]) answer() {
 	state := p.look()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.ever, p.asked = state, true, time.Time{}
+	p.last, p.ever, p.asked, p.at = state, true, time.Time{}, p.clock.Now()
 	close(p.answered)
 }

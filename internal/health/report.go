@@ -7,9 +7,12 @@ import (
 	"github.com/goworker/goworker/internal/gate"
 )
 
-// HungAfter is how much longer than the settings let Redis take a poller may be silent before it counts as
-// hung.
+// HungAfter is how much longer than Patience a loop may be silent before it counts as hung.
 const HungAfter = time.Minute
+
+// Patience is how long a loop may wait for a Redis that does not answer, where the settings let it take this
+// long for one answer.
+func Patience(limits time.Duration) time.Duration { return 2 * limits }
 
 // Poller is what keeps a poller from taking jobs, as it says itself.
 type Poller struct {
@@ -28,12 +31,14 @@ type Signs struct {
 	Ended   bool // its poller has ended
 
 	Poller Answer[Poller]
+	Lease  time.Duration // for how long the loop that renews the lease has owed a turn
 	Limits time.Duration // how long the settings let Redis take for one answer
 
 	LastExchange time.Time
 	Renewed      time.Time // the lease was, last; zero: it was never taken
 	Silent       bool      // the lease was not renewed for too long
 	AwaySince    time.Time // zero: there is no outage
+	Down         []string  // the parts that have failed
 	Gate         gate.State
 }
 
@@ -87,9 +92,16 @@ func (s Signs) Report() Report {
 	case starting:
 		r.Say("the daemon is starting")
 	}
-	if !s.Ended && !starting && s.Poller.Silent > 2*s.Limits+HungAfter {
+	if !s.Ended && !starting && s.Poller.Silent > Patience(s.Limits)+HungAfter {
 		r.Live = false
 		r.Say("the poller has not answered for %s and seems to hang: restart the process", brief(s.Poller.Silent))
+	}
+	if s.Lease > Patience(s.Limits)+HungAfter {
+		r.Live = false
+		r.Say("the lease's loop has not turned for %s and seems to hang: restart the process", brief(s.Lease))
+	}
+	for _, name := range s.Down {
+		r.Say("part %s has failed: PartStates says why", name)
 	}
 	switch {
 	case !r.AwaySince.IsZero():

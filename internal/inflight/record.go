@@ -74,6 +74,9 @@ func (r *Record) Held() int { return len(r.held) }
 // Ahead returns how many jobs wait for a worker.
 func (r *Record) Ahead() int { return len(r.ahead) }
 
+// Waiting returns the jobs that are held ahead, in order. It is valid until the next call of another method.
+func (r *Record) Waiting() []*Task { return r.ahead }
+
 // AheadSince returns since when the next job waits for a worker; zero if none waits.
 func (r *Record) AheadSince() time.Time {
 	if len(r.ahead) == 0 {

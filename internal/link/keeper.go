@@ -2,9 +2,11 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 )
@@ -14,6 +16,10 @@ import (
 type Keeper struct {
 	// Keys are notified beside those of queues and lanes, once they are watched. They are set before Dial.
 	Keys []string
+
+	// Noticed is called, on a goroutine of the link's, when a field of the notice of processes has changed. It does not wait. It
+	// is set before Dial; nil: nothing listens.
+	Noticed func(field string)
 
 	base     part.Base
 	track    bool
@@ -84,7 +90,7 @@ func (k *Keeper) Dial(ctx context.Context) {
 			k.dialed <- Dialed{err: ctx.Err()}
 			return
 		}
-		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Keys...)
+		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Noticed, k.Keys...)
 		k.dialed <- Dialed{l, err}
 	}()
 }
@@ -145,6 +151,15 @@ func (k *Keeper) Exchanges() (n int64, last time.Time) {
 		last = time.Unix(0, at)
 	}
 	return k.served.Load(), last
+}
+
+// Info says when Redis answered the last exchange. Any goroutine may call it.
+func (k *Keeper) Info() any {
+	n, last := k.Exchanges()
+	if n == 0 {
+		return "no exchange yet"
+	}
+	return fmt.Sprintf("%d exchanges, the last %s ago", n, clock.Since(k.base.Clock, last).Round(time.Millisecond))
 }
 
 func (k *Keeper) shut() {

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,13 +33,12 @@ type Reply struct {
 }
 
 // Dial connects and, if asked, sets up tracking; see DialPair. Changes of these keys are notified too, once
-// they are watched.
-func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply, keys ...string) (*Link, error) {
+// they are watched. noticed is called, on a goroutine of the link's, when a field of the notice of processes has changed; nil:
+// nothing listens.
+func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, signal chan<- struct{}, replies chan Reply, noticed func(field string), keys ...string) (*Link, error) {
 	var tracking *Tracking
 	if track {
-		tracking = &Tracking{Start: b.Store.Track, Receive: func(wake redis.Conn, timeout time.Duration) ([]string, bool, error) {
-			return b.Store.ReceiveChanges(wake, timeout, keys...)
-		}}
+		tracking = trackingOf(b.Store, noticed, keys)
 	}
 	p, err := DialPair(ctx, b, tracking, pings, signal)
 	if err != nil {
@@ -48,6 +48,34 @@ func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, sig
 	l.wg.Add(1)
 	go l.exchange()
 	return l, nil
+}
+
+// trackingOf is how the poller's link is notified.
+func trackingOf(s resque.Store, noticed func(field string), keys []string) *Tracking {
+	t := &Tracking{Start: s.Track, Receive: func(wake redis.Conn, timeout time.Duration) ([]string, bool, error) {
+		return s.ReceiveChanges(wake, timeout, keys...)
+	}}
+	if noticed == nil {
+		return t
+	}
+	t.Start = func(conn, wake redis.Conn) error {
+		if err := s.Track(conn, wake); err != nil {
+			return err
+		}
+		return s.HearNotice(wake)
+	}
+	receive := t.Receive
+	t.Receive = func(wake redis.Conn, timeout time.Duration) ([]string, bool, error) {
+		names, all, err := receive(wake, timeout)
+		if len(names) == 1 {
+			if field, ok := strings.CutPrefix(names[0], resque.Noticed); ok {
+				noticed(field)
+				return nil, all, err
+			}
+		}
+		return names, all, err
+	}
+	return t
 }
 
 // Send starts an exchange. Its reply comes on the channel of replies.

@@ -31,7 +31,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := Dial(t.Context(), part.Base{Store: resque.New(""), Dialer: d, Clock: clock.System}, true, time.Second, make(chan struct{}, 1), make(chan Reply, 1))
+	l, err := Dial(t.Context(), part.Base{Store: resque.New(""), Dialer: d, Clock: clock.System}, true, time.Second, make(chan struct{}, 1), make(chan Reply, 1), nil)
 	if err == nil {
 		t.Cleanup(l.Shut)
 	}
@@ -81,5 +81,58 @@ func TestLinkToReplica(t *testing.T) {
 	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
 	if _, err := linkTo(t, s); err == nil || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A link hears of the notice on the connection that waits anyway. Without the permission for the channel it hears of
+// keys as before.
+func TestLinkHearsTheNotice(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&__redis__:invalidate", "+@all")
+	for _, user := range []string{"default", "deaf"} {
+		heard := make(chan string, 10)
+		signal := make(chan struct{}, 1)
+		uri := s.URI()
+		if user == "deaf" {
+			uri = "redis://deaf:secret@" + s.Addr
+		}
+		d := dialerFunc(func(ctx context.Context) (redis.Conn, error) {
+			to, err := conn.NewDialer(ctx, conn.Config{URI: uri}, nil)
+			if err != nil {
+				return nil, err
+			}
+			return to.Dial(ctx)
+		})
+		b := part.Base{Store: resque.New(""), Dialer: d, Clock: clock.System}
+		var l *Link
+		redistest.Eventually(t, time.Minute, "a link tracks changes", func() bool {
+			var err error
+			if l, err = Dial(t.Context(), b, true, time.Minute, signal, make(chan Reply, 1), func(field string) { heard <- field }, "resque:go:key"); err != nil {
+				t.Fatal(err)
+			}
+			if l.Wake == nil {
+				l.Shut()
+			}
+			return l.Wake != nil
+		})
+		t.Cleanup(l.Shut)
+		if user == "default" {
+			redistest.Eventually(t, time.Minute, "Redis has a subscriber", func() bool { return s.Int(t, "PUBLISH", "resque:go:notice", "command") == 1 })
+			if field := <-heard; field != "command" {
+				t.Errorf("heard of %q", field)
+			}
+		}
+		if err := b.Store.Arm(l.Conn); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Conn.Do("GET", "resque:go:key"); err != nil {
+			t.Fatal(err)
+		}
+		s.Do(t, "SET", "resque:go:key", "1")
+		<-signal
+		if changed, all, broken := l.Take(); len(changed) != 1 || changed[0] != resque.KeyChanged+"resque:go:key" || all || broken != nil {
+			t.Errorf("%s: %q, %v, %v", user, changed, all, broken)
+		}
 	}
 }

@@ -21,11 +21,11 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 //
 // The seelog logger is built for the first line: a program that only enqueues, or that
 // has a logger of its own, never pays for one.
-func New(level slog.Level, format string, w io.Writer) (log *slog.Logger, flush func()) {
+func New(level slog.Leveler, format string, w io.Writer) (log *slog.Logger, flush func()) {
 	return newLogger(level, format, &sink{w: w})
 }
 
-func newLogger(level slog.Level, format string, s *sink) (log *slog.Logger, flush func()) {
+func newLogger(level slog.Leveler, format string, s *sink) (log *slog.Logger, flush func()) {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: attr}
 	lines := func(write func(line string)) slog.Handler {
 		if format == "json" {

@@ -21,6 +21,7 @@ type Neighbor struct {
 	Host       string // the hostname of the settings
 	MultiQueue bool   // each queue has its own failure list
 	Tracking   bool   // Redis may be asked to notify of changed keys
+	NoHistory  bool   // what becomes of jobs is not counted for the history
 
 	// Features end jobs that no worker of this process has: leased ones. No poller reads the keys that they watch: a
 	// package that ends jobs reads Features.Watched on a connection of its own.
@@ -35,6 +36,10 @@ type Neighbor struct {
 
 	// Do runs f on a connection of the client.
 	Do func(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
+
+	// Step says to operators what a step of a bridge to another library did: how many tasks it took from a queue of that library, how many
+	// wait behind them, and whether workers of that library have tasks in hand.
+	Step func(queue, to string, took, waiting int, strangers bool)
 
 	// Works reports whether the workers of the daemon take jobs from a queue.
 	Works func(queue string) bool

@@ -51,7 +51,7 @@ const (
 var ownSteps = map[string]Step{
 	"recurring": Schedulers, "schedule": Schedulers, "workflows": Schedulers, "groups": Schedulers, "leases": Schedulers, "guard": Schedulers, "history": Schedulers,
 	"poller": Jobs, "workers": Jobs,
-	"records": Leave, "lease": Leave,
+	"control": Leave, "records": Leave, "lease": Leave,
 }
 
 // Layout says how long after the shutdown timeout each step is over at the latest.
@@ -96,7 +96,7 @@ func NewBudget(c clock.Clock, timeout, parts time.Duration, l Layout, group *Bud
 func (b *Budget) Begin() {
 	now := b.clock.Now()
 	if b.group != nil && closed(b.group.begun) {
-		now = b.group.startedAt()
+		now = b.group.Began()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,8 @@ func (b *Budget) Begin() {
 	}
 }
 
-func (b *Budget) startedAt() time.Time {
+// Began returns when the stop began; zero: it has not.
+func (b *Budget) Began() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.began
@@ -155,7 +156,7 @@ func (b *Budget) ends(s Step, entered time.Time) time.Time {
 	}
 	switch s {
 	case Above, Schedulers:
-		return b.startedAt().Add(b.parts + b.layout[s])
+		return b.Began().Add(b.parts + b.layout[s])
 	case Jobs:
 		return time.Time{}
 	default:

@@ -16,7 +16,8 @@ import (
 //   - Start returns when the goroutines run. It is called once.
 //   - Stop ends all members and waits for them.
 //   - Ended is closed when all members have ended. Then Errs are theirs.
-//   - Failed is closed when a member cannot be started and waiting will not help.
+//   - Failed is closed when a member cannot be started and waiting will not help, or when one has
+//     ended with a fatal error.
 type Group struct {
 	Ended  chan struct{}
 	Failed chan struct{}
@@ -24,6 +25,7 @@ type Group struct {
 
 	members []*Member
 	passes  func(error) bool
+	fatal   func(error) bool
 	clock   clock.Clock
 	cancel  context.CancelFunc
 	once    sync.Once // closes Failed
@@ -51,11 +53,11 @@ func (m *Member) Began() {
 }
 
 // NewGroup returns a group. passes reports whether what keeps a member from starting may pass
-// by itself.
-func NewGroup(c clock.Clock, members []*Member, passes func(error) bool) *Group {
+// by itself. fatal reports whether the error of a member that had started is a reason to end all.
+func NewGroup(c clock.Clock, members []*Member, passes, fatal func(error) bool) *Group {
 	return &Group{
 		Ended: make(chan struct{}), Failed: make(chan struct{}), Errs: make([]error, len(members)),
-		members: members, passes: passes, clock: c,
+		members: members, passes: passes, fatal: fatal, clock: c,
 	}
 }
 
@@ -93,6 +95,9 @@ func (g *Group) keep(ctx context.Context, m *Member) error {
 		case err == nil, !began && ctx.Err() != nil:
 			return nil
 		case began:
+			if g.fatal(err) {
+				g.once.Do(func() { close(g.Failed) })
+			}
 			return err
 		case !g.passes(err):
 			g.once.Do(func() { close(g.Failed) })

@@ -9,7 +9,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-var errAway = errors.New("away")
+var errAway, errBug = errors.New("away"), errors.New("bug")
 
 // member returns a member that fails to start so often, with err, and then runs until it is
 // cancelled and returns end.
@@ -27,7 +27,7 @@ func member(name string, fails int, err, end error) *Member {
 }
 
 func group(members ...*Member) *Group {
-	return NewGroup(clock.System, members, func(err error) bool { return errors.Is(err, errAway) })
+	return NewGroup(clock.System, members, func(err error) bool { return errors.Is(err, errAway) }, func(err error) bool { return errors.Is(err, errBug) })
 }
 
 func ended(c <-chan struct{}) bool {
@@ -77,6 +77,21 @@ func TestGroupFails(t *testing.T) {
 		if g.Errs[0] != nil || g.Errs[1] == nil || g.Errs[1].Error() != "other: wrong password" {
 			t.Errorf("the errors are %v", g.Errs)
 		}
+	})
+}
+
+// A member that ends with a fatal error is a reason to end the others.
+func TestGroupFailsWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := &Member{Name: "bad", Outages: base().Outages}
+		bad.Run = func(context.Context) error { bad.Began(); return errBug }
+		g := group(member("good", 0, nil, nil), bad)
+		g.Start(t.Context())
+		<-g.Failed
+		if ended(g.Ended) {
+			t.Error("the group did not leave the end of the others to its parts")
+		}
+		g.Stop()
 	})
 }
 

@@ -3,6 +3,7 @@ package part
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -43,6 +44,7 @@ type Loop struct {
 	// Patient says that Wake does not shorten the wait after an error.
 	Patient bool
 
+	base    Base
 	clock   clock.Clock
 	outages *logging.Outages
 
@@ -51,12 +53,15 @@ type Loop struct {
 	quit   chan struct{}
 	ended  chan struct{}
 	cancel context.CancelFunc // nil before Start
+
+	begun time.Time    // when Start was called
+	due   atomic.Int64 // by when the next turn must begin, in nanoseconds after begun; of a turn under way, when it began
 }
 
 // NewLoop returns a loop of the given name that takes turns.
 func NewLoop(b Base, name string, turn func(context.Context) (time.Duration, error)) *Loop {
 	return &Loop{
-		Name: name, Turn: turn, clock: b.Clock, outages: b.Outages,
+		Name: name, Turn: turn, base: b, clock: b.Clock, outages: b.Outages,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -64,7 +69,20 @@ func NewLoop(b Base, name string, turn func(context.Context) (time.Duration, err
 // Start starts the goroutine. The turns' context has the values of ctx and does not end with it.
 func (l *Loop) Start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.begun = l.clock.Now()
 	go l.run(ctx)
+}
+
+// Owed returns for how long a turn has been under way, or how much later than planned the next one is. It is 0
+// between two turns. A loop that owes a turn for long hangs, or was stopped. Owed is called after Start.
+func (l *Loop) Owed() time.Duration {
+	return max(0, clock.Since(l.clock, l.begun)-time.Duration(l.due.Load()))
+}
+
+// rests says how long no turn is due.
+func (l *Loop) rests(d time.Duration) {
+	since := clock.Since(l.clock, l.begun)
+	l.due.Store(int64(since + min(max(d, 0), Never-since)))
 }
 
 // Wake has a turn taken.
@@ -109,6 +127,7 @@ func (l *Loop) Stop(ctx context.Context) {
 }
 
 func (l *Loop) run(ctx context.Context) {
+	defer l.base.Catch(l.Name)
 	defer close(l.ended)
 	defer l.cancel()
 	if l.End != nil {
@@ -118,6 +137,7 @@ func (l *Loop) run(ctx context.Context) {
 	timer := l.clock.NewTimer(Never)
 	defer timer.Stop()
 	for !l.Stopping() {
+		l.rests(0)
 		wait, err := l.Turn(ctx)
 		switch {
 		case err == nil:
@@ -129,6 +149,7 @@ func (l *Loop) run(ctx context.Context) {
 			l.outages.Fail(l.Name, err)
 			wait = retry.Next()
 		}
+		l.rests(wait)
 		quiet := min(wait, l.Quiet)
 		if err != nil && l.Patient {
 			quiet = wait

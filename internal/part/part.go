@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -27,6 +28,20 @@ type Base struct {
 	Store   resque.Store
 	Dialer  conn.Dialer
 	Clock   clock.Clock
+
+	// Crashed is called when a goroutine of a part has panicked, and ends the daemon in order. It is nil where
+	// there is no daemon: then the panic ends the process.
+	Crashed func(part string, value any, stack []byte)
+}
+
+// Catch is deferred first in a goroutine of a part: it has a panic end the daemon in order.
+func (b Base) Catch(part string) {
+	if b.Crashed == nil {
+		return
+	}
+	if v := recover(); v != nil {
+		b.Crashed(part, v, debug.Stack())
+	}
 }
 
 // Line returns a connection of the part's own, which has not dialed yet. limit bounds connecting
@@ -42,6 +57,33 @@ type Part struct {
 	Isolated bool     // it runs in the children of isolated jobs too
 	Start    func(ctx context.Context) error
 	Stop     func(ctx context.Context) error
+
+	Run        func(ctx context.Context) error // in place of Start and Stop
+	AwaitReady bool                            // the start is over when Run calls Ready
+	Timeout    time.Duration                   // of Start, 0: StartWithin, negative: none; and of Stop, if it is positive
+	Restart    *Restart                        // of Run; nil: its end ends the daemon
+	Info       func() any                      // what the part says of itself
+	Unseen     bool                            // a Crew does not show it
+}
+
+// StartWithin bounds the start of a part that says nothing else.
+const StartWithin = 30 * time.Second
+
+// check returns an error for fields that contradict each other.
+func (p Part) check() error {
+	switch {
+	case p.Run != nil && (p.Start != nil || p.Stop != nil):
+		return fmt.Errorf("part %q has a Run and a Start or Stop: Run replaces both", p.Name)
+	case p.Run == nil && p.Restart != nil:
+		return fmt.Errorf("part %q has a Restart and no Run: only a Run is started again", p.Name)
+	case p.Run == nil && p.AwaitReady:
+		return fmt.Errorf("part %q has AwaitReady and no Run: without a Run, it is ready when Start returns", p.Name)
+	case p.Restart != nil:
+		if err := p.Restart.check(); err != nil {
+			return fmt.Errorf("part %q: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // Sort orders parts so that each comes after all it requires, and otherwise as they were given.
@@ -53,6 +95,9 @@ func Sort(parts []Part) ([]Part, error) {
 		}
 		if _, twice := byName[p.Name]; twice {
 			return nil, fmt.Errorf("there are two parts named %q", p.Name)
+		}
+		if err := p.check(); err != nil {
+			return nil, err
 		}
 		byName[p.Name] = p
 	}
@@ -133,7 +178,8 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 			continue
 		}
 		if err := p.Start(ctx); err != nil {
-			if !slices.ContainsFunc(Own, func(own Part) bool { return own.Name == p.Name }) { // its errors say more than its name does
+			own := slices.ContainsFunc(Own, func(own Part) bool { return own.Name == p.Name }) // its errors say more than its name does
+			if failure := (*Failure)(nil); !own && !errors.As(err, &failure) {
 				err = fmt.Errorf("starting %s: %w", p.Name, err)
 			}
 			return parts[:i], err

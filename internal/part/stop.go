@@ -1,6 +1,7 @@
 package part
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,24 +40,42 @@ func (b *Budget) Run(ctx context.Context, parts []Part, wait func()) (left []str
 	return append(left, behind...), startErr, stopErr
 }
 
-// start is Start. A part of the program that is starting when the stop begins has as long as one above the
-// workers to return.
+// start is Start. A part of the program has its Timeout. If it is starting when the stop begins, it has as
+// long as one above the workers to return.
 func (b *Budget) start(ctx context.Context, parts []Part) (started []Part, err error) {
 	bounded := slices.Clone(parts)
 	for i, p := range parts {
 		if _, own := ownSteps[p.Name]; own || p.Start == nil {
 			continue
 		}
-		bounded[i].Start = func(ctx context.Context) error {
-			return b.call(func() error { return p.Start(ctx) }, func(time.Time) (until time.Time, late time.Duration) {
-				if closed(b.begun) {
-					until = b.ends(Above, time.Time{})
-				}
-				return until, 0
-			}, func() {})
-		}
+		bounded[i].Start = func(ctx context.Context) error { return b.startPart(ctx, p) }
 	}
 	return Start(ctx, bounded)
+}
+
+// startPart starts a part in its time. Its context ends with that time, and it then has aboveGrace to return.
+func (b *Budget) startPart(ctx context.Context, p Part) error {
+	timeout := cmp.Or(p.Timeout, StartWithin)
+	late := fmt.Errorf("it did not start in %s", timeout)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var ends time.Time // zero: it has no limit
+	if timeout > 0 {
+		ends = b.clock.Now().Add(timeout + aboveGrace)
+	}
+	err := b.call(func() error { return p.Start(ctx) }, func(time.Time) (until time.Time, grace time.Duration) {
+		until = ends
+		if closed(b.begun) {
+			if stops := b.ends(Above, time.Time{}); until.IsZero() || stops.Before(until) {
+				return stops, 0
+			}
+		}
+		return until, aboveGrace
+	}, func() { cancel(late) })
+	if err != nil && context.Cause(ctx) == late && !errors.Is(err, late) {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
+	return err
 }
 
 // stop stops sorted parts in reverse order. What is left of the time of a step is divided by the parts
@@ -95,9 +114,12 @@ func (b *Budget) stopPart(base context.Context, p Part, step Step, entered time.
 	share := func(from time.Time) (until time.Time, late time.Duration) {
 		ends := b.ends(step, entered)
 		if ends.IsZero() {
-			return ends, 0
+			return ends, 0 // the poller's, which drains in its own time
 		}
 		share := max(ends.Sub(from)/time.Duration(sharers), leastShare)
+		if p.Timeout > 0 {
+			share = min(share, p.Timeout)
+		}
 		late = min(share/4, lateMost)
 		if step == Above {
 			late = aboveGrace / time.Duration(sharers)

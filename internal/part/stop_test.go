@@ -1,6 +1,7 @@
 package part
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -177,12 +178,70 @@ func TestStopDuringAStart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		clock.System.AfterFunc(time.Hour, cancel)
 		began := time.Now()
-		left, err, _ := b.Run(ctx, own(t, nil, Part{Name: "db", Start: deaf(t)}), func() { t.Error("all started") })
+		left, err, _ := b.Run(ctx, own(t, nil, Part{Name: "db", Start: deaf(t), Timeout: -1}), func() { t.Error("all started") })
 		if took := time.Since(began) - time.Hour; took != byDefault+aboveGrace {
 			t.Errorf("the stop took %v", took)
 		}
 		if !slices.Equal(left, []string{"db"}) || err == nil || !strings.Contains(err.Error(), "starting db") {
 			t.Errorf("left %q, %v", left, err)
+		}
+	})
+}
+
+// A part that does not start in its time is an error that names it. Its context ends with that time. What
+// ran before it is stopped.
+func TestStartOverItsTime(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		timeout time.Duration
+		deaf    bool
+		want    time.Duration
+	}{
+		"by default":                    {0, false, StartWithin},
+		"by default, and it is deaf":    {0, true, StartWithin + aboveGrace},
+		"its own":                       {time.Second, false, time.Second},
+		"its own, and the part is deaf": {time.Second, true, time.Second + aboveGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, stopped := minds, false
+				if tc.deaf {
+					start = deaf(t)
+				}
+				b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+				began := time.Now()
+				left, err, _ := b.Run(t.Context(), own(t, nil,
+					Part{Name: "first", Stop: func(context.Context) error { stopped = true; return nil }},
+					Part{Name: "slow", Requires: []string{"first"}, Start: start, Timeout: tc.timeout},
+				), func() { t.Error("all started") })
+				if took := time.Since(began); took != tc.want || !stopped {
+					t.Errorf("it took %v, and the part before it was stopped: %v", took, stopped)
+				}
+				want := "starting slow: it did not start in " + cmp.Or(tc.timeout, StartWithin).String()
+				if err == nil || !strings.Contains(err.Error(), want) || slices.Contains(left, "slow") != tc.deaf {
+					t.Errorf("left %q, error %v, want %q", left, err, want)
+				}
+			})
+		})
+	}
+}
+
+// A part that has a Timeout of its own is left behind after it, and the others have what it did not use.
+func TestStopOverItsOwnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+		var had time.Duration
+		took, left, err := stopped(t, b, own(t, nil,
+			Part{Name: "db", Stop: func(ctx context.Context) error {
+				ends, _ := ctx.Deadline()
+				had = time.Until(ends)
+				return nil
+			}},
+			Part{Name: "web", Requires: []string{"db"}, Stop: deaf(t), Timeout: 500 * time.Millisecond},
+		))
+		if took != 500*time.Millisecond || had < byDefault || !slices.Equal(left, []string{"web"}) || err != nil {
+			t.Errorf("the stop took %v, left %q and returned %v; db had %v", took, left, err, had)
 		}
 	})
 }

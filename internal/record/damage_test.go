@@ -146,7 +146,18 @@ func TestAFullTally(t *testing.T) {
 		r.Pack(m.at, false)
 	}
 	r.Pack(m.at, false)
-	r.Full(true)
+	server := redistest.Start(t)
+	c, process := server.Dial(t), resque.Process{ID: "a:1:1", Concurrency: 1, IDHead: "a:1-", IDQueues: "*"}
+	if err := r.Store.Enter(c, process, time.Hour, m.at); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "RPUSH", append([]any{"resque:go:tally"}, make([]any, history.MostTally)...)...)
+	count()
+	cargo := &resque.Cargo{Number: 1}
+	r.Load(cargo)
+	if _, err := r.Store.Renew(c, process.ID, time.Hour, time.Hour, cargo); err != nil || len(r.Packs()) != 0 {
+		t.Fatalf("%d packs have not arrived, %v", len(r.Packs()), err)
+	}
 	count()
 	if n := len(r.Packs()); n != 0 {
 		t.Errorf("%d packs were made", n)
@@ -196,19 +207,23 @@ func TestIdleMinutes(t *testing.T) {
 	}
 }
 
-// What clients of a server end is counted without its class, which nobody has read, and without a run time.
+// What clients of a server end is counted without a run time, and without a class where the server names none.
 func TestLeasedJobs(t *testing.T) {
 	t.Parallel()
 	m := &moment{at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	h := New(base(m, ""), Config{Now: m.Now})
-	h.Done("mail")
+	h.Done("mail", "")
+	h.Done("mail", "HTTPJob")
 	j := &outcome.Job{Place: "4:maila"}
 	j.Queue = "mail"
 	h.Ended(j, &outcome.Outcome{State: outcome.Retried, Started: true, Counts: resque.CountsDone})
 	h.recorder.Pack(m.at, true)
 	p, err := history.DecodePack(h.recorder.Packs()[0])
 	c, q := p.Row.Class(history.Unknown), p.Row.Queue("mail")
-	if err != nil || c.Ends[outcome.Done] != 1 || c.Ends[outcome.Retried] != 1 || c.Processed != 2 || c.Runs.Count() != 0 || q.Done != 1 || q.Taken != 2 {
+	if err != nil || c.Ends[outcome.Done] != 1 || c.Ends[outcome.Retried] != 1 || c.Processed != 2 || c.Runs.Count() != 0 || q.Done != 2 || q.Taken != 3 {
 		t.Errorf("%+v, %+v, %v", c, q, err)
+	}
+	if c := p.Row.Class("HTTPJob"); c.Ends[outcome.Done] != 1 {
+		t.Errorf("%+v", c)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -26,6 +27,7 @@ type Config struct {
 	Workers int        // how many it has; 0: it takes jobs for clients
 	Busy    func() int // how many of them have a job
 	Stuck   func() []stuck.Job
+	Down    func() []string // the names of its parts that have failed; nil: none is known
 
 	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
 	Exchanges func() (int64, time.Time)
@@ -42,7 +44,7 @@ type History struct {
 	store    history.Store
 	recorder *Recorder
 	keeper   *Keeper
-	lost     chan string // processes that were found dead and are not logged yet
+	notes    chan note // lines of the log that are not written yet
 
 	// of the goroutine that renews
 	process string    // that was logged as online
@@ -54,12 +56,21 @@ type History struct {
 // vitalsEvery is how often a process says how it is: with each fifth renewal.
 const vitalsEvery = 10 * time.Second
 
-// mostLost is how many processes that were found dead wait to be logged.
-const mostLost = 100
+// note is a line of the log of the fleet.
+type note struct {
+	kind, process string // process "": this one
+	fields        []any
+}
+
+// mostNotes is how many lines wait to be written. What is too much is not logged.
+const mostNotes = 100
+
+// mostNoted is how many bytes of an error a line holds.
+const mostNoted = 500
 
 // New returns a History that has counted nothing.
 func New(b part.Base, c Config) *History {
-	h := &History{config: c, base: b, store: history.New(b.Store), lost: make(chan string, mostLost)}
+	h := &History{config: c, base: b, store: history.New(b.Store), notes: make(chan note, mostNotes)}
 	if !c.Off {
 		h.recorder, h.keeper = newRecorder(b, c), newKeeper(b, c)
 	}
@@ -89,17 +100,36 @@ func (h *History) Ended(j *outcome.Job, o *outcome.Outcome) {
 	}
 }
 
-// Done counts a leased job that its client has done, and whose payload nobody has read.
-func (h *History) Done(queue string) {
+// EndedOf counts a job of a server, which has no registered classes and gives the name that counts; "": it has none.
+func (h *History) EndedOf(class string, j *outcome.Job, o *outcome.Outcome) {
 	if h.recorder != nil {
-		h.recorder.Done(queue)
+		h.recorder.EndedOf(class, j, o)
+	}
+}
+
+// Done counts a leased job that its client has done, and whose payload nobody has read. Its class may be "".
+func (h *History) Done(queue, class string) {
+	if h.recorder != nil {
+		h.recorder.Done(queue, class)
 	}
 }
 
 // Lost logs that a process was found dead.
-func (h *History) Lost(process string) {
+func (h *History) Lost(process string) { h.note(note{kind: history.Lost, process: process}) }
+
+// PartFailed logs that a part of this process has failed. Unless that is final, it is started again.
+func (h *History) PartFailed(part string, err error, final bool) {
+	kind := history.PartRestarted
+	if final {
+		kind = history.PartFailed
+	}
+	text := logging.Shorten(err.Error(), mostNoted)
+	h.note(note{kind: kind, fields: []any{"part", history.Name(part), "text", text}})
+}
+
+func (h *History) note(n note) {
 	select {
-	case h.lost <- process:
+	case h.notes <- n:
 	default:
 	}
 }
@@ -127,7 +157,7 @@ func (h *History) identity() (id, version string, record resque.Key) {
 	return p.ID, p.Version, h.base.Store.ProcessKey(p.ID)
 }
 
-// log says which processes came and left. A line may be lost with its process, and stand there twice where Redis lost a record.
+// log says which processes came and left, and which parts of this one have failed. A line may be lost with its process, and stand there twice where Redis lost a record.
 func (h *History) log(c *resque.Cargo, id, version string) {
 	if h.mute {
 		return
@@ -138,8 +168,13 @@ func (h *History) log(c *resque.Cargo, id, version string) {
 	}
 	for {
 		select {
-		case lost := <-h.lost:
-			h.store.Log(c, h.heard, history.Lost, lost, "by", id)
+		case n := <-h.notes:
+			if n.process == "" {
+				n.process = id
+			} else {
+				n.fields = []any{"by", id}
+			}
+			h.store.Log(c, h.heard, n.kind, n.process, n.fields...)
 			continue
 		default:
 		}
@@ -170,6 +205,11 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	if h.config.Exchanges != nil {
 		if _, at := h.config.Exchanges(); !at.IsZero() {
 			v.Exchange = at.UnixMilli()
+		}
+	}
+	if h.config.Down != nil {
+		for _, name := range h.config.Down() {
+			v.Down = append(v.Down, history.Name(name))
 		}
 	}
 	var all []resque.StuckJob

@@ -109,10 +109,15 @@ func newRecorder(b part.Base, config Config) *Recorder {
 
 // Ended counts a job. The worker that ended it calls this, as Set.Watch has it; or the goroutine that ended a leased one.
 func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
-	class := history.Unknown // any producer may push any name
+	class := "" // any producer may push any name
 	if j.Class != nil {
 		class = j.Class.Name
 	}
+	r.EndedOf(class, j, o)
+}
+
+// EndedOf is Ended where the caller knows under which name the job counts; "": under none.
+func (r *Recorder) EndedOf(class string, j *outcome.Job, o *outcome.Outcome) {
 	e := end{state: o.State, processed: o.Counts != resque.CountsNothing}
 	if o.Started && j.Place == "" { // how long a client had a leased job says little
 		e.ran, e.started = o.Ran, true
@@ -121,12 +126,20 @@ func (r *Recorder) Ended(j *outcome.Job, o *outcome.Outcome) {
 			e.waited = max(0, j.StartedAt.Sub(at)) // the producer's clock may be ahead
 		}
 	}
-	r.count(&r.shards[j.Slot%len(r.shards)], class, j.Queue, &e)
+	r.count(&r.shards[j.Slot%len(r.shards)], nameOf(class), j.Queue, &e)
 }
 
 // Done counts a leased job that its client has done, and whose payload nobody has read.
-func (r *Recorder) Done(queue string) {
-	r.count(&r.shards[0], history.Unknown, queue, &end{state: outcome.Done, processed: true})
+func (r *Recorder) Done(queue, class string) {
+	r.count(&r.shards[0], nameOf(class), queue, &end{state: outcome.Done, processed: true})
+}
+
+// nameOf is the name under which a class counts.
+func nameOf(class string) string {
+	if class == "" {
+		return history.Unknown
+	}
+	return class
 }
 
 // end is one end of a job.

@@ -13,6 +13,9 @@ const MostAudited = 10_000
 
 func (s Store) audit() string { return s.ns + "go:audit" }
 
+// AuditKey is the list of the changes that operators made, for scripts that make one and note it in the same step.
+func (s Store) AuditKey() string { return s.audit() }
+
 // Audit notes a change that an operator made, as JSON. The last 10,000 are kept, the newest first: some 3 MB. It is a list and no
 // stream, because an older release pushes to a list, and trims that to 1,000 with each change of its own.
 func (s Store) Audit(c redis.Conn, entry []byte) error {

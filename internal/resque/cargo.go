@@ -39,11 +39,17 @@ type carried struct {
 
 // Write adds a command that changes a key. heard, if it is not nil, gets the error with which Redis refused it, or nil.
 func (c *Cargo) Write(heard func(error), command string, key Key, args ...any) {
-	w := carried{command: command, key: key, args: args}
+	var answered func(any, error)
 	if heard != nil {
-		w.heard = func(_ any, err error) { heard(err) }
+		answered = func(_ any, err error) { heard(err) }
 	}
-	c.writes = append(c.writes, w)
+	c.WriteAsking(answered, command, key, args...)
+}
+
+// WriteAsking adds a command that changes a key, and whose answer counts. Where it was done before, because the answer was lost,
+// its answer is "".
+func (c *Cargo) WriteAsking(heard func(reply any, err error), command string, key Key, args ...any) {
+	c.writes = append(c.writes, carried{command, key, args, heard})
 }
 
 // Read adds a command that changes nothing. It is done after all writes. heard gets its answer. A command without

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/goworker/goworker/internal/queues"
 )
 
 // These are what renewals write and read of the ages of queues. Where Redis refuses a command, refused hears why.
@@ -51,23 +49,18 @@ func (s Store) ReadTaken(c *Cargo, names []string, heard func(queue string, take
 	}
 }
 
-// ReadNames has a renewal read a page of the names of queues: own are goworker's own, which have a mark in front. cursor is
+// ReadNames has a renewal read a page of the names of queues: own are goworker's own. cursor is
 // what the page before said, at first "0", and the last page says "0".
 func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string), refused func(error)) {
-	key, mark := setKey(s.KeyOfQueues()), ""
+	key := setKey(s.KeyOfQueues())
 	if own {
-		key, mark = setKey(s.ownQueues()), queues.MessagePack
+		key = setKey(s.ownQueues())
 	}
 	c.Read(func(reply any, err error) {
 		names, next, err := page(reply, err)
 		if err != nil {
 			refused(err)
 			return
-		}
-		if mark != "" {
-			for i := range names {
-				names[i] = mark + names[i]
-			}
 		}
 		heard(names, next)
 	}, "SSCAN", key, cursor, "COUNT", count)
@@ -115,7 +108,7 @@ const fullList = 512
 // ".go" and the pid has the number of the worker behind.
 func foreignQueues(id string) (list []string, foreign bool) {
 	parts := strings.SplitN(id, ":", 3)
-	if len(parts) == 3 && strings.HasSuffix(parts[0], ".go") && strings.Contains(parts[1], "-") {
+	if len(parts) == 3 && strings.HasSuffix(parts[0], GoHost) && strings.Contains(parts[1], "-") {
 		return nil, false
 	}
 	if len(parts) < 3 {
@@ -134,21 +127,23 @@ func splitQueues(list string) (names []string) {
 	return names
 }
 
-// ReadAsks has a renewal read from the record of a process which queues it asks, and its Duties.
-func (s Store) ReadAsks(c *Cargo, process string, heard func(lists []string, duties int)) {
+// ReadAsks has a renewal read from the record of a process which queues it asks, and its Duties. It hears false where there is no
+// record or Redis refuses it: the process may be about to write it again.
+func (s Store) ReadAsks(c *Cargo, process string, heard func(lists []string, duties int, ok bool)) {
 	c.Read(func(reply any, err error) {
-		f, _ := redis.Strings(reply, err)
-		if len(f) != 2 {
-			heard([]string{"*"}, 0)
+		f, _ := redis.Values(reply, err)
+		if len(f) != 3 || f[0] == nil {
+			heard(nil, 0, false)
 			return
 		}
-		duties, _ := strconv.Atoi(f[1])
-		lists := splitQueues(f[0])
-		if len(f[0]) > fullList {
+		queues, _ := redis.String(f[1], nil)
+		duties, _ := redis.Int(f[2], nil)
+		lists := splitQueues(queues)
+		if len(queues) > fullList {
 			lists = []string{"*"} // it may have been cut off
 		}
-		heard(lists, duties)
-	}, "HMGET", hashKey(s.process(process)), "queues", "duties")
+		heard(lists, duties, true)
+	}, "HMGET", hashKey(s.process(process)), "epoch", "queues", "duties")
 }
 
 // ReadTakers has a renewal read how many jobs clients hold, and which servers have records.
@@ -161,12 +156,17 @@ func (s Store) ReadTakers(c *Cargo, now time.Time, heard func(leases int, takers
 	}, "ZRANGEBYSCORE", s.ZSetKey("takers"), now.UnixMilli(), "+inf", "LIMIT", 0, 100)
 }
 
-// ReadTakerDuties has a renewal read the Duties of a server.
-func (s Store) ReadTakerDuties(c *Cargo, server string, heard func(duties int)) {
+// ReadTakerDuties has a renewal read the Duties of a server. It hears false where there is no record or Redis refuses it.
+func (s Store) ReadTakerDuties(c *Cargo, server string, heard func(duties int, ok bool)) {
 	c.Read(func(reply any, err error) {
-		duties, _ := redis.Int(reply, err)
-		heard(duties)
-	}, "HGET", s.HashKey("taker:"+server), "duties")
+		f, _ := redis.Values(reply, err)
+		if len(f) != 2 || f[0] == nil {
+			heard(0, false)
+			return
+		}
+		duties, _ := redis.Int(f[1], nil)
+		heard(duties, true)
+	}, "HMGET", s.HashKey("taker:"+server), "started", "duties")
 }
 
 // ReadHead has a renewal read the first two jobs of a queue. refused hears why Redis did not, or why they were left out.

@@ -18,9 +18,13 @@ type HeldKey struct {
 // PruningLock is the lock under which workers remove dead ones. Ruby's workers take it for a minute.
 func (s Store) PruningLock(c redis.Conn) (HeldKey, error) { return heldKey(c, s.pruneLock()) }
 
-// SchedulerLocks are the locks of resque-scheduler and of node-resque's scheduler. A prefix of Ruby's lock is not known here.
-func (s Store) SchedulerLocks(c redis.Conn) (locks []HeldKey, err error) {
-	for _, key := range s.MasterLock("", "", true).keys {
+// SchedulerLocks are the locks of resque-scheduler and of node-resque's scheduler, and those that fleets have given these prefixes.
+func (s Store) SchedulerLocks(c redis.Conn, prefixes ...string) (locks []HeldKey, err error) {
+	keys := s.MasterLock("", "", true).keys
+	for _, prefix := range prefixes {
+		keys = append(keys, s.MasterLock("", prefix, false).Key())
+	}
+	for _, key := range keys {
 		l, err := heldKey(c, key)
 		if err != nil {
 			return nil, err

@@ -57,7 +57,7 @@ func TestKeyOf(t *testing.T) {
 	s := New("my:app")
 	for key, want := range map[string]KeyKind{
 		"my:app:queue:a:b": QueueKey, "my:app:go:queue:a": OwnQueueKey, "my:app:delayed:1795470000": BucketKey, "my:app:delayed:last_enqueued_at": OtherKey,
-		"my:app:go:inflight:h:1:x": InFlightKey, "my:app:go:unique:ab": LockKey, "my:app:go:slots:c:A": SlotsKey, "my:app:worker:h:1:q": WorkerKey,
+		"my:app:go:inflight:h:1:x": InFlightKey, "my:app:go:unique:ab": LockKey, "my:app:go:slots:c:A": SlotsKey, "my:app:worker:h:1:q": WorkerKey, "my:app:my:app:eu:resque_scheduler_master_lock": SchedulerLockKey, "my:app:my:app:resque_scheduler_master_lock": OtherKey,
 		"my:app:worker:h:1:q:started": OtherKey, "my:app:workers": OtherKey, "other:queue:a": OtherKey,
 	} {
 		kind, name := s.KeyOf(key)

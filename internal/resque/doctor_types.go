@@ -19,7 +19,7 @@ func (s Store) typed() []KeyTypeError {
 
 // typeOf is the type of the keys of a kind, by what the kind is.
 var typeOf = map[KeyKind]string{
-	QueueKey: "list", OwnQueueKey: "list", BucketKey: "list", InFlightKey: "hash", SlotsKey: "set", LockKey: "hash", WorkerKey: "string",
+	QueueKey: "list", OwnQueueKey: "list", BucketKey: "list", InFlightKey: "hash", SlotsKey: "set", LockKey: "hash", WorkerKey: "string", SchedulerLockKey: "string",
 }
 
 // KeyNamed is the key of a kind with a name, as KeyOf takes it apart.
@@ -39,6 +39,8 @@ func (s Store) KeyNamed(kind KeyKind, name string) string {
 		return s.slots(name)
 	case WorkerKey:
 		return s.worker(name)
+	case SchedulerLockKey:
+		return s.MasterLock("", name, false).Key()
 	}
 	return ""
 }

@@ -11,22 +11,29 @@ import (
 type KeyKind int
 
 const (
-	OtherKey    KeyKind = iota
-	QueueKey            // the list of a queue
-	OwnQueueKey         // the list of a queue of goworker's own
-	BucketKey           // the delayed jobs of a second, in resque-scheduler's schedule
-	InFlightKey         // the record of the jobs that a process has reserved
-	LockKey             // the lock of a unique job
-	SlotsKey            // who runs under a limit
-	LaneKey             // the jobs of a lane
-	WorkerKey           // the job that a worker has in hand
+	OtherKey         KeyKind = iota
+	QueueKey                 // the list of a queue
+	OwnQueueKey              // the list of a queue of goworker's own
+	BucketKey                // the delayed jobs of a second, in resque-scheduler's schedule
+	InFlightKey              // the record of the jobs that a process has reserved
+	LockKey                  // the lock of a unique job
+	SlotsKey                 // who runs under a limit
+	LaneKey                  // the jobs of a lane
+	SchedulerLockKey         // resque-scheduler's lock, in a fleet that has given it a prefix
+	WorkerKey                // the job that a worker has in hand
 )
 
-// KeyOf says what a key is for, and the name in it: of a queue, a second, a process, a lock, a limit, a lane or a worker.
+// KeyOf says what a key is for, and the name in it: of a queue, a second, a process, a lock, a limit, a lane or a worker, or the prefix of
+// a lock.
 func (s Store) KeyOf(key string) (KeyKind, string) {
 	rest, ok := strings.CutPrefix(key, s.ns)
 	if !ok {
 		return OtherKey, ""
+	}
+	if lock, ok := strings.CutPrefix(key, s.ns+s.ns); ok { // Ruby's key has the namespace twice
+		if name, ok := strings.CutSuffix(lock, ":"+masterLockName); ok && name != "" {
+			return SchedulerLockKey, name
+		}
 	}
 	for _, k := range []struct {
 		kind   KeyKind

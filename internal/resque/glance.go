@@ -78,9 +78,10 @@ type Glance struct {
 	Leased              Number
 
 	Workers      Number
-	WorkerIDs    []string // some of them
-	WorkersAll   bool     // they are all
-	Busy         Number   // of those of WorkerIDs
+	WorkerIDs    []string        // some of them
+	WorkersAll   bool            // they are all
+	Silent       map[string]bool // of WorkerIDs: those of other programs whose last heartbeat is so old that Ruby counts them as dead; nil: nobody knows
+	Busy         Number          // of those of WorkerIDs that are not Silent
 	Processes    []LiveProcess
 	ProcessCount Number
 	Takers       map[string]map[string]string // their records

@@ -3,6 +3,7 @@ package resque
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -54,6 +55,7 @@ func (g *glance) contents(t *trip) {
 			g.refused("the record of process "+p.ID, err)
 			p.Process = processOf(p.ID, fields)
 			p.Vitals, p.Stuck = readVitals(fields)
+			p.Bridges = readBridges(fields)
 		}, "HGETALL", g.s.process(p.ID))
 		var held, marks Number
 		t.ask(g.number(&held, "the in-flight record of process "+p.ID), "HLEN", g.s.inflight(p.ID))
@@ -69,13 +71,7 @@ func (g *glance) contents(t *trip) {
 			g.Takers[id] = fields
 		}, "HGETALL", g.asked.Taker(id).String())
 	}
-	if g.Busy.OK = g.WorkerIDs != nil || g.WorkersAll; len(g.WorkerIDs) > 0 {
-		keys := make([]any, len(g.WorkerIDs))
-		for i, id := range g.WorkerIDs {
-			keys[i] = g.s.worker(id)
-		}
-		t.ask(g.number(&g.Busy, "what workers do"), "EXISTS", keys...)
-	}
+	g.workers(t)
 	g.count(t, &g.Plain, "resque-scheduler's schedule", g.plain, g.s.KeyOfSecond)
 	g.PlainAll = g.Seconds.OK && int64(len(g.plain)) >= g.Seconds.N
 	g.count(t, &g.Failures, "the failures", FailureLists(g.lists), g.s.KeyOfFailures)
@@ -86,6 +82,58 @@ func (g *glance) contents(t *trip) {
 			g.refused("goworker's schedule", err)
 			g.Retrying, g.RetryingAll = Number{n, err == nil}, all
 		})
+	}
+}
+
+// workers asks which workers have a job, and which are dead. goworker's own are counted by their processes' leases, so one question serves all
+// of them; of another program's worker that is dead nobody counts the job.
+func (g *glance) workers(t *trip) {
+	if g.Busy.OK = g.WorkerIDs != nil || g.WorkersAll; !g.Busy.OK {
+		return
+	}
+	var own, others []string
+	for _, id := range g.WorkerIDs {
+		if host, _, _ := strings.Cut(id, ":"); strings.HasSuffix(host, GoHost) {
+			own = append(own, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if len(others) == 0 {
+		g.Silent = make(map[string]bool)
+	} else {
+		args := []any{g.s.heartbeats()}
+		for _, id := range others {
+			args = append(args, id)
+		}
+		t.ask(g.texts("the heartbeats of workers", func(beats []string) {
+			g.Silent = make(map[string]bool)
+			for n, text := range beats {
+				if beat := ParseTime(text); n < len(others) && !beat.IsZero() && g.At.Sub(beat) > PruneAfter {
+					g.Silent[others[n]] = true
+				}
+			}
+		}), "HMGET", args...)
+	}
+	var busy int64
+	count := func(counts func() bool) func(any, error) {
+		return func(reply any, err error) {
+			n, err := redis.Int64(reply, err)
+			if g.refused("what workers do", err); counts() {
+				busy += n
+			}
+			g.Busy = Number{busy, g.Busy.OK && err == nil}
+		}
+	}
+	if len(own) > 0 {
+		keys := make([]any, len(own))
+		for i, id := range own {
+			keys[i] = g.s.worker(id)
+		}
+		t.ask(count(func() bool { return true }), "EXISTS", keys...)
+	}
+	for _, id := range others {
+		t.ask(count(func() bool { return !g.Silent[id] }), "EXISTS", g.s.worker(id))
 	}
 }
 

@@ -52,6 +52,10 @@ type Process struct {
 	// "": its record does not say it.
 	Classes, Limits string
 
+	// Name is that of its program, and Control is what it obeys: "off", "on" or "full". "": it is of a release that knows no
+	// commands.
+	Name, Control string
+
 	// Worker n is registered as IDHead + n + ":" + IDQueues. While a list of queues changes, it may also
 	// be registered with one of Former.
 	IDHead, IDQueues string
@@ -110,7 +114,7 @@ func (p Process) fields(epoch int64) []any {
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
 		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows, "duties", Duties,
 	}
-	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {formerField, p.former()}} {
+	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {"name", p.Name}, {"control", p.Control}, {formerField, p.former()}} {
 		if of[1] != "" {
 			fields = append(fields, of[0], of[1])
 		}
@@ -129,7 +133,7 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 
 func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
-		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"]}
+		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"], Name: f["name"], Control: f["control"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Duties, _ = strconv.Atoi(f["duties"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])

@@ -20,6 +20,9 @@ type MasterLock struct {
 	keys   []string
 }
 
+// masterLockName is the end of the name of Ruby's lock.
+const masterLockName = "resque_scheduler_master_lock"
+
 // MasterLock names the lock. The prefix is Ruby's RESQUE_SCHEDULER_MASTER_LOCK_PREFIX,
 // mostly "". With node the lock includes the leader lock of node-resque's scheduler, which
 // does not know Ruby's.
@@ -28,7 +31,7 @@ func (s Store) MasterLock(holder, prefix string, node bool) MasterLock {
 		prefix += ":"
 	}
 	// Ruby's key has the namespace twice.
-	l := MasterLock{Holder: holder, keys: []string{s.ns + s.ns + prefix + "resque_scheduler_master_lock"}}
+	l := MasterLock{Holder: holder, keys: []string{s.ns + s.ns + prefix + masterLockName}}
 	if node {
 		l.keys = append(l.keys, s.ns+"resque_scheduler_leader_lock")
 	}

@@ -79,8 +79,9 @@ type LiveProcess struct {
 	Dead bool
 	Jobs int64 // in its in-flight record
 
-	Vitals Vitals // zero: its release does not say how it is
-	Stuck  []StuckJob
+	Bridges []Bridge // to other libraries
+	Vitals  Vitals   // zero: its release does not say how it is
+	Stuck   []StuckJob
 }
 
 // LiveProcesses returns the processes that have a lease, in the order of their ids, and Redis's time.
@@ -111,6 +112,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 		if fields, err := redis.StringMap(Answer(replies[3*i])); err == nil {
 			all[i].Process = processOf(all[i].ID, fields)
 			all[i].Vitals, all[i].Stuck = readVitals(fields)
+			all[i].Bridges = readBridges(fields)
 		}
 		all[i].Jobs, _ = redis.Int64(Answer(replies[3*i+1]))
 		marks, _ := redis.Int64(Answer(replies[3*i+2]))

@@ -18,6 +18,9 @@ const (
 	runAtLayout     = "2006-01-02T15:04:05Z"
 )
 
+// GoHost is the end of the host in the worker ids of goworker.
+const GoHost = ".go"
+
 // HeartbeatAt is a heartbeat's value.
 func HeartbeatAt(t time.Time) string { return t.Format(heartbeatLayout) }
 

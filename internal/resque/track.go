@@ -14,12 +14,16 @@ var changeScript = script("change")
 
 const invalidations = "__redis__:invalidate"
 
+// NoticeChannel is the channel on which a program says that the notice of processes has changed. The message is the field.
+func (s Store) NoticeChannel() string { return s.own("notice") }
+
 // Names that ReceiveChanges returns beside the names of queues.
 const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
 	DelayedChange = "\x00delayed" // a schedule of delayed jobs, or the index of workflows
 	KeyChanged    = "\x00key:"    // and behind it one of the keys that ReceiveChanges was given
+	Noticed       = "\x00notice:" // and behind it the field of the notice that has changed
 )
 
 // Track makes the server push a message on the connection wake whenever a key
@@ -101,10 +105,21 @@ func (s Store) Ping(wake redis.Conn) error {
 
 // ReceiveChanges waits for the next message. It returns the names of the queues in it,
 // PauseChanged, QueuesChanged, DelayedChange and names that AboutLanes reads, or all when everything
-// may have changed. For each of these keys it returns KeyChanged and the key. An answer to a PING returns nothing. Silence for longer than the timeout is
+// may have changed. For each of these keys it returns KeyChanged and the key, and after HearNotice it returns Noticed and the field. An answer to a PING returns nothing. Silence for longer than the timeout is
 // an error.
 func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ...string) (names []string, all bool, err error) {
-	keys, all, err := receiveKeys(wake, timeout)
+	channel, payload, err := receive(wake, timeout)
+	if err != nil || payload == silence {
+		return nil, false, err
+	}
+	if channel == s.NoticeChannel() {
+		field, err := redis.String(payload, nil)
+		return []string{Noticed + field}, false, err
+	}
+	if payload == nil { // FLUSHALL
+		return nil, true, nil
+	}
+	keys, err := redis.Strings(payload, nil)
 	for _, key := range keys {
 		if slices.Contains(watched, key) {
 			names = append(names, KeyChanged+key)
@@ -124,7 +139,7 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ..
 			}
 		}
 	}
-	return names, all, err
+	return names, false, err
 }
 
 // ReceiveDocuments is ReceiveChanges for a connection of TrackReads. It returns the ids of the jobs whose
@@ -141,25 +156,50 @@ func (s Store) ReceiveDocuments(wake redis.Conn, timeout time.Duration) (ids []s
 	return ids, all, err
 }
 
-// receiveKeys waits for the next message and returns the keys in it.
+// HearNotice has the connection wake of Track also hear when the notice of processes has changed. Where the user may not use the
+// channel, ReceiveChanges passes over the refusal: the renewals of leases read the notice anyway.
+func (s Store) HearNotice(wake redis.Conn) error {
+	if err := wake.Send("SUBSCRIBE", s.NoticeChannel()); err != nil {
+		return err
+	}
+	return wake.Flush()
+}
+
+// receiveKeys waits for the next message of Redis about keys and returns them.
 func receiveKeys(wake redis.Conn, timeout time.Duration) (keys []string, all bool, err error) {
+	_, payload, err := receive(wake, timeout)
+	switch {
+	case err != nil || payload == silence:
+		return nil, false, err
+	case payload == nil: // FLUSHALL
+		return nil, true, nil
+	}
+	keys, err = redis.Strings(payload, nil)
+	return keys, false, err
+}
+
+// silence is the payload of what Redis sends beside messages.
+const silence = "\x00silence"
+
+// receive waits for what comes next. The payload of an answer to PING or SUBSCRIBE is silence.
+func receive(wake redis.Conn, timeout time.Duration) (channel string, payload any, err error) {
 	reply, err := redis.Values(redis.ReceiveWithTimeout(wake, timeout))
 	if err != nil {
-		return nil, false, err
+		if refused := redis.Error(""); errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOPERM") {
+			return "", silence, nil
+		}
+		return "", nil, err
 	}
 	kind := ""
 	if len(reply) > 0 {
 		kind, _ = redis.String(reply[0], nil)
 	}
-	if kind == "pong" {
-		return nil, false, nil
+	switch {
+	case kind == "pong" || kind == "subscribe" && len(reply) == 3:
+		return "", silence, nil
+	case kind == "message" && len(reply) == 3:
+		channel, _ = redis.String(reply[1], nil)
+		return channel, reply[2], nil
 	}
-	if kind != "message" || len(reply) != 3 {
-		return nil, false, errors.New("the connection that tells of changes got an answer it does not know")
-	}
-	if reply[2] == nil { // FLUSHALL
-		return nil, true, nil
-	}
-	keys, err = redis.Strings(reply[2], nil)
-	return keys, false, err
+	return "", nil, errors.New("the connection that tells of changes got an answer it does not know")
 }

@@ -15,6 +15,9 @@ type Vitals struct {
 	Exchange   int64 `json:"exchange,omitempty"` // when Redis answered its poller last, in ms
 	RTT        int64 `json:"rtt,omitempty"`      // of its last renewal, in µs
 	CPU        int64 `json:"cpu,omitempty"`      // used since its start, in ms
+
+	// Down are its parts that do not run, MostDown at most.
+	Down []string `json:"down,omitempty"`
 }
 
 // StuckJob is a job that runs past its time limit.
@@ -27,15 +30,19 @@ type StuckJob struct {
 	Limit   int64  `json:"limit"`   // in ms
 }
 
-// MostStuck is how many stuck jobs a record has.
-const MostStuck = 20
+// MostStuck is how many stuck jobs a record has, and MostDown how many names of parts.
+const (
+	MostStuck = 20
+	MostDown  = 20
+)
 
 // ProcessKey returns the key of the record of a process.
 func (s Store) ProcessKey(process string) Key { return hashKey(s.process(process)) }
 
 // WriteVitals has a renewal write how the process is into its record.
 func WriteVitals(c *Cargo, record Key, v Vitals, stuck []StuckJob) {
-	text, _ := json.Marshal(v) // it has numbers only
+	v.Down = v.Down[:min(len(v.Down), MostDown)]
+	text, _ := json.Marshal(v) // it has numbers and names only
 	c.Write(nil, "HSET", record, "vitals", text)
 	if len(stuck) == 0 {
 		c.Write(nil, "HDEL", record, "stuck")
@@ -53,6 +60,7 @@ func readVitals(f map[string]string) (v Vitals, stuck []StuckJob) {
 	if json.Unmarshal([]byte(f["stuck"]), &stuck) != nil {
 		stuck = nil
 	}
+	v.Down = v.Down[:min(len(v.Down), MostDown)]
 	return v, stuck[:min(len(stuck), MostStuck)]
 }
 

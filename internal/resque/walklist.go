@@ -221,11 +221,20 @@ func (s Store) movePiece(c redis.Conn, from Lane, lane bool, jobs []Move, piece 
 
 // MoveCall is the call of move.lua, or of the same in a step of an operation. It answers with the numbers, from 1, of the jobs
 // that were there and, negative, of those that were not looked for. As bytes they go on by their As; nil: their own.
-func (s Store) MoveCall(from Lane, lane bool, jobs []Move, to Target) (a Call) {
+func (s Store) MoveCall(from Lane, lane bool, jobs []Move, to Target) Call {
 	source := s.KeyOfQueue(from.Queue)
 	if lane {
 		source = s.lane(from)
 	}
+	return s.moveCall(source, from, jobs, to)
+}
+
+// MoveOutCall is the call for jobs of any list that go nowhere.
+func (s Store) MoveOutCall(list Key, jobs []Move) Call {
+	return s.moveCall(list.String(), Lane{}, jobs, Target{})
+}
+
+func (s Store) moveCall(source string, from Lane, jobs []Move, to Target) (a Call) {
 	a.Key(source)
 	a.Key(s.KeyOfNames(to.Queue))
 	mode, queue, member, own := "tail", to.Queue, "", ""

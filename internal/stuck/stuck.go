@@ -101,3 +101,20 @@ func (s *Jobs) List() []Job {
 	})
 	return jobs
 }
+
+// All returns for how long all of so many workers have had a stuck job. grace is that of Watch. It is 0 while
+// one of them has none.
+func (s *Jobs) All(workers int, grace time.Duration, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if workers == 0 || len(s.jobs) < workers {
+		return 0
+	}
+	var since time.Time
+	for r := range s.jobs {
+		if at := r.Started.Add(r.Limit + grace); at.After(since) {
+			since = at
+		}
+	}
+	return max(0, now.Sub(since))
+}

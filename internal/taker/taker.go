@@ -39,6 +39,7 @@ type Config struct {
 	leases.Taker
 	Tracking   bool // Redis may be asked to notify of changed keys
 	MultiQueue bool // each queue has its own failure list
+	NoHistory  bool // the taker counts nothing for the history, and folds nothing
 
 	// Do lends a connection for a renewal; nil: the taker has its own.
 	Do func(ctx context.Context, f func(redis.Conn) error) error
@@ -86,7 +87,7 @@ func New(b part.Base, now *fleet.Clock, c Config, riders ...Rider) *Taker {
 	}, t.lock, member{t})
 	t.taken = depth.NewCount(b)
 	t.History = record.New(b, record.Config{
-		Now: now.Now, Keeps: t.Leads, Steps: true, Do: t.do,
+		Off: c.NoHistory, Now: now.Now, Keeps: t.Leads, Steps: true, Do: t.do,
 		Taker: func() (id, version string, key resque.Key) { return c.ID, c.Version, t.store.TakerKey(c.ID) },
 	})
 	t.riders = append(riders, t.pump, t.taken, depth.NewKeeper(b, member{t}), t.History)

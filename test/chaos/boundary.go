@@ -42,6 +42,13 @@ var killed = []boundary{
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
 	{"document", 1, operating}, {"glance", 1, operating},
+	{"audit", 1, resuming}, {"audit", 2, resuming}, {"audit", 6, resuming}, {"operation-begin", 1, resuming}, {"operation-begin", 3, resuming},
+	{"operation-acquire", 1, resuming}, {"operation-acquire", 2, resuming}, {"operation-release", 3, resuming}, {"operation-release", 4, resuming},
+	{"operation-retry", 1, resuming}, {"operation-unretry", 1, resuming}, {"operation-remove", 1, resuming}, {"operation-move", 1, resuming},
+	{"operation-move", 3, resuming}, {"operation-own", 1, resuming}, {"operation-own", 3, resuming}, {"operation-plain", 1, resuming},
+	{"operation-swap", 1, resuming}, {"operation-swap", 2, resuming}, {"operation-delay", 1, resuming}, {"operation-delay", 2, resuming},
+	{"operation-restore", 1, resuming}, {"operation-restore", 2, resuming}, {"operation-cancel", 1, resuming}, {"operation-lift", 1, resuming},
+	{"operation-clear", 1, resuming}, {"operation-rest", 1, resuming}, {"operation-empty", 1, resuming},
 	{"note", 1, noting}, {"commit", 1, noting}, {"cancel", 1, calling}, {"lift", 1, lifting},
 	{"drainlist", 1, leaving}, {"drainschedule", 1, leaving}, {"drainremove", 1, leaving}, {"drainown", 1, leaving},
 	{"adopt", 1, plain}, {"adopt", 2, plain},
@@ -74,10 +81,11 @@ var cut = []boundary{
 	{"commit", 1, gathering}, {"groups-flush", 1, gathering}, {"cursor", 1, counting}, {"commit", 1, counting}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
 }
 
-// unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
-// is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends; of the
-// keeper each ten seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
-var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "audit"}
+// unreached are scripts that a process seldom calls: when its workers are changed; when a workflow has stood still for ten minutes; of servers, when a mark
+// is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends, and
+// when a step of a workflow is pushed just while its queue is cleared, where TestOperationsClearStepsThatCome kills; of the keeper each ten
+// seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
+var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-answer"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
@@ -226,6 +234,8 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 				o.at = time.Time{}
 				a.expect(o)
 			}
+		case resuming:
+			a.resumeOperations()
 		case calling, lifting:
 			for i := range 2 {
 				id := fmt.Sprint("called-", i)

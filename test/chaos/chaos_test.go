@@ -24,7 +24,10 @@ func TestMain(m *testing.M) {
 const atOnce = 12
 
 // longest are the faults that take longest. They begin first, so that none is left over at the end.
-var longest = []string{"boundaries", "poison-long", "poison-stream", "poison-slow", "replies", "cursor", "isolated", "late", "kill", "panics"}
+var longest = []string{
+	"poison-long", "poison-stream", "poison-slow", "schedulers", "isolated", "policies", "deadline", "leader", "mixed", "poison",
+	"redis-sleep", "redis-sigstop", "client-pause", "suspend", "operators", "keys", "boundaries", "clock", "storm", "replies",
+}
 
 // alike are faults by which the same goes wrong in several ways. A run tries one of each line, which the seed chooses, and what
 // -run names.

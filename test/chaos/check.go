@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -84,11 +85,13 @@ func (a *arena) checkKeys() {
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "failed_queues", strings.HasSuffix(name, "_failed"): // the dead letters of HTTP
 		case name == "go:returned", name == "go:takers", name == "go:jump", name == "go:audit", strings.HasPrefix(name, "go:served:"), strings.HasPrefix(name, "go:taker:"), strings.HasPrefix(name, "go:http:"), strings.HasPrefix(name, "go:idem:"): // those expire or are trimmed
+		case name == "go:notice", name == "go:control", strings.HasPrefix(name, "go:reply:"): // those expire
 		case name == "go:log", name == "go:tally", name == "go:folded", name == "go:taken", name == "go:depths", historyRow.MatchString(name): // they expire or are bounded
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire
 		case strings.HasPrefix(name, "go:slots:") && len(a.removed.unheard) > 0: // freed when the limit is next used up
 		case strings.HasPrefix(name, "go:result:"), strings.HasPrefix(name, "go:progress:"), name == "go:cancelled": // those expire
+		case strings.HasPrefix(name, "go:operation"): // what operations did, for seven days
 		case strings.HasPrefix(name, "go:wf"), name == "go:workflows", name == "go:halted": // checkFlows looks at them
 		case name == "go:ticks", name == "delayed:last_enqueued_at", name == "go:stats": // what has been
 		default:
@@ -107,6 +110,7 @@ const (
 	maxConnections = 11
 	maxGoroutines  = 40 // and one a worker
 	maxHeap        = 32 << 20
+	settled        = 20 * time.Second // Redis takes a while to notice connections that ended
 )
 
 // checkSurvivors looks for growth in the workers that lived through the fault.
@@ -134,11 +138,12 @@ func (a *arena) checkSurvivors() {
 			a.problem("%s holds %d MiB of heap at rest", p.name, g.heap>>20)
 		}
 	}
-	clients, _ := redis.String(a.ask("CLIENT", "LIST"))
 	const others = 10 // producers, this one
-	if n := strings.Count(clients, "\n"); n > len(alive)*maxConnections+others {
-		a.problem("%d connections for %d processes", n, len(alive))
-	}
+	limit := len(alive)*maxConnections + others
+	a.eventuallyWithin(settled, fmt.Sprintf("Redis has at most %d connections with %d processes alive", limit, len(alive)), func() bool {
+		clients, err := redis.String(a.ask("CLIENT", "LIST"))
+		return err == nil && strings.Count(clients, "\n") <= limit
+	})
 }
 
 func (p *process) concurrency() (n int) {

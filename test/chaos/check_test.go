@@ -115,7 +115,7 @@ func TestEveryScriptHasBoundaries(t *testing.T) {
 		name, _, _ = strings.Cut(name, "+")
 		reached := slices.ContainsFunc(killed, func(b boundary) bool { return b.script == name }) ||
 			slices.ContainsFunc(httpBoundaries, func(b httpBoundary) bool { return b.script == name })
-		if !reached && !slices.Contains(unreached, name) && !strings.HasPrefix(name, "operation-") { // test/operate/operations kills at each request of these
+		if !reached && !slices.Contains(unreached, name) {
 			t.Errorf("the script %s has no boundary", name)
 		}
 	}

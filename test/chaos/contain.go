@@ -27,7 +27,7 @@ func (o *options) prepare() (cleanup func(), err error) {
 		return nil, err
 	}
 	o.worker = filepath.Join(o.dir, "worker")
-	if out, err := exec.Command("go", "build", "-o", o.worker, "./worker").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s", "-o", o.worker, "./worker").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the worker: %w\n%s", err, out)
 	}
 	return func() { _ = os.Remove(o.worker); _ = os.Remove(o.dir) }, nil // what is kept keeps the folder

@@ -16,7 +16,7 @@ type run struct {
 	end     int64 // 0: it did not end, or its context's end ended it
 	failed  bool
 	again   bool // it was snoozed or stopped, and is to go on in another run
-	attempt int  // 1: the first
+	attempt int  // 1: the first; 0 in a ledger: the worker does not know it
 	pid     int  // of the process it ran in, which may be a child; 0: not noted
 }
 
@@ -60,6 +60,16 @@ func readLedgers(dir string) (ledgers, error) {
 	}
 	for _, s := range l.jobs {
 		slices.SortFunc(s.runs, func(a, b run) int { return int(a.start - b.start) })
+		for i, n := range s.runs { // Ruby's and Node's workers do not know the attempt
+			if n.attempt > 0 {
+				continue
+			}
+			s.runs[i].attempt = 1
+			if i > 0 {
+				before := s.runs[i-1]
+				s.runs[i].attempt = before.attempt + map[bool]int{true: 1}[before.failed]
+			}
+		}
 	}
 	return l, nil
 }

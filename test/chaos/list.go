@@ -54,6 +54,7 @@ var faults = []fault{
 	{"workflows", "workflows: kill -9 of workers and of Redis, closed connections; starts and additions are repeated until Redis answers", workflowsUnderFire, false},
 	{"aggregation", "jobs that become one: kill -9 and restarts of workers, closed connections, kill -9 of Redis", aggregation, false},
 	{"cursor", "jobs that go on where they were: kill -9 and TERM of workers, freezes past their leases, closed connections, kill -9 of Redis", cursor, false},
+	{"drain", "kill -9 of a fleet at work, then five times of the drain to Ruby; Ruby's and node-resque's workers run what is left", drain, false},
 	{"http-boundaries", "F25: kill -9 of an HTTP server at every boundary of its scripts", httpKillAtBoundaries, false},
 	{"http-replies", "F25: connections of an HTTP server cut at the same boundaries: no try is used up", httpCutAtBoundaries, false},
 	{"http-connections", "F25: each connection of an HTTP server closed alone: no try is used up", httpConnections, false},

@@ -44,6 +44,7 @@ const (
 	clearing  scene = "while clearing delayed jobs"
 	removing  scene = "while removing a queue"
 	operating scene = "while an operator moves and edits jobs"
+	resuming  scene = "while operations change many jobs"
 	leaving   scene = "while a fleet goes back to Ruby"
 	calling   scene = "while cancelling"
 	lifting   scene = "while lifting cancels"
@@ -55,7 +56,7 @@ const (
 var produced = map[scene]string{
 	pushing: "now,pushed,8", delaying: "later,pushed,3", locking: "unique,pushed,3", relocking: "unique,pushed,1",
 	replacing: "replace,pushed,4", hurrying: "delayed,pushed,2", refiling: "failed,pushed,1",
-	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", leaving: "drain,pushed,1",
+	clearing: "clear,pushed,1", removing: "remove,pushed,1", operating: "operate,pushed,1", resuming: "operations,pushed,1", leaving: "drain,pushed,1",
 	tasking: "task,pushed,3", calling: "cancel,pushed,2", lifting: "lift,pushed,2", flowing: "workflow,pushed,1",
 }
 
@@ -213,6 +214,8 @@ func (a *arena) prepare(s scene) {
 			a.must("RENAME", "resque:queue:work", "resque:go:lane:4:work6:c:Lost")
 			a.must("HSET", "resque:go:limits", "Lost", "1")
 		}
+	case resuming:
+		a.prepareOperations(now)
 	case hurrying:
 		for i := range 2 {
 			o := of("Nap")

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
 	delayedjobs "github.com/goworker/goworker/internal/resque/delayed"
 	"github.com/goworker/goworker/internal/resque/delayedwire"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -153,6 +154,9 @@ func (a *arena) scripts() map[string]string {
 	}
 	for name, text := range operations.Scripts() {
 		scripts["operation-"+name] = text
+	}
+	for name, text := range control.Scripts() {
+		scripts["control-"+name] = text
 	}
 	for name, text := range delayedwire.Scripts() {
 		scripts["delayed-"+name] = text

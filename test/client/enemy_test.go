@@ -189,7 +189,8 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{Connections: 1})
+	proxy := server.StartProxy(t)
+	client, _ := newClient(t, "redis://"+proxy.Addr, goworker.WorkerSettings{Connections: 1})
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	_, err := client.Enqueue(over, job(1))
@@ -208,16 +209,18 @@ func TestCauses(t *testing.T) {
 	if _, err := client.Enqueue(t.Context(), job(1)); err != nil {
 		t.Fatal(err)
 	}
-	server.Pause()
-	defer server.Resume()
+	release := proxy.Hold()
+	defer release()
 	var wg sync.WaitGroup
+	tried := make(chan struct{})
 	wg.Go(func() {
-		_, err := enqueueUntil(t, client, cause, sometime(100*time.Millisecond))
+		_, err := enqueueUntil(t, client, cause, func() bool { <-tried; return true })
 		check("while Redis does not answer", err, true)
 	})
-	time.Sleep(20 * time.Millisecond) // then the one connection is borrowed
+	redistest.Eventually(t, 20*time.Second, "the one connection is borrowed", func() bool { return len(queued(t, server)) == 2 })
 	_, err = enqueueUntil(t, client, cause, sometime(50*time.Millisecond))
 	check("while no connection is free", err, false)
+	close(tried)
 	wg.Wait()
 	_, err = enqueueUntil(t, client, cause, sometime(50*time.Millisecond))
 	check("while it dials", err, false)

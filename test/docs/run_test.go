@@ -41,7 +41,7 @@ go() {
 	fi
 	export GOFLAGS=-mod=mod GOPROXY=off GOWORK=off
 	if [ "$1" = run ] && [ -n "${BACKGROUND-}" ]; then # the program's own end is to be seen, not go's
-		command go build -o "$HOME/.program" "$2"
+		command go build -ldflags=-s -o "$HOME/.program" "$2"
 		shift 2
 		exec "$HOME/.program" "$@"
 	fi

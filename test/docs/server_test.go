@@ -19,7 +19,7 @@ var serverCommand = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "goworker"), ".")
+	cmd := exec.Command("go", "build", "-ldflags=-s", "-o", filepath.Join(dir, "goworker"), ".")
 	cmd.Dir = filepath.Join(absolute(root), "cmd", "goworker")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -39,7 +39,7 @@ func buildAndRun(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../../example/...")
+	cmd := exec.Command("go", "build", "-ldflags=-s", "-o", dir+string(filepath.Separator), "../../example/...")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1

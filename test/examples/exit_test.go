@@ -77,7 +77,7 @@ func shown(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "shown")
-	if out, err := exec.Command("go", "build", "-o", path, "./"+dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s", "-o", path, "./"+dir).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", file, err, out)
 	}
 	return path

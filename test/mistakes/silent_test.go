@@ -50,7 +50,7 @@ func TestNothingIsAcceptedInSilence(t *testing.T) {
 func commandLines(t *testing.T) (all []mistake) {
 	t.Helper()
 	plain := filepath.Join(t.TempDir(), "plain")
-	if out, err := exec.Command("go", "build", "-o", plain, "../programs/plain").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s", "-o", plain, "../programs/plain").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, l := range []struct {

@@ -175,7 +175,7 @@ func TestPrograms(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...")
+	cmd := exec.Command("go", "build", "-ldflags=-s", "-o", dir+string(filepath.Separator), "./...")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -167,7 +167,7 @@ func TestLeavingProgram(t *testing.T) {
 		if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		build := exec.Command("go", "build", "-o", binary, file)
+		build := exec.Command("go", "build", "-ldflags=-s", "-o", binary, file)
 		build.Dir = root
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building the program: %v\n%s", err, out)

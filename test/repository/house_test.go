@@ -21,8 +21,8 @@ import (
 
 // The limits of the house. A change that needs more changes the design first.
 const (
-	rootFiles     = 54    // of the root package, tests aside
-	rootLines     = 10960 // of all of them together
+	rootFiles     = 55    // of the root package, tests aside
+	rootLines     = 11800 // of all of them together
 	rootTestFiles = 48
 	fileLines     = 500 // of one Go file, tests aside
 	circle        = 6   // files of the root that reach each other
@@ -41,16 +41,16 @@ var layers = [][]string{
 	{"internal/conn", "internal/logging", "internal/payload"},
 	{"internal/argv", "internal/failure", "internal/args", "internal/httpjob"},
 	{"internal/resque", "internal/stamp", "internal/setting", "internal/stuck", "internal/isolate"},
-	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/lmstfywire", "internal/resque/workflows", "internal/resque/groups", "internal/resque/leases", "internal/resque/operations", "internal/resque/history", "internal/access", "internal/part", "internal/recurring", "internal/duty"},
+	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/lmstfywire", "internal/resque/workflows", "internal/resque/groups", "internal/resque/leases", "internal/resque/operations", "internal/resque/history", "internal/resque/control", "internal/access", "internal/part", "internal/recurring", "internal/duty"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "internal/depth", "inspect"},
-	{"inspect/checks", "internal/await", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/record", "internal/scheduler", "internal/sweep", "internal/tokens"},
+	{"inspect/checks", "internal/await", "internal/control", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/record", "internal/scheduler", "internal/sweep", "internal/tokens"},
 	{"internal/watch", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
 	{"internal/inflight", "internal/gateway"},
 	{""},
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "delayedbridge", "embedded", "example", "flags", "goworkertest", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "control", "delayedbridge", "embedded", "example", "flags", "goworkertest", "health", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {

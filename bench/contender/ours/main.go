@@ -14,6 +14,10 @@ import (
 func main() { probe.Main(work, produce) }
 
 func configure(c probe.Config) {
+	history := goworker.HistoryOn
+	if c.Variant == "no-history" {
+		history = goworker.HistoryOff
+	}
 	goworker.SetSettings(goworker.WorkerSettings{
 		URI:              "redis://" + c.Addr + "/",
 		Namespace:        "resque:",
@@ -22,6 +26,7 @@ func configure(c probe.Config) {
 		Connections:      max(2, c.Producers),
 		UseNumber:        true,
 		DisableLookAhead: c.Variant == "no-look-ahead",
+		History:          history,
 	})
 }
 

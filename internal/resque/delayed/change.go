@@ -27,6 +27,7 @@ type To struct {
 	Nowhere bool      // they are removed
 	Queue   bool      // their own queues, now
 	Head    bool      // of these
+	As      []byte    // of Queue: the payload as which a job of our own schedule goes there, with its lock; nil: its own
 	Later   bool      // until At
 	At      time.Time // of Later; the zero time is long over
 	Now     time.Time // of Later: a job that is due before is due now. The zero time: the clock's
@@ -52,7 +53,7 @@ func (u *undelaying) put(d Job, to To) {
 func (u *unscheduling) put(d Job, to To) {
 	switch {
 	case to.Queue:
-		u.toQueue(d.Raw, d.Queue, d.Payload, to.Head)
+		u.toQueueAs(d, to)
 	case to.Later:
 		when := resque.StampOf(to.At)
 		u.toTime(d.Raw, when, d.movedTo(to))
@@ -351,11 +352,32 @@ func (d Job) lock() (lock, id string) {
 }
 
 func (u *unscheduling) toQueue(member []byte, queue string, payload []byte, head bool) {
-	names := 2
-	if key := u.store.KeyOfNames(queue); key != u.store.KeyOfQueues() {
-		names = u.Key(key)
+	u.Arg(member, end(u.Key(u.store.KeyOfQueue(queue)), head), u.names(queue), queue, payload)
+}
+
+// toQueueAs is toQueue for a job that may have other bytes there, by which its lock knows it.
+func (u *unscheduling) toQueueAs(d Job, to To) {
+	as := d.Payload
+	if to.As != nil {
+		as = to.As
 	}
-	u.Arg(member, end(u.Key(u.store.KeyOfQueue(queue)), head), names, queue, payload)
+	lock := ""
+	if !bytes.Equal(as, d.Payload) {
+		lock, _ = d.lock()
+	}
+	if lock == "" {
+		u.toQueue(d.Raw, d.Queue, as, to.Head)
+		return
+	}
+	u.Arg(d.Raw, end(u.Key(u.store.KeyOfQueue(d.Queue)), to.Head), fmt.Sprint(u.names(d.Queue), " ", u.Key(u.store.KeyOfLock(lock))), d.Queue, as)
+}
+
+// names is the number of the key of the names to which that of a queue belongs.
+func (u *unscheduling) names(queue string) int {
+	if key := u.store.KeyOfNames(queue); key != u.store.KeyOfQueues() {
+		return u.Key(key)
+	}
+	return 2
 }
 
 func (u *unscheduling) toTime(member []byte, at resque.Stamp, as moved) {

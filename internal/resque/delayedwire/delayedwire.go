@@ -62,6 +62,7 @@ type Taken struct {
 	Waiting int      // tasks that are left
 	Room    int      // for jobs in the target's queue
 	Next    [][]byte // tasks that may be taken now
+	InHand  int      // tasks that workers of delayed have in hand
 }
 
 // Take moves tasks to the target, up to the first that is no more at the head, and reads at most so many of the next.
@@ -74,6 +75,7 @@ func (q Queue) Take(c redis.Conn, to Target, moves []Move, popped, most int) (t 
 	call.Key(to.Store.KeyOfNames(to.Queue))
 	call.Key(list)
 	call.Key(to.Store.KeyOfFailureLists())
+	call.Key(q.inHand())
 	call.Arg(to.Queue, member, to.Most, popped, most)
 	for _, m := range moves {
 		kind := "job"
@@ -83,7 +85,7 @@ func (q Queue) Take(c redis.Conn, to Target, moves []Move, popped, most int) (t 
 		call.Arg(m.Task, kind, m.To)
 	}
 	r, err := redis.Values(call.Do(c, takeScript))
-	if err == nil && len(r) != 5 {
+	if err == nil && len(r) != 6 {
 		err = resque.ErrAnswer
 	}
 	if err != nil {
@@ -93,6 +95,9 @@ func (q Queue) Take(c redis.Conn, to Target, moves []Move, popped, most int) (t 
 		if *n, err = redis.Int(r[i], nil); err != nil {
 			return t, q.explain("taking tasks", resque.ErrAnswer)
 		}
+	}
+	if t.InHand, err = redis.Int(r[5], nil); err != nil {
+		return t, q.explain("taking tasks", resque.ErrAnswer)
 	}
 	if t.Next, err = redis.ByteSlices(r[4], nil); err != nil {
 		return t, q.explain("taking tasks", resque.ErrAnswer)

@@ -112,15 +112,19 @@ func (p Place) Ends() time.Time { return Spans[p.Span].At(p.Number + 1) }
 func (p Place) gone() time.Time { return p.Ends().Add(Spans[p.Span].Kept) }
 
 // Push has a renewal push packs to the tally. heard gets the error with which Redis refused it, and full whether the tally takes
-// more.
+// more. Where the packs arrived before, because the answer was lost, the next ones say it.
 func (s Store) Push(c *resque.Cargo, packs [][]byte, heard func(error), full func(bool)) {
 	args := make([]any, len(packs))
 	for i, p := range packs {
 		args[i] = p
 	}
-	c.Write(heard, "RPUSH", s.TallyKey(), args...)
+	c.WriteAsking(func(reply any, err error) {
+		heard(err)
+		if n, err := redis.Int(reply, err); err == nil {
+			full(n >= MostTally)
+		}
+	}, "RPUSH", s.TallyKey(), args...)
 	c.Write(nil, "EXPIRE", s.TallyKey(), int(TallyKept/time.Second))
-	s.ReadLength(c, func(n int) { full(n >= MostTally) })
 }
 
 // ReadLength has a renewal read how many packs wait in the tally.

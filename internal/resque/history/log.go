@@ -31,6 +31,9 @@ const (
 	Online  = "online"  // a process came
 	Offline = "offline" // it left
 	Lost    = "lost"    // another one found it dead
+
+	PartRestarted = "part-restarted" // a part of it has failed, and is started again
+	PartFailed    = "part-failed"    // a part of it has failed for good, so it stops
 )
 
 // Log has a renewal write a line about a process. fields are names and values beside each other. heard gets the error with which

@@ -34,6 +34,7 @@ var (
 	Cancel  = kind("cancel")  // resque.Store.CancelCall, KeepCall, TicketCall
 	Lift    = kind("lift")    // resque.Store.LiftCall
 	Clear   = kind("clear")   // ClearCall
+	Sift    = kind("sift")    // SiftCall
 	Restore = kind("restore") // RestoreCall
 	Delay   = kind("delay")   // DelayCall
 	Unretry = kind("unretry") // UnretryCall
@@ -188,12 +189,13 @@ func stepped(script string, answer []any, out Stepped, changes int) (Stepped, er
 	return out, nil
 }
 
-// ClearCall is a change that puts lists of a queue into the bin: its own, and lanes. forget takes its name out of the queues.
-func (s Store) ClearCall(id, queue string, own, forget bool, lanes []resque.Lane) (a resque.Call) {
+// ClearCall is a change that puts lists of a queue into the bin: its own, and lanes. With gone, which are all its sets of lanes, the
+// name of the queue leaves the queues once no job is left.
+func (s Store) ClearCall(id, queue string, own bool, lanes []resque.Lane, gone []resque.Lanes) (a resque.Call) {
 	a.Key(s.KeyOfNames(queue))
 	a.Key(s.KeyOfLanes())
 	name := ""
-	if forget {
+	if len(gone) > 0 {
 		name = queue
 	}
 	a.Arg(BinKept.Milliseconds(), name)
@@ -210,7 +212,18 @@ func (s Store) ClearCall(id, queue string, own, forget bool, lanes []resque.Lane
 		a.Key(s.KeyOfTurns(l.Lanes()))
 		a.Arg(name, l.Own, l.Lanes().Member())
 	}
+	if len(gone) > 0 {
+		a.Key(s.KeyOfQueue(queue))
+	}
+	for _, set := range gone {
+		a.Key(s.KeyOfTurns(set))
+	}
 	return a
+}
+
+// SiftCall is a change that takes jobs out of a list in the bin. They go nowhere, and unique ones give up their locks.
+func (s Store) SiftCall(id, name string, jobs []resque.Move) resque.Call {
+	return s.MoveOutCall(s.BinKey(id, name), jobs)
 }
 
 // RestoreCall is a change that puts jobs of a list in the bin back. It may put all back at once.

@@ -15,7 +15,8 @@
 -- the first write when out of memory, so that leases are renewed there too.
 --@carry
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'reaped'} end
-if redis.call('HEXISTS', KEYS[2], 'epoch') == 0 or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+local record = redis.call('HMGET', KEYS[2], 'epoch', 'carried')
+if not record[1] or not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return {'gone'}
 end
 redis.call('HDEL', KEYS[2], '')
@@ -28,7 +29,7 @@ since, last = tonumber(since or now), tonumber(last or now)
 if now < last or last < since or now - last > tonumber(ARGV[3]) then since = now end
 since = string.format('%.0f', since)
 redis.call('SET', KEYS[4], string.format('%s %.0f', since, now), 'PX', ARGV[3])
-local reply = {'ok', since, time[1], time[2], carry(KEYS[2], 5)}
+local reply = {'ok', since, time[1], time[2], carry(KEYS[2], 5, record[2])}
 for key = 5, 4 + ARGV[4] do reply[key + 1] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
 for _, lease in ipairs(redis.call('ZRANGE', KEYS[1], 0, 1999, 'WITHSCORES')) do reply[#reply + 1] = lease end
 return reply

@@ -10,7 +10,8 @@
 // Those with policies are in policy.go, those that become one job in many.go, and one that
 // goes on where it was in count.go. With CHAOS_TICKS=n in its environment it has
 // recurring schedules that fire each n seconds. With CHAOS_PRODUCE=how,prefix,n it enqueues
-// n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does. With
+// n jobs instead, with CHAOS_RUBY=address,n it is a Ruby scheduler, or does what one does; with
+// CHAOS_RUBY_WORKER=address it is the Ruby worker of CHAOS_RECORDING on CHAOS_QUEUES. With
 // CHAOS_HTTP=address it serves HTTP, and with CHAOS_CONSUME=order it takes jobs over it. With
 // CHAOS_LIMITLESS the class Few has no limit. With CHAOS_BRIDGE it works the tasks of delayed's queue "tasks" too.
 package main
@@ -46,6 +47,13 @@ func main() {
 		n, _ := strconv.ParseInt(every, 10, 64)
 		if err := runRubyScheduler(address, n); err != nil {
 			fmt.Fprintln(os.Stderr, "scheduler:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	if address := os.Getenv("CHAOS_RUBY_WORKER"); address != "" {
+		if err := l.runRubyWorker(address, os.Getenv("CHAOS_RECORDING"), strings.Split(os.Getenv("CHAOS_QUEUES"), ",")); err != nil {
+			fmt.Fprintln(os.Stderr, "Ruby's worker:", err)
 			os.Exit(2)
 		}
 		return

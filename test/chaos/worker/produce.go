@@ -83,6 +83,11 @@ func produceOne(how, id string) (replaced string, err error) {
 			err = goworker.Enqueue(job)
 		}
 		return "", err
+	case "operations": // of each kind, and each is taken back
+		if err = operations(); err == nil {
+			err = goworker.Enqueue(job)
+		}
+		return "", err
 	case "cancel", "lift": // a job that waits
 		client, other := goworker.Default().Client(), strings.Replace(id, "pushed", "called", 1)
 		if how == "cancel" {

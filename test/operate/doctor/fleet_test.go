@@ -161,6 +161,8 @@ var delayedFaults = []fault{
 		w.process("a", "mail")
 		w.do("ZADD", "~go:schedule", ms(time.Minute), "4:mail"+job)
 	}, expect: "1 job in all, and those that are alive", remedy: "the log of the first process"},
+	{number: 40, plant: func(w *world) { w.do("SET", "~"+w.ns+"eu:resque_scheduler_master_lock", "vm:1") }, expect: `held by "vm:1", without an end`,
+		remedy: "eu:resque_scheduler_master_lock", mended: func(w *world) { w.none("~" + w.ns + "eu:resque_scheduler_master_lock") }},
 	{number: 40, plant: func(w *world) { w.do("SET", "~"+w.ns+"resque_scheduler_master_lock", "vm:1") }, expect: `held by "vm:1", without an end`,
 		remedy: "resque_scheduler_master_lock", mended: func(w *world) { w.none("~" + w.ns + "resque_scheduler_master_lock") }},
 	{number: 40, name: "of the dead", plant: func(w *world) {

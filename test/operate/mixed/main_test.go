@@ -52,7 +52,7 @@ func build(t *testing.T) programs {
 	must(source, "tar", "-xf", archive)
 	must(root, "cp", filepath.Join(program, "main.go"), filepath.Join(source, program))
 	both := programs{older: filepath.Join(dir, "older"), newer: filepath.Join(dir, "newer")}
-	must(source, "go", "build", "-o", both.older, "./"+program)
-	must(root, "go", "build", "-o", both.newer, "./"+program)
+	must(source, "go", "build", "-ldflags=-s", "-o", both.older, "./"+program)
+	must(root, "go", "build", "-ldflags=-s", "-o", both.newer, "./"+program)
 	return both
 }

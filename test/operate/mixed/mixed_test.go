@@ -221,9 +221,23 @@ func (f *fleet) pauses() {
 	}
 	f.ran(ids...)
 
-	ids = some("limited", 60)
-	f.push("Limited", ids...)
-	most := 0
+	if most := f.limited("one", 81); most > 1 {
+		f.t.Errorf("%d jobs ran at a time under a limit of 1", most)
+	}
+	if _, err := in.SetLimit(f.t.Context(), "Limited", "3"); err != nil { // an operator's number, for the processes of both
+		f.t.Fatal(err)
+	}
+	if most := f.limited("three", 141); most > 3 {
+		f.t.Errorf("%d jobs ran at a time where an operator lets 3 of 6 workers", most)
+	}
+	if now := f.redis.Text(f.t, "HGET", "resque:go:limits", "c:Limited"); now != "3" {
+		f.t.Errorf("the operator's number 3 has become %q", now)
+	}
+}
+
+// limited runs sixty jobs of a limit, and returns how many ran at a time. all is how many jobs have run then.
+func (f *fleet) limited(name string, all int) (most int) {
+	f.push("Limited", some(name, 60)...)
 	f.eventually("the limited jobs have run", func() bool {
 		sum := 0 // of one moment
 		for _, running := range f.redis.List(f.t, "HVALS", "book:running") {
@@ -231,11 +245,9 @@ func (f *fleet) pauses() {
 			sum += n
 		}
 		most = max(most, sum)
-		return f.redis.Int(f.t, "HLEN", "book:ran") == 1+20+60
+		return f.redis.Int(f.t, "HLEN", "book:ran") == all
 	})
-	if most > 1 {
-		f.t.Errorf("%d jobs ran at a time under a limit of 1", most)
-	}
+	return most
 }
 
 // ages are not counted where the older release takes, and the keeper is of this release though the leader is not. When the older

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/operations"
 )
 
 // inMemory is a program on the embedded Redis.
@@ -69,6 +70,27 @@ func TestOnTheEmbeddedRedis(t *testing.T) {
 		if err != nil || op.State != inspect.OperationUndone || op.Back+op.Ended != op.Done {
 			t.Errorf("%s taken back: %+v, %v", name, op, err)
 		}
+	}
+	// No program can push a step just between two of a clear here: the step that takes it out of the bin is made alone.
+	s := operations.New(resque.New(""))
+	if _, err := c.Do("RPUSH", s.BinKey("op", "queue:mail").String(), "a job", "a step", "a job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Begin(c, "op", map[string]string{"bin:queue:mail": "3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Acquire(c, "op", "me", false); err != nil {
+		t.Fatal(err)
+	}
+	step := resque.Move{Element: resque.Element{Index: 2, Raw: []byte("a step")}}
+	out, err := s.Do(c, operations.Sift, operations.Step{ID: "op", Runner: "me", Bin: "queue:mail", Changes: []operations.Change{
+		{Call: s.SiftCall("op", "queue:mail", []resque.Move{step}), Kept: []string{operations.Ended + "a step"}}}})
+	if err != nil || len(out.Answers[0].Jobs) != 1 {
+		t.Errorf("sifted: %+v, %v", out, err)
+	}
+	records, err := s.Read(c, "op")
+	if err != nil || records[0].Bins()["queue:mail"] != 2 || records[0].Number("ended") != 1 || records[0].Number("done") != 0 {
+		t.Errorf("the record of what was sifted: %+v, %v", records, err)
 	}
 }
 

@@ -51,7 +51,7 @@ func failure(n int) string {
 }
 
 // fill fills a list with texts, n of them.
-func fill(t *testing.T, server *redistest.Server, list string, n int, text func(n int) string) {
+func fill(t testing.TB, server *redistest.Server, list string, n int, text func(n int) string) {
 	t.Helper()
 	c := server.Dial(t)
 	for from := 0; from < n; from += 10_000 {

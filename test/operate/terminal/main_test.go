@@ -29,7 +29,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "goworker")
-	build := exec.Command("go", "build", "-o", binary, ".")
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", binary, ".")
 	build.Dir, build.Stdout, build.Stderr = filepath.Join("..", "..", "..", "cmd", "goworker"), os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building goworker:", err)

@@ -42,6 +42,14 @@ func TestWatch(t *testing.T) {
 			x.tmux("resize-window", "-x", fmt.Sprint(size.columns), "-y", fmt.Sprint(size.lines))
 			x.until("it fills the first size again", func(screen string) bool { return fills(screen, size.lines) })
 
+			s.Pause()
+			x.until("it says that Redis is silent", func(screen string) bool {
+				flat := strings.Join(strings.Fields(screen), " ")
+				return strings.Contains(flat, "! Redis has not answered for ") && strings.Contains(flat, "; the numbers are those of 20")
+			})
+			s.Resume()
+			x.until("it goes on", func(screen string) bool { return !strings.Contains(screen, "has not answered") })
+
 			s.Kill()
 			away := x.shows(`(?m)^! .*(nothing listens|connection|no answer|EOF)`)
 			if !strings.Contains(away, "queue-00") {

@@ -23,9 +23,6 @@ func (p *program) cancelledLs() *cobra.Command {
 			return usagef("--count takes a number from 1 to %d", inspect.MaxCancelled)
 		}
 		jobs, more, err := o.in.Cancelled(ctx, count)
-		if err != nil {
-			return err
-		}
 		l := o.list(view.Column{Head: "JOB", Cut: true}, view.Column{Head: "KEPT UNTIL"})
 		for _, j := range jobs {
 			object := view.Object{{Key: "id", Value: j.ID}, {Key: "place", Value: j.Place}, {Key: "process", Value: j.Process}, {Key: "ticket", Value: j.Ticket}, {Key: "until", Value: j.Until}}
@@ -34,7 +31,7 @@ func (p *program) cancelledLs() *cobra.Command {
 			}
 			l.add(object, cancelledName(j), view.Time(j.Until))
 		}
-		if err := l.end("no cancelled job is waiting for its end"); err != nil {
+		if err := l.close("no cancelled job is waiting for its end", err); err != nil {
 			return err
 		}
 		if more {

@@ -33,7 +33,8 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		at := slices.IndexFunc(nouns, func(c *cobra.Command) bool { return c.Name() == of.noun })
 		nouns[at].AddCommand(of.verbs...)
 	}
-	return append(nouns, p.enqueue(), p.drainToRuby(), p.bench(), p.dev())
+	return append(nouns,
+		one(p.enqueue(), "give the one where the queue lies"), one(p.drainToRuby(), "drain one after the other"), one(p.bench(), "measure one after the other"), p.dev())
 }
 
 // changes is change with a reason for the audit: the changes of the verb carry the operator's name.
@@ -126,6 +127,14 @@ func names(all []string) string {
 		shown = append(shown, escaped(name))
 	}
 	return andList(shown)
+}
+
+// named is names behind what they are: "queue mail", "queues mail and low".
+func named(noun string, all []string) string {
+	if len(all) > 1 {
+		noun += "s"
+	}
+	return noun + " " + names(all)
 }
 
 // areIDs reports whether words of a command line are ids or refs of jobs, and no search: a search has a colon, a blank, or a minus in front.

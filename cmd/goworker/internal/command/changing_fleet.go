@@ -16,7 +16,7 @@ func (p *program) workersRm() *cobra.Command {
 		Long: "rm removes a worker whose heartbeat is more than 300 seconds old, or that sends none and belongs to no live goworker process. A job that it had in hand\n" +
 			"is filed as a failure: Resque::PruneDeadWorkerDirtyExit. Other workers are refused.",
 	}, func(ctx context.Context, o *operator, ids []string) error {
-		asked := plan{Sentence: "remove worker " + names(ids), Count: int64(len(ids))}
+		asked := plan{Sentence: "remove " + named("worker", ids), Count: int64(len(ids))}
 		looking, cancel := o.within(ctx)
 		defer cancel()
 		for _, id := range ids {
@@ -63,7 +63,7 @@ func (p *program) limitsReset() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "reset LIMIT…", Short: "Let processes write the numbers of their programs again", Args: some("limits, as limits ls names them"),
 	}, func(ctx context.Context, o *operator, limits []string) error {
-		if ok, err := o.agree(ctx, plan{Sentence: "reset the limit " + names(limits), Count: int64(len(limits))}); !ok {
+		if ok, err := o.agree(ctx, plan{Sentence: "reset the " + named("limit", limits), Count: int64(len(limits))}); !ok {
 			return err
 		}
 		return o.each(ctx, limits, func(ctx context.Context, limit string) (done, error) {
@@ -80,7 +80,7 @@ func (p *program) locksRelease() *cobra.Command {
 		Long: "release looks for the job of a lock everywhere at one instant, jobs that clients hold over HTTP too, and releases the lock where the job is nowhere.\n" +
 			"A job that a Ruby worker runs is nowhere too. With --force it looks for nothing, and a second equal job may run beside the first.",
 	}, func(ctx context.Context, o *operator, locks []string) error {
-		asked := plan{Sentence: "release the lock " + names(locks), Count: int64(len(locks))}
+		asked := plan{Sentence: "release the " + named("lock", locks), Count: int64(len(locks))}
 		found := make(map[string]inspect.Lock, len(locks))
 		looking, cancel := o.within(ctx)
 		defer cancel()

@@ -32,7 +32,7 @@ func (p *program) jobsCancel() *cobra.Command {
 			}
 			return o.operate(ctx, plan, task{all: "cancel %s"})
 		}
-		if ok, err := o.confirm(ctx, plan{Sentence: "cancel job " + names(args), Count: int64(len(args))}); !ok {
+		if ok, err := o.confirm(ctx, plan{Sentence: "cancel " + named("job", args), Count: int64(len(args))}); !ok {
 			return err
 		}
 		var opts []inspect.CancelOption
@@ -51,7 +51,7 @@ func (p *program) cancelledLift() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "lift ID…", Short: "Take back the cancel of jobs that have not ended", Args: some("ids of jobs"),
 	}, func(ctx context.Context, o *operator, ids []string) error {
-		if ok, err := o.confirm(ctx, plan{Sentence: "take back the cancel of job " + names(ids), Count: int64(len(ids))}); !ok {
+		if ok, err := o.confirm(ctx, plan{Sentence: "take back the cancel of " + named("job", ids), Count: int64(len(ids))}); !ok {
 			return err
 		}
 		return o.each(ctx, ids, func(ctx context.Context, id string) (done, error) {

@@ -18,13 +18,13 @@ func (p *program) queuesPause() *cobra.Command {
 		Long: "pause stops all goworker processes from taking jobs of the queues, until resume. Jobs that run go on.\n" +
 			"Ruby's workers know no paused queues, and go on to take from them.",
 	}, func(ctx context.Context, o *operator, queues []string) error {
-		if ok, err := o.agree(ctx, plan{Sentence: "pause " + names(queues), Count: int64(len(queues))}); !ok {
+		if ok, err := o.agree(ctx, plan{Sentence: "pause " + named("queue", queues), Count: int64(len(queues))}); !ok {
 			return err
 		}
 		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
 			err := o.in.PauseQueue(ctx, queue)
 			if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
-				err = partly("%w", err)
+				err = partly("queue %s is paused, though nothing knows a queue of this name: goworker queues lists the names, and goworker queues resume ends the pause", queue)
 			}
 			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused"}, err
 		})
@@ -35,7 +35,7 @@ func (p *program) queuesResume() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "resume QUEUE…", Short: "End the pause of queues", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, queues []string) error {
-		if ok, err := o.agree(ctx, plan{Sentence: "resume " + names(queues), Count: int64(len(queues))}); !ok {
+		if ok, err := o.agree(ctx, plan{Sentence: "resume " + named("queue", queues), Count: int64(len(queues))}); !ok {
 			return err
 		}
 		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
@@ -93,20 +93,27 @@ func (p *program) queuesWait() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, errDeadline)
 		defer cancel()
+		last := int64(-1) // nobody knows yet
 		for {
 			waiting, err := o.waiting(ctx, queues)
-			if err == nil && waiting == 0 {
-				return o.print(view.Object{{Key: "queues", Value: queues}, {Key: "waiting", Value: waiting}}, names(queues)+": nothing waits")
-			}
-			if err == nil || ctx.Err() != nil {
-				select {
-				case <-time.After(waitEvery):
-					continue
-				case <-ctx.Done():
-					err = fmt.Errorf("%w: %s", context.Cause(ctx), view.Plural(waiting, "job")+" waits or wait in "+names(queues))
+			switch {
+			case err != nil:
+				if err = o.late(ctx, err); last > 0 && errors.Is(err, errDeadline) {
+					err = stillWait(last, queues)
 				}
+				return err
+			case waiting == 0:
+				return o.print(view.Object{{Key: "queues", Value: queues}, {Key: "waiting", Value: waiting}}, "nothing waits in "+named("queue", queues))
 			}
-			return o.late(ctx, err)
+			last = waiting
+			select {
+			case <-time.After(waitEvery):
+			case <-ctx.Done():
+				if errors.Is(context.Cause(ctx), errDeadline) {
+					return stillWait(last, queues)
+				}
+				return ctx.Err()
+			}
 		}
 	})
 	c.Flags().BoolVar(&empty, "empty", false, "wait until no job waits")
@@ -115,6 +122,15 @@ func (p *program) queuesWait() *cobra.Command {
 
 // waitEvery is how often wait looks.
 const waitEvery = 200 * time.Millisecond
+
+// stillWait says that the time was over before the queues were empty.
+func stillWait(jobs int64, queues []string) error {
+	wait := "wait"
+	if jobs == 1 {
+		wait = "waits"
+	}
+	return fmt.Errorf("%w: %s %s in %s", errDeadline, view.Plural(jobs, "job"), wait, named("queue", queues))
+}
 
 // waiting counts the jobs that wait in queues and their lanes.
 func (o *operator) waiting(ctx context.Context, queues []string) (waiting int64, err error) {

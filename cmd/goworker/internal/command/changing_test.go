@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,11 @@ func changedVerbs(t *testing.T) []changed {
 	}
 	const later = `{"class":"Later","args":[],"id":"later"}`
 	delayed := [][]any{queues, {"RPUSH", "*queue:mail", jobB}, {"ZADD", "*go:schedule", 9999999999999, resque.JobPrefix("mail") + later}}
+	running := [][]any{
+		queues, {"RPUSH", "*queue:mail", jobB}, {"ZADD", "*go:processes", 9999999999999, "h:1:be04"}, {"HSET", "*go:inflight:h:1:be04", "entered", "mark", 7, resque.JobPrefix("mail") + jobA},
+		{"HSET", "*go:process:h:1:be04", "host", "h", "pid", 1, "queues", "mail", "concurrency", 1, "id_head", "h.go:1-", "id_queues", "mail"},
+		{"SET", "*worker:h.go:1-0:mail", `{"queue":"mail","run_at":"2026-11-21T12:00:00Z","payload":` + jobA + `}`},
+	}
 	failed := [][]any{{"RPUSH", "*failed", failure("A"), failure("B")}}
 	return []changed{
 		{name: "pause", there: mail, args: "queues pause mail low", out: "queue mail is paused\nqueue low is paused\n", after: []any{"SCARD", "*go:paused"}, is: "2"},
@@ -106,9 +112,11 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
 		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel by a search", there: mail, args: "jobs cancel class:A", asks: true, out: "1 job cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
-		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
-		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
-		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into their queues", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
+		{name: "cancel what hangs", there: running, args: "jobs cancel state:running for:>5m", asks: true, out: "1 job cancelled", after: []any{"ZRANGE", "*go:cancelled", 0, -1}, is: []string{resque.CancelledID("a")}},
+		{name: "cancel what waits for long", there: mail, args: "jobs cancel for:>5m", code: exitUsage, errs: "or state:running and for:>5m for those that hang"},
+		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
+		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
+		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
 		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker operations undo", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
 		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},
 		{name: "move jobs where", there: mail, args: "jobs move a", code: exitUsage, errs: "--to"},
@@ -199,6 +207,7 @@ var reading = []string{"schedule diff", "queues wait"}
 func TestChangingVerbs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	printed := make(map[string]string) // by verb, in JSON: its keys never change their meaning
 	for n, tt := range changedVerbs(t) {
 		t.Run(tt.name, func(t *testing.T) {
 			ns := fmt.Sprintf("n%d:", n)
@@ -270,10 +279,19 @@ func TestChangingVerbs(t *testing.T) {
 				name, args := with(command)
 				server.Do(t, name, args...)
 			}
+			planned := ""
+			if !reads {
+				_, planned, _ = typing(t, tt.stdin, append(slices.Clone(args), "--json", "--dry-run")...)
+			}
 			code, out, errs = typing(t, tt.stdin, append(args, "--json")...)
 			if code != exitDone || out == "" {
 				t.Errorf("with --json: %d\n%s%s", code, out, errs)
 			}
+			verb := strings.Join(words(tt.args)[:2], "-")
+			if strings.HasPrefix(tt.args, "enqueue ") {
+				verb = "enqueue"
+			}
+			printed[verb] += "# " + tt.args + "\n" + planned + out + "\n"
 			for line := range strings.Lines(out) {
 				var object map[string]any
 				if err := json.Unmarshal([]byte(line), &object); err != nil {
@@ -282,6 +300,23 @@ func TestChangingVerbs(t *testing.T) {
 			}
 		})
 	}
+	for verb, text := range printed {
+		for _, c := range unlike {
+			text = c.is.ReplaceAllString(text, c.to)
+		}
+		compare(t, "changes-"+verb+".txt", steady(text))
+	}
+}
+
+// unlike is what differs from run to run, and from machine to machine, in what changing verbs print.
+var unlike = []struct {
+	is *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`"id":"[0-9A-Za-z]{16,}"`), `"id":"0123456789"`},
+	{regexp.MustCompile(`"who":"[^"]*"`), `"who":"ops@host-1"`},
+	{regexp.MustCompile(`"looked":\d+`), `"looked":1`},
+	{regexp.MustCompile(`until:20[^" ]*`), "until:2026-11-22T11:59:31Z"},
 }
 
 // textOf is an answer of Redis as text.

@@ -42,10 +42,23 @@ func Run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	case code == exitInterrupted && errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	if text := strings.TrimPrefix(err.Error(), "goworker: "); text != "" {
+	if text := spoken(err); text != "" {
 		fmt.Fprintln(errs, "goworker:", view.Lines(text))
 	}
 	return code
+}
+
+// spoken is the text of an error behind the name of this program, which it does not repeat: errors of the library and the paths of
+// commands begin with it.
+func spoken(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for n, line := range lines {
+		if line = strings.TrimPrefix(line, "goworker: "); n == 0 { // a command to paste has a line of its own
+			line = strings.TrimPrefix(line, "goworker ")
+		}
+		lines[n] = strings.ReplaceAll(line, ": goworker: ", ": ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // program is what all commands share.
@@ -72,7 +85,26 @@ func (p *program) root() *cobra.Command {
 	for _, noun := range p.changing(p.nouns()) {
 		root.AddCommand(p.operates(noun))
 	}
+	group(root)
 	return root
+}
+
+// groups are the parts of the list of commands; those that are in none come last.
+var groups = []struct{ title, commands string }{
+	{"What there is, and what is wrong:", "status doctor queues jobs failed delayed schedule workers processes limits locks"},
+	{"What happened, and taking it back:", "history log audit operations bin cancelled"},
+	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token bench dev"},
+}
+
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range root.Commands() {
+			if slices.Contains(strings.Fields(g.commands), c.Name()) {
+				c.GroupID = g.title
+			}
+		}
+	}
 }
 
 // version prints which build this is.

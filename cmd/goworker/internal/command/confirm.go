@@ -40,7 +40,7 @@ func (o *operator) confirm(ctx context.Context, p plan) (bool, error) {
 	case o.yes != "":
 		return false, usagef("the context %s is protected, and this concerns %s: confirm it with --yes=%s", o.place.Name, count, count)
 	case !o.interactive():
-		return false, usagef("%s wants a confirmation, and there is no terminal to ask at: see it with --dry-run, and give --yes", p.Sentence)
+		return false, usagef("this would %s, and there is no terminal to confirm it at: look with --dry-run, then give --yes", p.Sentence)
 	}
 	want := p.Type
 	if o.place.Protect {

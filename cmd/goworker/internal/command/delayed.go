@@ -43,11 +43,11 @@ func (p *program) delayedLs() *cobra.Command {
 			}
 		}
 		total, err := o.in.Delayed().Count(ctx)
-		if err != nil {
+		if err != nil && !o.several() {
 			return err
 		}
 		jobs, err := o.in.Delayed().List(ctx, at, 0, count)
-		l := o.list(view.Column{Head: "DUE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "IN"})
+		l := o.list(view.Column{Head: "DUE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "KEPT BY"})
 		for _, d := range jobs {
 			where := "goworker"
 			if d.Plain {
@@ -73,10 +73,7 @@ func (p *program) delayedShow() *cobra.Command {
 		Use: "show ID", Short: "Show a delayed job by its id or ref", Args: arguments(1, "one id, or the ref that ls prints for a search"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		found, err := o.named(ctx, args[0], inspect.Delayed)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
+		if len(found) == 0 && err == nil {
 			return nothing("no delayed job has the id %s", args[0])
 		}
 		for _, e := range found {
@@ -84,7 +81,7 @@ func (p *program) delayedShow() *cobra.Command {
 				return err
 			}
 		}
-		return nil
+		return err
 	})
 }
 
@@ -97,6 +94,9 @@ func delayedJob(d inspect.DelayedJob) string {
 func delayedObject(d inspect.DelayedJob) view.Object {
 	o := view.Object{
 		{Key: "at", Value: d.At}, {Key: "queue", Value: d.Queue}, {Key: "class", Value: d.Class}, {Key: "id", Value: d.ID}, {Key: "plain", Value: d.Plain},
+	}
+	if d.Shard != "" {
+		o = o.With("shard", d.Shard)
 	}
 	if d.Invalid != nil {
 		return o.With("invalid", d.Invalid.Error()).With("raw", d.Raw)

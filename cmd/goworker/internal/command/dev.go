@@ -80,8 +80,8 @@ func (p *program) play(ctx context.Context, o *operator, server string, pace flo
 	if _, err := io.WriteString(o.out, pushLines(uri, d.Client().Namespace())); err != nil {
 		return err
 	}
-	o.client.Close()
-	o.client, o.in = d.Client(), d.Client().Inspect()
+	o.close()
+	o.clients, o.in = []*goworker.Client{d.Client()}, d.Client().Inspect()
 	err = o.live(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

@@ -53,13 +53,15 @@ const mostMended = 1000
 type tally struct {
 	checks                                        map[string]bool
 	ok, warnings, errors, partly, blind, accepted int
+
+	redises, away int
 }
 
 func (o *operator) doctor(ctx context.Context, options checks.Options, strict, fix bool, files fileChecks) error {
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, o.timeout+options.Budget, errDeadline)
 	defer cancel()
-	t := tally{checks: make(map[string]bool)}
+	t := tally{checks: make(map[string]bool), redises: len(o.clients)}
 	var fixable []checks.Finding
 	inFiles, err := files.run()
 	if err != nil {
@@ -77,7 +79,10 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 	var away []error
 	for f, err := range checks.Run(limited, o.in, options) {
 		if err != nil { // of several Redises the next one follows
-			away = append(away, o.late(limited, err))
+			if err = o.late(limited, err); f.Shard != "" {
+				err = fmt.Errorf("shard %s: %w", f.Shard, err)
+			}
+			away = append(away, err)
 			continue
 		}
 		t.add(f)
@@ -88,6 +93,7 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 			fixable = append(fixable, f)
 		}
 	}
+	t.away = len(away)
 	if !o.json && len(t.checks) > 0 {
 		fmt.Fprintln(o.out, t.String(time.Since(began)))
 	}
@@ -130,7 +136,11 @@ func (t *tally) add(f checks.Finding) {
 }
 
 func (t *tally) String(took time.Duration) string {
-	text := fmt.Sprintf("%s: %d ok", view.Plural(int64(len(t.checks)), "check"), t.ok)
+	text := view.Plural(int64(len(t.checks)), "check")
+	if t.redises > 1 {
+		text += fmt.Sprintf(" of %d Redises", t.redises)
+	}
+	text += fmt.Sprintf(": %d ok", t.ok)
 	for _, part := range []struct {
 		n    int
 		text string
@@ -146,6 +156,9 @@ func (t *tally) String(took time.Duration) string {
 		if part.n > 0 {
 			text += fmt.Sprintf(", %d %s", part.n, part.text)
 		}
+	}
+	if t.redises > 1 && t.away > 0 {
+		text += fmt.Sprintf(", %d of the Redises did not answer", t.away)
 	}
 	return text + " (" + view.Span(took.Round(time.Millisecond)) + ")"
 }
@@ -179,18 +192,18 @@ func (o *operator) finding(f checks.Finding) error {
 		sentence = f.Sentence
 	}
 	if f.Shard != "" {
-		sentence = fmt.Sprintf("%d %s: %s", f.Check.Number, view.Text(f.Shard), f.Sentence)
+		sentence = fmt.Sprintf("%d %s: %s", f.Check.Number, o.places[f.Shard], f.Sentence)
 	}
 	var b strings.Builder
 	lines := view.Wrap(view.Text(sentence), width-7, "")
 	b.WriteString(fmt.Sprintf("%-7s", mark) + strings.ReplaceAll(lines, "\n", "\n       ") + "\n")
 	if words := f.Remedy.Words; words != "" && f.State != checks.Accepted {
+		if f.Fixable() {
+			words += fmt.Sprintf(" (or doctor --fix %d)", f.Check.Number)
+		}
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
-	if line := f.Remedy.Command; line != "" && shell.Printable(line) && f.State != checks.Accepted {
-		if line = o.aimed(line); f.Fixable() {
-			line += fmt.Sprintf("      (--fix %d)", f.Check.Number)
-		}
+	if line := o.aimed(f.Remedy.Command); line != "" && shell.Printable(line) && f.State != checks.Accepted {
 		b.WriteString(indent + line + "\n") // a command is not broken: it is copied
 	} else if f.Fixable() && f.State != checks.Accepted {
 		if own, ok := o.paste(fmt.Sprintf("doctor --fix %d", f.Check.Number)); ok {

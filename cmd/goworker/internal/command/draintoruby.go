@@ -29,7 +29,7 @@ func (p *program) drainToRuby() *cobra.Command {
 		if now {
 			opts = append(opts, goworker.DrainNow())
 		}
-		report, err := o.client.DrainToResque(ctx, opts...)
+		report, err := o.client().DrainToResque(ctx, opts...)
 		if err != nil || o.dryRun {
 			return o.drained(report, err, true)
 		}
@@ -37,7 +37,7 @@ func (p *program) drainToRuby() *cobra.Command {
 		if ok, err := o.confirm(ctx, asked); !ok {
 			return err
 		}
-		report, err = o.client.DrainToResque(ctx, opts[1:]...)
+		report, err = o.client().DrainToResque(ctx, opts[1:]...)
 		for _, door := range o.in.Doors() {
 			err = door.Record(ctx, "DrainToResque", "the fleet goes back to Ruby", int64(moved(report)), err)
 		}

@@ -175,7 +175,7 @@ func (o *operator) enqueueOne(ctx context.Context, j toEnqueue) error {
 	}
 	ctx, cancel := o.within(ctx)
 	defer cancel()
-	r, err := o.client.Enqueue(ctx, item.Job, item.Options...)
+	r, err := o.client().Enqueue(ctx, item.Job, item.Options...)
 	var d *goworker.DuplicateError
 	if err != nil && !errors.As(err, &d) {
 		return o.late(ctx, err)
@@ -314,7 +314,7 @@ func (b *lineBatch) send(ctx context.Context) error {
 	}
 	one, cancel := b.o.within(ctx)
 	defer cancel()
-	receipts, err := b.o.client.EnqueueMany(one, items...)
+	receipts, err := b.o.client().EnqueueMany(one, items...)
 	switch {
 	case err == nil:
 	case len(items) == 1 && !broken(one, err):

@@ -68,7 +68,7 @@ func codeOf(ctx context.Context, err error) int {
 		return exitDone
 	case errors.As(err, &own):
 		return own.code
-	case errors.As(err, new(usageError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(*inspect.PlanError)):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted

@@ -37,6 +37,7 @@ func (o *operator) eachFailure(ctx context.Context, words []string, from string,
 		return "", false, err
 	}
 	until := time.Now().Add(o.budget)
+	var away []error
 	for seen := 0; ; {
 		count := inspect.MaxPage
 		if most > 0 {
@@ -49,13 +50,16 @@ func (o *operator) eachFailure(ctx context.Context, words []string, from string,
 			}
 		}
 		seen += len(found)
+		if err != nil { // of several Redises the next one follows
+			away = append(away, err)
+		}
 		switch {
-		case err != nil || next == "":
-			return "", false, err
+		case next == "" || err != nil && ctx.Err() != nil:
+			return "", false, errors.Join(away...)
 		case most > 0 && seen >= most:
-			return next, false, nil
+			return next, false, errors.Join(away...)
 		case time.Now().After(until):
-			return next, true, nil
+			return next, true, errors.Join(away...)
 		}
 		from = next
 	}
@@ -81,7 +85,7 @@ func (p *program) failedLs() *cobra.Command {
 		Use: "ls [SEARCH…]", Short: "List failures, the newest first",
 		Example: "  goworker failed ls\n  goworker failed ls class:SendEmail error:timeout since:2h",
 	}, func(ctx context.Context, o *operator, args []string) error {
-		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ERROR", Cut: true})
+		l := o.list(view.Column{Head: "ID"}, view.Column{Head: "AGO", Right: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ERROR", Cut: true, Prose: true})
 		now := time.Now()
 		next, late, err := o.eachFailure(ctx, args, from, count, func(f inspect.Failure) error {
 			l.add(failureObject(f), f.ID, view.Ago(now, failures.Time(f.FailedAt)), failedJob(f), strings.TrimPrefix(f.Exception+": "+f.Error, ": "))
@@ -111,9 +115,6 @@ func (p *program) failedGroups() *cobra.Command {
 			return err
 		}
 		groups, err := o.in.Failures().Groups(ctx, filter)
-		if err != nil {
-			return err
-		}
 		l := o.list(view.Column{Head: "FAILURES", Right: true}, view.Column{Head: "CLASS", Cut: true}, view.Column{Head: "EXCEPTION", Cut: true}, view.Column{Head: "FIRST"}, view.Column{Head: "LAST"})
 		for _, g := range groups {
 			l.add(view.Object{
@@ -121,10 +122,10 @@ func (p *program) failedGroups() *cobra.Command {
 				{Key: "first", Value: g.First}, {Key: "last", Value: g.Last},
 			}, view.Count(g.Count), g.Class, g.Exception, view.Time(g.First), view.Time(g.Last))
 		}
-		if len(args) > 0 && len(groups) == 0 {
+		if len(args) > 0 && len(groups) == 0 && err == nil {
 			return nothing("no failure matches")
 		}
-		return l.end("there are no failures")
+		return l.close("there are no failures", err)
 	})
 }
 
@@ -133,6 +134,9 @@ func (p *program) failedShow() *cobra.Command {
 		Use: "show ID…", Short: "Show failures: the payload, the error, the backtrace", Args: some("the ids of failures"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		for n, id := range args {
+			if !isRef(id) {
+				return usagef("%s is no id of a failure, which has 28 hexadecimal digits: goworker failed ls prints them", id)
+			}
 			f, err := o.in.Failures().Get(ctx, id)
 			if err != nil {
 				return fmt.Errorf("failure %s: %w", id, err)
@@ -213,6 +217,9 @@ func failedPayload(f inspect.Failure) string {
 // failureObject is a failure in JSON.
 func failureObject(f inspect.Failure) view.Object {
 	o := view.Object{{Key: "id", Value: f.ID}}
+	if f.Shard != "" {
+		o = o.With("shard", f.Shard)
+	}
 	if f.Invalid != nil {
 		return o.With("invalid", f.Invalid.Error()).With("raw", f.Raw)
 	}

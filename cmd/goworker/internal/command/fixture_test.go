@@ -83,7 +83,9 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000, `4:mail{"class":"SendEmail","args":[3],"id":"later"}`)
 	s.Do(t, "ZADD", "resque:go:processes", 1_900_000_000_000, "web-1:722:be04")
 	s.Do(t, "HSET", "resque:go:process:web-1:722:be04", "host", "web-1", "pid", 722, "version", "v0.9.0", "queues", "mail,reports", "concurrency", 2,
-		"started", resque.StartedAt(ago(4)))
+		"started", resque.StartedAt(ago(4)),
+		"vitals", `{"at":1763805600000,"rss":54525952,"goroutines":38,"busy":1,"exchange":1763805599500,"rtt":310,"cpu":61000,"down":["schedule"]}`,
+		"bridges", fmt.Sprintf(`[{"queue":"delayed:tasks","to":"msgpack:tasks","at":1763805600000,"waiting":1200,"taken":41000,"method":"counted","oldest":%d}]`, ago(3).UnixMilli()))
 	s.Do(t, "SADD", "resque:workers", "web-1.go:722-0:mail,reports", "web-1.go:722-1:mail,reports")
 	s.Do(t, "HSET", "resque:go:inflight:web-1:722:be04", "entered", "mark", 7, `4:mail{"class":"SendEmail","args":[4],"id":"runs"}`)
 	const lock = "0123456789abcdef0123456789abcdef"

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
 )
 
 // Scripts rely on the exit codes, and on a sentence that says what to do.
@@ -81,13 +83,32 @@ func TestExitCodes(t *testing.T) {
 		{"status --watch=1ms", exitUsage, "at least 200ms"},
 		{"config check", exitDone, "it has 2 contexts"},
 		{"config print --context here", exitDone, "protected  yes"},
-		{"queues --timeout 100ms --budget 100ms -u " + hung.URI(), exitUnavailable, "does not answer within 100ms"},
+		{"queues --timeout 100ms --budget 100ms -u " + hung.URI(), exitUnavailable, "does not answer"},
 	} {
 		var o, e output
 		code := Run(t.Context(), strings.Fields(tt.args), lookup, &o, &e)
 		if all := o.String() + e.String(); code != tt.code || !strings.Contains(all, tt.want) || strings.Contains(all, "secret") {
 			t.Errorf("goworker %s: %d\n%s\nand not %d with %s", tt.args, code, all[:min(len(all), 800)], tt.code, tt.want)
 		}
+	}
+}
+
+// A question that takes longer than --timeout ends with 124 where Redis goes on to answer, and with 69 where it does not.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "EVAL", `for i = 1, 50000 do redis.call("RPUSH", KEYS[1], '{"payload":{"class":"A","args":[]},"exception":"E'..i..'","error":"e","worker":"w","queue":"mail"}') end`, 1, "resque:failed")
+	slow := s.StartProxy(t)
+	slow.Delay(20 * time.Millisecond) // 50 pages of a thousand take a second
+	args := []string{"failed", "groups", "--timeout", "400ms", "--budget", "1ms", "-u", "redis://" + slow.Addr}
+	redistest.Eventually(t, time.Minute, "the time is over while Redis answers", func() bool { // on a busy machine a connection takes as long
+		code, out, errs := run(t, args...)
+		return code == exitDeadline && out == "" && strings.Contains(errs, "--timeout is over: Redis answers, so give more time")
+	})
+	s.Pause()
+	t.Cleanup(s.Resume)
+	if code, _, errs := run(t, args...); code != exitUnavailable || !strings.Contains(errs, "does not answer") {
+		t.Errorf("%d %s", code, errs)
 	}
 }
 
@@ -211,6 +232,15 @@ func TestCompletionAndMan(t *testing.T) {
 	if out != "mail-high\nother\n:4\n" {
 		t.Errorf("completion offers %q", out)
 	}
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(file, []byte("shop:\n  uri: redis://x\nship:\n  uri: redis://y\n\"a b\":\n  uri: redis://z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o, e output
+	named := func(name string) (string, bool) { return file, name == "GOWORKER_CONTEXTS" }
+	if Run(t.Context(), []string{"__complete", "queues", "ls", "--context", "sh"}, named, &o, &e); o.String() != "ship\nshop\n:4\n" {
+		t.Errorf("completion offers the contexts %q, %s", o.String(), e.String())
+	}
 	if code, script, _ := run(t, "completion", "bash"); code != exitDone || !strings.Contains(script, "__goworker") {
 		t.Errorf("completion: %d %.200s", code, script)
 	}
@@ -232,4 +262,22 @@ func thousand(canary string) []string {
 		names = append(names, fmt.Sprint(traps[n%len(traps)], n, traps[(n/len(traps))%len(traps)]))
 	}
 	return names
+}
+
+// Where jobs usually wait for long, status says nothing of one that waits as long as ever.
+func TestUsualWaits(t *testing.T) {
+	t.Parallel()
+	s := fleet(t)
+	const line = `the oldest job of queue "mail" has waited`
+	if _, out, errs := on(t, s, 0, "status"); !strings.Contains(out, line) {
+		t.Fatalf("it does not say that a job has waited for three hours:\n%s%s", out, errs)
+	}
+	store, span := history.New(resque.New("")), history.Spans[1]
+	for n := range 100 {
+		row := history.Row{Queues: map[string]*history.Queue{"mail": {Age: history.Level{Seen: 1, Sum: 3_600_000, Most: 3_600_000}}}}
+		s.Do(t, "SET", store.TenMinutesKey(span.Number(time.Now())-int64(n)).String(), row.Encode(nil))
+	}
+	if _, out, errs := on(t, s, 0, "status"); strings.Contains(out, line) || !strings.Contains(out, "mail") {
+		t.Errorf("three hours are long where one hour is usual:\n%s%s", out, errs)
+	}
 }

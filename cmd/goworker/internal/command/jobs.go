@@ -55,8 +55,9 @@ func (o *operator) search(words []string) (inspect.Query, error) {
 
 // find prints the jobs of a search. Where the budget ends first it says how far it came.
 func (o *operator) find(ctx context.Context, q inspect.Query, from string, most int) error {
-	l := o.list(view.Column{Head: "PLACE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "REF"})
+	l := o.list(view.Column{Head: "PLACE"}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "REF"})
 	until := time.Now().Add(o.budget)
+	var away []error
 	for {
 		count := inspect.MaxPage
 		if most > 0 {
@@ -70,12 +71,17 @@ func (o *operator) find(ctx context.Context, q inspect.Query, from string, most 
 			o.note("%s", refused)
 		}
 		if err != nil {
-			return l.close("", err)
+			away = append(away, err)
 		}
-		from = page.Next
+		if from = page.Next; err != nil && (from == "" || ctx.Err() != nil) {
+			break
+		}
 		enough := most > 0 && l.rows >= most
 		if from != "" && !enough && time.Now().Before(until) {
 			continue
+		}
+		if len(away) > 0 {
+			break
 		}
 		if err := l.end(""); err != nil {
 			return err
@@ -92,6 +98,7 @@ func (o *operator) find(ctx context.Context, q inspect.Query, from string, most 
 		return partly("more: %s; the search has looked at %s of about %s: give it a longer --budget, or --from %s",
 			"not all was seen", view.Count(page.Seen), view.Plural(page.Of, "job"), from)
 	}
+	return l.close("", errors.Join(away...))
 }
 
 func (p *program) jobsShow() *cobra.Command {
@@ -99,14 +106,14 @@ func (p *program) jobsShow() *cobra.Command {
 		Use: "show ID", Short: "Show a job by its id or ref: where it is, its payload, its result", Args: arguments(1, "one id, or the ref that find prints"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		id := args[0]
-		found, err := o.named(ctx, id)
-		if err != nil {
-			return err
-		}
+		found, away := o.named(ctx, id)
 		for _, e := range found {
 			if err := o.show(jobObject(e), jobPairs(e)...); err != nil {
 				return err
 			}
+		}
+		if away != nil {
+			return away
 		}
 		s, err := o.in.Status(ctx, id)
 		switch {
@@ -127,19 +134,21 @@ func (o *operator) named(ctx context.Context, name string, places ...inspect.Pla
 	if isRef(name) {
 		q = inspect.Query{Ref: name, Places: places}
 	}
+	var away []error
 	for e, err := range o.in.All(ctx, q, inspect.Budget(o.budget)) {
 		var unfinished *inspect.UnfinishedError
 		switch {
-		case errors.As(err, &unfinished) && len(found) == 0:
+		case errors.As(err, &unfinished) && len(found) == 0 && len(away) == 0:
 			return nil, partly("more: not all jobs were seen, and %s is not among those that were; give it a longer --budget", name)
 		case errors.As(err, &unfinished):
-			return found, nil
-		case err != nil:
-			return found, err
+			return found, errors.Join(away...)
+		case err != nil: // of several Redises the next one follows
+			away = append(away, err)
+			continue
 		}
 		found = append(found, e)
 	}
-	return found, nil
+	return found, errors.Join(away...)
 }
 
 // isRef reports whether a name has the form of a ref: 28 hexadecimal digits.

@@ -58,9 +58,9 @@ func (p *program) locksLs() *cobra.Command {
 		defer cancel()
 		var ended error
 		for lock, err := range o.in.Locks(limited) {
-			if err != nil {
-				ended = err
-				break
+			if err != nil { // of several Redises the next one follows
+				ended = errors.Join(ended, err)
+				continue
 			}
 			if count > 0 && l.rows == count {
 				o.note("more: give --count")
@@ -72,7 +72,11 @@ func (p *program) locksLs() *cobra.Command {
 			}
 			l.add(lockObject(lock), lock.Name, lock.Class, lock.Queue, lock.ID, lock.Hold, left)
 		}
-		if err := l.end("there are no locks"); err != nil {
+		none := "there are no locks"
+		if ended != nil {
+			none = ""
+		}
+		if err := l.end(none); err != nil {
 			return err
 		}
 		if ended != nil && errors.Is(context.Cause(limited), errBudget) {

@@ -42,7 +42,7 @@ type shared struct {
 // flags returns the flags that fill s.
 func (s *shared) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.StringVarP(&s.uri, "uri", "u", "", "where Redis is [REDIS_URL, or the variable that REDIS_PROVIDER names] (default "+goworker.DefaultURI+")")
+	f.VarP(addresses{&s.uri}, "uri", "u", "where Redis is; several times for several Redises [REDIS_URL, or the variable that REDIS_PROVIDER names] (default "+goworker.DefaultURI+")")
 	f.StringVarP(&s.namespace, "namespace", "n", "", "the prefix of all keys (default "+goworker.DefaultNamespace+")")
 	f.StringVar(&s.context, "context", "", "a Redis by its name in the file of contexts [GOWORKER_CONTEXT]")
 	f.BoolVar(&s.json, "json", false, "print JSON, an object a line")
@@ -60,11 +60,14 @@ func (s *shared) flags() *pflag.FlagSet {
 // operator is an operator who has given a command: the Redis he asks, and how to answer him. Each command has its own.
 type operator struct {
 	*shared
-	p      *program
-	given  *pflag.FlagSet // those of the command, to ask which were given
-	client *goworker.Client
-	in     *inspect.Inspector
-	place  contexts.Context // the context that was named; else only its URI and namespace are set
+	p       *program
+	given   *pflag.FlagSet     // those of the command, to ask which were given
+	clients []*goworker.Client // one for each Redis
+	in      *inspect.Inspector // of all of them
+	places  map[string]string  // how tables name each of several Redises, by its whole name
+	place   contexts.Context   // the context that was named; else only its URI and namespace are set
+
+	usual usual
 
 	stdin     io.Reader
 	out, errs io.Writer
@@ -77,6 +80,7 @@ type operator struct {
 // operates makes a command one of the operator's: it takes the shared flags.
 func (p *program) operates(c *cobra.Command) *cobra.Command {
 	c.PersistentFlags().AddFlagSet(p.shared.flags())
+	_ = c.RegisterFlagCompletionFunc("context", p.completeContexts) // it fails for a flag that is not there
 	return c
 }
 
@@ -96,7 +100,7 @@ func (p *program) long(c *cobra.Command, run func(ctx context.Context, o *operat
 		if err != nil {
 			return err
 		}
-		defer o.client.Close()
+		defer o.close()
 		return run(c.Context(), o, args)
 	}
 	return c
@@ -127,16 +131,20 @@ func set(lookup func(string) (string, bool), name string) bool {
 
 // late explains the end of a deadline: Redis went on to answer, or it did not.
 func (o *operator) late(ctx context.Context, err error) error {
+	if end, bounded := ctx.Deadline(); err != nil && bounded && !time.Now().Before(end) {
+		<-ctx.Done() // a context below it, with the same deadline, may end some microseconds earlier
+	}
 	if err == nil || !errors.Is(context.Cause(ctx), errDeadline) || errors.As(err, new(exitError)) {
 		return err
 	}
-	const patience = 500 * time.Millisecond
+	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	was := strings.TrimSuffix(strings.TrimPrefix(err.Error(), "goworker: "), " ("+errDeadline.Error()+")")
 	if _, asked := o.in.PausedQueues(ctx); asked != nil {
-		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %w", err)}
+		return exitError{exitUnavailable, fmt.Errorf("redis does not answer: %s", was)}
 	}
-	return fmt.Errorf("%w: %w", errDeadline, err)
+	return fmt.Errorf("%w: Redis answers, so give more time with --timeout or --budget, or ask for less (%s)", errDeadline, was)
 }
 
 // within bounds one question of a long command.
@@ -155,14 +163,9 @@ func (p *program) connect(c *cobra.Command) (*operator, error) {
 	if o.place, err = p.where(); err != nil {
 		return nil, usageError{err}
 	}
-	o.client, err = goworker.NewClient(goworker.WorkerSettings{
-		URI: o.place.URI, Namespace: o.place.Namespace, LogLevel: "error", Connections: 4, ConnectTimeout: s.timeout,
-		TLSCertPath: o.place.CA, TLSClientCertPath: o.place.Cert, TLSClientKeyPath: o.place.Key,
-	}, dialers()...)
-	if err != nil {
-		return nil, usageError{err}
+	if err = o.reach(c); err != nil {
+		return nil, err
 	}
-	o.in = o.client.Inspect()
 	o.measure()
 	return o, nil
 }

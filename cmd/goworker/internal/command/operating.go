@@ -32,6 +32,9 @@ func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
 	if err != nil {
 		return err
 	}
+	if counted.Jobs == 0 && !counted.More && !d.empty && p.Verb == inspect.ClearQueue {
+		return nothing("no job waits in queue %s; nothing was changed", p.Query.Queue)
+	}
 	if counted.Jobs == 0 && !counted.More && !d.empty {
 		return nothing("no %s matches; nothing was changed", d.noun)
 	}
@@ -122,7 +125,7 @@ func (o *operator) followed(ctx context.Context, last inspect.Operation) error {
 
 // past are the verbs of operations in sentences about what was done.
 var past = map[inspect.Verb]string{
-	inspect.Retry: "put back", inspect.Run: "put into their queues", inspect.MoveTo: "moved", inspect.Delay: "delayed", inspect.Drop: "removed",
+	inspect.Retry: "put back", inspect.Run: "put into %s", inspect.MoveTo: "moved", inspect.Delay: "delayed", inspect.Drop: "removed",
 	inspect.Revoke: "cancelled", inspect.ClearQueue: "removed", inspect.ForgetQueue: "removed",
 }
 
@@ -131,6 +134,13 @@ func (o *operator) operationSentence(op inspect.Operation) string {
 		return view.Plural(op.Back, "job") + " taken back"
 	}
 	text := view.Plural(op.Done, "job") + " " + past[op.Plan.Verb]
+	if op.Plan.Verb == inspect.Run {
+		where := "their queues"
+		if op.Done == 1 {
+			where = "its queue"
+		}
+		text = fmt.Sprintf(text, where)
+	}
 	if line, ok := o.paste("operations undo", op.ID); ok && op.Done > 0 {
 		text += "; to take it back: " + line
 	}
@@ -235,7 +245,7 @@ func (p *program) operationsStop() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "stop ID…", Short: "Stop operations between two steps, whichever program runs them", Args: some("ids of operations"),
 	}, func(ctx context.Context, o *operator, ids []string) error {
-		if ok, err := o.agree(ctx, plan{Sentence: "stop operation " + names(ids), Count: int64(len(ids))}); !ok {
+		if ok, err := o.agree(ctx, plan{Sentence: "stop " + named("operation", ids), Count: int64(len(ids))}); !ok {
 			return err
 		}
 		return o.each(ctx, ids, func(ctx context.Context, id string) (done, error) {

@@ -3,8 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,8 +57,11 @@ func (p *program) binLs() *cobra.Command {
 		now := time.Now()
 		l := o.list(view.Column{Head: "OPERATION"}, view.Column{Head: "FROM", Cut: true}, view.Column{Head: "JOBS", Right: true}, view.Column{Head: "KEPT FOR", Right: true})
 		for _, b := range all {
-			l.add(view.Object{{Key: "operation", Value: b.Operation}, {Key: "place", Value: b.Place}, {Key: "jobs", Value: b.Jobs}, {Key: "ends", Value: b.Ends}},
-				b.Operation, b.Place, view.Count(b.Jobs), view.Span(max(0, b.Ends.Sub(now)).Round(time.Second)))
+			object := view.Object{{Key: "operation", Value: b.Operation}, {Key: "place", Value: b.Place}, {Key: "jobs", Value: b.Jobs}, {Key: "ends", Value: b.Ends}}
+			if b.Shard != "" {
+				object = object.With("shard", b.Shard)
+			}
+			l.add(object, b.Operation, b.Place, view.Count(b.Jobs), view.Span(max(0, b.Ends.Sub(now)).Round(time.Second)))
 		}
 		return l.close("the bin is empty", err)
 	})
@@ -69,37 +70,13 @@ func (p *program) binLs() *cobra.Command {
 // doing says what an operation does.
 func doing(p inspect.Plan) string {
 	text := string(p.Verb)
-	if q := searchText(p.Query); q != "" {
+	if q := p.Query.String(); q != "" {
 		text += " " + q
 	}
 	if p.Queue != "" {
 		text += " to " + p.Queue
 	}
 	return text
-}
-
-// searchText writes a query as a search.
-func searchText(q inspect.Query) string {
-	var parts []string
-	for _, part := range [][2]string{{"queue", q.Queue}, {"class", q.Class}, {"id", q.ID}, {"ref", q.Ref}} {
-		if part[1] != "" {
-			parts = append(parts, part[0]+":"+part[1])
-		}
-	}
-	for _, place := range q.Places {
-		parts = append(parts, "state:"+string(place))
-	}
-	for _, w := range q.Where {
-		text := w.Name + ":" + w.Value
-		if w.Name == "text" {
-			text = strconv.Quote(w.Value)
-		}
-		if w.Not {
-			text = "-" + text
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, " ")
 }
 
 func expected(op inspect.Operation) string {
@@ -116,7 +93,7 @@ func operationObject(op inspect.Operation) view.Object {
 		of = op.Plan.Expected
 	}
 	return view.Object{
-		{Key: "operation", Value: op.ID}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "query", Value: searchText(op.Plan.Query)}, {Key: "to", Value: op.Plan.Queue},
+		{Key: "operation", Value: op.ID}, {Key: "verb", Value: string(op.Plan.Verb)}, {Key: "query", Value: op.Plan.Query.String()}, {Key: "to", Value: op.Plan.Queue},
 		{Key: "state", Value: string(op.State)}, {Key: "why", Value: op.Why}, {Key: "who", Value: op.Who}, {Key: "begun", Value: op.Begun}, {Key: "changed", Value: op.Changed},
 		{Key: "expected", Value: of}, {Key: "looked", Value: op.Looked}, {Key: "done", Value: op.Done}, {Key: "refused", Value: op.Refused},
 		{Key: "refusal", Value: op.Refusal}, {Key: "ended", Value: op.Ended}, {Key: "again", Value: op.Again}, {Key: "undoing", Value: op.Undoing},

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ func (p *program) audit() *cobra.Command {
 		Use: "audit", Short: "Show what operators changed, the newest first", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		entries, err := o.in.Audit(ctx, count)
-		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true},
-			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true})
+		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true, Prose: true},
+			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true, Prose: true})
 		for _, e := range entries {
 			why := e.Why
 			if e.Error != "" {
@@ -62,13 +63,13 @@ func (p *program) log() *cobra.Command {
 			entries, goOn, err := o.in.Log(limited, next, count)
 			err = o.late(limited, err)
 			cancel()
-			l := o.list(view.Column{}, view.Column{}, view.Column{Cut: true}, view.Column{Cut: true}, view.Column{Cut: true})
+			l := o.list(view.Column{}, view.Column{}, view.Column{Cut: true}, view.Column{Cut: true}, view.Column{Cut: true, Prose: true})
 			for _, e := range entries {
 				l.add(logObject(e), view.Time(e.At), e.Kind, e.Process, e.Version, e.Text)
 			}
 			printed += l.rows
 			none := ""
-			if printed == 0 && !follow {
+			if printed == 0 && !follow && err == nil {
 				none = "nothing has happened to the fleet, as far as goworker's processes know"
 			}
 			if err := l.end(none); err != nil {
@@ -131,13 +132,13 @@ func (p *program) history() *cobra.Command {
 			q.Since = time.Now().Add(-since)
 		}
 		h, err := o.in.History(ctx, q)
-		if err != nil {
+		switch {
+		case len(h.Rows) == 0 && err != nil:
 			return err
+		case classes:
+			return errors.Join(err, o.historyOfClasses(h))
 		}
-		if classes {
-			return o.historyOfClasses(h)
-		}
-		return o.historyOfTime(h, q)
+		return errors.Join(err, o.historyOfTime(h, q))
 	})
 	f := c.Flags()
 	f.DurationVar(&since, "since", 0, "how far to look back (2h by minutes, 48h by 10m, 14 days by hours, 90 days by days)")

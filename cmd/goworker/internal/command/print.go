@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type list struct {
 	table view.Table
 	out   *bufio.Writer
 	rows  int
+	named bool // a row says in which of several Redises it is
 }
 
 // list begins a list with these columns.
@@ -35,6 +37,11 @@ func (l *list) add(object view.Object, cells ...string) {
 		fmt.Fprintln(l.out, object.Line())
 		return
 	}
+	if l.o.several() { // the last column says where the row is
+		shard, _ := object.Get("shard").(string)
+		l.named = l.named || shard != ""
+		cells = append(cells, cmp.Or(l.o.places[shard], "several"))
+	}
 	for n, c := range cells {
 		cells[n] = escaped(c)
 	}
@@ -43,6 +50,17 @@ func (l *list) add(object view.Object, cells ...string) {
 
 // end prints what is not printed yet. Where there were no rows it says so on stderr, unless none is "".
 func (l *list) end(none string) error {
+	if l.named {
+		head := ""
+		if l.table.Columns[0].Head != "" {
+			head = "REDIS"
+		}
+		l.table.Columns = append(l.table.Columns, view.Column{Head: head, Cut: true})
+	} else if l.o.several() {
+		for n, row := range l.table.Rows {
+			l.table.Rows[n] = row[:len(row)-1]
+		}
+	}
 	if !l.o.json && l.rows > 0 {
 		io.WriteString(l.out, l.table.Draw(l.o.width))
 	}
@@ -99,9 +117,13 @@ func (o *operator) paste(verb string, names ...string) (line string, ok bool) {
 }
 
 // aimed is a printed goworker command that names the Redis which this one was given: without it the line would mean another one. The URI
-// may hold a password, so the line has a variable in its place.
+// may hold a password, so the line has a variable in its place. A line that takes one Redis
+// is not printed for several.
 func (o *operator) aimed(line string) string {
-	if !strings.HasPrefix(line, "goworker ") {
+	switch {
+	case o.several() && (!strings.HasPrefix(line, "goworker ") || strings.HasPrefix(line, "goworker drain-to-ruby")):
+		return ""
+	case !strings.HasPrefix(line, "goworker "):
 		return line
 	}
 	aim := ""

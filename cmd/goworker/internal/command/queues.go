@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,9 +25,6 @@ func (p *program) queuesLs() *cobra.Command {
 			view.Column{Head: "OLDEST", Right: true}, view.Column{Head: "STATE"}, view.Column{Head: "SERVED BY", Cut: true})
 		for next := ""; ; {
 			s, err := o.in.Sample(ctx, page(next)...)
-			if err != nil {
-				return err
-			}
 			for _, q := range s.Queues {
 				state := ""
 				if q.Paused {
@@ -41,8 +39,8 @@ func (p *program) queuesLs() *cobra.Command {
 			for _, refused := range s.Refused {
 				o.note("%s", refused)
 			}
-			if next = s.NextQueues; next == "" {
-				return l.end("there are no queues")
+			if next = s.NextQueues; next == "" || err != nil {
+				return l.close("there are no queues", err)
 			}
 		}
 	})
@@ -102,6 +100,19 @@ func (o *operator) showQueue(ctx context.Context, q inspect.SampleQueue) error {
 	for _, l := range lanes {
 		list = append(list, view.Object{{Key: "limits", Value: l.Limits}, {Key: "key", Value: l.Key}, {Key: "jobs", Value: l.Jobs}, {Key: "turn", Value: l.Turn}})
 	}
+	var on [][2]string
+	if o.several() {
+		var sizes []view.Object
+		for _, door := range o.in.Doors() {
+			size, err := door.Inspector().QueueSize(ctx, q.Name)
+			if err != nil {
+				return err
+			}
+			sizes = append(sizes, view.Object{{Key: "shard", Value: door.Name()}, {Key: "waiting", Value: size}})
+			on = append(on, [2]string{"on " + o.places[door.Name()], view.Plural(size, "job")})
+		}
+		object = object.With("shards", sizes)
+	}
 	if o.json {
 		return o.print(object.With("lanes", list), "")
 	}
@@ -111,8 +122,8 @@ func (o *operator) showQueue(ctx context.Context, q inspect.SampleQueue) error {
 	}
 	pairs := [][2]string{
 		{"queue", q.Name}, {"state", state}, {"waiting", view.Number(q.Waiting)}, {"oldest", view.Oldest(q)}, {"served by", view.ServedBy(q)},
-		{"shard", q.Shard},
 	}
+	pairs = append(pairs, on...)
 	const most = 20
 	for n, l := range lanes {
 		name := ""
@@ -143,26 +154,39 @@ func (p *program) queuesPeek() *cobra.Command {
 		if from < 0 || count < 1 || count > inspect.MaxPeek {
 			return usagef("--from takes a number from 0 on, and --count one from 1 to %d", inspect.MaxPeek)
 		}
-		l := o.list(view.Column{Head: "#", Right: true}, view.Column{Head: "JOB", Cut: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "REF"})
-		jobs, full, err := o.in.Peek(ctx, args[0], from, count, tail)
-		if err != nil {
-			return err
-		}
-		for n, e := range jobs {
-			at := int64(from + n)
-			if tail {
-				at = -at - 1
+		l := o.list(view.Column{Head: "#", Right: true}, view.Column{Head: "JOB", Cut: true, Prose: true}, view.Column{Head: "ID", Cut: true}, view.Column{Head: "REF"})
+		var away []error
+		next := 0 // where the large jobs of a Redis go on; 0: there are none
+		for _, door := range o.in.Doors() {
+			jobs, full, err := door.Inspector().Peek(ctx, args[0], from, count, tail)
+			if err != nil && o.several() {
+				err = fmt.Errorf("shard %s: %w", door.Name(), err)
 			}
-			l.add(jobObject(e).With("position", at), view.Count(at), job(e), e.ID, e.Ref)
+			away = append(away, err)
+			for n, e := range jobs {
+				at := int64(from + n)
+				if tail {
+					at = -at - 1
+				}
+				if o.several() {
+					e.Shard = door.Name()
+				}
+				l.add(jobObject(e).With("position", at), view.Count(at), job(e), e.ID, e.Ref)
+			}
+			if full && (next == 0 || from+len(jobs) < next) {
+				next = from + len(jobs)
+			}
 		}
-		if err := l.end(""); err != nil {
+		if err := l.close("", errors.Join(away...)); err != nil {
 			return err
 		}
 		switch {
+		case l.rows == 0 && from == 0:
+			return nothing("no job waits in queue %s", args[0])
 		case l.rows == 0:
 			return nothing("no job waits at that place of queue %s", args[0])
-		case full:
-			return partly("more: the jobs are large; go on with --from %d", from+len(jobs))
+		case next > 0:
+			return partly("more: the jobs are large; go on with --from %d", next)
 		}
 		return nil
 	})

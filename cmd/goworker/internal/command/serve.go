@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -99,7 +100,7 @@ func settingsOf(s *config.Config, pools map[string]httpapi.Pool) httpapi.Setting
 	h := httpapi.Settings{
 		Namespaces: make(map[string]httpapi.Namespace), Pools: pools, Certificates: s.Certificates, AdminCertificates: s.AdminCertificates, Open: s.Dev,
 		NoQueryTokens: !s.QueryTokens, PublicSizes: s.PublicSizes, MaxBody: s.MaxBody, MaxBatch: s.MaxBatch,
-		Waiters: s.Waiters, Listeners: s.Listeners, Accounts: s.Accounts, Pprof: s.Pprof, QuietAccess: !s.AccessLog, LmstfyMetrics: s.LmstfyMetrics,
+		Classes: classesOf(s), Waiters: s.Waiters, Listeners: s.Listeners, Accounts: s.Accounts, Pprof: s.Pprof, QuietAccess: !s.AccessLog, LmstfyMetrics: s.LmstfyMetrics,
 		Defaults: httpapi.Defaults{Delay: s.Delay, TTL: s.TTL, TTR: s.TTR, Timeout: s.Timeout, Tries: s.Tries},
 	}
 	if s.TTL == 0 {
@@ -112,6 +113,16 @@ func settingsOf(s *config.Config, pools map[string]httpapi.Pool) httpapi.Setting
 		}
 	}
 	return h
+}
+
+// classesOf returns the classes that a setting lists.
+func classesOf(s *config.Config) (names []string) {
+	for name := range strings.SplitSeq(s.Classes, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // reach is how long the first look at a Redis may take.

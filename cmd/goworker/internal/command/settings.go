@@ -55,7 +55,7 @@ func (p *program) settings(c *cobra.Command, dev bool) (*config.Config, []string
 // client returns a Client of a Redis and a namespace of Resque.
 func client(s *config.Config, uri, namespace string) (*goworker.Client, error) {
 	c, err := goworker.NewClient(goworker.WorkerSettings{
-		URI: uri, Namespace: namespace, MaxPayload: s.MaxPayload, LogLevel: s.LogLevel, LogFormat: s.LogFormat, Connections: 4,
+		URI: uri, Namespace: namespace, MaxPayload: s.MaxPayload, LogLevel: s.LogLevel, LogFormat: s.LogFormat, Connections: 4, History: s.History,
 		TLSCertPath: s.RedisCA, TLSClientCertPath: s.RedisCert, TLSClientKeyPath: s.RedisKey,
 	},
 		goworker.WithDialer("redis+sentinel", sentinel.Open), goworker.WithDialer("rediss+sentinel", sentinel.Open),

@@ -27,7 +27,7 @@ func (p *program) completeQueues(c *cobra.Command, args []string, begun string) 
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer o.client.Close()
+	defer o.close()
 	ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
 	defer cancel()
 	names, err := o.in.Queues(ctx)
@@ -37,6 +37,16 @@ func (p *program) completeQueues(c *cobra.Command, args []string, begun string) 
 	return slices.DeleteFunc(names, func(name string) bool {
 		return !shell.Plain(name) || strings.HasPrefix(name, "-") || !strings.HasPrefix(name, begun) || slices.Contains(args, name)
 	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeContexts offers the names of contexts.
+func (p *program) completeContexts(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	file, err := contexts.File(p.lookup)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, _ := contexts.Read(file) // a file that is wrong has none
+	return slices.DeleteFunc(sortedKeys(all), func(name string) bool { return !shell.Plain(name) || !strings.HasPrefix(name, begun) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // man writes the manual pages.
@@ -122,22 +132,26 @@ func (p *program) configPrint() *cobra.Command {
 			changes = "refused"
 		}
 		return o.show(view.Object{
-			{Key: "context", Value: o.place.Name}, {Key: "redis", Value: server}, {Key: "namespace", Value: o.client.Namespace()}, {Key: "protect", Value: o.place.Protect},
+			{Key: "context", Value: o.place.Name}, {Key: "redis", Value: server}, {Key: "namespace", Value: o.client().Namespace()}, {Key: "protect", Value: o.place.Protect},
 			{Key: "accept", Value: accept}, {Key: "read_only", Value: o.p.changeless()}, {Key: "timeout", Value: o.timeout}, {Key: "budget", Value: o.budget},
 		}, [][2]string{
-			{"context", o.place.Name}, {"redis", server}, {"namespace", o.client.Namespace()}, {"protected", yes}, {"accepts", strings.Join(texts, ", ")},
+			{"context", o.place.Name}, {"redis", server}, {"namespace", o.client().Namespace()}, {"protected", yes}, {"accepts", strings.Join(texts, ", ")},
 			{"changes", changes}, {"timeout", o.timeout.String()}, {"budget", o.budget.String()},
 		}...)
 	})
 }
 
-// server is the Redis that is asked, without its password.
+// server is the Redis that is asked, without its password. Several have blanks between.
 func (o *operator) server() (string, error) {
+	var names []string
 	for _, door := range o.in.Doors() {
 		settings, err := door.Settings()
-		return settings.Server, err
+		if err != nil {
+			return "", err
+		}
+		names = append(names, settings.Server)
 	}
-	return "", nil
+	return strings.Join(names, " "), nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

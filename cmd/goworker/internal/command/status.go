@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -39,18 +40,16 @@ func (p *program) status() *cobra.Command {
 			apart = defaultSample
 		}
 		s, err := o.look(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if apart > 0 {
+		if apart > 0 && err == nil {
 			if err := sleep(ctx, apart); err != nil {
 				return err
 			}
-			if s, err = o.look(ctx, &s.Sample); err != nil {
-				return err
-			}
+			s, err = o.look(ctx, &s.Sample)
 		}
-		return o.statusOnce(s)
+		if len(s.Sample.Servers) == 0 {
+			return err
+		}
+		return errors.Join(err, o.statusOnce(s)) // of several Redises, what the others say
 	})
 	c.Flags().DurationVar(&watch, "watch", 0, "go on and look each so often (2s, where no time is given)")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch.String()
@@ -70,7 +69,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// look takes a sample, and compares it with one before.
+// look takes a sample, and compares it with one before. With an error the status is what those of several Redises say that answered.
 func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Status, error) {
 	limited, cancel := o.within(ctx)
 	defer cancel()
@@ -79,16 +78,16 @@ func (o *operator) look(ctx context.Context, before *inspect.Sample) (view.Statu
 		options = append(options, inspect.SampleAfter(*before))
 	}
 	sample, err := o.in.Sample(limited, options...)
-	s := view.Status{Sample: sample, Colour: o.colours()}
-	if err != nil {
-		return s, o.late(limited, err)
+	s := view.Status{Sample: sample, Colour: o.colours(), Places: o.places}
+	if err = o.late(limited, err); err != nil && len(sample.Servers) == 0 {
+		return s, err
 	}
-	if before != nil {
+	if before != nil && len(before.Servers) == len(sample.Servers) {
 		rates := sample.Rates(*before)
 		s.Rates = &rates
 	}
-	s.Alarms = o.alarms(before, sample)
-	return s, nil
+	s.Alarms = o.alarms(limited, before, sample)
+	return s, err
 }
 
 // statusOnce prints a status.
@@ -97,6 +96,9 @@ func (o *operator) statusOnce(s view.Status) error {
 		return o.statusLines(s)
 	}
 	_, err := io.WriteString(o.out, view.Frame(s, o.width, 0))
+	if a := s.Sample; len(a.Queues) == 0 && a.Workers.All.N == 0 && a.Processed.N == 0 {
+		o.note("nothing of Resque is under %s here: does your program use another Redis (-u) or namespace (-n)?", a.Namespace)
+	}
 	if err == nil && s.Sample.NextQueues != "" {
 		o.note("there are more queues: %s are shown; goworker queues ls lists all", view.Count(int64(len(s.Sample.Queues))))
 	}
@@ -122,7 +124,7 @@ func (o *operator) statusLines(s view.Status) error {
 		{Key: "processed", Value: count(a.Processed)}, {Key: "failed", Value: count(a.Failed)}, {Key: "waiting", Value: count(a.Waiting)},
 		{Key: "delayed", Value: count(a.Delayed)}, {Key: "retrying", Value: count(a.Retrying)}, {Key: "failures", Value: count(a.Failures)},
 		{Key: "leased", Value: count(a.Leased)}, {Key: "late", Value: age(a.Late)}, {Key: "processes", Value: len(a.Processes)},
-		{Key: "workers", Value: count(a.Workers.All)}, {Key: "workers_go", Value: count(a.Workers.Go)}, {Key: "workers_other", Value: count(a.Workers.Other)},
+		{Key: "workers", Value: count(a.Workers.All)}, {Key: "workers_go", Value: count(a.Workers.Go)}, {Key: "workers_other", Value: count(a.Workers.Other)}, {Key: "workers_dead", Value: count(a.Workers.Dead)},
 		{Key: "workers_busy", Value: count(a.Workers.Busy)}, {Key: "http_servers", Value: len(a.Servings)}, {Key: "stuck", Value: len(a.Stuck)},
 		{Key: "paused_all", Value: a.PausedAll}, {Key: "queues", Value: count(a.QueueCount)}, {Key: "warnings", Value: warnings},
 	}
@@ -208,7 +210,8 @@ func (o *operator) watchLines(ctx context.Context, every time.Duration) error {
 		}
 		if err != nil {
 			fmt.Fprintln(o.out, view.Object{{Key: "error", Value: err.Error()}}.Line())
-		} else {
+		}
+		if len(s.Sample.Servers) > 0 {
 			if err := o.statusLines(s); err != nil {
 				return err
 			}

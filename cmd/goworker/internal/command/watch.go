@@ -38,12 +38,13 @@ func (o *operator) watchPlain(ctx context.Context, every time.Duration) error {
 	var before *inspect.Sample
 	for {
 		s, err := o.look(ctx, before)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil:
+		}
+		if err != nil {
 			o.note("%s", err)
-		default:
+		}
+		if len(s.Sample.Servers) > 0 {
 			if _, err := io.WriteString(o.out, view.Frame(s, o.width, 0)+"\n"); err != nil {
 				return err
 			}
@@ -62,6 +63,7 @@ type (
 		err    error
 	}
 	due    struct{}
+	waits  struct{ question int } // a second is over
 	paused struct {
 		queue string
 		to    bool
@@ -83,8 +85,10 @@ type watcher struct {
 	width, height int
 
 	status      view.Status
-	seen        bool // there is a sample
-	typing      bool // a filter
+	seen        bool      // there is a sample
+	question    int       // the number of the one that Redis was asked last
+	asked       time.Time // when; zero: it was answered
+	typing      bool      // a filter
 	asking      string
 	resume      bool   // what asking asks is to resume
 	said        string // the answer to the last key
@@ -102,10 +106,26 @@ func (w *watcher) ask() tea.Cmd {
 		last := w.status.Sample
 		before = &last
 	}
-	return func() tea.Msg {
+	w.question++
+	w.asked = time.Now()
+	return tea.Batch(w.second(), func() tea.Msg {
 		s, err := w.o.look(w.ctx, before)
 		return looked{s, err}
+	})
+}
+
+// second says when a second of the question is over, so that the screen says that Redis is silent before the question has ended.
+func (w *watcher) second() tea.Cmd {
+	question := w.question
+	return tea.Tick(time.Second, func(time.Time) tea.Msg { return waits{question} })
+}
+
+// failed is what the screen says of a question that failed, or has no answer yet.
+func (w *watcher) failed(text string) string {
+	if !w.seen {
+		return text
 	}
+	return text + "; the numbers are those of " + view.Time(w.status.Sample.At)
 }
 
 // Update takes what happened and says what to do.
@@ -114,14 +134,29 @@ func (w *watcher) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		w.width, w.height = m.Width, m.Height
 	case looked:
+		w.asked = time.Time{}
+		text := ""
 		if m.err != nil {
-			w.status.Failed = view.Text(m.err.Error())
-		} else {
-			w.status.Sample, w.status.Rates, w.status.Alarms, w.status.Failed = m.status.Sample, m.status.Rates, m.status.Alarms, ""
-			w.status.Colour = m.status.Colour
+			text = view.Text(strings.TrimPrefix(m.err.Error(), "goworker: "))
+		}
+		if w.status.Failed = text; m.err != nil && len(m.status.Sample.Servers) == 0 {
+			w.status.Failed = w.failed(text)
+		}
+		if len(m.status.Sample.Servers) > 0 {
+			w.status.Sample, w.status.Rates, w.status.Alarms = m.status.Sample, m.status.Rates, m.status.Alarms
+			w.status.Colour, w.status.Places = m.status.Colour, m.status.Places
 			w.seen = true
 		}
 		return w, tea.Tick(w.every, func(time.Time) tea.Msg { return due{} })
+	case waits:
+		if m.question != w.question || w.asked.IsZero() {
+			return w, nil
+		}
+		const patience = 2 * time.Second
+		if silent := time.Since(w.asked); silent >= patience {
+			w.status.Failed = w.failed("Redis has not answered for " + view.Span(silent.Round(time.Second)))
+		}
+		return w, w.second()
 	case due:
 		return w, w.ask()
 	case paused:
@@ -258,7 +293,7 @@ func (w *watcher) askPause() {
 func (w *watcher) pause(queue string, to bool) tea.Msg {
 	ctx, cancel := w.o.within(w.ctx)
 	defer cancel()
-	by := w.o.in.By(w.o.p.who(), "")
+	by := w.o.in.By(w.o.p.who(), "").Face("goworker")
 	if to {
 		return paused{queue, to, by.PauseQueue(ctx, queue)}
 	}

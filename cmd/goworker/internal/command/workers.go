@@ -104,7 +104,7 @@ func (p *program) processesLs() *cobra.Command {
 		Use: "ls", Short: "List processes with their versions, leases and jobs", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		processes, err := o.in.Processes(ctx)
-		if err != nil {
+		if len(processes) == 0 && err != nil {
 			return err
 		}
 		sample, err := o.in.Sample(ctx)
@@ -144,10 +144,11 @@ func (p *program) processesShow() *cobra.Command {
 				if i.Dead {
 					lease = "lost: it was found dead, and its jobs are being brought back"
 				}
-				err := o.show(processObject(i), [][2]string{
+				pairs := [][2]string{
 					{"process", i.ID}, {"host", i.Host}, {"pid", fmt.Sprint(i.PID)}, {"version", i.Version}, {"queues", i.Queues},
 					{"workers", fmt.Sprint(i.Concurrency)}, {"jobs", fmt.Sprint(i.Jobs)}, {"since", view.Time(i.Since)}, {"lease", lease}, {"shard", i.Shard},
-				}...)
+				}
+				err := o.show(processObject(i), append(pairs, vitalsPairs(i)...)...)
 				if err != nil {
 					return err
 				}
@@ -165,7 +166,8 @@ func processObject(i inspect.ProcessInfo) view.Object {
 	o := view.Object{
 		{Key: "process", Value: i.ID}, {Key: "kind", Value: "worker"}, {Key: "host", Value: i.Host}, {Key: "pid", Value: i.PID}, {Key: "version", Value: i.Version},
 		{Key: "queues", Value: i.Queues}, {Key: "workers", Value: i.Concurrency}, {Key: "since", Value: i.Since}, {Key: "jobs", Value: i.Jobs},
-		{Key: "lease_age", Value: i.LeaseAge}, {Key: "dead", Value: i.Dead},
+		{Key: "lease_age", Value: i.LeaseAge}, {Key: "dead", Value: i.Dead}, {Key: "vitals", Value: vitalsObject(i.Vitals)}, {Key: "stuck", Value: stuckObjects(i.Stuck)},
+		{Key: "bridges", Value: bridgeObjects(i.Bridges)},
 	}
 	if i.Shard != "" {
 		o = o.With("shard", i.Shard)

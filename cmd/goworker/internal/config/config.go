@@ -33,6 +33,7 @@ type Config struct {
 	Waiters, Listeners       int
 	Pprof, AccessLog         bool
 	LmstfyMetrics            bool
+	History, Classes         string
 	LogLevel, LogFormat      string
 
 	Delay, TTL, TTR, Timeout time.Duration // of v1, where a request has none; a TTL of 0 is for ever

@@ -60,6 +60,8 @@ var Rows = []Row{
 	flag("pprof", "", "serve Go's profiles to the accounts of the admin address", func(c *Config) *bool { return &c.Pprof }),
 	flag("access_log", "true", "a log line for each request", func(c *Config) *bool { return &c.AccessLog }),
 	flag("lmstfy_metrics", "", "lmstfy's metrics beside goworker's", func(c *Config) *bool { return &c.LmstfyMetrics }),
+	choice("history", "on", "count jobs for the history that all processes share", []string{"on", "off"}, func(c *Config) *string { return &c.History }),
+	text("classes", "", "classes with commas between that have their names in the history, beside those of the namespaces", func(c *Config) *string { return &c.Classes }),
 	choice("log_level", "info", "the least level that is logged", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	choice("log_format", "text", "one line for each record", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
 	span("delay", "0s", "of /api, where a request has none", func(c *Config) *time.Duration { return &c.Delay }),

@@ -28,6 +28,16 @@ func (o Object) With(key string, value any) Object {
 	return append(o[:len(o):len(o)], Field{key, value})
 }
 
+// Get returns the value of a key; nil: there is none.
+func (o Object) Get(key string) any {
+	for _, f := range o {
+		if f.Key == key {
+			return f.Value
+		}
+	}
+	return nil
+}
+
 // Line returns the object as one line of JSON, exactly: what does not print is \u…, and a text that is no UTF-8 is an object
 // {"base64": …}.
 func (o Object) Line() string {

@@ -44,6 +44,8 @@ type Status struct {
 	Chosen string // the queue that the cursor is on
 	Cursor bool   // there is one
 
+	Places map[string]string // how each of several Redises is named, by its whole name; nil: there is one
+
 	Prompt string // what is asked, or said, below all else; escaped
 	Failed string // why the sample is an old one; escaped
 	Colour bool
@@ -213,9 +215,12 @@ func (s Status) head(st styles, width int) []string {
 		workers += Number(a.Workers.Go) + " go + "
 	}
 	workers += Number(a.Workers.Other) + " other"
+	if a.Workers.Dead.N > 0 {
+		workers += " (" + Number(a.Workers.Dead) + " dead)"
+	}
 	workers += ", " + Number(a.Workers.Busy) + " busy"
-	if a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && a.Workers.All.N > 0 {
-		workers += " (" + Percent(a.Workers.Busy.N, a.Workers.All.N) + ")"
+	if alive := a.Workers.All.N - a.Workers.Dead.N; a.Workers.All.Bound == inspect.Exact && a.Workers.Busy.Bound == inspect.Exact && alive > 0 {
+		workers += " (" + Percent(a.Workers.Busy.N, alive) + ")"
 	}
 	processes := fmt.Sprintf("processes %d", len(a.Processes))
 	servers := ""
@@ -228,7 +233,13 @@ func (s Status) head(st styles, width int) []string {
 	}
 	lines = append(lines, words(width, processes, workers, servers, stuck)...)
 	if s.Failed != "" {
-		lines = append(lines, st.bad(fit("! "+s.Failed, width)))
+		text := "! " + s.Failed
+		if width > 0 {
+			text = Wrap(text, width, "  ")
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			lines = append(lines, st.bad(line))
+		}
 	}
 	return append(lines, "")
 }
@@ -253,6 +264,9 @@ func (s Status) rows(width int) []string {
 		{Head: "QUEUE", Cut: true}, {Head: "WAITING", Right: true}, {Head: "OLDEST", Right: true}, {Head: "IN/S", Right: true},
 		{Head: "OUT/S", Right: true}, {Head: "EMPTY IN", Right: true}, {Head: "SERVED BY", Cut: true},
 	}}
+	if len(s.Places) > 0 {
+		t.Columns = append(t.Columns, Column{Head: "REDIS", Cut: true})
+	}
 	for _, q := range s.Queues() {
 		name := Text(q.Name)
 		if q.Paused {
@@ -267,7 +281,11 @@ func (s Status) rows(width int) []string {
 		if q.Waiting.N == 0 && q.Waiting.Bound == inspect.Exact {
 			empty = "-"
 		}
-		t.Rows = append(t.Rows, []string{name, Number(q.Waiting), Oldest(q), in, out, empty, ServedBy(q)})
+		row := []string{name, Number(q.Waiting), Oldest(q), in, out, empty, ServedBy(q)}
+		if len(s.Places) > 0 {
+			row = append(row, cmp.Or(Text(s.Places[q.Shard]), "several"))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) == 0 {
 		if s.Filter != "" {
@@ -281,6 +299,8 @@ func (s Status) rows(width int) []string {
 func rateText(r inspect.Rate) string {
 	switch {
 	case !r.Known():
+		return "?"
+	case r.Bound == inspect.AtLeast && r.PerSecond == 0:
 		return "?"
 	case r.Bound == inspect.AtLeast:
 		return "≥" + Rate(r.PerSecond)
@@ -401,7 +421,7 @@ func Place(uri string) string {
 	if err != nil || u.Host == "" {
 		return uri
 	}
-	place := u.Host + u.Path
+	place := u.Host + strings.TrimSuffix(u.Path, "/")
 	if u.Scheme != "redis" && u.Scheme != "rediss" {
 		place = u.Scheme + "://" + place
 	}

@@ -11,6 +11,7 @@ import (
 type Column struct {
 	Head  string
 	Right bool // its cells stand at the right, as numbers do
+	Prose bool // what is cut of its cells is their end, as of a sentence; of a name it is the middle
 	Cut   bool // its cells are cut where the line would be too long; in one table, those of several columns in proportion
 }
 
@@ -60,7 +61,10 @@ func (t Table) Draw(width int) string {
 			if n > 0 {
 				l.WriteString(strings.Repeat(" ", gap))
 			}
-			if t.Columns[n].Cut {
+			switch c := t.Columns[n]; {
+			case c.Cut && c.Prose:
+				cell = ansi.Truncate(cell, widths[n], "…")
+			case c.Cut:
 				cell = Cut(cell, widths[n])
 			}
 			l.WriteString(pad(cell, widths[n], t.Columns[n].Right))

@@ -2,7 +2,8 @@
 --
 -- KEYS  1 schedule   2 queues   3 failed_queues   then queues, failure lists and locks
 -- ARGV  for each job: its member, list key, negative for its head, number of the key of a set, what
---       to add to it or '', payload or failure record;
+--       to add to it or '', payload or failure record. A job with a lock that goes to its queue as
+--       other bytes has the number of the key of its lock behind that of the set and a blank;
 --       or, with 0 for a list: its member, 0, number of the key of its lock or 0, the member as
 --       which it goes on, or for nowhere its id, or '', the time in ms to which it is delayed or '' for
 --       nowhere

@@ -2,11 +2,12 @@
 -- goworker's, and reads the next tasks.
 --
 -- KEYS  1 tasks   2 notifications   3 the queue of the jobs   4 the set of queues   5 the failure list
---       6 failed_queues
+--       6 failed_queues   7 tasks in hand
 -- ARGV  1 the queue's name   2 the failure list's name in failed_queues, or ''   3 how many jobs may wait in the queue
 --       4 how many notifications the caller has popped; -1: as many as are missing now
 --       5 how many tasks to read   then for each task: its bytes, 'job' or 'failure', the job or the record
--- Returns {tasks taken, popped notifications left, tasks that wait, jobs the queue has room for, the next tasks}
+-- Returns {tasks taken, popped notifications left, tasks that wait, jobs the queue has room for, the next tasks,
+--       tasks that workers of delayed have in hand}
 --
 -- Atomic: the call. It stops at the first task that differs: another worker has it. Each task that is taken uses up one
 -- notification, first those that were popped: so each other worker still finds a task for each notification that it pops.
@@ -46,4 +47,5 @@ if taken > 0 then
   redis.call('LTRIM', KEYS[2], used, -1)
   waiting, notified, popped, room = waiting - taken, notified - used, math.max(popped - taken, 0), room - #to.job
 end
-return {taken, popped, waiting, room, read(most)}
+local hands = redis.pcall('HLEN', KEYS[7])
+return {taken, popped, waiting, room, read(most), type(hands) == 'number' and hands or 0}

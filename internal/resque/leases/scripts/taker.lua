@@ -20,6 +20,6 @@ redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
 redis.call('ZREM', KEYS[1], '', unpack(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now), 'LIMIT', 0, 1000)))
 local leads = #redis.call('ZRANGEBYSCORE', KEYS[3], string.format('%.0f', now), '+inf', 'LIMIT', 0, 1) == 0
 for _, taker in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do leads = leads and taker >= ARGV[1] end
-local reply = {leads and '1' or '0', time[1], time[2], carry(KEYS[2], 5 + ARGV[4])}
+local reply = {leads and '1' or '0', time[1], time[2], carry(KEYS[2], 5 + ARGV[4], redis.call('HGET', KEYS[2], 'carried'))}
 for key = 4, 3 + ARGV[3] do reply[key + 1] = redis.pcall('ZRANGE', KEYS[key], 0, 0, 'WITHSCORES')[2] or '' end
 return reply

@@ -11,6 +11,8 @@ redis.call('ZREMRANGEBYRANK', KEYS[1], 1, 0) -- Redis allows it when out of memo
 for at = 1, #ARGV, 5 do
   local member, list, set, name, text = unpack(ARGV, at, at + 4)
   list = tonumber(list)
+  local lock
+  if not tonumber(set) then set, lock = string.match(set, '(%d+) (%d+)') end
   if redis.call('ZSCORE', KEYS[1], member) then
     local put = list ~= 0 and redis.pcall(list < 0 and 'LPUSH' or 'RPUSH', KEYS[math.abs(list)], text)
     if type(put) == 'table' then
@@ -18,6 +20,7 @@ for at = 1, #ARGV, 5 do
     else
       found, there[#there + 1], set = found + 1, (at + 4) / 5, tonumber(set)
       if list ~= 0 and name ~= '' then redis.pcall('SADD', KEYS[set], name) end
+      if lock then goesOn(KEYS[tonumber(lock)], member, #name .. ':' .. name .. text) end
       if list ~= 0 or text == '' or name ~= '' then redis.call('ZREM', KEYS[1], member) end
       if list == 0 and text == '' and set > 0 then redis.pcall('HDEL', KEYS[set], name) end
       if list == 0 and text ~= '' then

@@ -1,0 +1,122 @@
+package result
+
+import "fmt"
+
+// Bound is something that operators use: what it was measured to take, beside what it is compared with, and how much that may be.
+type Bound struct {
+	What, Unit string // of Measured and Beside
+
+	Measured, Beside float64
+	compared, known  bool
+
+	// One of these two bounds the ratio of the two or, where nothing is compared, what was measured. The other one is 0, and both are
+	// where nothing is allowed at all.
+	Least, Most float64
+}
+
+// Compared reports whether the bound is of a ratio.
+func (b Bound) Compared() bool { return b.compared }
+
+// Value is what is bounded.
+func (b Bound) Value() float64 {
+	if b.compared {
+		return b.Measured / b.Beside
+	}
+	return b.Measured
+}
+
+// Held is whether the bound is held.
+func (b Bound) Held() Verdict {
+	v := b.Value()
+	switch {
+	case !b.known:
+		return Unknown
+	case b.Least > 0 && v >= b.Least, b.Least == 0 && v <= b.Most:
+		return Yes
+	}
+	return No
+}
+
+// Allowed is the bound as text.
+func (b Bound) Allowed() string {
+	switch {
+	case b.Least > 0:
+		return fmt.Sprintf("≥ %v×", b.Least)
+	case b.compared:
+		return fmt.Sprintf("≤ %v×", b.Most)
+	}
+	return "≤ " + bounded(b.Most)
+}
+
+func bounded(v float64) string {
+	if v < 1000 {
+		return fmt.Sprint(v)
+	}
+	return Number(v)
+}
+
+// Bounds are those of what operators use.
+func (f File) Bounds() []Bound {
+	var list []Bound
+	compare := func(what, unit string, b Bound, of, with Key) {
+		m, ok1 := f.Get(of.Contender, of.Work, of.Workers, of.Figure)
+		w, ok2 := f.Get(with.Contender, with.Work, with.Workers, with.Figure)
+		b.What, b.Unit, b.Measured, b.Beside = what, unit, m.Median, w.Median
+		b.compared, b.known = true, ok1 && ok2 && w.Median > 0
+		list = append(list, b)
+	}
+	alone := func(what, unit string, most float64, of Key) {
+		m, ok := f.Get(of.Contender, of.Work, of.Workers, of.Figure)
+		list = append(list, Bound{What: what, Unit: unit, Measured: m.Median, known: ok, Most: most})
+	}
+	for _, n := range []int{1, 25, 100} {
+		compare("no-op jobs with the history: without it, "+count(n), "jobs/s", Bound{Least: 0.97},
+			Key{"ours", "history", n, "jobs_per_s"}, Key{"ours-no-history", "history", n, "jobs_per_s"})
+	}
+	for _, n := range []int{1, 25, 100} { // which a busy machine changes less
+		compare("the worker's CPU a job with the history: without it, "+count(n), "µs", Bound{Most: 1.03},
+			Key{"ours", "history", n, "worker_cpu_us_per_job"}, Key{"ours-no-history", "history", n, "worker_cpu_us_per_job"})
+	}
+	compare("a sample of 10,000 workers and 1,000,000 jobs in 500 queues: of 10 and 1,000 in 500, p50", "ms", Bound{Most: 3},
+		Key{"ours", "sample", 10_000, "sample_p50_ms"}, Key{"ours", "sample", 10, "sample_p50_ms"})
+	compare("such samples, p95", "ms", Bound{Most: 3},
+		Key{"ours", "sample", 10_000, "sample_p95_ms"}, Key{"ours", "sample", 10, "sample_p95_ms"})
+	alone("the larger sample, p95", "ms", 5, Key{"ours", "sample", 10_000, "sample_p95_ms"})
+	compare("the clear of a queue of 1,000,000 jobs: of 1,000, p50 of Redis's time", "ms", Bound{Most: 2},
+		Key{"ours", "clear", 1_000_000, "redis_p50_ms"}, Key{"ours", "clear", 1000, "redis_p50_ms"})
+	alone("the clear of 1,000,000 jobs, p95 of Redis's time", "ms", 0.1, Key{"ours", "clear", 1_000_000, "redis_p95_ms"})
+	renewal := Key{"ours", "renewal", 1, "redis_us_per_call"}
+	for _, of := range []struct {
+		what, work string
+		calls      int
+		most       float64
+	}{
+		{"a renewal with the pack of an idle process: without one", "renewal-idle-pack", 1, 1.2},
+		{"a renewal with a pack of 20 classes: without one", "renewal-20-classes", 1, 2},
+		{"a fold of 100 packs of 20 classes: a renewal without a pack", "fold", 100, 60},
+	} {
+		compare(of.what, "µs of Redis", Bound{Most: of.most}, Key{"ours", of.work, of.calls, "redis_us_per_call"}, renewal)
+	}
+	for _, n := range []int{1, 20} {
+		job := "the end of a job in the recorder of the history, " + map[int]string{1: "1 class", 20: "20 classes by turns"}[n]
+		if n == 1 { // with several it also looks for the counters
+			alone(job, "ns", 30, Key{"ours", "recorder", n, "call_ns"})
+		}
+		alone(job, "allocations", 0, Key{"ours", "recorder", n, "allocations_per_call"})
+	}
+	alone("commands of an idle process with the history", "a second", 1, Key{"ours", "idle-history", 25, "idle_commands_per_s"})
+	alone("commands of an idle process without it", "a second", 1, Key{"ours-no-history", "idle-history", 25, "idle_commands_per_s"})
+	alone("the history of 50 classes and 50 queues, with waits", "bytes of Redis", 8_000_000, Key{"ours", "history-rows", 50, "redis_bytes"})
+	return list
+}
+
+// bounds adds them to what was aimed at.
+func (t *targets) bounds() {
+	for _, b := range t.f.Bounds() {
+		text := Number(b.Value())
+		if b.compared {
+			text += "×"
+		}
+		t.add(b.Allowed()+" "+b.What+map[bool]string{false: ", in " + b.Unit}[b.compared], text, b.known, b.Held() == Yes)
+	}
+}

@@ -1,0 +1,121 @@
+package goworker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque"
+	wire "github.com/goworker/goworker/internal/resque/control"
+)
+
+// Verb is something that operators can ask a program to do while it runs, beside what every daemon does: to flush a cache, to say
+// how large a pool is. See docs/remote-control.md.
+type Verb struct {
+	// Name is at most 64 small letters, digits and hyphens. A verb of goworker's own cannot be replaced.
+	Name string
+
+	// Help is one sentence that says what it does.
+	Help string
+
+	// Harmless says that processes with Control "on" do it too. Otherwise they need "full", and the command a signature.
+	Harmless bool
+
+	// Addressed says that a command for all processes is refused: the answer is large, or not to be asked of all.
+	Addressed bool
+
+	// Do does it. args is what the operator gave, as JSON; nil: nothing. What it returns is answered as JSON, and an error as its
+	// text. The context ends when the command does. It runs in a goroutine of its own, and a panic is an answer too.
+	Do func(ctx context.Context, args json.RawMessage) (any, error)
+}
+
+func (v Verb) own() control.Verb {
+	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed}
+	if v.Harmless {
+		own.Level = control.On
+	}
+	if v.Do != nil {
+		own.Do = func(ctx context.Context, c *control.Call) (any, error) { return v.Do(ctx, c.Args) }
+	}
+	return own
+}
+
+// controlKey reads the key of commands; nil: the settings name none.
+func (c config) controlKey() ([]byte, error) {
+	if c.ControlKeyFile == "" {
+		return nil, nil
+	}
+	return wire.ReadKey(c.ControlKeyFile)
+}
+
+// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program. level is that of the
+// log; nil: the program has its own logger.
+func newControl(b part.Base, c config, key []byte, p *poller, l lease, process func() resque.Process, program control.Program, verbs []Verb) *control.Control {
+	obeys := control.ParseLevel(c.Control)
+	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Now: l.Now, Process: process})
+	for _, v := range verbs {
+		k.Add(v.own())
+	}
+	program.Workers, program.Settings, program.Ahead = c.Concurrency, c.shown, p.ahead
+	program.Hold = func(paused bool) { p.hold(byProgram, paused) }
+	k.Add(program.Verbs(b.Clock)...)
+	if obeys > control.Off {
+		p.keeper.Noticed = k.Noticed
+	}
+	return k
+}
+
+// ahead lists the jobs that the poller holds and no worker has, as a command may ask.
+func (p *poller) ahead(ctx context.Context) ([]wire.Job, error) {
+	jobs := make(chan []wire.Job, 1)
+	p.ask(func() {
+		held := []wire.Job{}
+		for _, t := range p.record.Waiting() {
+			one := wire.Job{Queue: t.Queue, Ticket: t.Ticket}
+			if parsed, err := payload.Parse(t.Payload); err == nil {
+				one.Class, one.ID = parsed.Class, parsed.ID
+			}
+			held = append(held, one)
+		}
+		jobs <- held
+	})
+	select {
+	case held := <-jobs:
+		return held, nil
+	case <-p.ended:
+		return []wire.Job{}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the poller has not answered: %w", ctx.Err())
+	}
+}
+
+// shown are the settings as an operator may see them: without a password, and without the values of program code.
+func (c config) shown() (all []wire.Setting) {
+	settings := reflect.ValueOf(c.WorkerSettings)
+	for _, row := range settingRows {
+		if row.Field == "Logger" {
+			continue
+		}
+		value := fmt.Sprint(settings.FieldByName(row.Field).Interface())
+		switch row.Field {
+		case "URI":
+			value = conn.RedactURI(value)
+		case "QueuesString":
+			value = c.queues.Label()
+		}
+		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
+	}
+	return all
+}
+
+// queuesOf says which queues a daemon works, and what keeps it from taking jobs.
+func (c config) queuesOf(h health.Report) wire.Queues {
+	return wire.Queues{Queues: c.queues.Label(), Order: c.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
+}

@@ -1,0 +1,309 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// lookEvery is how often a call that waits looks whether the processes that have not answered are still there.
+const lookEvery = time.Second
+
+// pair is what a call yields.
+type pair struct {
+	reply Reply
+	err   error
+}
+
+// ask is Inspect and Do.
+func (c *Control) ask(ctx context.Context, verb string, change bool, opts []CallOption) iter.Seq2[Reply, error] {
+	o := call{timeout: DefaultTimeout}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return func(yield func(Reply, error) bool) {
+		cmd, err := c.command(verb, o)
+		var key []byte
+		if err == nil && c.keyFile != "" {
+			key, err = control.ReadKey(c.keyFile)
+			err = prefix.Of(err)
+		}
+		if err != nil {
+			yield(Reply{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		doors := c.of.Inspect().Doors()
+		pairs := make(chan pair)
+		rounds := make([]round, len(doors))
+		for i, door := range doors {
+			rounds[i] = round{control: c, door: door, command: cmd, key: key, change: change, call: o, pairs: pairs, several: len(doors) > 1}
+			wg.Go(func() { rounds[i].run(ctx) })
+		}
+		go func() {
+			wg.Wait()
+			close(pairs)
+		}()
+		for p := range pairs {
+			if !yield(p.reply, p.err) {
+				cancel()
+				for range pairs { // so that no round waits to hand out what nobody takes
+				}
+				return
+			}
+		}
+		if err := nobody(rounds); err != nil {
+			yield(Reply{}, err)
+		}
+	}
+}
+
+// nobody returns why no process was asked; nil: some were, or an error was handed out.
+func nobody(rounds []round) error {
+	err := ErrNobody
+	for _, r := range rounds {
+		switch {
+		case r.failed || r.meant > 0:
+			return nil
+		case r.there > 0:
+			err = ErrNoMatch
+		}
+	}
+	return err
+}
+
+// round is a call on one Redis.
+type round struct {
+	control *Control
+	door    inspect.Door
+	command control.Command
+	key     []byte
+	change  bool
+	call    call
+	several bool
+	pairs   chan<- pair
+
+	there, meant int  // how many processes there are, and how many the addresses mean
+	failed       bool // an error was handed out
+}
+
+// run asks, and hands out what comes.
+func (r *round) run(ctx context.Context) {
+	err := r.door.Do(ctx, func(s resque.Store, c redis.Conn) error { return r.over(ctx, control.New(s), c) })
+	if err != nil {
+		r.failed = true
+		if r.several {
+			err = prefix.Errorf("shard %s: %w", r.door.Name(), err)
+		}
+		r.hand(ctx, Reply{}, prefix.Of(err))
+	}
+}
+
+// hand hands a pair out, unless the caller has left.
+func (r *round) hand(ctx context.Context, reply Reply, err error) {
+	if r.several {
+		reply.Shard = r.door.Name()
+	}
+	select {
+	case r.pairs <- pair{reply, err}:
+	case <-ctx.Done():
+		if reply.Process == "" { // the error says that the context has ended
+			r.pairs <- pair{reply, err}
+		}
+	}
+}
+
+// over asks on a connection.
+func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
+	now, members, err := s.Members(c)
+	if err != nil {
+		return err
+	}
+	r.there = len(members)
+	members = slices.DeleteFunc(members, func(m control.Member) bool { return !m.Meant(r.command.To) })
+	if r.meant = len(members); r.meant == 0 {
+		return nil
+	}
+	awaited, deaf := make(map[string]control.Member), []*SilentError(nil)
+	for _, m := range members {
+		e := &SilentError{Process: m.ID, Version: m.Version, Age: m.Age, TooOld: m.Known && m.Control == "", Off: m.Control == "off"}
+		if e.TooOld || e.Off {
+			deaf = append(deaf, e)
+		} else {
+			awaited[m.ID] = m
+		}
+	}
+	if len(awaited) > 0 {
+		if err := r.announce(s, c, now); err != nil {
+			return err
+		}
+		if err := r.receive(ctx, s, c, awaited); err != nil {
+			return err
+		}
+	}
+	if len(awaited) > 0 {
+		silent, err := r.silent(s, c, awaited, false)
+		if err != nil {
+			return err
+		}
+		deaf = append(silent, deaf...)
+	} else if len(deaf) < len(members) {
+		_ = s.Forget(c, r.command.ID) // the answers go by themselves in a minute
+	}
+	for _, e := range deaf {
+		r.hand(ctx, Reply{Process: e.Process, Version: e.Version}, e)
+	}
+	return nil
+}
+
+// announce writes the command.
+func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err error) {
+	cmd := r.command
+	cmd.At, cmd.Until = now.UnixMilli(), now.Add(r.call.timeout).UnixMilli()
+	var a control.Announcement
+	if a.Message, err = cmd.Encode(); err != nil {
+		return err
+	}
+	if len(r.key) > 0 {
+		a.Signature = s.Sign(r.key, a.Message)
+	}
+	if r.change {
+		e := inspect.AuditEntry{
+			At: now.UTC().Truncate(time.Millisecond), Who: r.control.who, User: resque.User(c), Face: r.control.face, Why: r.call.why,
+			What: "Control " + cmd.Verb, On: logging.Shorten(on(cmd), mostText), Changed: int64(r.meant),
+		}
+		if a.Audit, err = json.Marshal(e); err != nil {
+			return err
+		}
+	}
+	_, err = s.Announce(c, a)
+	return err
+}
+
+// mostText is how many bytes of what a command concerned are in the audit.
+const mostText = 500
+
+// receive hands answers out until all processes have answered, are gone, or the time is over. Who has answered is no longer awaited.
+func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awaited map[string]control.Member) error {
+	began := clock.System.Now()
+	looked, ends := began, began.Add(r.call.timeout)
+	after, parts, answered := "0", make(map[string]*assembly), make(map[string]bool)
+	for len(awaited) > 0 {
+		left := clock.Until(clock.System, ends)
+		if left <= 0 {
+			return nil
+		}
+		pieces, err := s.ReadAnswers(c, r.command.ID, after, min(left, lookEvery))
+		if err != nil {
+			return err
+		}
+		for _, p := range pieces {
+			if after = p.ID; answered[p.Process] {
+				continue // it was sent again, because the answer of Redis was lost
+			}
+			if parts[p.Process] == nil {
+				parts[p.Process] = new(assembly)
+			}
+			whole, bad := parts[p.Process].add(p)
+			if whole == nil && bad == nil {
+				continue
+			}
+			delete(awaited, p.Process)
+			answered[p.Process] = true
+			r.answered(ctx, p.Process, whole, bad, clock.Since(clock.System, began))
+		}
+		if now := clock.System.Now(); now.Sub(looked) >= lookEvery && len(awaited) > 0 {
+			looked = now
+			gone, err := r.silent(s, c, awaited, true)
+			if err != nil {
+				return err
+			}
+			for _, e := range gone {
+				delete(awaited, e.Process)
+				r.hand(ctx, Reply{Process: e.Process, Version: e.Version}, e)
+			}
+		}
+	}
+	return nil
+}
+
+// answered hands an answer out.
+func (r *round) answered(ctx context.Context, process string, whole []byte, bad error, after time.Duration) {
+	var said control.Reply
+	if bad == nil {
+		bad = json.Unmarshal(whole, &said)
+	}
+	reply := Reply{Process: process, Host: said.Host, Name: said.Name, Version: said.Version, Body: said.Body, After: after}
+	switch {
+	case bad != nil:
+		r.hand(ctx, reply, &RefusedError{process, fmt.Sprintf("its answer cannot be read: %v", bad)})
+	case said.Error != "":
+		r.hand(ctx, reply, &RefusedError{process, said.Error})
+	default:
+		r.hand(ctx, reply, nil)
+	}
+}
+
+// silent returns an error for each process that is still awaited, with the age of its lease now; with gone only for those that
+// have no lease any more.
+func (r *round) silent(s control.Store, c redis.Conn, awaited map[string]control.Member, gone bool) (silent []*SilentError, err error) {
+	_, members, err := s.Members(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(awaited)) {
+		e := &SilentError{Process: id, Version: awaited[id].Version, Gone: true}
+		for _, m := range members {
+			if m.ID == id {
+				e.Gone, e.Age = false, m.Age
+			}
+		}
+		if e.Gone || !gone {
+			silent = append(silent, e)
+		}
+	}
+	return silent, nil
+}
+
+// assembly is the pieces of one answer.
+type assembly struct {
+	next  int
+	bytes []byte
+}
+
+var errPieces = errors.New("a piece of it is missing")
+
+// add adds a piece, and returns the whole when it was the last. The first piece begins the answer again: the process sends it once more
+// where it does not know whether Redis has taken it.
+func (a *assembly) add(p control.Piece) (whole []byte, err error) {
+	if p.Number == 0 {
+		a.next, a.bytes = 0, nil
+	}
+	if p.Number != a.next {
+		return nil, errPieces
+	}
+	a.next++
+	a.bytes = append(a.bytes, p.Bytes...)
+	if !p.Last {
+		return nil, nil
+	}
+	return a.bytes, nil
+}

@@ -1,0 +1,239 @@
+// Package control asks running processes how they are, and has them do what an operator wants.
+//
+//	c := control.New(client)
+//	for reply, err := range c.Inspect(ctx, control.Ping, control.To("mail-*")) {
+//		…
+//	}
+//
+// A call knows from the leases which processes have to answer. It hands each answer out as it comes, ends with the last one or at
+// its deadline, and names the processes that were silent. So silence and death are never the same.
+//
+// Without a call a Control has no connection. A call borrows one connection of the client until it ends.
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// Inspects is a *goworker.Client, a *goworker.Daemon or *goworker.Shards.
+type Inspects interface{ Inspect() *inspect.Inspector }
+
+// Control asks the processes of a fleet. It is safe for concurrent use.
+type Control struct {
+	of        Inspects
+	keyFile   string
+	who, face string
+}
+
+// Option is a setting of New: KeyFile, By or Face.
+type Option func(*Control)
+
+// KeyFile signs commands with the key in a file: that of the processes' setting ControlKeyFile. The file is read at each call.
+func KeyFile(path string) Option { return func(c *Control) { c.keyFile = path } }
+
+// By says who asks. The audit of changes names it. By default it is the user of the system and the host.
+func By(who string) Option { return func(c *Control) { c.who = who } }
+
+// Face names the program that asks for a person, for the audit.
+func Face(name string) Option { return func(c *Control) { c.face = name } }
+
+// New returns a Control. It does not ask Redis anything.
+func New(of Inspects, opts ...Option) *Control {
+	c := &Control{of: of}
+	for _, opt := range opts {
+		opt(c)
+	}
+	c.who = cmp.Or(c.who, operator())
+	return c
+}
+
+// operator is who runs this program, as far as the system says it.
+func operator() string {
+	name := "?"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return name + "@" + host
+}
+
+// DefaultTimeout is how long a call waits for answers.
+const DefaultTimeout = 5 * time.Second
+
+// call is what the options of one call say.
+type call struct {
+	to      []string
+	args    any
+	why     string
+	timeout time.Duration
+}
+
+// CallOption is an option of Inspect and Do: To, Args, Timeout or Why.
+type CallOption func(*call)
+
+// To addresses processes: by id, by host or by name, or by a pattern of these with * ? [. Of several addresses one is enough. Without To
+// all processes are asked.
+func To(addresses ...string) CallOption {
+	return func(c *call) { c.to = append(c.to, addresses...) }
+}
+
+// Args gives the verb arguments, which are sent as JSON.
+func Args(v any) CallOption { return func(c *call) { c.args = v } }
+
+// Timeout is how long the call waits for answers, in place of DefaultTimeout. No process obeys the command later.
+func Timeout(d time.Duration) CallOption { return func(c *call) { c.timeout = d } }
+
+// Why says why a change is made, for the audit.
+func Why(text string) CallOption { return func(c *call) { c.why = text } }
+
+// Reply is what one process answers.
+type Reply struct {
+	Process string // its id
+	Host    string
+	Name    string
+	Version string
+
+	// Body is the answer as JSON; nil: the verb has none.
+	Body json.RawMessage
+
+	// After is how long after the command was sent the answer came.
+	After time.Duration
+
+	// Shard is the Redis where the process is, of several.
+	Shard string
+}
+
+// Errors of a call as a whole.
+var (
+	// ErrNobody: no goworker process holds a lease.
+	ErrNobody = errors.New("goworker: no goworker process holds a lease here")
+	// ErrNoMatch: none of them has such an address.
+	ErrNoMatch = errors.New("goworker: no process has such an id, host or name")
+)
+
+// SilentError is the error of a process that did not answer, and why.
+type SilentError struct {
+	Process string
+	Version string
+	Age     time.Duration // since the process renewed its lease, when the call ended
+
+	Off    bool // its -control is off
+	TooOld bool // its release knows no commands
+	Gone   bool // it left, or was found dead, while the call waited
+}
+
+// fresh is how old a lease is at most whose process lives for sure: it is renewed each two seconds.
+const fresh = 3 * time.Second
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("goworker: process %s %s", e.Process, e.Why())
+}
+
+// Why says it without the process.
+func (e *SilentError) Why() string {
+	switch {
+	case e.TooOld:
+		return fmt.Sprintf("is too old: %s does not know remote control", cmp.Or(e.Version, "its release"))
+	case e.Off:
+		return "obeys no commands: its -control is off"
+	case e.Gone:
+		return "left the fleet, or was found dead, before it answered"
+	case e.Age <= fresh:
+		return fmt.Sprintf("is silent: its lease was renewed %s ago, so it is busy or cut off, not dead", brief(e.Age))
+	}
+	return fmt.Sprintf("is silent: its lease was not renewed for %s", brief(e.Age))
+}
+
+func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+
+// RefusedError is the error of a process that answered with one.
+type RefusedError struct {
+	Process string
+	Text    string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("goworker: process %s: %s", e.Process, e.Text)
+}
+
+// Inspect asks processes a question. It yields one pair for each process: its reply, or a *SilentError or *RefusedError, whose Reply
+// has only the process. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
+// empty Reply.
+func (c *Control) Inspect(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
+	return c.ask(ctx, verb, false, opts)
+}
+
+// Do has processes do something. It yields what Inspect yields. The command and its line of the audit are written in one step: where
+// the audit cannot be written, no process hears of it.
+func (c *Control) Do(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
+	return c.ask(ctx, verb, true, opts)
+}
+
+// Result is what a whole call brought.
+type Result struct {
+	Replies []Reply
+	Refused []*RefusedError
+	Silent  []*SilentError
+}
+
+// Gather waits for a call to end. The error is one of the whole call. Then the Result has what came before it.
+func Gather(call iter.Seq2[Reply, error]) (r Result, err error) {
+	for reply, e := range call {
+		var refused *RefusedError
+		var silent *SilentError
+		switch {
+		case e == nil:
+			r.Replies = append(r.Replies, reply)
+		case errors.As(e, &refused):
+			r.Refused = append(r.Refused, refused)
+		case errors.As(e, &silent):
+			r.Silent = append(r.Silent, silent)
+		default:
+			err = errors.Join(err, e)
+		}
+	}
+	return r, err
+}
+
+// command makes the command that all shards get, but for its times.
+func (c *Control) command(verb string, o call) (control.Command, error) {
+	cmd := control.Command{ID: control.NewID(), Verb: verb, To: o.to, By: c.who}
+	if err := control.CheckAddresses(o.to); err != nil {
+		return cmd, fmt.Errorf("goworker: %w", err)
+	}
+	if o.args != nil {
+		text, err := json.Marshal(o.args)
+		if err != nil {
+			return cmd, fmt.Errorf("goworker: the arguments of %s are no JSON: %w", verb, err)
+		}
+		cmd.Args = text
+	}
+	return cmd, nil
+}
+
+// on is what the audit says that a command concerned.
+func on(cmd control.Command) string {
+	var words []string
+	if len(cmd.To) > 0 {
+		words = append(words, "to "+strings.Join(cmd.To, ", "))
+	}
+	if len(cmd.Args) > 0 {
+		words = append(words, string(cmd.Args))
+	}
+	return strings.Join(words, ": ")
+}

@@ -1,0 +1,412 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control"
+	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/resque"
+	wire "github.com/goworker/goworker/internal/resque/control"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// fleet is daemons on one Redis, and a client beside them.
+type fleet struct {
+	*testing.T
+	redis  *redistest.Server
+	client *goworker.Client
+}
+
+func setup(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{T: t, redis: redistest.Start(t)}
+	var err error
+	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.client.Close)
+	return f
+}
+
+// daemon is one that runs.
+type daemon struct {
+	*goworker.Daemon
+	log   *daemontest.LogBook
+	ended chan error
+	over  bool
+	stop  func() error
+}
+
+func (d *daemon) id() string { return d.log.Process() }
+
+// start starts a daemon and waits until it is in the fleet.
+func (f *fleet) start(name string, change ...func(*goworker.WorkerSettings, *goworker.Daemon)) *daemon {
+	f.Helper()
+	d := &daemon{log: new(daemontest.LogBook)}
+	s := goworker.WorkerSettings{
+		URI: f.redis.URI(), QueuesString: "work", Concurrency: 1, PollInterval: time.Minute, Name: name, AllowNoHandlers: true,
+		Logger: slog.New(d.log), DisableSignals: true,
+	}
+	d.Daemon = goworker.New(s)
+	for _, c := range change {
+		c(&s, d.Daemon)
+	}
+	d.SetSettings(s)
+	ctx, cancel := context.WithCancel(f.Context())
+	d.ended = make(chan error, 1)
+	go func() { d.ended <- d.Run(ctx) }()
+	d.stop = func() error {
+		cancel()
+		defer d.Close()
+		if d.over {
+			return nil
+		}
+		d.over = true
+		return <-d.ended
+	}
+	f.Cleanup(func() { _ = d.stop() })
+	redistest.Eventually(f.T, daemontest.Soon, name+" is ready", func() bool { return d.Health().Ready })
+	return d
+}
+
+func (f *fleet) gather(of control.Inspects, verb string, opts ...control.CallOption) control.Result {
+	f.Helper()
+	r, err := control.Gather(control.New(of).Inspect(f.Context(), verb, append([]control.CallOption{control.Timeout(daemontest.Soon)}, opts...)...))
+	if err != nil {
+		f.Error(err)
+	}
+	return r
+}
+
+func processes(r control.Result) (ids []string) {
+	for _, reply := range r.Replies {
+		ids = append(ids, reply.Process)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Every process answers, the call ends with the last answer, and ten seconds later no connection is left. A process that is not meant
+// does not hear of it.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a, b := f.start("mailer"), f.start("media")
+	all := []string{a.id(), b.id()}
+	slices.Sort(all)
+	for range 3 {
+		if got := processes(f.gather(f.client, control.Ping)); !slices.Equal(got, all) {
+			t.Errorf("%q answered, not %q", got, all)
+		}
+	}
+	if got := processes(f.gather(a, control.Ping, control.To("m?dia"))); !slices.Equal(got, []string{b.id()}) {
+		t.Errorf("media is %q", got)
+	}
+	if _, err := control.Gather(control.New(f.client).Inspect(t.Context(), control.Ping, control.To("other"))); !errors.Is(err, control.ErrNoMatch) {
+		t.Errorf("nobody is named so, and the error is %v", err)
+	}
+	if r := f.gather(f.client, "no-such-verb", control.To(a.id())); len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Text, "no-such-verb") {
+		t.Errorf("a verb that is not there: %+v", r)
+	}
+	for range control.New(f.client).Inspect(t.Context(), control.Ping) {
+		break // the caller may leave at the first answer
+	}
+	if err := b.stop(); err != nil {
+		t.Error(err)
+	}
+	if got := processes(f.gather(f.client, control.Ping)); !slices.Equal(got, []string{a.id()}) {
+		t.Errorf("%q answered after one has left", got)
+	}
+	if err := a.stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := control.Gather(control.New(f.client).Inspect(t.Context(), control.Ping)); !errors.Is(err, control.ErrNobody) {
+		t.Errorf("nobody is there, and the error is %v", err)
+	}
+}
+
+// Without the channel, or without notifications at all, a process hears of a command with its next renewal. With its -control off it
+// says nothing, and one of an older release is named as that.
+func TestWhoCannotHear(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.redis.Do(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&__redis__:invalidate", "+@all")
+	deaf := f.start("deaf", func(s *goworker.WorkerSettings, _ *goworker.Daemon) {
+		s.URI = "redis://deaf:secret@" + f.redis.Addr
+	})
+	blind := f.start("blind", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.DisableTracking = true })
+	off := f.start("off", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Control = goworker.ControlOff })
+	f.redis.Do(t, "ZADD", "resque:go:processes", "9999999999999", "old:1:aa")
+	f.redis.Do(t, "HSET", "resque:go:process:old:1:aa", "epoch", 1, "host", "old", "version", "v0.8.2")
+	r := f.gather(f.client, control.Ping)
+	want := []string{deaf.id(), blind.id()}
+	slices.Sort(want)
+	if got := processes(r); !slices.Equal(got, want) {
+		t.Errorf("%q answered, not %q", got, want)
+	}
+	if len(r.Silent) != 2 {
+		t.Fatalf("%d are named, not 2", len(r.Silent))
+	}
+	for _, s := range r.Silent {
+		if s.Process == off.id() != s.Off || s.Process == "old:1:aa" != s.TooOld {
+			t.Errorf("%+v", s)
+		}
+	}
+	if text := fmt.Sprint(r.Silent); !strings.Contains(text, "too old: v0.8.2") || !strings.Contains(text, "control is off") {
+		t.Errorf("they are named as %s", text)
+	}
+}
+
+// Commands work when Redis is out of memory.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a")
+	f.redis.Do(t, "CONFIG", "SET", "maxmemory", 1)
+	defer f.redis.Do(t, "CONFIG", "SET", "maxmemory", 0)
+	if got := processes(f.gather(f.client, control.Ping)); !slices.Equal(got, []string{a.id()}) {
+		t.Errorf("%q answered", got)
+	}
+}
+
+// A process that cannot reach Redis is named as silent, with the age of its lease, and the others' answers come before. One
+// that leaves while the call waits is not waited for.
+func TestSilentProcesses(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	proxy := f.redis.StartProxy(t)
+	live := f.start("live")
+	stuck := f.start("stuck", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.URI = "redis://" + proxy.Addr })
+	release := proxy.Hold()
+	var order []string
+	for reply, err := range control.New(f.client).Inspect(t.Context(), control.Ping, control.Timeout(2*time.Second)) {
+		order = append(order, reply.Process)
+		if silent := new(control.SilentError); errors.As(err, &silent) != (reply.Process == stuck.id()) || silent.Process != "" && (silent.Age <= 0 || silent.Gone) {
+			t.Errorf("%+v: %v", reply, err)
+		}
+	}
+	if want := []string{live.id(), stuck.id()}; !slices.Equal(order, want) {
+		t.Errorf("they are named in the order %q, not %q", order, want)
+	}
+	gone := false
+	for reply, err := range control.New(f.client).Inspect(t.Context(), control.Ping, control.Timeout(daemontest.Soon)) {
+		if reply.Process == live.id() { // the other one leaves now
+			f.redis.Do(t, "ZREM", "resque:go:processes", stuck.id())
+		} else if silent := new(control.SilentError); errors.As(err, &silent) {
+			gone = silent.Gone
+		}
+	}
+	if !gone {
+		t.Error("a process that left is waited for")
+	}
+	release()
+}
+
+// A verb of a program is refused or done by its level, and its panic is an answer.
+func TestOwnVerbs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a", func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.AddVerb(goworker.Verb{Name: "pool", Harmless: true, Do: func(_ context.Context, args json.RawMessage) (any, error) {
+			return map[string]json.RawMessage{"of": args}, nil
+		}})
+		d.AddVerb(goworker.Verb{Name: "panic", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) { panic("no pool") }})
+		d.AddVerb(goworker.Verb{Name: "large", Harmless: true, Addressed: true, Do: func(context.Context, json.RawMessage) (any, error) {
+			return strings.Repeat("x", 1<<20), nil
+		}})
+		d.AddVerb(goworker.Verb{Name: "harm", Do: func(context.Context, json.RawMessage) (any, error) { t.Error("harm was done"); return nil, nil }})
+	})
+	if r := f.gather(a, "pool", control.Args([]int{1})); len(r.Replies) != 1 || string(r.Replies[0].Body) != `{"of":[1]}` {
+		t.Errorf("%+v", r)
+	}
+	if r := f.gather(a, "panic"); len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Text, "no pool") {
+		t.Errorf("%+v", r)
+	}
+	if r := f.gather(a, "large"); len(r.Refused) != 1 {
+		t.Error("a verb that needs an address has none")
+	}
+	if r := f.gather(a, "large", control.To("a")); len(r.Replies) != 1 || len(r.Replies[0].Body) != 1<<20+2 {
+		t.Error("an answer of many pieces does not arrive whole")
+	}
+	if r := f.gather(a, "harm"); len(r.Refused) != 1 {
+		t.Error("a verb of the level full is done at the level on")
+	}
+}
+
+// The level full needs a key, and obeys what is signed with it, for this namespace, once, and for processes that were there.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := keyFile(t, strings.Repeat("k", 32))
+	done := make(chan struct{}, 10)
+	full := func(s *goworker.WorkerSettings, d *goworker.Daemon) {
+		s.Control, s.ControlKeyFile = goworker.ControlFull, file
+		d.AddVerb(goworker.Verb{Name: "harm", Do: func(context.Context, json.RawMessage) (any, error) {
+			done <- struct{}{}
+			return nil, nil
+		}})
+	}
+	for what, s := range map[string]goworker.WorkerSettings{
+		"without a key":    {},
+		"with a short one": {ControlKeyFile: keyFile(t, "short")},
+		"without its file": {ControlKeyFile: file + "x"},
+	} {
+		s.Control, s.QueuesString, s.AllowNoHandlers, s.URI = goworker.ControlFull, "work", true, f.redis.URI()
+		d := goworker.New(s)
+		if err := d.Run(t.Context()); err == nil {
+			t.Errorf("%s it starts", what)
+		}
+		d.Close()
+	}
+	a := f.start("a", full)
+	ask := func(opts ...control.Option) control.Result {
+		t.Helper()
+		r, err := control.Gather(control.New(f.client, opts...).Do(t.Context(), "harm", control.Timeout(20*time.Second)))
+		if err != nil {
+			t.Error(err)
+		}
+		return r
+	}
+	if r := ask(); len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Text, "not signed") {
+		t.Errorf("without a signature: %+v", r)
+	}
+	if r := ask(control.KeyFile(keyFile(t, strings.Repeat("l", 32)))); len(r.Refused) != 1 {
+		t.Errorf("with another key: %+v", r)
+	}
+	if r := ask(control.KeyFile(file)); len(r.Replies) != 1 || len(done) != 1 {
+		t.Errorf("signed: %+v, done %d times", r, len(done))
+	}
+	if audit := f.redis.List(t, "LRANGE", "resque:go:audit", 0, 0); len(audit) != 1 || !strings.Contains(audit[0], "Control harm") {
+		t.Errorf("the audit has %q", audit)
+	}
+	// It is copied: to the same process, and for one that starts later.
+	signed := f.redis.Do(t, "XREVRANGE", "resque:go:control", "+", "-", "COUNT", 1)
+	entry := signed.([]any)[0].([]any)[1].([]any)
+	f.announce(entry)
+	if r := f.gather(f.client, control.Ping); len(r.Replies) != 1 || len(done) != 1 {
+		t.Errorf("a copied command is obeyed, %d times in all", len(done))
+	}
+	b := f.start("b", full)
+	f.announce(entry)
+	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
+		t.Errorf("a copied command is obeyed by a process that came later, %d times in all", len(done))
+	}
+	_, _ = a, b
+
+	// It is valid for too long, over, of another namespace, or no command at all.
+	s, c := wire.New(resque.New("")), f.redis.Dial(t)
+	key, now := []byte(strings.Repeat("k", 32)), time.Now()
+	for what, forged := range map[string]struct {
+		at, until time.Duration
+		by        wire.Store
+	}{
+		"for long":             {0, time.Minute, s},
+		"over":                 {-time.Second, -time.Millisecond, s},
+		"of another namespace": {0, 10 * time.Second, wire.New(resque.New("other"))},
+	} {
+		message, err := wire.Command{ID: wire.NewID(), Verb: "harm", At: now.Add(forged.at).UnixMilli(), Until: now.Add(forged.until).UnixMilli()}.Encode()
+		if err == nil {
+			_, err = s.Announce(c, wire.Announcement{Message: message, Signature: forged.by.Sign(key, message)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
+			t.Errorf("%s: obeyed", what)
+		}
+	}
+	for _, text := range []string{"", "{", "null", `{"id":"../../x","verb":"harm"}`, `{"v":9,"id":"00000000000000000000000000000000"}`} {
+		if _, err := s.Announce(c, wire.Announcement{Message: []byte(text), Signature: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
+		t.Error("what is no command is obeyed, or keeps the next one from being read")
+	}
+}
+
+// announce writes an entry into the stream again and has processes hear of it.
+func (f *fleet) announce(entry []any) {
+	f.Helper()
+	id := f.redis.Text(f.T, "XADD", append([]any{"resque:go:control", "*"}, entry...)...)
+	f.redis.Do(f.T, "HSET", "resque:go:notice", "command", id)
+	f.redis.Do(f.T, "PUBLISH", "resque:go:notice", "command")
+}
+
+// A process says what it does, and does what it is told to do with itself.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	file := keyFile(t, strings.Repeat("k", 32))
+	running, release := make(chan struct{}), make(chan struct{})
+	a := f.start("a", func(s *goworker.WorkerSettings, d *goworker.Daemon) {
+		s.Logger, s.LogLevel, s.Control, s.ControlKeyFile = nil, "error", goworker.ControlFull, file
+		d.Register("Nap", func(string, ...any) error { close(running); <-release; return nil })
+	})
+	if _, err := f.client.Enqueue(t.Context(), goworker.NewJob("work", "Nap", "secret"), goworker.WithID("one")); err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	c := control.New(f.client, control.KeyFile(file))
+	ask := func(verb string, opts ...control.CallOption) string {
+		t.Helper()
+		opts = append(opts, control.To("a"), control.Timeout(20*time.Second))
+		r, err := control.Gather(c.Do(t.Context(), verb, opts...))
+		if err != nil || len(r.Replies)+len(r.Refused) != 1 {
+			t.Fatalf("%s: %+v, %v", verb, r, err)
+		}
+		if len(r.Refused) == 1 {
+			return r.Refused[0].Text
+		}
+		return string(r.Replies[0].Body)
+	}
+	for _, want := range []struct {
+		verb  string
+		args  any
+		parts []string
+	}{
+		{"ping", nil, []string{`"busy":1`, `"workers":1`}},
+		{"stats", nil, []string{`"heap":`, `"exchanges":`, `"classes":{`}},
+		{"active", nil, []string{`"class":"Nap"`, `"id":"one"`, `"ticket":`}},
+		{"active", map[string]bool{"args": true}, []string{`"args":["secret"]`}},
+		{"active", map[string]bool{"arg": true}, []string{"the arguments are wrong"}},
+		{"reserved", nil, []string{`[]`}},
+		{"registered", nil, []string{`"name":"Nap"`}},
+		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false}`, `{"name":"Name","value":"a","default":false}`}},
+		{"queues", nil, []string{`"queues":"work"`, `"ready":true`}},
+		{"report", nil, []string{`"name":"lease","state":"running"`, `"go":"go`}},
+		{"stacks", nil, []string{"TestVerbs", `"goroutines":`}},
+		{"stacks", nil, []string{"a moment ago"}},
+		{"log", map[string]any{"level": "debug", "for": 60}, []string{`"level":"debug","was":"error"`}},
+		{"log", map[string]any{"level": "debug", "for": 7200}, []string{"at most"}},
+		{"log", map[string]any{"level": "loud"}, []string{"must be debug"}},
+		{"pause", nil, []string{`"ready":false`}},
+		{"resume", nil, []string{`"ready":true`}},
+	} {
+		if got := ask(want.verb, control.Args(want.args)); slices.ContainsFunc(want.parts, func(part string) bool { return !strings.Contains(got, part) }) {
+			if want.verb == "pause" || want.verb == "resume" { // the poller may not have turned yet
+				ready := want.verb == "resume"
+				redistest.Eventually(t, daemontest.Soon, want.verb, func() bool { return a.Health().Ready == ready })
+				continue
+			}
+			t.Errorf("%s %v answers %s, without one of %q", want.verb, want.args, got, want.parts)
+		}
+	}
+	close(release)
+	ask("shutdown")
+	if err := <-a.ended; err != nil {
+		t.Errorf("a shutdown ends the run with %v", err)
+	}
+	a.over = true
+}

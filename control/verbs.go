@@ -1,0 +1,53 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// The verbs that every daemon answers. Their answers are the types of the same names; Decode reads them.
+const (
+	Ping       = "ping"       // PingAnswer
+	Stats      = "stats"      // StatsAnswer: what the process has counted, and its memory
+	Active     = "active"     // []JobAnswer: jobs that run. With the arguments {"args":true} also theirs, at the level full
+	Reserved   = "reserved"   // []JobAnswer: jobs that are held ahead
+	Registered = "registered" // []ClassAnswer
+	Conf       = "conf"       // []SettingAnswer, without secrets
+	Queues     = "queues"     // QueuesAnswer
+	Report     = "report"     // ReportAnswer: for the report of a fault
+	Stacks     = "stacks"     // StacksAnswer: where all goroutines are. It needs To, and a process answers once in ten seconds
+)
+
+// The verbs by which every daemon does something.
+const (
+	Log      = "log"      // LevelAnswer: logs at {"level":"debug"} for {"for":600} seconds, 3,600 at most
+	Pause    = "pause"    // QueuesAnswer: takes no more jobs until Resume or its end
+	Resume   = "resume"   // QueuesAnswer
+	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
+)
+
+// What processes answer. Times are in seconds.
+type (
+	PingAnswer    = control.Ping
+	StatsAnswer   = control.Stats
+	CountsAnswer  = control.Counts
+	JobAnswer     = control.Job
+	ClassAnswer   = control.Class
+	SettingAnswer = control.Setting
+	QueuesAnswer  = control.Queues
+	ReportAnswer  = control.Report
+	PartAnswer    = control.Part
+	StacksAnswer  = control.Stacks
+	StackAnswer   = control.Stack
+	LevelAnswer   = control.Level
+)
+
+// Decode reads the answer of a process into v, a pointer to the answer of the verb.
+func (r Reply) Decode(v any) error {
+	if err := json.Unmarshal(r.Body, v); err != nil {
+		return fmt.Errorf("goworker: the answer of process %s cannot be read: %w", r.Process, err)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+// Package control is the part of a daemon that obeys operators. It hears that there is a command, reads it on a connection of its
+// own, which it closes ten seconds later, does it, and answers. While no operator asks anything it has no connection and no
+// goroutine that wakes, and costs one read in each renewal of the lease.
+package control
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+const (
+	// keepFor is how long the connection stays open after its last use.
+	keepFor = 10 * time.Second
+
+	// fullLives is how long a command may be valid that needs the level full.
+	fullLives = 30 * time.Second
+
+	// mostLives is how long any command may be valid, and so how long its id is remembered.
+	mostLives = time.Hour
+
+	// mostDone is how many ids are remembered. With more the process refuses commands: it could obey one twice.
+	mostDone = 10_000
+
+	// mostAtOnce is how many commands a process does at a time.
+	mostAtOnce = 16
+
+	// lastWithin is how long the last answers may take.
+	lastWithin = 300 * time.Millisecond
+
+	// before is how much earlier than itself a process begins to read the stream: two clocks and a dial lie between.
+	before = 10 * time.Second
+)
+
+// Config is what a Control is given of its process.
+type Config struct {
+	Level    Level
+	Key      []byte // of signatures; nil: there is none
+	Unsigned bool   // commands of the level full need no signature
+
+	Now     func() time.Time      // Redis's time
+	Process func() resque.Process // as whom it is in the fleet now
+}
+
+// Control is a rider of the renewals and a part. All methods are safe for concurrent use.
+type Control struct {
+	base   part.Base
+	config Config
+	store  control.Store
+	loop   *part.Loop
+	began  time.Time // by our clock
+
+	mu      sync.Mutex
+	verbs   map[string]Verb
+	hearers map[string]func(value string)
+	notice  map[string]string // as it was read last
+	read    bool              // the commands are to be read
+	busy    int               // commands that are being done
+	answers []answer          // that are to be sent
+	done    *Done
+
+	// of the loop's goroutine
+	line  conn.Line
+	used  time.Time         // when the line was used last; zero: it is closed
+	heard map[string]string // the values that the hearers have
+	last  string            // id of the last command that was read; "": none was
+	said  logging.Once
+
+	unread logging.Once // of the goroutine that renews
+}
+
+// New returns a Control that is not started.
+func New(b part.Base, c Config) *Control {
+	k := &Control{
+		base: b, config: c, store: control.New(b.Store), began: b.Clock.Now(),
+		verbs: make(map[string]Verb), hearers: make(map[string]func(string)), heard: make(map[string]string), done: NewDone(), line: b.Line(part.ReplyWithin),
+	}
+	k.loop = part.NewLoop(b, "control", k.turn)
+	k.loop.End = k.close
+	return k
+}
+
+// Add adds verbs. It panics if one has no name or no function: that is a mistake of the program. A verb of a name that is there
+// replaces it.
+func (k *Control) Add(verbs ...Verb) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, v := range verbs {
+		MustBeVerb(v)
+		v.Level = max(v.Level, On)
+		k.verbs[v.Name] = v
+	}
+}
+
+// Hear has a function called when a field of the notice has another value, "" where it is gone. It is called on the goroutine of the
+// part, with the first value soon after the start. It must not wait. Hear is called before Start.
+func (k *Control) Hear(field string, f func(value string)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hearers[field] = f
+}
+
+// Start starts to obey.
+func (k *Control) Start(ctx context.Context) error {
+	if k.config.Level > Off {
+		k.loop.Start(ctx)
+	}
+	return nil
+}
+
+// Stop sends the answers that are there, and stops. What a command does meanwhile is not waited for.
+func (k *Control) Stop(ctx context.Context) error {
+	k.loop.Grace = time.Second
+	k.loop.Stop(ctx)
+	return nil
+}
+
+// Noticed has the field of the notice read that has changed. It does not wait.
+func (k *Control) Noticed(string) {
+	k.mu.Lock()
+	k.read = true
+	k.mu.Unlock()
+	k.loop.Wake()
+}
+
+// Load has a renewal read the notice.
+func (k *Control) Load(c *resque.Cargo) {
+	if c.Last || k.config.Level == Off {
+		return
+	}
+	k.store.CarryNotice(c, func(notice map[string]string, err error) {
+		if err != nil {
+			if k.unread.News("notice", err.Error()) {
+				k.base.Log.Warn("the notice of operators cannot be read; commands reach this process only at once, or not at all", "error", err)
+			}
+			return
+		}
+		k.noted(notice)
+	})
+}
+
+// Answered does nothing: Load has heard it.
+func (k *Control) Answered(bool, resque.Due) {}
+
+// noted takes the notice as a renewal has read it.
+func (k *Control) noted(notice map[string]string) {
+	k.mu.Lock()
+	if maps.Equal(k.notice, notice) {
+		k.mu.Unlock()
+		return
+	}
+	if id := notice[control.CommandNotice]; id != k.notice[control.CommandNotice] && id != "" && (k.notice != nil || !k.older(id)) {
+		k.read = true
+	}
+	k.notice = notice
+	if k.notice == nil {
+		k.notice = map[string]string{}
+	}
+	k.mu.Unlock()
+	k.loop.Wake()
+}
+
+// older reports whether a command was announced before this process began.
+func (k *Control) older(id string) bool {
+	text, _, _ := strings.Cut(id, "-")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && ms < k.since()
+}
+
+// since is from when on commands may be for this process, in ms by Redis's clock.
+func (k *Control) since() int64 { return k.config.Now().Add(-k.age() - before).UnixMilli() }
+
+// age is how long this process is there.
+func (k *Control) age() time.Duration { return k.base.Clock.Now().Sub(k.began) }
+
+// turn reads what is there, obeys and answers.
+func (k *Control) turn(ctx context.Context) (time.Duration, error) {
+	k.mu.Lock()
+	read, answers, now := k.read, k.answers, k.base.Clock.Now()
+	k.read, k.answers = false, nil
+	k.mu.Unlock()
+	if len(answers) > 0 || read {
+		k.used = now
+	}
+	err := k.send(ctx, answers)
+	if err == nil && read {
+		if err = k.readOn(ctx); err == nil {
+			read = false
+		}
+	}
+	if err != nil && !refused(err) {
+		k.again(read)
+		return 0, err
+	}
+	if err != nil && k.said.News("redis", err.Error()) {
+		k.base.Log.Warn("Redis refuses what this process needs to obey operators", "error", err)
+	}
+	k.tellHearers()
+	if k.used.IsZero() {
+		return part.Never, nil
+	}
+	if left := keepFor - k.base.Clock.Now().Sub(k.used); left > 0 {
+		return left, nil
+	}
+	k.line.Close()
+	k.used = time.Time{}
+	return part.Never, nil
+}
+
+// refused reports whether Redis would refuse a command again, for a permission or the type of a key. The next nudge tries it.
+func refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && conn.Classify(err) != conn.KindWait || errors.Is(err, resque.ErrAnswer)
+}
+
+// close sends what is left, and closes the connection.
+func (k *Control) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWithin)
+	defer cancel()
+	k.mu.Lock()
+	answers := k.answers
+	k.answers = nil
+	k.mu.Unlock()
+	_ = k.send(ctx, answers) // the process ends, and its caller sees that
+	k.line.Close()
+}
+
+// again has the next turn read.
+func (k *Control) again(read bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = k.read || read
+}
+
+// readOn reads the commands that were not read yet, and begins to do them.
+func (k *Control) readOn(ctx context.Context) error {
+	for {
+		after := k.last
+		if after == "" {
+			after = strconv.FormatInt(max(0, k.since()), 10)
+		}
+		var notice map[string]string
+		var entries []control.Entry
+		err := k.line.Do(ctx, func(c redis.Conn) (err error) {
+			notice, entries, err = k.store.ReadCommands(c, after)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		if k.notice = notice; notice == nil {
+			k.notice = map[string]string{}
+		}
+		k.mu.Unlock()
+		for _, e := range entries {
+			k.last = e.ID
+			k.obey(ctx, e)
+		}
+		if newest := notice[control.CommandNotice]; len(entries) == 0 && k.last != "" && newest != "" && earlier(newest, k.last) {
+			k.last = "" // the stream began again, on a server whose clock is behind
+			continue
+		}
+		if len(entries) < control.MostRead {
+			return nil
+		}
+	}
+}
+
+// earlier compares ids of a stream.
+func earlier(a, b string) bool {
+	number := func(id string) (ms, n uint64) {
+		first, second, _ := strings.Cut(id, "-")
+		ms, _ = strconv.ParseUint(first, 10, 64)
+		n, _ = strconv.ParseUint(second, 10, 64)
+		return ms, n
+	}
+	ams, an := number(a)
+	bms, bn := number(b)
+	return ams < bms || ams == bms && an < bn
+}
+
+// tellHearers calls those whose field has another value.
+func (k *Control) tellHearers() {
+	k.mu.Lock()
+	notice, hearers := k.notice, maps.Clone(k.hearers)
+	k.mu.Unlock()
+	for field, f := range hearers {
+		if value := notice[field]; value != k.heard[field] {
+			k.heard[field] = value
+			f(value)
+		}
+	}
+}
+
+// Done has the ids of commands that were obeyed, until they are valid no more. It is safe for concurrent use.
+type Done struct {
+	mu    sync.Mutex
+	until map[string]int64 // by Redis's clock, in ms
+}
+
+// NewDone returns a Done without ids.
+func NewDone() *Done { return &Done{until: make(map[string]int64)} }
+
+// first notes a command and reports whether it is new. full says that there is no room to note it.
+func (d *Done) first(id string, until, now int64) (first, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, was := d.until[id]; was {
+		return false, false
+	}
+	if len(d.until) >= mostDone {
+		maps.DeleteFunc(d.until, func(_ string, until int64) bool { return until <= now })
+		if len(d.until) >= mostDone {
+			return false, true
+		}
+	}
+	d.until[id] = until
+	return true, false
+}

@@ -1,0 +1,223 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// obey begins to do a command, if it is for this process, valid, and not done yet. A command of which the process learns too late,
+// or which was announced before it was there, is passed over: its caller does not wait for this process any more, or never did.
+func (k *Control) obey(ctx context.Context, e control.Entry) {
+	c, err := control.ParseCommand(e.Message)
+	now := k.config.Now().UnixMilli()
+	until := min(c.Until, now+mostLives.Milliseconds())
+	p := k.config.Process()
+	names := control.Names{ID: p.ID, Host: p.Host, Name: p.Name}
+	switch {
+	case err != nil && !errors.Is(err, control.ErrVersion):
+		k.refuse(c, err)
+		return
+	case !names.Meant(c.To) || until <= now || k.stale(c, now):
+		return
+	}
+	first, full := k.done.first(c.ID, until, now)
+	if !first && !full {
+		return
+	}
+	call := &Call{Command: c, full: k.mayFully(c, e, now)}
+	verb, known := k.verb(c.Verb)
+	switch {
+	case err != nil: // of a newer form
+	case full || !k.begin():
+		err = errBusy
+	default:
+		if err = k.refusal(verb, known, call); err != nil {
+			k.end()
+		}
+	}
+	if err != nil {
+		k.refuse(c, err)
+		k.answer(answer{id: c.ID, until: until, reply: reply(p, nil, err)})
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(until-now)*time.Millisecond)
+	go func() {
+		defer cancel()
+		defer k.end()
+		body, err := do(ctx, verb, call)
+		k.answer(answer{id: c.ID, until: until, reply: reply(p, body, err), after: call.after})
+	}()
+}
+
+// stale reports whether a command is older than the process: the age of the process is by its own clock, that of the command by
+// Redis's.
+func (k *Control) stale(c control.Command, now int64) bool {
+	return now-c.At >= k.age().Milliseconds()
+}
+
+// mayFully returns why a command may not do what needs the level full; nil: it may.
+func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error {
+	switch {
+	case k.config.Level < Full:
+		return errOff
+	case len(k.config.Key) > 0 && !k.store.Signed(k.config.Key, e.Message, e.Signature):
+		return errUnsigned
+	case len(k.config.Key) == 0 && !k.config.Unsigned:
+		return errUnsigned
+	case c.Lives() > fullLives || c.At-now > fullLives.Milliseconds():
+		return errLong
+	case k.stale(c, now):
+		return errOld
+	}
+	return nil
+}
+
+func (k *Control) verb(name string) (Verb, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, known := k.verbs[name]
+	return v, known
+}
+
+// refusal returns why a verb is not done; nil: it is.
+func (k *Control) refusal(v Verb, known bool, c *Call) error {
+	switch {
+	case !known:
+		return unknown{c.Verb}
+	case v.Level == Full && c.full != nil:
+		return c.full
+	case v.Addressed && len(c.To) == 0:
+		return errAddress
+	}
+	return nil
+}
+
+// refuse logs a command that is refused, the same reason once.
+func (k *Control) refuse(c control.Command, err error) {
+	if k.said.News("refused", err.Error()) {
+		k.base.Log.Warn("a command was refused", "verb", c.Verb, "by", c.By, "error", err)
+	}
+}
+
+// begin reports whether one more command may be done at this time.
+func (k *Control) begin() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.busy >= mostAtOnce {
+		return false
+	}
+	k.busy++
+	return true
+}
+
+func (k *Control) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.busy--
+}
+
+// do calls the function of a verb. A panic is an error.
+func do(ctx context.Context, v Verb, c *Call) (body json.RawMessage, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			body, err = nil, fmt.Errorf("the verb %s panicked: %v\n%s", v.Name, value, debug.Stack())
+		}
+	}()
+	result, err := v.Do(ctx, c)
+	if err != nil || result == nil {
+		return nil, err
+	}
+	if body, err = json.Marshal(result); err != nil {
+		return nil, fmt.Errorf("the answer of the verb %s is no JSON: %w", v.Name, err)
+	}
+	return body, nil
+}
+
+// answer is a reply that is to be sent.
+type answer struct {
+	id    string // of the command
+	until int64  // no caller waits for it later; in ms, by Redis's clock
+	reply control.Reply
+	after []func()
+}
+
+// mostError is how many bytes of an error are answered.
+const mostError = 16 << 10
+
+func reply(p resque.Process, body json.RawMessage, err error) control.Reply {
+	r := control.Reply{Process: p.ID, Host: p.Host, Name: p.Name, Version: p.Version, Body: body}
+	if err != nil {
+		r.Error = err.Error()
+		r.Error = r.Error[:min(len(r.Error), mostError)]
+	}
+	return r
+}
+
+// answer has the loop send a reply.
+func (k *Control) answer(a answer) {
+	k.mu.Lock()
+	k.answers = append(k.answers, a)
+	k.mu.Unlock()
+	k.loop.Wake()
+}
+
+// errRoom is answered where the reply found no room.
+var errRoom = fmt.Errorf("the answers to this command have more than %d MiB together; ask fewer processes at a time", control.MostAnswered>>20)
+
+// send sends answers. What could not be sent is tried again until no caller waits for it.
+func (k *Control) send(ctx context.Context, answers []answer) (err error) {
+	for n, a := range answers {
+		text, bad := json.Marshal(a.reply)
+		if bad != nil {
+			text = nil // a Reply is always JSON
+		}
+		if err = k.line.Do(ctx, func(c redis.Conn) error { return k.sendOne(c, a, text) }); err != nil {
+			left := answers[n:]
+			if k.config.Now().UnixMilli() >= a.until || refused(err) {
+				runAll(a.after)
+				left = answers[n+1:]
+			}
+			k.mu.Lock()
+			k.answers = append(left, k.answers...)
+			k.mu.Unlock()
+			return err
+		}
+		runAll(a.after)
+	}
+	return nil
+}
+
+// sendOne sends a reply in pieces. Sent twice, because the answer of Redis was lost, it is read once.
+func (k *Control) sendOne(c redis.Conn, a answer, text []byte) error {
+	for number := 0; ; number++ {
+		size := min(len(text), control.PieceBytes)
+		p := control.Piece{Process: a.reply.Process, Number: number, Last: size == len(text), Bytes: text[:size]}
+		room, err := k.store.Answer(c, p, a.id, false)
+		if err != nil || room && p.Last {
+			return err
+		}
+		if !room {
+			short := a.reply
+			short.Body, short.Error = nil, errRoom.Error()
+			text, _ := json.Marshal(short)
+			_, err := k.store.Answer(c, control.Piece{Process: a.reply.Process, Last: true, Bytes: text}, a.id, true)
+			return err
+		}
+		text = text[size:]
+	}
+}
+
+func runAll(functions []func()) {
+	for _, f := range functions {
+		f()
+	}
+}

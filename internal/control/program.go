@@ -1,0 +1,226 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// Program is what the verbs of every daemon ask and have done. All functions are safe for concurrent use and wait neither for Redis
+// nor for a job.
+type Program struct {
+	Began   time.Time
+	Workers int
+
+	Jobs     func(yield func(*outcome.Job) bool) // that workers have
+	Ahead    func(context.Context) ([]control.Job, error)
+	Stats    func() control.Stats // what the daemon counts; the rest is filled in
+	Classes  func() []control.Class
+	Settings func() []control.Setting
+	Queues   func() control.Queues
+	Parts    func() []part.State
+
+	Hold  func(paused bool) // take no more jobs, or take them again
+	Stop  func(now bool)    // as a signal to stop, and as a second one
+	Level *slog.LevelVar    // nil: the program has its own logger
+}
+
+// Verbs are the verbs of every daemon.
+func (p Program) Verbs(c clock.Clock) []Verb {
+	v := &verbs{Program: p, clock: c}
+	return []Verb{
+		{Name: "ping", Help: "Answer", Do: v.ping},
+		{Name: "stats", Help: "Say what the process has counted, and its memory", Do: v.stats},
+		{Name: "active", Help: "List the jobs that run", Do: v.active},
+		{Name: "reserved", Help: "List the jobs that are held ahead", Do: v.reserved},
+		{Name: "registered", Help: "List the classes with their options", Do: func(context.Context, *Call) (any, error) { return p.Classes(), nil }},
+		{Name: "conf", Help: "List the settings, without secrets", Do: func(context.Context, *Call) (any, error) { return p.Settings(), nil }},
+		{Name: "queues", Help: "Say which queues it works, and what keeps it from taking jobs", Do: func(context.Context, *Call) (any, error) { return p.Queues(), nil }},
+		{Name: "report", Help: "Describe the process for the report of a fault", Do: v.report},
+		{Name: "stacks", Help: "Show where all goroutines are; cancels nothing", Addressed: true, Do: v.stacks},
+		{Name: "log", Help: "Log at another level for a while, an hour at most", Do: v.log},
+		{Name: "pause", Help: "Take no more jobs until resume, or the end of the process", Do: v.hold(true)},
+		{Name: "resume", Help: "End pause", Do: v.hold(false)},
+		{Name: "shutdown", Help: "Stop as after a signal", Level: Full, Do: v.shutdown},
+	}
+}
+
+// verbs are the functions of these verbs.
+type verbs struct {
+	Program
+	clock clock.Clock
+
+	mu      sync.Mutex
+	stacked time.Time   // when stacks were shown last
+	before  *slog.Level // of the log, before it was changed; nil: it is not changed
+	revert  clock.Timer // ends the change
+	changes int         // how often it was changed
+}
+
+func (v *verbs) busy() (n int) {
+	for range v.Jobs {
+		n++
+	}
+	return n
+}
+
+func (v *verbs) pong() control.Ping {
+	return control.Ping{Up: seconds(clock.Since(v.clock, v.Began)), Workers: v.Workers, Busy: v.busy()}
+}
+
+// seconds are rounded to a microsecond.
+func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
+
+func (v *verbs) ping(context.Context, *Call) (any, error) { return v.pong(), nil }
+
+func (v *verbs) stats(context.Context, *Call) (any, error) {
+	s := v.Stats()
+	s.Ping = v.pong()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.Goroutines, s.Heap, s.System, s.GCs = runtime.NumGoroutine(), int64(m.HeapAlloc), int64(m.Sys), int64(m.NumGC)
+	return s, nil
+}
+
+// active lists the jobs that run. Their arguments may be secret: they need the level full.
+func (v *verbs) active(_ context.Context, c *Call) (any, error) {
+	var args struct {
+		Args bool `json:"args"`
+	}
+	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	if args.Args && c.Full() != nil {
+		return nil, c.Full()
+	}
+	jobs := []control.Job{}
+	for j := range v.Jobs {
+		one := control.Job{Queue: j.Queue, Ticket: j.Ticket, Worker: j.Worker}
+		if j.Opened() {
+			one.Class, one.ID, one.Attempt = j.Name, j.ID, max(1, j.Parsed.Attempt)
+			if args.Args {
+				one.Args = j.Args
+			}
+		}
+		since := j.StartedAt.UTC().Truncate(time.Millisecond)
+		one.Since, one.For = &since, seconds(clock.Since(v.clock, j.StartedAt))
+		jobs = append(jobs, one)
+	}
+	return jobs, nil
+}
+
+func (v *verbs) reserved(ctx context.Context, _ *Call) (any, error) { return v.Ahead(ctx) }
+
+func (v *verbs) report(context.Context, *Call) (any, error) {
+	q := v.Queues()
+	r := control.Report{
+		Ping: v.pong(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), MemoryMax: firstLine("/sys/fs/cgroup/memory.max"), CPUMax: firstLine("/sys/fs/cgroup/cpu.max"),
+		Ready: q.Ready, Reasons: q.Reasons,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		r.Go += " " + info.Main.Path
+	}
+	for _, s := range v.Parts() {
+		p := control.Part{Name: s.Name, State: s.State, For: seconds(clock.Since(v.clock, s.Since)), Restarts: s.Restarts, Info: s.Info}
+		if s.Err != nil {
+			p.Error = s.Err.Error()
+		}
+		r.Parts = append(r.Parts, p)
+	}
+	return r, nil
+}
+
+// firstLine returns the first line of a file; "" if it cannot be read.
+func firstLine(path string) string {
+	text, _ := os.ReadFile(path)
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// hold pauses the process, or ends that.
+func (v *verbs) hold(paused bool) func(context.Context, *Call) (any, error) {
+	return func(context.Context, *Call) (any, error) {
+		v.Hold(paused)
+		return v.Queues(), nil
+	}
+}
+
+// shutdown stops the process once the answer is with Redis.
+func (v *verbs) shutdown(_ context.Context, c *Call) (any, error) {
+	var args struct {
+		Now bool `json:"now"`
+	}
+	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	c.After(func() { v.Stop(args.Now) })
+	return v.pong(), nil
+}
+
+// mostDebug is how long the log may be at another level.
+const mostDebug = time.Hour
+
+// usualDebug is how long it is without a word.
+const usualDebug = 10 * time.Minute
+
+var errLogger = errors.New("the program has its own logger, and only the program can change its level")
+
+// log changes the level of the log for a while. A second change replaces the first, and the level before the first comes back.
+func (v *verbs) log(_ context.Context, c *Call) (any, error) {
+	var args struct {
+		Level string  `json:"level"`
+		For   float64 `json:"for"`
+	}
+	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	if v.Level == nil {
+		return nil, errLogger
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(args.Level)); err != nil {
+		return nil, errors.New("the level must be debug, info, warn or error")
+	}
+	lasts := usualDebug
+	if args.For != 0 {
+		var err error
+		if lasts, err = For(args.For, mostDebug); err != nil {
+			return nil, err
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	was := v.Level.Level()
+	if v.before == nil {
+		v.before = &was
+	} else {
+		v.revert.Stop()
+	}
+	v.changes++
+	change := v.changes
+	v.Level.Set(level)
+	v.revert = v.clock.AfterFunc(lasts, func() { v.back(change) })
+	return control.Level{Level: strings.ToLower(level.String()), Was: strings.ToLower(was.String()), For: lasts.Seconds()}, nil
+}
+
+// back sets the level of the log that was before all changes, unless it was changed once more.
+func (v *verbs) back(change int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.changes == change && v.before != nil {
+		v.Level.Set(*v.before)
+		v.before = nil
+	}
+}

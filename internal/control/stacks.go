@@ -1,0 +1,68 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+const (
+	mostStacks  = 1 << 20          // bytes that are written down
+	stacksEvery = 10 * time.Second // the whole program stands still while its stacks are written down
+)
+
+// stacks shows where all goroutines are. Equal ones are shown once.
+func (v *verbs) stacks(context.Context, *Call) (any, error) {
+	v.mu.Lock()
+	now := v.clock.Now()
+	if left := stacksEvery - now.Sub(v.stacked); !v.stacked.IsZero() && left > 0 {
+		v.mu.Unlock()
+		return nil, fmt.Errorf("its stacks were shown a moment ago; try again in %s", left.Round(time.Second))
+	}
+	v.stacked = now
+	v.mu.Unlock()
+	text := make([]byte, mostStacks)
+	n := runtime.Stack(text, true)
+	return fold(string(text[:n]), n == len(text)), nil
+}
+
+// What differs between goroutines that do the same.
+var (
+	goroutineLine = regexp.MustCompile(`^goroutine \d+ \[([^\],]*)(?:, \d+ minutes)?(?:, locked to thread)?\]:$`)
+	addresses     = regexp.MustCompile(`\(0x[0-9a-f?]+[^)]*\)|\([^()]*0x[0-9a-f]+[^()]*\)|\{0x[^}]*\}`)
+	offsets       = regexp.MustCompile(` \+0x[0-9a-f]+$`)
+	madeBy        = regexp.MustCompile(` in goroutine \d+$`)
+)
+
+// fold counts equal goroutines. cut says that the text does not have all of them: the last one may be cut.
+func fold(text string, cut bool) control.Stacks {
+	s := control.Stacks{Cut: cut}
+	counts := make(map[control.Stack]int)
+	for one := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		lines := strings.Split(one, "\n")
+		head := goroutineLine.FindStringSubmatch(lines[0])
+		if head == nil {
+			continue
+		}
+		for i, line := range lines {
+			lines[i] = madeBy.ReplaceAllString(offsets.ReplaceAllString(addresses.ReplaceAllString(line, "(…)"), ""), "")
+		}
+		counts[control.Stack{State: head[1], Stack: strings.Join(lines[1:], "\n")}]++
+		s.Goroutines++
+	}
+	for one, count := range counts {
+		one.Count = count
+		s.Stacks = append(s.Stacks, one)
+	}
+	slices.SortFunc(s.Stacks, func(a, b control.Stack) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stack, b.Stack), cmp.Compare(a.State, b.State))
+	})
+	return s
+}

@@ -1,0 +1,124 @@
+package control
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// What processes answer. Durations are in seconds; what is zero is not known or does not apply.
+
+// Ping is the answer of the verb ping.
+type Ping struct {
+	Up      float64 `json:"up"`
+	Workers int     `json:"workers"`
+	Busy    int     `json:"busy"`
+}
+
+// Stats is the answer of the verb stats.
+type Stats struct {
+	Ping
+	Goroutines int               `json:"goroutines"`
+	Heap       int64             `json:"heap"`      // bytes in use
+	System     int64             `json:"system"`    // bytes that the process has of the system
+	GCs        int64             `json:"gcs"`       // collections since the start
+	Exchanges  int64             `json:"exchanges"` // that Redis has answered
+	Exchange   float64           `json:"exchange"`  // since the last one
+	Lease      float64           `json:"lease"`     // since the lease was renewed
+	Outages    int64             `json:"outages"`   // of Redis
+	Away       float64           `json:"away"`      // how long they took in all
+	Jobs       Counts            `json:"jobs"`
+	Classes    map[string]Counts `json:"classes"`
+}
+
+// Counts are jobs by what became of them since the start of the program.
+type Counts struct {
+	Done      int64   `json:"done"`
+	Failed    int64   `json:"failed"`
+	Retried   int64   `json:"retried"`
+	Cancelled int64   `json:"cancelled"`
+	Expired   int64   `json:"expired"`
+	Discarded int64   `json:"discarded"`
+	Runs      int64   `json:"runs"`
+	Mean      float64 `json:"mean"`
+	Longest   float64 `json:"longest"`
+}
+
+// Job is a job that a process has.
+type Job struct {
+	Queue   string            `json:"queue"`
+	Class   string            `json:"class,omitempty"`
+	ID      string            `json:"id,omitempty"`
+	Ticket  int64             `json:"ticket"`
+	Worker  string            `json:"worker,omitempty"`
+	Attempt int               `json:"attempt,omitempty"`
+	Since   *time.Time        `json:"since,omitempty"`
+	For     float64           `json:"for,omitempty"`
+	Args    []json.RawMessage `json:"args,omitempty"`
+}
+
+// Class is a registered class.
+type Class struct {
+	Name    string   `json:"name"`
+	Options []string `json:"options"`
+}
+
+// Setting is a setting of a process.
+type Setting struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default bool   `json:"default"` // the value is the constant that is the default
+}
+
+// Queues is the answer of the verb queues.
+type Queues struct {
+	Queues  string   `json:"queues"` // as the setting has them
+	Order   string   `json:"order"`
+	Ready   bool     `json:"ready"`   // the process takes jobs
+	Reasons []string `json:"reasons"` // why not, and what else needs attention
+}
+
+// Report is the answer of the verb report, for the report of a fault.
+type Report struct {
+	Ping
+	Go        string   `json:"go"`
+	System    string   `json:"system"` // operating system and architecture
+	Kernel    string   `json:"kernel,omitempty"`
+	CPUs      int      `json:"cpus"`
+	Procs     int      `json:"procs"` // GOMAXPROCS
+	MemoryMax string   `json:"memory_max,omitempty"`
+	CPUMax    string   `json:"cpu_max,omitempty"`
+	Ready     bool     `json:"ready"`
+	Reasons   []string `json:"reasons"`
+	Parts     []Part   `json:"parts"`
+}
+
+// Part is a part of a daemon.
+type Part struct {
+	Name     string  `json:"name"`
+	State    string  `json:"state"`
+	For      float64 `json:"for"`
+	Restarts int     `json:"restarts,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	Info     any     `json:"info,omitempty"`
+}
+
+// Stacks is the answer of the verb stacks.
+type Stacks struct {
+	Goroutines int     `json:"goroutines"`
+	Cut        bool    `json:"cut,omitempty"` // there were more than were written down
+	Stacks     []Stack `json:"stacks"`
+}
+
+// Stack is where goroutines are.
+type Stack struct {
+	Count int    `json:"count"`
+	State string `json:"state"`
+	Stack string `json:"stack"`
+}
+
+// Level is the answer of the verb log.
+type Level struct {
+	Level string  `json:"level"`
+	Was   string  `json:"was"`
+	For   float64 `json:"for,omitempty"`
+}

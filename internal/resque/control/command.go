@@ -1,0 +1,126 @@
+package control
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// Version is that of the form of commands. A process answers one of a newer form with an error.
+const Version = 1
+
+// Command is what an operator asks of processes.
+type Command struct {
+	V     int             `json:"v"`
+	ID    string          `json:"id"` // 32 hexadecimal digits
+	Verb  string          `json:"verb"`
+	Args  json.RawMessage `json:"args,omitempty"`
+	To    []string        `json:"to,omitempty"` // addresses; none: all processes
+	At    int64           `json:"at"`           // when it was made, in ms by Redis's clock
+	Until int64           `json:"until"`        // no process obeys it later, in ms by Redis's clock
+	By    string          `json:"by,omitempty"`
+}
+
+// NewID makes an id of a command.
+func NewID() string {
+	random := make([]byte, 16)
+	_, _ = rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}
+
+// Encode returns the message of a command.
+func (c Command) Encode() ([]byte, error) {
+	c.V = Version
+	return json.Marshal(c)
+}
+
+// ErrVersion is the error of a command of a newer form.
+var ErrVersion = errors.New("the command is of a newer release; bring this process to that release")
+
+// ParseCommand reads a message. With ErrVersion the id is read.
+func ParseCommand(message []byte) (c Command, err error) {
+	if err := json.Unmarshal(message, &c); err != nil {
+		return Command{}, fmt.Errorf("the command is not readable: %w", err)
+	}
+	if id, err := hex.DecodeString(c.ID); err != nil || len(id) != 16 { // it becomes a part of keys
+		return Command{}, errors.New("the command has no id of 32 hexadecimal digits")
+	}
+	if c.V > Version {
+		return c, ErrVersion
+	}
+	return c, nil
+}
+
+// Lives is how long the command is valid in all.
+func (c Command) Lives() time.Duration { return time.Duration(c.Until-c.At) * time.Millisecond }
+
+// Sign returns the signature of a message: an HMAC of SHA-256 over the namespace, a line feed and the bytes of the message.
+func (s Store) Sign(key, message []byte) string { return hex.EncodeToString(s.mac(key, message)) }
+
+// Signed reports whether a signature is that of the message. It takes the same time for any wrong one.
+func (s Store) Signed(key, message []byte, signature string) bool {
+	mac, err := hex.DecodeString(signature)
+	return err == nil && len(key) > 0 && hmac.Equal(mac, s.mac(key, message))
+}
+
+func (s Store) mac(key, message []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(s.Namespace() + "\n"))
+	h.Write(message)
+	return h.Sum(nil)
+}
+
+// Names are what a process can be addressed by.
+type Names struct{ ID, Host, Name string }
+
+// Meant reports whether a command to these addresses is for the process. Without addresses it is for all. An address is the whole
+// id, host or name of a process, or a pattern of them with * ? [.
+func (n Names) Meant(to []string) bool {
+	if len(to) == 0 {
+		return true
+	}
+	for _, address := range to {
+		for _, name := range []string{n.ID, n.Host, n.Name} {
+			if name == "" {
+				continue
+			}
+			if address == name {
+				return true
+			}
+			if match, err := path.Match(address, name); err == nil && match && strings.ContainsAny(address, "*?[") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// CheckAddresses returns an error for one that can mean no process.
+func CheckAddresses(to []string) error {
+	for _, address := range to {
+		if address == "" {
+			return errors.New("an address is empty; leave it out to address all processes")
+		}
+		if _, err := path.Match(address, ""); err != nil {
+			return fmt.Errorf("the address %q is no pattern: %w", address, err)
+		}
+	}
+	return nil
+}
+
+// Reply is what a process answers to a command. It is sent as JSON, in pieces.
+type Reply struct {
+	Process string          `json:"process"`
+	Host    string          `json:"host,omitempty"`
+	Name    string          `json:"name,omitempty"`
+	Version string          `json:"version,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+}
