@@ -42,6 +42,9 @@ var errNotRunning = errors.New("the daemon does not run: call Run or Work first,
 // beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
 // its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it returns an error.
 func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
+	if err := d.usable(); err != nil {
+		return Resized{}, err
+	}
 	if n < 1 || n > maxConcurrency {
 		return Resized{}, fmt.Errorf("goworker: the concurrency %d: it must be from 1 to %d", n, maxConcurrency)
 	}
