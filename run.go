@@ -221,6 +221,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
+	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
 	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
 }
 
@@ -274,7 +275,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
-		Watched: watched, Busy: func() bool { return p.busy > 0 },
+		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
 

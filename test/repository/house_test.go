@@ -21,7 +21,7 @@ import (
 
 // The limits of the house. A change that needs more changes the design first.
 const (
-	rootFiles     = 55    // of the root package, tests aside
+	rootFiles     = 56    // of the root package, tests aside
 	rootLines     = 11800 // of all of them together
 	rootTestFiles = 48
 	fileLines     = 500 // of one Go file, tests aside
