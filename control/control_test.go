@@ -420,3 +420,28 @@ func TestVerbs(t *testing.T) {
 	}
 	a.over = true
 }
+
+// The user of docs/redis.md who asks may ask, and may not push a job.
+func TestAskersUser(t *testing.T) {
+	t.Parallel()
+	redistest.OwnUser(t)
+	f := setup(t)
+	a := f.start("a")
+	rules := redistest.ACL(t, "asker")
+	args := []any{"SETUSER"}
+	for _, rule := range rules {
+		args = append(args, rule)
+	}
+	f.redis.Do(t, "ACL", args...)
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://asker:" + redistest.ACLPassword + "@" + f.redis.Addr, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if got := processes(f.gather(client, control.Ping)); !slices.Equal(got, []string{a.id()}) {
+		t.Errorf("%q answered", got)
+	}
+	if _, err := client.Enqueue(t.Context(), goworker.NewJob("work", "Harm")); err == nil {
+		t.Error("the user who asks can enqueue")
+	}
+}
