@@ -44,30 +44,6 @@ var errNotRunning = errors.New("the daemon does not run: call Run or Work first,
 // errShared is returned where the workers are those of several daemons.
 var errShared = errors.New("this daemon shares its workers with the other shards, whose number does not change while they run; set WorkerSettings.Concurrency")
 
-// SetConcurrency changes how many jobs run at the same time, until Run returns. The workers that other Resque
-// tools see change with it. Fewer take effect at once: no job is interrupted, and Resized names those that run
-// beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
-// its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it returns an error.
-func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
-	if err := d.usable(); err != nil {
-		return Resized{}, err
-	}
-	d.mu.Lock()
-	lease, settings, running, shared := d.lease, d.config.Concurrency, d.running, d.budget != nil
-	d.mu.Unlock()
-	switch {
-	case n < 1 || n > maxConcurrency:
-		return Resized{}, fmt.Errorf("goworker: the concurrency is %d: it must be from 1 to %d", n, maxConcurrency)
-	case running == nil || running.poller == nil:
-		return Resized{}, prefix.Of(errNotRunning)
-	case shared:
-		return Resized{}, prefix.Of(errShared)
-	}
-	r, err := resize(ctx, lease, n)
-	r.Settings = settings
-	return r, err
-}
-
 // resize changes the number of workers of a run.
 func resize(ctx context.Context, lease *fleet.Lease, n int) (Resized, error) {
 	r := Resized{From: lease.Wanted().Workers, To: n}

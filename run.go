@@ -136,7 +136,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	})
 	err = withParts(err, left)
-	if broken != nil && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
+	if broken != nil && !r.crew.Started() && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
 		broken = nil // the stop came before the start was over
 	}
 	if err = errors.Join(partError(broken), err); !r.crew.Started() {
