@@ -86,6 +86,54 @@ func ExampleDaemon_AddPart() {
 	// database down
 }
 
+// A part that works until its context ends, and is started again when it fails.
+func ExampleDaemon_AddPart_run() {
+	d := demo()
+	defer d.Close()
+
+	d.Register("Greet", func(name string) { fmt.Println("hello", name) })
+	tries := 0
+	d.AddPart(goworker.Part{
+		Name:       "prices",
+		Restart:    &goworker.Backoff{Min: time.Millisecond},
+		AwaitReady: true,
+		Run: func(ctx context.Context) error {
+			if tries++; tries == 1 {
+				return errors.New("the exchange is closed")
+			}
+			goworker.PartReady(ctx)
+			<-ctx.Done()
+			return nil
+		},
+		Info: func() any { return "7 prices" },
+	})
+	d.OnReady(func() {
+		for _, p := range d.PartStates() {
+			if p.Name == "prices" {
+				fmt.Println(p.Name, p.State, p.Restarts, p.Err, p.Info)
+			}
+		}
+	})
+	d.OnStopping(func() { fmt.Println("stopping") })
+	_ = d.Run(context.Background())
+	// Output:
+	// prices running 1 the exchange is closed 7 prices
+	// stopping
+}
+
+// Without a Restart, a part that fails ends the daemon in order.
+func ExamplePartError() {
+	d := demo()
+	defer d.Close()
+
+	d.Register("Greet", func(name string) { fmt.Println("hello", name) })
+	d.AddPart(goworker.Part{Name: "prices", Run: func(context.Context) error { return errors.New("no licence") }})
+	err := d.Run(context.Background())
+	var failed *goworker.PartError
+	fmt.Println(errors.As(err, &failed), err)
+	// Output: true goworker: part prices failed: no licence
+}
+
 func ExampleDaemon_Health() {
 	d := demo()
 	defer d.Close()

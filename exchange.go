@@ -49,7 +49,7 @@ func (p *poller) turn(ctx context.Context) {
 	}
 	paused := p.source.Tick(now)
 	p.record.Retry(now)
-	if p.complete && !p.record.Starting() && p.busy == 0 && p.record.Undelivered() == 0 { // a job that runs may enqueue others
+	if p.complete && !p.record.Starting() && p.slots.Busy() == 0 && p.record.Undelivered() == 0 { // a job that runs may enqueue others
 		p.quit()
 	}
 	p.claim()
@@ -83,20 +83,20 @@ func (p *poller) claim() {
 	able := p.keeper.Link() != nil && !p.fenced && (p.sent == nil || now.Before(p.overdue()))
 	if !able {
 		p.share.Reserve(0) // other daemons can use these workers meanwhile
-		p.share.Acquire(p.busy, 0)
+		p.share.Acquire(p.slots.Busy(), 0)
 		return
 	}
 	if p.sent == nil {
 		p.share.KeepReserved(p.record.Ahead())
 	}
-	could := p.busy + p.record.Ahead()
+	could := p.slots.Busy() + p.record.Ahead()
 	if p.record.SuspectWaits() {
 		could++
 	}
 	if p.mayReserve() && p.source.Hungry(now, p.record.Pending() > 0) {
 		could = math.MaxInt
 	}
-	p.share.Acquire(p.busy, could)
+	p.share.Acquire(p.slots.Busy(), could)
 }
 
 // overdue is when an exchange takes so long that Redis may stand still. Then other daemons get
@@ -114,7 +114,7 @@ func (p *poller) requeue(now time.Time, paused bool) {
 	switch stop := p.stage > working || paused || p.held != 0; {
 	case stop:
 		p.record.Requeue(true)
-	case p.record.Ahead() == 0 || p.busy < p.share.Slots():
+	case p.record.Ahead() == 0 || p.slots.Busy() < p.share.Slots():
 	case p.pace.Waited(now, p.record.AheadSince()):
 		p.record.Requeue(false)
 	}
@@ -128,7 +128,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	x := new(resque.Exchange)
 	p.record.HandIn(x)
 	slots := p.share.Slots()
-	idle, want := max(0, slots-p.busy), 0
+	idle, want := max(0, slots-p.slots.Busy()), 0
 	if p.mayReserve() {
 		want = p.record.Room(slots, idle, p.pace.Ahead())
 	}
@@ -136,7 +136,7 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if n := x.Reserves(); n > 0 {
 		p.share.Reserve(min(idle, n+p.record.Ahead()))
 	}
-	p.record.Advance(x, p.busy < slots, now)
+	p.record.Advance(x, p.slots.Busy() < slots, now)
 	if x.Empty() && !p.keeper.Link().Prove() {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (p *poller) readBack() error {
 	c, process := p.keeper.Link().Conn, p.record.Session().Process
 	if p.lost {
 		p.Log.Warn("Redis lost the record of this process; writing it again", "process", process.ID)
-		if err := p.Store.Reenter(c, process, p.record.NextEpoch(), fleet.LeasePeriod); err != nil {
+		if err := p.Store.Reenter(c, p.record.Session().Record(), p.record.NextEpoch(), fleet.LeasePeriod); err != nil {
 			return err
 		}
 		p.lease.RegisterAgain()

@@ -69,7 +69,7 @@ func InFleet(d *Daemon) string {
 }
 
 // WorkerIDs are the ids of the daemon's workers.
-func WorkerIDs(d *Daemon) []string { return d.session().Workers }
+func WorkerIDs(d *Daemon) []string { return d.session().Record().WorkerIDs() }
 
 // Ended is closed when the daemon's poller has ended.
 func Ended(d *Daemon) <-chan struct{} { return d.currentPoller().ended }
@@ -104,7 +104,7 @@ func askPoller(d *Daemon, f func(p *poller)) {
 
 // Load is how many jobs the daemon's record holds, and how many workers are busy.
 func Load(d *Daemon) (held, busy int) {
-	askPoller(d, func(p *poller) { held, busy = p.record.Held(), p.busy })
+	askPoller(d, func(p *poller) { held, busy = p.record.Held(), p.slots.Busy() })
 	return held, busy
 }
 

@@ -84,6 +84,7 @@ func (d *Daemon) report() health.Report {
 		if s.Running {
 			s.Poller = pulse.Take(healthWait)
 		}
+		s.Down = crew.Down()
 		if crew.Started() {
 			s.Lease = lease.Owed()
 		}
@@ -240,7 +241,7 @@ func (d *Daemon) Stats() Stats {
 	d.mu.Lock()
 	s := Stats{Since: d.tally.Since}
 	if d.running != nil {
-		s.Workers, s.Busy = d.config.Concurrency, d.lease.Status.Busy()
+		s.Workers, s.Busy = d.lease.Wanted().Workers, d.lease.Status.Busy()
 	}
 	d.mu.Unlock()
 	s.take(d.tally)

@@ -40,7 +40,7 @@ type poller struct {
 	jobs   chan *inflight.Task // to the workers. Unbuffered: a job leaves the poller when a worker takes it
 	signal chan struct{}       // holds one value: sent by poke and by the link, received by the poller
 	inbox  inbox
-	busy   int // how many workers have a job
+	slots  inflight.Slots // of the jobs that workers have
 
 	sent   *resque.Exchange // under way; nil: none is
 	sentAt time.Time
@@ -213,7 +213,7 @@ func (p *poller) run(ctx context.Context) {
 	defer close(p.ended)
 	defer close(p.jobs)
 	defer func() {
-		if p.busy > 0 {
+		if p.slots.Busy() > 0 {
 			close(p.leftBehind)
 		}
 	}()
@@ -242,7 +242,7 @@ func (p *poller) run(ctx context.Context) {
 		p.alarm.set(p.Clock, p.wakeAt())
 		select {
 		case jobs <- next:
-			p.dispatched()
+			p.dispatched(next)
 		case <-p.signal:
 		case r := <-p.keeper.Replies():
 			p.answer(ctx, r)
@@ -265,7 +265,7 @@ func (p *poller) done() bool {
 	case p.stage == forced && p.keeper.Link() == nil:
 		return true
 	}
-	return p.record.Delivered() && (p.busy == 0 || p.stage == forced)
+	return p.record.Delivered() && (p.slots.Busy() == 0 || p.stage == forced)
 }
 
 // collect empties the inbox and takes the notifications of Redis.
@@ -273,7 +273,7 @@ func (p *poller) collect() {
 	finished, asked := p.inbox.take()
 	for i := range finished {
 		e := &finished[i]
-		p.busy--
+		p.slots.Free(e.Task.Slot)
 		p.pace.Ran(e.Ran)
 		if p.record.Ended(e) {
 			p.source.Ended(&e.Task.Job, &e.Commit, false)
@@ -298,7 +298,7 @@ func (p *poller) collect() {
 // They get a few turns of the Go scheduler. Prefetched jobs are dispatched first.
 func (p *poller) yield() {
 	for range yields {
-		if p.sent != nil || p.busy == 0 || p.record.Ahead() > 0 || !p.pace.Ahead() {
+		if p.sent != nil || p.slots.Busy() == 0 || p.record.Ahead() > 0 || !p.pace.Ahead() {
 			return
 		}
 		runtime.Gosched()
@@ -320,7 +320,7 @@ func (p *poller) dispatch() *inflight.Task {
 		}
 		select {
 		case p.jobs <- next:
-			p.dispatched()
+			p.dispatched(next)
 			turns = 0
 			continue
 		default:
@@ -336,28 +336,33 @@ func (p *poller) dispatch() *inflight.Task {
 
 // next returns the job to offer to the workers; nil if there is none. No job starts during a stop.
 func (p *poller) next() *inflight.Task {
-	if p.stage > working || p.keeper.Link() == nil || p.fenced || p.busy >= p.share.Slots() {
+	if p.stage > working || p.keeper.Link() == nil || p.fenced || p.slots.Busy() >= p.share.Slots() {
 		return nil
 	}
-	return p.record.Next()
+	t := p.record.Next()
+	if t != nil {
+		t.Slot = p.slots.Lowest()
+	}
+	return t
 }
 
-func (p *poller) dispatched() {
+// dispatched is called when a worker has taken the job that was offered: t.
+func (p *poller) dispatched(t *inflight.Task) {
 	p.record.Dispatched()
-	p.busy++
+	p.slots.Take(t.Slot)
 	p.share.Begin()
 }
 
 // wakeAt is the next time at which the poller must turn by itself.
 func (p *poller) wakeAt() time.Time {
 	if p.sent != nil || p.keeper.Link() == nil {
-		if p.sent != nil && p.share.Spare(p.busy) {
+		if p.sent != nil && p.share.Spare(p.slots.Busy()) {
 			return p.overdue()
 		}
 		return time.Time{}
 	}
-	busy := p.busy >= p.share.Slots()
-	at := p.source.Next(p.mayReserve() && p.share.Slots()-p.busy > p.record.Ahead())
+	busy := p.slots.Busy() >= p.share.Slots()
+	at := p.source.Next(p.mayReserve() && p.share.Slots()-p.slots.Busy() > p.record.Ahead())
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {
 			at = t

@@ -17,7 +17,8 @@ import (
 // no jobs gets no answer.
 func TestPollerWakesWhileItHoldsSpareWorkers(t *testing.T) {
 	t.Parallel()
-	p := &poller{share: share.NewPool(4).Join(4, func() {}), sent: new(resque.Exchange), sentAt: time.Now(), busy: 1}
+	p := &poller{share: share.NewPool(4).Join(4, func() {}), sent: new(resque.Exchange), sentAt: time.Now()}
+	p.slots.Take(0)
 	p.share.Acquire(2, 2)
 	if at := p.wakeAt(); !at.Equal(p.overdue()) {
 		t.Errorf("wakes at %v, want %v", at, p.overdue())

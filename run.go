@@ -136,7 +136,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	})
 	err = withParts(err, left)
-	if broken != nil && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
+	if broken != nil && !r.crew.Started() && ctx.Err() != nil && errors.Is(broken, context.Cause(ctx)) {
 		broken = nil // the stop came before the start was over
 	}
 	if err = errors.Join(partError(broken), err); !r.crew.Started() {
@@ -225,6 +225,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
+	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
 	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
 }
 
@@ -278,7 +279,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 	return watch.New(base, l, watch.Options{
 		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
-		Watched: watched, Busy: func() bool { return p.busy > 0 },
+		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
 
@@ -299,9 +300,9 @@ func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 // which they start.
 func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 	steps := map[string]part.Steps{
-		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop},
+		"lease":   {Start: d.lease.Start, Stop: d.lease.Stop, Info: d.lease.Info},
 		"records": {Start: d.lease.Status.Start, Stop: d.lease.Status.Stop},
-		"workers": {Start: d.workers.start, Stop: d.workers.stop},
+		"workers": {Start: d.workers.start, Stop: d.workers.stop, Info: d.workers.info},
 		"gate":    d.poller.gated(d.gate),
 		"poller": {
 			Start: func(context.Context) error {
@@ -312,6 +313,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 				return nil
 			},
 			Stop: func(context.Context) error { return d.poller.stop(r.stop, d.workers.running) },
+			Info: d.poller.keeper.Info,
 		},
 		"control":   {Start: d.control.Start, Stop: d.control.Stop},
 		"schedule":  {Start: d.pump.Start, Stop: d.pump.Stop},

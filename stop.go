@@ -201,7 +201,7 @@ func (p *poller) leftovers(ended bool) error {
 	e := &ShutdownError{Undelivered: p.record.Undelivered()}
 	abandoned := p.record.Abandoned()
 	e.Unfinished = jobNames(abandoned)
-	if n := p.busy - len(abandoned); n > 0 {
+	if n := p.slots.Busy() - len(abandoned); n > 0 {
 		e.Unfinished = append(e.Unfinished, fmt.Sprintf("%d that other processes had taken over", n))
 	}
 	if s := p.record.Session(); s != nil && !p.reaped {

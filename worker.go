@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/failure"
@@ -16,7 +17,8 @@ import (
 	"github.com/goworker/goworker/internal/stuck"
 )
 
-// workers are the goroutines that run jobs, one for each slot.
+// workers are the goroutines that run jobs. Each runs any job, on the slot that the poller gave to it. They
+// only grow: where fewer jobs run, goroutines wait.
 //
 // A handler that was left behind may end at any time, perhaps during the daemon's next run. So the
 // state of one run is kept here and not in the daemon.
@@ -28,7 +30,9 @@ type workers struct {
 	hooks    *hookList
 	set      *outcome.Set
 	dispatch dispatcher
-	slots    []workerSlot
+	status   *fleet.Status
+	limit    atomic.Int64 // of the jobs that run at a time
+	started  int          // how many goroutines there are; the poller's goroutine writes it once they run
 	wg       sync.WaitGroup
 }
 
@@ -48,30 +52,33 @@ type dispatcher interface {
 	left() <-chan struct{}
 }
 
-// workerSlot is one worker. Only the worker's goroutine uses it.
-type workerSlot struct {
-	*fleet.Slot
+// hand is what one goroutine of the workers has.
+type hand struct {
 	task    *inflight.Task  // the job in hand
 	outcome outcome.Outcome // of that job
 	perform outcome.Handler // calls its handler
 }
 
 func newWorkers(b part.Base, c config, r *registry, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
-	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, slots: make([]workerSlot, c.Concurrency)}
-	for n := range w.slots {
-		s := &w.slots[n]
-		s.Slot = status.Slot(n)
-		s.perform = func(ctx context.Context, j *outcome.Job) error { return w.perform(ctx, s.task) }
-	}
+	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, status: status}
+	w.limit.Store(int64(c.Concurrency))
 	return w
 }
 
 func (w *workers) start(context.Context) error {
-	for n := range w.slots {
-		w.wg.Add(1)
-		go w.work(n)
-	}
+	w.grow(int(w.limit.Load()))
 	return nil
+}
+
+// grow starts goroutines until so many jobs can run at a time.
+func (w *workers) grow(n int) {
+	w.status.Grow(n)
+	for ; w.started < n; w.started++ {
+		h := new(hand)
+		h.perform = func(ctx context.Context, j *outcome.Job) error { return w.perform(ctx, h.task) }
+		w.wg.Add(1)
+		go w.work(h)
+	}
 }
 
 // stop waits for the workers. The poller has closed their channel; those whose handlers did not end are
@@ -92,46 +99,82 @@ func (w *workers) stop(ctx context.Context) error {
 }
 
 // running returns how many workers have a job.
-func (w *workers) running() (n int) {
-	for i := range w.slots {
-		if w.slots[i].Busy() {
-			n++
-		}
-	}
-	return n
+func (w *workers) running() int { return w.status.Busy() }
+
+func (w *workers) info() any {
+	return fmt.Sprintf("%d workers, %d busy, %d stuck", w.limit.Load(), w.running(), len(w.registry.stuck.List()))
 }
 
-// work is one worker. A handler that ends its goroutine costs its job, and the slot goes on in another
-// goroutine.
-func (w *workers) work(n int) {
+// work runs jobs. A handler that ends its goroutine costs its job, and another goroutine goes on.
+func (w *workers) work(h *hand) {
 	defer w.Catch("workers")
-	s := &w.slots[n]
 	running := false
 	defer func() {
 		if !running {
 			w.wg.Done()
 			return
 		}
-		t, decided := s.task, false
+		t, decided := h.task, false
 		defer func() {
 			if !decided { // a function of the program ended the goroutine once more
-				w.set.Abort(&t.Job, ErrGoexit, &s.outcome)
+				w.set.Abort(&t.Job, ErrGoexit, &h.outcome)
 			}
-			w.end(n, t)
-			go w.work(n)
+			w.end(h, t)
+			go w.work(h)
 		}()
-		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &s.outcome)
+		w.set.Fail(t.Session.Jobs(), &t.Job, ErrGoexit, &h.outcome)
 		decided = true
 	}()
 	for t := range w.dispatch.tasks() {
-		t.Worker, t.Slot, t.StartedAt = t.Session.Workers[n], n, w.Clock.Now()
-		s.task = t
-		s.Begin(&t.Job)
+		t.Worker, t.StartedAt = t.Session.Worker(t.Slot), w.Clock.Now()
+		h.task = t
+		w.status.Slot(t.Slot).Begin(&t.Job)
 		running = true
-		w.set.Run(t.Session.Jobs(), &t.Job, s.perform, &s.outcome)
+		w.set.Run(t.Session.Jobs(), &t.Job, h.perform, &h.outcome)
 		running = false
-		w.end(n, t)
+		w.end(h, t)
 	}
+}
+
+// crew is where the jobs of a run are: the poller and its workers. It implements fleet.Slots.
+type crew struct {
+	*poller
+	*workers
+	freed func()
+}
+
+// do has the poller's goroutine call f, and waits for that.
+func (c crew) do(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	c.ask(func() { f(); close(done) })
+	select {
+	case <-done:
+		return nil
+	case <-c.ended:
+		return fleet.ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Limit has jobs run on the slots below n.
+func (c crew) Limit(ctx context.Context, n int) error {
+	return c.do(ctx, func() {
+		c.grow(n)
+		c.share.Resize(n)
+		c.limit.Store(int64(n))
+	})
+}
+
+// Occupied returns the slots with jobs that began before the last call with mark.
+func (c crew) Occupied(ctx context.Context, mark bool) (slots map[int]bool, err error) {
+	err = c.do(ctx, func() {
+		if mark {
+			c.slots.Mark(c.freed)
+		}
+		slots = c.slots.Marked()
+	})
+	return slots, err
 }
 
 // perform calls the handler of a job.
@@ -154,13 +197,12 @@ func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcom
 }
 
 // end gives the poller the outcome of a job.
-func (w *workers) end(n int, t *inflight.Task) {
-	s := &w.slots[n]
-	o := &s.outcome
+func (w *workers) end(h *hand, t *inflight.Task) {
+	o := &h.outcome
 	o.Ran = clock.Since(w.Clock, t.StartedAt)
-	s.End(o.Counts)
+	w.status.Slot(t.Slot).End(o.Counts)
 	w.set.Ended(&t.Job, o)
-	s.task = nil
+	h.task = nil
 	w.log(t, o)
 	w.dispatch.finish(t, o)
 }

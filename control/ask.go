@@ -177,7 +177,11 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 // announce writes the command.
 func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err error) {
 	cmd := r.command
-	cmd.At, cmd.Until = now.UnixMilli(), now.Add(r.call.timeout).UnixMilli()
+	lives := r.call.timeout
+	if len(r.key) > 0 { // processes refuse a signed command that is valid for longer
+		lives = min(lives, control.FullLives)
+	}
+	cmd.At, cmd.Until = now.UnixMilli(), now.Add(lives).UnixMilli()
 	var a control.Announcement
 	if a.Message, err = cmd.Encode(); err != nil {
 		return err

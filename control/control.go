@@ -23,7 +23,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
@@ -41,6 +45,7 @@ type Control struct {
 type Option func(*Control)
 
 // KeyFile signs commands with the key in a file: that of the processes' setting ControlKeyFile. The file is read at each call.
+// A signed command is valid for 30 seconds at most, also where Timeout is longer.
 func KeyFile(path string) Option { return func(c *Control) { c.keyFile = path } }
 
 // By says who asks. The audit of changes names it. By default it is the user of the system and the host.
@@ -240,4 +245,37 @@ func on(cmd control.Command) string {
 		words = append(words, string(cmd.Args))
 	}
 	return strings.Join(words, ": ")
+}
+
+// Member is a process that a call can ask, or could if it obeyed commands.
+type Member struct {
+	Process, Host, Name, Version string
+
+	Control string        // its setting; "": its release knows no commands
+	Age     time.Duration // since it renewed its lease
+	Shard   string        // the Redis where it is, of several
+}
+
+// Members lists the processes that addresses mean; none: all. It asks Redis and no process.
+func (c *Control) Members(ctx context.Context, addresses ...string) (members []Member, err error) {
+	if err := control.CheckAddresses(addresses); err != nil {
+		return nil, fmt.Errorf("goworker: %w", err)
+	}
+	doors := c.of.Inspect().Doors()
+	for _, door := range doors {
+		shard := ""
+		if len(doors) > 1 {
+			shard = door.Name()
+		}
+		err = errors.Join(err, door.Do(ctx, func(s resque.Store, conn redis.Conn) error {
+			_, all, err := control.New(s).Members(conn)
+			for _, m := range all {
+				if m.Meant(addresses) {
+					members = append(members, Member{m.ID, m.Host, m.Name, m.Version, m.Control, m.Age, shard})
+				}
+			}
+			return err
+		}))
+	}
+	return members, prefix.Of(err)
 }

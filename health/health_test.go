@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/health"
 	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/redistest"
 )
 
 func TestMain(m *testing.M) { daemontest.Main(m) }
@@ -192,4 +193,36 @@ func TestLoopThatStands(t *testing.T) {
 			is(b, h, "/healthz", 200)
 		})
 	}
+}
+
+// Shards are ready if one of them is, and live while no loop of any stands.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	server, gone := redistest.Start(t), redistest.Start(t)
+	gone.Kill()
+	s := goworker.NewShards(goworker.WorkerSettings{Concurrency: 2, LogLevel: "error"},
+		goworker.Shard{URI: gone.URI(), Queues: []string{"a"}}, goworker.Shard{URI: server.URI(), Queues: []string{"b"}})
+	defer s.Close()
+	s.Register("Nop", func() {})
+	h := health.Handler(s)
+	want := func(path string, status int) {
+		t.Helper()
+		redistest.Eventually(t, daemontest.Soon, fmt.Sprintf("%s is %d", path, status), func() bool {
+			got, _ := get(h, path)
+			return got == status
+		})
+	}
+	want("/startupz", 503)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	want("/startupz", 200)
+	want("/readyz", 200)
+	want("/healthz", 200)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	want("/readyz", 503)
 }

@@ -330,4 +330,56 @@ try http-bare ./httpapi 'TestWhoAsks|TestPools|TestBare' \
 # Operators' calls are open to the network.
 try http-admin ./httpapi TestAdminIsGuarded \
 	httpapi/server.go 's/if s.AdminListen == "" || isHere(s.AdminListen) ||/if true ||/'
+operations=internal/resque/operations/scripts
+# A step that was made is made again.
+try operation-late ./internal/resque/operations TestStepsAreFenced \
+	$operations/parts/step.lua "/^if has\[3\] ~= ARGV\[3\] then/d"
+# A runner that has lost its operation goes on.
+try operation-lost ./internal/resque/operations TestStepsAreFenced \
+	$operations/parts/step.lua "s/if has\[1\] ~= ARGV\[2\] or not lease or lease + 0 < now then/if not lease then/"
+# An operation that an operator stopped goes on.
+try operation-stopped ./internal/resque/operations TestStepsAreFenced \
+	$operations/parts/step.lua "/^if has\[2\] == 'stopped' then/d"
+# As many operations run as are begun.
+try operation-full ./internal/resque/operations TestStepsAreFenced \
+	$operations/acquire.lua "/^if #others >= /d"
+# What leaves its place is not in the bin.
+try operation-bin ./inspect TestOperationsTakeBack \
+	$operations/parts/step.lua "s/if to == '<' then redis.call('LPUSH', bin, string.sub(text, 2));/if to == '<' then/"
+# The name of a queue goes though jobs came into it.
+try operation-forget ./inspect TestOperationsForgetAQueueInUse \
+	$operations/parts/clearing.lua 's/ and not left then/ then/'
+# Steps of workflows that come while their queue is cleared stay in the bin.
+try operation-sift ./inspect TestOperationsClearStepsThatCome \
+	inspect/operation_bin.go 's/^\treturn r.siftSteps(ctx)$/\treturn nil/'
+# An operation on given jobs that was broken off says that all is done.
+try operation-given ./inspect TestOperationsOnGivenJobsOfTheKilled \
+	inspect/operation_run.go 's/; did < given {/; did > given {/'
+# A job that is taken back keeps the later expiry.
+try operation-expiry ./inspect TestOperationsTakeExpiryBack \
+	inspect/operation_undo.go 's/to.As, _ = payload.SetFields/_, _ = payload.SetFields/'
+# The lock of such a job does not know it.
+try operation-lock ./inspect TestOperationsTakeExpiryBack \
+	internal/resque/scripts/parts/unscheduling.lua '/if lock then goesOn/d'
+# An operation retries on while all fails again.
+try operation-brake ./inspect TestOperationsBrake \
+	inspect/operation_brake.go 's/float64(b.again) > b.Failed\*float64(b.done)/b.again < 0/'
+# The audit grows for ever.
+try audit-bound ./inspect TestAudit \
+	$scripts/audit.lua "/redis.call('LTRIM', KEYS\[1\], 0, ARGV\[2\] - 1)/d"
+# A change is made although it cannot be noted.
+try audit-first ./inspect 'TestAudit|TestOperationsACL' \
+	$scripts/audit.lua "s/redis.call('LTRIM'/redis.pcall('LTRIM'/"
+# Two keepers fold the same packs.
+try history-fold ./internal/record TestNothingIsLostOrCountedTwice \
+	internal/resque/history/scripts/fold.lua "/then return 'changed' end/d"
+# Packs are folded again.
+try history-tally ./internal/record TestNothingIsLostOrCountedTwice \
+	internal/resque/history/scripts/fold.lua "/redis.call('LTRIM', KEYS\[1\], ARGV\[3\], -1)/d"
+# A process keeps though one before it may.
+try duty-unread ./internal/duty TestKeeper \
+	internal/duty/duty.go 's/first \&\& len(unread) == 0/first \&\& len(unread) >= 0/'
+# A process of an older release keeps the others from it.
+try duty-older ./internal/duty TestKeeper \
+	internal/duty/duty.go 's/duties >= k.least/duties >= 0/'
 finish

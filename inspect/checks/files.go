@@ -112,10 +112,12 @@ func probes(document []byte, at func(int) int) (lines []mistake) {
 		switch {
 		case kind == "liveness" && asked == "/readyz":
 			lines = append(lines, mistake{where, "the liveness probe asks /readyz: all pods are restarted when Redis is away", "path: /healthz"})
-		case asked != "/readyz" && asked != "/healthz":
+		case asked != "/readyz" && asked != "/healthz" && asked != "/startupz":
 			right := "path: /healthz"
 			if kind == "readiness" {
 				right = "path: /readyz"
+			} else if kind == "startup" {
+				right = "path: /startupz"
 			}
 			lines = append(lines, mistake{where, "the " + kind + " probe asks " + shown(asked) + ", which goworker does not serve", right})
 		}

@@ -58,6 +58,8 @@ func TestFiles(t *testing.T) {
 		{name: "JSON", old: "terminationGracePeriodSeconds: 30", new: `"terminationGracePeriodSeconds": 3,`, expect: "killed 3 s"},
 		{name: "live is ready", old: "path: /healthz", new: "path: /readyz", expect: "line 12: the liveness probe asks /readyz", write: "path: /healthz"},
 		{name: "another path", old: "path: /readyz", new: `path: "/ready"`, expect: `line 9: the readiness probe asks "/ready", which goworker does not serve`, write: "path: /readyz"},
+		{name: "startup", old: "          livenessProbe", new: "          startupProbe: {httpGet: {path: /startupz, port: 7777}}\n          livenessProbe"},
+		{name: "startup of another path", old: "          livenessProbe", new: "          startupProbe: {httpGet: {path: /up, port: 7777}}\n          livenessProbe", expect: "line 10: the startup probe asks \"/up\"", write: "path: /startupz"},
 		{name: "a probe of a port", old: "httpGet:\n              path: /healthz\n", new: "tcpSocket:\n"},
 		{name: "hostile", old: "path: /healthz", new: "path: /\x1b[2J", expect: `"/\x1b[2J"`},
 	} {

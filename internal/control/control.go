@@ -25,9 +25,6 @@ const (
 	// keepFor is how long the connection stays open after its last use.
 	keepFor = 10 * time.Second
 
-	// fullLives is how long a command may be valid that needs the level full.
-	fullLives = 30 * time.Second
-
 	// mostLives is how long any command may be valid, and so how long its id is remembered.
 	mostLives = time.Hour
 

@@ -73,7 +73,7 @@ func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error 
 		return errUnsigned
 	case len(k.config.Key) == 0 && !k.config.Unsigned:
 		return errUnsigned
-	case c.Lives() > fullLives || c.At-now > fullLives.Milliseconds():
+	case c.Lives() > control.FullLives || c.At-now > control.FullLives.Milliseconds():
 		return errLong
 	case k.stale(c, now):
 		return errOld

@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -133,13 +135,24 @@ func (v *verbs) report(context.Context, *Call) (any, error) {
 		r.Go += " " + info.Main.Path
 	}
 	for _, s := range v.Parts() {
-		p := control.Part{Name: s.Name, State: s.State, For: seconds(clock.Since(v.clock, s.Since)), Restarts: s.Restarts, Info: s.Info}
+		p := control.Part{Name: s.Name, State: s.State, For: seconds(clock.Since(v.clock, s.Since)), Took: seconds(s.StartTook), Restarts: s.Restarts, Info: encodable(s.Info), Requires: s.Requires}
 		if s.Err != nil {
 			p.Error = s.Err.Error()
 		}
 		r.Parts = append(r.Parts, p)
 	}
 	return r, nil
+}
+
+// encodable returns what a part says of itself, or where JSON has no word for it, its text.
+func encodable(info any) any {
+	if info == nil {
+		return nil
+	}
+	if text, err := json.Marshal(info); err == nil {
+		return json.RawMessage(text)
+	}
+	return fmt.Sprint(info)
 }
 
 // firstLine returns the first line of a file; "" if it cannot be read.

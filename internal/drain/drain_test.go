@@ -322,7 +322,7 @@ func TestLeft(t *testing.T) {
 		"go:inflight:web:7:dead": 2, "go:leased": 1, "go:later:1": 0,
 	}, left)
 	notes := strings.Join(report.Notes, "\n")
-	for _, want := range []string{"queue mail is paused", "schedule nightly is paused", "there are 2 workflows"} {
+	for _, want := range []string{"queue mail is paused", "schedule nightly is paused", "waiting steps of 2 workflows"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note that the %s: %s", want, notes)
 		}

@@ -132,7 +132,6 @@ func (d *drain) reap(c redis.Conn, l resque.Lease) error {
 		Died: func(c redis.Conn, process string) error {
 			return d.store.ReleaseMasterLock(c, d.store.MasterLock(process, d.LockPrefix, d.NodeScheduler))
 		},
-		Shares: func(redis.Conn, resque.Process) (bool, error) { return false, nil }, // no process is alive
 	}
 	reaped, err := taking.Reap(c, l, d.now)
 	d.Requeued += reaped.Requeued

@@ -96,6 +96,7 @@ func (b *bundle) start() {
 		defer cancel()
 		_ = b.Status.Stop(ctx)
 		b.loop.Stop(ctx)
+		b.registrar.loop.Stop(ctx)
 		b.reaper.loop.Stop(ctx)
 		b.line.Close()
 	})

@@ -30,6 +30,7 @@ func (l *Lease) Start(ctx context.Context) error {
 	})
 	l.line.Limit = part.ReplyWithin // a connection that swallows everything must not cost the lease
 	l.reaper.loop.Start(ctx)
+	l.registrar.loop.Start(ctx)
 	l.loop.Start(ctx)
 	return nil
 }
@@ -99,10 +100,10 @@ func (l *Lease) enter(ctx context.Context) error {
 			return err
 		}
 		l.Saw(now)
-		p := l.config.Process(false)
+		p := l.registrar.identity(false)
 		err = l.base.Store.Enter(c, p, LeasePeriod, now)
 		if errors.Is(err, resque.ErrTaken) {
-			p = l.config.Process(true)
+			p = l.registrar.identity(true)
 			err = l.base.Store.Enter(c, p, LeasePeriod, now)
 		}
 		if err != nil {
@@ -130,6 +131,7 @@ func (l *Lease) enter(ctx context.Context) error {
 	if l.session.Swap(session) != nil {
 		l.base.Log.Info("in the fleet again", "process", session.Process.ID)
 	}
+	l.registrar.loop.Wake() // the workers may have changed meanwhile
 	return nil
 }
 
@@ -153,6 +155,7 @@ func (l *Lease) Stop(ctx context.Context) error {
 	l.loop.Stop(ctx)
 	session := l.Session()
 	session.end(l.config.Shutdown) // first, because the reaper may be waiting for Redis
+	l.registrar.loop.Stop(ctx)
 	l.reaper.loop.Stop(ctx)
 	defer l.line.Close()
 	if err := Unload(ctx, &l.cargo, l.riders(), func(ctx context.Context) error {
@@ -162,7 +165,7 @@ func (l *Lease) Stop(ctx context.Context) error {
 		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)
 	}
 	err := l.line.Do(ctx, func(c redis.Conn) error {
-		err := errors.Join(l.Heir.Leaving(c), l.leave(c, session.Process))
+		err := errors.Join(l.Heir.Leaving(c), l.leave(c, session.Record()))
 		for len(l.former) > 0 && err == nil {
 			if err = l.bury(c, l.former[0]); err == nil {
 				l.former = l.former[1:]

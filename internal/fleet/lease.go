@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/duty"
@@ -28,21 +29,23 @@ type Lease struct {
 
 	// These are set before Start.
 	Owner  Owner
+	Slots  Slots
 	Riders []Rider
 	Heir   Heir
 	Ends   Ends
 	Buried func(process string) // called when a process was found dead and its jobs are back; nil: nothing hears of it
 
-	base    part.Base
-	config  Config
-	loop    *part.Loop
-	reaper  *reaper
-	keeper  *duty.Keeper
-	taken   *depth.Count
-	depths  *depth.Keeper
-	session atomic.Pointer[Session]
-	held    atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
-	lapsed  atomic.Bool  // Redis may have lost the workers' registration
+	base      part.Base
+	config    Config
+	loop      *part.Loop
+	reaper    *reaper
+	registrar *registrar
+	keeper    *duty.Keeper
+	taken     *depth.Count
+	depths    *depth.Keeper
+	session   atomic.Pointer[Session]
+	held      atomic.Int64 // when the lease was last renewed, by our clock, in nanoseconds
+	lapsed    atomic.Bool  // Redis may have lost the workers' registration
 
 	// These are for the loop's goroutine, and for Start and Stop while it does not run.
 	line   conn.Line
@@ -60,6 +63,7 @@ func New(b part.Base, c Config) *Lease {
 	}
 	l.Status = newStatus(b, c.Workers, l.Session)
 	l.reaper = newReaper(l)
+	l.registrar = newRegistrar(l)
 	l.keeper = duty.New(b.Store, resque.Duties, l)
 	l.taken, l.depths = depth.NewCount(b), depth.NewKeeper(b, l)
 	l.loop = part.NewLoop(b, "lease", l.turn)
@@ -77,7 +81,7 @@ func (l *Lease) Process() resque.Process { return l.Session().Process }
 func (l *Lease) Self() string { return l.Session().Process.ID }
 
 // Worker returns the id of this process's first worker.
-func (l *Lease) Worker() string { return l.Session().Workers[0] }
+func (l *Lease) Worker() string { return l.Session().Worker(0) }
 
 // Wake has the lease renewed now.
 func (l *Lease) Wake() { l.loop.Wake() }
@@ -105,6 +109,11 @@ func (l *Lease) Renewed() (at time.Time) {
 		at = time.Unix(0, held)
 	}
 	return at
+}
+
+// Info says when the lease was renewed.
+func (l *Lease) Info() any {
+	return fmt.Sprintf("renewed %s ago", clock.Since(l.base.Clock, l.Renewed()).Round(time.Millisecond))
 }
 
 // Owed returns for how long the loop that renews the lease has owed a turn. It is called after Start.
@@ -142,9 +151,10 @@ func (l *Lease) beat(ctx context.Context) error {
 	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}
 	}
-	if asked.Sub(l.beaten) < HeartbeatEvery {
-		return nil
+	if asked.Sub(l.beaten) < HeartbeatEvery || !l.registrar.sending.TryLock() {
+		return nil // the registrar sends ids now: they come with the next renewal
 	}
+	defer l.registrar.sending.Unlock()
 	if err = l.heartbeat(ctx, session, renewed.Due.Now); err != nil {
 		l.beaten = time.Time{}
 		return err
@@ -177,16 +187,17 @@ func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
 // riders are all that ride.
 func (l *Lease) riders() []Rider { return append([]Rider{l.keeper, l.taken, l.depths}, l.Riders...) }
 
-// heartbeat sends the workers' heartbeats. It registers the workers where that was not done, or
+// heartbeat sends the workers' heartbeats, while the registrar sends nothing. It registers the workers where that was not done, or
 // was undone by another program.
 func (l *Lease) heartbeat(ctx context.Context, s *Session, now time.Time) error {
 	return l.line.Do(ctx, func(c redis.Conn) error {
+		ids := s.names.Load().registered
 		if !l.beaten.IsZero() {
-			if removed, err := l.base.Store.Heartbeat(c, s.Workers, now); removed == 0 {
+			if removed, err := l.base.Store.Heartbeat(c, ids, now); removed == 0 {
 				return err
 			}
 		}
-		return l.base.Store.Register(c, s.Workers, s.Process.Started, now)
+		return l.base.Store.Register(c, ids, s.Process.Started, now)
 	})
 }
 

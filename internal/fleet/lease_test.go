@@ -18,8 +18,8 @@ func TestEnterAndLeave(t *testing.T) {
 	}
 	b.start()
 	s := b.Session()
-	if b.Self() != "me:2" || s.Process.ID != "me:2" || !slices.Equal(s.Workers, []string{"me:2-0:work", "me:2-1:work"}) { // me:1 was for the check
-		t.Errorf("entered as %q with workers %q", b.Self(), s.Workers)
+	if b.Self() != "me:2" || s.Process.ID != "me:2" || !slices.Equal(s.names.Load().workers, []string{"me:2-0:work", "me:2-1:work"}) { // me:1 was for the check
+		t.Errorf("entered as %q with workers %q", b.Self(), s.names.Load().workers)
 	}
 	b.eventually("the lease is renewed", func() bool { return b.called("held me:2") && b.called("answered true") })
 	if !b.Leads() || b.Peers() != 1 || !b.Alive("me:2") || b.Alive("me:1") || b.Silent(time.Now()) || !b.Silent(time.Now().Add(LeasePeriod)) {

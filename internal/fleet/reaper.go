@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,7 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 		do("reaping", func(c redis.Conn) error { return r.reap(c, l) })
 	}
 	if r.lease.Leads() {
-		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Workers[0]) })
+		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Worker(0)) })
 		do("removing old failures", r.trimmer.trim)
 	}
 	if r.scans() {
@@ -89,7 +90,7 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 
 // reap takes the jobs of one dead process.
 func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
-	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Shares: r.sharesWorkers}
+	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Owner: r.owner}
 	reaped, err := taking.Reap(c, l, r.lease.Now())
 	for queue, n := range reaped.Back {
 		r.lease.Took(queue, -n)
@@ -111,22 +112,25 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 	return nil
 }
 
-// sharesWorkers reports whether a live process has the dead one's worker ids: a container that
+// owner returns what reports whether a live process has a worker id of the dead one: a container that
 // started again has the same name and process number.
-func (r *reaper) sharesWorkers(c redis.Conn, dead resque.Process) (bool, error) {
+func (r *reaper) owner(c redis.Conn, dead resque.Process) (owns func(id string) bool, err error) {
+	var same []resque.Process
 	for _, l := range r.lease.all() {
 		if l.Process == dead.ID || l.Fenced() {
 			continue
 		}
 		p, err := r.base.Store.ReadProcess(c, l.Process)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if p.IDHead == dead.IDHead && p.IDQueues == dead.IDQueues {
-			return true, nil
+		if p.IDHead == dead.IDHead {
+			same = append(same, p)
 		}
 	}
-	return false, nil
+	return func(id string) bool {
+		return slices.ContainsFunc(same, func(p resque.Process) bool { return p.Owns(id) })
+	}, nil
 }
 
 // troubles logs what the reaper could not do: each trouble once, until it has ended.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,8 +19,8 @@ type Reaping struct {
 	// Died gives back what a dead process holds beside its jobs.
 	Died func(c redis.Conn, process string) error
 
-	// Shares reports whether a live process has the dead one's worker ids.
-	Shares func(c redis.Conn, dead resque.Process) (bool, error)
+	// Owner returns what reports whether a live process has a worker id of the dead one; nil: none has.
+	Owner func(c redis.Conn, dead resque.Process) (owns func(id string) bool, err error)
 }
 
 // Reaped is what became of a dead process.
@@ -44,12 +45,16 @@ func (r Reaping) Reap(c redis.Conn, l resque.Lease, now time.Time) (out Reaped, 
 	if err := r.Died(c, dead.ID); err != nil {
 		return out, err
 	}
-	shared, err := r.Shares(c, dead)
-	if err != nil {
-		return out, err
+	ids := dead.WorkerIDs()
+	if r.Owner != nil {
+		owns, err := r.Owner(c, dead)
+		if err != nil {
+			return out, err
+		}
+		ids = slices.DeleteFunc(ids, owns)
 	}
-	if dead.IDHead != "" && !shared {
-		if err := r.Store.Unregister(c, dead.WorkerIDs()); err != nil {
+	if dead.IDHead != "" {
+		if err := r.Store.Unregister(c, ids); err != nil {
 			return out, err
 		}
 	}

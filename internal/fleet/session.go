@@ -13,10 +13,10 @@ import (
 // ends when it leaves the fleet or notices that it lost the lease. A job belongs to the session
 // that reserved it. All methods are safe for concurrent use.
 type Session struct {
-	Process resque.Process
-	Workers []string // the workers' ids, by slot
+	Process resque.Process // as it entered; its workers may have changed since, see Record
 
 	clock *Clock
+	names atomic.Pointer[names] // the registrar replaces it
 	ctx   context.Context
 	end   context.CancelCauseFunc
 
@@ -32,12 +32,41 @@ type generation struct {
 	cancel context.CancelCauseFunc
 }
 
+// names are the worker ids of a session. They never change: a change of the workers makes others.
+type names struct {
+	record     resque.Process // covers all ids that are registered
+	workers    []string       // by slot: the ids of jobs that start now
+	registered []string       // those, and the ids of jobs that run and began under others
+	covered    bool           // the record in Redis says what record says
+}
+
 func newSession(parent context.Context, process resque.Process, c *Clock) *Session {
-	s := &Session{Process: process, Workers: process.WorkerIDs(), clock: c}
+	s := Enter(process)
+	s.clock = c
 	s.ctx, s.end = context.WithCancelCause(parent)
 	s.replace()
 	return s
 }
+
+// Enter returns a session of a process that needs neither a clock nor contexts.
+func Enter(process resque.Process) *Session {
+	s := &Session{Process: process}
+	ids := process.WorkerIDs()
+	s.names.Store(&names{record: process, workers: ids, registered: ids, covered: true})
+	return s
+}
+
+// Worker returns the id of the worker with this number, for a job that starts now.
+func (s *Session) Worker(n int) string {
+	names := s.names.Load()
+	if n < len(names.workers) {
+		return names.workers[n]
+	}
+	return names.record.WorkerID(n)
+}
+
+// Record returns the process as its record in Redis must say it now.
+func (s *Session) Record() resque.Process { return s.names.Load().record }
 
 // replace makes another parent for the contexts of jobs that start from now on.
 func (s *Session) replace() {

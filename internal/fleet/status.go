@@ -1,7 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,18 +37,26 @@ type Status struct {
 	base    part.Base
 	loop    *part.Loop
 	session func() *Session
-	slots   []Slot
-	idle    atomic.Bool // the loop sleeps until a job begins
-	redo    atomic.Bool // Redis may have lost what was written
+	slots   atomic.Pointer[[]*Slot] // they only grow, and Grow alone replaces them
+	idle    atomic.Bool             // the loop sleeps until a job begins
+	redo    atomic.Bool             // Redis may have lost what was written
+	writing sync.Mutex              // held while the loop reads the worker ids and writes
 
 	// These are for the loop's goroutine.
 	line    conn.Line
 	current *Session
-	ran     []*outcome.Job // by slot: the last job that Running was called for
-	written []*outcome.Job // by slot: the job that worker:<id> names; nil: it is removed
-	counted []counts       // by slot: what was written
-	updated []int          // the slots of the updates under way
+	shown   []shown // by slot
+	updated []int   // the slots of the updates under way
 	flushed time.Time
+}
+
+// shown is what Redis has of a slot.
+type shown struct {
+	ran     *outcome.Job // the last job that Running was called for
+	written *outcome.Job // the job that worker:<id> names; nil: it is removed
+	under   string       // the id there
+	counted counts       // what was written
+	worker  string       // of which id
 }
 
 type counts struct{ processed, failed int64 }
@@ -54,38 +65,64 @@ type counts struct{ processed, failed int64 }
 var unknown = new(outcome.Job)
 
 func newStatus(b part.Base, workers int, session func() *Session) *Status {
-	s := &Status{
-		base: b, session: session, slots: make([]Slot, workers), line: b.Line(part.ReplyWithin),
-		ran: make([]*outcome.Job, workers), written: make([]*outcome.Job, workers), counted: make([]counts, workers),
-	}
-	for n := range s.slots {
-		s.slots[n].status = s
-	}
+	s := &Status{base: b, session: session, line: b.Line(part.ReplyWithin)}
+	s.slots.Store(new([]*Slot))
+	s.Grow(workers)
 	s.loop = part.NewLoop(b, "records", s.turn)
 	s.loop.End, s.loop.Grace, s.loop.Patient = s.line.Close, part.Forever, true
 	return s
 }
 
+// Grow makes slots for so many workers. One goroutine calls it.
+func (s *Status) Grow(workers int) {
+	slots := *s.slots.Load()
+	if more := workers - len(slots); more > 0 {
+		fresh := make([]Slot, more)
+		slots = slices.Clone(slots)
+		for n := range fresh {
+			fresh[n].status = s
+			slots = append(slots, &fresh[n])
+		}
+		s.slots.Store(&slots)
+	}
+}
+
 // Slot returns a worker's slot.
-func (s *Status) Slot(n int) *Slot { return &s.slots[n] }
+func (s *Status) Slot(n int) *Slot { return (*s.slots.Load())[n] }
 
 // Busy returns how many workers have a job.
 func (s *Status) Busy() (n int) {
-	for i := range s.slots {
-		if s.slots[i].job.Load() != nil {
-			n++
-		}
+	for range s.Jobs {
+		n++
 	}
 	return n
 }
 
 // Jobs yields the jobs that workers have now. It is safe for concurrent use.
 func (s *Status) Jobs(yield func(*outcome.Job) bool) {
-	for i := range s.slots {
-		if j := s.slots[i].job.Load(); j != nil && !yield(j) {
+	for _, slot := range *s.slots.Load() {
+		if j := slot.job.Load(); j != nil && !yield(j) {
 			return
 		}
 	}
+}
+
+// Beyond returns the jobs on the slots from n on.
+func (s *Status) Beyond(n int) (jobs []*outcome.Job) {
+	slots := *s.slots.Load()
+	for _, slot := range slots[min(n, len(slots)):] {
+		if j := slot.job.Load(); j != nil {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// settle returns when all that the status writer writes from now on goes by the present worker ids. It
+// waits for Redis if the status writer does.
+func (s *Status) settle() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 }
 
 // Start starts the status writer. The lease must run.
@@ -126,19 +163,27 @@ func (s *Status) turn(ctx context.Context) (wait time.Duration, err error) {
 // write writes what has changed and reports whether to look again soon. It ends with ctx, and with the
 // session.
 func (s *Status) write(ctx context.Context) (busy bool, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	session := s.session()
+	if missing := len(*s.slots.Load()) - len(s.shown); missing > 0 {
+		s.shown = append(s.shown, make([]shown, missing)...)
+		for n := len(s.shown) - missing; n < len(s.shown); n++ {
+			s.shown[n].written = unknown
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(session.ctx, cancel)()
 	if session != s.current {
 		s.current = session
-		clear(s.counted)
-		for n := range s.written {
-			s.written[n] = unknown // a dead process of the same name may have left something
+		for n := range s.shown {
+			// A dead process of the same name may have left something.
+			s.shown[n].counted, s.shown[n].written, s.shown[n].under = counts{}, unknown, ""
 		}
 	}
 	if s.redo.Swap(false) {
-		for n := range s.written {
+		for n := range s.shown {
 			s.rewrite(n)
 		}
 	}
@@ -162,15 +207,19 @@ func (s *Status) write(ctx context.Context) (busy bool, err error) {
 }
 
 // rewrite has all that is known of a worker written, whatever was written before.
-func (s *Status) rewrite(n int) { s.written[n], s.counted[n] = unknown, counts{-1, -1} }
+func (s *Status) rewrite(n int) { s.shown[n].written, s.shown[n].counted = unknown, counts{-1, -1} }
 
 // changes collects what to write. It reports whether a job runs, or counts have changed that
 // are not due.
 func (s *Status) changes(session *Session, now time.Time, countsDue bool) (updates []resque.WorkerUpdate, busy bool) {
 	s.updated = s.updated[:0]
-	for n := range s.slots {
-		slot := &s.slots[n]
-		u := resque.WorkerUpdate{ID: session.Workers[n]}
+	slots, ids := *s.slots.Load(), session.names.Load().workers
+	for n := range s.shown {
+		slot, shown := slots[n], &s.shown[n]
+		var id string // of the worker; "": it is not registered
+		if n < len(ids) {
+			id = ids[n]
+		}
 		j := slot.job.Load()
 		if j != nil {
 			busy = true
@@ -180,36 +229,45 @@ func (s *Status) changes(session *Session, now time.Time, countsDue bool) (updat
 		}
 		long := j != nil && now.Sub(j.StartedAt) >= statusAfter
 		if !long {
-			s.ran[n] = nil
-		} else if s.ran[n] != j {
-			s.ran[n] = j
+			shown.ran = nil
+		} else if shown.ran != j {
+			shown.ran = j
 			if s.Running != nil {
 				s.Running(j)
 			}
 		}
+		u := resque.WorkerUpdate{ID: id}
 		switch {
-		case long && j != s.written[n]:
+		case long && j != shown.written:
 			slot.named.Store(true)
-			s.written[n] = j
+			shown.written, shown.under = j, cmp.Or(j.Worker, id)
 			u.Work = &resque.Work{
 				Worker: session.Process.WorkerName(n), Queue: j.Queue, RunAt: j.StartedAt, Payload: j.Payload,
 				Process: session.Process.ID, Ticket: j.Ticket, Now: session.clock.At(now),
 			}
-		case j != s.written[n] && s.written[n] != nil:
-			s.written[n] = nil
+		case j != shown.written && shown.written != nil:
+			shown.written = nil
 			slot.named.Store(false)
 			u.Idle = true
 		}
+		if under := shown.under; under != "" && under != id && (u.Work != nil || u.Idle) { // the job began under another id
+			updates = append(updates, resque.WorkerUpdate{ID: under, Work: u.Work, Idle: u.Idle})
+			s.updated = append(s.updated, n)
+			u.Work, u.Idle = nil, false
+		}
+		if shown.worker != id {
+			shown.worker, shown.counted = id, counts{}
+		}
 		c := counts{processed: slot.processed.Load(), failed: slot.failed.Load()}
-		if c != s.counted[n] {
+		if id != "" && c != shown.counted {
 			if countsDue {
-				s.counted[n] = c
+				shown.counted = c
 				u.Counts, u.Processed, u.Failed = true, c.processed, c.failed
 			} else {
 				busy = true
 			}
 		}
-		if u.Work != nil || u.Idle || u.Counts {
+		if id != "" && (u.Work != nil || u.Idle || u.Counts) {
 			updates = append(updates, u)
 			s.updated = append(s.updated, n)
 		}

@@ -15,11 +15,11 @@ func (b *bundle) job(started time.Time) *outcome.Job {
 }
 
 func (b *bundle) worker(n int) string {
-	return b.redis.Text(b.t, "GET", "resque:worker:"+b.Session().Workers[n])
+	return b.redis.Text(b.t, "GET", "resque:worker:"+b.Session().Worker(n))
 }
 
 func (b *bundle) stat(what string, n int) int {
-	return b.redis.Int(b.t, "GET", "resque:stat:"+what+":"+b.Session().Workers[n])
+	return b.redis.Int(b.t, "GET", "resque:stat:"+what+":"+b.Session().Worker(n))
 }
 
 func TestStatus(t *testing.T) {

@@ -154,3 +154,47 @@ func BenchmarkTally(b *testing.B) {
 		tally.Ended(j, o)
 	}
 }
+
+// Owed asks at most once a second, does not wait, and says for how long the answer is owed.
+func TestPulseOwes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []func()
+		p := NewPulse(clock.System, func(f func()) { asked = append(asked, f) }, func() int { return 7 })
+		for range 10 {
+			if owed := p.Owed(); owed != 0 {
+				t.Errorf("it owes %v at once", owed)
+			}
+		}
+		time.Sleep(time.Minute)
+		if owed := p.Owed(); owed != time.Minute || len(asked) != 1 {
+			t.Errorf("after a minute it owes %v, and was asked %d times", owed, len(asked))
+		}
+		asked[0]()
+		for range 10 {
+			if owed := p.Owed(); owed != 0 || len(asked) != 1 {
+				t.Errorf("after its answer it owes %v, and was asked %d times", owed, len(asked))
+			}
+		}
+		time.Sleep(time.Hour)
+		if owed := p.Owed(); owed != 0 || len(asked) != 2 {
+			t.Errorf("an hour later it owes %v, and was asked %d times", owed, len(asked))
+		}
+	})
+}
+
+// A lease whose loop stands is a reason to restart. A part that has failed is named.
+func TestReportOfLoopsAndParts(t *testing.T) {
+	t.Parallel()
+	s := Signs{
+		Now: time.Now(), Begun: true, Running: true, Renewed: time.Now(), Limits: 25 * time.Second, Lease: 110 * time.Second,
+		Poller: Answer[Poller]{Ever: true, Last: Poller{Connected: true}}, Down: []string{"metrics"},
+	}
+	if r := s.Report(); !r.Live || !r.Ready || fmt.Sprint(r.Reasons) != "[part metrics has failed: PartStates says why]" {
+		t.Errorf("%+v", r)
+	}
+	s.Lease += time.Second
+	if r := s.Report(); r.Live || r.Ready || len(r.Reasons) != 2 {
+		t.Errorf("%+v", r)
+	}
+}

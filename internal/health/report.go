@@ -38,6 +38,7 @@ type Signs struct {
 	Renewed      time.Time // the lease was, last; zero: it was never taken
 	Silent       bool      // the lease was not renewed for too long
 	AwaySince    time.Time // zero: there is no outage
+	Down         []string  // the parts that have failed
 	Gate         gate.State
 }
 
@@ -98,6 +99,9 @@ func (s Signs) Report() Report {
 	if s.Lease > Patience(s.Limits)+HungAfter {
 		r.Live = false
 		r.Say("the lease's loop has not turned for %s and seems to hang: restart the process", brief(s.Lease))
+	}
+	for _, name := range s.Down {
+		r.Say("part %s has failed: PartStates says why", name)
 	}
 	switch {
 	case !r.AwaySince.IsZero():

@@ -2,9 +2,11 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 )
@@ -149,6 +151,15 @@ func (k *Keeper) Exchanges() (n int64, last time.Time) {
 		last = time.Unix(0, at)
 	}
 	return k.served.Load(), last
+}
+
+// Info says when Redis answered the last exchange. Any goroutine may call it.
+func (k *Keeper) Info() any {
+	n, last := k.Exchanges()
+	if n == 0 {
+		return "no exchange yet"
+	}
+	return fmt.Sprintf("%d exchanges, the last %s ago", n, clock.Since(k.base.Clock, last).Round(time.Millisecond))
 }
 
 func (k *Keeper) shut() {

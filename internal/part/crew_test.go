@@ -219,6 +219,38 @@ func TestPanicsOfSteps(t *testing.T) {
 	}
 }
 
+// A Run that is stopped may return nil or the error of its context. Another error is one of its stop, and a panic
+// is a Failure.
+func TestRunThatIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		end             func(context.Context) error
+		broken, stopErr string
+	}{
+		"nil":         {func(context.Context) error { return nil }, "", ""},
+		"its context": {func(ctx context.Context) error { return ctx.Err() }, "", ""},
+		"an error":    {func(context.Context) error { return errBroken }, "", "stopping web: broken"},
+		"a panic":     {func(context.Context) error { panic(errBroken) }, "part web failed: panic: broken", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				clock.System.AfterFunc(time.Second, cancel)
+				text := func(err error) string {
+					if err == nil {
+						return ""
+					}
+					return err.Error()
+				}
+				_, broken, stopErr := crewed(ctx, newCrew(), Part{Name: "web", Run: func(ctx context.Context) error { <-ctx.Done(); return tc.end(ctx) }})
+				if text(broken) != tc.broken || text(stopErr) != tc.stopErr {
+					t.Errorf("errors %v and %v, want %q and %q", broken, stopErr, tc.broken, tc.stopErr)
+				}
+			})
+		})
+	}
+}
+
 // A loop that panics ends the run. Its turn is over, and its Stop does not wait.
 func TestLoopThatPanics(t *testing.T) {
 	t.Parallel()

@@ -160,9 +160,7 @@ func (e *entry) keep(ctx context.Context) {
 	for {
 		failure := e.attempt(ctx)
 		if ctx.Err() != nil {
-			if err := failure.Err; err != errReturned && !errors.Is(err, ctx.Err()) {
-				e.err = err
-			}
+			e.err = failure.asked(ctx.Err())
 			return
 		}
 		wait, ok := again.next(e.crew.clock.Now())
@@ -188,6 +186,17 @@ func (e *entry) keep(ctx context.Context) {
 
 // errReturned is the failure of a Run that returns nil although nothing asked it to.
 var errReturned = errors.New("its Run returned, and the daemon had not stopped it")
+
+// asked returns the error of a Run whose context had ended: it was to return, and may say so.
+func (f *Failure) asked(ended error) error {
+	switch {
+	case f.Stack != nil:
+		return f
+	case f.Err == errReturned, errors.Is(f.Err, ended):
+		return nil
+	}
+	return f.Err
+}
 
 // attempt calls Run once and returns how it ended.
 func (e *entry) attempt(ctx context.Context) *Failure {

@@ -27,15 +27,19 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "rules", Requires: []string{"poller"}},
 )
 
-// Steps start and stop one of a daemon's own parts.
-type Steps struct{ Start, Stop func(context.Context) error }
+// Steps start and stop one of a daemon's own parts. Info is what it says of itself; nil: nothing.
+type Steps struct {
+	Start, Stop func(context.Context) error
+	Info        func() any
+}
 
 // Arrange returns own parts, with their steps, and the parts of the program, in the order in which they
 // start. An own part without steps does nothing.
 func Arrange(own []Part, steps map[string]Steps, added []Part) ([]Part, error) {
 	all := slices.Clone(own)
 	for i, p := range all {
-		all[i].Start, all[i].Stop = steps[p.Name].Start, steps[p.Name].Stop
+		of := steps[p.Name]
+		all[i].Start, all[i].Stop, all[i].Info = of.Start, of.Stop, of.Info
 	}
 	return Around(append(all, added...), "workers", "poller")
 }

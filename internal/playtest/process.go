@@ -255,8 +255,7 @@ func (p *Process) Reap(dead *Process) {
 	r := &reaper{p, make(map[int64][]byte)}
 	out, err := fleet.Reaping{
 		Store: w.Store, Limit: mostDeaths, Ends: r,
-		Died:   func(redis.Conn, string) error { return nil },
-		Shares: func(redis.Conn, resque.Process) (bool, error) { return false, nil },
+		Died: func(redis.Conn, string) error { return nil },
 	}.Reap(w.Conn, resque.Lease{Process: dead.ID, Value: dead.Lease()}, w.Now)
 	w.Must(err)
 	if len(out.Refused) > 0 && len(w.Spoiled) == 0 {

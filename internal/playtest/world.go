@@ -153,7 +153,7 @@ func (w *World) Enter() *Process {
 		},
 	}, w.Classes, w.Features...)
 	p.rec = inflight.New(p, maxPayload)
-	p.rec.Begin(&fleet.Session{Process: p.Process, Workers: p.WorkerIDs()})
+	p.rec.Begin(fleet.Enter(p.Process))
 	w.Must(w.Store.Enter(w.Conn, p.Process, resque.LeasePeriod, w.Now))
 	w.Procs = append(w.Procs, p)
 	return p

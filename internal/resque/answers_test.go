@@ -65,6 +65,7 @@ func FuzzAnswers(f *testing.F) {
 		"strays":  func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },
 		"relane":  func(c redis.Conn) error { _, err := s.Relane(c, map[Lanes][]Lane{{"a", ""}: nil}); return err },
 		"fence":   func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
+		"cover":   func(c redis.Conn) error { return s.Cover(c, Process{ID: "p"}, "p-0:a") },
 		"leave":   func(c redis.Conn) error { _, err := s.Leave(c, "p"); return err },
 		"enter":   func(c redis.Conn) error { return s.Enter(c, Process{ID: "p"}, time.Second, now) },
 		"now":     func(c redis.Conn) error { _, err := s.Now(c); return err },

@@ -38,7 +38,7 @@ type Process struct {
 	PID         int
 	Version     string
 	Queues      string
-	Concurrency int
+	Concurrency int // no worker has a higher number; some of them may not be registered
 	Started     time.Time
 
 	// Knows is what its release understands of jobs, as its record says: words with blanks between.
@@ -56,8 +56,10 @@ type Process struct {
 	// commands.
 	Name, Control string
 
-	// Worker n is registered as IDHead + n + ":" + IDQueues.
+	// Worker n is registered as IDHead + n + ":" + IDQueues. While a list of queues changes, it may also
+	// be registered with one of Former.
 	IDHead, IDQueues string
+	Former           []string
 }
 
 // Knows is what this release understands of jobs: see Process.
@@ -93,29 +95,6 @@ func (s Store) ReadDuties(c *Cargo, process string, heard func(duties int)) {
 // KnowsOf reports whether the process understands what a word names.
 func (p Process) KnowsOf(word string) bool { return slices.Contains(strings.Fields(p.Knows), word) }
 
-// WorkerName is the worker's id without its queues, as node-resque knows it.
-func (p Process) WorkerName(n int) string { return p.IDHead + strconv.Itoa(n) }
-
-// WorkerID is the member of the set of workers for worker n.
-func (p Process) WorkerID(n int) string { return p.WorkerName(n) + ":" + p.IDQueues }
-
-// WorkerIDs are the ids of all its workers.
-func (p Process) WorkerIDs() []string {
-	ids := make([]string, p.Concurrency)
-	for n := range ids {
-		ids[n] = p.WorkerID(n)
-	}
-	return ids
-}
-
-// Owns reports whether the worker id is one of the process's.
-func (p Process) Owns(id string) bool {
-	rest, ok := strings.CutPrefix(id, p.IDHead)
-	number, queues, _ := strings.Cut(rest, ":")
-	_, err := strconv.Atoi(number)
-	return ok && p.IDHead != "" && err == nil && queues == p.IDQueues
-}
-
 // mostRecorded is how long a text is that a record may have of a program.
 const mostRecorded = 4 << 10
 
@@ -135,7 +114,7 @@ func (p Process) fields(epoch int64) []any {
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
 		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows, "duties", Duties,
 	}
-	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {"name", p.Name}, {"control", p.Control}} {
+	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {"name", p.Name}, {"control", p.Control}, {formerField, p.former()}} {
 		if of[1] != "" {
 			fields = append(fields, of[0], of[1])
 		}
@@ -159,6 +138,7 @@ func processOf(id string, f map[string]string) Process {
 	p.Duties, _ = strconv.Atoi(f["duties"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
 	p.Concurrency = min(max(p.Concurrency, 0), mostWorkers) // another program may have written anything
+	p.Former = formerOf(f[formerField], p.Concurrency)
 	p.Started, _ = time.Parse(startedLayout, f["started"])
 	return p
 }

@@ -257,7 +257,7 @@ func TestProcessWorkers(t *testing.T) {
 		t.Errorf("worker name %q", got)
 	}
 	for id, want := range map[string]bool{
-		"web-1.go:42-0:a:b,*": true, "web-1.go:42-99:a:b,*": true,
+		"web-1.go:42-0:a:b,*": true, "web-1.go:42-2:a:b,*": true, "web-1.go:42-3:a:b,*": false,
 		"web-1.go:42-0:a": false, "web-1.go:42-x:a:b,*": false, "web-1.go:42-:a:b,*": false, "web-1.go:42:a:b,*": false,
 		"web-2.go:42-0:a:b,*": false, "": false,
 	} {

@@ -160,6 +160,9 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 			_, err := s.MoveJobs(w.c, Lane{Queue: "low"}, false, []Move{{Element: Element{0, []byte("q1")}}}, Target{Queue: "low", Lane: &lane, Head: true})
 			return err
 		}},
+		"cover": {keys: []string{s.process("p"), s.heartbeats()}, call: func(w *wire) error {
+			return s.Cover(w.c, someProcess("p"), "claimed:1:low")
+		}},
 		"leave": {keys: []string{s.processes(), s.inflight("idle")}, call: func(w *wire) error {
 			_, err := s.Leave(w.c, "idle")
 			return err

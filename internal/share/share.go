@@ -68,6 +68,9 @@ func (s *Share) Leave() {
 	p.shares = slices.DeleteFunc(p.shares, func(other *Share) bool { return other == s })
 }
 
+// Resize changes the number of workers of a poller that has them for itself.
+func (s *Share) Resize(workers int) { s.most = workers }
+
 // Shared reports whether other pollers use the same workers.
 func (s *Share) Shared() bool { return s.pool != nil }
 

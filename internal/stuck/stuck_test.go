@@ -56,3 +56,26 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// All workers are stuck since the last of them is.
+func TestAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Jobs
+		all := func() time.Duration { return s.All(2, time.Second, time.Now()) }
+		one := s.Watch(Job{Started: time.Now(), Limit: time.Second}, time.Second, nil)
+		time.Sleep(time.Minute)
+		if d := all(); d != 0 {
+			t.Errorf("one of two has been stuck: %v", d)
+		}
+		other := s.Watch(Job{Started: time.Now(), Limit: time.Second}, time.Second, nil)
+		time.Sleep(12 * time.Second)
+		if d := all(); d != 10*time.Second {
+			t.Errorf("both have been stuck for %v", d)
+		}
+		one()
+		if d := all(); d != 0 {
+			t.Errorf("one has ended: %v", d)
+		}
+		other()
+	})
+}

@@ -64,7 +64,7 @@ func checkYAML(_ *testing.T, _ *scene, text string) error {
 // unit are the settings of a unit of systemd that the docs use, by section.
 var unit = map[string][]string{
 	"Unit":    {"Description", "Documentation", "After", "Wants", "StartLimitIntervalSec"},
-	"Service": {"Type", "User", "DynamicUser", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "KillSignal", "KillMode", "TimeoutStopSec", "Restart", "RestartSec", "NoNewPrivileges", "ProtectSystem", "MemoryMax", "SuccessExitStatus", "WorkingDirectory"},
+	"Service": {"Type", "User", "DynamicUser", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecStartPost", "KillSignal", "KillMode", "TimeoutStopSec", "Restart", "RestartSec", "NoNewPrivileges", "ProtectSystem", "MemoryMax", "SuccessExitStatus", "WorkingDirectory"},
 	"Install": {"WantedBy"},
 }
 

@@ -44,7 +44,7 @@ func TestRunsInAChild(t *testing.T) {
 	} else if _, _ = fmt.Sscan(m[0], &middleware); middleware != pid {
 		t.Errorf("middleware ran in process %d, the handler in %d", middleware, pid)
 	}
-	if len(b.noted("database closed")) != 1 || len(b.noted("the server started")) != 0 {
+	if len(b.noted("database closed")) != 1 || len(b.noted("cache closed")) != 1 || len(b.noted("the server started")) != 0 {
 		t.Errorf("the parts did %q %q", b.noted("database"), b.noted("the server"))
 	}
 	b.mu.Lock()

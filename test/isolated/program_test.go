@@ -147,6 +147,19 @@ func register(d worker, uri, notes string) {
 			return nil
 		},
 	})
+	running := false
+	d.AddPart(goworker.Part{
+		Name: "cache", Requires: []string{"database"}, Isolated: true, AwaitReady: true,
+		Run: func(ctx context.Context) error {
+			running = true
+			goworker.PartReady(ctx)
+			<-ctx.Done()
+			if goworker.IsolatedChild() {
+				note("cache closed")
+			}
+			return ctx.Err()
+		},
+	})
 	d.AddPart(goworker.Part{Name: "server", Start: func(context.Context) error {
 		if goworker.IsolatedChild() {
 			note("the server started in a child")
@@ -156,7 +169,7 @@ func register(d worker, uri, notes string) {
 
 	d.Register("Sum", func(ctx context.Context, a, b int) (int, error) {
 		run := goworker.FromContext(ctx)
-		note("sum %d child=%v database=%v id=%s attempt=%d queue=%s", os.Getpid(), goworker.IsolatedChild(), database, run.ID, run.Attempt, run.Queue)
+		note("sum %d child=%v database=%v id=%s attempt=%d queue=%s", os.Getpid(), goworker.IsolatedChild(), database && running, run.ID, run.Attempt, run.Queue)
 		fmt.Fprintln(os.Stderr, "a child writes to stderr")
 		return a + b, nil
 	}, isolated(goworker.HardTimeout(time.Minute)), goworker.Alias("Total"))

@@ -21,7 +21,7 @@ import (
 
 // The limits of the house. A change that needs more changes the design first.
 const (
-	rootFiles     = 55    // of the root package, tests aside
+	rootFiles     = 56    // of the root package, tests aside
 	rootLines     = 11800 // of all of them together
 	rootTestFiles = 48
 	fileLines     = 500 // of one Go file, tests aside
@@ -50,7 +50,7 @@ var layers = [][]string{
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "control", "delayedbridge", "embedded", "example", "flags", "goworkertest", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "control", "delayedbridge", "embedded", "example", "flags", "goworkertest", "health", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {

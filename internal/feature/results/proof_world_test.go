@@ -171,7 +171,7 @@ func (w *world) enter() *process {
 		},
 	}, newClasses(), features()...)
 	p.rec = inflight.New(p, maxPayload)
-	p.rec.Begin(&fleet.Session{Process: p.Process, Workers: p.WorkerIDs()})
+	p.rec.Begin(fleet.Enter(p.Process))
 	w.must(w.store.Enter(w.c, p.Process, resque.LeasePeriod, w.now))
 	w.procs = append(w.procs, p)
 	return p
@@ -478,8 +478,7 @@ func (p *process) reap(dead *process) {
 	r := &reaper{p, make(map[int64]ended)}
 	out, err := fleet.Reaping{
 		Store: w.store, Limit: most, Ends: r,
-		Died:   func(redis.Conn, string) error { return nil },
-		Shares: func(redis.Conn, resque.Process) (bool, error) { return false, nil },
+		Died: func(redis.Conn, string) error { return nil },
 	}.Reap(w.c, resque.Lease{Process: dead.ID, Value: w.lease(dead)}, w.now)
 	w.must(err)
 	for _, refused := range out.Refused {

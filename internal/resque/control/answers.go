@@ -97,9 +97,12 @@ type Part struct {
 	Name     string  `json:"name"`
 	State    string  `json:"state"`
 	For      float64 `json:"for"`
+	Took     float64 `json:"took"` // its start
 	Restarts int     `json:"restarts,omitempty"`
 	Error    string  `json:"error,omitempty"`
 	Info     any     `json:"info,omitempty"`
+
+	Requires []string `json:"requires,omitempty"` // the parts that started before it, because it needs them
 }
 
 // Stacks is the answer of the verb stacks.

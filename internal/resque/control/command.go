@@ -16,6 +16,9 @@ import (
 // Version is that of the form of commands. A process answers one of a newer form with an error.
 const Version = 1
 
+// FullLives is how long a command may be valid that needs the level full: so long a copy of it could be of use.
+const FullLives = 30 * time.Second
+
 // Command is what an operator asks of processes.
 type Command struct {
 	V     int             `json:"v"`

@@ -48,7 +48,7 @@ func (s Store) Members(c redis.Conn) (now time.Time, members []Member, err error
 		}
 		renewed := time.UnixMilli(int64(ends)).Add(-resque.LeasePeriod)
 		members = append(members, Member{Names: Names{ID: leases[i]}, Age: max(0, now.Sub(renewed))})
-		b.Send("HMGET", s.ProcessKey(leases[i]).String(), "epoch", "host", "name", "version", "control")
+		b.Send("HMGET", s.ProcessKey(leases[i]).String(), "host", "name", "version", "control")
 	}
 	records, err := b.Receive()
 	if err != nil {
@@ -56,11 +56,12 @@ func (s Store) Members(c redis.Conn) (now time.Time, members []Member, err error
 	}
 	for i := range members {
 		f, err := redis.Strings(resque.Answer(records[i]))
-		if err != nil || len(f) != 5 {
+		if err != nil || len(f) != 4 {
 			continue // another program has overwritten it: the process writes it again
 		}
 		m := &members[i]
-		m.Known, m.Host, m.Name, m.Version, m.Control = f[0] != "", f[1], f[2], f[3], f[4]
+		m.Host, m.Name, m.Version, m.Control = f[0], f[1], f[2], f[3]
+		m.Known = m.Host != ""
 	}
 	return now, members, nil
 }

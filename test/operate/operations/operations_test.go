@@ -154,38 +154,64 @@ func TestEachFailureIsRetriedOnce(t *testing.T) {
 	}
 }
 
-// A cleared queue of a million jobs comes back byte for byte and in order, though jobs came meanwhile.
+// A cleared queue of a million jobs comes back byte for byte and in order, with its lanes, though jobs came meanwhile.
 func TestAMillionComesBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	const jobs = 1_000_000
+	const jobs, laned, lanes = 1_000_000, 20_000, 300 // more lanes than one step takes; one of them is long
 	job := func(n int) string { return fmt.Sprintf(`{"class":"Send","args":[%d,"%x"]}`, n, n*7919) }
 	fill(t, server, "resque:queue:mail", jobs, job)
 	server.Do(t, "SADD", "resque:queues", "mail")
+	keys := []string{"resque:queue:mail"}
+	all := int64(jobs)
+	server.Do(t, "SADD", "resque:go:lanes", laneSet)
+	for n := range lanes {
+		own := fmt.Sprintf("c:A/key=%d", n)
+		key := fmt.Sprintf("resque:go:lane:4:mail7:f:A/key%s", own)
+		keys = append(keys, key)
+		size := 3
+		if n == 0 {
+			size = laned
+		}
+		fill(t, server, key, size, func(i int) string { return fmt.Sprintf(`{"class":"Send","args":[%d,%d],"id":"l%d-%d"}`, n, i, n, i) })
+		server.Do(t, "ZADD", "resque:go:lanes:"+laneSet, n, own)
+		all += int64(size)
+	}
 	in := inspect.New(face{server: server})
 	ctx := t.Context()
 	digest := func() string {
-		return server.Text(t, "EVAL", "local d = '' for from = 0, redis.call('LLEN', KEYS[1]) - 1, 5000 do d = redis.sha1hex(d .. table.concat(redis.call('LRANGE', KEYS[1], from, from + 4999), '|')) end return d", 1, "resque:queue:mail")
+		args := redis.Args{"local d = '' for _, key in ipairs(KEYS) do for from = 0, redis.call('LLEN', key) - 1, 5000 do d = redis.sha1hex(d .. table.concat(redis.call('LRANGE', key, from, from + 4999), '|')) end end return d", len(keys)}
+		return server.Text(t, "EVAL", args.AddFlat(keys)...)
 	}
-	before := digest()
+	turns := func() string {
+		found := server.List(t, "ZRANGE", "resque:go:lanes:"+laneSet, 0, -1)
+		slices.Sort(found)
+		return fmt.Sprint(server.List(t, "SMEMBERS", "resque:go:lanes"), found)
+	}
+	before, turned := digest(), turns()
 	for _, came := range []int{0, 300, 2000} { // none, few, and more than change places
 		op, err := in.Operations().Start(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: "mail"}})
 		if err == nil {
 			op, err = drive(in.Operations().Run(ctx, op.ID))
 		}
-		if err != nil || op.Done != jobs || op.Binned != jobs {
+		if err != nil || op.Done != all || op.Binned != all {
 			t.Fatalf("cleared: %+v, %v", op, err)
 		}
-		if n := server.Int(t, "EXISTS", "resque:queue:mail"); n != 0 {
-			t.Fatal("the queue is there after it was cleared")
+		if n := server.Int(t, "EXISTS", redis.Args{"resque:go:lanes"}.AddFlat(keys)...); n != 0 {
+			t.Fatalf("%d lists are there after the queue was cleared", n)
 		}
 		fill(t, server, "resque:queue:mail", came, func(n int) string { return fmt.Sprintf(`{"class":"Late","args":[%d]}`, n) })
 		op, err = drive(in.Operations().Undo(ctx, op.ID))
-		if err != nil || op.State != inspect.OperationUndone || op.Back != jobs || op.Binned != 0 {
+		if err != nil || op.State != inspect.OperationUndone || op.Back != all || op.Binned != 0 {
 			t.Fatalf("taken back: %+v, %v", op, err)
 		}
-		if ttl := server.Int(t, "PTTL", "resque:queue:mail"); ttl != -1 {
-			t.Errorf("the queue goes in %d ms", ttl)
+		for _, key := range []string{keys[0], keys[1], keys[lanes]} {
+			if ttl := server.Int(t, "PTTL", key); ttl != -1 {
+				t.Errorf("%s goes in %d ms", key, ttl)
+			}
+		}
+		if now := turns(); now != turned {
+			t.Errorf("the lanes that have a turn are %.300s\nand were %.300s", now, turned)
 		}
 		late := server.List(t, "LRANGE", "resque:queue:mail", jobs, -1)
 		for n, text := range late {

@@ -34,7 +34,7 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		nouns[at].AddCommand(of.verbs...)
 	}
 	return append(nouns,
-		one(p.enqueue(), "give the one where the queue lies"), one(p.drainToRuby(), "drain one after the other"), one(p.bench(), "measure one after the other"), p.dev())
+		one(p.enqueue(), "give the one where the queue lies"), one(p.drainToRuby(), "drain one after the other"), one(p.bench(), "measure one after the other"), p.dev(), p.controls())
 }
 
 // changes is change with a reason for the audit: the changes of the verb carry the operator's name.

@@ -55,6 +55,7 @@ var readers = []struct {
 	{"history-queue", []string{"history", "--step=hour", "--since=6h", "--queue", "mail"}},
 	{"history-classes", []string{"history", "--step=hour", "--since=6h", "--classes"}},
 	{"doctor", []string{"doctor", "24", "28", "32", "35", "37", "38", "39"}},
+	{"inspect-ping", []string{"inspect", "ping"}},
 	{"config-print", []string{"config", "print"}},
 }
 

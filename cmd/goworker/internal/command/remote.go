@@ -1,0 +1,406 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/control"
+	"github.com/goworker/goworker/inspect"
+)
+
+// Inspect makes an operator what package control asks by.
+func (o *operator) Inspect() *inspect.Inspector { return o.in }
+
+// questions are the verbs of inspect, and what each asks.
+var questions = []struct{ verb, short string }{
+	{control.Ping, "See which processes answer"},
+	{control.Stats, "Show what processes have counted, and their memory"},
+	{control.Active, "List the jobs that run"},
+	{control.Reserved, "List the jobs that processes hold ahead"},
+	{control.Registered, "List the classes with their options"},
+	{control.Conf, "List the settings, without secrets"},
+	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
+	{control.Report, "Describe processes for the report of a fault"},
+	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
+}
+
+// inspects asks processes.
+func (p *program) inspects() *cobra.Command {
+	c := &cobra.Command{
+		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
+			"It ends with the last answer. Processes that were silent are named with the age of their lease, and then it ends with 4.",
+	}
+	for _, q := range questions {
+		c.AddCommand(p.asks(q.verb, q.short))
+	}
+	c.AddCommand(p.asksOwn())
+	return c
+}
+
+// asks is one of the questions.
+func (p *program) asks(verb, short string) *cobra.Command {
+	var args bool
+	var key string
+	c := p.verb(&cobra.Command{Use: verb + " [ADDRESS…]", Short: short}, func(ctx context.Context, o *operator, to []string) error {
+		opts := []control.CallOption{control.To(to...)}
+		if args {
+			opts = append(opts, control.Args(map[string]bool{"args": true}))
+		}
+		return o.answers(verb, o.processes(key).Inspect(ctx, verb, append(opts, control.Timeout(o.timeout))...))
+	})
+	if verb == control.Active {
+		c.Flags().BoolVar(&args, "args", false, "print the arguments of jobs too; processes need -control=full for it")
+		keyFlag(c, &key)
+	}
+	return c
+}
+
+// asksOwn asks by a verb of the program.
+func (p *program) asksOwn() *cobra.Command {
+	var to []string
+	var key string
+	c := p.verb(&cobra.Command{
+		Use: "call VERB [JSON]", Short: "Ask by a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
+	}, func(ctx context.Context, o *operator, args []string) error {
+		opts, err := given(args, to)
+		if err != nil {
+			return err
+		}
+		return o.answers(args[0], o.processes(key).Inspect(ctx, args[0], append(opts, control.Timeout(o.timeout))...))
+	})
+	toFlag(c, &to)
+	keyFlag(c, &key)
+	return c
+}
+
+// someOf wants from so many to so many arguments.
+func someOf(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usageError{fmt.Errorf("%s takes %s", c.CommandPath(), what)}
+		}
+		return nil
+	}
+}
+
+// given are the options of a call of a program's own verb.
+func given(args, to []string) ([]control.CallOption, error) {
+	opts := []control.CallOption{control.To(to...)}
+	if len(args) > 1 {
+		if !json.Valid([]byte(args[1])) {
+			return nil, usagef("%s is no JSON", args[1])
+		}
+		opts = append(opts, control.Args(json.RawMessage(args[1])))
+	}
+	return opts, nil
+}
+
+func toFlag(c *cobra.Command, to *[]string) {
+	c.Flags().StringSliceVar(to, "to", nil, "which processes: an id, a host or a name, or a pattern of these (default all)")
+}
+
+func keyFlag(c *cobra.Command, key *string) {
+	c.Flags().StringVar(key, "key-file", "", "the key that processes have as -control-key-file [GOWORKER_CONTROL_KEY_FILE]")
+}
+
+// processes is the way to processes.
+func (o *operator) processes(key string) *control.Control {
+	opts := []control.Option{control.By(o.p.who()), control.Face("goworker")}
+	if key == "" {
+		key, _ = o.p.lookup("GOWORKER_CONTROL_KEY_FILE")
+	}
+	if key != "" {
+		opts = append(opts, control.KeyFile(key))
+	}
+	return control.New(o, opts...)
+}
+
+// controls has processes do something.
+func (p *program) controls() *cobra.Command {
+	c := &cobra.Command{
+		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
+			"What a process obeys is its setting -control. The audit has a line of each command.",
+	}
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlShutdown(), p.controlCall())
+	return c
+}
+
+// order is what a command has processes do.
+type order struct {
+	verb     string
+	sentence string // "pause": what is done, before the processes
+	asks     bool   // the operator confirms it
+	opts     []control.CallOption
+}
+
+// obey has processes do something, after the operator has agreed.
+func (o *operator) obey(ctx context.Context, d order, to []string, key, why string) error {
+	c := o.processes(key)
+	looking, cancel := o.within(ctx)
+	members, err := c.Members(looking, to...)
+	cancel()
+	if err != nil {
+		return o.late(looking, err)
+	}
+	asked := plan{Sentence: d.sentence + " " + view.Plural(int64(len(members)), "process"), Count: int64(len(members))}
+	if len(members) != 1 {
+		asked.Sentence = d.sentence + " " + view.Count(int64(len(members))) + " processes"
+	}
+	for _, m := range members {
+		asked.Samples = append(asked.Samples, m.Process)
+	}
+	agree := o.agree
+	if d.asks {
+		agree = o.confirm
+	}
+	if len(members) > 0 {
+		if ok, err := agree(ctx, asked); !ok {
+			return err
+		}
+	}
+	within, cancel := o.within(ctx)
+	defer cancel()
+	opts := append(d.opts, control.To(to...), control.Why(why), control.Timeout(o.timeout))
+	return o.late(within, o.answers(d.verb, c.Do(within, d.verb, opts...)))
+}
+
+// orders is a verb of control: run says what it does.
+func (p *program) orders(c *cobra.Command, run func(args []string) (order, error)) *cobra.Command {
+	var to []string
+	var key, why string
+	c = p.change(c, func(ctx context.Context, o *operator, args []string) error {
+		d, err := run(args)
+		if err != nil {
+			return err
+		}
+		o.by(why)
+		return o.obey(ctx, d, to, key, why)
+	})
+	toFlag(c, &to)
+	keyFlag(c, &key)
+	c.Flags().StringVar(&why, "why", "", "the reason, for the audit")
+	return c
+}
+
+func (p *program) controlPause(pause bool) *cobra.Command {
+	use, short := "pause", "Have processes take no more jobs, until resume or their end"
+	if !pause {
+		use, short = "resume", "Have processes take jobs again"
+	}
+	var self bool
+	c := p.orders(&cobra.Command{Use: use + " --self", Short: short, Args: noArguments}, func([]string) (order, error) {
+		if !self {
+			return order{}, usagef("%s needs --self: it %ss processes, and goworker queues %[1]s %[1]ss a queue for the whole fleet", use, use)
+		}
+		return order{verb: use, sentence: use}, nil
+	})
+	c.Flags().BoolVar(&self, "self", false, "the processes themselves, all their queues")
+	return c
+}
+
+func (p *program) controlLog() *cobra.Command {
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "log LEVEL", Short: "Have processes log at another level for a while", Args: arguments(1, "debug, info, warn or error"),
+	}, func(args []string) (order, error) {
+		return order{verb: control.Log, sentence: "log at " + escaped(args[0]) + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"level": args[0], "for": lasts.Seconds()}),
+		}}, nil
+	})
+	c.Flags().DurationVar(&lasts, "for", 10*time.Minute, "for how long, an hour at most")
+	return c
+}
+
+func (p *program) controlShutdown() *cobra.Command {
+	var now bool
+	c := p.orders(&cobra.Command{Use: "shutdown", Short: "Stop processes as after a signal", Args: noArguments}, func([]string) (order, error) {
+		return order{verb: control.Shutdown, sentence: "stop", asks: true, opts: []control.CallOption{control.Args(map[string]bool{"now": now})}}, nil
+	})
+	c.Flags().BoolVar(&now, "now", false, "do not wait for the jobs that run, as after a second signal")
+	return c
+}
+
+func (p *program) controlCall() *cobra.Command {
+	return p.orders(&cobra.Command{
+		Use: "call VERB [JSON]", Short: "Have processes do a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
+	}, func(args []string) (order, error) {
+		opts, err := given(args, nil)
+		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, opts: opts}, err
+	})
+}
+
+// answers prints what processes answer, each as it comes, and returns how many did not.
+func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) error {
+	var answered, awaited, failed int
+	var left []string
+	for r, err := range call {
+		var silent *control.SilentError
+		var refused *control.RefusedError
+		switch {
+		case err == nil:
+			answered, awaited = answered+1, awaited+1
+		case errors.As(err, &silent):
+			if silent.Off {
+				left = append(left, "control is off in "+escaped(r.Process))
+			} else if !silent.TooOld {
+				awaited++
+			}
+			failed++
+		case errors.As(err, &refused):
+			awaited, failed = awaited+1, failed+1
+		case errors.Is(err, control.ErrNobody):
+			return exitError{exitUnavailable, err}
+		case errors.Is(err, control.ErrNoMatch):
+			return exitError{exitNothing, err}
+		default:
+			return err
+		}
+		if err := o.printAnswer(verb, r, silent, refused); err != nil {
+			return err
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	tail := ""
+	if len(left) > 0 {
+		tail = " (" + strings.Join(left, ", ") + ")"
+	}
+	if awaited == 0 {
+		return partly("no process there obeys commands%s", tail)
+	}
+	return partly("%d of %d answered%s", answered, awaited, tail)
+}
+
+// printAnswer prints what one process answered, or why it did not.
+func (o *operator) printAnswer(verb string, r control.Reply, silent *control.SilentError, refused *control.RefusedError) error {
+	state, why := "answered", ""
+	switch {
+	case silent != nil && silent.Off:
+		state, why = "off", silent.Why()
+	case silent != nil && silent.TooOld:
+		state, why = "too old", silent.Why()
+	case silent != nil:
+		state, why = "silent", silent.Why()
+	case refused != nil:
+		state, why = "refused", refused.Text
+	}
+	object := view.Object{
+		{Key: "process", Value: r.Process}, {Key: "host", Value: r.Host}, {Key: "name", Value: r.Name}, {Key: "version", Value: r.Version},
+		{Key: "state", Value: state}, {Key: "after", Value: r.After}, {Key: "error", Value: why}, {Key: "answer", Value: r.Body},
+	}
+	if silent != nil {
+		object = object.With("lease_age", silent.Age)
+	}
+	if r.Shard != "" {
+		object = object.With("shard", r.Shard)
+	}
+	if o.json {
+		return o.print(object, "")
+	}
+	name := escaped(r.Process)
+	if r.Shard != "" {
+		name += " at " + escaped(o.places[r.Shard])
+	}
+	if why != "" {
+		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+		if refused != nil {
+			text = name + "   refused: " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+		}
+		if o.width > 0 && !strings.Contains(text, "\n") {
+			text = view.Wrap(text, o.width, "  ")
+		}
+		return o.print(nil, text)
+	}
+	head := fmt.Sprintf("%s   %s   %s", name, view.Span(r.After), escaped(r.Version))
+	if verb == control.Ping {
+		var pong control.PingAnswer
+		if err := r.Decode(&pong); err != nil {
+			return err
+		}
+		return o.print(nil, fmt.Sprintf("%s  up %s  %s, %d busy", head, view.Span(time.Duration(pong.Up*float64(time.Second))), view.Plural(int64(pong.Workers), "worker"), pong.Busy))
+	}
+	if err := o.print(nil, head); err != nil || len(r.Body) == 0 {
+		return err
+	}
+	_, err := io.WriteString(o.out, body(r.Body))
+	return err
+}
+
+// body is an answer for people: a line for each value, with what it is before it. Its texts are escaped.
+func body(answer json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return "  " + escaped(string(answer)) + "\n"
+	}
+	var b strings.Builder
+	lines(&b, "  ", value)
+	return b.String()
+}
+
+// lines writes a value of JSON. Objects that have no objects in them are one line each where they stand in a list.
+func lines(b *strings.Builder, indent string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range keysOf(v) {
+			switch inner := v[key].(type) {
+			case map[string]any, []any:
+				fmt.Fprintf(b, "%s%s\n", indent, view.Text(key))
+				lines(b, indent+"  ", inner)
+			default:
+				fmt.Fprintf(b, "%s%s: %s\n", indent, view.Text(key), strings.ReplaceAll(plainValue(inner), "\n", "\n"+indent+"  "))
+			}
+		}
+	case []any:
+		for _, one := range v {
+			object, ok := one.(map[string]any)
+			if !ok || slices.ContainsFunc(keysOf(object), func(key string) bool { return strings.Contains(plainValue(object[key]), "\n") }) {
+				lines(b, indent, one)
+				continue
+			}
+			var parts []string
+			for _, key := range keysOf(object) {
+				parts = append(parts, view.Text(key)+"="+plainValue(object[key]))
+			}
+			fmt.Fprintf(b, "%s%s\n", indent, strings.Join(parts, "  "))
+		}
+	default:
+		fmt.Fprintf(b, "%s%s\n", indent, plainValue(v))
+	}
+}
+
+// keysOf are the keys of an object, sorted.
+func keysOf(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
+
+// plainValue is a value as a text, whose lines are kept.
+func plainValue(value any) string {
+	switch v := value.(type) {
+	case string:
+		return view.Lines(v)
+	case nil:
+		return "-"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return view.Text(string(text))
+}

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// inspect and control ask a process that runs, and end with the codes that scripts rely on.
+func TestRemote(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := on(t, s, 80, "inspect", "ping"); code != exitUnavailable || !strings.Contains(errs, "no goworker process holds a lease here") {
+		t.Errorf("nobody is there: %d, %s", code, errs)
+	}
+	d := goworker.New(goworker.WorkerSettings{
+		URI: s.URI(), QueuesString: "work", Concurrency: 2, AllowNoHandlers: true, Name: "mailer", Control: goworker.ControlFull, ControlKeyFile: key,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	defer d.Close()
+	d.AddVerb(goworker.Verb{Name: "flush", Do: func(_ context.Context, args json.RawMessage) (any, error) {
+		return map[string]any{"was\x1b[2J": args, "text": "two\nlines\x1b[2J"}, nil
+	}})
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(t.Context()) }()
+	redistest.Eventually(t, time.Minute, "it is ready", func() bool { return d.Health().Ready })
+
+	for _, c := range []struct {
+		args string
+		code int
+		out  string // or of what is on stderr
+	}{
+		{"inspect ping", exitDone, "2 workers, 0 busy"},
+		{"inspect ping mail*", exitDone, "up "},
+		{"inspect ping other", exitNothing, "no process has such an id"},
+		{"inspect ping --json", exitDone, `"state":"answered"`},
+		{"inspect conf mailer", exitDone, "name=Concurrency  value=2"},
+		{"inspect stacks", exitPartly, "needs an address"},
+		{"inspect stacks mailer", exitDone, "goroutines: "},
+		{"inspect report", exitDone, "name=lease"},
+		{"inspect queues", exitDone, "queues: work"},
+		{"inspect active", exitDone, "mailer"},
+		{"inspect active --args", exitPartly, "not signed"},
+		{"inspect active --args --key-file=" + key, exitDone, ""},
+		{"inspect ping --read-only", exitDone, "workers"},
+		{"inspect nothing", exitUsage, "there is no command inspect nothing"},
+		{"inspect call flush", exitPartly, "not signed"},
+		{"control call flush {} --yes --key-file=" + key, exitDone, "text: two\n    lines"},
+		{"control call flush { --yes", exitUsage, "no JSON"},
+		{"control pause", exitUsage, "needs --self"},
+		{"control pause --self --read-only", exitUsage, "read-only"},
+		{"control pause --self --dry-run", exitDone, "This would pause 1 process."},
+		{"control pause --self --to other", exitNothing, "no process"},
+		{"control pause --self --why=slow", exitDone, "ready: "},
+		{"control resume --self", exitDone, "ready: "},
+		{"control log debug", exitPartly, "its own logger"},
+		{"control shutdown", exitUsage, "no terminal to confirm it at"},
+		{"control shutdown --yes", exitPartly, "not signed"},
+		{"control shutdown --yes --now --key-file=" + key, exitDone, "mailer"},
+	} {
+		code, out, errs := on(t, s, 80, strings.Fields(c.args)...)
+		if c.out == "mailer" { // the id of the process
+			c.out = ":"
+		}
+		if code != c.code || !strings.Contains(out+errs, c.out) {
+			t.Errorf("%s ends with %d, not %d:\n%s%s", c.args, code, c.code, out, errs)
+		}
+		if strings.ContainsRune(out+errs, '\x1b') {
+			t.Errorf("%s prints what moves a cursor: %q", c.args, out+errs)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a shutdown ends it with %v", err)
+	}
+	audit := strings.Join(s.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n")
+	for _, line := range []string{`"what":"Control shutdown"`, `"why":"slow"`, `"what":"Control flush"`} {
+		if !strings.Contains(audit, line) {
+			t.Errorf("the audit lacks %s:\n%s", line, audit)
+		}
+	}
+}
