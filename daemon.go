@@ -23,6 +23,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/sweep"
@@ -71,6 +72,7 @@ type Daemon struct {
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 	history *record.History
+	rules   *rule.Keeper
 	control *control.Control
 }
 
