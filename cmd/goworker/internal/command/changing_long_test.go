@@ -38,11 +38,11 @@ func TestUndo(t *testing.T) {
 	server.Do(t, "RPUSH", "resque:queue:mail", jobA, jobB, "no job")
 	before := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
 	code, out, errs := run(t, "queues", "clear", "mail", "--yes", uri)
-	line := regexp.MustCompile(`goworker (operations undo \S+)`).FindStringSubmatch(out)
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(out)
 	if code != exitDone || line == nil {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
 		t.Errorf("undo: %d %s %s", code, out, errs)
 	}
 	if after := server.List(t, "LRANGE", "resque:queue:mail", 0, -1); !reflect.DeepEqual(before, after) {
@@ -79,14 +79,14 @@ func TestInterrupted(t *testing.T) {
 	})
 	cancel()
 	code := <-ended
-	line := regexp.MustCompile(`goworker (operations resume \S+)`).FindStringSubmatch(e.String())
+	line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
 	if code != exitInterrupted || line == nil {
 		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
 	}
 	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
 		t.Errorf("%d jobs were retried before it was interrupted", n)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
 		t.Errorf("resume: %d %s %s", code, out, errs)
 	}
 	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
