@@ -50,6 +50,17 @@ func TestUndo(t *testing.T) {
 	}
 	_, out, _ = run(t, "jobs", "rm", "class:A", "--yes", "--json", uri)
 	id := operationOf(t, out)
+	key := "resque:go:operation:" + id
+	planned := server.Text(t, "HGET", key, "plan")
+	server.Do(t, "HSET", key, "plan", strings.Replace(planned, `"remove"`, `"\u001b]0;owned\u0007\nremove"`, 1))
+	for _, verb := range []string{"undo", "resume"} { // what is in Redis, any client may have written
+		code, out, errs := run(t, "operations", verb, id, "--dry-run", uri)
+		_, _, asked := run(t, "operations", verb, id, uri)
+		if code != exitDone || !strings.Contains(out, `owned\u0007\nremove`) || strings.ContainsAny(out+errs+asked, "\x1b\a") || strings.Contains(asked, "\nremove") {
+			t.Errorf("%s: %d %q %q %q", verb, code, out, errs, asked)
+		}
+	}
+	server.Do(t, "HSET", key, "plan", planned)
 	if code, out, errs := run(t, "bin", "empty", id, "--yes", uri); code != exitDone || out != "1 job removed for good\n" {
 		t.Errorf("bin empty: %d %s %s", code, out, errs)
 	}
