@@ -27,7 +27,7 @@ func typing(t *testing.T, stdin string, args ...string) (code int, out, errs str
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&o)
 	root.SetErr(&e)
-	root.SetArgs(args)
+	root.SetArgs(p.arranged(root, args))
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
 		fmt.Fprintln(&e, "goworker:", view.Lines(err.Error()))
@@ -117,10 +117,14 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
-		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker operations undo", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
+		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker -u redis://", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
 		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},
 		{name: "move jobs where", there: mail, args: "jobs move a", code: exitUsage, errs: "--to"},
 		{name: "remove jobs", there: mail, args: "jobs rm class:B", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "remove jobs but some", there: mail, args: "jobs rm queue:mail -class:A", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "remove jobs with a word that looks like -n", there: mail, args: "jobs rm queue:mail -nightly -until", asks: true, out: "2 jobs removed", after: []any{"EXISTS", "*queue:mail"}, is: "0"},
+		{name: "remove jobs with no condition that looks like -n", there: mail, args: "jobs rm class:A -nightly: --yes", code: exitUsage, errs: `"nightly" is no condition`},
+		{name: "remove jobs with words behind --", there: mail, args: "jobs rm --yes -id:a -- queue:mail -- ", asks: true, code: exitUsage, errs: "a minus too many"},
 		{name: "remove no jobs", there: mail, args: "jobs rm class:Z", code: exitNothing, errs: "nothing was changed"},
 		{name: "remove which jobs", there: mail, args: "jobs rm", code: exitUsage, errs: "a search"},
 		{name: "remove what a search cannot say", there: mail, args: "jobs rm colour:red", code: exitUsage, errs: "colour"},
