@@ -52,7 +52,7 @@ type Plan struct {
 // Brake says when an operation stops by itself. A zero field does not stop it. It stops between two steps, says why,
 // and can be run on.
 type Brake struct {
-	Failed  float64       // Retry and Run: this share of the jobs that it has put back has failed again. It counts from 20 jobs on
+	Failed  float64       // Retry and Run: this share of the jobs that it has put back has failed again. It counts from 20 jobs on, and from 0 in each Run
 	Slow    time.Duration // Redis works at a step for this long. Such a step makes the next one half as large; one of ten jobs stops the operation
 	Waiting int64         // more jobs than this wait in a queue to which its jobs go
 }
