@@ -92,7 +92,7 @@ type Operation struct {
 
 	Undoing bool  // it takes back what it did, or has
 	Back    int64 // jobs that were taken back
-	Gone    int64 // once it is undone: jobs that could not be taken back. They ran, run, or were changed since
+	Gone    int64 // once it is undone: jobs that could not be taken back: removed ones that are no longer in the bin, and others that ran, run, or were changed since
 
 	Binned  int64     // jobs of it in the bin
 	BinEnds time.Time // until when they are kept; zero: there are none

@@ -261,6 +261,9 @@ func (r *runner) walkHead(ctx context.Context, queue string) (why string, err er
 		if page, err = r.find(ctx, Query{Queue: queue, Places: []Place{Queued}}, true, ""); err != nil || len(page.Jobs) == 0 {
 			break
 		}
+		if int64(len(page.Jobs)) > left { // what came since, or was refused before
+			page.Jobs, page.Looked = page.Jobs[:left], int(left)
+		}
 		step := r.step
 		switch err = r.page(ctx, page, moving); {
 		case !errors.Is(err, errAgain):

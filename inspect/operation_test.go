@@ -385,6 +385,16 @@ func TestOperationsOnGivenJobs(t *testing.T) {
 	sameJobs(t, "given", before, after)
 }
 
+// A whole queue whose jobs no other queue can take is refused once, in two steps.
+func TestOperationsToAQueueOfAnotherType(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "EVAL", `for n = 1, 300 do redis.call('RPUSH', 'resque:queue:mail', '{"class":"A","args":[' .. n .. ']}') end`, 0)
+	server.Do(t, "SET", "resque:queue:other", "x")
+	op := run(t, i, inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"})
+	want(t, "refused", "0 300 300", fmt.Sprint(op.Done, " ", op.Refused, " ", len(queue(t, server, "mail"))), nil)
+}
+
 // Each key of an operation that has another type, or is removed, costs the operation at most. No job is lost.
 func TestOperationsWithoutTheirKeys(t *testing.T) {
 	i, server, _ := setup(t)
