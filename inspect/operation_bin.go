@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/operations"
@@ -165,10 +164,8 @@ func (r *runner) sift(ctx context.Context, name, queue string) error {
 				return errBroken
 			}
 			taken = len(out.Answers[0].Jobs)
-		} else if clock.System.Now().Sub(r.last) > restAfter {
-			if err := r.rest(ctx, ""); err != nil {
-				return err
-			}
+		} else if err := r.kept(ctx, ""); err != nil {
+			return err
 		}
 		if taken > 0 { // the others have taken their places
 			continue
