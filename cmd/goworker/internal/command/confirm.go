@@ -140,4 +140,7 @@ func (o *operator) recordable(ctx context.Context) (bool, error) {
 }
 
 // by makes the changes that follow carry the operator's name and reason in the audit.
-func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why).Face("goworker") }
+func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why).Face(face) }
+
+// face is the program that makes the changes, for the audit.
+const face = "goworker"

@@ -26,6 +26,7 @@ func TestExitCodes(t *testing.T) {
 	s, hung := redistest.Start(t), redistest.Start(t)
 	s.Do(t, "SADD", "resque:queues", "mail", "full")
 	s.Do(t, "RPUSH", "resque:queue:full", strings.Repeat("x", 2<<20), "y")
+	s.Do(t, "SADD", "resque:workers", "h:1:mail")
 	hung.Pause()
 	t.Cleanup(hung.Resume)
 	contexts := filepath.Join(t.TempDir(), "contexts.yaml")
@@ -73,6 +74,10 @@ func TestExitCodes(t *testing.T) {
 		{"locks show 0123456789abcdef0123456789abcdef", exitNothing, "0123456789abcdef0123456789abcdef"},
 		{"schedule show nobody", exitNothing, "nobody"},
 		{"operations show nobody", exitNothing, "nobody"},
+		{"audit --count 0", exitUsage, "--count"},
+		{"log --count 0", exitUsage, "--count"},
+		{"delayed ls --from x class:A", exitUsage, "no page of this search ended there"},
+		{"workers show h:1:mail nobody", exitPartly, "there is no worker nobody"},
 		{"history --step second", exitUsage, "minute, 10m, hour or day"},
 		{"history --since 1h --class A", exitDone, "there is no history"},
 		{"doctor 35", exitFound, `queue "full"`},
