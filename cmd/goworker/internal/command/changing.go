@@ -108,7 +108,7 @@ func (o *operator) each(ctx context.Context, names []string, change func(ctx con
 // absent reports whether an error says that what was named is not there.
 func absent(err error) bool {
 	return slices.ContainsFunc([]error{
-		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock,
+		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock, inspect.ErrNoRule,
 		inspect.ErrNoJob, inspect.ErrNoFailure, inspect.ErrNoOperation,
 	}, func(is error) bool { return errors.Is(err, is) })
 }

@@ -23,10 +23,7 @@ func (p *program) queuesPause() *cobra.Command {
 			return err
 		}
 		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
-			err := o.in.PauseQueueFor(ctx, queue, lasts)
-			if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
-				err = partly("queue %s is paused, though nothing knows a queue of this name: goworker queues lists the names, and goworker queues resume ends the pause", queue)
-			}
+			err := o.pause(ctx, "queue", queue, true, lasts)
 			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused" + until(lasts, "")}, err
 		})
 	})
