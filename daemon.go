@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -71,6 +72,7 @@ type Daemon struct {
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 	history *record.History
+	events  *events.Events
 	control *control.Control
 }
 
