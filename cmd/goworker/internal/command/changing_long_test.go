@@ -69,41 +69,105 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once.
+// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once. Where Redis goes away it says so too, and how far
+// it was.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	uri := "--uri=" + server.URI()
-	const most = 40
-	for n := range most {
-		server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+	for _, how := range []string{"Ctrl-C", "Redis goes away"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			between := server.StartProxy(t)
+			const most = 80 // four steps, one a second
+			for n := range most {
+				server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var o, e output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", "--uri=redis://" + between.Addr}, none, &o, &e)
+			}()
+			retried := func() int { return len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) }
+			first := 0
+			redistest.Eventually(t, time.Minute, "a second step is made", func() bool {
+				n := retried()
+				if first == 0 {
+					first = n
+				}
+				return len(ended) > 0 || n > first
+			})
+			n, want, says := retried(), exitInterrupted, "interrupted"
+			if how == "Ctrl-C" {
+				cancel()
+			} else {
+				want, says = exitUnavailable, " jobs: "
+				between.Refuse(true)
+			}
+			code := <-ended
+			line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
+			if code != want || line == nil || !strings.Contains(e.String(), says) || n == 0 || n == most {
+				t.Fatalf("%d and not %d, after %d jobs\n%s%s", code, want, n, o.String(), e.String())
+			}
+			between.Refuse(false)
+			server.Do(t, "DEL", "resque:go:operating") // the lease of the one that lost Redis is over
+			if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "80 jobs put back") {
+				t.Errorf("resume: %d %s %s", code, out, errs)
+			}
+			jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
+			slices.Sort(jobs)
+			if len(jobs) != most || len(slices.Compact(jobs)) != most {
+				t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+			}
+		})
 	}
+}
+
+// An undo that Ctrl-C ends goes on with undo: an operation that is being taken back is not run on.
+func TestUndoInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const queues = 20 // each of them is put back by a step
+	for n := range queues {
+		name := fmt.Sprint("mail-", n)
+		server.Do(t, "SADD", "resque:queues", name)
+		server.Do(t, "RPUSH", "resque:queue:"+name, jobA, jobB)
+	}
+	back := func() (n int) {
+		for q := range queues {
+			n += len(server.List(t, "LRANGE", fmt.Sprint("resque:queue:mail-", q), 0, -1))
+		}
+		return n
+	}
+	if code, out, errs := run(t, "jobs", "rm", "queue:mail-*", "--yes", "--uri="+server.URI()); code != exitDone {
+		t.Fatal(out, errs)
+	}
+	id := server.List(t, "ZRANGE", "resque:go:operations", 0, -1)[0]
+	slow := server.StartProxy(t)
+	slow.Delay(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var o, e output
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", uri}, none, &o, &e)
+		ended <- Run(ctx, []string{"operations", "undo", id, "--yes", "--timeout=30s", "--uri=redis://" + slow.Addr}, none, &o, &e)
 	}()
-	redistest.Eventually(t, time.Minute, "a job is retried", func() bool {
-		return len(ended) > 0 || len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) > 0
+	redistest.Eventually(t, time.Minute, "a queue is put back", func() bool {
+		return len(ended) > 0 || back() > 0
 	})
 	cancel()
 	code := <-ended
-	line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(e.String())
 	if code != exitInterrupted || line == nil {
 		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
 	}
-	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
-		t.Errorf("%d jobs were retried before it was interrupted", n)
+	slow.Delay(0)
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs taken back") {
+		t.Errorf("once more: %d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
-		t.Errorf("resume: %d %s %s", code, out, errs)
-	}
-	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
-	slices.Sort(jobs)
-	if len(jobs) != most || len(slices.Compact(jobs)) != most {
-		t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+	if got := back(); got != 2*queues {
+		t.Errorf("%d jobs are back", got)
 	}
 }
 
