@@ -180,7 +180,7 @@ func (p Plan) check() (Plan, error) {
 		return wrong("has a pace of %v and a brake of %+v; a pace is a number of jobs a second, and a share is from 0 to 1", p.Pace, p.Brake)
 	}
 	if len(p.Jobs) > operations.StepJobs {
-		return wrong("of given jobs takes at most %d, not %d; use a Query", operations.StepJobs, len(p.Jobs))
+		return wrong("of given jobs takes at most %d, not %d; choose them by a search", operations.StepJobs, len(p.Jobs))
 	}
 	for _, e := range p.Jobs {
 		if !e.listed {

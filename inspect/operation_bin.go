@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -249,6 +250,7 @@ func (o *Operations) EmptyBin(ctx context.Context, ids ...string) (jobs int64, e
 	}
 	err = o.in.each(func(one *Inspector) error {
 		n := int64(0)
+		var emptied []string
 		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
 			store := operations.New(s)
 			of := ids
@@ -268,12 +270,14 @@ func (o *Operations) EmptyBin(ctx context.Context, ids ...string) (jobs int64, e
 					return !ok || p.Went
 				})
 				removed, failed := store.Empty(c, r.ID, names)
-				n, err = n+removed, cmp.Or(err, failed)
+				if n, err = n+removed, cmp.Or(err, failed); removed > 0 {
+					emptied = append(emptied, r.ID)
+				}
 			}
 			return err
 		})
 		jobs += n
-		return one.record(ctx, "Operations.EmptyBin", "the bin", n, err)
+		return one.record(ctx, "Operations.EmptyBin", "the bin of "+strings.Join(emptied, ", "), n, err)
 	})
 	return jobs, err
 }
