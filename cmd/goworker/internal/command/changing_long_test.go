@@ -69,6 +69,35 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// A search that its budget ends changes no part of the jobs with a name, and shows those that it has found. Equal jobs of which there
+// are too many are named by a search.
+func TestNamedInPart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	uri := "--uri=" + server.URI()
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "EVAL", `for n = 1, 3000 do redis.call('RPUSH', KEYS[1], n % 10 == 0 and ARGV[1] or '{"class":"B","args":[]}') end`, 1, "resque:queue:mail", `{"class":"A","args":[],"id":"a"}`)
+	server.Do(t, "ZADD", "resque:go:schedule", 4_000_000_000_000, `4:mail{"class":"A","args":[],"id":"a"}`) // a search finds it first
+	if code, _, errs := run(t, "jobs", "rm", "a", "--yes", "--budget=1ns", uri); code != exitPartly || !strings.Contains(errs, "not all jobs were seen, and more of them may have the name a") {
+		t.Errorf("rm: %d %s", code, errs)
+	}
+	if n := server.Int(t, "ZCARD", "resque:go:schedule"); n != 1 {
+		t.Errorf("%d delayed jobs are left", n)
+	}
+	if code, out, errs := run(t, "jobs", "show", "a", "--budget=1ns", uri); code != exitDone || !strings.Contains(out, "due      2096") {
+		t.Errorf("show: %d %s %s", code, out, errs)
+	}
+	if code, _, errs := run(t, "jobs", "rm", "a", "--yes", uri); code != exitUsage || !strings.Contains(errs, "a names 301 jobs, and at most 250 are changed by their names: use the search id:a") {
+		t.Errorf("rm: %d %s", code, errs)
+	}
+	if code, out, errs := run(t, "jobs", "rm", "id:a", "--yes", uri); code != exitDone {
+		t.Errorf("rm by a search: %d %s %s", code, out, errs)
+	}
+	if n := server.Int(t, "LLEN", "resque:queue:mail"); n != 2700 {
+		t.Errorf("%d jobs are left of the others", n)
+	}
+}
+
 // An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once. Where Redis goes away it says so too, and how far
 // it was.
 func TestInterrupted(t *testing.T) {

@@ -232,9 +232,16 @@ func (o *operator) chosen(ctx context.Context, words []string, p *inspect.Plan, 
 	ctx, cancel := o.within(ctx)
 	defer cancel()
 	for _, id := range words {
-		jobs, err := o.named(ctx, id, in...)
+		jobs, err := o.allNamed(ctx, id, in...)
 		if err != nil {
 			return o.late(ctx, err)
+		}
+		if len(jobs) > most {
+			word := "id"
+			if isRef(id) {
+				word = "ref"
+			}
+			return usagef("%s names %d jobs, and at most %d are changed by their names: use the search %s:%s", id, len(jobs), most, word, id)
 		}
 		if len(jobs) == 0 {
 			return nothing("no job has the id %s; nothing was changed", id)
