@@ -292,7 +292,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 // Results and cursors come last: they say where the job goes, and how long it waits.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(r.limits.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
