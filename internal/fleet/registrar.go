@@ -177,8 +177,6 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	case errors.Is(err, resque.ErrTaken), errors.Is(err, resque.ErrManyLists):
 		r.refuse(requests, s.Record().IDQueues, err)
 		return 0, nil
-	case errors.Is(err, ErrStopped):
-		return part.Never, nil // end answers the requests
 	case err == nil:
 		r.mu.Lock()
 		if r.wanted.Queues == wanted.Queues {
@@ -187,6 +185,9 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 		r.mu.Unlock()
 		r.answer(requests, nil)
 		err = r.drop(ctx, s, wanted)
+	}
+	if errors.Is(err, ErrStopped) {
+		return part.Never, nil // end answers the requests
 	}
 	if errors.Is(err, resque.ErrGone) || errors.Is(err, resque.ErrReaped) {
 		return renewEvery, nil // the lease looks after it

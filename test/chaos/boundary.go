@@ -33,7 +33,7 @@ var killed = []boundary{
 	{"commit", 1, ending}, {"commit", 2, ending}, {"commit", 3, ending},
 	{"due", 1, delayed}, {"pump", 1, delayed}, {"pump", 2, delayed}, {"bucket", 1, delayed}, {"undelay", 1, delayed},
 	{"masterlock", 1, delayed}, {"unlock", 1, delayed},
-	{"take", 1, limited}, {"take", 2, limited}, {"take", 4, limited}, {"sort", 1, limited}, {"sort", 2, limited},
+	{"numbers", 1, limited}, {"take", 1, limited}, {"take", 2, limited}, {"take", 4, limited}, {"sort", 1, limited}, {"sort", 2, limited},
 	{"commit", 1, limited}, {"commit", 2, limited}, {"commit", 1, regained},
 	{"tick", 1, ticking}, {"tick", 4, ticking}, {"tick", 5, ticking}, {"masterlock", 1, ticking},
 	{"delay", 1, delaying}, {"lock", 2, locking}, {"lock", 1, relocking}, {"holder", 1, relocking}, {"lock", 2, relocking},
@@ -63,6 +63,7 @@ var killed = []boundary{
 	{"delayed-mend", 1, bridging}, {"delayed-take", 1, bridging}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
 	{"delayed-add", 1, tasking}, {"delayed-add", 2, tasking},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
+	{"cover", 1, resizing}, {"beat", 2, resizing}, {"cover", 2, resizing}, {"cover", 3, resizing},
 }
 
 // cut are the boundaries at which the request or its reply is lost and no process dies.
@@ -79,13 +80,14 @@ var cut = []boundary{
 	{"workflow-duelooks", 1, sweeping}, {"workflow-putoff", 1, sweeping}, {"workflow-look", 1, sweeping}, {"workflow-expire", 1, sweeping},
 	{"workflow-lose", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
 	{"commit", 1, gathering}, {"groups-flush", 1, gathering}, {"cursor", 1, counting}, {"commit", 1, counting}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
+	{"cover", 1, resizing}, {"beat", 2, resizing}, {"cover", 2, resizing}, {"cover", 3, resizing},
 }
 
-// unreached are scripts that a process seldom calls: when its workers are changed; when a workflow has stood still for ten minutes; of servers, when a mark
+// unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
 // is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends, and
 // when a step of a workflow is pushed just while its queue is cleared, where TestOperationsClearStepsThatCome kills; of the keeper each ten
 // seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
-var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-answer"}
+var unreached = []string{"history-tally", "history-fold", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-answer"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
@@ -145,6 +147,8 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			if environment = []string{"CHAOS_BRIDGE=1"}; b.scene == bridging {
 				a.pushTasks()
 			}
+		case resizing:
+			environment = []string{"CHAOS_RESIZE=9,2,12,3,5"}
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
@@ -265,6 +269,10 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			}
 		case trimming:
 			a.eventually("the oldest failures are removed", func() bool { return a.number("LLEN", "resque:failed") <= failuresKept })
+		case resizing:
+			a.eventually("each slot of the living has its worker, and nothing else has one", func() bool {
+				return a.number("SCARD", "resque:workers") == 5 && a.number("HLEN", "resque:workers:heartbeat") == 5
+			})
 		case relocking: // any job may take the lock now
 			a.order(order{job: job{"after", "Nap", 0}, unique: "pushed-0"})
 		case pruning:

@@ -31,6 +31,8 @@ const (
 	sweeping scene = "while workflows run"
 	bridging scene = "while tasks of delayed come"
 
+	resizing scene = "while the concurrency changes"
+
 	gathering scene = "while jobs become one"
 	counting  scene = "while jobs count by cursors"
 

@@ -14,6 +14,7 @@
 // CHAOS_RUBY_WORKER=address it is the Ruby worker of CHAOS_RECORDING on CHAOS_QUEUES. With
 // CHAOS_HTTP=address it serves HTTP, and with CHAOS_CONSUME=order it takes jobs over it. With
 // CHAOS_LIMITLESS the class Few has no limit. With CHAOS_BRIDGE it works the tasks of delayed's queue "tasks" too.
+// With CHAOS_RESIZE=n,m it changes its concurrency to n and then to m.
 package main
 
 import (
@@ -82,10 +83,27 @@ func main() {
 	if os.Getenv("CHAOS_BRIDGE") != "" {
 		goworker.AddPart(delayedbridge.Part(goworker.Default(), delayedbridge.Queue{Name: "tasks", To: "work"}))
 	}
+	if steps := os.Getenv("CHAOS_RESIZE"); steps != "" {
+		goworker.AddHooks(goworker.Hooks{Ready: func() { go resize(strings.Split(steps, ",")) }})
+	}
 	go l.gauge()
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		os.Exit(2)
+	}
+}
+
+// resize changes the concurrency, step by step, and lets some jobs run with each.
+func resize(steps []string) {
+	for _, step := range steps {
+		n, err := strconv.Atoi(step)
+		if err == nil {
+			_, err = goworker.Default().SetConcurrency(context.Background(), n)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "resizing:", err)
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 
