@@ -85,7 +85,7 @@ var cut = []boundary{
 // is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends, and
 // when a step of a workflow is pushed just while its queue is cleared, where TestOperationsClearStepsThatCome kills; of the keeper each ten
 // seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
-var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-answer"}
+var unreached = []string{"history-tally", "history-fold", "cover", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "numbers", "control-announce", "control-tell", "control-answer"}
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
