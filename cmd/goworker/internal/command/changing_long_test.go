@@ -38,11 +38,11 @@ func TestUndo(t *testing.T) {
 	server.Do(t, "RPUSH", "resque:queue:mail", jobA, jobB, "no job")
 	before := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
 	code, out, errs := run(t, "queues", "clear", "mail", "--yes", uri)
-	line := regexp.MustCompile(`goworker (operations undo \S+)`).FindStringSubmatch(out)
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(out)
 	if code != exitDone || line == nil {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
 		t.Errorf("undo: %d %s %s", code, out, errs)
 	}
 	if after := server.List(t, "LRANGE", "resque:queue:mail", 0, -1); !reflect.DeepEqual(before, after) {
@@ -50,10 +50,21 @@ func TestUndo(t *testing.T) {
 	}
 	_, out, _ = run(t, "jobs", "rm", "class:A", "--yes", "--json", uri)
 	id := operationOf(t, out)
+	key := "resque:go:operation:" + id
+	planned := server.Text(t, "HGET", key, "plan")
+	server.Do(t, "HSET", key, "plan", strings.Replace(planned, `"remove"`, `"\u001b]0;owned\u0007\nremove"`, 1))
+	for _, verb := range []string{"undo", "resume"} { // what is in Redis, any client may have written
+		code, out, errs := run(t, "operations", verb, id, "--dry-run", uri)
+		_, _, asked := run(t, "operations", verb, id, uri)
+		if code != exitDone || !strings.Contains(out, `owned\u0007\nremove`) || strings.ContainsAny(out+errs+asked, "\x1b\a") || strings.Contains(asked, "\nremove") {
+			t.Errorf("%s: %d %q %q %q", verb, code, out, errs, asked)
+		}
+	}
+	server.Do(t, "HSET", key, "plan", planned)
 	if code, out, errs := run(t, "bin", "empty", id, "--yes", uri); code != exitDone || out != "1 job removed for good\n" {
 		t.Errorf("bin empty: %d %s %s", code, out, errs)
 	}
-	if code, _, errs := run(t, "operations", "undo", id, "--yes", uri); code != exitPartly {
+	if code, _, errs := run(t, "operations", "undo", id, "--yes", uri); code != exitPartly || !strings.Contains(errs, "1 job could not be taken back: they are no longer in the bin") {
 		t.Errorf("undo of what is gone: %d %s", code, errs)
 	}
 }
@@ -79,14 +90,14 @@ func TestInterrupted(t *testing.T) {
 	})
 	cancel()
 	code := <-ended
-	line := regexp.MustCompile(`goworker (operations resume \S+)`).FindStringSubmatch(e.String())
+	line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
 	if code != exitInterrupted || line == nil {
 		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
 	}
 	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
 		t.Errorf("%d jobs were retried before it was interrupted", n)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
 		t.Errorf("resume: %d %s %s", code, out, errs)
 	}
 	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)

@@ -50,7 +50,7 @@ func (p *program) queuesClear() *cobra.Command {
 		Long: "clear takes a queue and its lanes away in one step and keeps them in the bin for a day: operations undo brings the jobs back, in their order.",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, task{
-			all: "clear queue " + escaped(args[0]) + ", which has %s,", typed: args[0],
+			all: "put %s of queue " + escaped(args[0]) + " into the bin", typed: args[0],
 		})
 	})
 }
@@ -60,7 +60,7 @@ func (p *program) queuesRm() *cobra.Command {
 		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, task{
-			all: "remove queue " + escaped(args[0]) + ", which has %s,", typed: args[0], empty: true,
+			all: "put %s of queue " + escaped(args[0]) + " into the bin, and forget its name", typed: args[0], empty: true,
 		})
 	})
 }

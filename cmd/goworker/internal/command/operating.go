@@ -116,7 +116,7 @@ func (o *operator) followed(ctx context.Context, last inspect.Operation) error {
 	case last.State == inspect.OperationStopped || last.State == inspect.OperationStands:
 		return partly("the operation has stopped: %s; go on with\n%s", last.Why, again)
 	case last.Undoing && last.Gone > 0:
-		return partly("%s could not be taken back: they ran, run, or were changed since", view.Plural(last.Gone, "job"))
+		return partly("%s could not be taken back: %s", view.Plural(last.Gone, "job"), lost(last.Plan))
 	case last.Refused > 0:
 		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), last.Refusal)
 	}
