@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/prefix"
 )
@@ -14,21 +17,22 @@ import (
 
 // Resized is what became of a change of the concurrency.
 type Resized struct {
-	From, To int
+	From int `json:"from"`
+	To   int `json:"to"`
 
 	// Settings is what WorkerSettings.Concurrency says, with which the next run begins.
-	Settings int
+	Settings int `json:"settings"`
 
 	// Busy are the jobs that run on workers beyond To. They go on, and their workers are unregistered when
 	// they have ended.
-	Busy []BusyWorker
+	Busy []BusyWorker `json:"busy,omitempty"`
 }
 
 // BusyWorker is a worker of this process and the job that it runs.
 type BusyWorker struct {
-	Worker string // its id for other Resque tools
-	Queue  string
-	Since  time.Time
+	Worker string    `json:"worker"` // its id for other Resque tools
+	Queue  string    `json:"queue"`
+	Since  time.Time `json:"since"`
 }
 
 // maxConcurrency is how many workers a process may have: other processes must be able to unregister them all.
@@ -37,27 +41,12 @@ const maxConcurrency = 1 << 12
 // errNotRunning is returned by what changes a run while there is none.
 var errNotRunning = errors.New("the daemon does not run: call Run or Work first, or change the settings")
 
-// SetConcurrency changes how many jobs run at the same time, until Run returns. The workers that other Resque
-// tools see change with it. Fewer take effect at once: no job is interrupted, and Resized names those that run
-// beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
-// its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it returns an error.
-func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
-	if err := d.usable(); err != nil {
-		return Resized{}, err
-	}
-	if n < 1 || n > maxConcurrency {
-		return Resized{}, fmt.Errorf("goworker: the concurrency %d: it must be from 1 to %d", n, maxConcurrency)
-	}
-	d.mu.Lock()
-	lease, settings, running, shared := d.lease, d.config.Concurrency, d.running, d.budget != nil
-	d.mu.Unlock()
-	switch {
-	case running == nil || running.poller == nil:
-		return Resized{}, prefix.Of(errNotRunning)
-	case shared:
-		return Resized{}, errors.New("goworker: this daemon shares its workers with the other shards, whose number does not change while they run; set WorkerSettings.Concurrency")
-	}
-	r := Resized{From: lease.Wanted().Workers, To: n, Settings: settings}
+// errShared is returned where the workers are those of several daemons.
+var errShared = errors.New("this daemon shares its workers with the other shards, whose number does not change while they run; set WorkerSettings.Concurrency")
+
+// resize changes the number of workers of a run.
+func resize(ctx context.Context, lease *fleet.Lease, n int) (Resized, error) {
+	r := Resized{From: lease.Wanted().Workers, To: n}
 	if err := lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
 		return r, prefix.Errorf("changing the concurrency to %d: %w", n, err)
 	}
@@ -65,4 +54,35 @@ func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
 		r.Busy = append(r.Busy, BusyWorker{Worker: j.Worker, Queue: j.Queue, Since: j.StartedAt})
 	}
 	return r, nil
+}
+
+// concurrencyVerb changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say
+// needs the level full.
+func concurrencyVerb(lease *fleet.Lease, settings int, shared bool) control.Verb {
+	return control.Verb{Name: "concurrency", Level: control.On, Help: "changes how many jobs run at a time, until the process ends: N, +N or -N",
+		Do: func(ctx context.Context, c *control.Call) (any, error) {
+			var args struct {
+				Workers string `json:"workers"`
+			}
+			if err := c.Decode(&args); err != nil {
+				return nil, err
+			}
+			n, err := strconv.Atoi(args.Workers)
+			if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
+				n += lease.Wanted().Workers
+			}
+			switch {
+			case shared:
+				return nil, errShared
+			case err != nil || n < 1 || n > maxConcurrency:
+				return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, maxConcurrency)
+			case n > settings:
+				if err := c.Full(); err != nil {
+					return nil, err
+				}
+			}
+			r, err := resize(ctx, lease, n)
+			r.Settings = settings
+			return r, err
+		}}
 }

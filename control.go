@@ -63,7 +63,7 @@ func newControl(b part.Base, c config, key []byte, p *poller, l lease, process f
 	for _, v := range verbs {
 		k.Add(v.own())
 	}
-	program.Workers, program.Settings, program.Ahead = c.Concurrency, c.shown, p.ahead
+	program.Settings, program.Ahead = c.shown, p.ahead
 	program.Hold = func(paused bool) { p.hold(byProgram, paused) }
 	k.Add(program.Verbs(b.Clock)...)
 	if obeys > control.Off {

@@ -24,6 +24,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/sweep"
@@ -73,6 +74,7 @@ type Daemon struct {
 	guard   *ownqueue.Guard
 	history *record.History
 	events  *events.Events
+	rules   *rule.Keeper
 	control *control.Control
 }
 
@@ -161,6 +163,30 @@ func (d *Daemon) AddVerb(v Verb) {
 
 // Inspect returns what answers questions about queues, jobs, failures and workers: that of the daemon's Client.
 func (d *Daemon) Inspect() *inspect.Inspector { return d.Client().Inspect() }
+
+// SetConcurrency changes how many jobs run at the same time, until Run returns. The workers that other Resque
+// tools see change with it. Fewer take effect at once: no job is interrupted, and Resized names those that run
+// beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
+// its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it returns an error.
+func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
+	if err := d.usable(); err != nil {
+		return Resized{}, err
+	}
+	d.mu.Lock()
+	lease, settings, running, shared := d.lease, d.config.Concurrency, d.running, d.budget != nil
+	d.mu.Unlock()
+	switch {
+	case n < 1 || n > maxConcurrency:
+		return Resized{}, fmt.Errorf("goworker: the concurrency is %d: it must be from 1 to %d", n, maxConcurrency)
+	case running == nil || running.poller == nil:
+		return Resized{}, prefix.Of(errNotRunning)
+	case shared:
+		return Resized{}, prefix.Of(errShared)
+	}
+	r, err := resize(ctx, lease, n)
+	r.Settings = settings
+	return r, err
+}
 
 // Client returns the Client of the daemon: on its connections, with the options of the
 // classes registered here. It may be used at any time until Close, and inside handlers.

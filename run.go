@@ -47,6 +47,7 @@ import (
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
 	"github.com/goworker/goworker/internal/resque/workflows"
+	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
 	"github.com/goworker/goworker/internal/watch"
@@ -109,6 +110,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
+	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -166,7 +168,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 		}
 	}
 	return control.Program{
-		Began: r.began, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
 		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
 	}
 }
@@ -215,6 +217,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
 	d.history = d.newHistory(base, c)
+	d.rules = rule.NewKeeper(base, d.registry.limits.Rules, rule.KeeperConfig{
+		Keeps: d.lease.Keeps, Process: func() string { return d.lease.Process().ID }, Do: c.Pool.Do,
+	})
 	set.Watch(d.history.Ended)
 	set.Watch(d.events.Ended)
 	d.registry.trial.Watch(set)
@@ -228,7 +233,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
 	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -266,7 +271,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
@@ -326,6 +331,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 		"events":    {Start: d.events.Start, Stop: d.events.Stop},
+		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {

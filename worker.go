@@ -98,6 +98,9 @@ func (w *workers) stop(ctx context.Context) error {
 	return nil
 }
 
+// present returns how many jobs may run at a time.
+func (w *workers) present() int { return int(w.limit.Load()) }
+
 // running returns how many workers have a job.
 func (w *workers) running() int { return w.status.Busy() }
 

@@ -86,6 +86,10 @@ type call struct {
 	args    any
 	why     string
 	timeout time.Duration
+
+	lasts time.Duration // of a rule
+	ends  bool          // For was given
+	key   string
 }
 
 // CallOption is an option of Inspect and Do: To, Args, Timeout or Why.

@@ -420,7 +420,8 @@ func TestAudit(t *testing.T) {
 	want(t, "both", "bob ada", audit[0].Who+" "+audit[1].Who, err)
 	server.Do(t, "DEL", "resque:go:audit")
 	server.Do(t, "SET", "resque:go:audit", "x")
-	if err := by.PauseQueue(ctx, "q"); err == nil || !strings.Contains(err.Error(), "PauseQueue was done but not recorded") {
+	server.Do(t, "DEL", "resque:go:paused")
+	if err := by.PauseQueue(ctx, "q"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a record of the wrong type: %v", err)
 	}
 	if err := by.Recordable(ctx); err == nil || !strings.Contains(err.Error(), "nothing is changed, because it could not be recorded") || !strings.Contains(err.Error(), "resque:go:audit") {
@@ -429,7 +430,7 @@ func TestAudit(t *testing.T) {
 	if err := i.Recordable(ctx); err != nil {
 		t.Errorf("without By: %v", err)
 	}
-	want(t, "it is paused", 1, server.Int(t, "SISMEMBER", "resque:go:paused", "q"), nil)
+	want(t, "it is not paused, because that cannot be recorded", 0, server.Int(t, "SISMEMBER", "resque:go:paused", "q"), nil)
 }
 
 // A change whose source or target has another type changes nothing, and says which key to repair.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
 )
 
 // ErrNoLimit is returned for a limit that Redis does not know: no process has announced it, and no job waits for it.
@@ -48,6 +49,8 @@ type LimitInfo struct {
 	Waiting int64 // jobs in lanes of it. Some of them may wait for another limit
 	Lanes   int64 // their lanes: one a queue, and one more for each key
 	Partial bool  // there are so many lanes that not all were counted
+
+	Rule *Rule // what an operator has set; nil: the numbers are those of a program
 
 	Shard string // of several Redises, the one where it is
 }
@@ -108,6 +111,10 @@ func (i *Inspector) Limits(ctx context.Context) ([]LimitInfo, error) {
 		counts, whole, err = s.CountLimits(c, mostLanes)
 		return err
 	})
+	var rules []Rule
+	if err == nil {
+		rules, err = i.Rules(ctx)
+	}
 	infos := make([]LimitInfo, 0, len(numbers))
 	specs := slices.Collect(maps.Keys(numbers))
 	for spec := range counts {
@@ -121,11 +128,19 @@ func (i *Inspector) Limits(ctx context.Context) ([]LimitInfo, error) {
 			l.Running, l.Waiting, l.Lanes = n.Running, n.Waiting, n.Lanes
 		}
 		l.Partial = !whole
+		if at := slices.IndexFunc(rules, func(r Rule) bool { return r.Kind == control.LimitRule && r.About == spec }); at >= 0 {
+			l.Rule = &rules[at]
+		}
+		if l.Rule == nil && l.Lanes == 0 && l.Running == 0 && l.Text == control.Free(kindOf(spec)) {
+			continue // it is left of a rule that is gone
+		}
 		infos = append(infos, l)
 	}
 	slices.SortFunc(infos, compareLimits)
 	return infos, err
 }
+
+func kindOf(spec string) resque.LimitKind { return resque.ParseLimit(spec).Kind }
 
 func compareLimits(a, b LimitInfo) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Spec, b.Spec), cmp.Compare(a.Shard, b.Shard))
@@ -169,29 +184,43 @@ func (l LimitInfo) rate() bool { return l.Kind == LimitStarts || l.Kind == Limit
 // Name where one limit has it. The numbers are "3" for jobs that run, and "10/s", "5/m" or "100/h" for a rate; ":3" behind a rate
 // lets three start at once.
 //
-// They hold until a process of a program with this limit starts: it writes its own. The error is ErrNoLimit if Redis knows no such
-// limit.
+// They hold until ResetLimit, whatever numbers the programs have that start meanwhile: they are a Rule. The error is ErrNoLimit if
+// Redis knows no such limit.
 func (i *Inspector) SetLimit(ctx context.Context, name, numbers string) (was string, err error) {
-	return i.changeLimit(ctx, "SetLimit", name, func(s resque.Store, c redis.Conn, l LimitInfo) (string, error) {
+	return i.SetLimitFor(ctx, name, numbers, 0)
+}
+
+// SetLimitFor is SetLimit with an end: after this time processes write the numbers of their programs; 0: until ResetLimit.
+func (i *Inspector) SetLimitFor(ctx context.Context, name, numbers string, d time.Duration) (was string, err error) {
+	return i.changeLimit(ctx, name, d, func(l LimitInfo) (ruling, error) {
 		text, err := l.parse(numbers)
-		if err != nil {
-			return "", err
+		rule := control.RuleName(control.LimitRule, l.Spec)
+		v := control.Value{Value: text}
+		if l.Rule != nil {
+			v.Class, v.Key = l.Rule.Class, l.Rule.Key
 		}
-		return s.SetLimit(c, l.Spec, text)
+		return ruling{what: "SetLimit", on: "limit " + l.Spec + holds(d), lasts: d, rules: map[string]control.Value{rule: v}}, err
 	})
 }
 
 // ResetLimit takes back the numbers of SetLimit: the next process that takes a job of the limit writes those of its program.
 // It returns what the numbers were.
 func (i *Inspector) ResetLimit(ctx context.Context, name string) (was string, err error) {
-	return i.changeLimit(ctx, "ResetLimit", name, func(s resque.Store, c redis.Conn, l LimitInfo) (string, error) {
-		return s.ResetLimit(c, l.Spec)
+	return i.changeLimit(ctx, name, 0, func(l LimitInfo) (ruling, error) {
+		r := ruling{what: "ResetLimit", on: "limit " + l.Spec, ended: []string{control.RuleName(control.LimitRule, l.Spec)}}
+		if l.Rule == nil {
+			r.changes = []control.Change{control.DropNumber(l.Spec)}
+		}
+		return r, nil
 	})
 }
 
-func (i *Inspector) changeLimit(ctx context.Context, what, name string, change func(resque.Store, redis.Conn, LimitInfo) (string, error)) (was string, err error) {
+func (i *Inspector) changeLimit(ctx context.Context, name string, d time.Duration, change func(LimitInfo) (ruling, error)) (was string, err error) {
 	if err := i.usable(); err != nil {
 		return "", err
+	}
+	if d < 0 {
+		return "", errNoEnd
 	}
 	known := false
 	err = i.each(func(one *Inspector) error {
@@ -211,12 +240,13 @@ func (i *Inspector) changeLimit(ctx context.Context, what, name string, change f
 			return fmt.Errorf("goworker: %d limits are named %s: say which of %s is meant", len(of), name, strings.Join(specs, ", "))
 		}
 		known = true
-		err = one.do(ctx, func(s resque.Store, c redis.Conn) error {
-			before, err := change(s, c, of[0])
-			was = cmp.Or(was, before)
-			return err
-		})
-		return one.recordOld(ctx, what, "limit "+of[0].Spec, was, once(err == nil), err)
+		r, err := change(of[0])
+		if err == nil {
+			r.old = of[0].Text
+			was = cmp.Or(was, r.old)
+			_, err = one.rule(ctx, r)
+		}
+		return err
 	})
 	if err == nil && !known {
 		err = prefix.Errorf("limit %s: %w", name, ErrNoLimit)

@@ -24,6 +24,10 @@ const (
 	// A part of a process has failed. More["part"] is its name, Text why.
 	LogPartRestarted = "part-restarted" // it is started again
 	LogPartFailed    = "part-failed"    // it is not, so the process stops
+
+	// What became of a rule of operators. More["rule"] is its name.
+	LogRuleEnded    = "rule-ended"    // its time was over
+	LogRuleRestored = "rule-restored" // a process of an older release had overwritten it
 )
 
 // LogEntry is something that happened to the fleet.

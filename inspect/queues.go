@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
 )
 
 // ErrUnknownQueue is returned for a name that nothing knows: no queue of that name is among Queues, has
@@ -133,6 +134,13 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 // A queue that nothing knows yet is paused too, and the error is ErrUnknownQueue. So an operator sees a
 // slip of the finger, and a deploy script that pauses a queue before its first job passes over it.
 func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
+	return i.PauseQueueFor(ctx, queue, 0)
+}
+
+// PauseQueueFor is PauseQueue with an end: after this time the processes take from the queue again; 0: until ResumeQueue. They do so
+// by themselves, so it needs no program to end the pause. Processes of older releases take again once a process of this one has taken
+// the queue out of the paused ones, which is two seconds later at most.
+func (i *Inspector) PauseQueueFor(ctx context.Context, queue string, d time.Duration) error {
 	if err := i.usable(); err != nil {
 		return err
 	}
@@ -142,10 +150,19 @@ func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
 	if !queues.PlainName(queue) {
 		return fmt.Errorf("goworker: %q is not one queue but a pattern or an exclusion, by which nothing can be paused; pause each queue by its name", queue)
 	}
+	if d < 0 {
+		return errNoEnd
+	}
 	unknown := i.known(ctx, "pausing", queue)
+	r, name := ruling{what: "PauseQueue", on: "queue " + queue + holds(d), lasts: d}, control.RuleName(control.PauseRule, queue)
+	if d > 0 {
+		r.rules = map[string]control.Value{name: {Value: "1"}}
+	} else {
+		r.ended, r.changes = []string{name}, []control.Change{control.PauseQueue(queue)}
+	}
 	err := i.each(func(one *Inspector) error {
-		err := one.do(ctx, func(s resque.Store, c redis.Conn) error { return s.PauseQueue(c, queue) })
-		return one.record(ctx, "PauseQueue", "queue "+queue, once(err == nil), err)
+		_, err := one.rule(ctx, r)
+		return err
 	})
 	if err == nil && unknown != nil {
 		err = fmt.Errorf("%w; it is paused all the same, ResumeQueue ends that", unknown)
@@ -165,9 +182,15 @@ func (i *Inspector) ResumeQueue(ctx context.Context, queue string) error {
 	}
 	resumed := false
 	err := i.each(func(one *Inspector) error {
-		was, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.ResumeQueue(c, queue) })
-		resumed = resumed || was
-		return one.record(ctx, "ResumeQueue", "queue "+queue, once(was), err)
+		paused, err := one.PausedQueues(ctx)
+		if err != nil || !slices.Contains(paused, queue) {
+			return err
+		}
+		resumed = true
+		_, err = one.rule(ctx, ruling{
+			what: "ResumeQueue", on: "queue " + queue, ended: []string{control.RuleName(control.PauseRule, queue)}, changes: []control.Change{control.ResumeQueue(queue)},
+		})
+		return err
 	})
 	switch {
 	case err != nil || resumed:

@@ -23,7 +23,7 @@ import (
 // nor for a job.
 type Program struct {
 	Began   time.Time
-	Workers int
+	Workers func() int
 
 	Jobs     func(yield func(*outcome.Job) bool) // that workers have
 	Ahead    func(context.Context) ([]control.Job, error)
@@ -78,7 +78,7 @@ func (v *verbs) busy() (n int) {
 }
 
 func (v *verbs) pong() control.Ping {
-	return control.Ping{Up: seconds(clock.Since(v.clock, v.Began)), Workers: v.Workers, Busy: v.busy()}
+	return control.Ping{Up: seconds(clock.Since(v.clock, v.Began)), Workers: v.Workers(), Busy: v.busy()}
 }
 
 // seconds are rounded to a microsecond.

@@ -364,6 +364,7 @@ func TestFates(t *testing.T) {
 	b.do("ZADD", "resque:go:groups", 1, "4:work1:Gx")
 	b.do("LPUSH", "resque:go:audit", "{}")
 	b.do("HSET", "resque:go:http:tokens", "a", "{}")
+	b.do("HSET", "resque:go:rules", "pause:mail", "{}")
 	for _, row := range []string{"m", "x", "h", "d"} {
 		b.do("SET", "resque:go:"+row+":1", "x", "EX", 1000)
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -32,6 +33,35 @@ func TestReap(t *testing.T) {
 	}
 	if n := b.log.count("requeued=2 failed=0 left=0"); n != 1 {
 		t.Errorf("the log says so %d times", n)
+	}
+}
+
+// A process may die while its workers or their queues change. All ids that its record covers go with it.
+func TestReapWhileWorkersChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	dead := process("dead")
+	b.dead(dead)
+	next, err := dead.With(5, "work,mail")
+	if err != nil || next.Concurrency != 5 || !slices.Equal(next.Former, []string{"work"}) {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	c := b.redis.Dial(t)
+	if err := errors.Join(b.base.Store.Cover(c, next, next.WorkerID(0)), b.base.Store.Register(c, next.WorkerIDs(), time.Now(), time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.redis.Int(t, "SCARD", "resque:workers"); n != 10 {
+		t.Errorf("%d workers are registered, want those of both lists", n)
+	}
+	if !errors.Is(b.base.Store.Cover(c, next, next.WorkerID(1)), resque.ErrTaken) {
+		t.Error("a process takes up worker ids that are registered")
+	}
+	value := b.redis.Text(t, "ZSCORE", "resque:go:processes", "dead")
+	if err := b.reaper.reap(c, resque.Lease{Process: "dead", Value: value}); err != nil {
+		t.Fatal(err)
+	}
+	if keys := b.redis.List(t, "KEYS", "resque:worker*"); len(keys) > 0 {
+		t.Errorf("left are %q", keys)
 	}
 }
 

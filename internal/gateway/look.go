@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/payload"
+	"github.com/goworker/goworker/internal/resque/control"
 	"github.com/goworker/goworker/internal/resque/leases"
 )
 
@@ -176,13 +177,10 @@ func (g *Gateway) DeleteDead(ctx context.Context, queue string, limit int) (remo
 
 // Pause has no job taken from a queue; Resume ends that.
 func (g *Gateway) Pause(ctx context.Context, queue string) error {
-	return g.do(ctx, func(c redis.Conn) error { return g.n.Store.PauseQueue(c, queue) })
+	return g.do(ctx, func(c redis.Conn) error { return control.New(g.n.Store).Pause(c, queue) })
 }
 
 // Resume has jobs taken from a queue again.
 func (g *Gateway) Resume(ctx context.Context, queue string) error {
-	return g.do(ctx, func(c redis.Conn) error {
-		_, err := g.n.Store.ResumeQueue(c, queue)
-		return err
-	})
+	return g.do(ctx, func(c redis.Conn) error { return control.New(g.n.Store).Resume(c, queue) })
 }

@@ -33,6 +33,11 @@ type Classes interface {
 
 	// Any reports whether any class or queue has limits.
 	Any() bool
+
+	// PauseOver reports whether the pause of a queue has an end, which has come. PauseLeft returns how long it lasts; 0: it has no
+	// end, or it has come.
+	PauseOver(queue string) bool
+	PauseLeft(queue string) time.Duration
 }
 
 // Lanes is what the poller knows of sorted and paused queues. It belongs to the poller's goroutine.
@@ -53,7 +58,7 @@ type Lanes struct {
 	known     bool                           // the policy was read since the last Forget
 	sent      bool                           // Redis has the numbers of our limits
 	numbers   map[string]string              // of this process's limits, by Limit.Spec
-	paused    map[string]bool                // queues from which nothing is taken
+	paused    map[string]bool                // queues that are paused; true: Tick has seen the end of the pause
 	queues    map[string]*queue              // those that have lanes
 	full      map[string]fullLimit           // limits that are used up
 	skipped   map[resque.Lane]time.Time      // lanes of jobs for other processes: until when
@@ -149,8 +154,11 @@ func (l *Lanes) Stop() { l.sorter.stop() }
 // Any reports whether any queue has lanes or is paused.
 func (l *Lanes) Any() bool { return len(l.queues)+len(l.paused) > 0 }
 
-// Paused reports whether a queue is paused.
-func (l *Lanes) Paused(name string) bool { return l.paused[name] }
+// Paused reports whether nothing is taken from a queue. A pause ends at its time, whether or not the fleet has noted that.
+func (l *Lanes) Paused(name string) bool {
+	_, paused := l.paused[name]
+	return paused && !l.classes.PauseOver(name)
+}
 
 // Len returns how many queues have lanes.
 func (l *Lanes) Len() int { return len(l.queues) }
@@ -219,6 +227,12 @@ func (l *Lanes) freed(limit string) {
 
 // Tick acts on the times that have come. It reports whether there may now be something to take.
 func (l *Lanes) Tick(now time.Time) (some bool) {
+	for name, over := range l.paused {
+		if is := l.classes.PauseOver(name); is != over {
+			l.paused[name] = is
+			some = some || is
+		}
+	}
 	for name, f := range l.full {
 		if !now.Before(f.until) {
 			l.freed(name)
@@ -250,13 +264,18 @@ func (l *Lanes) Tick(now time.Time) (some bool) {
 
 // Next returns the next time at which Tick has something to do; zero if there is none.
 func (l *Lanes) Next() (at time.Time) {
-	if len(l.queues) == 0 {
-		return time.Time{}
-	}
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
+	}
+	for name := range l.paused {
+		if left := l.classes.PauseLeft(name); left > 0 {
+			sooner(l.base.Clock.Now().Add(left))
+		}
+	}
+	if len(l.queues) == 0 {
+		return at
 	}
 	for _, q := range l.queues {
 		sooner(q.next)
@@ -313,7 +332,7 @@ func (l *Lanes) ready(q *queue) bool {
 func (l *Lanes) Open(name string, taking bool) (open, raw bool) {
 	q := l.queues[name]
 	switch {
-	case l.paused[name]:
+	case l.Paused(name):
 		return false, false
 	case q == nil:
 		return true, true

@@ -31,6 +31,8 @@ func (c classes) SortedBy(lanes resque.Lanes) bool {
 }
 func (c classes) Numbers() (map[string]string, error) { return nil, nil }
 func (c classes) Any() bool                           { return len(c) > 0 }
+func (c classes) PauseOver(string) bool               { return false }
+func (c classes) PauseLeft(string) time.Duration      { return 0 }
 
 func testLanes(names ...string) *Lanes {
 	l := New(part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}, classes(nil), func(f func()) { f() }, func() {})

@@ -45,7 +45,7 @@ func (l *Lanes) agree(p *resque.Policy) {
 	l.known, l.sent = true, l.sent || !p.NumbersRefused
 	clear(l.paused)
 	for _, name := range p.Paused {
-		l.paused[name] = true
+		l.paused[name] = false
 	}
 	if p.NoLanes {
 		return // the last policy is better than none

@@ -23,8 +23,8 @@ type Config struct {
 	Steps   bool                  // it also does where nobody has folded for a minute
 	Process func() resque.Process // as whom it is in the fleet now; nil: it is a server, whose record is that of Taker
 	Taker   func() (id, version string, record resque.Key)
-
-	Workers int        // how many it has; 0: it takes jobs for clients
+	Workers int        // how many it has at the start; 0: it takes jobs for clients
+	Present func() int // how many workers there are now; nil: as many as at the start
 	Busy    func() int // how many of them have a job
 	Stuck   func() []stuck.Job
 	Down    func() []string // the names of its parts that have failed; nil: none is known
@@ -34,6 +34,14 @@ type Config struct {
 
 	// Do lends a connection to the keeper.
 	Do func(context.Context, func(redis.Conn) error) error
+}
+
+// present returns how many workers there are now.
+func (c Config) present() int {
+	if c.Present != nil {
+		return c.Present()
+	}
+	return c.Workers
 }
 
 // History is a rider of the renewals of a process. It counts what becomes of its jobs, says how the process is, writes into the
@@ -197,7 +205,7 @@ func (h *History) heard(err error) {
 func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	u := usage()
 	v := resque.Vitals{
-		At: h.config.Now().UnixMilli(), RSS: u.rss, Goroutines: u.goroutines, CPU: u.cpu.Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.Workers,
+		At: h.config.Now().UnixMilli(), RSS: u.rss, Goroutines: u.goroutines, CPU: u.cpu.Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.present(),
 	}
 	if h.config.Busy != nil {
 		v.Busy = h.config.Busy()

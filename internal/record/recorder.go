@@ -319,7 +319,7 @@ func (r *Recorder) Look() {
 	defer r.mu.Unlock()
 	if !r.looked.IsZero() {
 		if since := min(now.Sub(r.looked), packEvery); since > 0 { // a process that stood still was not busy
-			r.pending.Fleet.Present += since * time.Duration(r.config.Workers)
+			r.pending.Fleet.Present += since * time.Duration(r.config.present())
 			r.pending.Fleet.Busy += since * time.Duration(r.busy())
 		}
 	}

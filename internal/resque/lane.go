@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -150,6 +151,10 @@ func (s Store) lane(l Lane) string     { return s.ns + "go:lane:" + laneText(l) 
 func (s Store) clock() string          { return s.ns + "go:clock" }
 func (s Store) slots(l string) string  { return s.ns + "go:slots:" + l }
 func (s Store) tokens(l string) string { return s.ns + "go:rate:" + l }
+
+// LimitsKey is the hash of the numbers of limits, by Limit.Spec, and PausedKey the set of the paused queues.
+func (s Store) LimitsKey() Key { return hashKey(s.limits()) }
+func (s Store) PausedKey() Key { return setKey(s.paused()) }
 
 // limitKey returns the key under which a limit is counted. A limit of each process is counted
 // under the process.
@@ -329,14 +334,19 @@ type Policy struct {
 	NumbersRefused bool // Redis refused the numbers of a limit
 }
 
+var numbersText = scriptText("numbers")
+
 // sendPolicy asks for the policy, and registers the numbers of this process's limits.
 func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
-	for spec, numbers := range x.Limits {
-		command := "HSET"
-		if x.Registered {
-			command = "HSETNX"
+	if len(x.Limits) > 0 {
+		var a Call
+		a.Key(s.limits())
+		a.Key(s.HashKey("rules").String())
+		a.Arg(x.Registered)
+		for _, spec := range slices.Sorted(maps.Keys(x.Limits)) {
+			a.Arg(spec, x.Limits[spec])
 		}
-		if err := c.Send(command, s.limits(), spec, numbers); err != nil {
+		if err := c.Send("EVAL", append([]any{numbersText}, a.Args()...)...); err != nil {
 			return err
 		}
 	}
@@ -364,7 +374,7 @@ func (s Store) receivePolicy(c redis.Conn, x *Exchange) (p *Policy, broken []Key
 		}
 		return reply
 	}
-	for range x.Limits {
+	if len(x.Limits) > 0 {
 		receive(s.limits())
 	}
 	untold := len(broken) > 0

@@ -1,7 +1,6 @@
 package resque
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,27 +19,6 @@ func (s Store) LimitNumbers(c redis.Conn) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the limits: %w", Explain(err))
 	}
 	return all, nil
-}
-
-// SetLimit writes the numbers of a limit, and returns those before; "" for none. Each process that takes jobs reads them
-// with its next look.
-func (s Store) SetLimit(c redis.Conn, spec, numbers string) (was string, err error) {
-	return s.changeLimit(c, "setting", spec, "HSET", s.limits(), spec, numbers)
-}
-
-// ResetLimit removes the numbers of a limit, and returns them. The next process that takes a job of it writes its own.
-func (s Store) ResetLimit(c redis.Conn, spec string) (was string, err error) {
-	return s.changeLimit(c, "resetting", spec, "HDEL", s.limits(), spec)
-}
-
-func (s Store) changeLimit(c redis.Conn, doing, spec, command string, args ...any) (was string, err error) {
-	if was, err = redis.String(c.Do("HGET", s.limits(), spec)); err == nil || errors.Is(err, redis.ErrNil) {
-		_, err = c.Do(command, args...)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s the limit %s: %w", doing, spec, Explain(err))
-	}
-	return was, nil
 }
 
 // ParseSpec reads what Limit.Spec wrote.

@@ -28,6 +28,8 @@ func (noLimits) Limits(string) bool                  { return false }
 func (noLimits) SortedBy(resque.Lanes) bool          { return false }
 func (noLimits) Numbers() (map[string]string, error) { return nil, nil }
 func (noLimits) Any() bool                           { return false }
+func (noLimits) PauseOver(string) bool               { return false }
+func (noLimits) PauseLeft(string) time.Duration      { return 0 }
 
 func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	t.Helper()

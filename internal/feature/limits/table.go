@@ -11,11 +11,15 @@ import (
 
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/rule"
 )
 
 // Table knows the limits of all classes and queues of a process. It is safe for concurrent use.
 type Table struct {
+	Rules *rule.Table // what operators have set
+
 	classes Classes
+	ruled   atomic.Pointer[map[string][]ruledLimit] // by class; nil: rules concern no class
 
 	classesHave atomic.Bool // some class has limits
 	version     atomic.Uint64
@@ -33,13 +37,22 @@ type Classes interface {
 }
 
 // NewTable returns the table of these classes.
-func NewTable(classes Classes) *Table { return &Table{classes: classes} }
+func NewTable(classes Classes) *Table {
+	t := &Table{Rules: new(rule.Table), classes: classes}
+	t.Rules.OnChange(t.readRules)
+	return t
+}
 
 // ClassHasLimits is called for each class that is registered with limits.
 func (t *Table) ClassHasLimits() { t.classesHave.Store(true) }
 
-// Any reports whether any class or queue has limits, or LimitQueue named a queue.
-func (t *Table) Any() bool { return t.classesHave.Load() || t.version.Load() > 0 }
+// Any reports whether any class or queue has limits, by its program or by a rule, or LimitQueue named a queue.
+func (t *Table) Any() bool {
+	return t.classesHave.Load() || t.version.Load() > 0 || t.ruled.Load() != nil
+}
+
+// Version changes with the limits of queues and with the rules; 0: there never were any.
+func (t *Table) Version() uint64 { return t.version.Load() + t.Rules.Version() }
 
 // SetQueue replaces the limits of a queue. Without limits it only says that the queue holds jobs of
 // classes that have some.
@@ -73,6 +86,9 @@ func (t *Table) SortedBy(lanes resque.Lanes) bool {
 	if slices.ContainsFunc(t.ofQueue(lanes.Queue), one) {
 		return true
 	}
+	if t.sortedByRules(lanes) {
+		return true
+	}
 	for _, c := range t.classes.All() {
 		if of, ok := outcome.Get[Of](c); ok && slices.ContainsFunc(of, one) {
 			return true
@@ -102,10 +118,15 @@ func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
 			all = append(all[:len(all):len(all)], of...)
 		}
 	}
-	if exempt, ok := outcome.Get[Exempt](j.Class); len(all) == 0 && !j.UnknownClass || ok && exempt(j) {
+	ruled := t.limitsByRules(j)
+	if exempt, ok := outcome.Get[Exempt](j.Class); ok && exempt(j) {
+		all = nil // an operator's rules hold for it too
+	}
+	if len(all)+len(ruled) == 0 && !j.UnknownClass {
 		return resque.Lane{Queue: j.Queue}, false
 	}
-	limits := make([]resque.Limit, 0, len(all)+1)
+	limits := make([]resque.Limit, 0, len(all)+len(ruled)+1)
+	limits = append(limits, ruled...)
 	for _, l := range all {
 		if limit, ok := l.on(args); ok {
 			limit.Key = shortKey(limit.Key)
@@ -123,7 +144,7 @@ func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
 func (t *Table) free(class []byte) bool {
 	c := t.classes.All()[string(class)]
 	of, _ := outcome.Get[Of](c)
-	return c != nil && len(of) == 0
+	return c != nil && len(of) == 0 && !t.hasRules(c.Name)
 }
 
 // plainClass is the class of a payload in the form that nearly all have: the class first, and nothing

@@ -104,7 +104,8 @@ type Announcement struct {
 	Message   []byte // of a command: Sign makes it
 	Signature string
 	Rules     []Rule
-	Audit     []byte // the line of the audit, as JSON
+	Changes   []Change // what rules change beside themselves
+	Audit     []byte   // the line of the audit, as JSON
 }
 
 // Announced is what a step has done.
@@ -126,7 +127,9 @@ func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err erro
 	a.Key(s.CommandsKey().String())
 	a.Key(s.RulesKey().String())
 	a.Key(s.AuditKey())
-	a.Arg(s.NoticeChannel(), NoticeKept.Milliseconds(), CommandsKept.Milliseconds(), MostCommands, MostRules, an.Audit, resque.MostAudited, an.Message, an.Signature)
+	a.Key(s.LimitsKey().String())
+	a.Key(s.PausedKey().String())
+	a.Arg(s.NoticeChannel(), NoticeKept.Milliseconds(), CommandsKept.Milliseconds(), MostCommands, MostRules, an.Audit, resque.MostAudited, an.Message, an.Signature, len(an.Rules))
 	for _, r := range an.Rules {
 		if n := len(r.Name) + len(r.Value); r.Name == "" || n > MostRuleBytes {
 			return done, fmt.Errorf(doing, fmt.Errorf("the rule %q needs a name, and has %d bytes where %d are allowed", r.Name, n, MostRuleBytes))
@@ -136,6 +139,9 @@ func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err erro
 			was = ""
 		}
 		a.Arg(r.Name, was, must(r.Value))
+	}
+	for _, change := range an.Changes {
+		a.Arg(change.command, change.what, change.number)
 	}
 	reply, err := redis.Values(a.Do(c, announceScript))
 	if err != nil {

@@ -17,7 +17,7 @@ func testSizes(t *testing.T, b *bundle) {
 	b.take(1, "other")
 	b.bury(job("5"))
 	b.do("SET", "resque:queue:bad", "x")
-	b.must(b.s.PauseQueue(b.c, "other"))
+	b.do("SADD", b.s.PausedKey().String(), "other")
 	held, err := b.s.CountReserved(b.c)
 	b.must(err)
 	sizes, err := b.s.Sizes(b.c, held, "q", "other", "none", "bad")

@@ -447,7 +447,7 @@ func TestTurnPaused(t *testing.T) { each(t, testTurnPaused) }
 func testTurnPaused(t *testing.T, b *bundle) {
 	b.push("a", job("1"))
 	b.push("b", job("2"))
-	b.must(b.s.PauseQueue(b.c, "a"))
+	b.do("SADD", b.s.PausedKey().String(), "a")
 	a := b.turn(Turn{Asks: []Ask{ask(9, "a", "b")}, Jobs: 1})
 	b.same("jobs", "0:b/2", text(a.Jobs))
 	b.same("without more", []string{"a"}, a.Empty)

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +42,11 @@ func (p *program) workersRm() *cobra.Command {
 }
 
 func (p *program) limitsSet() *cobra.Command {
-	return p.changes(&cobra.Command{
+	var lasts time.Duration
+	c := p.changes(&cobra.Command{
 		Use: "set LIMIT NUMBER", Short: "Give a limit another number, in the whole fleet", Args: arguments(2, "a limit, as limits ls names it, and its number"),
 		Long: "set takes 3 for a limit of running jobs, and 10/s, 5/m or 100/h for a rate; 10/s:3 lets three start at once. Processes obey it with their next job.\n" +
-			"It holds until a process whose program has this limit starts: that writes its own number. reset takes it back before.",
+			"It holds until reset, whatever numbers the programs have that start meanwhile, or as long as --for says.",
 		Example: "  goworker limits set SendEmail 3\n  goworker limits set r:SendEmail 10/s",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		limit, number := args[0], args[1]
@@ -52,11 +54,29 @@ func (p *program) limitsSet() *cobra.Command {
 			return err
 		}
 		return o.each(ctx, args[:1], func(ctx context.Context, limit string) (done, error) {
-			was, err := o.in.SetLimit(ctx, limit, number)
+			was, err := o.in.SetLimitFor(ctx, limit, number, lasts)
 			return done{view.Object{{Key: "limit", Value: limit}, {Key: "number", Value: number}, {Key: "was", Value: was}},
-				"the limit " + escaped(limit) + " is " + escaped(number) + ", until a process that has it starts"}, err
+				"the limit " + escaped(limit) + " is " + escaped(number) + until(lasts, "reset")}, err
 		})
 	})
+	lasting(c, &lasts, "reset")
+	return c
+}
+
+// lasting adds the flag that says how long a rule holds.
+func lasting(c *cobra.Command, lasts *time.Duration, ends string) {
+	c.Flags().DurationVar(lasts, "for", 0, "how long it holds; 0: until "+ends)
+}
+
+// until says how long a rule holds; nothing, where it has no end and none is named.
+func until(lasts time.Duration, ends string) string {
+	if lasts > 0 {
+		return " for " + lasts.String()
+	}
+	if ends == "" {
+		return ""
+	}
+	return " until " + ends
 }
 
 func (p *program) limitsReset() *cobra.Command {

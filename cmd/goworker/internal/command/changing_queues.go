@@ -13,22 +13,25 @@ import (
 )
 
 func (p *program) queuesPause() *cobra.Command {
-	return p.changes(&cobra.Command{
+	var lasts time.Duration
+	c := p.changes(&cobra.Command{
 		Use: "pause QUEUE…", Short: "Let no goworker process take jobs of queues", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
-		Long: "pause stops all goworker processes from taking jobs of the queues, until resume. Jobs that run go on.\n" +
+		Long: "pause stops all goworker processes from taking jobs of the queues, until resume or as long as --for says. Jobs that run go on.\n" +
 			"Ruby's workers know no paused queues, and go on to take from them.",
 	}, func(ctx context.Context, o *operator, queues []string) error {
 		if ok, err := o.agree(ctx, plan{Sentence: "pause " + named("queue", queues), Count: int64(len(queues))}); !ok {
 			return err
 		}
 		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
-			err := o.in.PauseQueue(ctx, queue)
+			err := o.in.PauseQueueFor(ctx, queue, lasts)
 			if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
 				err = partly("queue %s is paused, though nothing knows a queue of this name: goworker queues lists the names, and goworker queues resume ends the pause", queue)
 			}
-			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused"}, err
+			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused" + until(lasts, "")}, err
 		})
 	})
+	lasting(c, &lasts, "resume")
+	return c
 }
 
 func (p *program) queuesResume() *cobra.Command {

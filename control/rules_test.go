@@ -1,0 +1,226 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control"
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+// runs are the jobs that were run, in their order.
+type runs struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *runs) add(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, name)
+}
+
+func (r *runs) of(class string) (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range r.all {
+		if strings.HasPrefix(name, class) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// classes registers classes whose jobs have a number, and note that they run.
+func (r *runs) classes(names ...string) func(*goworker.WorkerSettings, *goworker.Daemon) {
+	return func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		for _, name := range names {
+			d.Register(name, func(_ context.Context, n int) { r.add(fmt.Sprint(name, n)) })
+		}
+	}
+}
+
+func (f *fleet) enqueue(class string, numbers ...int) {
+	f.Helper()
+	for _, n := range numbers {
+		if _, err := f.client.Enqueue(f.Context(), goworker.NewJob("work", class, n)); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+func (f *fleet) ok(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fleet) wait(what string, r *runs, class string, want ...string) {
+	f.Helper()
+	redistest.Eventually(f.T, daemontest.Soon, what, func() bool { return slices.Equal(r.of(class), want) })
+}
+
+// The jobs of a paused class wait while the others of their queue run, and run in their order when it is resumed. A process that starts
+// meanwhile obeys it.
+func TestPausedClass(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	f.start("first", r.classes("A", "B"))
+	f.ok(c.PauseClass(ctx, "A", control.Why("the mail server is down")))
+	f.enqueue("A", 1, 2)
+	f.enqueue("B", 1)
+	f.enqueue("A", 3)
+	f.enqueue("B", 2)
+	f.wait("the other jobs run", r, "B", "B1", "B2")
+	f.start("second", r.classes("A", "B"))
+	f.enqueue("A", 4)
+	f.enqueue("B", 3)
+	f.wait("the others run", r, "B", "B1", "B2", "B3")
+	redistest.Eventually(t, daemontest.Soon, "the jobs wait in their lane", func() bool {
+		waiting, err := f.client.Inspect().Waiting(ctx, "work")
+		f.ok(err)
+		return slices.ContainsFunc(waiting, func(w inspect.WaitingInfo) bool { return w.Jobs == 4 && slices.Equal(w.Limits, []string{"pause/A"}) })
+	})
+	if got := r.of("A"); len(got) > 0 {
+		t.Errorf("%q have run", got)
+	}
+	rules, err := f.client.Inspect().Rules(ctx)
+	if err != nil || len(rules) != 1 || rules[0].Kind != "class" || rules[0].About != "A" || rules[0].Why != "the mail server is down" || rules[0].By == "" {
+		t.Errorf("the rules are %+v, %v", rules, err)
+	}
+	f.ok(c.ResumeClass(ctx, "A"))
+	redistest.Eventually(t, daemontest.Soon, "they run", func() bool { return len(r.of("A")) == 4 })
+	if err := c.ResumeClass(ctx, "A"); !errors.Is(err, inspect.ErrNoRule) {
+		t.Errorf("resumed twice: %v", err)
+	}
+}
+
+// Jobs of a resumed class run in the order in which they came.
+func TestResumedClassIsInOrder(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	f.start("first", r.classes("A", "B"))
+	f.ok(c.PauseClass(ctx, "A"))
+	f.enqueue("A", 1, 2, 3, 4, 5)
+	f.enqueue("B", 1)
+	f.wait("the other job runs", r, "B", "B1")
+	f.ok(c.ResumeClass(ctx, "A"))
+	f.wait("they run in order", r, "A", "A1", "A2", "A3", "A4", "A5")
+}
+
+// A pause with an end ends by itself in each process, whether or not the fleet's keeper takes it away.
+func TestTimedPause(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	f.redis.Do(t, "HSET", "resque:go:process:!dead", "duties", 9, "version", "9")
+	f.redis.Do(t, "ZADD", "resque:go:processes", time.Now().Add(time.Hour).UnixMilli(), "!dead") // the keeper, which does nothing any more
+	f.start("first", r.classes("A"))
+	if err := c.PauseQueue(ctx, "work", control.For(2*time.Second)); !errors.Is(err, inspect.ErrUnknownQueue) && err != nil {
+		t.Fatal(err)
+	}
+	f.enqueue("A", 1)
+	f.wait("the pause ends", r, "A", "A1")
+	if f.redis.Int(t, "SISMEMBER", "resque:go:paused", "work") != 1 || f.redis.Int(t, "HEXISTS", "resque:go:rules", "pause:work") != 1 {
+		t.Error("the pause was taken away by a process that is not the keeper")
+	}
+	f.redis.Do(t, "ZREM", "resque:go:processes", "!dead")
+	redistest.Eventually(t, daemontest.Soon, "the keeper takes the pause away", func() bool {
+		return f.redis.Int(t, "SISMEMBER", "resque:go:paused", "work")+f.redis.Int(t, "HLEN", "resque:go:rules") == 0
+	})
+	redistest.Eventually(t, daemontest.Soon, "the log says so", func() bool {
+		lines, _, err := f.client.Inspect().Log(ctx, "", 10)
+		f.ok(err)
+		return slices.ContainsFunc(lines, func(l inspect.LogEntry) bool { return l.Kind == inspect.LogRuleEnded && l.More["rule"] == "pause:work" })
+	})
+
+	// A pause without an end has no rule, and takes the place of one with an end.
+	f.ok(c.PauseQueue(ctx, "work", control.For(time.Hour)))
+	f.ok(c.PauseQueue(ctx, "work"))
+	if f.redis.Int(t, "HLEN", "resque:go:rules") != 0 || f.redis.Int(t, "SCARD", "resque:go:paused") != 1 {
+		t.Error("a pause without an end has one")
+	}
+	f.ok(c.PauseQueue(ctx, "work", control.For(time.Hour)))
+	f.ok(c.ResumeQueue(ctx, "work"))
+	if f.redis.Int(t, "HLEN", "resque:go:rules")+f.redis.Int(t, "SCARD", "resque:go:paused") != 0 {
+		t.Error("a resumed queue is paused")
+	}
+}
+
+// A limit that an operator has set survives ten starts of a program with another number, and that of an older release is put back. A
+// reset restores the program's.
+func TestLimitSurvivesStarts(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c, ctx := control.New(f.client), t.Context()
+	limited := func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.Register("A", func(context.Context, int) {}, goworker.MaxRunning(5))
+	}
+	number := func() string { return f.redis.Text(t, "HGET", "resque:go:limits", "c:A") }
+	stop := f.start("first", limited).stop
+	redistest.Eventually(t, daemontest.Soon, "its number is there", func() bool { return f.redis.Int(t, "HEXISTS", "resque:go:limits", "c:A") == 1 })
+	f.ok(stop())
+	f.ok(c.Limit(ctx, "A", "2", control.Why("the database is slow")))
+	for n := range 10 {
+		d := f.start(fmt.Sprint(n), limited)
+		f.enqueue("A", n)
+		redistest.Eventually(t, daemontest.Soon, "its job has run", func() bool { size, err := f.client.Inspect().QueueSize(ctx, "work"); return err == nil && size == 0 })
+		if got := number(); got != "2" {
+			t.Fatalf("after start %d the limit is %s", n, got)
+		}
+		f.ok(d.stop())
+	}
+	f.start("last", limited)
+	f.redis.Do(t, "HSET", "resque:go:limits", "c:A", "5") // as a process of an older release does
+	redistest.Eventually(t, daemontest.Soon, "the number is put back", func() bool { return number() == "2" })
+	f.ok(c.Reset(ctx, "A"))
+	if n := f.redis.Int(t, "HLEN", "resque:go:rules"); n != 0 {
+		t.Errorf("%d rules are left", n)
+	}
+	f.enqueue("A", 11)
+	redistest.Eventually(t, daemontest.Soon, "the number is the program's", func() bool {
+		return f.redis.Int(t, "HEXISTS", "resque:go:limits", "c:A") == 1 && number() == "5"
+	})
+}
+
+// A class without limits is held to a rate, its queue's other jobs go on. By a key each value has its own count.
+func TestLimitedClass(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	f.start("first", r.classes("A", "B", "C"))
+	f.ok(c.LimitClass(ctx, "A", "1/h"))
+	f.ok(c.LimitClass(ctx, "C", "1/h", control.Key("0")))
+	f.enqueue("A", 1, 2, 3)
+	f.enqueue("C", 7, 7, 8)
+	f.enqueue("B", 1, 2, 3)
+	f.wait("the others run", r, "B", "B1", "B2", "B3")
+	f.wait("one runs", r, "A", "A1")
+	redistest.Eventually(t, daemontest.Soon, "one of each key runs", func() bool { return len(r.of("C")) == 2 })
+	if got := r.of("C"); !slices.Contains(got, "C7") || !slices.Contains(got, "C8") {
+		t.Errorf("of two keys %q run", got)
+	}
+	f.ok(c.ResetClass(ctx, "A"))
+	f.ok(c.ResetClass(ctx, "C")) // its lane is looked at a minute later at most
+	redistest.Eventually(t, daemontest.Soon, "all run", func() bool { return len(r.of("A")) == 3 })
+	for _, wrong := range []error{
+		c.LimitClass(ctx, "A", "0"), c.LimitClass(ctx, "A", "1/x"), c.LimitClass(ctx, "", "1"), c.LimitClass(ctx, "A", "1", control.Key("x")), c.LimitClass(ctx, "A", "1", control.To("x")),
+		c.PauseClass(ctx, "A", control.For(-1)), c.Limit(ctx, "other", "1"), c.ResetClass(ctx, "A"),
+	} {
+		if wrong == nil {
+			t.Error("a rule that makes no sense is no error")
+		}
+	}
+}

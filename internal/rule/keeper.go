@@ -1,0 +1,147 @@
+package rule
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/resque/history"
+)
+
+// Keeper ends rules whose time is over, and puts back what processes of older releases have changed: they know no rules. It does so
+// in the process that has this duty, with each renewal of its lease, while there are rules. It is a rider and a part.
+type Keeper struct {
+	base   part.Base
+	table  *Table
+	config KeeperConfig
+	loop   *part.Loop
+	said   logging.Once
+
+	mu    sync.Mutex
+	lines []line // that the next renewal writes into the log of the fleet
+}
+
+// KeeperConfig is what a Keeper is given of its process.
+type KeeperConfig struct {
+	Keeps   func() bool   // whether this process has the duty; two may have it at a time
+	Process func() string // its id
+	Do      func(ctx context.Context, f func(redis.Conn) error) error
+}
+
+// line is what has become of a rule.
+type line struct{ kind, rule string }
+
+// NewKeeper returns a Keeper that is not started.
+func NewKeeper(b part.Base, t *Table, c KeeperConfig) *Keeper {
+	k := &Keeper{base: b, table: t, config: c}
+	k.loop = part.NewLoop(b, "rules", k.turn)
+	return k
+}
+
+// Start starts it.
+func (k *Keeper) Start(ctx context.Context) error {
+	k.loop.Start(ctx)
+	return nil
+}
+
+// Stop ends it.
+func (k *Keeper) Stop(ctx context.Context) error {
+	k.loop.Stop(ctx)
+	return nil
+}
+
+// Load has the renewal write what became of rules.
+func (k *Keeper) Load(c *resque.Cargo) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lines {
+		history.New(k.base.Store).Log(c, nil, l.kind, k.config.Process(), "rule", l.rule)
+	}
+	k.lines = nil
+}
+
+// Answered looks after the rules, if there are any.
+func (k *Keeper) Answered(bool, resque.Due) {
+	if k.table.Any() && k.config.Keeps() {
+		k.loop.Wake()
+	}
+}
+
+// turn looks after the rules.
+func (k *Keeper) turn(ctx context.Context) (time.Duration, error) {
+	if !k.table.Any() || !k.config.Keeps() {
+		return part.Never, nil
+	}
+	err := k.config.Do(ctx, k.look)
+	var refused redis.Error
+	if errors.As(err, &refused) && conn.Classify(err) != conn.KindWait {
+		if k.said.News("redis", err.Error()) {
+			k.base.Log.Warn("Redis refuses what this process needs to end the rules of operators at their time; a pause of a queue ends all the same", "error", err)
+		}
+		return part.Never, nil
+	}
+	return part.Never, err
+}
+
+func (k *Keeper) look(c redis.Conn) error {
+	s := control.New(k.base.Store)
+	now, err := s.Now(c)
+	if err != nil {
+		return err
+	}
+	texts, err := s.ReadRules(c)
+	if err != nil {
+		return err
+	}
+	numbers, err := s.LimitNumbers(c)
+	if err != nil {
+		return err
+	}
+	paused, err := s.PausedQueues(c)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		text := texts[name]
+		v, err := control.ParseValue(text)
+		if err != nil {
+			if k.said.News(name, text) {
+				k.base.Log.Warn("a rule of operators cannot be read, and holds nothing; set it again, or remove the field of the hash", "key", s.RulesKey(), "field", name, "error", err)
+			}
+			continue
+		}
+		kind, about := control.About(name)
+		an := control.Announcement{Rules: []control.Rule{{Name: name, Was: text}}}
+		did := line{history.RuleEnded, name}
+		switch {
+		case v.Ended(now):
+			an.Changes = v.Undo(name)
+		case kind == control.PauseRule && !slices.Contains(paused, about): // a program that knows no rules has resumed the queue
+		case kind == control.LimitRule && numbers[about] != v.Value, kind == control.ClassRule && numbers[control.OfPause(about).Spec()] != "0":
+			an.Rules[0].Value, an.Changes = text, v.Changes(name)
+			did.kind = history.RuleRestored
+		default:
+			continue
+		}
+		switch _, err = s.Announce(c, an); {
+		case errors.Is(err, control.ErrChanged): // by an operator, or by another keeper
+		case err != nil:
+			return err
+		default:
+			k.mu.Lock()
+			k.lines = append(k.lines, did)
+			k.mu.Unlock()
+		}
+	}
+	return nil
+}

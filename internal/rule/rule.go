@@ -1,0 +1,112 @@
+// Package rule has the rules of operators as a process knows them. They are in Redis, and each process keeps a copy, which Redis has
+// it read again after each change. While there are none the copy costs one load.
+package rule
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// Table has the rules. It is safe for concurrent use.
+type Table struct {
+	version atomic.Uint64
+	rules   atomic.Pointer[map[string]control.Value] // by name; the map does not change. nil: there are none
+	now     atomic.Pointer[func() time.Time]
+
+	mu      sync.Mutex // held while the rules are replaced
+	changed []func(map[string]control.Value)
+}
+
+// UseClock gives the table Redis's clock, by which rules end.
+func (t *Table) UseClock(now func() time.Time) { t.now.Store(&now) }
+
+// OnChange has f called with all rules that can be read, whenever they have changed.
+func (t *Table) OnChange(f func(map[string]control.Value)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = append(t.changed, f)
+}
+
+// Read reads the rules. Those that cannot be read hold nothing; the error names one.
+func (t *Table) Read(s control.Store, c redis.Conn) error {
+	texts, err := s.ReadRules(c)
+	if err != nil {
+		return err // the last rules are better than none
+	}
+	rules := make(map[string]control.Value, len(texts))
+	for name, text := range texts {
+		if v, err := control.ParseValue(text); err == nil {
+			rules[name] = v
+		}
+	}
+	t.Set(rules)
+	return nil
+}
+
+// Set replaces the rules.
+func (t *Table) Set(rules map[string]control.Value) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(rules) == 0 && t.rules.Load() == nil {
+		return
+	}
+	t.rules.Store(&rules)
+	if len(rules) == 0 {
+		t.rules.Store(nil)
+	}
+	for _, f := range t.changed {
+		f(rules)
+	}
+	t.version.Add(1)
+}
+
+// Version changes with each change of the rules; 0: there never were any.
+func (t *Table) Version() uint64 { return t.version.Load() }
+
+// Any reports whether there are rules, those that have ended too.
+func (t *Table) Any() bool { return t.rules.Load() != nil }
+
+// All returns all rules, those that have ended too. The map does not change.
+func (t *Table) All() map[string]control.Value {
+	if rules := t.rules.Load(); rules != nil {
+		return *rules
+	}
+	return nil
+}
+
+// Get returns a rule that holds.
+func (t *Table) Get(kind, about string) (v control.Value, ok bool) {
+	rules := t.rules.Load()
+	if rules == nil {
+		return v, false
+	}
+	v, ok = (*rules)[control.RuleName(kind, about)]
+	return v, ok && !t.Over(v)
+}
+
+// Over reports whether a rule has ended.
+func (t *Table) Over(v control.Value) bool {
+	now := t.now.Load()
+	return v.Until > 0 && now != nil && v.Ended((*now)())
+}
+
+// PauseOver reports whether the pause of a queue has an end, which has come: the queue may still be among the paused ones.
+func (t *Table) PauseOver(queue string) bool {
+	v, there := t.All()[control.RuleName(control.PauseRule, queue)]
+	return there && t.Over(v)
+}
+
+// PauseLeft returns how long the pause of a queue lasts; 0: it has no end, or it has come.
+func (t *Table) PauseLeft(queue string) time.Duration {
+	v, there := t.All()[control.RuleName(control.PauseRule, queue)]
+	now := t.now.Load()
+	if !there || v.Until == 0 || now == nil {
+		return 0
+	}
+	return max(0, time.UnixMilli(v.Until).Sub((*now)()))
+}
