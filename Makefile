@@ -30,7 +30,8 @@ CRASHING = ./test/crash
 # The packages in which it can find little.
 SEQUENTIAL = $(shell test/sequential.sh)
 
-# What make test-operate runs: an operator's tools on large and broken fleets, in terminals, and beside an older release.
+# What make test-operate runs: an operator's tools on large and broken fleets, in terminals, and beside an older release. Most of its tests wait,
+# so six of a package run at a time.
 OPERATE = ./test/operate/...
 
 PLAIN = $(COMPILING) $(CRASHING) $(SEQUENTIAL)
@@ -80,7 +81,7 @@ test-operate: deps ## run the tests of the operator's tools: thousands of worker
 	@$(call install,command -v tmux,tmux)
 	@older=$$(cat test/operate/mixed/RELEASE); git cat-file -e $$older^{commit} 2>/dev/null || git fetch -q --depth=1 origin $$older 2>/dev/null || \
 		echo "make: NOT TESTED: test/operate/mixed runs the release $$older beside this one, but this clone has no such commit and cannot fetch it; git fetch --unshallow gets it" >&2
-	$(GOTEST) -p=2 $(OPERATE)
+	$(GOTEST) -p=2 -parallel=6 $(OPERATE)
 
 test-long: deps ## run what make test leaves out: the race detector everywhere, a million jobs in a process, the other benchmarks
 	$(GOTEST) -race -p=4 $(PLAIN)

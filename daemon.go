@@ -73,8 +73,8 @@ type Daemon struct {
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
 	history *record.History
-	events  *events.Events
 	rules   *rule.Keeper
+	events  *events.Events
 	control *control.Control
 }
 

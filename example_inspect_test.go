@@ -228,6 +228,6 @@ func ExampleClient_Cancel() {
 	}
 	// Output:
 	// <nil>
-	// goworker: cancelling Mary: no such job is known: no job waits or runs under this id; with Force it is cancelled all the same
+	// goworker: cancelling Mary: no such job is known: no job waits or runs under this id; force the cancel if the job is still to come
 	// mail to Grace
 }

@@ -315,9 +315,17 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
 		policy, limit, own := e.retry, e.timeout, false
+		if rules := r.limits.Rules; rules.Any() {
+			policy = retry.ByRule(rules, j.Class.Name, policy)
+			if by, ruled := rules.Timeout(j.Class.Name); ruled {
+				limit, own = by, true
+			}
+		}
 		if more {
 			policy = retry.Of(j, policy)
-			limit, own = e.timeLimit(j)
+			if says, its := timelimit.Of(j); its {
+				limit, own = says, true
+			}
 		}
 		d.RetriesLeft = policy.Left(j.Attempt)
 		d.useNumber = e.useNumber || r.useNumber.Load()

@@ -108,9 +108,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
-	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -298,7 +298,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 // Results and cursors come last: they say where the job goes, and how long it waits.
 func (r *registry) features() []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.New, timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(r.limits.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
@@ -330,8 +330,8 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"leases":    {Start: d.leases.Start, Stop: d.leases.Stop},
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
-		"events":    {Start: d.events.Start, Stop: d.events.Stop},
 		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
+		"events":    {Start: d.events.Start, Stop: d.events.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {

@@ -95,3 +95,13 @@ func (c *Control) Reset(ctx context.Context, limit string, opts ...CallOption) e
 func (c *Control) ResetClass(ctx context.Context, class string, opts ...CallOption) error {
 	return c.ruled(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResetClass(ctx, class) })
 }
+
+// Timeout gives the jobs of a class another time limit from their next run on: see inspect.SetTimeout. The options are For and Why.
+func (c *Control) Timeout(ctx context.Context, class string, timeout time.Duration, opts ...CallOption) error {
+	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetTimeout(ctx, class, timeout, d) })
+}
+
+// Retries has failed jobs of a class run again at most so often: see inspect.SetRetries. The options are For and Why.
+func (c *Control) Retries(ctx context.Context, class string, retries int, opts ...CallOption) error {
+	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetRetries(ctx, class, retries, d) })
+}

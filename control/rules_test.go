@@ -224,3 +224,39 @@ func TestLimitedClass(t *testing.T) {
 		}
 	}
 }
+
+// A timeout and a number of retries that an operator sets go before those of Register, from the next run on, and end with a reset.
+func TestTimeoutAndRetries(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	f.start("first", r.classes("B"), func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.Register("A", func(ctx context.Context, n int) error {
+			r.add(fmt.Sprint("A", n))
+			if _, limited := ctx.Deadline(); limited {
+				r.add("limited")
+			}
+			return errors.New("no luck")
+		}, goworker.Retry(2, goworker.Exponential{Base: time.Millisecond}))
+	})
+	failed := func(n int) {
+		t.Helper()
+		redistest.Eventually(t, daemontest.Soon, "the job has failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == n })
+	}
+	f.ok(c.Retries(ctx, "A", 0))
+	f.ok(c.Timeout(ctx, "A", time.Hour))
+	f.enqueue("A", 1)
+	failed(1)
+	if got := r.of("A"); len(got) != 1 || len(r.of("limited")) != 1 {
+		t.Errorf("it ran as %q, %d times with a limit", got, len(r.of("limited")))
+	}
+	f.ok(c.ResetClass(ctx, "A"))
+	f.enqueue("A", 2)
+	failed(2)
+	if got := r.of("A2"); len(got) < 2 || len(r.of("limited")) != 1 {
+		t.Errorf("after the reset it ran as %q, %d times with a limit", got, len(r.of("limited")))
+	}
+	if c.Retries(ctx, "A", -2) == nil || c.Timeout(ctx, "A", -1) == nil {
+		t.Error("a rule that makes no sense is no error")
+	}
+}

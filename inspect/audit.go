@@ -40,7 +40,7 @@ const mostText = 500
 // record holds 10,000. A process of an older release trims it to 1,000 when it records a change of its own.
 func (i *Inspector) Audit(ctx context.Context, count int) ([]AuditEntry, error) {
 	if count < 1 || count > resque.MostAudited {
-		return nil, fmt.Errorf("goworker: Audit returns 1 to %d changes, not %d", resque.MostAudited, count)
+		return nil, fmt.Errorf("goworker: ask for 1 to %d changes of the audit, not for %d", resque.MostAudited, count)
 	}
 	if i.several() {
 		all, err := over(i, func(a, b []AuditEntry) []AuditEntry { return append(a, b...) }, func(one *Inspector) ([]AuditEntry, error) {

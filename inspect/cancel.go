@@ -191,9 +191,9 @@ func (i *Inspector) seek(ctx context.Context, id string) error {
 		looked += page.Looked
 		switch after = page.Next; {
 		case after == "":
-			return errors.Join(append(refused, fmt.Errorf("%w: no job waits or runs under this id; with Force it is cancelled all the same", ErrUnknownJob))...)
+			return errors.Join(append(refused, fmt.Errorf("%w: no job waits or runs under this id; force the cancel if the job is still to come", ErrUnknownJob))...)
 		case looked >= mostSought:
-			return fmt.Errorf("%w: it is not among the first %d jobs, and there are more; with Force it is cancelled all the same", ErrUnknownJob, looked)
+			return fmt.Errorf("%w: it is not among the first %d jobs, and there are more; force the cancel to make it without a search", ErrUnknownJob, looked)
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/goworker/goworker/internal/resque/delayed"
 )
 
+// ErrCursor is in the error for a place to go on from that no page of the same question ended with.
+var ErrCursor = errors.New("no page of this search ended there")
+
 // cursor is how far a walk has come. It is opaque to users.
 type cursor struct {
 	Question string `json:"q"`           // the digest of what is asked
@@ -58,9 +61,9 @@ func parseCursor(text, question string) (cursor, error) {
 	}
 	switch {
 	case err != nil || c.Place < 0 || c.Place >= len(places) || c.Seen < 0 || c.List != nil && c.List.At < -1:
-		return c, fmt.Errorf("goworker: %q is not where a walk through jobs goes on; give what the page before returned", text)
+		return c, fmt.Errorf("goworker: %q is not where a walk through jobs goes on: %w", text, ErrCursor)
 	case c.Question != question:
-		return c, errors.New("goworker: this place to go on belongs to another query; give the query of the page before")
+		return c, fmt.Errorf("goworker: %q is where a walk of another query goes on; give the same query: %w", text, ErrCursor)
 	}
 	return c, nil
 }

@@ -44,21 +44,18 @@ type LogEntry struct {
 	shard int
 }
 
-// mostLogged is how many entries one question returns at most.
-const mostLogged = 5000
-
 // Log returns what happened to the fleet: which processes came, left and were lost. It returns at most count entries, the oldest
 // first: those behind the place that a call before has returned as next, and with "" the newest ones. About 5,000 are kept.
 func (i *Inspector) Log(ctx context.Context, after string, count int) (entries []LogEntry, next string, err error) {
-	if count < 1 || count > mostLogged {
-		return nil, "", fmt.Errorf("goworker: Log returns 1 to %d entries, not %d", mostLogged, count)
+	if count < 1 || count > history.MostLogged {
+		return nil, "", fmt.Errorf("goworker: ask for 1 to %d entries of the log, not for %d", history.MostLogged, count)
 	}
 	all := i.all()
 	places := make([]string, len(all))
 	if after != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(after)
 		if places = strings.Split(string(raw), " "); err != nil || len(places) != len(all) {
-			return nil, "", fmt.Errorf("goworker: %q is not where the log goes on; give what the call before returned", after)
+			return nil, "", fmt.Errorf("goworker: %q is not where the log goes on: %w", after, ErrCursor)
 		}
 	}
 	number := 0

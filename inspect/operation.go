@@ -52,7 +52,7 @@ type Plan struct {
 // Brake says when an operation stops by itself. A zero field does not stop it. It stops between two steps, says why,
 // and can be run on.
 type Brake struct {
-	Failed  float64       // Retry and Run: this share of the jobs that it has put back has failed again. It counts from 20 jobs on
+	Failed  float64       // Retry and Run: this share of the jobs that it has put back has failed again. It counts from 20 jobs on, and from 0 in each Run
 	Slow    time.Duration // Redis works at a step for this long. Such a step makes the next one half as large; one of ten jobs stops the operation
 	Waiting int64         // more jobs than this wait in a queue to which its jobs go
 }
@@ -92,7 +92,7 @@ type Operation struct {
 
 	Undoing bool  // it takes back what it did, or has
 	Back    int64 // jobs that were taken back
-	Gone    int64 // once it is undone: jobs that could not be taken back. They ran, run, or were changed since
+	Gone    int64 // once it is undone: jobs that could not be taken back: removed ones that are no longer in the bin, and others that ran, run, or were changed since
 
 	Binned  int64     // jobs of it in the bin
 	BinEnds time.Time // until when they are kept; zero: there are none
@@ -180,7 +180,7 @@ func (p Plan) check() (Plan, error) {
 		return wrong("has a pace of %v and a brake of %+v; a pace is a number of jobs a second, and a share is from 0 to 1", p.Pace, p.Brake)
 	}
 	if len(p.Jobs) > operations.StepJobs {
-		return wrong("of given jobs takes at most %d, not %d; use a Query", operations.StepJobs, len(p.Jobs))
+		return wrong("of given jobs takes at most %d, not %d; choose them by a search", operations.StepJobs, len(p.Jobs))
 	}
 	for _, e := range p.Jobs {
 		if !e.listed {

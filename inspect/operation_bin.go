@@ -6,11 +6,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/operations"
@@ -165,10 +165,8 @@ func (r *runner) sift(ctx context.Context, name, queue string) error {
 				return errBroken
 			}
 			taken = len(out.Answers[0].Jobs)
-		} else if clock.System.Now().Sub(r.last) > restAfter {
-			if err := r.rest(ctx, ""); err != nil {
-				return err
-			}
+		} else if err := r.kept(ctx, ""); err != nil {
+			return err
 		}
 		if taken > 0 { // the others have taken their places
 			continue
@@ -252,6 +250,7 @@ func (o *Operations) EmptyBin(ctx context.Context, ids ...string) (jobs int64, e
 	}
 	err = o.in.each(func(one *Inspector) error {
 		n := int64(0)
+		var emptied []string
 		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
 			store := operations.New(s)
 			of := ids
@@ -271,12 +270,14 @@ func (o *Operations) EmptyBin(ctx context.Context, ids ...string) (jobs int64, e
 					return !ok || p.Went
 				})
 				removed, failed := store.Empty(c, r.ID, names)
-				n, err = n+removed, cmp.Or(err, failed)
+				if n, err = n+removed, cmp.Or(err, failed); removed > 0 {
+					emptied = append(emptied, r.ID)
+				}
 			}
 			return err
 		})
 		jobs += n
-		return one.record(ctx, "Operations.EmptyBin", "the bin", n, err)
+		return one.record(ctx, "Operations.EmptyBin", "the bin of "+strings.Join(emptied, ", "), n, err)
 	})
 	return jobs, err
 }

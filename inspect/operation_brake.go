@@ -27,15 +27,18 @@ type brake struct {
 	Brake
 	stops string // why the operation stops; "": it does not
 
-	back  map[string]bool  // the jobs that it put back: by their ids, and those without one by their refs
-	ends  map[string]int64 // failure list → its length when it was last looked at
-	done  int64
-	again int64
+	back map[string]bool  // the jobs that it put back, by their ids, and those without one by their refs: whether in this run
+	ends map[string]int64 // failure list → its length when it was last looked at
+
+	// of this run: who runs a stopped operation on has seen why it was stopped
+	done, again int64
+
+	all int64 // that have failed again, also those that were put back before
 }
 
 // begin notes how long the failure lists are, and which jobs the operation has put back before.
 func (b *brake) begin(ctx context.Context, r *runner, record operations.Record) {
-	b.Brake, b.done, b.again = r.plan.Brake, record.Number("done"), record.Number("again")
+	b.Brake = r.plan.Brake
 	if r.plan.Verb != Retry && r.plan.Verb != Run {
 		b.Failed = 0
 	}
@@ -45,7 +48,7 @@ func (b *brake) begin(ctx context.Context, r *runner, record operations.Record) 
 	b.back, b.ends = make(map[string]bool), make(map[string]int64)
 	b.failures(ctx, r, false)
 	for name := range record.Bins() {
-		_ = r.wents(ctx, name, func(w went) { b.back[w.key()] = true }) // fewer known jobs only make the brake stop later
+		_ = r.wents(ctx, name, func(w went) { b.back[w.key()] = false }) // fewer known jobs only make the brake stop later
 	}
 }
 
@@ -77,8 +80,8 @@ func (b *brake) failures(ctx context.Context, r *runner, count bool) {
 			raws, _ := redis.ByteSlices(c.Do("LRANGE", s.KeyOfFailures(list), max(from, end-brakeReads), end-1))
 			for _, raw := range raws {
 				var f payload.FailureFields
-				if f.Scan(raw) && b.knows(payload.Text(f.Queue), f.Payload) {
-					b.again++
+				if f.Scan(raw) {
+					b.count(payload.Text(f.Queue), f.Payload)
 				}
 			}
 		}
@@ -86,9 +89,26 @@ func (b *brake) failures(ctx context.Context, r *runner, count bool) {
 	})
 }
 
-func (b *brake) knows(queue string, raw []byte) bool {
+// count counts a job that has failed, if the operation has put it back.
+func (b *brake) count(queue string, raw []byte) {
 	p, err := payload.Parse(raw)
-	return err == nil && (b.back[p.ID] || innerID(p) != "" && b.back[innerID(p)] || p.ID == "" && b.back[refOf(queue, raw)])
+	if err != nil {
+		return
+	}
+	keys := []string{p.ID, innerID(p)}
+	if p.ID == "" {
+		keys = append(keys, refOf(queue, raw))
+	}
+	for _, key := range keys {
+		now, known := b.back[key]
+		if key == "" || !known {
+			continue
+		}
+		if b.all++; now {
+			b.again++
+		}
+		return
+	}
 }
 
 // look looks at what a step did, and whether it is to be the last one.
@@ -121,10 +141,10 @@ func (b *brake) failed(ctx context.Context, r *runner, did []Entry) {
 		}
 		b.back[w.key()] = true
 	}
-	before := b.again
+	before := b.all
 	b.failures(ctx, r, true)
-	if b.again > before {
-		_ = r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Add(c, r.id, "again", b.again-before) })
+	if b.all > before {
+		_ = r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Add(c, r.id, "again", b.all-before) })
 	}
 	if b.done >= brakeFrom && float64(b.again) > b.Failed*float64(b.done) {
 		b.stops = fmt.Sprintf("brake: %d of the %d jobs that went back have failed again, more than %g %%", b.again, b.done, 100*b.Failed)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -24,6 +25,7 @@ type lossy struct {
 	// step. lost: its answer does not come.
 	step  func(n int64, args string) (made, lost bool)
 	after func(n int64) // is called when the answer to a step has come, or was lost
+	read  func()        // is called before a list in the bin is read
 }
 
 func (l *lossy) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
@@ -49,6 +51,13 @@ func (c *lossyConn) Send(command string, args ...any) error {
 		}
 	}
 	return c.Conn.Send(command, args...)
+}
+
+func (c *lossyConn) Do(command string, args ...any) (any, error) {
+	if command == "LRANGE" && c.l.read != nil && strings.Contains(fmt.Sprint(args...), "resque:go:bin:") {
+		c.l.read()
+	}
+	return c.Conn.Do(command, args...)
 }
 
 // Receive waits for Redis's answer even if it is lost, so that the step is made by then.
@@ -109,6 +118,41 @@ func TestOperationsRestAfterBreaks(t *testing.T) {
 	if n := breaks.steps.Load(); n < 3 {
 		t.Errorf("%d steps: the lease was not renewed", n)
 	}
+}
+
+// A runner keeps its lease while a slow Redis reads it what its operation did: before a brake watches, and before it takes jobs back.
+func TestOperationsRestWhileTheyRead(t *testing.T) {
+	i, server, l := setup(t)
+	failures(t, server, 2500)
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Retry, Brake: inspect.Brake{Failed: 0.1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for op, err = range i.Operations().Run(t.Context(), op.ID) {
+		if op.Done >= 2250 || err != nil {
+			break
+		}
+	}
+	want(t, "broken off", int64(2250), op.Done, err)
+	for _, undone := range []bool{false, true} {
+		reads := 0
+		slow := &lossy{lender: l, step: func(int64, string) (made, lost bool) { return true, false }}
+		rested := false
+		slow.read = func() {
+			if reads++; reads == 2 { // the first thousand of the jobs that went, behind the list of those that have ended
+				time.Sleep(3 * time.Second) // the lease is renewed after 2.5
+			}
+			rested = rested || reads == 3 && slow.steps.Load() == 1
+		}
+		ops := inspect.New(slow).Operations()
+		if undone {
+			op = drive(t, ops.Undo(t.Context(), op.ID))
+		} else {
+			op = drive(t, ops.Run(t.Context(), op.ID))
+		}
+		want(t, fmt.Sprint("undone: ", undone, ", the lease was renewed"), true, rested, nil)
+	}
+	want(t, "taken back", "undone 2500 0", fmt.Sprint(op.State, " ", op.Back, " ", op.Gone), nil)
 }
 
 // A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.

@@ -261,6 +261,9 @@ func (r *runner) walkHead(ctx context.Context, queue string) (why string, err er
 		if page, err = r.find(ctx, Query{Queue: queue, Places: []Place{Queued}}, true, ""); err != nil || len(page.Jobs) == 0 {
 			break
 		}
+		if int64(len(page.Jobs)) > left { // what came since, or was refused before
+			page.Jobs, page.Looked = page.Jobs[:left], int(left)
+		}
 		step := r.step
 		switch err = r.page(ctx, page, moving); {
 		case !errors.Is(err, errAgain):
@@ -294,8 +297,8 @@ func (r *runner) find(ctx context.Context, q Query, ahead bool, cursor string) (
 		page, err = r.walk(ctx, q, ahead, cursor, size)
 		return err
 	})
-	if err == nil && !r.last.IsZero() && clock.System.Now().Sub(r.last) > restAfter {
-		err = r.rest(ctx, cursor)
+	if err == nil {
+		err = r.kept(ctx, cursor)
 	}
 	return page, err
 }
@@ -342,12 +345,18 @@ func (r *runner) wait(ctx context.Context, cursor string) error {
 		if err := sleep(ctx, min(left, restAfter)); err != nil {
 			return err
 		}
-		if clock.System.Now().Sub(r.last) > restAfter {
-			if err := r.rest(ctx, cursor); err != nil {
-				return err
-			}
+		if err := r.kept(ctx, cursor); err != nil {
+			return err
 		}
 	}
+}
+
+// kept renews the lease if the last step was long ago.
+func (r *runner) kept(ctx context.Context, cursor string) error {
+	if clock.System.Now().Sub(r.last) <= restAfter {
+		return nil
+	}
+	return r.rest(ctx, cursor)
 }
 
 // rest renews the lease. If the answer is lost, the lease is still the runner's, and the next renewal or step extends it.

@@ -311,11 +311,17 @@ func TestOperationsBrake(t *testing.T) {
 		}
 		return op
 	}
+	fail := func(job string) {
+		server.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/11/22 11:00:00 UTC","payload":`+job+`,"exception":"E","error":"e","backtrace":null,"worker":"w:1:mail","queue":"mail"}`)
+	}
+	var went []string
 	again := func() { // a worker takes the jobs, and each third fails again
-		for n, job := range queue(t, server, "mail") {
+		jobs := queue(t, server, "mail")
+		went = append(went, jobs...)
+		for n, job := range jobs {
 			server.Do(t, "LPOP", "resque:queue:mail")
 			if n%3 == 0 {
-				server.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/11/22 11:00:00 UTC","payload":`+job+`,"exception":"E","error":"e","backtrace":null,"worker":"w:1:mail","queue":"mail"}`)
+				fail(job)
 			}
 		}
 	}
@@ -323,6 +329,19 @@ func TestOperationsBrake(t *testing.T) {
 	if op.State != inspect.OperationStopped || !strings.Contains(op.Why, "have failed again, more than 10 %") || op.Done != 500 || op.Again != 84 {
 		t.Errorf("%+v", op)
 	}
+	for last, err := range ops.Run(t.Context(), op.ID) { // what failed again has been mended: the brake counts from here on
+		if op = last; err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range went { // of those from before it was run on
+			fail(job)
+		}
+		went = nil
+		server.Do(t, "DEL", "resque:queue:mail")
+	}
+	want(t, "run on", "done 1000 584", fmt.Sprint(op.State, " ", op.Done, " ", op.Again), nil)
+	server.Do(t, "DEL", "resque:failed")
+	failures(t, server, 1000)
 	op = fails(inspect.Plan{Verb: inspect.Retry, Brake: inspect.Brake{Waiting: 300}}, func() {})
 	if op.State != inspect.OperationStopped || op.Why != "brake: 500 jobs wait in queue mail, more than 300" {
 		t.Errorf("%+v", op)
@@ -364,6 +383,16 @@ func TestOperationsOnGivenJobs(t *testing.T) {
 	delete(before, "resque:go:lanes:4:mailf:A%2Fkey") // the lane is the next one of its queue
 	delete(after, "resque:go:lanes:4:mailf:A%2Fkey")
 	sameJobs(t, "given", before, after)
+}
+
+// A whole queue whose jobs no other queue can take is refused once, in two steps.
+func TestOperationsToAQueueOfAnotherType(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "EVAL", `for n = 1, 300 do redis.call('RPUSH', 'resque:queue:mail', '{"class":"A","args":[' .. n .. ']}') end`, 0)
+	server.Do(t, "SET", "resque:queue:other", "x")
+	op := run(t, i, inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail", Places: []inspect.Place{inspect.Queued}}, Queue: "other"})
+	want(t, "refused", "0 300 300", fmt.Sprint(op.Done, " ", op.Refused, " ", len(queue(t, server, "mail"))), nil)
 }
 
 // Each key of an operation that has another type, or is removed, costs the operation at most. No job is lost.

@@ -87,7 +87,7 @@ func (r *runner) wents(ctx context.Context, name string, visit func(w went)) err
 	})
 }
 
-// elements reads a list in the bin, a page at a time.
+// elements reads a list in the bin, a page at a time. It keeps the lease meanwhile: of a long list the reading alone may last longer.
 func (r *runner) elements(ctx context.Context, name string, visit func(page [][]byte) error) error {
 	for from := 0; ; from += binPage {
 		var page [][]byte
@@ -99,6 +99,9 @@ func (r *runner) elements(ctx context.Context, name string, visit func(page [][]
 			err = visit(page)
 		}
 		if err != nil || len(page) < binPage {
+			return err
+		}
+		if err := r.kept(ctx, r.cursor); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // ErrUnknownQueue is returned for a name that nothing knows: no queue of that name is among Queues, has
 // jobs, lanes or is paused, and no registered worker names it. It is mostly a slip of the finger.
-var ErrUnknownQueue = prefix.New("nothing knows a queue of this name; Queues lists the names")
+var ErrUnknownQueue = prefix.New("nothing knows a queue of this name; see the list of queues")
 
 // Queues returns the names of all queues, sorted. A queue stays when it becomes
 // empty, until it is removed.

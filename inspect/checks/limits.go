@@ -51,7 +51,7 @@ var limitChecks = []*Check{{
 }, {
 	Number: 47, Name: "lost-locks", Severity: Warning, Uses: Doctor, Title: "locks whose jobs are nowhere",
 	Bound:    Bound{time.Minute.Seconds(), "s"},
-	Sentence: "the lock {lock} is held by job {id} of queue {queue}, which is nowhere: equal jobs are refused until it falls in {left}",
+	Sentence: "the lock {lock} is held by job {id} of queue {queue}, which is nowhere: equal jobs are refused until the lock ends, in {left}",
 	Remedy:   "release it",
 	Command:  "goworker locks release -- {lock}",
 	look:     lostLocks,
@@ -65,7 +65,7 @@ var limitChecks = []*Check{{
 	},
 }, {
 	Number: 48, Name: "lost-slots", Severity: Warning, Uses: Doctor, Title: "slots of limits that no job holds",
-	Sentence: "{slots} of the {all} jobs that count as running under limit {limit} are nowhere, and hold others up",
+	Sentence: "{slots} of the {all} jobs that count as running under limit {limit} are nowhere, and other jobs wait for them",
 	Remedy:   "wait a minute: the next process that finds the limit used up frees them; without a process nothing needs them",
 	look:     lostSlots,
 }}

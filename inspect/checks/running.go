@@ -35,7 +35,7 @@ var runningChecks = []*Check{{
 }, {
 	Number: 52, Name: "not-exchanging", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "processes that take no jobs",
 	Bound:    Bound{(10 * time.Second).Seconds(), "s"},
-	Sentence: "process {process} has not asked Redis for jobs for {age}, though it has idle workers and queue {queue} has {jobs}",
+	Sentence: "process {process} has not asked Redis for jobs for {age}, though it has idle workers and queue {queue} has {jobs} waiting",
 	Remedy:   "look at its log, then restart it",
 	look:     notExchanging,
 }}

@@ -143,7 +143,7 @@ func clocks(l *look) error {
 var netChecks = []*Check{{
 	Number: 14, Name: "redis-slow", Severity: Warning, Uses: Doctor, Title: "how fast Redis answers",
 	Bound:    Bound{0.005, "s"},
-	Sentence: "the slowest of 100 answers to a PING, but for one, took {p99}: each turn of a worker waits that long",
+	Sentence: "the second slowest of 100 answers to a PING took {p99}: each turn of a worker waits that long",
 	Remedy:   "run the workers near Redis; look for commands that hold it up (check 15) and for a machine that is busy",
 	look:     pings,
 }, {

@@ -10,7 +10,7 @@ import (
 var shapeChecks = []*Check{{
 	Number: 21, Name: "payload-limit", Severity: Warning, Uses: Doctor, Title: "how large a value Redis takes",
 	Bound:    Bound{1 << 20, "bytes"},
-	Sentence: "Redis takes values of {takes}, and jobs may have {payload} (-max-payload): it closes the connection of a worker that hands in a larger one",
+	Sentence: "Redis takes values of at most {takes}, and jobs may have {payload} (-max-payload): it closes the connection of a worker that hands in a larger one",
 	Remedy:   "set proto-max-bulk-len to at least {wanted}, here and in the configuration of Redis, or lower -max-payload",
 	Command:  `redis-cli -u "$REDIS_URL" CONFIG SET proto-max-bulk-len {bytes}`,
 	look: func(l *look) error {

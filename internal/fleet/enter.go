@@ -20,6 +20,7 @@ func (l *Lease) Start(ctx context.Context) error {
 	l.parent = context.WithoutCancel(ctx)
 	if err := l.join(ctx); err != nil {
 		l.line.Close()
+		l.registrar.end()
 		return err
 	}
 	_ = l.line.Do(ctx, func(c redis.Conn) error {

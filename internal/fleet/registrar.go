@@ -55,7 +55,8 @@ type registrar struct {
 
 	// These are for the loop's goroutine.
 	session *Session
-	marked  bool // the jobs on slots that began before the last change are marked
+	before  *names // the last that Redis's record covered for certain
+	marked  bool   // the jobs on slots that began before the last change are marked
 }
 
 // Wanted is which workers a process is to have.
@@ -165,7 +166,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.mu.Unlock()
 	s := r.lease.Session()
 	if s != r.session {
-		r.session, r.marked = s, false
+		r.session, r.before, r.marked = s, s.names.Load(), false
 	}
 	if len(requests) == 0 && s.settled(wanted) && r.limit.Load() == int64(wanted.Workers) {
 		r.line.Close()
@@ -176,6 +177,8 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	case errors.Is(err, resque.ErrTaken), errors.Is(err, resque.ErrManyLists):
 		r.refuse(requests, s.Record().IDQueues, err)
 		return 0, nil
+	case errors.Is(err, ErrStopped):
+		return part.Never, nil // end answers the requests
 	case err == nil:
 		r.mu.Lock()
 		if r.wanted.Queues == wanted.Queues {
@@ -244,21 +247,24 @@ func (r *registrar) cover(ctx context.Context, s *Session, w Wanted) error {
 		return nil
 	}
 	claim := ""
-	if first := record.WorkerID(0); !slices.Contains(n.registered, first) {
+	if first := record.WorkerID(0); !slices.Contains(n.registered, first) && !slices.Contains(n.sent, first) {
 		claim = first
 	}
-	before := *n
+	if n.covered {
+		r.before = n
+	}
 	next := *n
 	next.record, next.covered = record, false
 	s.names.Store(&next) // first: where Redis loses the record meanwhile, the poller writes this one
 	if err := r.line.Do(ctx, func(c redis.Conn) error { return r.base.Store.Cover(c, record, claim) }); err != nil {
 		if errors.Is(err, resque.ErrTaken) {
-			s.names.Store(&before)
+			s.names.Store(r.before) // not n, which has the list already if this is repeated after a lost answer
 		}
 		return err
 	}
-	next.covered = true
-	s.names.Store(&next)
+	covered := next
+	covered.covered = true
+	s.names.Store(&covered)
 	return nil
 }
 
@@ -277,6 +283,10 @@ func (r *registrar) register(ctx context.Context, s *Session, w Wanted) error {
 		}
 	}
 	if len(missing) > 0 {
+		sent := *n
+		sent.sent = append(slices.Clone(n.sent), missing...)
+		n = &sent
+		s.names.Store(n) // first: where the answer is lost, and the change is taken back, they must be unregistered
 		if err := r.send(ctx, func(c redis.Conn) error {
 			return r.base.Store.Register(c, missing, n.record.Started, s.Now())
 		}); err != nil {
@@ -286,9 +296,10 @@ func (r *registrar) register(ctx context.Context, s *Session, w Wanted) error {
 			r.lease.lapsed.Store(true) // out of memory: the lease registers them when there is room
 		}
 	}
-	if !slices.Equal(workers, n.workers) {
+	if len(missing) > 0 || !slices.Equal(workers, n.workers) {
 		next := *n
 		next.workers, next.registered = workers, append(slices.Clone(n.registered), missing...)
+		next.sent = slices.DeleteFunc(slices.Clone(n.sent), func(id string) bool { return slices.Contains(missing, id) })
 		s.names.Store(&next)
 		r.marked = false
 	}
@@ -323,12 +334,17 @@ func (r *registrar) drop(ctx context.Context, s *Session, w Wanted) error {
 		}
 	}
 	next := *n
-	next.workers, next.registered = slices.Clone(n.workers), nil
+	next.workers, next.registered, next.sent = slices.Clone(n.workers), nil, nil
 	var gone []string
 	for _, id := range n.registered {
 		if stays[id] {
 			next.registered = append(next.registered, id)
 		} else {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range n.sent {
+		if !stays[id] {
 			gone = append(gone, id)
 		}
 	}
@@ -355,13 +371,13 @@ func (r *registrar) drop(ctx context.Context, s *Session, w Wanted) error {
 	if len(next.registered) > w.Workers {
 		return nil // SlotFreed comes
 	}
-	record := next.record
-	record.Concurrency, record.Former = w.Workers, nil
-	if err := r.line.Do(ctx, func(c redis.Conn) error { return r.base.Store.Cover(c, record, "") }); err != nil {
+	last := next // next may be in use
+	last.record.Concurrency, last.record.Former = w.Workers, nil
+	if err := r.line.Do(ctx, func(c redis.Conn) error { return r.base.Store.Cover(c, last.record, "") }); err != nil {
 		return err
 	}
-	next.record, next.workers = record, next.workers[:w.Workers]
-	s.names.Store(&next)
+	last.workers = next.workers[:w.Workers]
+	s.names.Store(&last)
 	r.line.Close()
 	return nil
 }

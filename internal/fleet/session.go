@@ -37,6 +37,7 @@ type names struct {
 	record     resque.Process // covers all ids that are registered
 	workers    []string       // by slot: the ids of jobs that start now
 	registered []string       // those, and the ids of jobs that run and began under others
+	sent       []string       // those that may be registered too, because an answer was lost
 	covered    bool           // the record in Redis says what record says
 }
 

@@ -3,6 +3,8 @@
 package rule
 
 import (
+	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,4 +111,24 @@ func (t *Table) PauseLeft(queue string) time.Duration {
 		return 0
 	}
 	return max(0, time.UnixMilli(v.Until).Sub((*now)()))
+}
+
+// Timeout returns how long the jobs of a class may run by a rule.
+func (t *Table) Timeout(class string) (limit time.Duration, ok bool) {
+	v, ok := t.Get(control.TimeoutRule, class)
+	if !ok {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(v.Value, 10, 64)
+	return time.Duration(ms) * time.Millisecond, err == nil && ms >= 0 && ms <= int64(math.MaxInt64/time.Millisecond)
+}
+
+// Retries returns how often a failed job of a class is run again by a rule; -1: without end.
+func (t *Table) Retries(class string) (n int, ok bool) {
+	v, ok := t.Get(control.RetriesRule, class)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(v.Value)
+	return n, err == nil && n >= -1
 }

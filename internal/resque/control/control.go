@@ -127,8 +127,10 @@ func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err erro
 	a.Key(s.CommandsKey().String())
 	a.Key(s.RulesKey().String())
 	a.Key(s.AuditKey())
-	a.Key(s.LimitsKey().String())
-	a.Key(s.PausedKey().String())
+	if len(an.Changes) > 0 { // a user who only asks processes may not touch these
+		a.Key(s.LimitsKey().String())
+		a.Key(s.PausedKey().String())
+	}
 	a.Arg(s.NoticeChannel(), NoticeKept.Milliseconds(), CommandsKept.Milliseconds(), MostCommands, MostRules, an.Audit, resque.MostAudited, an.Message, an.Signature, len(an.Rules))
 	for _, r := range an.Rules {
 		if n := len(r.Name) + len(r.Value); r.Name == "" || n > MostRuleBytes {

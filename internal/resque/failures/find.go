@@ -73,7 +73,7 @@ func parseCursor(text string) (cursor, error) {
 			return cursor{index, parts[2]}, nil // between them older releases had the failure's id
 		}
 	}
-	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on; give what the page before returned", text)
+	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on: no page ended there", text)
 }
 
 // Groups counts the failures that match by class and exception, most first.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -91,7 +92,9 @@ func (c *Class) Add(o *Class) {
 	c.Waits.Add(&o.Waits)
 }
 
-// jobs is by how many jobs a class is compared with others.
+// compare compares classes by their jobs.
+func (c *Class) compare(o *Class) int { return cmp.Compare(c.jobs(), o.jobs()) }
+
 func (c *Class) jobs() (n uint64) {
 	for _, of := range c.Ends {
 		n += of
@@ -109,7 +112,11 @@ func (q *Queue) Add(o *Queue) {
 	q.Age.Add(o.Age)
 }
 
-func (q *Queue) jobs() uint64 { return q.Pushed + q.Taken + q.Done + q.Failed + q.Depth.Most }
+// compare compares queues by the jobs that were taken and ended, and only where these are equal by the jobs that wait: any producer
+// may fill queues whose names it invents.
+func (q *Queue) compare(o *Queue) int {
+	return cmp.Or(cmp.Compare(q.Taken+q.Done+q.Failed, o.Taken+o.Done+o.Failed), cmp.Compare(q.Pushed+q.Depth.Most, o.Pushed+o.Depth.Most))
+}
 
 // Add adds what was counted elsewhere.
 func (f *Fleet) Add(o *Fleet) {
@@ -151,13 +158,13 @@ func (r *Row) Add(o *Row) {
 	r.Fleet.Add(&o.Fleet)
 }
 
-// Trim makes one entry of the classes, and of the queues, that the row has no room for: those with the fewest jobs.
+// Trim makes one entry of the classes, and of the queues, that the row has no room for: those that are least by compare.
 func (r *Row) Trim() {
-	trim(r.Classes, (*Class).jobs, (*Class).Add)
-	trim(r.Queues, (*Queue).jobs, (*Queue).Add)
+	trim(r.Classes, (*Class).compare, (*Class).Add)
+	trim(r.Queues, (*Queue).compare, (*Queue).Add)
 }
 
-func trim[T any](all map[string]*T, jobs func(*T) uint64, add func(*T, *T)) {
+func trim[T any](all map[string]*T, compare func(*T, *T) int, add func(*T, *T)) {
 	named := len(all)
 	if all[Other] != nil {
 		named--
@@ -167,13 +174,7 @@ func trim[T any](all map[string]*T, jobs func(*T) uint64, add func(*T, *T)) {
 	}
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return name == Other || name == Unknown })
 	slices.SortFunc(names, func(a, b string) int {
-		switch x, y := jobs(all[a]), jobs(all[b]); {
-		case x != y && x < y:
-			return -1
-		case x != y:
-			return 1
-		}
-		return strings.Compare(b, a)
+		return cmp.Or(compare(all[a], all[b]), strings.Compare(b, a))
 	})
 	for _, name := range names[:named-MostNames] {
 		if all[Other] == nil {

@@ -189,6 +189,34 @@ func TestARowKeepsTheNamesWithMostJobs(t *testing.T) {
 	}
 }
 
+// Any producer may fill queues with invented names. They do not drive out those whose jobs are taken.
+func TestARowKeepsTheQueuesWhoseJobsAreTaken(t *testing.T) {
+	t.Parallel()
+	var r Row
+	for n := range 400 {
+		invented := r.Queue(fmt.Sprint("invented", n))
+		invented.Pushed = 1000
+		invented.Depth.See(1000)
+	}
+	for n := range 20 {
+		r.Queue(fmt.Sprint("taken", n)).Taken = 100
+		r.Queue(fmt.Sprint("acknowledged", n)).Done = 1
+		r.Queue(fmt.Sprint("failed", n)).Failed = 1
+	}
+	r.Queue("large").Depth.See(2001) // nobody takes from it, and it is the largest of these
+	r.Trim()
+	for n := range 20 {
+		for _, name := range []string{"taken", "acknowledged", "failed"} {
+			if r.Queues[fmt.Sprint(name, n)] == nil {
+				t.Errorf("%s%d has no name", name, n)
+			}
+		}
+	}
+	if r.Queues["large"] == nil || len(r.Queues) != MostNames+1 {
+		t.Errorf("the largest has a name: %v; %d queues", r.Queues["large"] != nil, len(r.Queues))
+	}
+}
+
 func TestNamesAreCut(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{strings.Repeat("é", 100), strings.Repeat("x", 129), strings.Repeat("\x80", 500)} {

@@ -1,9 +1,11 @@
 package mixed
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/goworker/goworker/internal/redistest"
@@ -50,8 +52,18 @@ func (f *fleet) sent(program string) map[string]int {
 // idle shows that an idle process sends nothing that one of the older release does not send, and not more of it, though it keeps
 // the ages of queues.
 func (f *fleet) idle() {
-	before := f.sent(f.older)
-	now := (&fleet{t: f.t, programs: f.programs, redis: redistest.Start(f.t)}).sent(f.newer)
+	var before, now map[string]int
+	f.t.Run("each alone", func(t *testing.T) {
+		for program, sent := range map[string]*map[string]int{f.older: &before, f.newer: &now} {
+			t.Run(filepath.Base(program), func(t *testing.T) {
+				t.Parallel()
+				*sent = (&fleet{t: t, programs: f.programs, redis: redistest.Start(t)}).sent(program)
+			})
+		}
+	})
+	if f.t.Failed() {
+		return
+	}
 	f.t.Logf("before %v, now %v", before, now)
 	all := 0
 	for what, n := range now {

@@ -96,13 +96,19 @@ func (o *operator) each(ctx context.Context, names []string, change func(ctx con
 	case len(names) == 1:
 		return failed[0]
 	}
-	return exitError{exitFailed, err}
+	code := codeOf(ctx, failed[0])
+	for _, err := range failed {
+		if codeOf(ctx, err) != code {
+			code = exitFailed
+		}
+	}
+	return exitError{code, err}
 }
 
 // absent reports whether an error says that what was named is not there.
 func absent(err error) bool {
 	return slices.ContainsFunc([]error{
-		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock,
+		inspect.ErrUnknownQueue, inspect.ErrUnknownJob, inspect.ErrUnknownSchedule, inspect.ErrUnknownWorker, inspect.ErrNoLimit, inspect.ErrNoLock, inspect.ErrNoRule,
 		inspect.ErrNoJob, inspect.ErrNoFailure, inspect.ErrNoOperation,
 	}, func(is error) bool { return errors.Is(err, is) })
 }

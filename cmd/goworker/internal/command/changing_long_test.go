@@ -38,11 +38,11 @@ func TestUndo(t *testing.T) {
 	server.Do(t, "RPUSH", "resque:queue:mail", jobA, jobB, "no job")
 	before := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
 	code, out, errs := run(t, "queues", "clear", "mail", "--yes", uri)
-	line := regexp.MustCompile(`goworker (operations undo \S+)`).FindStringSubmatch(out)
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(out)
 	if code != exitDone || line == nil {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "3 jobs taken back") {
 		t.Errorf("undo: %d %s %s", code, out, errs)
 	}
 	if after := server.List(t, "LRANGE", "resque:queue:mail", 0, -1); !reflect.DeepEqual(before, after) {
@@ -50,49 +50,124 @@ func TestUndo(t *testing.T) {
 	}
 	_, out, _ = run(t, "jobs", "rm", "class:A", "--yes", "--json", uri)
 	id := operationOf(t, out)
+	key := "resque:go:operation:" + id
+	planned := server.Text(t, "HGET", key, "plan")
+	server.Do(t, "HSET", key, "plan", strings.Replace(planned, `"remove"`, `"\u001b]0;owned\u0007\nremove"`, 1))
+	for _, verb := range []string{"undo", "resume"} { // what is in Redis, any client may have written
+		code, out, errs := run(t, "operations", verb, id, "--dry-run", uri)
+		_, _, asked := run(t, "operations", verb, id, uri)
+		if code != exitDone || !strings.Contains(out, `owned\u0007\nremove`) || strings.ContainsAny(out+errs+asked, "\x1b\a") || strings.Contains(asked, "\nremove") {
+			t.Errorf("%s: %d %q %q %q", verb, code, out, errs, asked)
+		}
+	}
+	server.Do(t, "HSET", key, "plan", planned)
 	if code, out, errs := run(t, "bin", "empty", id, "--yes", uri); code != exitDone || out != "1 job removed for good\n" {
 		t.Errorf("bin empty: %d %s %s", code, out, errs)
 	}
-	if code, _, errs := run(t, "operations", "undo", id, "--yes", uri); code != exitPartly {
+	if code, _, errs := run(t, "operations", "undo", id, "--yes", uri); code != exitPartly || !strings.Contains(errs, "1 job could not be taken back: they are no longer in the bin") {
 		t.Errorf("undo of what is gone: %d %s", code, errs)
 	}
 }
 
-// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once.
+// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once. Where Redis goes away it says so too, and how far
+// it was.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	uri := "--uri=" + server.URI()
-	const most = 40
-	for n := range most {
-		server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+	for _, how := range []string{"Ctrl-C", "Redis goes away"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			between := server.StartProxy(t)
+			const most = 80 // four steps, one a second
+			for n := range most {
+				server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var o, e output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", "--uri=redis://" + between.Addr}, none, &o, &e)
+			}()
+			retried := func() int { return len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) }
+			first := 0
+			redistest.Eventually(t, time.Minute, "a second step is made", func() bool {
+				n := retried()
+				if first == 0 {
+					first = n
+				}
+				return len(ended) > 0 || n > first
+			})
+			n, want, says := retried(), exitInterrupted, "interrupted"
+			if how == "Ctrl-C" {
+				cancel()
+			} else {
+				want, says = exitUnavailable, " jobs: "
+				between.Refuse(true)
+			}
+			code := <-ended
+			line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
+			if code != want || line == nil || !strings.Contains(e.String(), says) || n == 0 || n == most {
+				t.Fatalf("%d and not %d, after %d jobs\n%s%s", code, want, n, o.String(), e.String())
+			}
+			between.Refuse(false)
+			server.Do(t, "DEL", "resque:go:operating") // the lease of the one that lost Redis is over
+			if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "80 jobs put back") {
+				t.Errorf("resume: %d %s %s", code, out, errs)
+			}
+			jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
+			slices.Sort(jobs)
+			if len(jobs) != most || len(slices.Compact(jobs)) != most {
+				t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+			}
+		})
 	}
+}
+
+// An undo that Ctrl-C ends goes on with undo: an operation that is being taken back is not run on.
+func TestUndoInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const queues = 20 // each of them is put back by a step
+	for n := range queues {
+		name := fmt.Sprint("mail-", n)
+		server.Do(t, "SADD", "resque:queues", name)
+		server.Do(t, "RPUSH", "resque:queue:"+name, jobA, jobB)
+	}
+	back := func() (n int) {
+		for q := range queues {
+			n += len(server.List(t, "LRANGE", fmt.Sprint("resque:queue:mail-", q), 0, -1))
+		}
+		return n
+	}
+	if code, out, errs := run(t, "jobs", "rm", "queue:mail-*", "--yes", "--uri="+server.URI()); code != exitDone {
+		t.Fatal(out, errs)
+	}
+	id := server.List(t, "ZRANGE", "resque:go:operations", 0, -1)[0]
+	slow := server.StartProxy(t)
+	slow.Delay(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var o, e output
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", uri}, none, &o, &e)
+		ended <- Run(ctx, []string{"operations", "undo", id, "--yes", "--timeout=30s", "--uri=redis://" + slow.Addr}, none, &o, &e)
 	}()
-	redistest.Eventually(t, time.Minute, "a job is retried", func() bool {
-		return len(ended) > 0 || len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) > 0
+	redistest.Eventually(t, time.Minute, "a queue is put back", func() bool {
+		return len(ended) > 0 || back() > 0
 	})
 	cancel()
 	code := <-ended
-	line := regexp.MustCompile(`goworker (operations resume \S+)`).FindStringSubmatch(e.String())
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(e.String())
 	if code != exitInterrupted || line == nil {
 		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
 	}
-	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
-		t.Errorf("%d jobs were retried before it was interrupted", n)
+	slow.Delay(0)
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs taken back") {
+		t.Errorf("once more: %d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes", uri)...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
-		t.Errorf("resume: %d %s %s", code, out, errs)
-	}
-	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
-	slices.Sort(jobs)
-	if len(jobs) != most || len(slices.Compact(jobs)) != most {
-		t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+	if got := back(); got != 2*queues {
+		t.Errorf("%d jobs are back", got)
 	}
 }
 

@@ -23,10 +23,7 @@ func (p *program) queuesPause() *cobra.Command {
 			return err
 		}
 		return o.each(ctx, queues, func(ctx context.Context, queue string) (done, error) {
-			err := o.in.PauseQueueFor(ctx, queue, lasts)
-			if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
-				err = partly("queue %s is paused, though nothing knows a queue of this name: goworker queues lists the names, and goworker queues resume ends the pause", queue)
-			}
+			err := o.pause(ctx, "queue", queue, true, lasts)
 			return done{view.Object{{Key: "queue", Value: queue}, {Key: "paused", Value: true}}, "queue " + escaped(queue) + " is paused" + until(lasts, "")}, err
 		})
 	})
@@ -53,7 +50,7 @@ func (p *program) queuesClear() *cobra.Command {
 		Long: "clear takes a queue and its lanes away in one step and keeps them in the bin for a day: operations undo brings the jobs back, in their order.",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ClearQueue, Query: inspect.Query{Queue: args[0]}}, task{
-			all: "clear queue " + escaped(args[0]) + ", which has %s,", typed: args[0],
+			all: "put %s of queue " + escaped(args[0]) + " into the bin", typed: args[0],
 		})
 	})
 }
@@ -63,7 +60,7 @@ func (p *program) queuesRm() *cobra.Command {
 		Use: "rm QUEUE", Short: "Put all jobs of a queue into the bin, and forget its name", Args: arguments(1, "the name of one queue"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, args []string) error {
 		return o.operate(ctx, inspect.Plan{Verb: inspect.ForgetQueue, Query: inspect.Query{Queue: args[0]}}, task{
-			all: "remove queue " + escaped(args[0]) + ", which has %s,", typed: args[0], empty: true,
+			all: "put %s of queue " + escaped(args[0]) + " into the bin, and forget its name", typed: args[0], empty: true,
 		})
 	})
 }

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -27,7 +29,7 @@ func typing(t *testing.T, stdin string, args ...string) (code int, out, errs str
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&o)
 	root.SetErr(&e)
-	root.SetArgs(args)
+	root.SetArgs(p.arranged(root, args))
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
 		fmt.Fprintln(&e, "goworker:", view.Lines(err.Error()))
@@ -104,9 +106,24 @@ func changedVerbs(t *testing.T) []changed {
 	return []changed{
 		{name: "pause", there: mail, args: "queues pause mail low", out: "queue mail is paused\nqueue low is paused\n", after: []any{"SCARD", "*go:paused"}, is: "2"},
 		{name: "pause what nothing knows", there: mail, args: "queues pause maal", code: exitPartly, errs: "nothing knows a queue of this name", after: []any{"SMEMBERS", "*go:paused"}, is: []string{"maal"}},
+		{name: "pause two that nothing knows", there: mail, args: "queues pause maal loow", code: exitPartly, errs: "nothing knows a queue of this name", after: []any{"SCARD", "*go:paused"}, is: "2"},
 		{name: "resume", there: [][]any{queues, {"SADD", "*go:paused", "mail"}}, args: "queues resume mail", out: "queue mail is not paused", after: []any{"EXISTS", "*go:paused"}, is: "0"},
 		{name: "resume what nothing knows", there: mail, args: "queues resume maal", code: exitNothing, errs: "nothing knows a queue"},
 		{name: "resume several", there: mail, args: "queues resume maal mail", code: exitPartly, out: "queue mail is not paused", errs: "maal"},
+
+		{name: "pause for a time", there: mail, args: "queues pause mail --for 1h", out: "queue mail is paused for 1h0m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"pause:mail"}},
+		{name: "control a queue", there: mail, args: "control pause mail", out: "queue mail is paused", after: []any{"SCARD", "*go:paused"}, is: "1"},
+		{name: "end the pause of a queue", there: [][]any{queues, {"SADD", "*go:paused", "mail"}}, args: "control resume mail", out: "queue mail is not paused", after: []any{"EXISTS", "*go:paused"}, is: "0"},
+		{name: "pause a class", there: mail, args: "control pause --class A --for 1h", out: "class A is paused for 1h0m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"class:A"}},
+		{name: "resume a class that runs", there: mail, args: "control resume --class A", code: exitNothing, errs: "no operator has set such a rule"},
+		{name: "pause a class and a queue", there: mail, args: "control pause --class A mail", code: exitUsage, errs: "takes one of"},
+		{name: "hold a limit", there: limits, args: "control limit c:Mail 7", out: "the limit c:Mail is held to 7 until reset", after: []any{"HGET", "*go:limits", "c:Mail"}, is: "7"},
+		{name: "hold a class", there: mail, args: "control limit --class A 5/s --by 0.account", out: "the class A is held to 5/s until reset", after: []any{"HKEYS", "*go:rules"}, is: []string{"limit:r:rule%2FA%2Fkey"}},
+		{name: "hold a limit by a key", there: limits, args: "control limit c:Mail 7 --by 0", code: exitUsage, errs: "--by needs --class"},
+		{name: "reset a held limit", there: limits, args: "control reset c:Mail", out: "the limit c:Mail is as each program has it", after: []any{"HEXISTS", "*go:limits", "c:Mail"}, is: "0"},
+		{name: "reset a class without rules", there: mail, args: "control reset --class A", code: exitNothing, errs: "no operator has set such a rule"},
+		{name: "set a timeout", there: mail, args: "control timeout A 90s", out: "the timeout of class A is 90s until reset", after: []any{"HKEYS", "*go:rules"}, is: []string{"timeout:A"}},
+		{name: "set retries", there: mail, args: "control retries A 3 --for 1m", out: "the retries of class A are 3 for 1m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"retries:A"}},
 
 		{name: "cancel", there: mail, args: "jobs cancel a", asks: true, out: "job a is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
@@ -117,16 +134,21 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs at the head", there: delayed, args: "delayed run class:Later --head", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{later, jobB}},
-		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker operations undo", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
+		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker -u redis://", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
 		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},
 		{name: "move jobs where", there: mail, args: "jobs move a", code: exitUsage, errs: "--to"},
 		{name: "remove jobs", there: mail, args: "jobs rm class:B", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "remove jobs but some", there: mail, args: "jobs rm queue:mail -class:A", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "remove jobs with a word that looks like -n", there: mail, args: "jobs rm queue:mail -nightly -until", asks: true, out: "2 jobs removed", after: []any{"EXISTS", "*queue:mail"}, is: "0"},
+		{name: "remove jobs with no condition that looks like -n", there: mail, args: "jobs rm class:A -nightly: --yes", code: exitUsage, errs: `"nightly" is no condition`},
+		{name: "remove jobs with words behind --", there: mail, args: "jobs rm --yes -id:a -- queue:mail -- ", asks: true, code: exitUsage, errs: "a minus too many"},
 		{name: "remove no jobs", there: mail, args: "jobs rm class:Z", code: exitNothing, errs: "nothing was changed"},
 		{name: "remove which jobs", there: mail, args: "jobs rm", code: exitUsage, errs: "a search"},
 		{name: "remove what a search cannot say", there: mail, args: "jobs rm colour:red", code: exitUsage, errs: "colour"},
 		{name: "clear a queue", there: mail, args: "queues clear mail", asks: true, out: "2 jobs removed", after: []any{"EXISTS", "*queue:mail"}, is: "0"},
 		{name: "clear an empty queue", there: mail, args: "queues clear low", code: exitNothing},
 		{name: "remove a queue", there: mail, args: "queues rm low", asks: true, out: "0 jobs removed", after: []any{"SMEMBERS", "*queues"}, is: []string{"mail"}},
+		{name: "remove no queue", there: mail, args: "queues rm maal", asks: true, code: exitNothing, errs: "nothing knows a queue"},
 		{name: "move a queue", there: mail, args: "queues move mail low", asks: true, out: "2 jobs moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA, jobB}},
 		{name: "move a queue to itself", there: mail, args: "queues move mail mail", code: exitUsage, errs: "one"},
 		{name: "retry a search", there: failed, args: "failed retry class:A --rate 50/s --brake 20% --max-waiting 100", asks: true, out: "1 job put back", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{`{"class":"A","args":[]}`}},
@@ -353,6 +375,16 @@ func TestProtected(t *testing.T) {
 	}
 }
 
+func inspecting(t *testing.T, server *redistest.Server) *inspect.Inspector {
+	t.Helper()
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: server.URI()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client.Inspect()
+}
+
 // A change carries the name of who made it, and why, into the audit.
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
@@ -368,10 +400,26 @@ func TestChangesAreAudited(t *testing.T) {
 	if lines := strings.Join(server.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n"); !strings.Contains(lines, "broken template") || !strings.Contains(lines, p.who()) || !strings.Contains(lines, "PauseQueue") || !strings.Contains(lines, `"goworker"`) || strings.Count(lines, "\n") > 0 {
 		t.Errorf("the audit says\n%s", lines)
 	}
+	for _, args := range [][]string{{"enqueue", "A", "1", "-q", "mail", "--why", "by hand"}, {"limits", "set", "Mail", "3"}} {
+		server.Do(t, "HSET", "resque:go:limits", "c:Mail", "1")
+		if code, out, errs := run(t, append(args, "-u", server.URI())...); code != exitDone {
+			t.Fatalf("%d %s %s", code, out, errs)
+		}
+	}
+	code, out, errs := on(t, server, 200, "audit")
+	for _, want := range []string{"Enqueue +A in queue mail +1 +by hand", "SetLimit +limit c:Mail, was 1 +1"} {
+		if code != exitDone || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("the audit does not say %s: %d\n%s%s", want, code, out, errs)
+		}
+	}
 	server.Do(t, "DEL", "resque:go:audit")
 	server.Do(t, "SET", "resque:go:audit", "no list")
 	if code, _, errs := run(t, "queues", "resume", "mail", "-u", server.URI()); code != exitFailed || !strings.Contains(errs, "could not be recorded") {
 		t.Errorf("without a record: %d %s", code, errs)
+	}
+	w := watcher{ctx: t.Context(), o: &operator{p: &p, in: inspecting(t, server).By("ops", ""), shared: &shared{timeout: time.Minute}}}
+	if m := w.pause("mail", false).(paused); m.err == nil || !strings.Contains(m.err.Error(), "could not be recorded") {
+		t.Errorf("the watch says %v", m.err)
 	}
 	if paused := server.List(t, "SMEMBERS", "resque:go:paused"); len(paused) != 1 {
 		t.Errorf("a change that could not be recorded was made: %q", paused)

@@ -33,7 +33,7 @@ func Run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	root := p.root()
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(nounFirst(p.shared.flags(), twoDashes(root, args)))
+	root.SetArgs(p.arranged(root, args))
 	err := root.ExecuteContext(ctx)
 	code := codeOf(ctx, err)
 	switch {
@@ -171,6 +171,11 @@ func twoDashes(root *cobra.Command, args []string) []string {
 		all = append(all, arg)
 	}
 	return all
+}
+
+// arranged is a command line as cobra takes it.
+func (p *program) arranged(root *cobra.Command, args []string) []string {
+	return excludedLast(root, nounFirst(p.shared.flags(), twoDashes(root, args)))
 }
 
 // nounFirst puts flags of the operator's that stand before the command behind its name, where cobra looks for them.

@@ -16,7 +16,7 @@ import (
 
 // plan is what a command is about to change. --dry-run prints it, and an operator confirms it.
 type plan struct {
-	Sentence string   // what happens: "remove 12,408 jobs of queue mail". Its names are escaped
+	Sentence string   // what happens: "remove 12,408 jobs of queue mail"
 	Count    int64    // of jobs, failures, keys
 	AtLeast  bool     // there may be more: the count was cut short
 	Samples  []string // up to three of them, in words
@@ -30,6 +30,7 @@ var errDeclined = errors.New("not confirmed; nothing was changed")
 
 // confirm shows a plan and asks. It reports whether to go on: with --dry-run not, and that is no error.
 func (o *operator) confirm(ctx context.Context, p plan) (bool, error) {
+	p.Sentence = view.Text(p.Sentence)
 	if o.dryRun {
 		return false, o.plan(o.out, p)
 	}
@@ -139,4 +140,7 @@ func (o *operator) recordable(ctx context.Context) (bool, error) {
 }
 
 // by makes the changes that follow carry the operator's name and reason in the audit.
-func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why).Face("goworker") }
+func (o *operator) by(why string) { o.in = o.in.By(o.p.who(), why).Face(face) }
+
+// face is the program that makes the changes, for the audit.
+const face = "goworker"

@@ -189,6 +189,13 @@ func (o *operator) enqueueOne(ctx context.Context, j toEnqueue) error {
 		}
 		return partly("not enqueued: %w", d)
 	}
+	on := j.Class + " in queue " + j.Queue
+	if r.ID != "" {
+		on += ", with the id " + r.ID
+	}
+	if err := o.enqueued(ctx, on, 1); err != nil {
+		return err
+	}
 	text := escaped(j.Class) + " is in queue " + escaped(j.Queue)
 	if j.At != "" || j.In != "" {
 		text = escaped(j.Class) + " is delayed for queue " + escaped(j.Queue)
@@ -197,6 +204,11 @@ func (o *operator) enqueueOne(ctx context.Context, j toEnqueue) error {
 		text += ", with the id " + escaped(r.ID)
 	}
 	return o.print(object, text)
+}
+
+// enqueued records in the audit what was enqueued.
+func (o *operator) enqueued(ctx context.Context, what string, jobs int64) error {
+	return o.in.Doors()[0].Record(ctx, "Enqueue", what, jobs, nil)
 }
 
 const (
@@ -245,14 +257,15 @@ func (o *operator) enqueueLines(ctx context.Context, like toEnqueue) error {
 			continue
 		}
 		if err := batch.add(ctx, n.lines, item); err != nil {
-			return errors.Join(err, n.print(o))
+			return errors.Join(err, o.enqueued(ctx, "jobs of standard input", int64(n.enqueued)), n.print(o))
 		}
 	}
 	err := in.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = fmt.Errorf("line %d is longer than 8 MiB; nothing from it on was enqueued", n.lines+1)
 	}
-	if err = errors.Join(err, batch.send(ctx), n.print(o)); err != nil {
+	err = errors.Join(err, batch.send(ctx))
+	if err = errors.Join(err, o.enqueued(ctx, "jobs of standard input", int64(n.enqueued)), n.print(o)); err != nil {
 		return err
 	}
 	switch {

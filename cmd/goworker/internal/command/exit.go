@@ -60,6 +60,18 @@ func partly(format string, args ...any) error {
 	return exitError{exitPartly, fmt.Errorf(format, args...)}
 }
 
+// lacking says which of the names that were asked for are not there: 3 for all of them, 4 for some. The sentence has a place for
+// the names.
+func lacking(asked, absent []string, sentence string) error {
+	switch len(absent) {
+	case 0:
+		return nil
+	case len(asked):
+		return nothing(sentence, andList(absent))
+	}
+	return partly(sentence, andList(absent))
+}
+
 // codeOf returns the exit code of an error. ctx is that of the whole command.
 func codeOf(ctx context.Context, err error) int {
 	var own exitError
@@ -68,12 +80,11 @@ func codeOf(ctx context.Context, err error) int {
 		return exitDone
 	case errors.As(err, &own):
 		return own.code
-	case errors.As(err, new(usageError)), errors.As(err, new(*inspect.PlanError)):
+	case errors.As(err, new(usageError)), errors.As(err, new(*inspect.PlanError)), errors.Is(err, inspect.ErrCursor):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, inspect.ErrNoJob), errors.Is(err, inspect.ErrNoFailure), errors.Is(err, inspect.ErrNoResult), errors.Is(err, inspect.ErrNoOperation),
-		errors.Is(err, inspect.ErrUnknownSchedule), errors.Is(err, inspect.ErrNoLock):
+	case absent(err), errors.Is(err, inspect.ErrNoResult):
 		return exitNothing
 	case errors.Is(err, errDeadline):
 		return exitDeadline

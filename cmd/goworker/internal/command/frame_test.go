@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
@@ -24,6 +26,7 @@ func TestExitCodes(t *testing.T) {
 	s, hung := redistest.Start(t), redistest.Start(t)
 	s.Do(t, "SADD", "resque:queues", "mail", "full")
 	s.Do(t, "RPUSH", "resque:queue:full", strings.Repeat("x", 2<<20), "y")
+	s.Do(t, "SADD", "resque:workers", "h:1:mail")
 	hung.Pause()
 	t.Cleanup(hung.Resume)
 	contexts := filepath.Join(t.TempDir(), "contexts.yaml")
@@ -71,6 +74,10 @@ func TestExitCodes(t *testing.T) {
 		{"locks show 0123456789abcdef0123456789abcdef", exitNothing, "0123456789abcdef0123456789abcdef"},
 		{"schedule show nobody", exitNothing, "nobody"},
 		{"operations show nobody", exitNothing, "nobody"},
+		{"audit --count 0", exitUsage, "--count"},
+		{"log --count 0", exitUsage, "--count"},
+		{"delayed ls --from x class:A", exitUsage, "no page of this search ended there"},
+		{"workers show h:1:mail nobody", exitPartly, "there is no worker nobody"},
 		{"history --step second", exitUsage, "minute, 10m, hour or day"},
 		{"history --since 1h --class A", exitDone, "there is no history"},
 		{"doctor 35", exitFound, `queue "full"`},
@@ -144,20 +151,41 @@ type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, errors.New("write: nobody reads") }
 
-// A goworker line that is printed to be pasted means the Redis that was asked.
+// A line that is printed to be pasted means the Redis that was asked, and holds no password.
 func TestAimed(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		given      shared
-		line, want string
-	}{
-		{shared{}, "goworker queues resume -- mail", "goworker queues resume -- mail"},
-		{shared{context: "pro duction", namespace: "a;b:"}, "goworker queues resume -- mail", "goworker queues resume --context 'pro duction' -n 'a;b:' -- mail"},
-		{shared{uri: "redis://:secret@x"}, "goworker failed groups", `goworker failed groups -u "$REDIS_URL"`},
-		{shared{context: "x"}, `redis-cli -u "$REDIS_URL" DEL x`, `redis-cli -u "$REDIS_URL" DEL x`},
+	contexts := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(contexts, []byte("pro duction:\n  uri: redis://b:1/2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const own, other = "goworker queues resume -- 'a -- b'", `redis-cli -u "$REDIS_URL" DEL x`
+	for _, tt := range []struct{ given, env, line, want string }{
+		{"", "redis://a:1", own, own},
+		{"", "redis://a:1", other, other},
+		{"", "", other, "redis-cli -u redis://localhost:6379/ DEL x"},
+		{"--context=pro duction\x00-n\x00a;b:", "redis://a:1", own, "goworker --context 'pro duction' -n 'a;b:' queues resume -- 'a -- b'"},
+		{"--context=pro duction", "redis://a:1", other, "redis-cli -u redis://b:1/2 DEL x"},
+		{"-u\x00redis://b:1", "redis://a:1", own, "goworker -u redis://b:1 queues resume -- 'a -- b'"},
+		{"-u\x00redis://b:1", "redis://a:1", other, "redis-cli -u redis://b:1 DEL x"},
+		{"-u\x00redis://a:1", "redis://a:1", other, other},
+		{"-u\x00redis://u:secret@b:1", "redis://a:1", own, "goworker -u 'redis://u:***@b:1' queues resume -- 'a -- b'"},
+		{"-u\x00redis://u:secret@b:1", "redis://a:1", other, "redis-cli -u 'redis://u:***@b:1' DEL x"},
+		{"-u\x00redis://b:1?db=2", "redis://a:1", other, ""},
+		{"-u\x00redis://b:1\x00-u\x00redis://c:1", "redis://a:1", own, "goworker -u redis://b:1 -u redis://c:1 queues resume -- 'a -- b'"},
+		{"-u\x00redis://b:1\x00-u\x00redis://c:1", "redis://a:1", other, ""},
 	} {
-		if got := (&operator{shared: &tt.given}).aimed(tt.line); got != tt.want {
-			t.Errorf("%s, and not %s", got, tt.want)
+		lookup := func(name string) (string, bool) {
+			value, ok := map[string]string{"REDIS_URL": tt.env, "GOWORKER_CONTEXTS": contexts}[name]
+			return value, ok
+		}
+		p, got := &program{lookup: lookup}, ""
+		c := p.operates(p.long(&cobra.Command{Use: "x", SilenceErrors: true}, func(_ context.Context, o *operator, _ []string) error {
+			got = o.aimed(tt.line)
+			return nil
+		}))
+		c.SetArgs(strings.FieldsFunc(tt.given, func(r rune) bool { return r == 0 }))
+		if err := c.ExecuteContext(t.Context()); err != nil || got != tt.want {
+			t.Errorf("%q: %s, and not %s, %v", tt.given, got, tt.want, err)
 		}
 	}
 }

@@ -93,6 +93,7 @@ var changing = []struct {
 	{regexp.MustCompile(`(?m)^([0-9A-Za-z]+)(  20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ)(  ops@host-1  remove)`), "0123456789  2026-11-22 12:04:31Z$3"},
 	{regexp.MustCompile(`(?m)^[0-9A-Za-z]+(  queue old)`), "0123456789$1"},
 	{regexp.MustCompile(`KEPT FOR\n([^\n]*?) +\S+\n`), "KEPT FOR\n$1        1d\n"},
+	{regexp.MustCompile(`later: --from \S+`), "later: --from MTYx"},
 	{regexp.MustCompile(`"age":"[0-9.]+"`), `"age":"1"`},
 	{regexp.MustCompile(`enqueued_at\\?":\\?"[^"\\]*`), `enqueued_at":"2026-11-22T12:04:31Z`},
 }

@@ -30,7 +30,7 @@ func (p *program) jobsFind() *cobra.Command {
 		Use: "find SEARCH…", Short: "Find jobs by class, arguments, id, error and more",
 		Long: "find looks through delayed jobs, queues, lanes, running jobs and failures.\n" +
 			"A search is words that all must match: class:Send* queue:mail id:K3W1 state:failed arg.0.account:7 error:timeout for:>5m \"exact text\".\n" +
-			"A - before a word excludes what it matches.",
+			"A - before a word excludes what it matches. A word that is a flag too, such as -n, stands behind --.",
 		Example: "  goworker jobs find class:Send* arg.0.account:7 state:failed\n  goworker jobs find 'error:timeout since:2h' --json",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		q, err := o.search(args)

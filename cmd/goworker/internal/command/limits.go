@@ -34,6 +34,13 @@ func (p *program) limitsLs() *cobra.Command {
 			if i.Invalid != nil {
 				object, numbers = object.With("invalid", i.Invalid.Error()), "no numbers"
 			}
+			if i.Rule != nil {
+				object = object.With("rule", view.Object{{Key: "class", Value: i.Rule.Class}, {Key: "key", Value: i.Rule.Key}, {Key: "until", Value: i.Rule.Until}, {Key: "by", Value: i.Rule.By}, {Key: "why", Value: i.Rule.Why}})
+				numbers += ", set"
+				if i.Rule.By != "" {
+					numbers += " by " + i.Rule.By
+				}
+			}
 			if i.Partial {
 				bound = "≥"
 			}

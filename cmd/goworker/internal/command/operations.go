@@ -112,7 +112,7 @@ func operationPairs(op inspect.Operation) [][2]string {
 		more string
 	}{
 		{"refused", op.Refused, op.Refusal}, {"failed again", op.Again, ""}, {"ended", op.Ended, "these are not taken back"},
-		{"taken back", op.Back, ""}, {"gone", op.Gone, "they ran, run, or were changed since"},
+		{"taken back", op.Back, ""}, {"gone", op.Gone, lost(op.Plan)},
 	} {
 		if n.n > 0 {
 			text := view.Count(n.n)
@@ -126,4 +126,13 @@ func operationPairs(op inspect.Operation) [][2]string {
 		pairs = append(pairs, [2]string{"in the bin", fmt.Sprintf("%s, until %s", view.Plural(op.Binned, "job"), view.Time(op.BinEnds))})
 	}
 	return pairs
+}
+
+// lost says why jobs could not be taken back: those that were removed were in the bin, and others went to a queue or a schedule.
+func lost(p inspect.Plan) string {
+	switch p.Verb {
+	case inspect.Drop, inspect.ClearQueue, inspect.ForgetQueue:
+		return "they are no longer in the bin"
+	}
+	return "they ran, run, or were changed since"
 }

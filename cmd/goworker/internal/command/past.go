@@ -13,6 +13,8 @@ import (
 
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
 )
 
 // audit prints what operators changed.
@@ -21,6 +23,9 @@ func (p *program) audit() *cobra.Command {
 	c := p.verb(&cobra.Command{
 		Use: "audit", Short: "Show what operators changed, the newest first", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
+		if count < 1 || count > resque.MostAudited {
+			return usagef("--count takes a number from 1 to %d", resque.MostAudited)
+		}
 		entries, err := o.in.Audit(ctx, count)
 		l := o.list(view.Column{Head: "AT"}, view.Column{Head: "WHO", Cut: true}, view.Column{Head: "DID", Cut: true}, view.Column{Head: "TO", Cut: true, Prose: true},
 			view.Column{Head: "CHANGED", Right: true}, view.Column{Head: "WHY", Cut: true, Prose: true})
@@ -29,7 +34,7 @@ func (p *program) audit() *cobra.Command {
 			if e.Error != "" {
 				why = strings.TrimPrefix(why+"; "+e.Error, "; ")
 			}
-			l.add(auditObject(e), view.Time(e.At), e.Who, e.What, e.On, view.Count(e.Changed), why)
+			l.add(auditObject(e), view.Time(e.At), auditWho(e), e.What, auditOn(e), auditChanged(e), why)
 		}
 		return l.close("nothing was changed by an operator", err)
 	})
@@ -37,10 +42,39 @@ func (p *program) audit() *cobra.Command {
 	return c
 }
 
+// auditWho says who made a change. It names the program and the user of Redis where these are not the usual ones.
+func auditWho(e inspect.AuditEntry) string {
+	text := e.Who
+	if e.Face != "" && e.Face != face {
+		text += " via " + e.Face
+	}
+	if e.User != "" && e.User != "default" && e.User != "?" {
+		text += " as " + e.User
+	}
+	return text
+}
+
+// auditOn says what a change concerned, and what was there before.
+func auditOn(e inspect.AuditEntry) string {
+	if e.Old == "" {
+		return e.On
+	}
+	return e.On + ", was " + e.Old
+}
+
+// auditChanged says how much was changed. A change that was about to be made has no number: another entry has it.
+func auditChanged(e inspect.AuditEntry) string {
+	if e.Intent {
+		return "begun"
+	}
+	return view.Count(e.Changed)
+}
+
 // auditObject is a change in JSON.
 func auditObject(e inspect.AuditEntry) view.Object {
 	o := view.Object{
-		{Key: "at", Value: e.At}, {Key: "who", Value: e.Who}, {Key: "why", Value: e.Why}, {Key: "what", Value: e.What}, {Key: "on", Value: e.On},
+		{Key: "at", Value: e.At}, {Key: "who", Value: e.Who}, {Key: "user", Value: e.User}, {Key: "face", Value: e.Face}, {Key: "why", Value: e.Why},
+		{Key: "what", Value: e.What}, {Key: "on", Value: e.On}, {Key: "old", Value: e.Old}, {Key: "intent", Value: e.Intent},
 		{Key: "changed", Value: e.Changed}, {Key: "error", Value: e.Error},
 	}
 	if e.Shard != "" {
@@ -57,6 +91,9 @@ func (p *program) log() *cobra.Command {
 	c := p.long(&cobra.Command{
 		Use: "log", Short: "Show which processes came, left and were lost", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
+		if count < 1 || count > history.MostLogged {
+			return usagef("--count takes a number from 1 to %d", history.MostLogged)
+		}
 		next, printed := from, 0
 		for {
 			limited, cancel := o.within(ctx)
@@ -82,6 +119,9 @@ func (p *program) log() *cobra.Command {
 				next = goOn
 			}
 			if !follow {
+				if printed > 0 {
+					o.note("what happens later: --from %s", next)
+				}
 				return nil
 			}
 			if err := sleep(ctx, time.Second); err != nil {
@@ -90,7 +130,7 @@ func (p *program) log() *cobra.Command {
 		}
 	})
 	c.Flags().IntVarP(&count, "count", "c", 50, "how many to print")
-	c.Flags().StringVar(&from, "from", "", "go on behind the place where another call ended")
+	c.Flags().StringVar(&from, "from", "", "print what happened later than another call printed, which ended with this")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on: print what happens from now on")
 	return c
 }

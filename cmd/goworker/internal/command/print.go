@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/cmd/goworker/internal/shell"
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 )
 
@@ -116,28 +117,40 @@ func (o *operator) paste(verb string, names ...string) (line string, ok bool) {
 	return o.aimed(line), true
 }
 
-// aimed is a printed goworker command that names the Redis which this one was given: without it the line would mean another one. The URI
-// may hold a password, so the line has a variable in its place. A line that takes one Redis
-// is not printed for several.
+// aimed is a printed command line that names the Redis which this one was given: without it the line would mean another one. The flags
+// stand before the verb, where no name out of Redis is. A line that takes one Redis is not printed for several, nor one of redis-cli where
+// the URI has parameters, which redis-cli does not read.
 func (o *operator) aimed(line string) string {
-	switch {
-	case o.several() && (!strings.HasPrefix(line, "goworker ") || strings.HasPrefix(line, "goworker drain-to-ruby")):
+	verb, own := strings.CutPrefix(line, "goworker ")
+	if o.several() && (!own || strings.HasPrefix(verb, "drain-to-ruby")) {
 		return ""
-	case !strings.HasPrefix(line, "goworker "):
+	}
+	if !own {
+		if aim := `-u "$REDIS_URL"`; strings.Contains(line, aim) {
+			if strings.Contains(o.place.URI, "?") {
+				return ""
+			}
+			return strings.Replace(line, aim, "-u "+o.address(o.place.URI), 1)
+		}
 		return line
 	}
 	aim := ""
 	if o.context != "" {
-		aim += " --context " + shell.Quote(o.context)
+		aim += "--context " + shell.Quote(o.context) + " "
 	}
-	if o.uri != "" {
-		aim += ` -u "$REDIS_URL"`
+	for _, uri := range strings.Fields(o.uri) {
+		aim += "-u " + o.address(uri) + " "
 	}
 	if o.namespace != "" {
-		aim += " -n " + shell.Quote(o.namespace)
+		aim += "-n " + shell.Quote(o.namespace) + " "
 	}
-	if verb, names, ok := strings.Cut(line, " -- "); ok {
-		return verb + aim + " -- " + names
+	return "goworker " + aim + verb
+}
+
+// address is a URI as a printed line has it: the variable that holds it, or the URI with *** for its password.
+func (o *operator) address(uri string) string {
+	if value, _ := o.p.lookup("REDIS_URL"); value == uri {
+		return `"$REDIS_URL"`
 	}
-	return line + aim
+	return shell.Quote(conn.RedactURI(uri))
 }

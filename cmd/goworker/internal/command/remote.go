@@ -138,6 +138,7 @@ func (p *program) controls() *cobra.Command {
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlShutdown(), p.controlCall())
+	c.AddCommand(p.rules()...)
 	return c
 }
 
@@ -195,22 +196,6 @@ func (p *program) orders(c *cobra.Command, run func(args []string) (order, error
 	toFlag(c, &to)
 	keyFlag(c, &key)
 	c.Flags().StringVar(&why, "why", "", "the reason, for the audit")
-	return c
-}
-
-func (p *program) controlPause(pause bool) *cobra.Command {
-	use, short := "pause", "Have processes take no more jobs, until resume or their end"
-	if !pause {
-		use, short = "resume", "Have processes take jobs again"
-	}
-	var self bool
-	c := p.orders(&cobra.Command{Use: use + " --self", Short: short, Args: noArguments}, func([]string) (order, error) {
-		if !self {
-			return order{}, usagef("%s needs --self: it %ss processes, and goworker queues %[1]s %[1]ss a queue for the whole fleet", use, use)
-		}
-		return order{verb: use, sentence: use}, nil
-	})
-	c.Flags().BoolVar(&self, "self", false, "the processes themselves, all their queues")
 	return c
 }
 

@@ -59,7 +59,7 @@ func TestRemote(t *testing.T) {
 		{"inspect call flush", exitPartly, "not signed"},
 		{"control call flush {} --yes --key-file=" + key, exitDone, "text: two\n    lines"},
 		{"control call flush { --yes", exitUsage, "no JSON"},
-		{"control pause", exitUsage, "needs --self"},
+		{"control pause", exitUsage, "needs queues, --class or --self"},
 		{"control pause --self --read-only", exitUsage, "read-only"},
 		{"control pause --self --dry-run", exitDone, "This would pause 1 process."},
 		{"control pause --self --to other", exitNothing, "no process"},

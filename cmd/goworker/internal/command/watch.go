@@ -293,7 +293,10 @@ func (w *watcher) askPause() {
 func (w *watcher) pause(queue string, to bool) tea.Msg {
 	ctx, cancel := w.o.within(w.ctx)
 	defer cancel()
-	by := w.o.in.By(w.o.p.who(), "").Face("goworker")
+	by := w.o.in.By(w.o.p.who(), "").Face(face)
+	if err := by.Recordable(ctx); err != nil {
+		return paused{queue, to, err}
+	}
 	if to {
 		return paused{queue, to, by.PauseQueue(ctx, queue)}
 	}

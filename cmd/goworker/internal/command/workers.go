@@ -52,13 +52,14 @@ func (p *program) workersShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found := 0
+		var absent []string
 		for _, id := range args {
+			found := false
 			for _, w := range workers {
 				if w.ID != id {
 					continue
 				}
-				found++
+				found = true
 				pairs := [][2]string{
 					{"worker", w.ID}, {"host", w.Host}, {"pid", w.PID}, {"queues", strings.Join(w.Queues, ", ")}, {"started", view.Time(w.Started)},
 					{"heartbeat", view.Time(w.Heartbeat)}, {"processed", view.Count(w.Processed)}, {"failed", view.Count(w.Failed)}, {"shard", w.Shard},
@@ -70,11 +71,11 @@ func (p *program) workersShow() *cobra.Command {
 					return err
 				}
 			}
+			if !found {
+				absent = append(absent, id)
+			}
 		}
-		if found == 0 {
-			return nothing("there is no worker %s", andList(args))
-		}
-		return nil
+		return lacking(args, absent, "there is no worker %s")
 	})
 }
 
@@ -133,13 +134,14 @@ func (p *program) processesShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found := 0
+		var absent []string
 		for _, id := range args {
+			found := false
 			for _, i := range processes {
 				if i.ID != id {
 					continue
 				}
-				found++
+				found = true
 				lease := "renewed " + view.Span(i.LeaseAge) + " ago"
 				if i.Dead {
 					lease = "lost: it was found dead, and its jobs are being brought back"
@@ -153,11 +155,11 @@ func (p *program) processesShow() *cobra.Command {
 					return err
 				}
 			}
+			if !found {
+				absent = append(absent, id)
+			}
 		}
-		if found == 0 {
-			return nothing("no process %s holds a lease here", andList(args))
-		}
-		return nil
+		return lacking(args, absent, "no process %s holds a lease here")
 	})
 }
 

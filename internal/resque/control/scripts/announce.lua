@@ -1,6 +1,6 @@
 -- Announces a command to processes, and changes rules, in one step with the line of the audit.
 --
--- KEYS  1 notice   2 commands   3 rules   4 audit   5 numbers of limits   6 paused queues
+-- KEYS  1 notice   2 commands   3 rules   4 audit   where there are changes   5 numbers of limits   6 paused queues
 -- ARGV  1 channel   2 how long the notice stays in ms   3 how long the commands stay in ms   4 about how many commands stay
 --       5 how many rules at most   6 line of the audit or ''   7 how many lines stay   8 message or ''   9 its signature   10 how
 --       many rules, for each its name, what it must be now and what it becomes: '=' and a value, or '-' for none; '' for anything;

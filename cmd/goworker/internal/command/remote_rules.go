@@ -1,0 +1,181 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
+	"github.com/goworker/goworker/inspect"
+)
+
+// controlPause pauses or resumes processes, queues or classes.
+func (p *program) controlPause(pause bool) *cobra.Command {
+	use, short := "pause", "Have processes take no more jobs, or none of queues or classes"
+	if !pause {
+		use, short = "resume", "End a pause of processes, queues or classes"
+	}
+	var self bool
+	var to, classes []string
+	var key, why string
+	var lasts time.Duration
+	c := p.change(&cobra.Command{
+		Use: use + " --self | --class CLASS | QUEUE…", Short: short, ValidArgsFunction: p.completeQueues,
+		Example: "  goworker control " + use + " mail\n  goworker control " + use + " --class Report\n  goworker control " + use + " --self --to 'mail-*'",
+	}, func(ctx context.Context, o *operator, queues []string) error {
+		o.by(why)
+		switch of := queues; {
+		case self && len(classes)+len(queues) > 0, len(classes) > 0 && len(queues) > 0, !self && len(to) > 0, self && lasts > 0:
+			return usagef("%s takes one of --self, --class and queues; --to goes with --self, and --for with the others", use)
+		case self:
+			return o.obey(ctx, order{verb: use, sentence: use}, to, key, why)
+		case len(classes)+len(queues) == 0:
+			return usagef("%s needs queues, --class or --self", use)
+		default:
+			noun := "queue"
+			if len(classes) > 0 {
+				noun, of = "class", classes
+			}
+			if ok, err := o.agree(ctx, plan{Sentence: use + " " + named(noun, of), Count: int64(len(of))}); !ok {
+				return err
+			}
+			return o.each(ctx, of, func(ctx context.Context, name string) (done, error) {
+				sentence := noun + " " + escaped(name) + " is paused" + until(lasts, "")
+				if !pause {
+					sentence = noun + " " + escaped(name) + " is not paused"
+				}
+				return done{view.Object{{Key: noun, Value: name}, {Key: "paused", Value: pause}}, sentence}, o.pause(ctx, noun, name, pause, lasts)
+			})
+		}
+	})
+	c.Flags().BoolVar(&self, "self", false, "the processes themselves, all their queues")
+	c.Flags().StringSliceVar(&classes, "class", nil, "classes, whose jobs wait while the others of their queues go on")
+	if pause {
+		lasting(c, &lasts, "resume")
+	}
+	toFlag(c, &to)
+	keyFlag(c, &key)
+	c.Flags().StringVar(&why, "why", "", "the reason, for the audit")
+	return c
+}
+
+// pause pauses or resumes a queue or a class.
+func (o *operator) pause(ctx context.Context, noun, name string, pause bool, lasts time.Duration) error {
+	switch {
+	case noun == "class" && pause:
+		return o.in.PauseClass(ctx, name, lasts)
+	case noun == "class":
+		return missing(o.in.ResumeClass(ctx, name))
+	case pause:
+		err := o.in.PauseQueueFor(ctx, name, lasts)
+		if errors.Is(err, inspect.ErrUnknownQueue) { // it is paused, and may be a mistake
+			err = partly("queue %s is paused, though nothing knows a queue of this name: goworker queues lists the names, and goworker queues resume ends the pause", name)
+		}
+		return err
+	}
+	return missing(o.in.ResumeQueue(ctx, name))
+}
+
+// rules are the verbs of control that set a number of a limit or of a class.
+func (p *program) rules() []*cobra.Command {
+	return []*cobra.Command{p.controlLimit(), p.controlReset(), p.controlClass(
+		&cobra.Command{
+			Use: "timeout CLASS DURATION", Short: "Give the jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
+			Example: "  goworker control timeout Report 10m --for 2h",
+		}, "timeout", func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error {
+			limit, err := time.ParseDuration(value)
+			if err != nil {
+				return usagef("%s is no time such as 90s or 10m", escaped(value))
+			}
+			return o.in.SetTimeout(ctx, class, limit, lasts)
+		}), p.controlClass(
+		&cobra.Command{
+			Use: "retries CLASS N", Short: "Have failed jobs of a class run again at most so often", Args: arguments(2, "a class, and a number"),
+			Example: "  goworker control retries Report 0 --why 'the API is down'",
+		}, "retries", func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error {
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return usagef("%s is no number", escaped(value))
+			}
+			return o.in.SetRetries(ctx, class, n, lasts)
+		})}
+}
+
+// controlClass sets something of a class.
+func (p *program) controlClass(c *cobra.Command, what string, set func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error) *cobra.Command {
+	var lasts time.Duration
+	c = p.changes(c, func(ctx context.Context, o *operator, args []string) error {
+		class, value := args[0], args[1]
+		if ok, err := o.agree(ctx, plan{Sentence: "set the " + what + " of class " + escaped(class) + " to " + escaped(value), Count: 1}); !ok {
+			return err
+		}
+		return o.each(ctx, args[:1], func(ctx context.Context, class string) (done, error) {
+			return done{view.Object{{Key: "class", Value: class}, {Key: what, Value: value}}, "the " + what + " of class " + escaped(class) + " " + map[bool]string{true: "are ", false: "is "}[what == "retries"] + escaped(value) + until(lasts, "reset")},
+				set(ctx, o, class, value, lasts)
+		})
+	})
+	lasting(c, &lasts, "reset")
+	return c
+}
+
+func (p *program) controlLimit() *cobra.Command {
+	var lasts time.Duration
+	var class bool
+	var key string
+	c := p.changes(&cobra.Command{
+		Use: "limit NAME NUMBER", Short: "Give a limit another number, or a class a limit", Args: arguments(2, "a limit or a class, and its number"),
+		Long: "limit is limits set. With --class NAME is a class, which needs no limit of its program; with --by each value at that place in the arguments has its own count.\n" +
+			"Ruby's workers see neither limits nor lanes.",
+		Example: "  goworker control limit SendEmail 3\n  goworker control limit --class Report 5/s --for 1h\n  goworker control limit --class Report 1 --by 0.account",
+	}, func(ctx context.Context, o *operator, args []string) error {
+		name, number, noun := args[0], args[1], "limit"
+		if class {
+			noun = "class"
+		} else if key != "" {
+			return usagef("--by needs --class: the limits of programs have their own keys")
+		}
+		if ok, err := o.agree(ctx, plan{Sentence: "hold the " + noun + " " + escaped(name) + " to " + escaped(number), Count: 1}); !ok {
+			return err
+		}
+		return o.each(ctx, args[:1], func(ctx context.Context, name string) (d done, err error) {
+			if class {
+				err = o.in.LimitClass(ctx, name, number, key, lasts)
+			} else {
+				_, err = o.in.SetLimitFor(ctx, name, number, lasts)
+			}
+			return done{view.Object{{Key: noun, Value: name}, {Key: "number", Value: number}}, "the " + noun + " " + escaped(name) + " is held to " + escaped(number) + until(lasts, "reset")}, err
+		})
+	})
+	lasting(c, &lasts, "reset")
+	c.Flags().BoolVar(&class, "class", false, "NAME is a class")
+	c.Flags().StringVar(&key, "by", "", "the place of a key in the arguments: 0.account")
+	return c
+}
+
+func (p *program) controlReset() *cobra.Command {
+	var class bool
+	c := p.changes(&cobra.Command{
+		Use: "reset NAME…", Short: "Take back what limit, timeout and retries have set", Args: some("limits, or with --class classes"),
+	}, func(ctx context.Context, o *operator, names []string) error {
+		noun := "limit"
+		if class {
+			noun = "class"
+		}
+		if ok, err := o.agree(ctx, plan{Sentence: "reset the " + named(noun, names), Count: int64(len(names))}); !ok {
+			return err
+		}
+		return o.each(ctx, names, func(ctx context.Context, name string) (d done, err error) {
+			if class {
+				err = missing(o.in.ResetClass(ctx, name))
+			} else {
+				_, err = o.in.ResetLimit(ctx, name)
+			}
+			return done{view.Object{{Key: noun, Value: name}, {Key: "reset", Value: true}}, "the " + noun + " " + escaped(name) + " is as each program has it"}, err
+		})
+	})
+	c.Flags().BoolVar(&class, "class", false, "NAME is a class")
+	return c
+}
