@@ -341,6 +341,24 @@ func (f *fleet) again() bool {
 	return false
 }
 
+// A process stops by itself when no listener asks again, as where the last one was killed.
+func TestListenerDies(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, probe)
+	ends := func() int { return f.redis.Int(t, "XLEN", "resque:go:events") }
+	f.redis.Do(t, "HSET", "resque:go:notice", "events", time.Now().Add(5*time.Second).UnixMilli())
+	redistest.Eventually(t, daemontest.Soon, "the process sends events", func() bool {
+		f.again()
+		return ends() > 0
+	})
+	redistest.Eventually(t, daemontest.Soon, "it has stopped", func() bool {
+		events, ran := ends(), f.redis.Int(t, "GET", "resque:stat:processed")
+		f.enqueue("work", "Probe")
+		redistest.Eventually(t, daemontest.Soon, "the job has run", func() bool { return f.redis.Int(t, "GET", "resque:stat:processed") > ran })
+		return ends() == events
+	})
+}
+
 func TestFilterMistakes(t *testing.T) {
 	t.Parallel()
 	f := &fleet{T: t, redis: redistest.Start(t)}
