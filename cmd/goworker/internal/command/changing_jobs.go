@@ -83,7 +83,7 @@ func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Pl
 		if end != nil {
 			plan.To = end()
 		}
-		if err := pace.set(&plan); err != nil {
+		if err := pace.of(args, &plan); err != nil {
 			return err
 		}
 		if err := o.chosen(ctx, args, &plan, in...); err != nil {
@@ -115,7 +115,7 @@ func (p *program) jobsMove() *cobra.Command {
 			return usagef("say where the jobs go, with --to and the name of a queue")
 		}
 		plan := inspect.Plan{Verb: inspect.MoveTo, Queue: to}
-		if err := pace.set(&plan); err != nil {
+		if err := pace.of(args, &plan); err != nil {
 			return err
 		}
 		if err := o.chosen(ctx, args, &plan); err != nil {
