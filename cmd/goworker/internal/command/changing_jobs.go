@@ -10,7 +10,7 @@ import (
 )
 
 // byIDs says in help how jobs are chosen.
-const byIDs = "Jobs are named by their ids or refs, or chosen by a search as jobs find takes it."
+const byIDs = "Jobs are named by their ids or refs, or chosen by a search as jobs find takes it. The id tenant:7, with a colon, is id:tenant:7."
 
 // whichJobs is the error of a command line that chooses none.
 const whichJobs = "ids, or a search such as class:SendEmail since:2h"
