@@ -138,7 +138,7 @@ func (p *queryParser) word() error {
 		return p.add(c)
 	}
 	if !slices.Contains(conditionNames, path[0]) {
-		return p.wrong(nameAt, "%q is no condition; %s", path[0], meant(path[0], conditionNames, "put quotes around a text with a colon"))
+		return p.wrong(nameAt, "%q is no condition; %s", path[0], meant(path[0], conditionNames, "put quotes around a text with a colon, and id: before an id that has one"))
 	}
 	c.Name = p.text[nameAt:p.at]
 	if hint := pathMistake(path); hint != "" {

@@ -44,6 +44,12 @@ func (p *program) failures(c *cobra.Command, verb inspect.Verb, all, done string
 			return usagef("%s takes %s", c.CommandPath(), whichFailures)
 		}
 		if areIDs(args) {
+			if end != nil && end() == inspect.Head {
+				return usagef("--head takes a search or --all, and no ids")
+			}
+			if err := pace.none(); err != nil {
+				return err
+			}
 			return o.failuresByID(ctx, args, all, done, byID)
 		}
 		plan := inspect.Plan{Verb: verb, Query: inspect.Query{Places: []inspect.Place{inspect.Failed}}}

@@ -10,7 +10,7 @@ import (
 )
 
 // byIDs says in help how jobs are chosen.
-const byIDs = "Jobs are named by their ids or refs, or chosen by a search as jobs find takes it."
+const byIDs = "Jobs are named by their ids or refs, or chosen by a search as jobs find takes it. The id tenant:7, with a colon, is id:tenant:7."
 
 // whichJobs is the error of a command line that chooses none.
 const whichJobs = "ids, or a search such as class:SendEmail since:2h"
@@ -83,7 +83,7 @@ func (p *program) operation(c *cobra.Command, verb inspect.Verb, in []inspect.Pl
 		if end != nil {
 			plan.To = end()
 		}
-		if err := pace.set(&plan); err != nil {
+		if err := pace.of(args, &plan); err != nil {
 			return err
 		}
 		if err := o.chosen(ctx, args, &plan, in...); err != nil {
@@ -115,7 +115,7 @@ func (p *program) jobsMove() *cobra.Command {
 			return usagef("say where the jobs go, with --to and the name of a queue")
 		}
 		plan := inspect.Plan{Verb: inspect.MoveTo, Queue: to}
-		if err := pace.set(&plan); err != nil {
+		if err := pace.of(args, &plan); err != nil {
 			return err
 		}
 		if err := o.chosen(ctx, args, &plan); err != nil {

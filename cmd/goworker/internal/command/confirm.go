@@ -28,6 +28,9 @@ type plan struct {
 // errDeclined says that the operator did not confirm.
 var errDeclined = errors.New("not confirmed; nothing was changed")
 
+// errSilent is errDeclined where the input ended: no question after it is answered.
+var errSilent = fmt.Errorf("%w", errDeclined)
+
 // confirm shows a plan and asks. It reports whether to go on: with --dry-run not, and that is no error.
 func (o *operator) confirm(ctx context.Context, p plan) (bool, error) {
 	p.Sentence = view.Text(p.Sentence)
@@ -108,7 +111,7 @@ func (o *operator) answer(ctx context.Context) (string, error) {
 	select {
 	case l := <-got:
 		if l.err != nil && l.text == "" {
-			return "", usageError{errDeclined}
+			return "", usageError{errSilent}
 		}
 		return strings.TrimSpace(l.text), nil
 	case <-ctx.Done():

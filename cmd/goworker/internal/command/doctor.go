@@ -245,10 +245,12 @@ func (o *operator) fix(ctx context.Context, findings []checks.Finding, t *tally)
 			Sentence: fmt.Sprintf("mend what check %d found: %s", f.Check.Number, view.Text(f.Sentence)), Count: 1,
 			Object: view.Object{{Key: "check", Value: f.Check.Number}},
 		})
-		if err != nil {
+		switch {
+		case errors.Is(err, errSilent):
+			return nil // what is left stays in the tally
+		case err != nil && !errors.Is(err, errDeclined):
 			return err
-		}
-		if !goOn {
+		case !goOn:
 			continue
 		}
 		limited, cancel := o.within(ctx)

@@ -187,6 +187,22 @@ func (p *pacing) flags(c *cobra.Command) {
 	c.Flags().Int64Var(&p.waiting, "max-waiting", 0, "stop while more jobs than this wait in the queue where they go; 0: never")
 }
 
+// none refuses the flags for jobs that are named by ids: these are changed at once.
+func (p *pacing) none() error {
+	if p.rate != "" || p.brake != "" || p.waiting != 0 {
+		return usagef("--rate, --brake and --max-waiting take a search, and no ids: those are changed at once")
+	}
+	return nil
+}
+
+// of is set for what a command line names: ids take no pace.
+func (p *pacing) of(words []string, to *inspect.Plan) error {
+	if areIDs(words) {
+		return p.none()
+	}
+	return p.set(to)
+}
+
 // set writes what the flags say into a plan.
 func (p *pacing) set(to *inspect.Plan) error {
 	if p.rate != "" {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func one(c *cobra.Command, why string) *cobra.Command {
 
 // reach makes the clients of the Redises that a command line names, and the Inspector of all of them.
 func (o *operator) reach(c *cobra.Command) error {
-	uris := strings.Fields(o.place.URI)
+	uris := distinct(strings.Fields(o.place.URI))
 	if why := c.Annotations[needsOne]; why != "" && len(uris) > 1 {
 		return usagef("%s takes one Redis, and %d are given: %s", c.CommandPath(), len(uris), why)
 	}
@@ -60,6 +61,16 @@ func (o *operator) reach(c *cobra.Command) error {
 		o.places = shortPlaces(o.in.Doors())
 	}
 	return nil
+}
+
+// distinct are URIs without those that were given before: a Redis that is named twice counts once.
+func distinct(uris []string) (once []string) {
+	for _, uri := range uris {
+		if !slices.Contains(once, uri) {
+			once = append(once, uri)
+		}
+	}
+	return once
 }
 
 // several reports whether the command line names several Redises.

@@ -117,6 +117,9 @@ func TestSeveralRedises(t *testing.T) {
 			t.Errorf("%s: %d and not %d with %s\n%s%s", tt.args, code, tt.code, tt.want, out, errs)
 		}
 	}
+	if code, out, errs := run(t, "queues", "ls", "--json", "-u", a.URI(), "-u", a.URI()); code != exitDone || strings.Contains(out, "shard") {
+		t.Errorf("a Redis that is named twice counts twice: %d\n%s%s", code, out, errs)
+	}
 	for n, s := range []*redistest.Server{a, b} {
 		class := string(rune('A' + n))
 		if left := s.List(t, "SMEMBERS", "resque:workers"); len(left) != 1 || len(s.List(t, "SMEMBERS", "resque:go:paused")) != 1 {
