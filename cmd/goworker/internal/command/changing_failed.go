@@ -125,6 +125,20 @@ func (p *program) failedImport() *cobra.Command {
 
 func (o *operator) importFailures(ctx context.Context, in io.Reader, from int) error {
 	const together = 500
+	sentence, count := "put failures of a file back into their lists", int64(0)
+	if o.dryRun || o.place.Protect { // the plan says how many
+		text, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		number := 0
+		for line := range bytes.Lines(text) {
+			if number++; number >= from && len(bytes.TrimSpace(line)) > 0 {
+				count++
+			}
+		}
+		sentence, in = "put "+view.Plural(count, "failure")+" of a file back into their lists", bytes.NewReader(text)
+	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 512<<20) // as large as Redis lets a record be
 	var piece []inspect.FailureLine
@@ -146,7 +160,7 @@ func (o *operator) importFailures(ctx context.Context, in io.Reader, from int) e
 		first = read + 1
 		return nil
 	}
-	if ok, err := o.agree(ctx, plan{Sentence: "put failures of a file back into their lists"}); !ok && !o.dryRun {
+	if ok, err := o.agree(ctx, plan{Sentence: sentence, Count: count}); !ok && !o.dryRun {
 		return err
 	}
 	for lines.Scan() {

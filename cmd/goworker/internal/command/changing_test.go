@@ -362,6 +362,10 @@ func TestProtected(t *testing.T) {
 	if err := os.WriteFile(file, []byte("live:\n  uri: "+server.URI()+"\n  protect: true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	failed := filepath.Join(t.TempDir(), "failures.jsonl")
+	if err := os.WriteFile(failed, []byte(strings.Repeat(`{"list":"failed","record":{"failed_at":"2026/11/23 09:51:01 UTC","payload":{"class":"A","args":[]},"exception":"E","error":"x","backtrace":[],"worker":"h:1:mail","queue":"mail"}}`+"\n", 2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	server.Do(t, "SADD", "resque:queues", "mail", "low")
 	lookup := func(name string) (string, bool) {
 		return map[string]string{"GOWORKER_CONTEXTS": file, "GOWORKER_CONTEXT": "live"}[name], name == "GOWORKER_CONTEXTS" || name == "GOWORKER_CONTEXT"
@@ -372,9 +376,10 @@ func TestProtected(t *testing.T) {
 	}{
 		{"queues pause mail low", exitUsage}, {"queues pause mail low --yes", exitUsage}, {"queues pause mail low --yes=3", exitUsage}, {"queues pause mail low --yes=2", exitDone},
 		{"enqueue A -q mail", exitUsage}, {"enqueue A -q mail --yes=1", exitDone},
+		{"failed import FILE --yes=0", exitUsage}, {"failed import FILE --yes=2", exitDone},
 	} {
 		var o, e output
-		if code := Run(t.Context(), words(tt.args), lookup, &o, &e); code != tt.code {
+		if code := Run(t.Context(), words(strings.ReplaceAll(tt.args, "FILE", failed)), lookup, &o, &e); code != tt.code {
 			t.Errorf("%s: %d and not %d\n%s%s", tt.args, code, tt.code, o.String(), e.String())
 		}
 	}
