@@ -12,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -73,6 +74,7 @@ type Daemon struct {
 	guard   *ownqueue.Guard
 	history *record.History
 	rules   *rule.Keeper
+	events  *events.Events
 	control *control.Control
 }
 

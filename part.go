@@ -12,7 +12,7 @@ import (
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "control", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard", "history" and "rules". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard", "history", "rules" and "events". Each requires the ones before it.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before

@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/aggregate"
 	"github.com/goworker/goworker/internal/feature/cancel"
 	"github.com/goworker/goworker/internal/feature/cursor"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/feature/expiry"
 	"github.com/goworker/goworker/internal/feature/failed"
 	"github.com/goworker/goworker/internal/feature/limits"
@@ -44,6 +45,7 @@ import (
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
+	eventswire "github.com/goworker/goworker/internal/resque/events"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -107,6 +109,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer quit()
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
 	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
+	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
+	d.control.Hear(eventswire.AllNotice, d.events.All)
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -195,11 +199,12 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
+	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, slices.Concat(d.features, d.registry.features())...)
+	}, d.registry, slices.Concat(d.features, d.registry.features(), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
 	var own []string
 	if d.registry.trial == nil { // a test has no fleet
@@ -216,6 +221,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Keeps: d.lease.Keeps, Process: func() string { return d.lease.Process().ID }, Do: c.Pool.Do,
 	})
 	set.Watch(d.history.Ended)
+	set.Watch(d.events.Ended)
 	d.registry.trial.Watch(set)
 	d.pulse = health.NewPulse(base.Clock, d.poller.ask, d.poller.state)
 	d.tally.Begin(d.poller.keeper.Exchanges, d.outages.State)
@@ -325,6 +331,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"guard":     {Start: d.guard.Start, Stop: d.guard.Stop},
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
+		"events":    {Start: d.events.Start, Stop: d.events.Stop},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {

@@ -385,6 +385,21 @@ func TestOperationsOnGivenJobs(t *testing.T) {
 	sameJobs(t, "given", before, after)
 }
 
+// Of equal jobs as many go back as the operation has moved.
+func TestOperationsTakeEqualJobsBack(t *testing.T) {
+	i, server, _ := setup(t)
+	server.Do(t, "SADD", "resque:queues", "mail", "other")
+	for queue, jobs := range map[string]int{"mail": 2, "other": 3} {
+		for range jobs {
+			server.Do(t, "RPUSH", "resque:queue:"+queue, `{"class":"A","args":[]}`)
+		}
+	}
+	op := run(t, i, inspect.Plan{Verb: inspect.MoveTo, Query: inspect.Query{Queue: "mail"}, Queue: "other"})
+	want(t, "moved", "2 5", fmt.Sprint(op.Done, " ", len(queue(t, server, "other"))), nil)
+	op = undo(t, i, op.ID)
+	want(t, "taken back", "2 2 3", fmt.Sprint(op.Back, " ", len(queue(t, server, "mail")), " ", len(queue(t, server, "other"))), nil)
+}
+
 // A whole queue whose jobs no other queue can take is refused once, in two steps.
 func TestOperationsToAQueueOfAnotherType(t *testing.T) {
 	i, server, _ := setup(t)

@@ -364,6 +364,9 @@ try operation-lock ./inspect TestOperationsTakeExpiryBack \
 # An operation retries on while all fails again.
 try operation-brake ./inspect TestOperationsBrake \
 	inspect/operation_brake.go 's/float64(b.again) > b.Failed\*float64(b.done)/b.again < 0/'
+# An undo takes back each job that is equal to one that was moved.
+try operation-gone ./inspect TestOperationsTakeEqualJobsBack \
+	inspect/operation_undo.go 's/away\[at\] = all\[:len(all)-1\]$/away[at] = all/'
 # The audit grows for ever.
 try audit-bound ./inspect TestAudit \
 	$scripts/audit.lua "/redis.call('LTRIM', KEYS\[1\], 0, ARGV\[2\] - 1)/d"
@@ -382,4 +385,7 @@ try duty-unread ./internal/duty TestKeeper \
 # A process of an older release keeps the others from it.
 try duty-older ./internal/duty TestKeeper \
 	internal/duty/duty.go 's/duties >= k.least/duties >= 0/'
+# What a process had for duties counts for another one that comes under its id.
+try duty-dead ./internal/duty TestKeeper \
+	internal/duty/duty.go '/delete(k.duties, id)/d'
 finish

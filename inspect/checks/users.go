@@ -42,8 +42,8 @@ var userChecks = []*Check{{
 		return refusals(l, func(r resque.Refusals) []string { return r.Needs })
 	},
 }, {
-	Number: 20, Name: "user-not-notified", Severity: Warning, Uses: Doctor, Title: "whether Redis may notify the workers' user",
-	Sentence: "Redis may not notify the user {user} of new jobs: {rules} is missing, and its daemons only look at their queues each -interval",
+	Number: 20, Name: "user-not-notified", Severity: Warning, Uses: Doctor, Title: "whether Redis may notify the workers' user of jobs and commands",
+	Sentence: "the Redis user {user} lacks {rules}: its daemons learn late of new jobs or of operators' commands, or do not answer these",
 	Remedy:   "add the rules to that user",
 	Command:  `redis-cli -u "$REDIS_URL" ACL SETUSER {user} {each}`,
 	look: func(l *look) error {

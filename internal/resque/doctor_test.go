@@ -15,17 +15,27 @@ import (
 // What check 19 and 20 ask for is the minimal ACL of docs/redis.md, but for the rules that it has for operators.
 func TestNeedsAreTheMinimalACL(t *testing.T) {
 	t.Parallel()
-	var asks, page []string
+	var asks, page, channels, heard []string
 	for _, n := range append(slices.Clone(needed), notified...) {
 		asks = append(asks, n.rule())
+		if command := New("resque:").tried(n); command[0] == "SUBSCRIBE" {
+			heard = append(heard, command[1].(string))
+		}
 	}
 	for _, rule := range redistest.MinimalACL(t)[1:] {
 		if operators := []string{"+rename", "+persist", "+acl|whoami"}; strings.HasPrefix(rule, "+") && !slices.Contains(operators, rule) {
 			page = append(page, rule)
 		}
+		if channel, is := strings.CutPrefix(rule, "&"); is {
+			page, channels = append(page, "+subscribe"), append(channels, channel)
+		}
 	}
 	slices.Sort(asks)
 	slices.Sort(page)
+	page = slices.Compact(page)
+	if !slices.Equal(heard, channels) {
+		t.Errorf("doctor asks for the channels %q, and the page has %q", heard, channels)
+	}
 	if asks = slices.Compact(asks); !slices.Equal(asks, page) {
 		t.Errorf("doctor asks for %q, and the page has %q", asks, page)
 	}
@@ -38,7 +48,7 @@ func TestRefusedTo(t *testing.T) {
 	rules := redistest.MinimalACL(t)
 	for _, tt := range []struct{ without, needs, nudge string }{
 		{"", "", ""}, {"-zadd", "+zadd", ""}, {"-zadd -eval", "+eval +zadd", ""}, {"-client|caching", "", "+client|caching"},
-		{"resetchannels", "", "&__redis__:invalidate"}, {"resetkeys ~other:*", "~resque:*", ""},
+		{"resetchannels", "", "&__redis__:invalidate &resque:go:notice"}, {"resetchannels &__redis__:invalidate", "", "&resque:go:notice"}, {"-xadd -xrange", "", "+xadd +xrange"}, {"resetkeys ~other:*", "~resque:*", "~resque:*"},
 	} {
 		w.do("ACL", redis.Args{"SETUSER", rules[0], "reset"}.AddFlat(rules[1:]).AddFlat(strings.Fields(tt.without))...)
 		r, err := w.s.RefusedTo(w.c, rules[0])

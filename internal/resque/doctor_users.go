@@ -1,13 +1,15 @@
 package resque
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// need is a command that workers send, with arguments for a key of the namespace: * stands for the key.
+// need is a command that workers send, with arguments for a key of the namespace: * stands for the key, and & for the channel of the
+// notice.
 type need struct{ command string }
 
 // needed are the commands without which a worker does not run. The minimal ACL of docs/redis.md has their rules, and a test
@@ -25,16 +27,18 @@ var needed = []need{
 	{"ZREMRANGEBYRANK * 9 9"}, {"ZREMRANGEBYSCORE * 0 1"}, {"ZSCAN * 0"}, {"ZCARD *"}, {"MGET *"}, {"MULTI"}, {"EXEC"},
 }
 
-// notified are the commands without which Redis does not notify a worker of new jobs.
+// notified are the commands without which Redis does not notify a worker of new jobs and of operators' commands, or the worker cannot
+// read those commands and write into the log of the fleet.
 var notified = []need{
-	{"SUBSCRIBE " + invalidations}, {"CLIENT ID"}, {"CLIENT TRACKING OFF"}, {"CLIENT CACHING YES"},
+	{"SUBSCRIBE " + invalidations}, {"SUBSCRIBE &"}, {"CLIENT ID"}, {"CLIENT TRACKING OFF"}, {"CLIENT CACHING YES"},
+	{"XADD * 1-1 1 1"}, {"XRANGE * - +"},
 }
 
 // Refusals are the rules that a Redis user lacks.
 type Refusals struct {
 	User  string
 	Needs []string // rules of commands without which a worker does not run
-	Nudge []string // rules without which Redis does not notify it of new jobs
+	Nudge []string // rules without which it learns late of new jobs and of operators' commands, or not of the latter
 }
 
 // RefusedTo asks Redis which commands of a worker it would refuse to a user.
@@ -64,7 +68,7 @@ func (s Store) refusedTo(c redis.Conn, user string, needs []need) (rules []strin
 		case said == "ok":
 			continue
 		case strings.Contains(said, " channel"):
-			rules = append(rules, "&"+invalidations)
+			rules = append(rules, fmt.Sprint("&", s.tried(n)[1]))
 		case strings.Contains(said, " key"):
 			rules = append(rules, "~"+s.ns+"*")
 		default:
@@ -83,8 +87,11 @@ func (s Store) tried(n need) (command []any) {
 		return []any{"EVAL", "return 1", 1, s.probe("doctor")}
 	}
 	for _, word := range words {
-		if word == "*" {
+		switch word {
+		case "*":
 			word = s.probe("doctor")
+		case "&":
+			word = s.NoticeChannel()
 		}
 		command = append(command, word)
 	}

@@ -63,6 +63,8 @@ var Fates = []KeyFate{
 	{"ReplyKey", "go:reply:<id>", FateRemoved, "What processes answered to a command. It goes after a minute."},
 	{"ReplySizeKey", "go:reply:<id>:n", FateRemoved, "How many bytes these answers have. It goes with them."},
 	{"RulesKey", "go:rules", FateKept, "What operators set for processes until they take it back. Ruby obeys none of it."},
+	{"EndsKey", "go:events", FateRemoved, "How jobs ended badly, for programs that listen. It goes ten minutes after the last event."},
+	{"PacksKey", "go:events-all", FateRemoved, "What else happened to jobs, for programs that listen. It goes ten minutes after the last event."},
 	{"audit", "go:audit", FateKept, "What operators changed, and why. It is bounded."},
 	{"OperationKey", "go:operation:<id>", FateKept, "What an operation did, for its undo. It goes after seven days."},
 	{"OperationsKey", "go:operations", FateKept, "The operations that are listed. It goes with the last of them."},

@@ -85,7 +85,7 @@ func (a *arena) checkKeys() {
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "failed_queues", strings.HasSuffix(name, "_failed"): // the dead letters of HTTP
 		case name == "go:returned", name == "go:takers", name == "go:jump", name == "go:audit", strings.HasPrefix(name, "go:served:"), strings.HasPrefix(name, "go:taker:"), strings.HasPrefix(name, "go:http:"), strings.HasPrefix(name, "go:idem:"): // those expire or are trimmed
-		case name == "go:notice", name == "go:control", strings.HasPrefix(name, "go:reply:"): // those expire
+		case name == "go:notice", name == "go:events", name == "go:events-all", name == "go:control", strings.HasPrefix(name, "go:reply:"): // those expire
 		case name == "go:log", name == "go:tally", name == "go:folded", name == "go:taken", name == "go:depths", historyRow.MatchString(name): // they expire or are bounded
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits
 		case strings.HasPrefix(name, "job:"): // php-resque's, which expire

@@ -198,6 +198,15 @@ func (s Store) Tell(c redis.Conn, field, value string, now bool) (heard int, err
 	return heard, nil
 }
 
+// Told reads a field of the notice; "": it is not there.
+func (s Store) Told(c redis.Conn, field string) (string, error) {
+	value, err := redis.String(c.Do("HGET", s.NoticeKey().String(), field))
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return "", fmt.Errorf("reading the notice of processes: %w", resque.Explain(err))
+	}
+	return value, nil
+}
+
 // CarryNotice has a renewal read the notice. Without one heard gets an empty map.
 func (s Store) CarryNotice(c *resque.Cargo, heard func(map[string]string, error)) {
 	c.Read(func(reply any, err error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -220,19 +221,40 @@ func (f *fleet) pauses() {
 		f.t.Fatal(err)
 	}
 	f.ran(ids...)
+	f.pausesForAWhile(in)
 
-	if most := f.limited("one", 81); most > 1 {
+	if most := f.limited("one", 86); most > 1 {
 		f.t.Errorf("%d jobs ran at a time under a limit of 1", most)
 	}
 	if _, err := in.SetLimit(f.t.Context(), "Limited", "3"); err != nil { // an operator's number, for the processes of both
 		f.t.Fatal(err)
 	}
-	if most := f.limited("three", 141); most > 3 {
+	if most := f.limited("three", 146); most > 3 {
 		f.t.Errorf("%d jobs ran at a time where an operator lets 3 of 6 workers", most)
 	}
 	if now := f.redis.Text(f.t, "HGET", "resque:go:limits", "c:Limited"); now != "3" {
 		f.t.Errorf("the operator's number 3 has become %q", now)
 	}
+}
+
+// pausesForAWhile pauses the queue with an end: until then it holds for both releases, and after it the jobs run though no operator resumes
+// the queue.
+func (f *fleet) pausesForAWhile(in *inspect.Inspector) {
+	const d = 10 * time.Second
+	if err := in.PauseQueueFor(f.t.Context(), "work", d); err != nil {
+		f.t.Fatal(err)
+	}
+	began := time.Now()
+	ids := some("timed", 5)
+	f.push("Note", ids...)
+	for time.Since(began) < d-time.Second {
+		n := f.redis.Int(f.t, "LLEN", "resque:queue:work")
+		if at := time.Since(began); n < len(ids) && at < d-time.Second {
+			f.t.Fatalf("%d of 5 jobs are left in a paused queue, %v before its pause ends", n, d-at)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	f.ran(ids...)
 }
 
 // limited runs sixty jobs of a limit, and returns how many ran at a time. all is how many jobs have run then.

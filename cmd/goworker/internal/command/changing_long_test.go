@@ -69,41 +69,134 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once.
-func TestInterrupted(t *testing.T) {
+// A search that its budget ends changes no part of the jobs with a name, and shows those that it has found. Equal jobs of which there
+// are too many are named by a search.
+func TestNamedInPart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	uri := "--uri=" + server.URI()
-	const most = 40
-	for n := range most {
-		server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+	server.Do(t, "SADD", "resque:queues", "mail")
+	server.Do(t, "EVAL", `for n = 1, 3000 do redis.call('RPUSH', KEYS[1], n % 10 == 0 and ARGV[1] or '{"class":"B","args":[]}') end`, 1, "resque:queue:mail", `{"class":"A","args":[],"id":"a"}`)
+	server.Do(t, "ZADD", "resque:go:schedule", 4_000_000_000_000, `4:mail{"class":"A","args":[],"id":"a"}`) // a search finds it first
+	if code, _, errs := run(t, "jobs", "rm", "a", "--yes", "--budget=1ns", uri); code != exitPartly || !strings.Contains(errs, "not all jobs were seen, and more of them may have the name a") {
+		t.Errorf("rm: %d %s", code, errs)
 	}
+	if n := server.Int(t, "ZCARD", "resque:go:schedule"); n != 1 {
+		t.Errorf("%d delayed jobs are left", n)
+	}
+	if code, out, errs := run(t, "jobs", "show", "a", "--budget=1ns", uri); code != exitDone || !strings.Contains(out, "due      2096") {
+		t.Errorf("show: %d %s %s", code, out, errs)
+	}
+	if code, _, errs := run(t, "jobs", "rm", "a", "--yes", uri); code != exitUsage || !strings.Contains(errs, "a names 301 jobs, and at most 250 are changed by their names: use the search id:a") {
+		t.Errorf("rm: %d %s", code, errs)
+	}
+	if code, out, errs := run(t, "jobs", "rm", "id:a", "--yes", uri); code != exitDone {
+		t.Errorf("rm by a search: %d %s %s", code, out, errs)
+	}
+	if n := server.Int(t, "LLEN", "resque:queue:mail"); n != 2700 {
+		t.Errorf("%d jobs are left of the others", n)
+	}
+}
+
+// An operation that Ctrl-C ends stops between two steps and says how it goes on; then each job has been retried once. Where Redis goes away it says so too, and how far
+// it was.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"Ctrl-C", "Redis goes away"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			between := server.StartProxy(t)
+			const most = 80 // four steps, one a second
+			for n := range most {
+				server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var o, e output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", "--uri=redis://" + between.Addr}, none, &o, &e)
+			}()
+			retried := func() int { return len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) }
+			first := 0
+			redistest.Eventually(t, time.Minute, "a second step is made", func() bool {
+				n := retried()
+				if first == 0 {
+					first = n
+				}
+				return len(ended) > 0 || n > first
+			})
+			n, want, says := retried(), exitInterrupted, "interrupted"
+			if how == "Ctrl-C" {
+				cancel()
+			} else {
+				want, says = exitUnavailable, " jobs: "
+				between.Refuse(true)
+			}
+			code := <-ended
+			line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
+			if code != want || line == nil || !strings.Contains(e.String(), says) || n == 0 || n == most {
+				t.Fatalf("%d and not %d, after %d jobs\n%s%s", code, want, n, o.String(), e.String())
+			}
+			between.Refuse(false)
+			server.Do(t, "DEL", "resque:go:operating") // the lease of the one that lost Redis is over
+			if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "80 jobs put back") {
+				t.Errorf("resume: %d %s %s", code, out, errs)
+			}
+			jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
+			slices.Sort(jobs)
+			if len(jobs) != most || len(slices.Compact(jobs)) != most {
+				t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+			}
+		})
+	}
+}
+
+// An undo that Ctrl-C ends goes on with undo: an operation that is being taken back is not run on.
+func TestUndoInterrupted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const queues = 20 // each of them is put back by a step
+	for n := range queues {
+		name := fmt.Sprint("mail-", n)
+		server.Do(t, "SADD", "resque:queues", name)
+		server.Do(t, "RPUSH", "resque:queue:"+name, jobA, jobB)
+	}
+	back := func() (n int) {
+		for q := range queues {
+			n += len(server.List(t, "LRANGE", fmt.Sprint("resque:queue:mail-", q), 0, -1))
+		}
+		return n
+	}
+	if code, out, errs := run(t, "jobs", "rm", "queue:mail-*", "--yes", "--uri="+server.URI()); code != exitDone {
+		t.Fatal(out, errs)
+	}
+	id := server.List(t, "ZRANGE", "resque:go:operations", 0, -1)[0]
+	slow := server.StartProxy(t)
+	slow.Delay(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var o, e output
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, []string{"failed", "retry", "--all", "--rate=20/s", "--yes", uri}, none, &o, &e)
+		ended <- Run(ctx, []string{"operations", "undo", id, "--yes", "--timeout=30s", "--uri=redis://" + slow.Addr}, none, &o, &e)
 	}()
-	redistest.Eventually(t, time.Minute, "a job is retried", func() bool {
-		return len(ended) > 0 || len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)) > 0
+	redistest.Eventually(t, time.Minute, "a queue is put back", func() bool {
+		return len(ended) > 0 || back() > 0
 	})
 	cancel()
 	code := <-ended
-	line := regexp.MustCompile(`goworker (.*operations resume \S+)`).FindStringSubmatch(e.String())
+	line := regexp.MustCompile(`goworker (.*operations undo \S+)`).FindStringSubmatch(e.String())
 	if code != exitInterrupted || line == nil {
 		t.Fatalf("%d\n%s%s", code, o.String(), e.String())
 	}
-	if n := len(server.List(t, "LRANGE", "resque:queue:mail", 0, -1)); n == 0 || n == most {
-		t.Errorf("%d jobs were retried before it was interrupted", n)
+	slow.Delay(0)
+	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs taken back") {
+		t.Errorf("once more: %d %s %s", code, out, errs)
 	}
-	if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "40 jobs put back") {
-		t.Errorf("resume: %d %s %s", code, out, errs)
-	}
-	jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
-	slices.Sort(jobs)
-	if len(jobs) != most || len(slices.Compact(jobs)) != most {
-		t.Errorf("the queue has %d jobs: %q", len(jobs), jobs)
+	if got := back(); got != 2*queues {
+		t.Errorf("%d jobs are back", got)
 	}
 }
 

@@ -128,27 +128,48 @@ func (p *program) jobsShow() *cobra.Command {
 	})
 }
 
-// named returns the jobs with an id or a ref in some places, or in all. Where the budget ends the search first, the error says so.
-func (o *operator) named(ctx context.Context, name string, places ...inspect.Place) (found []inspect.Entry, err error) {
-	q := inspect.Query{ID: name, Places: places}
-	if isRef(name) {
-		q = inspect.Query{Ref: name, Places: places}
+// named returns the jobs with an id or a ref in some places, or in all. Where the budget ends the search before it has found any,
+// the error says so.
+func (o *operator) named(ctx context.Context, name string, places ...inspect.Place) ([]inspect.Entry, error) {
+	found, whole, err := o.seek(ctx, name, places)
+	if !whole && len(found) == 0 && err == nil {
+		return nil, partly("more: not all jobs were seen, and %s is not among those that were; give it a longer --budget", name)
 	}
+	return found, err
+}
+
+// allNamed returns all jobs with an id or a ref, to be changed. Where the budget ends the search first, there are none.
+func (o *operator) allNamed(ctx context.Context, name string, places ...inspect.Place) ([]inspect.Entry, error) {
+	found, whole, err := o.seek(ctx, name, places)
+	if !whole && err == nil {
+		return nil, partly("nothing was changed: not all jobs were seen, and more of them may have the name %s; give it a longer --budget", name)
+	}
+	return found, err
+}
+
+// seek searches for the jobs with an id or a ref. whole: the budget has not ended the search.
+func (o *operator) seek(ctx context.Context, name string, places []inspect.Place) (found []inspect.Entry, whole bool, err error) {
 	var away []error
-	for e, err := range o.in.All(ctx, q, inspect.Budget(o.budget)) {
-		var unfinished *inspect.UnfinishedError
+	whole = true
+	for e, err := range o.in.All(ctx, queryOf(name, places), inspect.Budget(o.budget)) {
 		switch {
-		case errors.As(err, &unfinished) && len(found) == 0 && len(away) == 0:
-			return nil, partly("more: not all jobs were seen, and %s is not among those that were; give it a longer --budget", name)
-		case errors.As(err, &unfinished):
-			return found, errors.Join(away...)
+		case errors.As(err, new(*inspect.UnfinishedError)):
+			whole = false
 		case err != nil: // of several Redises the next one follows
 			away = append(away, err)
-			continue
+		default:
+			found = append(found, e)
 		}
-		found = append(found, e)
 	}
-	return found, errors.Join(away...)
+	return found, whole, errors.Join(away...)
+}
+
+// queryOf is the query for the jobs with an id or a ref.
+func queryOf(name string, places []inspect.Place) inspect.Query {
+	if isRef(name) {
+		return inspect.Query{Ref: name, Places: places}
+	}
+	return inspect.Query{ID: name, Places: places}
 }
 
 // isRef reports whether a name has the form of a ref: 28 hexadecimal digits.

@@ -58,9 +58,9 @@ func (o *operator) operate(ctx context.Context, p inspect.Plan, d task) error {
 		return err
 	}
 	if len(p.Jobs) > 0 { // that was all
-		return o.followed(ctx, op)
+		return o.followed(ctx, op, goOn)
 	}
-	return o.follow(ctx, op.ID, o.in.Operations().Run(ctx, op.ID))
+	return o.follow(ctx, op.ID, goOn, o.in.Operations().Run(ctx, op.ID))
 }
 
 // count counts what a plan concerns.
@@ -74,8 +74,14 @@ func (o *operator) count(ctx context.Context, p inspect.Plan) (inspect.Counted, 
 // progressEvery is how often a command that goes on for long says how far it is.
 const progressEvery = 2 * time.Second
 
-// follow goes through the steps of an operation, and says what became of it.
-func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspect.Operation, error]) error {
+// The verbs that go on with an operation that did not come to its end.
+const (
+	goOn   = "operations resume"
+	goBack = "operations undo"
+)
+
+// follow goes through the steps of an operation, and says what became of it. again is the verb that goes on with it.
+func (o *operator) follow(ctx context.Context, id, again string, steps iter.Seq2[inspect.Operation, error]) error {
 	var last inspect.Operation
 	var failed error
 	next := time.Now().Add(progressEvery)
@@ -89,7 +95,7 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 		}
 	}
 	if failed != nil && ctx.Err() == nil {
-		return failed
+		return o.brokenOff(ctx, last, id, again, failed)
 	}
 	if last.ID = id; last.Begun.IsZero() { // it has not begun a step
 		one, cancel := o.within(context.WithoutCancel(ctx))
@@ -98,27 +104,49 @@ func (o *operator) follow(ctx context.Context, id string, steps iter.Seq2[inspec
 			last = op
 		}
 	}
-	return o.followed(ctx, last)
+	return o.followed(ctx, last, again)
+}
+
+// brokenOff is the error of an operation that this program does not run to its end: how far it was, as far as that is known, and what goes on with it,
+// unless another program runs it or it has ended.
+func (o *operator) brokenOff(ctx context.Context, last inspect.Operation, id, again string, failed error) error {
+	for _, is := range []error{inspect.ErrNoOperation, inspect.ErrOperationOver, inspect.ErrOperationBusy, inspect.ErrOperationLost} {
+		if errors.Is(failed, is) {
+			return failed
+		}
+	}
+	far := ""
+	if !last.Begun.IsZero() {
+		far = " after " + view.Plural(last.Done, "job")
+		if again == goBack {
+			far = " after " + view.Plural(last.Back, "job") + " were taken back"
+		}
+	}
+	return exitError{codeOf(ctx, failed), fmt.Errorf("operation %s was broken off%s: %w; after 10 seconds, when its lease is over, go on with\n%s", escaped(id), far, failed, o.resuming(again, id))}
+}
+
+// resuming is the line that goes on with an operation.
+func (o *operator) resuming(again, id string) string {
+	if line, ok := o.paste(again, id); ok {
+		return line
+	}
+	return "goworker " + again
 }
 
 // followed says what became of an operation.
-func (o *operator) followed(ctx context.Context, last inspect.Operation) error {
+func (o *operator) followed(ctx context.Context, last inspect.Operation, again string) error {
 	if err := o.print(operationObject(last), o.operationSentence(last)); err != nil {
 		return err
 	}
-	again, ok := o.paste("operations resume", last.ID)
-	if !ok {
-		again = "goworker operations resume"
-	}
 	switch {
 	case ctx.Err() != nil:
-		return exitError{exitInterrupted, fmt.Errorf("interrupted between two steps; go on with\n%s", again)}
+		return exitError{exitInterrupted, fmt.Errorf("interrupted between two steps; go on with\n%s", o.resuming(again, last.ID))}
 	case last.State == inspect.OperationStopped || last.State == inspect.OperationStands:
-		return partly("the operation has stopped: %s; go on with\n%s", last.Why, again)
+		return partly("the operation has stopped: %s; go on with\n%s", escaped(last.Why), o.resuming(again, last.ID))
 	case last.Undoing && last.Gone > 0:
 		return partly("%s could not be taken back: %s", view.Plural(last.Gone, "job"), lost(last.Plan))
 	case last.Refused > 0:
-		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), last.Refusal)
+		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), escaped(last.Refusal))
 	}
 	return nil
 }
@@ -204,9 +232,16 @@ func (o *operator) chosen(ctx context.Context, words []string, p *inspect.Plan, 
 	ctx, cancel := o.within(ctx)
 	defer cancel()
 	for _, id := range words {
-		jobs, err := o.named(ctx, id, in...)
+		jobs, err := o.allNamed(ctx, id, in...)
 		if err != nil {
 			return o.late(ctx, err)
+		}
+		if len(jobs) > most {
+			word := "id"
+			if isRef(id) {
+				word = "ref"
+			}
+			return usagef("%s names %d jobs, and at most %d are changed by their names: use the search %s:%s", id, len(jobs), most, word, id)
 		}
 		if len(jobs) == 0 {
 			return nothing("no job has the id %s; nothing was changed", id)
@@ -237,7 +272,7 @@ func (p *program) operationsResume() *cobra.Command {
 		if !ok {
 			return err
 		}
-		return o.follow(ctx, op.ID, o.in.Operations().Run(ctx, op.ID))
+		return o.follow(ctx, op.ID, goOn, o.in.Operations().Run(ctx, op.ID))
 	})
 }
 
@@ -272,7 +307,7 @@ func (p *program) operationsUndo() *cobra.Command {
 		if ok, err := o.confirm(ctx, p); !ok {
 			return err
 		}
-		return o.follow(ctx, op.ID, o.in.Operations().Undo(ctx, op.ID))
+		return o.follow(ctx, op.ID, goBack, o.in.Operations().Undo(ctx, op.ID))
 	})
 }
 

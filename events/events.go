@@ -1,0 +1,275 @@
+// Package events shows what happens to the jobs and processes of a fleet while it happens.
+//
+//	for e, err := range events.Watch(ctx, client, events.Filter{Kinds: []string{events.Failed, events.Lost}}) {
+//		…
+//	}
+//
+// Processes send events of jobs only while a program listens, and stop by themselves at most 30 seconds after the last one has ended.
+// A listener that was away goes on where it was, and learns what it missed. See docs/events.md for what is guaranteed of which event.
+package events
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque/events"
+)
+
+// Inspects is a *goworker.Client, a *goworker.Daemon or *goworker.Shards.
+type Inspects interface{ Inspect() *inspect.Inspector }
+
+// The kinds of events.
+const (
+	// How a job ended badly. It stands in Redis with the end itself, or not at all.
+	Failed    = "failed"    // for good
+	Retried   = "retried"   // it runs again
+	Expired   = "expired"   // its time was over before it ran
+	Discarded = "discarded" // its handler gave it up
+	Cancelled = "cancelled"
+	Recovered = "recovered" // its process died, and it is back in its queue
+	Poison    = "poison"    // its processes died too often, and it has failed
+
+	// What happens all the time: only with Filter.All, or where Kinds names it. A process that is killed takes with it what it had
+	// not sent yet, at most 200 ms.
+	Started = "started" // its handler was called
+	Done    = "done"
+	Snoozed = "snoozed" // it runs again later, as its handler wished
+
+	// What happened to a process: the log of the fleet.
+	Online        = inspect.LogOnline
+	Offline       = inspect.LogOffline
+	Lost          = inspect.LogLost
+	PartRestarted = inspect.LogPartRestarted
+	PartFailed    = inspect.LogPartFailed
+
+	// Missed says that this listener missed events. It passes every filter.
+	Missed = "missed"
+)
+
+// Kinds are all kinds.
+func Kinds() []string {
+	return []string{
+		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Started, Done, Snoozed, Online, Offline, Lost, PartRestarted, PartFailed, Missed,
+	}
+}
+
+// wide are the kinds that processes send only to listeners that ask for all.
+var wide = []string{Started, Done, Snoozed}
+
+// Filter says which events a listener wants. The zero Filter means all but Started, Done and Snoozed.
+type Filter struct {
+	Kinds   []string // of these kinds; none: all kinds
+	Queues  []string // of jobs of these queues, or patterns with * ? [
+	Classes []string // of jobs of these classes, or patterns
+	IDs     []string // of jobs with these ids
+
+	// All asks processes for Started, Done and Snoozed too. Of more than 500 events a second a process counts the rest by class: such
+	// an Event has a Count, and no job.
+	All bool
+
+	// Since is how far to look back. Streams keep about the last 10,000 bad ends and 256 packs of other events, and nothing of a time
+	// in which no program listened.
+	Since time.Duration
+
+	// After is the Cursor of the last event that a listener has seen: it goes on behind it. Since is not used then.
+	After string
+}
+
+// check returns what is wrong with a filter.
+func (f Filter) check() error {
+	for _, kind := range f.Kinds {
+		if !slices.Contains(Kinds(), kind) {
+			return prefix.Errorf("%q is no kind of event; there are %s", kind, strings.Join(Kinds(), ", "))
+		}
+	}
+	for _, pattern := range slices.Concat(f.Queues, f.Classes) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return prefix.Errorf("the pattern %q of events has a bracket that is not closed", pattern)
+		}
+	}
+	if f.Since < 0 {
+		return prefix.Errorf("events of the future cannot be seen: Since is %s", f.Since)
+	}
+	return nil
+}
+
+// wants reports whether an event is one of those.
+func (f Filter) wants(e *Event) bool {
+	if e.Kind == Missed {
+		return true
+	}
+	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
+		return false
+	}
+	return matches(f.Queues, e.Queue) && matches(f.Classes, e.Class)
+}
+
+func matches(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+		hit, _ := path.Match(pattern, name)
+		return hit || pattern == name
+	})
+}
+
+// Event is what happened.
+type Event struct {
+	Kind    string
+	At      time.Time // by Redis's clock
+	Process string    // which says it; of Lost, Recovered and Poison, the dead one
+
+	Queue, Class, ID string        // of the job
+	Attempt          int           // which run it was; the first is 1
+	Took             time.Duration // from when a worker took it
+	Text             string        // the error; of Missed, why
+	More             map[string]string
+
+	// Count is how many events this is: 1, or of a summary of a class more. Of Missed it is how many packs of the Process are
+	// missing; 0: nobody knows.
+	Count int64
+
+	// P95 is how long the jobs of a summary took: 95 of 100 were as short, within a fifth.
+	P95 time.Duration
+
+	// Shard is the Redis, of several.
+	Shard string
+
+	// Cursor is where a listener goes on behind this event: Filter.After.
+	Cursor string
+}
+
+// Watch returns the events of a fleet as they come, until the context ends or the loop is left. It first says to all processes that a
+// program listens, and says so again each ten seconds, also while the body of the loop does something else.
+//
+// An error is of a Redis that cannot be read now. Watch tries again, so the caller decides whether to go on. A mistake in the filter
+// is the only pair. At the end of the context there is no error.
+//
+// Watch borrows one connection of the client for each Redis until it ends.
+func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
+	f.All = f.All || slices.ContainsFunc(f.Kinds, func(kind string) bool { return slices.Contains(wide, kind) })
+	return func(yield func(Event, error) bool) {
+		doors := of.Inspect().Doors()
+		places := make([]place, len(doors))
+		err := f.check()
+		if err == nil && f.After != "" {
+			err = parseCursor(f.After, places)
+		}
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		pairs := make(chan pair)
+		for i, door := range doors {
+			l := &listener{door: door, number: i, several: len(doors) > 1, filter: f, place: places[i], pairs: pairs, clock: clock.System}
+			wg.Go(func() { l.run(ctx) })
+		}
+		go func() {
+			wg.Wait()
+			close(pairs)
+		}()
+		for p := range pairs {
+			if ctx.Err() != nil {
+				continue
+			}
+			places[p.number] = p.place
+			if p.err == nil {
+				if p.event.Kind == "" {
+					continue // only the place is new
+				}
+				p.event.Cursor = cursor(places)
+			}
+			if !yield(p.event, p.err) {
+				cancel()
+			}
+		}
+	}
+}
+
+// pair is what a listener hands out, and where it is then.
+type pair struct {
+	number int
+	event  Event
+	err    error
+	place  place
+}
+
+// The streams that a listener reads.
+const (
+	ofEnds = iota
+	ofLog
+	ofPacks
+	streams
+)
+
+// place is how far a listener is on one Redis: behind which entry of each stream, and behind how many events of the next pack.
+type place struct {
+	after [streams]string // "": nowhere yet
+	seen  int
+}
+
+// cursor is the places as one word.
+func cursor(places []place) string {
+	texts := make([]string, len(places))
+	for i, p := range places {
+		texts[i] = fmt.Sprintf("%s %d", strings.Join(p.after[:], " "), p.seen)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(texts, "|")))
+}
+
+// parseCursor reads the places.
+func parseCursor(text string, places []place) error {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	all := strings.Split(string(raw), "|")
+	if err != nil || len(all) != len(places) {
+		return prefix.Errorf("%q is not the cursor of an event of these Redises", text)
+	}
+	for i, one := range all {
+		words := strings.Split(one, " ")
+		if len(words) != streams+1 {
+			return prefix.Errorf("%q is not the cursor of an event", text)
+		}
+		copy(places[i].after[:], words)
+		if _, err := fmt.Sscanf(words[streams], "%d", &places[i].seen); err != nil {
+			return prefix.Errorf("%q is not the cursor of an event", text)
+		}
+	}
+	return nil
+}
+
+// log is what the fields of an entry of the fleet's log say.
+func (e *Event) log(entry events.Entry) {
+	e.Kind, e.Process, e.Text, e.At, e.Count = entry.Fields["kind"], entry.Fields["process"], entry.Fields["text"], entry.At(), 1
+	for key, value := range entry.Fields {
+		if key != "kind" && key != "process" && key != "text" {
+			if e.More == nil {
+				e.More = make(map[string]string)
+			}
+			e.More[key] = value
+		}
+	}
+}
+
+// job is what an event of a job says.
+func (e *Event) job(of events.Event, process string) {
+	duration := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	*e = Event{
+		Kind: of.Kind, At: time.UnixMilli(of.At), Process: of.Process, Queue: of.Queue, Class: of.Class, ID: of.ID, Attempt: of.Attempt,
+		Took: duration(of.Took), Text: of.Text, Count: max(1, of.Count), P95: duration(of.P95),
+	}
+	if e.Process == "" {
+		e.Process = process
+	}
+}

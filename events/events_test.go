@@ -1,0 +1,383 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/events"
+	"github.com/goworker/goworker/internal/daemontest"
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// fleet is a daemon on a Redis, and a client beside it.
+type fleet struct {
+	*testing.T
+	redis  *redistest.Server
+	client *goworker.Client
+	log    *daemontest.LogBook
+}
+
+func setup(t *testing.T, rules []any, register func(*goworker.Daemon)) *fleet {
+	t.Helper()
+	f := &fleet{T: t, redis: redistest.Start(t), log: new(daemontest.LogBook)}
+	var err error
+	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Connections: 5, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.client.Close)
+	uri := f.redis.URI()
+	if rules != nil {
+		f.redis.Do(t, "ACL", append([]any{"SETUSER", "worker", "on", ">secret", "+@all", "~*", "&*"}, rules...)...)
+		uri = strings.Replace(uri, "redis://", "redis://worker:secret@", 1)
+	}
+	d := goworker.New(goworker.WorkerSettings{
+		URI: uri, QueuesString: "work,mail", Concurrency: 4, PollInterval: 100 * time.Millisecond, Logger: slog.New(f.log), DisableSignals: true,
+	})
+	register(d)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		d.Close()
+	})
+	redistest.Eventually(t, daemontest.Soon, "the daemon is ready", func() bool { return d.Health().Ready })
+	return f
+}
+
+func job(queue, class string) *goworker.Job {
+	return &goworker.Job{Queue: queue, Payload: goworker.Payload{Class: class, Args: []any{}}}
+}
+
+func (f *fleet) enqueue(queue, class string) {
+	f.Helper()
+	if _, err := f.client.Enqueue(f.Context(), job(queue, class)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// seen are the events that a listener has seen.
+type seen struct {
+	mu   sync.Mutex
+	all  []events.Event
+	stop func()
+}
+
+func (s *seen) events() []events.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
+// count is how many events of a kind there were.
+func (s *seen) count(kind string) (n int64) {
+	for _, e := range s.events() {
+		if e.Kind == kind {
+			n += max(1, e.Count)
+		}
+	}
+	return n
+}
+
+// watch listens until the test ends or stop is called.
+func (f *fleet) watch(filter events.Filter) *seen {
+	s := new(seen)
+	ctx, cancel := context.WithCancel(f.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for e, err := range events.Watch(ctx, f.client, filter) {
+			if err != nil {
+				f.Error(err)
+				continue
+			}
+			s.mu.Lock()
+			s.all = append(s.all, e)
+			s.mu.Unlock()
+		}
+	}()
+	s.stop = func() {
+		cancel()
+		<-ended
+	}
+	f.Cleanup(s.stop)
+	return s
+}
+
+// heard enqueues probes until the process sends events.
+func (f *fleet) heard(s *seen) {
+	f.Helper()
+	redistest.Eventually(f.T, daemontest.Soon, "the process hears that a program listens", func() bool {
+		f.enqueue("work", "Probe")
+		time.Sleep(20 * time.Millisecond)
+		return s.count(events.Discarded) > 0
+	})
+}
+
+func probe(d *goworker.Daemon) {
+	d.Register("Probe", func() error { return goworker.Discard(errors.New("a probe")) })
+}
+
+// While no program listens there is no key of events, and a process sends no command about them. A listener sees how a job failed
+// before its next run begins.
+func TestRetriedBeforeStarted(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, func(d *goworker.Daemon) {
+		probe(d)
+		d.Register("Twice", func() error { return goworker.RetryIn(0, errors.New("dial tcp:\x1b[31m timeout")) }, goworker.Retry(2))
+	})
+	f.enqueue("work", "Probe")
+	redistest.Eventually(t, daemontest.Soon, "the job has run", func() bool { return f.redis.Int(t, "GET", "resque:stat:processed") == 1 })
+	if n := f.redis.Int(t, "EXISTS", "resque:go:events", "resque:go:events-all"); n > 0 {
+		t.Errorf("%d keys of events, and no program listens", n)
+	}
+	s := f.watch(events.Filter{All: true})
+	f.heard(s)
+	f.enqueue("mail", "Twice")
+	redistest.Eventually(t, daemontest.Soon, "the job has failed", func() bool { return s.count(events.Failed) == 1 })
+	redistest.Eventually(t, daemontest.Soon, "it has begun three times", func() bool {
+		n := 0
+		for _, e := range s.events() {
+			if e.Kind == events.Started && e.Class == "Twice" {
+				n++
+			}
+		}
+		return n == 3
+	})
+	retried, cursors := 0, make(map[string]bool)
+	for _, e := range s.events() {
+		if cursors[e.Cursor] || e.Cursor == "" {
+			t.Errorf("two events with the cursor %q", e.Cursor)
+		}
+		cursors[e.Cursor] = true
+		if e.Class != "Twice" {
+			continue
+		}
+		if e.Kind == events.Retried {
+			retried++
+		}
+		if e.Kind == events.Started && e.Attempt-1 > retried {
+			t.Errorf("run %d begins, and %d retries were seen", e.Attempt, retried)
+		}
+		if e.Kind == events.Failed && (e.Queue != "mail" || e.Attempt != 3 || !strings.HasPrefix(e.Text, "dial tcp") || e.Process == "" || e.Took <= 0) {
+			t.Errorf("the event is %+v", e)
+		}
+	}
+}
+
+// What jobs do under load is counted exactly, in few packs.
+func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
+	var ran atomic.Int64
+	f := setup(t, nil, func(d *goworker.Daemon) {
+		probe(d)
+		d.Register("Fast", func() error { ran.Add(1); return nil })
+	})
+	s := f.watch(events.Filter{All: true})
+	f.heard(s)
+	const jobs = 20_000
+	var items []goworker.Item
+	for range jobs {
+		items = append(items, goworker.Item{Job: job("work", "Fast")})
+	}
+	if _, err := f.client.EnqueueMany(t.Context(), items...); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, daemontest.Soon, "all jobs have run", func() bool { return ran.Load() == jobs })
+	count := func(kind string) (n, summed int64) {
+		for _, e := range s.events() {
+			if e.Kind == kind && e.Class == "Fast" {
+				if n += e.Count; e.Count > 1 && e.ID == "" {
+					summed++
+				}
+			}
+		}
+		return n, summed
+	}
+	for _, kind := range []string{events.Started, events.Done} {
+		redistest.Eventually(t, daemontest.Soon, kind+" is seen", func() bool { n, _ := count(kind); return n >= jobs })
+		if n, summed := count(kind); n != jobs || summed == 0 {
+			t.Errorf("%s: %d events of %d jobs, %d summaries", kind, n, jobs, summed)
+		}
+	}
+	if n := s.count(events.Missed); n > 0 {
+		t.Errorf("%d were missed", n)
+	}
+}
+
+// A listener goes on where it was, while another keeps the processes sending; it also learns what Redis has dropped.
+func TestGoesOn(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, func(d *goworker.Daemon) {
+		probe(d)
+		d.Register("Fails", func() error { return errors.New("no") })
+	})
+	other := f.watch(events.Filter{})
+	s := f.watch(events.Filter{Kinds: []string{events.Failed}, Queues: []string{"m*"}, Classes: []string{"F?ils"}})
+	f.heard(other)
+	f.enqueue("mail", "Fails")
+	redistest.Eventually(t, daemontest.Soon, "a failure is seen", func() bool { return len(s.events()) == 1 })
+	s.stop()
+	after := s.events()[0].Cursor
+	f.enqueue("work", "Fails")
+	for range 3 {
+		f.enqueue("mail", "Fails")
+	}
+	redistest.Eventually(t, daemontest.Soon, "all failed", func() bool { return other.count(events.Failed) == 5 })
+	s = f.watch(events.Filter{Kinds: []string{events.Failed}, Queues: []string{"mail"}, After: after})
+	redistest.Eventually(t, daemontest.Soon, "it goes on", func() bool { return len(s.events()) >= 3 })
+	for _, e := range s.events() {
+		if e.Kind != events.Failed || e.Queue != "mail" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := len(s.events()); n != 3 {
+		t.Errorf("%d events, not 3", n)
+	}
+	s.stop()
+	f.redis.Do(t, "XTRIM", "resque:go:events", "MAXLEN", 1)
+	s = f.watch(events.Filter{Kinds: []string{events.Failed}, After: after})
+	redistest.Eventually(t, daemontest.Soon, "it learns that events are missing", func() bool { return s.count(events.Missed) == 1 })
+}
+
+// A cursor of one that listened alone says that nothing was sent meanwhile.
+func TestNobodyListened(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, probe)
+	s := f.watch(events.Filter{})
+	f.heard(s)
+	s.stop()
+	if n := s.count(events.Missed); n > 0 {
+		t.Errorf("one that begins has missed %d", n)
+	}
+	f.redis.Do(t, "HSET", "resque:go:notice", "events", 1) // as thirty seconds later
+	s = f.watch(events.Filter{Kinds: []string{events.Failed}, After: s.events()[0].Cursor})
+	redistest.Eventually(t, daemontest.Soon, "it learns that no program listened", func() bool { return s.count(events.Missed) == 1 })
+}
+
+// Packs that Redis dropped before the listener read them are counted.
+func TestDroppedPacks(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, probe)
+	s := f.watch(events.Filter{All: true, Kinds: []string{events.Started}})
+	f.heard(f.watch(events.Filter{All: true}))
+	redistest.Eventually(t, daemontest.Soon, "a pack is seen", func() bool { return s.count(events.Started) > 0 })
+	for _, n := range []int{1, 14} {
+		f.redis.Do(t, "XADD", "resque:go:events-all", "*", "p", "web-1", "n", n, "b", "{\"k\":\"started\",\"c\":\"A\"}\n{no\n")
+	}
+	redistest.Eventually(t, daemontest.Soon, "the gap is seen", func() bool { return s.count(events.Missed) == 12 })
+	for _, e := range s.events() {
+		if e.Kind == events.Missed && e.Process != "web-1" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Jobs end whether or not Redis takes their events.
+func TestRefusedEvents(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		rules  []any
+		refuse func(*fleet)
+		sent   bool
+	}{
+		"of another type": {sent: true, refuse: func(f *fleet) {
+			f.redis.Do(f.T, "DEL", "resque:go:events")
+			f.redis.Do(f.T, "SET", "resque:go:events", "x")
+		}},
+		"out of memory":   {sent: true, refuse: func(f *fleet) { f.redis.Do(f.T, "CONFIG", "SET", "maxmemory", 1) }},
+		"without the key": {rules: []any{"resetkeys", "~resque:[^g]*", "~resque:go:[^e]*"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			f := setup(t, c.rules, func(d *goworker.Daemon) {
+				probe(d)
+				d.Register("Fails", func() error {
+					close(begun)
+					<-goOn
+					return errors.New("no")
+				})
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				for range events.Watch(ctx, f.client, events.Filter{All: true}) { // what Redis refuses comes as an error
+				}
+			}()
+			if c.sent {
+				redistest.Eventually(t, daemontest.Soon, "the process sends events", func() bool { return f.redis.Int(t, "XLEN", "resque:go:events-all") > 1 || f.again() })
+			} else {
+				redistest.Eventually(t, daemontest.Soon, "the process says why it sends none", func() bool { return f.log.Count("Redis refuses events") > 0 })
+			}
+			f.enqueue("work", "Fails")
+			<-begun
+			if c.refuse != nil {
+				c.refuse(f)
+			}
+			close(goOn)
+			redistest.Eventually(t, daemontest.Soon, "the job has failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == 1 })
+			f.redis.Do(t, "CONFIG", "SET", "maxmemory", 0)
+		})
+	}
+}
+
+// again enqueues a probe.
+func (f *fleet) again() bool {
+	f.enqueue("work", "Probe")
+	time.Sleep(20 * time.Millisecond)
+	return false
+}
+
+// A process stops by itself when no listener asks again, as where the last one was killed.
+func TestListenerDies(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, probe)
+	ends := func() int { return f.redis.Int(t, "XLEN", "resque:go:events") }
+	f.redis.Do(t, "HSET", "resque:go:notice", "events", time.Now().Add(5*time.Second).UnixMilli())
+	redistest.Eventually(t, daemontest.Soon, "the process sends events", func() bool {
+		f.again()
+		return ends() > 0
+	})
+	redistest.Eventually(t, daemontest.Soon, "it has stopped", func() bool {
+		events, ran := ends(), f.redis.Int(t, "GET", "resque:stat:processed")
+		f.enqueue("work", "Probe")
+		redistest.Eventually(t, daemontest.Soon, "the job has run", func() bool { return f.redis.Int(t, "GET", "resque:stat:processed") > ran })
+		return ends() == events
+	})
+}
+
+func TestFilterMistakes(t *testing.T) {
+	t.Parallel()
+	f := &fleet{T: t, redis: redistest.Start(t)}
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, bad := range []events.Filter{
+		{Kinds: []string{"fialed"}}, {Queues: []string{"a["}}, {Classes: []string{"["}}, {Since: -1}, {After: "x"}, {After: "fHw"},
+	} {
+		n := 0
+		for _, err := range events.Watch(t.Context(), client, bad) {
+			if n++; err == nil || !strings.HasPrefix(fmt.Sprint(err), "goworker: ") {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%+v: %d pairs", bad, n)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package events
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/resque/events"
+	"github.com/goworker/goworker/internal/resque/history"
+)
+
+// waitFor is how long a listener waits for events at a time.
+const waitFor = time.Second
+
+// listener reads the events of one Redis. Only its goroutine uses it.
+type listener struct {
+	door    inspect.Door
+	number  int
+	several bool
+	filter  Filter
+	place   place
+	pairs   chan<- pair
+	clock   clock.Clock
+
+	store  events.Store
+	notice control.Store
+	keys   []resque.Key // of the streams that are read
+
+	token   string            // its mark in the streams; a new one whenever it sets one
+	asked   time.Time         // when it said last that it listens; zero: it has not
+	from    int64             // since when it has been listened without a gap, in ms by Redis's clock
+	goesOn  bool              // it was there before, so what it missed concerns it
+	marked  string            // the last mark that it has seen
+	behind  bool              // its place may have been trimmed meanwhile
+	numbers map[string]uint64 // of the last pack of each process
+	broken  bool              // the caller knows that Redis cannot be read
+}
+
+// run reads until the context ends.
+func (l *listener) run(ctx context.Context) {
+	l.goesOn, l.behind = l.place.after[ofEnds] != "" || l.filter.Since > 0, l.place.after[ofEnds] != ""
+	l.numbers = make(map[string]uint64)
+	var retry part.Backoff
+	for ctx.Err() == nil {
+		err := l.door.Do(ctx, func(s resque.Store, c redis.Conn) error {
+			l.store, l.notice = events.New(s), control.New(s)
+			l.keys = []resque.Key{l.store.EndsKey(), history.New(s).LogKey()}
+			if l.filter.All {
+				l.keys = append(l.keys, l.store.PacksKey())
+			}
+			for {
+				if err := l.turn(ctx, c); err != nil {
+					return err
+				}
+				retry.Reset()
+				l.broken = false
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if l.several {
+			err = prefix.Errorf("shard %s: %w", l.door.Name(), err)
+		}
+		if !l.broken && !l.hand(ctx, nil, Event{}, prefix.Of(err)) {
+			return
+		}
+		l.broken, l.behind = true, true
+		timer := l.clock.NewTimer(retry.Next())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// turn says that the listener is there, if that is due, and hands out what came.
+func (l *listener) turn(ctx context.Context, c redis.Conn) error {
+	if err := l.listen(c); err != nil {
+		return err
+	}
+	entries, more, err := events.Read(c, l.keys, l.place.after[:len(l.keys)], waitFor)
+	if err != nil {
+		return err
+	}
+	if l.behind {
+		if err := l.trimmed(ctx, c); err != nil {
+			return err
+		}
+	}
+	l.behind = more
+	began := l.clock.Now()
+	for _, e := range entries {
+		if !l.entry(ctx, c, e) {
+			return ctx.Err()
+		}
+	}
+	l.behind = l.behind || clock.Since(l.clock, began) > waitFor
+	return ctx.Err()
+}
+
+// listen says to the processes that a program listens, for thirty seconds. Where none did, it marks that in the streams: a listener
+// that goes on there learns that it missed what happened before.
+func (l *listener) listen(c redis.Conn) error {
+	if !l.asked.IsZero() && clock.Since(l.clock, l.asked) < events.Renewed {
+		return nil
+	}
+	now, err := l.store.Now(c)
+	if err != nil {
+		return err
+	}
+	fields, began := []string{events.EndsNotice}, false
+	if l.filter.All {
+		fields = append(fields, events.AllNotice)
+	}
+	for _, field := range fields {
+		text, err := l.notice.Told(c, field)
+		if err != nil {
+			return err
+		}
+		until, _ := strconv.ParseInt(text, 10, 64)
+		began = began || until < now.UnixMilli()
+	}
+	if l.asked.IsZero() {
+		l.from = now.UnixMilli()
+		for i, after := range l.place.after {
+			if after == "" { // nowhere yet; without a number it is no entry
+				l.place.after[i] = strconv.FormatInt(now.Add(-l.filter.Since).UnixMilli()-1, 10)
+			}
+		}
+	}
+	if began {
+		l.token, l.goesOn = rand.Text(), l.goesOn || !l.asked.IsZero()
+		if err := l.store.Begin(c, l.token, l.filter.All); err != nil {
+			return err
+		}
+	}
+	for _, field := range fields {
+		if _, err := l.notice.Tell(c, field, strconv.FormatInt(now.Add(events.Listened).UnixMilli(), 10), began); err != nil {
+			return err
+		}
+	}
+	l.asked = l.clock.Now()
+	return nil
+}
+
+// trimmed says so if Redis has the entry no more at which the listener is: then it may have dropped others behind it. Of packs their
+// numbers say it better.
+func (l *listener) trimmed(ctx context.Context, c redis.Conn) error {
+	for i, key := range l.keys {
+		id := l.place.after[i]
+		if !strings.Contains(id, "-") || i == ofPacks && len(l.numbers) > 0 {
+			continue
+		}
+		has, err := events.Has(c, key, id)
+		if err != nil {
+			return err
+		}
+		if !has && i == ofPacks {
+			l.place.seen = 0
+		}
+		if !has && !l.hand(ctx, c, l.missed(0, "", "this listener was away for so long that Redis dropped events before it read them"), nil) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (l *listener) missed(count int64, process, why string) Event {
+	return Event{Kind: Missed, At: l.clock.Now(), Process: process, Text: why, Count: count}
+}
+
+// entry hands out the events of an entry. It reports false if the caller has left.
+func (l *listener) entry(ctx context.Context, c redis.Conn, entry events.Entry) bool {
+	var all []Event
+	mark, marks := entry.Fields["l"]
+	switch {
+	case entry.Stream == ofLog:
+		var e Event
+		if e.log(entry); e.Kind == Offline || e.Kind == Lost {
+			delete(l.numbers, e.Process)
+		}
+		all = append(all, e)
+	case marks:
+		if mark != l.marked && (entry.At().UnixMilli() < l.from || mark == l.token && l.goesOn) {
+			e := l.missed(0, "", "no program listened before, so processes sent no events")
+			e.At = entry.At()
+			all = append(all, e)
+		}
+		l.marked = mark
+	case entry.Stream == ofEnds:
+		if one, ok := events.ParseEvent(entry.Fields["e"]); ok {
+			var e Event
+			e.job(one, "")
+			all = append(all, e)
+		}
+	default:
+		if process, packs := l.gap(entry); packs > 0 && !l.hand(ctx, c, l.missed(packs, process, "packs of events did not arrive"), nil) {
+			return false
+		}
+		all = l.pack(entry)
+	}
+	seen := 0
+	if entry.Stream == ofPacks {
+		seen, l.place.seen = min(l.place.seen, len(all)), 0
+	}
+	for n, e := range all[seen:] {
+		if l.filter.wants(&e) {
+			if entry.Stream == ofPacks {
+				l.place.seen = seen + n + 1
+			}
+			if seen+n == len(all)-1 {
+				l.place.after[entry.Stream], l.place.seen = entry.ID, 0
+			}
+			if !l.hand(ctx, c, e, nil) {
+				return false
+			}
+		}
+	}
+	if l.place.after[entry.Stream] != entry.ID {
+		l.place.after[entry.Stream] = entry.ID
+		if entry.Stream == ofPacks {
+			l.place.seen = 0
+		}
+		return l.hand(ctx, c, Event{}, nil)
+	}
+	return true
+}
+
+// gap returns how many packs are missing before one.
+func (l *listener) gap(entry events.Entry) (process string, packs int64) {
+	process = entry.Fields["p"]
+	number, _ := strconv.ParseUint(entry.Fields["n"], 10, 64)
+	last := l.numbers[process]
+	l.numbers[process] = number
+	if last == 0 || number <= last+1 {
+		return process, 0
+	}
+	return process, int64(number - last - 1)
+}
+
+// pack returns the events of a pack.
+func (l *listener) pack(entry events.Entry) (all []Event) {
+	for _, one := range events.ParsePack(entry.Fields["b"]) {
+		var e Event
+		e.job(one, entry.Fields["p"])
+		all = append(all, e)
+	}
+	return all
+}
+
+// hand hands out an event, or that Redis cannot be read; an Event without a kind says only where the listener is. It reports false if
+// the caller has left. While the caller does something else, it says on to the processes that a program listens.
+func (l *listener) hand(ctx context.Context, c redis.Conn, e Event, err error) bool {
+	if l.several && e.Kind != "" {
+		e.Shard = l.door.Name()
+	}
+	timer := l.clock.NewTimer(events.Renewed)
+	defer timer.Stop()
+	for {
+		select {
+		case l.pairs <- pair{l.number, e, err, l.place}:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-timer.C():
+			if c != nil && l.listen(c) != nil {
+				c = nil // the next turn meets the error
+			}
+			timer.Reset(events.Renewed)
+		}
+	}
+}

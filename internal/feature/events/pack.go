@@ -1,0 +1,73 @@
+package events
+
+import (
+	"time"
+
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/resque/events"
+	"github.com/goworker/goworker/internal/resque/history"
+)
+
+// mostSingly is how many events a pack has singly: 500 a second at five packs. What comes beyond is counted by class, which takes a
+// tenth of the time.
+const mostSingly = 100
+
+// roomForSums is what the sums of a pack have beside the single events.
+const roomForSums = 8 << 10
+
+// pack collects the events until they are sent.
+type pack struct {
+	singles int
+	body    []byte
+	sums    map[of]*sum
+}
+
+// of is what a sum is of.
+type of struct{ kind, class string }
+
+// sum is many events of a class.
+type sum struct {
+	count int64
+	took  history.Durations
+}
+
+func (p *pack) empty() bool { return len(p.body) == 0 && len(p.sums) == 0 }
+
+// singly reports whether the next event has room of its own.
+func (p *pack) singly() bool {
+	return p.singles < mostSingly && len(p.body) < events.PackBytes-roomForSums
+}
+
+func (p *pack) add(e *events.Event) {
+	p.singles++
+	p.body = e.Append(p.body)
+}
+
+func (p *pack) sum(kind, class string, took time.Duration) {
+	s := p.sums[of{kind, class}]
+	if s == nil {
+		if p.sums == nil {
+			p.sums = make(map[of]*sum)
+		}
+		s = new(sum)
+		p.sums[of{kind, class}] = s
+	}
+	s.count++
+	if took > 0 {
+		s.took.Record(took)
+	}
+}
+
+// take empties the pack, and returns what it was.
+func (p *pack) take(now time.Time) []byte {
+	body := p.body
+	for of, s := range p.sums {
+		e := events.Event{Kind: of.kind, At: now.UnixMilli(), Class: logging.Shorten(of.class, events.MostName), Count: s.count}
+		if q, ok := s.took.Quantile(0.95); ok {
+			e.P95 = float64(q.Microseconds()) / 1000
+		}
+		body = e.Append(body)
+	}
+	*p = pack{}
+	return body
+}
