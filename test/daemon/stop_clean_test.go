@@ -13,13 +13,13 @@ import (
 // it ran.
 func TestCleanStopAfterDamage(t *testing.T) {
 	t.Parallel()
-	for key, held := range map[string]bool{ // whether a job runs meanwhile
+	for damaged, held := range map[string]bool{ // whether a job runs meanwhile
 		"go:processes": true, "go:process:<p>": true, "go:inflight:<p>": true, "go:recovered": true,
 		"workers": true, "workers:heartbeat": true, "queues": true,
 		"go:reaped:<p>": false, // it would be the job of another process
 	} {
 		for _, wrong := range []time.Duration{0, 2 * time.Second} {
-			t.Run(key+" "+wrong.String(), func(t *testing.T) {
+			t.Run(damaged+" "+wrong.String(), func(t *testing.T) {
 				t.Parallel()
 				b := daemontest.Setup(t)
 				b.Start()
@@ -30,10 +30,14 @@ func TestCleanStopAfterDamage(t *testing.T) {
 					b.Push(daemontest.Job("Hold", "held"))
 					b.Eventually("a job is held", func() bool { return b.Runs.Started() == 22 })
 				}
-				key := "resque:" + strings.ReplaceAll(key, "<p>", b.Process())
+				old := b.Process()
+				key := "resque:" + strings.ReplaceAll(damaged, "<p>", old)
 				if wrong > 0 {
 					b.Redis.Do(t, "SET", key, "wrong")
 					time.Sleep(wrong)
+					if strings.HasPrefix(damaged, "go:reaped:") { // a job that it reserves meanwhile is one for another process
+						b.Eventually("it has another name", func() bool { return b.Process() != old })
+					}
 				}
 				b.Redis.Do(t, "DEL", key)
 				b.Push(daemontest.Jobs("Mark", 40)[20:]...)
