@@ -79,7 +79,7 @@ type FleetHistory struct {
 
 // Level is a number that was looked at now and then.
 type Level struct {
-	Looks int64 // 0: it is not known
+	Looks int64 // 0: it is not known. Those that found nothing count too
 	Sum   int64 // of all looks
 	Most  int64
 }
@@ -247,6 +247,12 @@ func (q *HistoryQuery) row(span history.Span, number int64, now time.Time, from 
 	for name, of := range from.Queues {
 		if q.Queue == "" || q.Queue == name {
 			r.Queues[name] = queueHistory(of)
+		}
+	}
+	for name, of := range r.Queues { // a look at a queue where nothing waits is written with the fleet's only
+		if of.Depth.Looks > 0 && name != history.Other {
+			of.Depth.Looks = max(of.Depth.Looks, r.Fleet.Waiting.Looks)
+			r.Queues[name] = of
 		}
 	}
 	return r

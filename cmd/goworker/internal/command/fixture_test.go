@@ -161,7 +161,7 @@ func plantPast(t *testing.T, s *redistest.Server) {
 		row := history.Row{
 			Classes: map[string]*history.Class{"SendEmail": class, "\x1b[2JEvil": {Ends: [history.States]uint64{3}}, history.Unknown: {Ends: [history.States]uint64{1}}},
 			Queues:  map[string]*history.Queue{"mail": {Pushed: 1100, Taken: 1000, Done: 990, Failed: 7, Depth: history.Level{Seen: 2, Sum: 50, Most: 40}}},
-			Fleet:   history.Fleet{Present: time.Hour * 2, Busy: time.Hour, Waiting: history.Level{Seen: 2, Sum: 100, Most: 70}, Processes: history.Level{Seen: 1, Sum: 1, Most: 1}},
+			Fleet:   history.Fleet{Present: time.Hour * 2, Busy: time.Hour, Waiting: history.Level{Seen: 4, Sum: 200, Most: 70}, Processes: history.Level{Seen: 1, Sum: 1, Most: 1}},
 		}
 		s.Do(t, "SET", store.HourKey(hours.Number(time.Now())-3+int64(n)).String(), row.Encode(nil))
 	}
