@@ -384,6 +384,7 @@ end`, 1, "resque:queue:q")
 
 // The record of changes is bounded, and changes without By are not in it.
 func TestAudit(t *testing.T) {
+	redistest.OwnUser(t)
 	i, server, _ := setup(t)
 	ctx := t.Context()
 	server.Do(t, "SADD", "resque:queues", "q")

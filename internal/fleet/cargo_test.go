@@ -193,6 +193,9 @@ func TestRenewalWithoutItsCargo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "permission" {
+				redistest.OwnUser(t)
+			}
 			loads := 0
 			var b *bundle
 			b = renewals(t, func(c *resque.Cargo) {

@@ -172,7 +172,7 @@ type CancelledEntry struct {
 
 // ListCancelled returns the entries that are kept for longest, these first: at most so many. more says that there are others.
 func (s Store) ListCancelled(c redis.Conn, most int) (entries []CancelledEntry, more bool, err error) {
-	texts, err := redis.Strings(c.Do("ZREVRANGE", s.KeyOfCancelled(), 0, most, "WITHSCORES"))
+	texts, err := redis.Strings(c.Do("ZRANGE", s.KeyOfCancelled(), 0, most, "REV", "WITHSCORES"))
 	if err != nil {
 		return nil, false, fmt.Errorf("reading which jobs were cancelled: %w", s.nameCancelled(c, err))
 	}
