@@ -187,7 +187,7 @@ func checkHostname(s *WorkerSettings) (err error) {
 
 func checkControl(s *WorkerSettings) error {
 	if s.Control == ControlFull && s.ControlKeyFile == "" && !s.ControlUnsigned {
-		return fmt.Errorf("Control is %s without ControlKeyFile: give the file with the key that commands are signed with (flag -control-key-file), or accept unsigned ones (ControlUnsigned, -control-unsigned)", s.Control)
+		return fmt.Errorf("the setting Control is %s without ControlKeyFile: give the file with the key that commands are signed with (flag -control-key-file), or accept unsigned ones (ControlUnsigned, -control-unsigned)", s.Control)
 	}
 	return nil
 }

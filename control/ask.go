@@ -49,10 +49,13 @@ func (c *Control) ask(ctx context.Context, verb string, change bool, opts []Call
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
 		doors := c.of.Inspect().Doors()
 		pairs := make(chan pair)
+		defer func() { // also where yield panics
+			cancel()
+			for range pairs { // so that no round waits to hand out what the caller does not take
+			}
+		}()
 		rounds := make([]round, len(doors))
 		for i, door := range doors {
 			rounds[i] = round{control: c, door: door, command: cmd, key: key, change: change, call: o, pairs: pairs, several: len(doors) > 1}
@@ -64,9 +67,6 @@ func (c *Control) ask(ctx context.Context, verb string, change bool, opts []Call
 		}()
 		for p := range pairs {
 			if !yield(p.reply, p.err) {
-				cancel()
-				for range pairs { // so that no round waits to hand out what nobody takes
-				}
 				return
 			}
 		}

@@ -122,6 +122,12 @@ func TestPing(t *testing.T) {
 	for range control.New(f.client).Inspect(t.Context(), control.Ping) {
 		break // the caller may leave at the first answer
 	}
+	func() { // or panic
+		defer func() { _ = recover() }()
+		for range control.New(f.client).Inspect(t.Context(), control.Ping) {
+			panic("left")
+		}
+	}()
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}

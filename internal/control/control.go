@@ -192,9 +192,10 @@ func (k *Control) turn(ctx context.Context) (time.Duration, error) {
 		k.used = now
 	}
 	err := k.send(ctx, answers)
-	if err == nil && read {
-		if err = k.readOn(ctx); err == nil {
-			read = false
+	if read && (err == nil || refused(err)) {
+		bad := k.readOn(ctx)
+		if read = bad != nil; read {
+			err = bad
 		}
 	}
 	if err != nil && !refused(err) {
@@ -243,7 +244,7 @@ func (k *Control) again(read bool) {
 
 // readOn reads the commands that were not read yet, and begins to do them.
 func (k *Control) readOn(ctx context.Context) error {
-	for {
+	for again := true; ; {
 		after := k.last
 		if after == "" {
 			after = strconv.FormatInt(max(0, k.since()), 10)
@@ -266,8 +267,9 @@ func (k *Control) readOn(ctx context.Context) error {
 			k.last = e.ID
 			k.obey(ctx, e)
 		}
-		if newest := notice[control.CommandNotice]; len(entries) == 0 && k.last != "" && newest != "" && earlier(newest, k.last) {
+		if newest := notice[control.CommandNotice]; again && len(entries) == 0 && k.last != "" && newest != "" && earlier(newest, k.last) {
 			k.last = "" // the stream began again, on a server whose clock is behind
+			again = false
 			continue
 		}
 		if len(entries) < control.MostRead {

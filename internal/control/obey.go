@@ -49,7 +49,7 @@ func (k *Control) obey(ctx context.Context, e control.Entry) {
 		k.answer(answer{id: c.ID, until: until, reply: reply(p, nil, err)})
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(until-now)*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(until-now)*time.Millisecond)
 	go func() {
 		defer cancel()
 		defer k.end()
@@ -101,9 +101,14 @@ func (k *Control) refusal(v Verb, known bool, c *Call) error {
 	return nil
 }
 
-// refuse logs a command that is refused, the same reason once.
+// refuse logs a command that is refused, the same reason once in a row. The name of a verb is part of no reason: a program that
+// writes to Redis could fill the log with names.
 func (k *Control) refuse(c control.Command, err error) {
-	if k.said.News("refused", err.Error()) {
+	reason := err.Error()
+	if errors.As(err, new(unknown)) {
+		reason = "unknown verb"
+	}
+	if k.said.News("refused", reason) {
 		k.base.Log.Warn("a command was refused", "verb", c.Verb, "by", c.By, "error", err)
 	}
 }
@@ -173,27 +178,32 @@ func (k *Control) answer(a answer) {
 // errRoom is answered where the reply found no room.
 var errRoom = fmt.Errorf("the answers to this command have more than %d MiB together; ask fewer processes at a time", control.MostAnswered>>20)
 
-// send sends answers. What could not be sent is tried again until no caller waits for it.
-func (k *Control) send(ctx context.Context, answers []answer) (err error) {
+// send sends answers. What could not be sent is tried again until no caller waits for it. An answer that Redis refuses is dropped, and
+// those behind it are sent.
+func (k *Control) send(ctx context.Context, answers []answer) (denied error) {
 	for n, a := range answers {
 		text, bad := json.Marshal(a.reply)
 		if bad != nil {
 			text = nil // a Reply is always JSON
 		}
-		if err = k.line.Do(ctx, func(c redis.Conn) error { return k.sendOne(c, a, text) }); err != nil {
+		err := k.line.Do(ctx, func(c redis.Conn) error { return k.sendOne(c, a, text) })
+		if err != nil && !refused(err) {
 			left := answers[n:]
-			if k.config.Now().UnixMilli() >= a.until || refused(err) {
+			if k.config.Now().UnixMilli() >= a.until {
 				runAll(a.after)
-				left = answers[n+1:]
+				left = left[1:]
 			}
 			k.mu.Lock()
 			k.answers = append(left, k.answers...)
 			k.mu.Unlock()
 			return err
 		}
+		if err != nil {
+			denied = err
+		}
 		runAll(a.after)
 	}
-	return nil
+	return denied
 }
 
 // sendOne sends a reply in pieces. Sent twice, because the answer of Redis was lost, it is read once.

@@ -49,6 +49,9 @@ var ErrVersion = errors.New("the command is of a newer release; bring this proce
 
 // ParseCommand reads a message. With ErrVersion the id is read.
 func ParseCommand(message []byte) (c Command, err error) {
+	if len(message) > MostMessage {
+		return c, fmt.Errorf("the command has %d bytes, and %d are allowed", len(message), MostMessage)
+	}
 	if err := json.Unmarshal(message, &c); err != nil {
 		return Command{}, fmt.Errorf("the command is not readable: %w", err)
 	}
