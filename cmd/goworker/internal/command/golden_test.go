@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -67,7 +68,11 @@ func on(t *testing.T, s *redistest.Server, columns int, args ...string) (code in
 		value, ok := map[string]string{"REDIS_URL": s.URI(), "COLUMNS": fmt.Sprint(columns)}[name]
 		return value, ok
 	}
-	code = Run(t.Context(), append(args, "--timeout=1m", "--budget=1m"), lookup, &o, &e)
+	flags := slices.Index(args, "--")
+	if flags < 0 {
+		flags = len(args)
+	}
+	code = Run(t.Context(), slices.Insert(slices.Clone(args), flags, "--timeout=1m", "--budget=1m"), lookup, &o, &e)
 	return code, o.String(), e.String()
 }
 

@@ -137,7 +137,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlShutdown(), p.controlCall())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlShutdown(), p.controlCall())
 	c.AddCommand(p.rules()...)
 	return c
 }
@@ -210,6 +210,16 @@ func (p *program) controlLog() *cobra.Command {
 	})
 	c.Flags().DurationVar(&lasts, "for", 10*time.Minute, "for how long, an hour at most")
 	return c
+}
+
+func (p *program) controlConcurrency() *cobra.Command {
+	return p.orders(&cobra.Command{
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time, until their end", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+	}, func(args []string) (order, error) {
+		return order{verb: "concurrency", sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
+			control.Args(map[string]string{"workers": args[0]}),
+		}}, nil
+	})
 }
 
 func (p *program) controlShutdown() *cobra.Command {
