@@ -34,7 +34,9 @@ const hurry = 50
 
 func (h hurried) Now() time.Time { return h.began.Add(hurry * time.Since(h.began)) }
 
-func (h hurried) NewTimer(d time.Duration) clock.Timer { return hurriedTimer{h.Clock.NewTimer(d / hurry)} }
+func (h hurried) NewTimer(d time.Duration) clock.Timer {
+	return hurriedTimer{h.Clock.NewTimer(d / hurry)}
+}
 
 type hurriedTimer struct{ clock.Timer }
 

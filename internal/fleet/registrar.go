@@ -103,7 +103,7 @@ func (l *Lease) Change(ctx context.Context, change func(*Wanted)) error {
 	case err := <-q.done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("Redis has not yet registered the workers, which goes on: %w", context.Cause(ctx))
+		return fmt.Errorf("the workers are not registered yet; the daemon goes on trying: %w", context.Cause(ctx))
 	}
 }
 
