@@ -110,7 +110,7 @@ var serverFaults = []fault{
 		w.server.Do(w.t, "ACL", "SETUSER", "default", "-bitcount")
 	}},
 	{number: 19, name: "not 20 too", args: own, expect: "+zadd is missing", plant: func(w *world) { w.limitedUser("-zadd", "-client|tracking") }},
-	{number: 20, args: own, expect: "&__redis__:invalidate +client|tracking", plant: func(w *world) { w.limitedUser("resetchannels", "-client|tracking") }},
+	{number: 20, args: own, expect: `lacks &__redis__:invalidate &`, remedy: "'+client|tracking'", plant: func(w *world) { w.limitedUser("resetchannels", "-client|tracking") }},
 	{number: 21, args: own, expect: "1 MiB", remedy: "CONFIG SET proto-max-bulk-len", plant: func(w *world) { w.do("CONFIG", "SET", "proto-max-bulk-len", "1mb") }},
 	{number: 22, args: []string{"--cluster-enabled", "yes"}, born: true, blinds: true, expect: "no part in braces", plant: func(w *world) {
 		w.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
