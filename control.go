@@ -64,7 +64,7 @@ func newControl(b part.Base, c config, key []byte, p *poller, l lease, process f
 		k.Add(v.own())
 	}
 	program.Settings, program.Ahead = c.shown, p.ahead
-	program.Hold = func(paused bool) { p.hold(byProgram, paused) }
+	program.Hold = func(paused bool) { p.hold(byOperator, paused) }
 	k.Add(program.Verbs(b.Clock)...)
 	if obeys > control.Off {
 		p.keeper.Noticed = k.Noticed

@@ -71,8 +71,9 @@ const (
 type hold uint8
 
 const (
-	byProgram hold = 1 << iota // Daemon.Pause
-	byGate                     // Daemon.SetGate
+	byProgram  hold = 1 << iota // Daemon.Pause
+	byGate                      // Daemon.SetGate
+	byOperator                  // the command pause
 )
 
 // lease is the process's place in the fleet. Its methods are safe for concurrent use.
@@ -407,7 +408,7 @@ func (p *poller) left() <-chan struct{} { return p.leftBehind }
 // reason is left.
 func (p *poller) hold(why hold, on bool) {
 	p.ask(func() {
-		if why == byProgram && (p.held&why != 0) != on {
+		if why != byGate && (p.held&why != 0) != on {
 			p.Log.Info("pause", "paused", on)
 		}
 		if p.held &^= why; on {
@@ -421,7 +422,7 @@ func (p *poller) hold(why hold, on bool) {
 func (p *poller) state() health.Poller {
 	return health.Poller{
 		Connected: p.keeper.Link() != nil, Fenced: p.fenced, Stopping: p.stage > working,
-		Held: p.held&byProgram != 0, Paused: p.source.Paused(),
+		Held: p.held&(byProgram|byOperator) != 0, Paused: p.source.Paused(),
 	}
 }
 

@@ -419,12 +419,33 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%s %v answers %s, without one of %q", want.verb, want.args, got, want.parts)
 		}
 	}
+	a.Pause()
+	redistest.Eventually(t, daemontest.Soon, "the program's pause", func() bool { return !a.Health().Ready })
+	ask("pause")
+	ask("resume")
+	if got := ask("queues"); a.Health().Ready || !strings.Contains(got, `"ready":false`) {
+		t.Errorf("resume has ended the program's own pause: %s", got)
+	}
+	a.Resume()
 	close(release)
 	ask("shutdown")
 	if err := <-a.ended; err != nil {
 		t.Errorf("a shutdown ends the run with %v", err)
 	}
 	a.over = true
+}
+
+// A command that is not signed makes no log quieter than the settings do.
+func TestLogIsNotSilenced(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.start("a", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Logger, s.LogLevel = nil, "warn" })
+	for level, refused := range map[string]int{"error": 1, "debug": 0} {
+		r, err := control.Gather(control.New(f.client).Do(t.Context(), "log", control.Args(map[string]string{"level": level}), control.Timeout(daemontest.Soon)))
+		if err != nil || len(r.Refused) != refused || len(r.Replies) != 1-refused {
+			t.Errorf("%s: %+v, %v", level, r, err)
+		}
+	}
 }
 
 // The user of docs/redis.md who asks may ask, and may not push a job.

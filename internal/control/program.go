@@ -216,6 +216,13 @@ func (v *verbs) log(_ context.Context, c *Call) (any, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	was := v.Level.Level()
+	usual := was
+	if v.before != nil {
+		usual = *v.before
+	}
+	if err := c.Full(); level > usual && err != nil { // else a program that only writes to Redis could silence the process
+		return nil, err
+	}
 	if v.before == nil {
 		v.before = &was
 	} else {
