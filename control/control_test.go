@@ -350,7 +350,7 @@ func (f *fleet) announce(entry []any) {
 	f.redis.Do(f.T, "PUBLISH", "resque:go:notice", "command")
 }
 
-// A process says what it does, and does what it is told to do with itself.
+// A process answers questions about itself, and obeys the verbs that change itself.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

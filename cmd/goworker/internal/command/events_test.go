@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	if out := lines.String(); strings.Contains(out, `"work"`) || strings.Contains(out, "online") || !strings.Contains(out, `"cursor":"`) {
-		t.Errorf("others are printed too:\n%s", out)
+		t.Errorf("events that the filter leaves out are printed too:\n%s", out)
 	}
 	if code, out, errs := on(t, s, 80, "events", "--kind=fialed"); code != exitUsage || out != "" || !strings.Contains(errs, `"fialed" is no kind of event; there are failed,`) {
 		t.Errorf("%d %s %s", code, out, errs)
