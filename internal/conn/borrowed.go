@@ -82,7 +82,7 @@ func (l *borrowed) Err() error {
 	if l.returned.Load() {
 		return errReturned
 	}
-	return l.conn.Err()
+	return l.closed(l.conn.Err())
 }
 
 func (l *borrowed) Do(cmd string, args ...any) (any, error) {

@@ -60,6 +60,14 @@ func (l *borrowed) interrupted(err error) error {
 	return e
 }
 
+// closed returns the error of a connection that the context has closed as an *InterruptedError.
+func (l *borrowed) closed(err error) error {
+	if err == nil || l.ctx == nil || l.ctx.Err() == nil {
+		return err
+	}
+	return interruptedBy(l.ctx, "redis: the call's context had ended, so its connection is closed")
+}
+
 // Over returns an error if the context is over.
 func Over(ctx context.Context) error {
 	if ctx.Err() == nil {

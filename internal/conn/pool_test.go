@@ -60,7 +60,12 @@ func (c *fakeConn) Close() error {
 	}
 	return nil
 }
-func (c *fakeConn) Err() error { return c.err }
+func (c *fakeConn) Err() error {
+	if c.closed.Load() {
+		return errors.New("redigo: closed")
+	}
+	return c.err
+}
 func (c *fakeConn) Do(cmd string, _ ...any) (any, error) {
 	if c.closed.Load() || c.d.broken.Load() {
 		c.err = io.EOF
@@ -293,6 +298,23 @@ func TestPoolDropsTheBroken(t *testing.T) {
 		PutBack(c)
 		if n := d.open.Load(); n != 1 {
 			t.Errorf("a transaction that ended costs the connection: %d open", n)
+		}
+	})
+}
+
+// A borrower that looks at the connection, before it sends, sees why the context ended.
+func TestPoolSaysWhyAContextCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *Pool, _ *fakeDialer) {
+		cause := errors.New("the visitor left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := p.Do(ctx, func(c redis.Conn) error {
+			cancel(cause)
+			synctest.Wait() // the connection is closed
+			return c.Err()
+		})
+		var e *InterruptedError
+		if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !errors.As(err, &e) || e.Sent {
+			t.Errorf("%#v", err)
 		}
 	})
 }
