@@ -196,3 +196,32 @@ func TestStopEndsVerbs(t *testing.T) {
 	}
 	<-ended
 }
+
+// A signed command is valid for half a minute, and what it has begun goes on as long as its caller waits.
+func TestCallerWaits(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of thirty-two bytes or more")
+	p := start(t, clock.System, Config{Level: Full, Key: key})
+	ends := make(chan time.Time, 1)
+	p.Add(Verb{Name: "end", Level: Full, Do: func(ctx context.Context, _ *Call) (any, error) {
+		end, _ := ctx.Deadline()
+		ends <- end
+		return nil, nil
+	}})
+	now := time.Now()
+	c := control.Command{ID: control.NewID(), Verb: "end", At: now.UnixMilli(), Until: now.Add(control.FullLives).UnixMilli(), Wait: soon.Milliseconds()}
+	message, err := c.Encode()
+	if err == nil {
+		_, err = p.store.Announce(p.asker, control.Announcement{Message: message, Signature: p.store.Sign(key, message)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Noticed(control.CommandNotice)
+	if r := p.answered(c.ID); r.Error != "" {
+		t.Fatal(r.Error)
+	}
+	if end := <-ends; end.Before(now.Add(control.FullLives + time.Second)) {
+		t.Errorf("its context ends %s after the command was made, and the caller waits %s", end.Sub(now), soon)
+	}
+}

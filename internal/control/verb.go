@@ -46,7 +46,7 @@ type Verb struct {
 	Addressed bool
 
 	// Do does it and returns what is answered, as JSON. It runs in a goroutine of its own until its context ends, which is when the
-	// command does. It may be called several times at once. A panic is an answer.
+	// caller waits no more. It may be called several times at once. A panic is an answer.
 	Do func(ctx context.Context, c *Call) (any, error)
 }
 
@@ -115,6 +115,9 @@ var (
 type unknown struct{ verb string }
 
 func (e unknown) Error() string {
+	if e.verb == "profile" {
+		return "the program takes no profiles: it does not add the verb of package control/profile"
+	}
 	return fmt.Sprintf("the process knows no verb %q: it is of another release, or its program does not add it", e.verb)
 }
 
