@@ -82,7 +82,7 @@ func start(t *testing.T, c clock.Clock, config Config) *process {
 	log := slog.New(slog.DiscardHandler)
 	b := part.Base{Log: log, Outages: logging.NewOutages(log, c), Clock: c, Store: resque.New(""), Dialer: &p.dials}
 	config.Now, config.Process = time.Now, func() resque.Process { return resque.Process{ID: "a"} }
-	config.Level = max(config.Level, On)
+	config.Level, config.Common = max(config.Level, On), NewCommon(c, nil, 1)
 	p.Control, p.asker = New(b, config), p.dials.server.Dial(t)
 	p.Add(Verb{Name: "ping", Do: func(context.Context, *Call) (any, error) { return "pong", nil }})
 	if err := p.Start(t.Context()); err != nil {

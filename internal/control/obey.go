@@ -49,11 +49,12 @@ func (k *Control) obey(ctx context.Context, e control.Entry) {
 		k.answer(answer{id: c.ID, until: ends, reply: reply(p, nil, err)})
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(ends-now)*time.Millisecond)
+	lives := time.Duration(ends-now) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, lives)
 	go func() {
 		defer cancel()
 		defer k.end()
-		body, err := do(ctx, verb, call)
+		body, err := k.config.Common.do(ctx, verb, call, lives)
 		k.answer(answer{id: c.ID, until: ends, reply: reply(p, body, err), after: call.after})
 	}()
 }
