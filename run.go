@@ -122,6 +122,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
+	if d.group == nil {
+		added = c.config.weighed(added, c.log, func(rss int64) { d.noteMaxRSS(rss); quit() })
+	}
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return prefix.Of(err)

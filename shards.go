@@ -283,6 +283,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		s.each(func(d *Daemon) { d.note(name, err, final) })
 	}
 	s.gate.Log(s.log)
+	added = config.weighed(added, s.log, func(rss int64) { s.each(func(d *Daemon) { d.noteMaxRSS(rss) }); quit() })
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()

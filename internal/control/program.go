@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/usage"
 )
 
 // Program is what the verbs of every daemon ask and have done. All functions are safe for concurrent use and wait neither for Redis
@@ -119,9 +120,9 @@ func (v *verbs) report(context.Context, *Call) (any, error) {
 	q := v.Queues()
 	r := control.Report{
 		Ping: v.pong(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
-		Kernel: firstLine("/proc/sys/kernel/osrelease"), MemoryMax: firstLine("/sys/fs/cgroup/memory.max"), CPUMax: firstLine("/sys/fs/cgroup/cpu.max"),
-		Ready: q.Ready, Reasons: q.Reasons,
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), Ready: q.Ready, Reasons: q.Reasons,
 	}
+	r.MemoryMax, r.CPUMax = usage.Limits()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Go += " " + info.Main.Path
 	}
