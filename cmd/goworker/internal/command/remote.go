@@ -137,7 +137,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlProfile(), p.controlShutdown(), p.controlCall())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
 	return c
 }
