@@ -9,10 +9,10 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
 )
 
@@ -56,9 +56,9 @@ func (c config) controlKey() ([]byte, error) {
 }
 
 // newControl makes the part that obeys operators, with the verbs of every daemon and those of the program.
-func newControl(b part.Base, c config, key []byte, p *poller, l lease, process func() resque.Process, program control.Program, verbs []Verb) *control.Control {
+func newControl(b part.Base, c config, key []byte, p *poller, l *fleet.Lease, program control.Program, verbs []Verb) *control.Control {
 	obeys := control.ParseLevel(c.Control)
-	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Common: program.Common, Now: l.Now, Process: process})
+	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Common: program.Common, Now: l.Now, Since: l.Since, Process: l.Process})
 	for _, v := range verbs {
 		k.Add(v.own())
 	}

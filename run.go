@@ -108,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prepare(ctx, c)
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
 	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)

@@ -241,7 +241,7 @@ type WorkerSettings struct {
 	// process or changes what it is, and needs ControlKeyFile. See docs/remote-control.md. [-control]
 	Control string
 	// ControlKeyFile is a file with the key that commands of ControlFull are signed with: at least 32 bytes, readable
-	// by its user only. All processes of a fleet have the same. [-control-key-file]
+	// by its user only, or as Kubernetes gives it to a group. All processes of a fleet have the same. [-control-key-file]
 	ControlKeyFile string
 	// ControlUnsigned has ControlFull obey commands without a signature: whatever can write to Redis can end the
 	// process. [-control-unsigned]
