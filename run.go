@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,7 +172,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 		}
 	}
 	return control.Program{
-		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
 		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
 	}
 }
