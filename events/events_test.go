@@ -25,32 +25,51 @@ type fleet struct {
 	*testing.T
 	redis  *redistest.Server
 	client *goworker.Client
+	daemon *goworker.Daemon
 	log    *daemontest.LogBook
+	stop   func() // ends the daemon's run
 }
 
-func setup(t *testing.T, rules []any, register func(*goworker.Daemon)) *fleet {
+// dial makes the client.
+func (f *fleet) dial() {
+	f.Helper()
+	var err error
+	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(f.client.Close)
+}
+
+func setup(t *testing.T, rules []any, register func(*goworker.Daemon), change ...func(*goworker.WorkerSettings)) *fleet {
 	t.Helper()
 	f := &fleet{T: t, redis: redistest.Start(t), log: new(daemontest.LogBook)}
-	var err error
-	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Connections: 5, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.client.Close)
+	f.dial()
 	uri := f.redis.URI()
 	if rules != nil {
 		f.redis.Do(t, "ACL", append([]any{"SETUSER", "worker", "on", ">secret", "+@all", "~*", "&*"}, rules...)...)
 		uri = strings.Replace(uri, "redis://", "redis://worker:secret@", 1)
 	}
-	d := goworker.New(goworker.WorkerSettings{
+	settings := goworker.WorkerSettings{
 		URI: uri, QueuesString: "work,mail", Concurrency: 4, PollInterval: 100 * time.Millisecond, Logger: slog.New(f.log), DisableSignals: true,
-	})
+	}
+	for _, c := range change {
+		c(&settings)
+	}
+	d := goworker.New(settings)
+	f.daemon = d
 	register(d)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	t.Cleanup(func() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = d.Run(ctx)
+	}()
+	f.stop = func() {
 		cancel()
 		<-ended
+	}
+	t.Cleanup(func() {
+		f.stop()
 		d.Close()
 	})
 	redistest.Eventually(t, daemontest.Soon, "the daemon is ready", func() bool { return d.Health().Ready })

@@ -52,7 +52,7 @@ func (l *listener) run(ctx context.Context) {
 	l.numbers = make(map[string]uint64)
 	var retry part.Backoff
 	for ctx.Err() == nil {
-		err := l.door.Do(ctx, func(s resque.Store, c redis.Conn) error {
+		err := l.door.Alone(ctx, func(s resque.Store, c redis.Conn) error {
 			l.store, l.notice = events.New(s), control.New(s)
 			l.keys = []resque.Key{l.store.EndsKey(), history.New(s).LogKey()}
 			if l.filter.All {
@@ -62,11 +62,18 @@ func (l *listener) run(ctx context.Context) {
 				if err := l.turn(ctx, c); err != nil {
 					return err
 				}
+				if err := l.door.Usable(); err != nil {
+					return err
+				}
 				retry.Reset()
 				l.broken = false
 			}
 		})
 		if ctx.Err() != nil {
+			return
+		}
+		if closed := l.door.Usable(); closed != nil {
+			l.hand(ctx, nil, Event{}, closed)
 			return
 		}
 		if l.several {
