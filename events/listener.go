@@ -38,6 +38,7 @@ type listener struct {
 
 	token   string            // its mark in the streams; a new one whenever it sets one
 	asked   time.Time         // when it said last that it listens; zero: it has not
+	renewed bool              // the connection is new: Redis may have lost what was said
 	from    int64             // since when it has been listened without a gap, in ms by Redis's clock
 	goesOn  bool              // it was there before, so what it missed concerns it
 	marked  string            // the last mark that it has seen
@@ -52,6 +53,7 @@ func (l *listener) run(ctx context.Context) {
 	l.numbers = make(map[string]uint64)
 	var retry part.Backoff
 	for ctx.Err() == nil {
+		l.renewed = true
 		err := l.door.Alone(ctx, func(s resque.Store, c redis.Conn) error {
 			l.store, l.notice = events.New(s), control.New(s)
 			l.keys = []resque.Key{l.store.EndsKey(), history.New(s).LogKey()}
@@ -120,7 +122,7 @@ func (l *listener) turn(ctx context.Context, c redis.Conn) error {
 // listen says to the processes that a program listens, for thirty seconds. Where none did, it marks that in the streams: a listener
 // that goes on there learns that it missed what happened before.
 func (l *listener) listen(c redis.Conn) error {
-	if !l.asked.IsZero() && clock.Since(l.clock, l.asked) < events.Renewed {
+	if !l.renewed && clock.Since(l.clock, l.asked) < events.Renewed {
 		return nil
 	}
 	now, err := l.store.Now(c)
@@ -158,7 +160,7 @@ func (l *listener) listen(c redis.Conn) error {
 			return err
 		}
 	}
-	l.asked = l.clock.Now()
+	l.asked, l.renewed = l.clock.Now(), false
 	return nil
 }
 
