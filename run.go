@@ -204,6 +204,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
+	c.heard.Take(d.events)
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
