@@ -39,12 +39,13 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	*endpoint
-	team  *roster.Team            // of the shards with which it shares the workers; nil: all are its own
-	lies  func(queues.Spec) error // see roster.Config
-	group *part.Budget            // of the stop of all shards; nil: this daemon is none of several
-	quit  func(bool)              // ends the run of all shards, at once if true; nil: this daemon is none of several
-	whole reach                   // of all shards; nil: this daemon is none of several
-	hooks hookList
+	team   *roster.Team            // of the shards with which it shares the workers; nil: all are its own
+	lies   func(queues.Spec) error // see roster.Config
+	group  *part.Budget            // of the stop of all shards; nil: this daemon is none of several
+	quit   func(bool)              // ends the run of all shards, at once if true; nil: this daemon is none of several
+	common *control.Common         // of all shards; nil: this daemon is none of several
+	whole  reach                   // of all shards; nil: this daemon is none of several
+	hooks  hookList
 
 	recurring scheduler.Table
 	tally     *health.Tally

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prepare(ctx, c)
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
 	d.control.Add(d.roster.Verbs()...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
@@ -123,6 +124,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.team.Leave(d.roster)
 	}()
 
+	if d.group == nil {
+		added = c.config.weighed(added, c.log, func(rss int64) { d.noteMaxRSS(rss); quit() })
+	}
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return prefix.Of(err)
@@ -170,7 +174,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 		}
 	}
 	return control.Program{
-		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
 		Stats: d.counted, Classes: d.described, Settings: func() []wire.Setting { return c.config.shown(d.roster.List()) }, Queues: func() wire.Queues { return queuesOf(d.roster.List(), d.report()) },
 	}
 }

@@ -101,6 +101,9 @@ func TestPausedClass(t *testing.T) {
 	}
 	f.ok(c.ResumeClass(ctx, "A"))
 	redistest.Eventually(t, daemontest.Soon, "they run", func() bool { return len(r.of("A")) == 4 })
+	f.enqueue("A", 5)
+	f.enqueue("B", 4)
+	redistest.Eventually(t, daemontest.Soon, "jobs that come later run", func() bool { return len(r.of("A")) == 5 && len(r.of("B")) == 4 })
 	if err := c.ResumeClass(ctx, "A"); !errors.Is(err, inspect.ErrNoRule) {
 		t.Errorf("resumed twice: %v", err)
 	}

@@ -18,19 +18,7 @@ type Team struct {
 
 	mu      sync.Mutex
 	members []*Roster // of the runs under way
-	lately  []*done   // the last calls of once, oldest first
 }
-
-// done is a call of once.
-type done struct {
-	id     string
-	over   chan struct{}
-	change Change[int]
-	err    error
-}
-
-// mostLately is how many calls once remembers. A command lives for minutes at most.
-const mostLately = 64
 
 // Shared is the pool of the shards; nil: there is one Redis, and t is nil.
 func (t *Team) Shared() *share.Pool {
@@ -98,25 +86,4 @@ func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
 		}
 	}
 	return c, errors.Join(errs...)
-}
-
-// once does what a command asks of several shards, whose processes are this one. The command has the same id on all of them.
-func (t *Team) once(id string, do func() (Change[int], error)) (Change[int], error) {
-	t.mu.Lock()
-	at := slices.IndexFunc(t.lately, func(d *done) bool { return d.id == id })
-	if at >= 0 {
-		d := t.lately[at]
-		t.mu.Unlock()
-		<-d.over
-		return d.change, d.err
-	}
-	d := &done{id: id, over: make(chan struct{})}
-	t.lately = append(t.lately, d)
-	if len(t.lately) > mostLately {
-		t.lately = t.lately[1:]
-	}
-	t.mu.Unlock()
-	defer close(d.over)
-	d.change, d.err = do()
-	return d.change, d.err
 }

@@ -39,7 +39,7 @@ func of(j *outcome.Job) busy { return busy{j.Worker, j.Queue, j.StartedAt} }
 // Verbs are what operators may change.
 func (r *Roster) Verbs() []control.Verb {
 	return []control.Verb{
-		{Name: "concurrency", Level: control.On, Help: "Change how many jobs run at a time, until the process ends: N, +N or -N", Do: r.doResize},
+		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, until the process ends: N, +N or -N", Do: r.doResize},
 		{Name: "work-queues", Level: control.Full, Help: "Change which queues it works, until the process ends: add, remove or set some", Do: r.doRelist},
 	}
 }
@@ -52,25 +52,19 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	if err := c.Decode(&args); err != nil {
 		return nil, err
 	}
-	do := func() (Change[int], error) {
-		n, err := strconv.Atoi(args.Workers)
-		if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
-			n += r.workers()
-		}
-		switch {
-		case err != nil || n < 1 || n > MostWorkers:
-			return Change[int]{}, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
-		case n > r.Workers:
-			if err := c.Full(); err != nil {
-				return Change[int]{}, err
-			}
-		}
-		return r.Resize(ctx, n)
+	n, err := strconv.Atoi(args.Workers)
+	if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
+		n += r.workers()
 	}
-	if r.Team != nil {
-		return answer(r.Team.once(c.ID, do))
+	switch {
+	case err != nil || n < 1 || n > MostWorkers:
+		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
+	case n > r.Workers:
+		if err := c.Full(); err != nil {
+			return nil, err
+		}
 	}
-	return answer(do())
+	return answer(r.Resize(ctx, n))
 }
 
 // workers returns how many jobs are to run at a time.

@@ -28,6 +28,7 @@ func (noLimits) Limits(string) bool                  { return false }
 func (noLimits) SortedBy(resque.Lanes) bool          { return false }
 func (noLimits) Numbers() (map[string]string, error) { return nil, nil }
 func (noLimits) Any() bool                           { return false }
+func (noLimits) Version() uint64                     { return 0 }
 func (noLimits) PauseOver(string) bool               { return false }
 func (noLimits) PauseLeft(string) time.Duration      { return 0 }
 
