@@ -522,3 +522,30 @@ func TestAskersUser(t *testing.T) {
 		t.Error("the user who asks can enqueue")
 	}
 }
+
+// A command that is not signed has a process run no more jobs than its settings say, and work no other queues.
+func TestChangesNeedTheirLevel(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Concurrency = 2 })
+	for _, c := range []struct {
+		verb    string
+		args    any
+		refused int
+	}{
+		{control.Concurrency, map[string]string{"workers": "3"}, 1},
+		{control.Concurrency, map[string]string{"workers": "1"}, 0},
+		{control.Concurrency, map[string]string{"workers": "+1"}, 0},
+		{control.WorkQueues, map[string][]string{"add": {"mail"}}, 1},
+		{control.WorkQueues, map[string][]string{"remove": {"work"}}, 1},
+		{control.WorkQueues, map[string][]string{"set": {"mail"}}, 1},
+	} {
+		if r := f.gather(a, c.verb, control.Args(c.args)); len(r.Refused) != c.refused || len(r.Replies) != 1-c.refused {
+			t.Errorf("%s %v: %+v", c.verb, c.args, r)
+		}
+	}
+	var queues control.QueuesAnswer
+	if r := f.gather(a, control.Queues); len(r.Replies) != 1 || r.Replies[0].Decode(&queues) != nil || queues.Queues != "work" {
+		t.Errorf("%+v", r)
+	}
+}
