@@ -56,7 +56,7 @@ func (c *client) newSettled(r *registry, added []func(outcome.Deps) outcome.Feat
 	return settled{outcome.New(outcome.Deps{
 		Base: c.base(), Time: now, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
-	}, r, slices.Concat(added, r.features())...), now}
+	}, r, slices.Concat(added, r.features(r.limits))...), now}
 }
 
 // signature returns what the function of a class takes, and whether there is a handler.

@@ -263,3 +263,52 @@ func TestTimeoutAndRetries(t *testing.T) {
 		t.Error("a rule that makes no sense is no error")
 	}
 }
+
+// The rules of a Redis hold for the jobs there, and for no others of a process that works on several.
+func TestRulesOfShards(t *testing.T) {
+	t.Parallel()
+	f, r, other := setup(t), new(runs), redistest.Start(t)
+	s := goworker.NewShards(goworker.WorkerSettings{Concurrency: 2, PollInterval: time.Minute, DisableSignals: true, Logger: daemontest.Quiet},
+		goworker.Shard{URI: f.redis.URI(), Queues: []string{"work"}}, goworker.Shard{URI: other.URI(), Queues: []string{"more"}})
+	defer s.Close()
+	for _, class := range []string{"A", "B"} {
+		s.Register(class, func(_ context.Context, n int) error {
+			r.add(fmt.Sprint(class, n))
+			return errors.New("no luck")
+		}, goworker.Retry(1, goworker.Exponential{Base: time.Millisecond}))
+	}
+	one, two := s.Daemons()[0], s.Daemons()[1]
+	f.ok(s.Init())
+	f.ok(control.New(one).PauseClass(t.Context(), "A"))
+	f.ok(control.New(two).Retries(t.Context(), "B", 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	enqueue := func(queue, class string, n int) {
+		_, err := s.Client().Enqueue(ctx, goworker.NewJob(queue, class, n))
+		f.ok(err)
+	}
+	enqueue("more", "A", 1)
+	enqueue("more", "B", 1)
+	enqueue("work", "A", 2)
+	enqueue("work", "B", 2)
+	all := func(want map[string]int) func() bool {
+		return func() bool {
+			for class, n := range want {
+				if len(r.of(class)) != n {
+					return false
+				}
+			}
+			return f.redis.Int(t, "LLEN", "resque:failed")+other.Int(t, "LLEN", "resque:failed") == 3
+		}
+	}
+	redistest.Eventually(t, daemontest.Soon, "the jobs have run as often as the rules of their Redis say", all(map[string]int{"A1": 2, "B1": 1, "A2": 0, "B2": 2}))
+	rules, err := control.New(s).Rules(ctx)
+	if err != nil || len(rules) != 2 || rules[0].Shard == rules[1].Shard || rules[0].Shard == "" {
+		t.Errorf("%+v, %v", rules, err)
+	}
+}
