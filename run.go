@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prepare(ctx, c)
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
 	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
@@ -121,6 +122,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
+	if d.group == nil {
+		added = c.config.weighed(added, c.log, func(rss int64) { d.noteMaxRSS(rss); quit() })
+	}
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return prefix.Of(err)
@@ -168,7 +172,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 		}
 	}
 	return control.Program{
-		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
+		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
 		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
 	}
 }

@@ -193,6 +193,10 @@ type WorkerSettings struct {
 	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
 	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload in bytes or as in 64MiB]
 	MaxPayload int
+	// MaxRSS ends the process in order, as a signal does, when its resident memory is above so many bytes in three looks
+	// ten seconds apart. Run and Work return nil then, so a service manager has to start it again in any case. Zero, and
+	// a system that does not say how much it is, end nothing. [-max-rss in bytes or as in 2GiB]
+	MaxRSS int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
 	// means their defaults, and so does NoTimeout: a connection
@@ -237,7 +241,7 @@ type WorkerSettings struct {
 	// process or changes what it is, and needs ControlKeyFile. See docs/remote-control.md. [-control]
 	Control string
 	// ControlKeyFile is a file with the key that commands of ControlFull are signed with: at least 32 bytes, readable
-	// by its user only. All processes of a fleet have the same. [-control-key-file]
+	// by its user only, or as Kubernetes gives it to a group. All processes of a fleet have the same. [-control-key-file]
 	ControlKeyFile string
 	// ControlUnsigned has ControlFull obey commands without a signature: whatever can write to Redis can end the
 	// process. [-control-unsigned]

@@ -219,6 +219,43 @@ func TestSilentProcesses(t *testing.T) {
 	release()
 }
 
+// A call passes over answers of processes that it has not asked, and keeps no more bytes of one that it has than all answers may have.
+func TestForgedAnswers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	asked, release := make(chan struct{}, 2), make(chan struct{})
+	wait := func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.AddVerb(goworker.Verb{Name: "wait", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) {
+			asked <- struct{}{}
+			<-release
+			return "done", nil
+		}})
+	}
+	a, b := f.start("a", wait), f.start("b", wait)
+	go func() {
+		defer close(release)
+		<-asked
+		<-asked
+		entry := f.redis.Do(t, "XREVRANGE", "resque:go:control", "+", "-", "COUNT", 1).([]any)[0].([]any)[1].([]any)
+		c, err := wire.ParseCommand(entry[1].([]byte))
+		if err != nil {
+			t.Error(err)
+		}
+		key := "resque:go:reply:" + c.ID
+		f.redis.Do(t, "XADD", key, "*", "p", "ghost", "n", 0, "l", 1, "b", `{"process":"ghost","body":1}`)
+		for n := range 5 { // of 8 MiB each, and 32 are allowed
+			f.redis.Do(t, "XADD", key, "*", "p", b.id(), "n", n, "l", "", "b", strings.Repeat("x", 8<<20))
+		}
+	}()
+	r := f.gather(f.client, "wait")
+	if got := processes(r); !slices.Equal(got, []string{a.id()}) || string(r.Replies[0].Body) != `"done"` {
+		t.Errorf("%q answered", got)
+	}
+	if len(r.Refused) != 1 || r.Refused[0].Process != b.id() || !strings.Contains(r.Refused[0].Text, "larger than") {
+		t.Errorf("an answer that is too large: %+v", r.Refused)
+	}
+}
+
 // A verb of a program is refused or done by its level, and its panic is an answer.
 func TestOwnVerbs(t *testing.T) {
 	t.Parallel()
