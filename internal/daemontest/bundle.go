@@ -42,6 +42,9 @@ func (b *SafeBuffer) String() string {
 // Soon is how long a test waits for what should happen at once.
 const Soon = time.Minute
 
+// Late is what a busy machine may add to a time that a process keeps.
+const Late = 15 * time.Second
+
 // Bundle is what most tests of a running daemon need: a Redis of their own, a
 // daemon on it, and a book of what ran.
 type Bundle struct {
