@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -250,6 +251,17 @@ func (b *Bundle) Reaches(what string, n int, number func() int) {
 		was := last
 		b.Eventually(fmt.Sprintf("%d %s become more, up to %d", was, what, n), func() bool { last = number(); return last != was })
 	}
+}
+
+// Inspect asks as an operator, whose Redis user may read what a worker's may not.
+func (b *Bundle) Inspect() *inspect.Inspector {
+	b.T.Helper()
+	c, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://" + b.Redis.Addr, Namespace: b.Settings.Namespace})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.T.Cleanup(c.Close)
+	return c.Inspect()
 }
 
 // Process is the id under which the daemon is in the fleet, as its log says.
