@@ -59,7 +59,7 @@ func resize(ctx context.Context, lease *fleet.Lease, n int) (Resized, error) {
 // concurrencyVerb changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say
 // needs the level full.
 func concurrencyVerb(lease *fleet.Lease, settings int, shared bool) control.Verb {
-	return control.Verb{Name: "concurrency", Level: control.On, Help: "changes how many jobs run at a time, until the process ends: N, +N or -N",
+	return control.Verb{Name: "concurrency", Level: control.On, Whole: true, Help: "changes how many jobs run at a time, until the process ends: N, +N or -N",
 		Do: func(ctx context.Context, c *control.Call) (any, error) {
 			var args struct {
 				Workers string `json:"workers"`

@@ -37,7 +37,7 @@ type Verb struct {
 }
 
 func (v Verb) own() control.Verb {
-	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed}
+	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed, Whole: true}
 	if v.Harmless {
 		own.Level = control.On
 	}
@@ -55,11 +55,10 @@ func (c config) controlKey() ([]byte, error) {
 	return wire.ReadKey(c.ControlKeyFile)
 }
 
-// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program. level is that of the
-// log; nil: the program has its own logger.
+// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program.
 func newControl(b part.Base, c config, key []byte, p *poller, l lease, process func() resque.Process, program control.Program, verbs []Verb) *control.Control {
 	obeys := control.ParseLevel(c.Control)
-	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Now: l.Now, Process: process})
+	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Common: program.Common, Now: l.Now, Process: process})
 	for _, v := range verbs {
 		k.Add(v.own())
 	}

@@ -38,10 +38,11 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	*endpoint
-	budget *share.Pool  // the workers that it shares with other daemons; nil: all are its own
-	group  *part.Budget // of the stop of all shards; nil: this daemon is none of several
-	quit   func(bool)   // ends the run of all shards, at once if true; nil: this daemon is none of several
-	whole  reach        // of all shards; nil: this daemon is none of several
+	budget *share.Pool     // the workers that it shares with other daemons; nil: all are its own
+	group  *part.Budget    // of the stop of all shards; nil: this daemon is none of several
+	quit   func(bool)      // ends the run of all shards, at once if true; nil: this daemon is none of several
+	common *control.Common // of all shards; nil: this daemon is none of several
+	whole  reach           // of all shards; nil: this daemon is none of several
 	hooks  hookList
 
 	recurring scheduler.Table

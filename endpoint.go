@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/await"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -48,7 +49,7 @@ type client struct {
 	producer.Client
 	config  config
 	log     *slog.Logger
-	level   *slog.LevelVar // of the log; nil: the program gave the logger
+	common  *control.Common
 	flush   func()
 	dialer  conn.Dialer
 	set     *outcome.Set // the features, for jobs that are enqueued
@@ -116,7 +117,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, level: level, flush: flush, dialer: dialer, bridges: new(atomic.Pointer[depth.Bridges]),
+		config: c, log: log, common: control.NewCommon(clock.System, level, 1), flush: flush, dialer: dialer, bridges: new(atomic.Pointer[depth.Bridges]),
 	}
 	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)

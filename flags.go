@@ -123,6 +123,7 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "EnqueueBuffer", Flag: "enqueue-buffer", Help: "how many enqueued jobs are kept in memory while Redis is away"},
 	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Bytes: true,
 		Help: "how many bytes a job's payload may have, as in 512k or 64MiB"},
+	{Field: "MaxRSS", Flag: "max-rss", Bytes: true, Help: "how much memory the process may have before it drains and ends, as in 2GiB; 0 = any"},
 	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",
 		Help: "how long running jobs may go on after a signal to stop; 0 = no limit"},
 	{Field: "ConnectTimeout", Default: DefaultConnectTimeout, None: "NoTimeout"},

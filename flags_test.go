@@ -73,7 +73,7 @@ func TestApply(t *testing.T) {
 	every := with(t, "--queues=a,b=2", "--interval=0.5", "--concurrency=1", "--connections=2", "--uri=unix:///x", "--namespace=resque:",
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
-		"--log-level=warn", "--log-format=json", "--max-payload=10", "--wait-replicas=1", "--enqueue-buffer=12",
+		"--log-level=warn", "--log-format=json", "--max-payload=10", "--max-rss=2GiB", "--wait-replicas=1", "--enqueue-buffer=12",
 		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true", "--history=off", "--stamp=true", "--control=full", "--control-key-file=kf", "--control-unsigned", "--name=mailer",
 		"--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
 	every.Flags.VisitAll(func(f *pflag.Flag) {
@@ -85,7 +85,7 @@ func TestApply(t *testing.T) {
 		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, Connections: 2, URI: "unix:///x", Namespace: "resque:",
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
-		MaxPayload: 10, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true,
+		MaxPayload: 10, MaxRSS: 2 << 30, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true,
 		Control: ControlFull, ControlKeyFile: "kf", ControlUnsigned: true, Name: "mailer",
 		LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
 	}

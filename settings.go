@@ -193,6 +193,10 @@ type WorkerSettings struct {
 	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
 	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload in bytes or as in 64MiB]
 	MaxPayload int
+	// MaxRSS ends the process in order, as a signal does, when its resident memory is above so many bytes in three looks
+	// ten seconds apart. Run and Work return nil then, so a service manager has to start it again in any case. Zero, and
+	// a system that does not say how much it is, end nothing. [-max-rss in bytes or as in 2GiB]
+	MaxRSS int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
 	// means their defaults, and so does NoTimeout: a connection

@@ -182,6 +182,9 @@ func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err erro
 		lives = min(lives, control.FullLives)
 	}
 	cmd.At, cmd.Until = now.UnixMilli(), now.Add(lives).UnixMilli()
+	if lives < r.call.timeout {
+		cmd.Wait = r.call.timeout.Milliseconds()
+	}
 	var a control.Announcement
 	if a.Message, err = cmd.Encode(); err != nil {
 		return err

@@ -28,6 +28,10 @@ const (
 	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
 )
 
+// Profile is the verb of programs that add it: see package control/profile. It answers a ProfileAnswer for {"kind":"cpu","for":10}. It
+// needs To, and the level full. Give the call a Timeout that is longer than the profile takes.
+const Profile = "profile"
+
 // What processes answer. Times are in seconds.
 type (
 	PingAnswer    = control.Ping
@@ -42,6 +46,7 @@ type (
 	StacksAnswer  = control.Stacks
 	StackAnswer   = control.Stack
 	LevelAnswer   = control.Level
+	ProfileAnswer = control.Profile
 )
 
 // Decode reads the answer of a process into v, a pointer to the answer of the verb.

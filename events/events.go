@@ -51,6 +51,7 @@ const (
 	Lost          = inspect.LogLost
 	PartRestarted = inspect.LogPartRestarted
 	PartFailed    = inspect.LogPartFailed
+	MaxRSS        = inspect.LogMaxRSS
 
 	// Missed says that this listener missed events. It passes every filter.
 	Missed = "missed"
@@ -59,7 +60,7 @@ const (
 // Kinds are all kinds.
 func Kinds() []string {
 	return []string{
-		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Started, Done, Snoozed, Online, Offline, Lost, PartRestarted, PartFailed, Missed,
+		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Started, Done, Snoozed, Online, Offline, Lost, PartRestarted, PartFailed, MaxRSS, Missed,
 	}
 }
 

@@ -46,6 +46,7 @@ type Config struct {
 	Level    Level
 	Key      []byte // of signatures; nil: there is none
 	Unsigned bool   // commands of the level full need no signature
+	Common   *Common
 
 	Now     func() time.Time      // Redis's time
 	Process func() resque.Process // as whom it is in the fleet now

@@ -82,7 +82,7 @@ func start(t *testing.T, c clock.Clock, config Config) *process {
 	log := slog.New(slog.DiscardHandler)
 	b := part.Base{Log: log, Outages: logging.NewOutages(log, c), Clock: c, Store: resque.New(""), Dialer: &p.dials}
 	config.Now, config.Process = time.Now, func() resque.Process { return resque.Process{ID: "a"} }
-	config.Level = max(config.Level, On)
+	config.Level, config.Common = max(config.Level, On), NewCommon(c, nil, 1)
 	p.Control, p.asker = New(b, config), p.dials.server.Dial(t)
 	p.Add(Verb{Name: "ping", Do: func(context.Context, *Call) (any, error) { return "pong", nil }})
 	if err := p.Start(t.Context()); err != nil {
@@ -195,4 +195,33 @@ func TestStopEndsVerbs(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// A signed command is valid for half a minute, and what it has begun goes on as long as its caller waits.
+func TestCallerWaits(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of thirty-two bytes or more")
+	p := start(t, clock.System, Config{Level: Full, Key: key})
+	ends := make(chan time.Time, 1)
+	p.Add(Verb{Name: "end", Level: Full, Do: func(ctx context.Context, _ *Call) (any, error) {
+		end, _ := ctx.Deadline()
+		ends <- end
+		return nil, nil
+	}})
+	now := time.Now()
+	c := control.Command{ID: control.NewID(), Verb: "end", At: now.UnixMilli(), Until: now.Add(control.FullLives).UnixMilli(), Wait: soon.Milliseconds()}
+	message, err := c.Encode()
+	if err == nil {
+		_, err = p.store.Announce(p.asker, control.Announcement{Message: message, Signature: p.store.Sign(key, message)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Noticed(control.CommandNotice)
+	if r := p.answered(c.ID); r.Error != "" {
+		t.Fatal(r.Error)
+	}
+	if end := <-ends; end.Before(now.Add(control.FullLives + time.Second)) {
+		t.Errorf("its context ends %s after the command was made, and the caller waits %s", end.Sub(now), soon)
+	}
 }

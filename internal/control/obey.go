@@ -19,7 +19,7 @@ import (
 func (k *Control) obey(ctx context.Context, e control.Entry) {
 	c, err := control.ParseCommand(e.Message)
 	now := k.config.Now().UnixMilli()
-	until := min(c.Until, now+mostLives.Milliseconds())
+	until, ends := min(c.Until, now+mostLives.Milliseconds()), min(c.Ends(), now+mostLives.Milliseconds())
 	p := k.config.Process()
 	names := control.Names{ID: p.ID, Host: p.Host, Name: p.Name}
 	switch {
@@ -46,15 +46,16 @@ func (k *Control) obey(ctx context.Context, e control.Entry) {
 	}
 	if err != nil {
 		k.refuse(c, err)
-		k.answer(answer{id: c.ID, until: until, reply: reply(p, nil, err)})
+		k.answer(answer{id: c.ID, until: ends, reply: reply(p, nil, err)})
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(until-now)*time.Millisecond)
+	lives := time.Duration(ends-now) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, lives)
 	go func() {
 		defer cancel()
 		defer k.end()
-		body, err := do(ctx, verb, call)
-		k.answer(answer{id: c.ID, until: until, reply: reply(p, body, err), after: call.after})
+		body, err := k.config.Common.do(ctx, verb, call, lives)
+		k.answer(answer{id: c.ID, until: ends, reply: reply(p, body, err), after: call.after})
 	}()
 }
 

@@ -189,7 +189,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	if errors.Is(err, ErrStopped) {
 		return part.Never, nil // end answers the requests
 	}
-	if errors.Is(err, resque.ErrGone) || errors.Is(err, resque.ErrReaped) {
+	if out(err) {
 		return renewEvery, nil // the lease looks after it
 	}
 	return part.Never, err
@@ -289,7 +289,7 @@ func (r *registrar) register(ctx context.Context, s *Session, w Wanted) error {
 		n = &sent
 		s.names.Store(n) // first: where the answer is lost, and the change is taken back, they must be unregistered
 		if err := r.send(ctx, func(c redis.Conn) error {
-			return r.base.Store.Register(c, missing, n.record.Started, s.Now())
+			return r.base.Store.Register(c, n.record.ID, missing, n.record.Started, s.Now())
 		}); err != nil {
 			if conn.Classify(err) != conn.KindWait {
 				return err

@@ -2,6 +2,8 @@ package record
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/stuck"
+	"github.com/goworker/goworker/internal/usage"
 )
 
 // Config is what a History is given of its process.
@@ -135,6 +138,12 @@ func (h *History) PartFailed(part string, err error, final bool) {
 	h.note(note{kind: kind, fields: []any{"part", history.Name(part), "text", text}})
 }
 
+// AboveMaxRSS logs that this process stops, because its memory is above its setting MaxRSS.
+func (h *History) AboveMaxRSS(rss, most int64) {
+	text := fmt.Sprintf("%s of memory, and MaxRSS is %s", usage.MiB(rss), usage.MiB(most))
+	h.note(note{kind: history.MaxRSS, fields: []any{"text", text, "rss", rss, "max_rss", most}})
+}
+
 func (h *History) note(n note) {
 	select {
 	case h.notes <- n:
@@ -203,9 +212,8 @@ func (h *History) heard(err error) {
 
 // vitals says how the process is.
 func (h *History) vitals(c *resque.Cargo, record resque.Key) {
-	u := usage()
 	v := resque.Vitals{
-		At: h.config.Now().UnixMilli(), RSS: u.rss, Goroutines: u.goroutines, CPU: u.cpu.Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.present(),
+		At: h.config.Now().UnixMilli(), RSS: usage.Resident(), Goroutines: runtime.NumGoroutine(), CPU: usage.Processor().Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.present(),
 	}
 	if h.config.Busy != nil {
 		v.Busy = h.config.Busy()

@@ -26,7 +26,7 @@ type Row[S any] struct {
 	None    string   // the name of the constant -1 for no limit; 0 on the command line
 	Allowed []string // the words that are allowed, in any case; nil: any text
 	Max     int      // the largest number that is allowed; 0: any
-	Bytes   bool     // the number is a size, and has a Max
+	Bytes   bool     // the number is a size; without a Max, zero is none
 	Help    string   // of the flag
 
 	// Environment, if it is set, is read in place of the first variable of Env.

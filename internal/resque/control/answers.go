@@ -125,3 +125,10 @@ type Level struct {
 	Was   string  `json:"was"`
 	For   float64 `json:"for,omitempty"`
 }
+
+// Profile is the answer of the verb profile.
+type Profile struct {
+	Kind    string  `json:"kind"`
+	For     float64 `json:"for,omitempty"` // how long it took
+	Profile []byte  `json:"profile"`       // as go tool pprof reads it
+}

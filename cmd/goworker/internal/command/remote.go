@@ -137,7 +137,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlShutdown(), p.controlCall())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlProfile(), p.controlShutdown(), p.controlCall())
 	c.AddCommand(p.rules()...)
 	return c
 }
@@ -147,7 +147,12 @@ type order struct {
 	verb     string
 	sentence string // "pause": what is done, before the processes
 	asks     bool   // the operator confirms it
+	one      bool   // it is for one process
+	lasts    time.Duration
 	opts     []control.CallOption
+
+	// keep, unless nil, takes an answer, and returns what is printed in its place.
+	keep func(control.Reply) (control.Reply, error)
 }
 
 // obey has processes do something, after the operator has agreed.
@@ -166,6 +171,9 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	for _, m := range members {
 		asked.Samples = append(asked.Samples, m.Process)
 	}
+	if d.one && len(members) > 1 {
+		return usagef("%s is for one process, and the address means %s: give --to one of %s", d.verb, view.Count(int64(len(members))), escaped(strings.Join(asked.Samples, ", ")))
+	}
 	agree := o.agree
 	if d.asks {
 		agree = o.confirm
@@ -175,10 +183,28 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 			return err
 		}
 	}
-	within, cancel := o.within(ctx)
+	within, cancel := context.WithTimeoutCause(ctx, o.timeout+o.budget+d.lasts, errDeadline)
 	defer cancel()
-	opts := append(d.opts, control.To(to...), control.Why(why), control.Timeout(o.timeout))
-	return o.late(within, o.answers(d.verb, c.Do(within, d.verb, opts...)))
+	opts := append(d.opts, control.To(to...), control.Why(why), control.Timeout(o.timeout+d.lasts))
+	call := c.Do(within, d.verb, opts...)
+	if d.keep != nil {
+		call = kept(call, d.keep)
+	}
+	return o.late(within, o.answers(d.verb, call))
+}
+
+// kept is a call whose answers a function takes.
+func kept(call iter.Seq2[control.Reply, error], keep func(control.Reply) (control.Reply, error)) iter.Seq2[control.Reply, error] {
+	return func(yield func(control.Reply, error) bool) {
+		for r, err := range call {
+			if err == nil {
+				r, err = keep(r)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // orders is a verb of control: run says what it does.
