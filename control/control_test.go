@@ -97,8 +97,7 @@ func processes(r control.Result) (ids []string) {
 	return ids
 }
 
-// Every process answers, the call ends with the last answer, and ten seconds later no connection is left. A process that is not meant
-// does not hear of it.
+// Every process answers, and the call ends with the last answer. A process that is not meant does not hear of it.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -222,6 +221,43 @@ func TestSilentProcesses(t *testing.T) {
 	release()
 }
 
+// A call passes over answers of processes that it has not asked, and keeps no more bytes of one that it has than all answers may have.
+func TestForgedAnswers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	asked, release := make(chan struct{}, 2), make(chan struct{})
+	wait := func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.AddVerb(goworker.Verb{Name: "wait", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) {
+			asked <- struct{}{}
+			<-release
+			return "done", nil
+		}})
+	}
+	a, b := f.start("a", wait), f.start("b", wait)
+	go func() {
+		defer close(release)
+		<-asked
+		<-asked
+		entry := f.redis.Do(t, "XREVRANGE", "resque:go:control", "+", "-", "COUNT", 1).([]any)[0].([]any)[1].([]any)
+		c, err := wire.ParseCommand(entry[1].([]byte))
+		if err != nil {
+			t.Error(err)
+		}
+		key := "resque:go:reply:" + c.ID
+		f.redis.Do(t, "XADD", key, "*", "p", "ghost", "n", 0, "l", 1, "b", `{"process":"ghost","body":1}`)
+		for n := range 5 { // of 8 MiB each, and 32 are allowed
+			f.redis.Do(t, "XADD", key, "*", "p", b.id(), "n", n, "l", "", "b", strings.Repeat("x", 8<<20))
+		}
+	}()
+	r := f.gather(f.client, "wait")
+	if got := processes(r); !slices.Equal(got, []string{a.id()}) || string(r.Replies[0].Body) != `"done"` {
+		t.Errorf("%q answered", got)
+	}
+	if len(r.Refused) != 1 || r.Refused[0].Process != b.id() || !strings.Contains(r.Refused[0].Text, "larger than") {
+		t.Errorf("an answer that is too large: %+v", r.Refused)
+	}
+}
+
 // A verb of a program is refused or done by its level, and its panic is an answer.
 func TestOwnVerbs(t *testing.T) {
 	t.Parallel()
@@ -311,7 +347,15 @@ func TestFull(t *testing.T) {
 	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
 		t.Errorf("a copied command is obeyed by a process that came later, %d times in all", len(done))
 	}
-	_, _ = a, b
+	if err := errors.Join(a.stop(), b.stop()); err != nil {
+		t.Error(err)
+	}
+	f.start("a", full) // restarted
+	f.start("b", full)
+	f.announce(entry)
+	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
+		t.Errorf("a copied command is obeyed by a process that was restarted, %d times in all", len(done))
+	}
 
 	// It is valid for too long, over, of another namespace, or no command at all.
 	s, c := wire.New(resque.New("")), f.redis.Dial(t)
@@ -342,6 +386,12 @@ func TestFull(t *testing.T) {
 	}
 	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
 		t.Error("what is no command is obeyed, or keeps the next one from being read")
+	}
+
+	// A program that accepts the risk needs no signature.
+	f.start("unsigned", full, func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.ControlKeyFile, s.ControlUnsigned = "", true })
+	if r := f.gather(f.client, "harm", control.To("unsigned")); len(r.Replies) != 1 || len(done) != 2 {
+		t.Errorf("a process with -control-unsigned: %+v", r)
 	}
 }
 
@@ -473,5 +523,32 @@ func TestAskersUser(t *testing.T) {
 	}
 	if _, err := client.Enqueue(t.Context(), goworker.NewJob("work", "Harm")); err == nil {
 		t.Error("the user who asks can enqueue")
+	}
+}
+
+// A command that is not signed has a process run no more jobs than its settings say, and work no other queues.
+func TestChangesNeedTheirLevel(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Concurrency = 2 })
+	for _, c := range []struct {
+		verb    string
+		args    any
+		refused int
+	}{
+		{control.Concurrency, map[string]string{"workers": "3"}, 1},
+		{control.Concurrency, map[string]string{"workers": "1"}, 0},
+		{control.Concurrency, map[string]string{"workers": "+1"}, 0},
+		{control.WorkQueues, map[string][]string{"add": {"mail"}}, 1},
+		{control.WorkQueues, map[string][]string{"remove": {"work"}}, 1},
+		{control.WorkQueues, map[string][]string{"set": {"mail"}}, 1},
+	} {
+		if r := f.gather(a, c.verb, control.Args(c.args)); len(r.Refused) != c.refused || len(r.Replies) != 1-c.refused {
+			t.Errorf("%s %v: %+v", c.verb, c.args, r)
+		}
+	}
+	var queues control.QueuesAnswer
+	if r := f.gather(a, control.Queues); len(r.Replies) != 1 || r.Replies[0].Decode(&queues) != nil || queues.Queues != "work" {
+		t.Errorf("%+v", r)
 	}
 }

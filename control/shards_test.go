@@ -69,7 +69,7 @@ func TestShards(t *testing.T) {
 		}
 	}
 	both(control.Stacks) // the second within ten seconds would be refused
-	both(control.Profile, control.Args(map[string]any{"kind": "cpu", "for": 0.1}))
+	both(control.Profile, control.Args(map[string]any{"kind": "heap"}))
 	if got := both(control.Log, control.Args(map[string]any{"level": "debug", "for": 60})); !strings.Contains(got, `"level":"debug","was":"error"`) {
 		t.Errorf("log answers %s", got)
 	}

@@ -28,7 +28,7 @@ const (
 	MoveTo      Verb = "move"         // to the tail of another queue; delayed jobs keep their time. A whole queue keeps its order, what a search finds comes in pieces of 250
 	Delay       Verb = "delay"        // waiting and delayed jobs: to a time
 	Drop        Verb = "remove"       // into the bin
-	Revoke      Verb = "cancel"       // by their ids, wherever they are: they do not run, or end early
+	Revoke      Verb = "cancel"       // wherever they are: they do not run, or end early. Jobs that wait without an id go into the bin
 	ClearQueue  Verb = "clear"        // a queue, whole, with its lanes: into the bin
 	ForgetQueue Verb = "remove queue" // as ClearQueue, and the name of the queue goes
 )

@@ -30,7 +30,7 @@ func (o *Operations) Count(ctx context.Context, p Plan) (n Counted, err error) {
 		if n.Jobs++; len(n.Samples) < 3 {
 			n.Samples = append(n.Samples, e)
 		}
-		if p.Verb == Drop && e.featured() {
+		if p.does(e) == Drop && e.featured() {
 			n.Ended++
 		}
 	}

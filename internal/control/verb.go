@@ -109,7 +109,6 @@ var (
 	errOff      = errors.New("the process obeys no such command: its -control is on; start it with -control=full")
 	errUnsigned = errors.New("the command is not signed with the key of this process: give the key file of the fleet")
 	errLong     = fmt.Errorf("a command that needs the level full must be valid for at most %s", control.FullLives)
-	errOld      = errors.New("the command is older than the process")
 	errAddress  = errors.New("the verb needs an address")
 	errBusy     = errors.New("the process has too many commands in hand; try again")
 )

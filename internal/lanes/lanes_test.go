@@ -31,6 +31,7 @@ func (c classes) SortedBy(lanes resque.Lanes) bool {
 }
 func (c classes) Numbers() (map[string]string, error) { return nil, nil }
 func (c classes) Any() bool                           { return len(c) > 0 }
+func (c classes) Version() uint64                     { return 0 }
 func (c classes) PauseOver(string) bool               { return false }
 func (c classes) PauseLeft(string) time.Duration      { return 0 }
 

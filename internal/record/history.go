@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -61,7 +62,8 @@ type History struct {
 	process string    // that was logged as online
 	said    time.Time // when it said last how it is
 	mute    bool      // Redis refuses lines of the log
-	rtt     time.Duration
+
+	rtt atomic.Int64 // how long the last renewal took, in nanoseconds
 }
 
 // vitalsEvery is how often a process says how it is: with each fifth renewal.
@@ -213,7 +215,7 @@ func (h *History) heard(err error) {
 // vitals says how the process is.
 func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	v := resque.Vitals{
-		At: h.config.Now().UnixMilli(), RSS: usage.Resident(), Goroutines: runtime.NumGoroutine(), CPU: usage.Processor().Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.present(),
+		At: h.config.Now().UnixMilli(), RSS: usage.Resident(), Goroutines: runtime.NumGoroutine(), CPU: usage.Processor().Milliseconds(), RTT: h.RTT().Microseconds(), Workers: h.config.present(),
 	}
 	if h.config.Busy != nil {
 		v.Busy = h.config.Busy()
@@ -240,9 +242,12 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	resque.WriteVitals(c, record, v, all)
 }
 
+// RTT returns how long the last renewal took; 0: none was answered. It is safe for concurrent use.
+func (h *History) RTT() time.Duration { return time.Duration(h.rtt.Load()) }
+
 // Answered hears that a renewal was answered.
 func (h *History) Answered(leads bool, due resque.Due) {
-	h.rtt = h.base.Clock.Now().Sub(due.Asked)
+	h.rtt.Store(int64(h.base.Clock.Now().Sub(due.Asked)))
 	if h.keeper != nil {
 		h.keeper.Answered()
 	}

@@ -24,6 +24,7 @@ type Stats struct {
 	Exchanges  int64             `json:"exchanges"` // that Redis has answered
 	Exchange   float64           `json:"exchange"`  // since the last one
 	Lease      float64           `json:"lease"`     // since the lease was renewed
+	RTT        float64           `json:"rtt"`       // that renewal, there and back
 	Outages    int64             `json:"outages"`   // of Redis
 	Away       float64           `json:"away"`      // how long they took in all
 	Jobs       Counts            `json:"jobs"`
@@ -40,6 +41,9 @@ type Counts struct {
 	Discarded int64   `json:"discarded"`
 	Runs      int64   `json:"runs"`
 	Mean      float64 `json:"mean"`
+	P50       float64 `json:"p50"` // of the runs, half took this long at most
+	P95       float64 `json:"p95"`
+	P99       float64 `json:"p99"`
 	Longest   float64 `json:"longest"`
 }
 

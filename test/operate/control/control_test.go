@@ -18,8 +18,6 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
-
 // process is a daemon of a fleet.
 type process struct {
 	*goworker.Daemon
