@@ -31,11 +31,15 @@ type Config struct {
 	Log     *slog.Logger
 	Lease   *fleet.Lease
 	Workers int    // of the settings
+	Most    int    // of the settings, where the number of workers changes by itself
 	List    List   // of the settings
 	Order   string // that the settings give to every list; "": each list has its own
 
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
+
+	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more.
+	Fix func(n int) bool
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -69,6 +73,9 @@ type Change[T any] struct {
 	// Settings is what the settings say.
 	Settings T
 
+	// Fixed says that the number of workers changed by itself, and does no more.
+	Fixed bool
+
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
 	// have ended.
 	Busy []*outcome.Job
@@ -89,12 +96,15 @@ func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
-	return r.resize(ctx, n)
+	fixed := r.Fix(n)
+	c, err := r.resize(ctx, n)
+	c.Fixed = fixed
+	return c, err
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
 	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
-	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
+	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers, w.Why = n, "" }); err != nil {
 		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
 	}
 	c.Busy = r.Lease.Status.Beyond(n)

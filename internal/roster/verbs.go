@@ -17,6 +17,7 @@ type changed[T any] struct {
 	From     T      `json:"from"`
 	To       T      `json:"to"`
 	Settings T      `json:"settings"`
+	Fixed    bool   `json:"autoscale_fixed,omitempty"`
 	Busy     []busy `json:"busy,omitempty"`
 }
 
@@ -27,7 +28,7 @@ type busy struct {
 }
 
 func answer[T any](c Change[T], err error) (any, error) {
-	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings}
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, Fixed: c.Fixed}
 	for _, j := range c.Busy {
 		a.Busy = append(a.Busy, of(j))
 	}
@@ -59,7 +60,7 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	switch {
 	case err != nil || n < 1 || n > MostWorkers:
 		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
-	case n > r.Workers:
+	case n > max(r.Workers, r.Most):
 		if err := c.Full(); err != nil {
 			return nil, err
 		}
