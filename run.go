@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/autoscale"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
@@ -110,7 +111,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
-	d.control.Add(d.roster.Verbs()...)
+	d.control.Add(append(d.roster.Verbs(), d.scale.Verb(max(c.config.Concurrency, c.config.ConcurrencyMax), roster.MostWorkers))...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
 	d.lease.Riders = append(d.lease.Riders, d.control)
@@ -223,6 +224,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller.source = order
 	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
+	d.scale = d.newScaler(base, d.config, d.poller, order.Backlog)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
 	d.roster = d.newRoster(c.config, order)
@@ -242,7 +244,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -280,10 +282,18 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Scale: d.scale.Answer, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
+}
+
+// newScaler makes the part that changes the number of workers by itself.
+func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.Backlog) *autoscale.Scaler {
+	return autoscale.New(b, autoscale.Config{
+		Bounds: autoscale.Bounds{Min: c.Concurrency, Max: c.ConcurrencyMax, Age: c.ScaleAge, Fast: c.ScaleUp == ScaleFast}, Shared: d.team != nil, Lease: d.lease,
+		Present: d.workers.present, Jobs: d.lease.Status.Jobs, Counts: d.tally.Counts, Ask: p.ask, Backlog: backlog, Takes: func() bool { return p.keeper.Link() != nil && p.mayReserve() && !p.source.Paused() },
+	})
 }
 
 // newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
@@ -291,7 +301,7 @@ func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
 	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
-		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, Most: c.ConcurrencyMax, Fix: d.scale.Fix, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
 			next := c
 			next.queues, next.Order = l.Spec, l.Order
@@ -377,6 +387,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
 		"events":    {Start: d.events.Start, Stop: d.events.Stop},
+		"autoscale": {Start: d.scale.Start, Stop: d.scale.Stop, Info: d.scale.Info},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {

@@ -35,11 +35,16 @@ type Config struct {
 	Clock   clock.Clock
 	Lease   *fleet.Lease
 	Workers int    // of the settings
+	Most    int    // of the settings, where the number of workers changes by itself
 	List    List   // of the settings
 	Order   string // that the settings give to every list; "": each list has its own
 
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
+
+	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more: for a while, unless
+	// lasts is 0.
+	Fix func(n int, lasts time.Duration) bool
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -74,6 +79,9 @@ type Change[T any] struct {
 	// Settings is what the settings say.
 	Settings T
 
+	// Fixed says that the number of workers changed by itself, and does no more.
+	Fixed bool
+
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
 	// have ended.
 	Busy []*outcome.Job
@@ -88,17 +96,22 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
-	c, err := r.change(ctx, n)
+	c, err := r.change(ctx, n, 0)
 	if err == nil || ctx.Err() != nil { // then the daemon goes on trying
 		r.lapse.Stop()
 	}
 	return c, err
 }
 
-// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile.
+// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile; or
+// it changes by itself again, where the settings say so.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	c, err := r.change(ctx, n)
-	if err == nil || ctx.Err() != nil {
+	c, err := r.change(ctx, n, lasts)
+	switch {
+	case err != nil && ctx.Err() == nil:
+	case c.Fixed && r.Most > 0:
+		r.lapse.Stop()
+	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
 			if r.workers() == made {
 				go r.back(before)
@@ -110,7 +123,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 
 // back is the end of ResizeFor. It waits for Redis, or the end of the run.
 func (r *Roster) back(n int) {
-	if _, err := r.change(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
+	if _, err := r.among(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
 		r.Log.Warn("the concurrency did not go back after its time", "to", n, "error", err)
 	}
 }
@@ -122,10 +135,18 @@ func (r *Roster) Leave() {
 	}
 }
 
-func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
+func (r *Roster) change(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
 	if n < 1 || n > MostWorkers {
 		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
 	}
+	fixed := r.Team == nil && r.Fix(n, lasts)
+	c, err := r.among(ctx, n)
+	c.Fixed = fixed
+	return c, err
+}
+
+// among resizes with the shards that share the workers.
+func (r *Roster) among(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
@@ -134,7 +155,7 @@ func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
 	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
-	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
+	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers, w.Why = n, "" }); err != nil {
 		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
 	}
 	c.Busy = r.Lease.Status.Beyond(n)
