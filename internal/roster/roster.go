@@ -83,13 +83,20 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
-	}
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
+	if err := check(n); err != nil {
+		return Change[int]{}, err
+	}
 	return r.resize(ctx, n)
+}
+
+func check(n int) error {
+	if n < 1 || n > MostWorkers {
+		return fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	return nil
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
@@ -159,6 +166,9 @@ func (r *Roster) apply(ctx context.Context, next List) error {
 	defer r.mu.Unlock()
 	if from := r.present.String(); from != next.String() {
 		r.Log.Info("queues", "from", from, "to", next.String())
+		if warning := next.Useless(next.Order); warning != "" {
+			r.Log.Warn(warning)
+		}
 	}
 	r.present = next
 	return nil
