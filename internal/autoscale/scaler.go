@@ -160,7 +160,10 @@ var errStopped = errors.New("the process stops")
 
 // Set has the number stay within bounds from now on; a Max of 0 leaves it as it is. After lasts, unless that is 0, the bounds of the
 // settings hold again.
-func (s *Scaler) Set(b Bounds, lasts time.Duration) error {
+func (s *Scaler) Set(b Bounds, lasts time.Duration) error { return s.set(b, lasts, s.config.Bounds) }
+
+// set is Set, after which other bounds hold.
+func (s *Scaler) set(b Bounds, lasts time.Duration, then Bounds) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == nil {
@@ -174,33 +177,34 @@ func (s *Scaler) Set(b Bounds, lasts time.Duration) error {
 	change := s.changes
 	s.bounds, s.said = b, Decision{}
 	if lasts > 0 {
-		s.revert = s.base.Clock.AfterFunc(lasts, func() { s.back(change) })
+		s.revert = s.base.Clock.AfterFunc(lasts, func() { s.back(change, then) })
 	}
 	s.begin()
 	s.loop.Wake()
 	return nil
 }
 
-// back sets the bounds of the settings, unless others were set meanwhile.
-func (s *Scaler) back(change int) {
+// back sets the bounds that hold after others, unless more were set meanwhile.
+func (s *Scaler) back(change int, then Bounds) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changes == change {
-		s.bounds, s.said = s.config.Bounds, Decision{}
+		s.bounds, s.said = then, Decision{}
 		s.begin()
 		s.loop.Wake()
 	}
 }
 
-// Fix makes n both bounds, as Set does, unless the number is left alone: an operator or the program says n, and the next look would
-// change it again. After lasts, unless that is 0, the bounds of the settings hold again. It reports whether it did.
+// Fix makes n both bounds, unless the number is left alone: an operator or the program says n, and the next look would change it
+// again. After lasts, unless that is 0, the bounds of before hold again. It reports whether it did.
 func (s *Scaler) Fix(n int, lasts time.Duration) bool {
-	b, _ := s.Now()
-	if b.Max == 0 {
+	before, _ := s.Now()
+	if before.Max == 0 {
 		return false
 	}
-	b.Min, b.Max = n, n
-	return s.Set(b, lasts) == nil
+	fixed := before
+	fixed.Min, fixed.Max = n, n
+	return s.set(fixed, lasts, before) == nil
 }
 
 // Now returns the bounds, and what was decided last; a Max of 0: the number is left alone.

@@ -31,6 +31,7 @@ type process struct {
 	why     []string
 	waiting bool
 	paused  bool
+	lags    int // how many fewer workers there are than wanted
 	looks   int // of the poller
 	counts  health.Jobs
 	since   time.Time
@@ -100,7 +101,11 @@ func start(t *testing.T, b Bounds, workers int) *process {
 	log := slog.New(slog.DiscardHandler)
 	p := &process{wanted: fleet.Wanted{Workers: workers}, since: time.Now()}
 	p.Scaler = New(part.Base{Log: log, Clock: clock.System, Outages: logging.NewOutages(log, clock.System)}, Config{
-		Bounds: b, Lease: p, Present: func() int { return p.Wanted().Workers },
+		Bounds: b, Lease: p, Present: func() int {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.wanted.Workers - p.lags
+		},
 		Jobs: func(func(*outcome.Job) bool) {},
 		Counts: func() health.Counts {
 			p.mu.Lock()
@@ -205,6 +210,15 @@ func TestBoundsOfOperators(t *testing.T) {
 		if n := p.Wanted().Workers; n != 4 {
 			t.Errorf("%d workers, fixed to 4", n)
 		}
+		p.Fix(3, time.Minute)
+		p.renew(30 * time.Second)
+		if n := p.Wanted().Workers; n != 3 {
+			t.Errorf("%d workers, fixed to 3 for a minute", n)
+		}
+		p.renew(time.Minute)
+		if n := p.Wanted().Workers; n != 4 {
+			t.Errorf("%d workers, a minute after they were fixed to 3", n)
+		}
 		for _, bad := range []string{"", "x", "6..2", "0..5", "5", "1..101", "5..", "on"} {
 			if _, err := p.do(map[string]any{"bounds": bad}); err == nil || !strings.Contains(err.Error(), "as in 5..50") {
 				t.Errorf("bounds %q: %v", bad, err)
@@ -213,17 +227,6 @@ func TestBoundsOfOperators(t *testing.T) {
 		if r, err := p.do(map[string]any{"bounds": "off"}); err != nil || r.From != "4..4" || r.To != "off" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if r, err := p.do(map[string]any{"bounds": "2..6"}); err != nil || r.To != "2..6" || !p.Fix(4, time.Minute) {
-			t.Errorf("%+v, %v", r, err)
-		}
-		p.renew(59 * time.Second)
-		if b, _ := p.Now(); b.Min != 4 || b.Max != 4 {
-			t.Errorf("the bounds are %s, fixed to 4 for a minute", b)
-		}
-		p.renew(10 * time.Second)
-		if b, _ := p.Now(); b.Max != 0 {
-			t.Errorf("the bounds are %s after a minute, and the settings have none", b)
-		}
 		p.renew(5 * time.Minute)
 		if n := p.Wanted().Workers; n != 4 {
 			t.Errorf("%d workers, although it is off", n)
@@ -231,6 +234,86 @@ func TestBoundsOfOperators(t *testing.T) {
 		_ = p.Stop(context.Background())
 		if _, err := p.do(map[string]any{"bounds": "2..6"}); err == nil {
 			t.Error("a process that stops has other bounds")
+		}
+	})
+}
+
+// How long jobs wait is read only while all workers are busy. Where nobody knows the age of the oldest job, what waits and how fast it
+// goes say it.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Bounds{Min: 2, Max: 20, Age: 10 * time.Second}, 2)
+		loaded := func() bool {
+			var c resque.Cargo
+			p.Load(&c)
+			return !c.Empty()
+		}
+		p.set(false, false)
+		p.renew(20 * time.Second)
+		if loaded() {
+			t.Error("an idle process reads how long jobs wait")
+		}
+		p.set(true, false)
+		p.renew(20 * time.Second)
+		if !loaded() {
+			t.Error("a busy process does not read how long jobs wait")
+		}
+		p.Scaler.mu.Lock()
+		p.asks, p.poller = true, glimpse{at: time.Now(), takes: true, queues: []string{"work"}}
+		p.Scaler.mu.Unlock()
+		now := time.Now()
+		for name, tt := range map[string]struct {
+			heard   []waits
+			due     time.Time
+			rate    float64
+			waiting int64
+			age     time.Duration
+		}{
+			"counted":              {[]waits{{at: now, waiting: 9, oldest: now.Add(-7 * time.Second)}, {}}, time.Time{}, 2, 9, 7 * time.Second},
+			"empty a moment ago":   {[]waits{{at: now, waiting: 9}}, time.Time{}, 2, 9, 0},
+			"not known":            {[]waits{{waiting: 60, unknown: 60}}, time.Time{}, 2, 60, 30 * time.Second},
+			"known long ago":       {[]waits{{at: now.Add(-time.Minute), waiting: 60, oldest: now.Add(-time.Hour)}}, time.Time{}, 2, 60, 30 * time.Second},
+			"not known, none ends": {[]waits{{waiting: 60, unknown: 60}}, time.Time{}, 0, 60, -1},
+			"seen":                 {[]waits{{at: now, waiting: 10, unknown: 10, oldest: now.Add(-time.Minute)}}, time.Time{}, 2, 10, time.Minute},
+			"a lane":               {[]waits{{}}, now.Add(-time.Second), 2, 1, time.Second},
+		} {
+			p.heard = tt.heard
+			p.Answered(false, resque.Due{Now: now})
+			p.Scaler.mu.Lock()
+			p.poller.due = tt.due
+			p.Scaler.mu.Unlock()
+			o := Seen{At: now, Waiting: -1, Age: -1}
+			if p.Scaler.waiting(&o, p.bounds, tt.rate); o.Waiting != tt.waiting || o.Age != tt.age || !o.Takes {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+		o := Seen{At: now.Add(time.Minute), Waiting: -1, Age: -1}
+		if p.Scaler.waiting(&o, p.bounds, 1); o.Takes || o.Waiting != -1 {
+			t.Errorf("of a poller that says nothing: %+v", o)
+		}
+		p.Scaler.mu.Lock()
+		p.asks, p.poller.due = false, time.Time{}
+		p.Scaler.mu.Unlock()
+		o = Seen{At: now, Waiting: -1, Age: -1}
+		if p.Scaler.waiting(&o, p.bounds, 1); !o.Takes || o.Waiting != -1 {
+			t.Errorf("what was read before counts: %+v", o)
+		}
+	})
+}
+
+// While Redis has not registered the workers of the last change, there is no other.
+func TestChangeUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Bounds{Min: 2, Max: 20, Age: 10 * time.Second}, 2)
+		p.set(true, false)
+		p.mu.Lock()
+		p.lags = 1
+		p.mu.Unlock()
+		p.renew(5 * time.Minute)
+		if n := p.Wanted().Workers; n != 2 {
+			t.Errorf("%d workers", n)
 		}
 	})
 }

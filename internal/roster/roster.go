@@ -42,8 +42,8 @@ type Config struct {
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
 
-	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more: for a while, unless
-	// lasts is 0.
+	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more; after
+	// lasts, unless that is 0, it does again.
 	Fix func(n int, lasts time.Duration) bool
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
@@ -96,20 +96,21 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
-	c, err := r.change(ctx, n, 0)
-	if err == nil || ctx.Err() != nil { // then the daemon goes on trying
-		r.lapse.Stop()
-	}
-	return c, err
+	return r.ResizeFor(ctx, n, 0)
 }
 
-// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile; or
-// it changes by itself again, where the settings say so.
+// ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
+// changed it meanwhile; or the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	c, err := r.change(ctx, n, lasts)
+	if n < 1 || n > MostWorkers {
+		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	fixed := r.Fix(n, lasts)
+	c, err := r.change(ctx, n)
+	c.Fixed = fixed
 	switch {
-	case err != nil && ctx.Err() == nil:
-	case c.Fixed && r.Most > 0:
+	case err != nil && ctx.Err() == nil: // else the daemon goes on trying
+	case lasts == 0 || fixed:
 		r.lapse.Stop()
 	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
@@ -123,7 +124,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 
 // back is the end of ResizeFor. It waits for Redis, or the end of the run.
 func (r *Roster) back(n int) {
-	if _, err := r.among(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
+	if _, err := r.change(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
 		r.Log.Warn("the concurrency did not go back after its time", "to", n, "error", err)
 	}
 }
@@ -135,18 +136,7 @@ func (r *Roster) Leave() {
 	}
 }
 
-func (r *Roster) change(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
-	}
-	fixed := r.Team == nil && r.Fix(n, lasts)
-	c, err := r.among(ctx, n)
-	c.Fixed = fixed
-	return c, err
-}
-
-// among resizes with the shards that share the workers.
-func (r *Roster) among(ctx context.Context, n int) (Change[int], error) {
+func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}

@@ -76,9 +76,6 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 			return nil, err
 		}
 	}
-	if lasts == 0 {
-		return answer(r.Resize(ctx, n))
-	}
 	change, err := r.ResizeFor(ctx, n, lasts)
 	return answerFor(change, lasts, err)
 }
