@@ -177,7 +177,7 @@ func TestBoundsOfOperators(t *testing.T) {
 		if p.looked() > 0 || p.looping || p.Answer() != nil || p.Info() != nil {
 			t.Errorf("%d looks without bounds", p.looked())
 		}
-		if p.Fix(3) {
+		if p.Fix(3, 0) {
 			t.Error("a number was fixed that nothing changes")
 		}
 		if r, err := p.do(map[string]any{"bounds": "8..20", "for": 600}); err != nil || r.From != "off" || r.To != "8..20" || r.Settings != "off" || r.For != 600 {
@@ -203,13 +203,21 @@ func TestBoundsOfOperators(t *testing.T) {
 		if n := p.Wanted().Workers; n != 6 {
 			t.Errorf("%d workers, with at most 6", n)
 		}
-		if !p.Fix(4) {
+		if !p.Fix(4, time.Minute) {
 			t.Error("a number was not fixed")
 		}
 		p.renew(30 * time.Second)
 		if n := p.Wanted().Workers; n != 4 {
 			t.Errorf("%d workers, fixed to 4", n)
 		}
+		p.renew(5 * time.Minute)
+		if n := p.Wanted().Workers; n != 6 {
+			t.Errorf("%d workers, after the number was fixed for a minute", n)
+		}
+		if !p.Fix(4, 0) {
+			t.Error("a number was not fixed")
+		}
+		p.renew(4 * time.Second)
 		for _, bad := range []string{"", "x", "6..2", "0..5", "5", "1..101", "5..", "on"} {
 			if _, err := p.do(map[string]any{"bounds": bad}); err == nil || !strings.Contains(err.Error(), "as in 5..50") {
 				t.Errorf("bounds %q: %v", bad, err)
