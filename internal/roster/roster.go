@@ -99,17 +99,23 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
-	c, err := r.change(ctx, n, 0)
-	if err == nil || ctx.Err() != nil { // then the daemon goes on trying
-		r.lapse.Stop()
-	}
-	return c, err
+	return r.ResizeFor(ctx, n, 0)
 }
 
-// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile.
+// ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
+// changed it meanwhile; or the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	c, err := r.change(ctx, n, lasts)
-	if !c.Fixed && (err == nil || ctx.Err() != nil) {
+	if n < 1 || n > MostWorkers {
+		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	fixed := r.Scale.Fix(n, lasts)
+	c, err := r.change(ctx, n)
+	c.Fixed = fixed
+	switch {
+	case err != nil && ctx.Err() == nil: // else the daemon goes on trying
+	case lasts == 0 || fixed:
+		r.lapse.Stop()
+	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
 			if r.workers() == made && !r.Scale.On() {
 				go r.back(before)
@@ -121,7 +127,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 
 // back is the end of ResizeFor. It waits for Redis, or the end of the run.
 func (r *Roster) back(n int) {
-	if _, err := r.change(context.Background(), n, 0); err != nil && !errors.Is(err, fleet.ErrStopped) {
+	if _, err := r.change(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
 		r.Log.Warn("the concurrency did not go back after its time", "to", n, "error", err)
 	}
 }
@@ -133,17 +139,11 @@ func (r *Roster) Leave() {
 	}
 }
 
-func (r *Roster) change(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
-	}
+func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
-	fixed := r.Scale.Fix(n, lasts)
-	c, err := r.resize(ctx, n)
-	c.Fixed = fixed
-	return c, err
+	return r.resize(ctx, n)
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {

@@ -31,7 +31,7 @@ type busy struct {
 func answer[T any](c Change[T], err error) (any, error) { return answerFor(c, 0, err) }
 
 func answerFor[T any](c Change[T], lasts time.Duration, err error) (any, error) {
-	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, For: lasts.Seconds(), Fixed: c.Fixed}
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, Fixed: c.Fixed, For: lasts.Seconds()}
 	for _, j := range c.Busy {
 		a.Busy = append(a.Busy, of(j))
 	}
@@ -75,9 +75,6 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 		if err := c.Full(); err != nil {
 			return nil, err
 		}
-	}
-	if lasts == 0 {
-		return answer(r.Resize(ctx, n))
 	}
 	change, err := r.ResizeFor(ctx, n, lasts)
 	return answerFor(change, lasts, err)
