@@ -303,8 +303,7 @@ func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
 	}}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
-		Log: d.log, Clock: d.poller.Clock, Lease: d.lease,
-		Workers: c.Concurrency, Most: c.ConcurrencyMax, Fix: d.scale.Fix, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, Most: c.ConcurrencyMax, Scale: d.scale, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
 			own := d.own(l.Spec)
 			d.guard.Watch(own)
