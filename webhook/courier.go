@@ -338,7 +338,11 @@ func (c *courier) finish(ctx context.Context) error {
 			if d.line != nil {
 				line = history.New(s.Store).Logged(history.WebhookDead, "", d.line...)
 			}
-			return s.Finish(conn, c.settings.Name, d.ids, d.said, line)
+			unsaid, err := s.Finish(conn, c.settings.Name, d.ids, d.said, line)
+			if unsaid != nil && c.said.News("unsaid", unsaid.Error()) {
+				c.say.Warn("Redis refuses the line of a webhook in the log of the fleet, or how many lost events were reported", "error", unsaid)
+			}
+			return err
 		})
 		if err != nil && !errors.Is(err, webhook.ErrNoStream) { // without the stream it is over too
 			return err

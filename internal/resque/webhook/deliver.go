@@ -57,8 +57,8 @@ func (s Store) Attend(c redis.Conn, name string) error {
 	b.Send("PEXPIRE", s.HookStateKey(name).String(), Kept.Milliseconds())
 	replies, err := b.Receive()
 	for _, reply := range replies {
-		if refused, bad := reply.(redis.Error); bad && err == nil && !strings.HasPrefix(string(refused), "BUSYGROUP") {
-			err = refused
+		if refused, bad := reply.(redis.Error); bad && err == nil && !strings.HasPrefix(string(refused), "BUSYGROUP") && !strings.HasPrefix(string(refused), "OOM") {
+			err = refused // out of memory, a group that is there is of use, and Take finds one that is not
 		}
 	}
 	if err != nil {
@@ -206,11 +206,15 @@ func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration)
 }
 
 // Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: none more. Of a delivery that has
-// failed for good it first writes a line into the log of the fleet; nil: there is none.
-func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line []any) error {
+// failed for good it first writes a line into the log of the fleet; nil: there is none. Where Redis refuses the line or the number,
+// as when out of memory, unsaid says why, and the entries are removed all the same.
+func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line []any) (unsaid, err error) {
+	const doing = "ending a delivery of"
 	b := resque.Batch{Conn: c}
+	hard := 0 // the place of the first reply that counts
 	if len(line) > 0 {
 		b.Send("XADD", line...)
+		hard = 1
 	}
 	args := []any{s.HookKey(name).String(), group}
 	for _, id := range ids {
@@ -221,10 +225,20 @@ func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line 
 	if said > 0 {
 		b.Send("HSET", s.HookStateKey(name).String(), "said", said)
 	}
-	if _, err := all(&b); err != nil {
-		return s.explain("ending a delivery of", name, err)
+	replies, err := b.Receive()
+	for n, reply := range replies {
+		refused, bad := reply.(redis.Error)
+		switch {
+		case bad && err == nil && n >= hard && n < hard+2:
+			err = refused
+		case bad && unsaid == nil:
+			unsaid = s.explain(doing, name, refused)
+		}
 	}
-	return nil
+	if err != nil {
+		return unsaid, s.explain(doing, name, err)
+	}
+	return unsaid, nil
 }
 
 // Lead takes or keeps the lease of the deliverer that looks for what is wrong, and reports whether this one has it.

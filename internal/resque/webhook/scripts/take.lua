@@ -6,13 +6,14 @@
 -- Returns {ms until one may begin}; {-1}: no entry waits; {0, how many entries were cut in all, how many of them were reported,
 --       entries}. Only the last delivery that may begin takes more than one entry.
 --
--- Atomic: the call. 'next' is when the next delivery would begin if all kept the distance of ARGV[4]; 'read' is the number of
+-- Atomic: the call. Redis allows the HDEL as the first write when out of memory, and then all that follow. 'next' is when the next delivery would begin if all kept the distance of ARGV[4]; 'read' is the number of
 -- the last entry that was taken, and 'cut' how many are missing.
 local time = redis.call('TIME')
 local now, every = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[4])
 local due = math.max(now, tonumber(redis.call('HGET', KEYS[2], 'next') or '0'))
 local wait = due - now - every * (tonumber(ARGV[5]) - 1)
 if wait > 0 then return {wait} end
+redis.call('HDEL', KEYS[2], '')
 local entries = {}
 if ARGV[3] ~= '0' then
   local most = wait + every > 0 and ARGV[3] or '1'
