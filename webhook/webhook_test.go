@@ -381,6 +381,12 @@ func TestDelivererIsAway(t *testing.T) {
 	redistest.Eventually(t, daemontest.Soon, "all is delivered", func() bool { return f.redis.Int(t, "XLEN", stream) == 0 })
 	stop()
 	f.redis.Do(t, "DEL", "resque:go:notice")
+	for range 2 { // the process reads the notice with each renewal of its lease
+		lease := f.redis.List(t, "ZRANGE", "resque:go:processes", 0, -1, "WITHSCORES")
+		redistest.Eventually(t, daemontest.Soon, "the lease is renewed", func() bool {
+			return !slices.Equal(lease, f.redis.List(t, "ZRANGE", "resque:go:processes", 0, -1, "WITHSCORES"))
+		})
+	}
 	f.fail(10)
 	if n := f.redis.Int(t, "XLEN", stream); n != 10 {
 		t.Fatalf("%d of 10 failures wait", n)
