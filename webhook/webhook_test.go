@@ -471,6 +471,17 @@ func TestGone(t *testing.T) {
 	if s := d.Stats(); s.Dead > 0 || !strings.Contains(s.Error, "410 Gone") {
 		t.Errorf("%+v", s)
 	}
+	last := 0
+	redistest.Eventually(t, daemontest.Soon, "Redis hears that the deliverer has it, so no other one claims it", func() (fell bool) {
+		pending, err := redis.Values(f.redis.Do(t, "XPENDING", stream, "deliverers", "-", "+", 1), nil)
+		if err != nil || len(pending) == 0 {
+			return false
+		}
+		row, _ := redis.Values(pending[0], nil)
+		idle, _ := redis.Int(row[2], nil)
+		fell, last = idle < last, idle
+		return fell
+	})
 	r.set(nil)
 	r.all(ids)
 }
