@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -19,6 +20,7 @@ type Team struct {
 
 	mu      sync.Mutex
 	members []*Roster // of the runs under way
+	lapse   *control.Lapse[int]
 }
 
 // Shared is the pool of the shards; nil: there is one Redis, and t is nil.
@@ -36,18 +38,20 @@ func (t *Team) Workers() int { return t.Pool.Tokens() }
 func (t *Team) join(r *Roster) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.lapse == nil {
+		t.lapse = r.lapse
+	}
+	r.lapse = t.lapse
 	t.members = append(t.members, r)
 	want(r, t.Workers())
 }
 
-// Leave removes the roster of a run that has ended. Without shards it does nothing.
-func (t *Team) Leave(r *Roster) {
-	if t == nil {
-		return
-	}
+// leave removes the roster of a run that has ended, and reports whether no other is left.
+func (t *Team) leave(r *Roster) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.members = slices.DeleteFunc(t.members, func(m *Roster) bool { return m == r })
+	return len(t.members) == 0
 }
 
 // want has a lease change its workers when it can, and does not wait for it.
@@ -63,6 +67,16 @@ func want(r *Roster, n int) {
 // Resize changes how many jobs run at a time on all shards together. Where there are fewer, no further job starts until so few
 // run. It waits for the shards that are in their fleets. One that is not, takes the number when it comes.
 func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
+	c, err := t.change(ctx, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lapse != nil && (err == nil || ctx.Err() != nil) {
+		t.lapse.Stop()
+	}
+	return c, err
+}
+
+func (t *Team) change(ctx context.Context, n int) (Change[int], error) {
 	if err := check(n); err != nil {
 		return Change[int]{}, err
 	}
