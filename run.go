@@ -36,6 +36,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
@@ -425,4 +426,19 @@ func (d *Daemon) currentPoller() *poller {
 		return nil
 	}
 	return d.running.poller
+}
+
+// serveChild runs the one job this process was started for, with the daemon it belongs
+// to, and ends the process. In a process that is no child it does nothing.
+func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	programs := make([]isolate.Program, len(daemons))
+	for i, d := range daemons {
+		d.mu.Lock()
+		programs[i] = program{d.client, d.registry, reach(d.reached), parts}
+		d.mu.Unlock()
+	}
+	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
 }

@@ -141,7 +141,7 @@ func (r *Roster) Leave() {
 
 func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
-		return r.Team.Resize(ctx, n)
+		return r.Team.change(ctx, n)
 	}
 	if err := check(n); err != nil {
 		return Change[int]{}, err

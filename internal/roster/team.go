@@ -67,6 +67,16 @@ func want(r *Roster, n int) {
 // Resize changes how many jobs run at a time on all shards together. Where there are fewer, no further job starts until so few
 // run. It waits for the shards that are in their fleets. One that is not, takes the number when it comes.
 func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
+	c, err := t.change(ctx, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lapse != nil && (err == nil || ctx.Err() != nil) {
+		t.lapse.Stop()
+	}
+	return c, err
+}
+
+func (t *Team) change(ctx context.Context, n int) (Change[int], error) {
 	if err := check(n); err != nil {
 		return Change[int]{}, err
 	}
