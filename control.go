@@ -9,11 +9,12 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
-	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 // Verb is something that operators can ask a program to do while it runs, beside what every daemon does: to flush a cache, to say
@@ -37,7 +38,7 @@ type Verb struct {
 }
 
 func (v Verb) own() control.Verb {
-	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed}
+	own := control.Verb{Name: v.Name, Help: v.Help, Level: control.Full, Addressed: v.Addressed, Whole: true}
 	if v.Harmless {
 		own.Level = control.On
 	}
@@ -55,15 +56,14 @@ func (c config) controlKey() ([]byte, error) {
 	return wire.ReadKey(c.ControlKeyFile)
 }
 
-// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program. level is that of the
-// log; nil: the program has its own logger.
-func newControl(b part.Base, c config, key []byte, p *poller, l lease, process func() resque.Process, program control.Program, verbs []Verb) *control.Control {
+// newControl makes the part that obeys operators, with the verbs of every daemon and those of the program.
+func newControl(b part.Base, c config, key []byte, p *poller, l *fleet.Lease, program control.Program, verbs []Verb) *control.Control {
 	obeys := control.ParseLevel(c.Control)
-	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Now: l.Now, Process: process})
+	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Common: program.Common, Now: l.Now, Since: l.Since, Process: l.Process})
 	for _, v := range verbs {
 		k.Add(v.own())
 	}
-	program.Settings, program.Ahead = c.shown, p.ahead
+	program.Ahead = p.ahead
 	program.Hold = func(paused bool) { p.hold(byOperator, paused) }
 	k.Add(program.Verbs(b.Clock)...)
 	if obeys > control.Off {
@@ -97,7 +97,7 @@ func (p *poller) ahead(ctx context.Context) ([]wire.Job, error) {
 }
 
 // shown are the settings as an operator may see them: without a password, and without the values of program code.
-func (c config) shown() (all []wire.Setting) {
+func (c config) shown(present roster.List) (all []wire.Setting) {
 	settings := reflect.ValueOf(c.WorkerSettings)
 	for _, row := range settingRows {
 		if row.Field == "Logger" {
@@ -108,7 +108,11 @@ func (c config) shown() (all []wire.Setting) {
 		case "URI":
 			value = conn.RedactURI(value)
 		case "QueuesString":
-			value = c.queues.Label()
+			value = present.Label()
+		case "Concurrency":
+			if c.ConcurrencyMax > 0 {
+				value = fmt.Sprintf("%d..%d", c.Concurrency, c.ConcurrencyMax)
+			}
 		}
 		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
 	}
@@ -116,6 +120,6 @@ func (c config) shown() (all []wire.Setting) {
 }
 
 // queuesOf says which queues a daemon works, and what keeps it from taking jobs.
-func (c config) queuesOf(h health.Report) wire.Queues {
-	return wire.Queues{Queues: c.queues.Label(), Order: c.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
+func queuesOf(l roster.List, h health.Report) wire.Queues {
+	return wire.Queues{Queues: l.Label(), Order: l.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/await"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/outcome"
@@ -49,7 +50,7 @@ type client struct {
 	producer.Client
 	config  config
 	log     *slog.Logger
-	level   *slog.LevelVar // of the log; nil: the program gave the logger
+	common  *control.Common
 	flush   func()
 	dialer  conn.Dialer
 	set     *outcome.Set // the features, for jobs that are enqueued
@@ -119,14 +120,15 @@ func (e *endpoint) init(work bool) (*client, error) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, level: level, flush: flush, dialer: dialer, bridges: new(atomic.Pointer[depth.Bridges]), heard: heard,
+		config: c, log: log, common: control.NewCommon(clock.System, level, 1), flush: flush, dialer: dialer,
+		bridges: new(atomic.Pointer[depth.Bridges]), heard: heard,
 	}
 	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)
 	e.client.set = outcome.New(outcome.Deps{
 		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 		Settings: outcome.Settings{Stamp: e.client.config.Stamp},
-	}, e.registry, slices.Concat(e.features, e.registry.features())...)
+	}, e.registry, slices.Concat(e.features, e.registry.features(e.registry.limits))...)
 	made, added := e.client, e.features
 	made.settled = sync.OnceValue(func() settled { return made.newSettled(e.registry, added) })
 	e.closed = false

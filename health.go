@@ -142,7 +142,7 @@ type Signs struct {
 // poller.
 func (d *Daemon) Signs() Signs {
 	d.mu.Lock()
-	r, p, pulse, lease, workers := d.running, d.poller, d.pulse, d.lease, d.config.Concurrency
+	r, p, pulse, lease, workers := d.running, d.poller, d.pulse, d.lease, d.workers
 	limits := d.config.ConnectTimeout + d.config.ReadTimeout + d.config.WriteTimeout
 	d.mu.Unlock()
 	s := Signs{Exchanged: -1, Renewed: -1, Patience: health.Patience(limits)}
@@ -160,7 +160,7 @@ func (d *Daemon) Signs() Signs {
 	if at := lease.Renewed(); !at.IsZero() {
 		s.Renewed, s.LeaseHeld = max(0, now.Sub(at)), !lease.Silent(now)
 	}
-	s.AllStuck = d.registry.stuck.All(workers, StuckAfter, now)
+	s.AllStuck = d.registry.stuck.All(workers.present(), StuckAfter, now)
 	return s
 }
 
@@ -310,19 +310,20 @@ func (r *registry) infos() []ClassInfo {
 
 // counted is what a daemon has counted, as it is answered.
 func (d *Daemon) counted() control.Stats {
-	s, h := d.Stats(), d.report()
-	of := func(j JobStats) control.Counts {
+	s, h := health.Sum(d.tally), d.report()
+	of := func(class string, j health.Jobs) control.Counts {
 		return control.Counts{
 			Done: j.Done, Failed: j.Failed, Retried: j.Retried, Cancelled: j.Cancelled, Expired: j.Expired, Discarded: j.Discarded,
-			Runs: j.Runs, Mean: j.Mean().Seconds(), Longest: j.Longest.Seconds(),
+			Runs: j.Runs, Mean: JobStats(j).Mean().Seconds(), Longest: j.Longest.Seconds(),
+			P50: s.Quantile(class, 0.5).Seconds(), P95: s.Quantile(class, 0.95).Seconds(), P99: s.Quantile(class, 0.99).Seconds(),
 		}
 	}
 	w := control.Stats{
-		Exchanges: s.Exchanges, Exchange: h.ExchangeAge.Seconds(), Lease: h.LeaseAge.Seconds(), Outages: s.Outages, Away: s.Away.Seconds(),
-		Jobs: of(s.Jobs), Classes: make(map[string]control.Counts),
+		Exchanges: s.Exchanges, Exchange: h.ExchangeAge.Seconds(), Lease: h.LeaseAge.Seconds(), RTT: d.history.RTT().Seconds(), Outages: s.Outages, Away: s.Away.Seconds(),
+		Autoscale: d.scale.Answer(), Jobs: of("", s.Total), Classes: make(map[string]control.Counts),
 	}
 	for name, c := range s.Classes {
-		w.Classes[name] = of(c)
+		w.Classes[name] = of(name, c)
 	}
 	return w
 }

@@ -3,11 +3,13 @@ package goworker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/usage"
 )
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
@@ -188,6 +190,23 @@ func (d *Daemon) note(name string, err error, final bool) {
 	defer d.mu.Unlock()
 	if d.running != nil {
 		d.history.PartFailed(name, err, final)
+	}
+}
+
+// weighed adds the part that watches the memory of the process, if MaxRSS asks for it.
+func (c config) weighed(added []part.Part, log *slog.Logger, above func(rss int64)) []part.Part {
+	if c.MaxRSS == 0 {
+		return added
+	}
+	return append(added, usage.Watch(clock.System, log, int64(c.MaxRSS), above))
+}
+
+// noteMaxRSS has the log of the fleet say why the process stops.
+func (d *Daemon) noteMaxRSS(rss int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running != nil {
+		d.history.AboveMaxRSS(rss, int64(d.config.MaxRSS))
 	}
 }
 

@@ -1,13 +1,14 @@
 package goworker
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/autoscale"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
@@ -34,7 +35,6 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/health"
-	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
@@ -46,7 +46,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
-	"github.com/goworker/goworker/internal/resque/workflows"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
@@ -107,8 +107,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.prepare(ctx, c)
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.lease.Process, d.controlled(c, r, quit), d.verbs)
-	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
+	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
+	d.control.Add(append(d.roster.Verbs(), d.scale.Verb(max(c.config.Concurrency, c.config.ConcurrencyMax), roster.MostWorkers))...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
 	d.lease.Riders = append(d.lease.Riders, d.control)
@@ -116,11 +116,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
+		d.roster.Leave()
 		d.mu.Lock()
 		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
 	}()
 
+	if d.group == nil {
+		added = c.config.weighed(added, c.log, func(rss int64) { d.noteMaxRSS(rss); quit() })
+	}
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
 		return prefix.Of(err)
@@ -168,8 +172,8 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 		}
 	}
 	return control.Program{
-		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Level: c.level, Stop: stop,
-		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
+		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
+		Stats: d.counted, Classes: d.described, Settings: func() []wire.Setting { return c.config.shown(d.roster.List()) }, Queues: func() wire.Queues { return queuesOf(d.roster.List(), d.report()) },
 	}
 }
 
@@ -185,6 +189,9 @@ func (d *Daemon) started(r *run) {
 // goroutine gets the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
+	if d.team != nil {
+		d.config.Concurrency = d.team.Workers() // perhaps it was changed while this shard was away
+	}
 	d.registry.useNumber.Store(c.config.UseNumber)
 	for _, warning := range c.config.warnings() {
 		c.log.Warn(warning)
@@ -201,24 +208,25 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.flusher = flush.New(base)
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
 	c.heard.Take(d.events)
+	d.limits = d.registry.limits.Beside()
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, slices.Concat(d.features, d.registry.features(), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
-	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
-	var own []string
-	if d.registry.trial == nil { // a test has no fleet
-		own = d.config.queues.Own()
-	}
-	d.guard = ownqueue.New(base, own, d.config.PollInterval, func() { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
-	d.poller.source = d.newSource(base, d.poller, set.Watched())
-	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
+	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
+	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
+	own := d.own(d.config)
+	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
+	order := d.newSource(base, d.poller, d.list(d.config, own), set.Watched())
+	d.poller.source = order
+	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
+	d.scale = d.newScaler(base, d.config, d.poller, order.Backlog)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
+	d.roster = d.newRoster(c.config, order)
 	d.history = d.newHistory(base, c)
-	d.rules = rule.NewKeeper(base, d.registry.limits.Rules, rule.KeeperConfig{
+	d.rules = rule.NewKeeper(base, d.limits.Rules, rule.KeeperConfig{
 		Keeps: d.lease.Keeps, Process: func() string { return d.lease.Process().ID }, Do: c.Pool.Do,
 	})
 	set.Watch(d.history.Ended)
@@ -233,8 +241,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -272,21 +279,66 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Scale: d.scale.Answer, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
 }
 
+// newScaler makes the part that changes the number of workers by itself.
+func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.Backlog) *autoscale.Scaler {
+	return autoscale.New(b, autoscale.Config{
+		Bounds: autoscale.Bounds{Min: c.Concurrency, Max: c.ConcurrencyMax, Age: c.ScaleAge, Fast: c.ScaleUp == ScaleFast}, Shared: d.team != nil, Lease: d.lease,
+		Present: d.workers.present, Jobs: d.lease.Status.Jobs, Counts: d.tally.Counts, Ask: p.ask, Backlog: backlog, Takes: func() bool { return p.keeper.Link() != nil && p.mayReserve() && !p.source.Paused() },
+	})
+}
+
+// newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
+func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
+	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
+	d.lease.Slots = at
+	return roster.New(roster.Config{
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease,
+		Workers: c.Concurrency, Most: c.ConcurrencyMax, Fix: d.scale.Fix, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Work: func(ctx context.Context, l roster.List) error {
+			next := c
+			next.queues, next.Order = l.Spec, l.Order
+			if warning := next.uselessWeights(); warning != "" {
+				d.log.Warn(warning)
+			}
+			own := d.own(next)
+			d.guard.Watch(own)
+			return at.work(ctx, d.list(next, own))
+		},
+	})
+}
+
+// own returns goworker's own queues of a list. A test has no fleet to guard them against.
+func (d *Daemon) own(c config) []string {
+	if d.registry.trial != nil {
+		return nil
+	}
+	return c.queues.Own()
+}
+
+// list is what the poller asks.
+func (d *Daemon) list(c config, own []string) watch.List {
+	l := watch.List{Queues: c.queues, Order: c.Order}
+	if len(own) > 0 {
+		l.Closed = d.guard.Closed
+	}
+	return l
+}
+
 // newSource returns the source of a poller, which also has Redis watch these keys.
-func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched) *watch.Order {
+func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched []outcome.Watched) *watch.Order {
 	for _, w := range watched {
 		p.keeper.Keys = append(p.keeper.Keys, w.Key)
 	}
-	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
+	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
-		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
-		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
+		List: list, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
 		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
@@ -297,9 +349,9 @@ func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched)
 // has to wait needs no other feature. Aggregate comes after all that may drop an item, and before what acts on a job
 // that runs. Unique may release a job's lock, so it comes after all features that may keep a job from running.
 // Results and cursors come last: they say where the job goes, and how long it waits.
-func (r *registry) features() []func(outcome.Deps) outcome.Feature {
+func (r *registry) features(of *limits.Table) []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(r.limits.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(of), unknown.New(of), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(of.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }
@@ -333,6 +385,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
 		"events":    {Start: d.events.Start, Stop: d.events.Stop},
+		"autoscale": {Start: d.scale.Start, Stop: d.scale.Stop, Info: d.scale.Info},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {
@@ -359,40 +412,6 @@ func (d *Daemon) Parts() ([]string, error) {
 	return names, prefix.Of(err)
 }
 
-// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.
-// Their contexts are cancelled now, not at the shutdown timeout. If it is called before
-// the stop, it has its effect at the stop. Without a run it does nothing.
-func (d *Daemon) StopNow() {
-	d.mu.Lock()
-	r := d.running
-	d.mu.Unlock()
-	if r != nil {
-		r.stop.Cut()
-	}
-}
-
-// Pause makes the daemon take no more jobs until Resume. Jobs that run finish.
-// Only this daemon pauses, and only its current run: without one it does nothing.
-// See the key pause-all-workers for the whole fleet.
-func (d *Daemon) Pause() { d.pause(true) }
-
-// Resume ends Pause.
-func (d *Daemon) Resume() { d.pause(false) }
-
-func (d *Daemon) pause(paused bool) {
-	if p := d.currentPoller(); p != nil {
-		p.hold(byProgram, paused)
-	}
-}
-
-// CancelJobs cancels the contexts of the jobs that run now, with the cause
-// ErrCancelled. The errors that their handlers then return are filed as failures.
-func (d *Daemon) CancelJobs() {
-	if s := d.session(); s != nil && d.currentPoller() != nil {
-		s.CancelJobs(ErrCancelled)
-	}
-}
-
 // session returns the present session of the current run, or the last one of the run
 // before.
 func (d *Daemon) session() *fleet.Session {
@@ -412,68 +431,4 @@ func (d *Daemon) currentPoller() *poller {
 		return nil
 	}
 	return d.running.poller
-}
-
-// program is a daemon in the child process of one of its jobs.
-type program struct {
-	*client
-	registry *registry
-	reach    any
-	parts    []part.Part
-}
-
-// serveChild runs the one job this process was started for, with the daemon it belongs
-// to, and ends the process. In a process that is no child it does nothing.
-func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
-	if !IsolatedChild() {
-		return nil
-	}
-	programs := make([]isolate.Program, len(daemons))
-	for i, d := range daemons {
-		d.mu.Lock()
-		programs[i] = program{d.client, d.registry, reach(d.reached), parts}
-		d.mu.Unlock()
-	}
-	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
-}
-
-func (p program) Identity() string { return p.config.identity() }
-
-func (p program) Flush() { p.flush() }
-
-// Perform runs the job.
-func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
-	d, j, err := p.registry.isolated(r)
-	if err == nil {
-		ctx = workflow.Remote(ctx, j, workflows.New(p.client.Store), p.client.Pool.Do)
-		var end func()
-		d.reach = p.reach
-		ctx, end = results.Remote(ctx, j, clock.System, r.Said)
-		defer end() // before the outcome is sent, and also where the handler ends its goroutine
-		ctx, end = cursor.Remote(ctx, j, p.deps(), r.Said)
-		defer end()
-		err = d.perform(ctx)
-	}
-	if err != nil || d.value() == nil {
-		return nil, err
-	}
-	if workflow.Wanted(j) {
-		return workflow.Result(d.Result)
-	}
-	return isolate.Result(d.Class, d.Result), nil
-}
-
-// deps are what a feature needs in a child.
-func (p program) deps() outcome.Deps {
-	return outcome.Deps{Base: p.client.base(), Do: p.client.Pool.Do}
-}
-
-// Parts starts the parts that run in a child.
-func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
-	parts, err := part.Isolated(p.parts)
-	if err != nil {
-		return nil, err
-	}
-	started, err := part.Start(ctx, part.NewCrew(clock.System, p.log).Tend(parts))
-	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
 }

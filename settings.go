@@ -36,6 +36,7 @@ const (
 	ReplicaWait      = time.Second
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = "text"
+	DefaultScaleAge  = 10 * time.Second
 )
 
 const (
@@ -80,6 +81,14 @@ const (
 	ControlOff  = "off"
 	ControlOn   = "on"
 	ControlFull = "full"
+)
+
+// The values of WorkerSettings.ScaleUp and of the flag -scale-up.
+const (
+	// ScaleCareful tries half as many workers more, and gives them back if they do little.
+	ScaleCareful = "careful"
+	// ScaleFast doubles the workers while jobs wait too long, whether or not that helps.
+	ScaleFast = "fast"
 )
 
 // WorkerSettings says how a daemon works. A field that is zero has its default; only
@@ -131,6 +140,15 @@ type WorkerSettings struct {
 	// Concurrency is how many jobs run at the same time: the number of workers
 	// other Resque tools see. Zero means DefaultConcurrency. [-concurrency]
 	Concurrency int
+	// ConcurrencyMax has the daemon change that number by itself: it begins with Concurrency, and has up to
+	// ConcurrencyMax workers while jobs wait and more workers do more. Zero leaves the number alone. It is at least
+	// Concurrency and at most 4,096. Shards have none. See docs/autoscaling.md. [-concurrency=5..50]
+	ConcurrencyMax int
+	// ScaleAge is how long a job may wait before more workers are tried. The daemon looks twice in this time, and each
+	// five seconds if it is longer than ten. Zero means DefaultScaleAge. [-scale-age in seconds or as in 1m]
+	ScaleAge time.Duration
+	// ScaleUp is ScaleCareful or ScaleFast. Empty means ScaleCareful. [-scale-up]
+	ScaleUp string
 	// Connections is how many connections GetConn and Enqueue share; further
 	// callers wait for one. The daemon holds a few more for itself. Zero means
 	// DefaultConnections. [-connections]
@@ -193,6 +211,10 @@ type WorkerSettings struct {
 	// payload takes up to seventy times its size, if it has only tiny values. Zero means DefaultMaxPayload, 64
 	// MiB. The most is 511 MiB, since Redis takes 512 MiB at once. [-max-payload in bytes or as in 64MiB]
 	MaxPayload int
+	// MaxRSS ends the process in order, as a signal does, when its resident memory is above so many bytes in three looks
+	// ten seconds apart. Run and Work return nil then, so a service manager has to start it again in any case. Zero, and
+	// a system that does not say how much it is, end nothing. [-max-rss in bytes or as in 2GiB]
+	MaxRSS int
 	// ConnectTimeout, ReadTimeout and WriteTimeout limit how long Redis may
 	// take to accept a connection, to answer and to accept a command. Zero
 	// means their defaults, and so does NoTimeout: a connection
@@ -237,7 +259,7 @@ type WorkerSettings struct {
 	// process or changes what it is, and needs ControlKeyFile. See docs/remote-control.md. [-control]
 	Control string
 	// ControlKeyFile is a file with the key that commands of ControlFull are signed with: at least 32 bytes, readable
-	// by its user only. All processes of a fleet have the same. [-control-key-file]
+	// by its user only, or as Kubernetes gives it to a group. All processes of a fleet have the same. [-control-key-file]
 	ControlKeyFile string
 	// ControlUnsigned has ControlFull obey commands without a signature: whatever can write to Redis can end the
 	// process. [-control-unsigned]
@@ -377,6 +399,7 @@ type config struct {
 	WorkerSettings
 
 	queues             queues.Spec
+	ordered            string // Order as it was given; "": the list has its own
 	logLevel           slog.Level
 	style              payload.Style
 	multiQueueFailures bool
@@ -399,6 +422,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		c.queues, err = queues.Parse(lists)
 		errs = append(errs, err)
 	}
+	c.ordered = s.Order
 	s.Order = cmp.Or(s.Order, c.queues.Order())
 	for _, row := range settingRows {
 		errs = append(errs, row.Fill(&s, getenv))
@@ -417,13 +441,21 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 
 // warnings are settings that have no effect.
 func (c config) warnings() (warnings []string) {
-	if c.queues.Order() == OrderWeighted && c.Order != OrderWeighted {
-		warnings = append(warnings, fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order))
+	if warning := c.uselessWeights(); warning != "" {
+		warnings = append(warnings, warning)
 	}
 	if name := c.dial().UselessTLS(); name != "" {
 		warnings = append(warnings, name+" has no effect, because the connection is not encrypted; begin the URI with rediss://, or leave it out")
 	}
 	return warnings
+}
+
+// uselessWeights is a warning for weights that have no effect, or "".
+func (c config) uselessWeights() string {
+	if c.queues.Order() != OrderWeighted || c.Order == OrderWeighted {
+		return ""
+	}
+	return fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order)
 }
 
 // dial returns the settings of every connection.

@@ -13,12 +13,14 @@ import (
 	"github.com/goworker/goworker/internal/access"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/recurring"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -58,6 +60,7 @@ type Shards struct {
 	config  config
 	log     *slog.Logger
 	flush   func()
+	common  *control.Common
 	parts   []part.Part
 	paused  bool
 	running bool
@@ -135,7 +138,8 @@ func (s *Shards) AddPart(p Part) {
 	s.parts = append(s.parts, p.internal())
 }
 
-// AddVerb adds something that operators can ask the program to do; see Daemon.AddVerb. Each shard's process does it.
+// AddVerb adds something that operators can ask the program to do; see Daemon.AddVerb. It is done once, over however many Redises the
+// command comes.
 func (s *Shards) AddVerb(v Verb) { s.each(func(d *Daemon) { d.AddVerb(v) }) }
 
 // RegisterDialer makes all shards dial URIs of a scheme with another package; see
@@ -163,7 +167,7 @@ func (s *Shards) init(again bool) error {
 	if err != nil {
 		return err
 	}
-	log, _, flush := config.log()
+	log, level, flush := config.log()
 	for i, d := range s.daemons {
 		settings := s.settingsOf(i)
 		settings.Logger = log.With("shard", s.name(i))
@@ -176,6 +180,7 @@ func (s *Shards) init(again bool) error {
 		}
 	}
 	s.routes, s.config, s.log, s.flush, s.ready, s.closed = routes, config, log, flush, true, false
+	s.common = control.NewCommon(clock.System, level, len(s.daemons))
 	return nil
 }
 
@@ -186,6 +191,9 @@ func (s *Shards) check() (queues.Routes, config, error) {
 	}
 	if s.settings.URI != "" || s.settings.QueuesString != "" || len(s.settings.Queues) > 0 {
 		return nil, config{}, errors.New("goworker: the settings of shards hold a URI or queues; give them with each Shard")
+	}
+	if s.settings.ConcurrencyMax > 0 {
+		return nil, config{}, errors.New("goworker: the settings of shards hold a ConcurrencyMax; the number of workers that shards share does not change by itself: set Concurrency (-concurrency=25)")
 	}
 	var routes queues.Routes
 	var c config // of the last shard: they differ in their URI and queues only
@@ -268,9 +276,9 @@ func (s *Shards) run(ctx context.Context) []error {
 	config := s.config
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
+	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency)}, config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
-		d.budget, d.group, d.quit = workers, stop, func(now bool) { quit(); s.cutIf(now) }
+		d.team, d.group, d.common, d.quit = team, stop, s.common, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)
@@ -279,6 +287,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		s.each(func(d *Daemon) { d.note(name, err, final) })
 	}
 	s.gate.Log(s.log)
+	added = config.weighed(added, s.log, func(rss int64) { s.each(func(d *Daemon) { d.noteMaxRSS(rss) }); quit() })
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()

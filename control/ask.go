@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -177,11 +176,11 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 // announce writes the command.
 func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err error) {
 	cmd := r.command
-	lives := r.call.timeout
-	if len(r.key) > 0 { // processes refuse a signed command that is valid for longer
-		lives = min(lives, control.FullLives)
-	}
+	lives := min(r.call.timeout, control.FullLives) // a process refuses what needs the level full and is valid for longer
 	cmd.At, cmd.Until = now.UnixMilli(), now.Add(lives).UnixMilli()
+	if lives < r.call.timeout {
+		cmd.Wait = r.call.timeout.Milliseconds()
+	}
 	var a control.Announcement
 	if a.Message, err = cmd.Encode(); err != nil {
 		return err
@@ -209,7 +208,7 @@ const mostText = 500
 func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awaited map[string]control.Member) error {
 	began := clock.System.Now()
 	looked, ends := began, began.Add(r.call.timeout)
-	after, parts, answered := "0", make(map[string]*assembly), make(map[string]bool)
+	after, answers := "0", assembler{parts: make(map[string]*assembly)}
 	for len(awaited) > 0 {
 		left := clock.Until(clock.System, ends)
 		if left <= 0 {
@@ -220,18 +219,15 @@ func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awai
 			return err
 		}
 		for _, p := range pieces {
-			if after = p.ID; answered[p.Process] {
-				continue // it was sent again, because the answer of Redis was lost
+			after = p.ID
+			if _, asked := awaited[p.Process]; !asked {
+				continue // it was sent again, because the answer of Redis was lost; or a program that writes to Redis has forged it
 			}
-			if parts[p.Process] == nil {
-				parts[p.Process] = new(assembly)
-			}
-			whole, bad := parts[p.Process].add(p)
+			whole, bad := answers.add(p)
 			if whole == nil && bad == nil {
 				continue
 			}
 			delete(awaited, p.Process)
-			answered[p.Process] = true
 			r.answered(ctx, p.Process, whole, bad, clock.Since(clock.System, began))
 		}
 		if now := clock.System.Now(); now.Sub(looked) >= lookEvery && len(awaited) > 0 {
@@ -285,29 +281,4 @@ func (r *round) silent(s control.Store, c redis.Conn, awaited map[string]control
 		}
 	}
 	return silent, nil
-}
-
-// assembly is the pieces of one answer.
-type assembly struct {
-	next  int
-	bytes []byte
-}
-
-var errPieces = errors.New("a piece of it is missing")
-
-// add adds a piece, and returns the whole when it was the last. The first piece begins the answer again: the process sends it once more
-// where it does not know whether Redis has taken it.
-func (a *assembly) add(p control.Piece) (whole []byte, err error) {
-	if p.Number == 0 {
-		a.next, a.bytes = 0, nil
-	}
-	if p.Number != a.next {
-		return nil, errPieces
-	}
-	a.next++
-	a.bytes = append(a.bytes, p.Bytes...)
-	if !p.Last {
-		return nil, nil
-	}
-	return a.bytes, nil
 }

@@ -1,11 +1,14 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/resque/control"
 )
 
 // The calls of this file write rules. A rule is in Redis, so it holds for processes that start later, and for those that were cut off when
@@ -13,6 +16,39 @@ import (
 
 // For ends a rule after this time. By default it holds until it is taken back.
 func For(d time.Duration) CallOption { return func(c *call) { c.lasts, c.ends = d, true } }
+
+// Rules returns what operators have set for the fleet, by their kinds and what they are about: see inspect.Rules. Queues that are
+// paused without an end are among them, of which nothing but the queue is known.
+func (c *Control) Rules(ctx context.Context) (rules []inspect.Rule, err error) {
+	for _, door := range c.of.Inspect().Doors() {
+		of, failed := ruled(ctx, door.Inspector())
+		if err = errors.Join(err, failed); len(c.of.Inspect().Doors()) > 1 {
+			for n := range of {
+				of[n].Shard = door.Name()
+			}
+		}
+		rules = append(rules, of...)
+	}
+	slices.SortStableFunc(rules, func(a, b inspect.Rule) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.About, b.About)) })
+	return rules, err
+}
+
+// ruled returns the rules and paused queues of one Redis.
+func ruled(ctx context.Context, in *inspect.Inspector) ([]inspect.Rule, error) {
+	rules, err := in.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	paused, err := in.PausedQueues(ctx)
+	for _, queue := range paused {
+		if !slices.ContainsFunc(rules, func(r inspect.Rule) bool { return r.Kind == control.PauseRule && r.About == queue }) {
+			rules = append(rules, inspect.Rule{Kind: control.PauseRule, About: queue})
+		}
+	}
+	return rules, err
+}
+
+var errCancel = errors.New("goworker: a job is cancelled wherever it is, for good; leave out To, Args, For and Key")
 
 var errTo = errors.New("goworker: a rule holds for all processes; leave out To and Args")
 
@@ -31,8 +67,8 @@ func (c *Control) rule(opts []CallOption) (*inspect.Inspector, time.Duration, er
 	return c.of.Inspect().By(c.who, o.why).Face(c.face), o.lasts, nil
 }
 
-// ruled is a rule whose maker and end the options say.
-func (c *Control) ruled(opts []CallOption, rule func(i *inspect.Inspector, d time.Duration) error) error {
+// change changes a rule, whose maker and end the options say.
+func (c *Control) change(opts []CallOption, rule func(i *inspect.Inspector, d time.Duration) error) error {
 	i, d, err := c.rule(opts)
 	if err != nil {
 		return err
@@ -42,29 +78,29 @@ func (c *Control) ruled(opts []CallOption, rule func(i *inspect.Inspector, d tim
 
 // PauseQueue keeps all processes from taking jobs of a queue: see inspect.PauseQueueFor. The options are For and Why.
 func (c *Control) PauseQueue(ctx context.Context, queue string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.PauseQueueFor(ctx, queue, d) })
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.PauseQueueFor(ctx, queue, d) })
 }
 
 // ResumeQueue ends PauseQueue.
 func (c *Control) ResumeQueue(ctx context.Context, queue string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeQueue(ctx, queue) })
+	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeQueue(ctx, queue) })
 }
 
 // PauseClass has the jobs of a class wait in a lane of their own, while the others of their queues go on: see inspect.PauseClass. The
 // options are For and Why.
 func (c *Control) PauseClass(ctx context.Context, class string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.PauseClass(ctx, class, d) })
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.PauseClass(ctx, class, d) })
 }
 
 // ResumeClass ends PauseClass.
 func (c *Control) ResumeClass(ctx context.Context, class string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeClass(ctx, class) })
+	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeClass(ctx, class) })
 }
 
 // Limit gives a limit of a program other numbers, such as "3" or "10/s", which hold whatever programs start: see inspect.SetLimitFor. The
 // options are For and Why.
 func (c *Control) Limit(ctx context.Context, limit, numbers string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error {
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error {
 		_, err := i.SetLimitFor(ctx, limit, numbers, d)
 		return err
 	})
@@ -77,7 +113,7 @@ func (c *Control) LimitClass(ctx context.Context, class, numbers string, opts ..
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.LimitClass(ctx, class, numbers, o.key, d) })
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.LimitClass(ctx, class, numbers, o.key, d) })
 }
 
 // Key gives each value at a place in the arguments its own count, for LimitClass: "0.account" is the field account of the first argument.
@@ -85,7 +121,7 @@ func Key(place string) CallOption { return func(c *call) { c.key = place } }
 
 // Reset takes back what Limit has set: processes write the numbers of their programs.
 func (c *Control) Reset(ctx context.Context, limit string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, _ time.Duration) error {
+	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error {
 		_, err := i.ResetLimit(ctx, limit)
 		return err
 	})
@@ -93,15 +129,15 @@ func (c *Control) Reset(ctx context.Context, limit string, opts ...CallOption) e
 
 // ResetClass takes back what LimitClass, Timeout and Retries have set for a class.
 func (c *Control) ResetClass(ctx context.Context, class string, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResetClass(ctx, class) })
+	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResetClass(ctx, class) })
 }
 
 // Timeout gives the jobs of a class another time limit from their next run on: see inspect.SetTimeout. The options are For and Why.
 func (c *Control) Timeout(ctx context.Context, class string, timeout time.Duration, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetTimeout(ctx, class, timeout, d) })
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetTimeout(ctx, class, timeout, d) })
 }
 
 // Retries has failed jobs of a class run again at most so often: see inspect.SetRetries. The options are For and Why.
 func (c *Control) Retries(ctx context.Context, class string, retries int, opts ...CallOption) error {
-	return c.ruled(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetRetries(ctx, class, retries, d) })
+	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetRetries(ctx, class, retries, d) })
 }

@@ -56,6 +56,7 @@ const (
 	Lost          = inspect.LogLost
 	PartRestarted = inspect.LogPartRestarted
 	PartFailed    = inspect.LogPartFailed
+	MaxRSS        = inspect.LogMaxRSS
 	RuleEnded     = inspect.LogRuleEnded
 	RuleRestored  = inspect.LogRuleRestored
 
@@ -67,7 +68,7 @@ const (
 func Kinds() []string {
 	return []string{
 		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Step, Enqueued, Started, Done, Snoozed, Returned,
-		Online, Offline, Lost, PartRestarted, PartFailed, RuleEnded, RuleRestored, Missed,
+		Online, Offline, Lost, PartRestarted, PartFailed, MaxRSS, RuleEnded, RuleRestored, Missed,
 	}
 }
 

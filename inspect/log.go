@@ -25,6 +25,9 @@ const (
 	LogPartRestarted = "part-restarted" // it is started again
 	LogPartFailed    = "part-failed"    // it is not, so the process stops
 
+	// The memory of a process is above its setting MaxRSS, so it stops. Text has both.
+	LogMaxRSS = "max-rss"
+
 	// What became of a rule of operators. More["rule"] is its name.
 	LogRuleEnded    = "rule-ended"    // its time was over
 	LogRuleRestored = "rule-restored" // a process of an older release had overwritten it

@@ -28,7 +28,7 @@ const (
 	MoveTo      Verb = "move"         // to the tail of another queue; delayed jobs keep their time. A whole queue keeps its order, what a search finds comes in pieces of 250
 	Delay       Verb = "delay"        // waiting and delayed jobs: to a time
 	Drop        Verb = "remove"       // into the bin
-	Revoke      Verb = "cancel"       // by their ids, wherever they are: they do not run, or end early
+	Revoke      Verb = "cancel"       // wherever they are: they do not run, or end early. Jobs that wait without an id go into the bin
 	ClearQueue  Verb = "clear"        // a queue, whole, with its lanes: into the bin
 	ForgetQueue Verb = "remove queue" // as ClearQueue, and the name of the queue goes
 )
@@ -270,6 +270,9 @@ func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 	}
 	return o.Get(ctx, id)
 }
+
+// RefusalGone is the Refusal of given jobs that were no longer there: a worker had taken them, or another program.
+const RefusalGone = "jobs are no longer where they were found"
 
 // givenField is how many given jobs an operation is to change on a Redis. Only the program that began it knows which.
 const givenField = "given"

@@ -30,14 +30,16 @@ func (o *Operations) Count(ctx context.Context, p Plan) (n Counted, err error) {
 		if n.Jobs++; len(n.Samples) < 3 {
 			n.Samples = append(n.Samples, e)
 		}
-		if p.Verb == Drop && e.featured() {
+		if p.does(e) == Drop && e.featured() {
 			n.Ended++
 		}
 	}
 	switch {
 	case len(p.Jobs) > 0:
 		for _, e := range p.Jobs {
-			add(e)
+			if p.wants(e) {
+				add(e)
+			}
 		}
 		return n, nil
 	case p.Verb == ClearQueue || p.Verb == ForgetQueue:

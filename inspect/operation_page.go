@@ -23,7 +23,7 @@ func (r *runner) page(ctx context.Context, page Page, cursor string) error {
 	for tries := 0; ; {
 		jobs := slices.DeleteFunc(slices.Clone(page.Jobs), func(e Entry) bool { return !r.plan.wants(e) })
 		missed, changed, again := 0, 0, false
-		groups := shares(jobs, Entry.placeName)
+		groups := shares(jobs, r.plan.shareName)
 		if len(groups) == 0 && len(page.Refused) > 0 {
 			return r.note(ctx, cursor, page)
 		}
@@ -83,7 +83,7 @@ func (r *runner) hand(ctx context.Context, given []Entry) error {
 	for tries := 0; len(left) > 0 && tries < stepTries; {
 		changed, again := 0, false
 		stay := make(map[string]int)
-		for _, some := range shares(left, Entry.placeName) {
+		for _, some := range shares(left, r.plan.shareName) {
 			done, missed, err := r.share(ctx, some, "", 0)
 			if err != nil && !errors.Is(err, errAgain) {
 				return err
@@ -115,7 +115,7 @@ func (r *runner) hand(ctx context.Context, given []Entry) error {
 		return err
 	}
 	if left := wanted - record.Number("done") - record.Number("refused"); left > 0 && r.plan.Verb != Revoke {
-		_, err = r.make(ctx, operations.Rest, operations.Step{Refused: left, Why: "jobs are no longer where they were found"})
+		_, err = r.make(ctx, operations.Rest, operations.Step{Refused: left, Why: RefusalGone})
 	}
 	if errors.Is(err, errAgain) {
 		err = nil
@@ -176,7 +176,7 @@ func (r *runner) share(ctx context.Context, jobs []Entry, cursor string, looked 
 		return 0, missed, err
 	}
 	did, lost := s.changed(out)
-	if r.plan.Verb != Revoke { // of a cancelled job nothing is to be read again
+	if r.plan.does(all[0]) != Revoke { // of a cancelled job nothing is to be read again
 		missed = slices.Concat(missed, lost)
 	}
 	r.paced(len(did))
@@ -220,7 +220,7 @@ func (r *runner) behind(ctx context.Context, did []Entry) error {
 	var documents []resque.DocumentChange
 	ended := false
 	for _, e := range did {
-		if r.plan.Verb == Drop {
+		if r.plan.does(e) == Drop {
 			ended = ended || e.featured()
 			continue
 		}

@@ -157,8 +157,20 @@ func (e Entry) binned() string {
 	return operations.First + string(e.raw)
 }
 
+// does is what the plan does with a job. A job that waits without an id cannot be cancelled: it goes into the bin.
+func (p Plan) does(e Entry) Verb {
+	if p.Verb == Revoke && e.ID == "" && slices.Contains([]Place{Delayed, Queued, InLane}, e.Place) {
+		return Drop
+	}
+	return p.Verb
+}
+
+// shareName is the same for jobs that one step changes.
+func (p Plan) shareName(e Entry) string { return string(p.does(e)) + " " + e.placeName() }
+
 // shareOf prepares what a plan does with jobs of one place.
 func shareOf(store resque.Store, style payload.Style, p Plan, jobs []Entry) share {
+	p.Verb = p.does(jobs[0])
 	s := share{name: jobs[0].placeName(), jobs: jobs}
 	if p.Verb != Drop {
 		s.name = operations.WentName(s.name)
@@ -193,7 +205,7 @@ func (s *share) cancel(store resque.Store) {
 	s.kind, s.name = operations.Cancel, operations.CancelledName
 	s.refuse(func(e Entry) error {
 		if e.ID == "" && (e.Place != Running || e.Process == "") {
-			return errors.New("it has no id to be cancelled by; remove it")
+			return errors.New("it has no id to be cancelled by")
 		}
 		return nil
 	})

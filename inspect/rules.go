@@ -43,6 +43,22 @@ type Rule struct {
 	Shard string // of several Redises, the one where it is
 }
 
+// Text says what the value means: "3" or "5/s" of a limit, "10m0s" of a timeout, "2" of retries; "" of a pause.
+func (r Rule) Text() string {
+	n, err := strconv.ParseInt(r.Value, 10, 64)
+	switch {
+	case r.Invalid != nil, r.Kind == control.PauseRule, r.Kind == control.ClassRule:
+		return ""
+	case r.Kind == control.LimitRule:
+		return limitOf(r.About, r.Value).Numbers()
+	case r.Kind == control.TimeoutRule && err == nil && n > 0:
+		return (time.Duration(n) * time.Millisecond).String()
+	case r.Kind == control.TimeoutRule && n == 0, r.Kind == control.RetriesRule && n == -1:
+		return "no limit"
+	}
+	return r.Value
+}
+
 // Rules returns all rules that hold, by their kinds and what they are about. A pause of a queue without an end is no rule:
 // PausedQueues returns it.
 func (i *Inspector) Rules(ctx context.Context) ([]Rule, error) {
@@ -147,7 +163,10 @@ func (i *Inspector) rule(ctx context.Context, r ruling) (before int, err error) 
 			if an.Audit, err = i.line(c, AuditEntry{What: r.what, On: r.on, Old: cmp.Or(r.old, strings.Join(olds, " ")), Changed: 1}); err != nil {
 				return err
 			}
-			if _, err = s.Announce(c, an); !errors.Is(err, control.ErrChanged) || try == tries {
+			switch _, err = s.Announce(c, an); {
+			case err == nil:
+				return s.WakeLanes(c, an.Changes)
+			case !errors.Is(err, control.ErrChanged) || try == tries:
 				return err
 			}
 		}

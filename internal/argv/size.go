@@ -45,7 +45,7 @@ func FormatSize(bytes int) string {
 	return strconv.Itoa(bytes)
 }
 
-// Size is the value of a flag that holds a number of bytes, from one to a most.
+// Size is the value of a flag that holds a number of bytes, from one to Most. Without a Most it may be any number, and zero.
 type Size struct {
 	Bytes int
 	Most  int
@@ -57,7 +57,7 @@ func (s *Size) Set(value string) error {
 	switch {
 	case err != nil:
 		return err
-	case n < 1 || n > s.Most:
+	case s.Most > 0 && (n < 1 || n > s.Most):
 		return fmt.Errorf("it takes at least 1 byte and at most %s", FormatSize(s.Most))
 	}
 	s.Bytes = n

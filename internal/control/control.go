@@ -28,16 +28,18 @@ const (
 	// mostLives is how long any command may be valid, and so how long its id is remembered.
 	mostLives = time.Hour
 
-	// mostDone is how many ids are remembered. With more the process refuses commands: it could obey one twice.
+	// mostDone is how many ids are remembered of commands with signatures, and as many of those without. With more the process refuses
+	// commands: it could obey one twice.
 	mostDone = 10_000
 
-	// mostAtOnce is how many commands a process does at a time.
+	// mostAtOnce is how many commands a process does at a time, and with those that are signed twice as many.
 	mostAtOnce = 16
 
 	// lastWithin is how long the last answers may take.
 	lastWithin = 300 * time.Millisecond
 
-	// before is how much earlier than itself a process begins to read the stream: two clocks and a dial lie between.
+	// before is how much earlier than itself a process begins to read the stream: a server that has taken over may have a clock that is
+	// behind.
 	before = 10 * time.Second
 )
 
@@ -46,8 +48,10 @@ type Config struct {
 	Level    Level
 	Key      []byte // of signatures; nil: there is none
 	Unsigned bool   // commands of the level full need no signature
+	Common   *Common
 
 	Now     func() time.Time      // Redis's time
+	Since   func() time.Time      // when this process joined the fleet, by Redis's clock; zero: it has not
 	Process func() resque.Process // as whom it is in the fleet now
 }
 
@@ -57,7 +61,6 @@ type Control struct {
 	config Config
 	store  control.Store
 	loop   *part.Loop
-	began  time.Time // by our clock
 
 	mu      sync.Mutex
 	verbs   map[string]Verb
@@ -66,7 +69,6 @@ type Control struct {
 	read    bool              // the commands are to be read
 	busy    int               // commands that are being done
 	answers []answer          // that are to be sent
-	done    *Done
 
 	// of the loop's goroutine
 	line  conn.Line
@@ -75,14 +77,18 @@ type Control struct {
 	last  string            // id of the last command that was read; "": none was
 	said  logging.Once
 
+	// Also of the loop's goroutine: which commands were obeyed. Those that are signed are apart, so that a program that only writes to
+	// Redis cannot fill their room.
+	signed, unsigned done
+
 	unread logging.Once // of the goroutine that renews
 }
 
 // New returns a Control that is not started.
 func New(b part.Base, c Config) *Control {
 	k := &Control{
-		base: b, config: c, store: control.New(b.Store), began: b.Clock.Now(),
-		verbs: make(map[string]Verb), hearers: make(map[string]func(string)), heard: make(map[string]string), done: NewDone(), line: b.Line(part.ReplyWithin),
+		base: b, config: c, store: control.New(b.Store),
+		verbs: make(map[string]Verb), hearers: make(map[string]func(string)), heard: make(map[string]string), signed: newDone(), unsigned: newDone(), line: b.Line(part.ReplyWithin),
 	}
 	k.loop = part.NewLoop(b, "control", k.turn)
 	k.loop.End = k.close
@@ -177,10 +183,7 @@ func (k *Control) older(id string) bool {
 }
 
 // since is from when on commands may be for this process, in ms by Redis's clock.
-func (k *Control) since() int64 { return k.config.Now().Add(-k.age() - before).UnixMilli() }
-
-// age is how long this process is there.
-func (k *Control) age() time.Duration { return k.base.Clock.Now().Sub(k.began) }
+func (k *Control) since() int64 { return k.config.Since().Add(-before).UnixMilli() }
 
 // turn reads what is there, obeys and answers.
 func (k *Control) turn(ctx context.Context) (time.Duration, error) {
@@ -304,19 +307,15 @@ func (k *Control) tellHearers() {
 	}
 }
 
-// Done has the ids of commands that were obeyed, until they are valid no more. It is safe for concurrent use.
-type Done struct {
-	mu    sync.Mutex
+// done has the ids of commands that were obeyed, until they are valid no more. It belongs to the loop's goroutine.
+type done struct {
 	until map[string]int64 // by Redis's clock, in ms
 }
 
-// NewDone returns a Done without ids.
-func NewDone() *Done { return &Done{until: make(map[string]int64)} }
+func newDone() done { return done{make(map[string]int64)} }
 
 // first notes a command and reports whether it is new. full says that there is no room to note it.
-func (d *Done) first(id string, until, now int64) (first, full bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d done) first(id string, until, now int64) (first, full bool) {
 	if _, was := d.until[id]; was {
 		return false, false
 	}

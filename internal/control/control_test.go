@@ -78,19 +78,32 @@ type process struct {
 
 func start(t *testing.T, c clock.Clock, config Config) *process {
 	t.Helper()
+	p := idle(t, c, config)
+	p.run()
+	return p
+}
+
+// idle makes a process that run starts.
+func idle(t *testing.T, c clock.Clock, config Config) *process {
+	t.Helper()
 	p := &process{T: t, dials: dials{server: redistest.Start(t)}}
 	log := slog.New(slog.DiscardHandler)
 	b := part.Base{Log: log, Outages: logging.NewOutages(log, c), Clock: c, Store: resque.New(""), Dialer: &p.dials}
-	config.Now, config.Process = time.Now, func() resque.Process { return resque.Process{ID: "a"} }
-	config.Level = max(config.Level, On)
+	joined := time.Now()
+	config.Now, config.Since = time.Now, func() time.Time { return joined }
+	config.Process = func() resque.Process { return resque.Process{ID: "a"} }
+	config.Level, config.Common = max(config.Level, On), NewCommon(c, nil, 1)
 	p.Control, p.asker = New(b, config), p.dials.server.Dial(t)
 	p.Add(Verb{Name: "ping", Do: func(context.Context, *Call) (any, error) { return "pong", nil }})
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Stop(context.Background()) })
-	redistest.Eventually(t, soon, "the process is older than the commands", func() bool { return p.age() > 10*time.Millisecond })
 	return p
+}
+
+func (p *process) run() {
+	p.Helper()
+	if err := p.Start(p.Context()); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = p.Stop(context.Background()) })
 }
 
 // announce writes a command, and has the process hear of it.
@@ -105,14 +118,24 @@ func (p *process) write(verb string) (id string) {
 	p.Helper()
 	now := time.Now()
 	c := control.Command{ID: control.NewID(), Verb: verb, At: now.UnixMilli(), Until: now.Add(soon).UnixMilli()}
+	p.put(c, nil)
+	return c.ID
+}
+
+// put writes a command, signed where there is a key.
+func (p *process) put(c control.Command, key []byte) {
+	p.Helper()
 	message, err := c.Encode()
 	if err == nil {
-		_, err = p.store.Announce(p.asker, control.Announcement{Message: message})
+		a := control.Announcement{Message: message}
+		if key != nil {
+			a.Signature = p.store.Sign(key, message)
+		}
+		_, err = p.store.Announce(p.asker, a)
 	}
 	if err != nil {
 		p.Fatal(err)
 	}
-	return c.ID
 }
 
 // answered waits for the answer to a command.
@@ -195,4 +218,79 @@ func TestStopEndsVerbs(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// A signed command is valid for half a minute, and what it has begun goes on as long as its caller waits.
+func TestCallerWaits(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of thirty-two bytes or more")
+	p := start(t, clock.System, Config{Level: Full, Key: key})
+	ends := make(chan time.Time, 1)
+	p.Add(Verb{Name: "end", Level: Full, Do: func(ctx context.Context, _ *Call) (any, error) {
+		end, _ := ctx.Deadline()
+		ends <- end
+		return nil, nil
+	}})
+	now := time.Now()
+	c := control.Command{ID: control.NewID(), Verb: "end", At: now.UnixMilli(), Until: now.Add(control.FullLives).UnixMilli(), Wait: soon.Milliseconds()}
+	p.put(c, key)
+	p.Noticed(control.CommandNotice)
+	if r := p.answered(c.ID); r.Error != "" {
+		t.Fatal(r.Error)
+	}
+	if end := <-ends; end.Before(now.Add(control.FullLives + time.Second)) {
+		t.Errorf("its context ends %s after the command was made, and the caller waits %s", end.Sub(now), soon)
+	}
+}
+
+// A process obeys a command that was made in the millisecond in which it joined the fleet, and none that was made before: such a command was
+// for the process whose place it has taken.
+func TestNewProcess(t *testing.T) {
+	t.Parallel()
+	p := start(t, clock.System, Config{})
+	ran := make(chan string, 10)
+	p.Add(Verb{Name: "run", Do: func(_ context.Context, c *Call) (any, error) { ran <- c.ID; return nil, nil }})
+	joined := p.config.Since()
+	until := joined.Add(soon).UnixMilli()
+	before := control.Command{ID: control.NewID(), Verb: "run", At: joined.UnixMilli() - 1, Until: until}
+	at := control.Command{ID: control.NewID(), Verb: "run", At: joined.UnixMilli(), Until: until}
+	p.put(before, nil)
+	p.put(at, nil)
+	p.Noticed(control.CommandNotice)
+	p.answered(at.ID)
+	if id := <-ran; id != at.ID || len(ran) > 0 {
+		t.Errorf("command %s was done, and %d more; %s was made when it joined", id, len(ran), at.ID)
+	}
+}
+
+// However many commands without a signature there are, a process has room for one that is signed.
+func TestRoomForSigned(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of thirty-two bytes or more")
+	p := idle(t, clock.System, Config{Level: Full, Key: key})
+	release := make(chan struct{})
+	defer close(release)
+	var begun sync.WaitGroup
+	begun.Add(mostAtOnce)
+	p.Add(Verb{Name: "wait", Do: func(context.Context, *Call) (any, error) { begun.Done(); <-release; return nil, nil }})
+	now := time.Now()
+	for range mostDone - mostAtOnce - 1 {
+		p.unsigned.first(control.NewID(), now.Add(soon).UnixMilli(), now.UnixMilli())
+	}
+	p.run()
+	for range mostAtOnce {
+		p.announce("wait")
+	}
+	begun.Wait()
+	for what, id := range map[string]string{"more at a time": p.announce("ping"), "more ids": p.announce("ping")} {
+		if r := p.answered(id); r.Error != errBusy.Error() {
+			t.Errorf("%s without a signature: %q", what, r.Error)
+		}
+	}
+	c := control.Command{ID: control.NewID(), Verb: "ping", At: now.UnixMilli(), Until: now.Add(control.FullLives).UnixMilli()}
+	p.put(c, key)
+	p.Noticed(control.CommandNotice)
+	if r := p.answered(c.ID); r.Error != "" {
+		t.Errorf("a signed command is refused: %s", r.Error)
+	}
 }

@@ -19,25 +19,29 @@ import (
 func (k *Control) obey(ctx context.Context, e control.Entry) {
 	c, err := control.ParseCommand(e.Message)
 	now := k.config.Now().UnixMilli()
-	until := min(c.Until, now+mostLives.Milliseconds())
+	until, ends := min(c.Until, now+mostLives.Milliseconds()), min(c.Ends(), now+mostLives.Milliseconds())
 	p := k.config.Process()
 	names := control.Names{ID: p.ID, Host: p.Host, Name: p.Name}
 	switch {
 	case err != nil && !errors.Is(err, control.ErrVersion):
 		k.refuse(c, err)
 		return
-	case !names.Meant(c.To) || until <= now || k.stale(c, now):
-		return
-	}
-	first, full := k.done.first(c.ID, until, now)
-	if !first && !full {
+	case !names.Meant(c.To) || until <= now || k.stale(c):
 		return
 	}
 	call := &Call{Command: c, full: k.mayFully(c, e, now)}
+	done := k.unsigned
+	if call.full == nil {
+		done = k.signed
+	}
+	first, full := done.first(c.ID, until, now)
+	if !first && !full {
+		return
+	}
 	verb, known := k.verb(c.Verb)
 	switch {
 	case err != nil: // of a newer form
-	case full || !k.begin():
+	case full || !k.begin(call.full == nil):
 		err = errBusy
 	default:
 		if err = k.refusal(verb, known, call); err != nil {
@@ -46,22 +50,24 @@ func (k *Control) obey(ctx context.Context, e control.Entry) {
 	}
 	if err != nil {
 		k.refuse(c, err)
-		k.answer(answer{id: c.ID, until: until, reply: reply(p, nil, err)})
+		k.answer(answer{id: c.ID, until: ends, reply: reply(p, nil, err)})
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(until-now)*time.Millisecond)
+	lives := time.Duration(ends-now) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, lives)
 	go func() {
 		defer cancel()
 		defer k.end()
-		body, err := do(ctx, verb, call)
-		k.answer(answer{id: c.ID, until: until, reply: reply(p, body, err), after: call.after})
+		body, err := k.config.Common.do(ctx, verb, call, lives)
+		k.answer(answer{id: c.ID, until: ends, reply: reply(p, body, err), after: call.after})
 	}()
 }
 
-// stale reports whether a command is older than the process: the age of the process is by its own clock, that of the command by
-// Redis's.
-func (k *Control) stale(c control.Command, now int64) bool {
-	return now-c.At >= k.age().Milliseconds()
+// stale reports whether a command is older than the process. Both times are what Redis's clock said: to the caller before it read which
+// processes there are, and to the process before it was one of them. So a caller that expects an answer of this process is never older.
+func (k *Control) stale(c control.Command) bool {
+	since := k.config.Since()
+	return since.IsZero() || c.At < since.UnixMilli()
 }
 
 // mayFully returns why a command may not do what needs the level full; nil: it may.
@@ -75,8 +81,6 @@ func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error 
 		return errUnsigned
 	case c.Lives() > control.FullLives || c.At-now > control.FullLives.Milliseconds():
 		return errLong
-	case k.stale(c, now):
-		return errOld
 	}
 	return nil
 }
@@ -114,10 +118,10 @@ func (k *Control) refuse(c control.Command, err error) {
 }
 
 // begin reports whether one more command may be done at this time.
-func (k *Control) begin() bool {
+func (k *Control) begin(signed bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.busy >= mostAtOnce {
+	if k.busy >= 2*mostAtOnce || !signed && k.busy >= mostAtOnce {
 		return false
 	}
 	k.busy++

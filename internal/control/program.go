@@ -3,20 +3,18 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/usage"
 )
 
 // Program is what the verbs of every daemon ask and have done. All functions are safe for concurrent use and wait neither for Redis
@@ -33,9 +31,9 @@ type Program struct {
 	Queues   func() control.Queues
 	Parts    func() []part.State
 
-	Hold  func(paused bool) // take no more jobs, or take them again
-	Stop  func(now bool)    // as a signal to stop, and as a second one
-	Level *slog.LevelVar    // nil: the program has its own logger
+	Hold   func(paused bool) // take no more jobs, or take them again
+	Stop   func(now bool)    // as a signal to stop, and as a second one
+	Common *Common
 }
 
 // Verbs are the verbs of every daemon.
@@ -50,11 +48,11 @@ func (p Program) Verbs(c clock.Clock) []Verb {
 		{Name: "conf", Help: "List the settings, without secrets", Do: func(context.Context, *Call) (any, error) { return p.Settings(), nil }},
 		{Name: "queues", Help: "Say which queues it works, and what keeps it from taking jobs", Do: func(context.Context, *Call) (any, error) { return p.Queues(), nil }},
 		{Name: "report", Help: "Describe the process for the report of a fault", Do: v.report},
-		{Name: "stacks", Help: "Show where all goroutines are; cancels nothing", Addressed: true, Do: v.stacks},
-		{Name: "log", Help: "Log at another level for a while, an hour at most", Do: v.log},
+		{Name: "stacks", Help: "Show where all goroutines are; cancels nothing", Addressed: true, Whole: true, Do: p.Common.stacks},
+		{Name: "log", Help: "Log at another level for a while, an hour at most", Whole: true, Do: p.Common.log},
 		{Name: "pause", Help: "Take no more jobs until resume, or the end of the process", Do: v.hold(true)},
 		{Name: "resume", Help: "End pause", Do: v.hold(false)},
-		{Name: "shutdown", Help: "Stop as after a signal", Level: Full, Do: v.shutdown},
+		{Name: "shutdown", Help: "Stop as after a signal", Level: Full, Whole: true, Do: v.shutdown},
 	}
 }
 
@@ -62,12 +60,6 @@ func (p Program) Verbs(c clock.Clock) []Verb {
 type verbs struct {
 	Program
 	clock clock.Clock
-
-	mu      sync.Mutex
-	stacked time.Time   // when stacks were shown last
-	before  *slog.Level // of the log, before it was changed; nil: it is not changed
-	revert  clock.Timer // ends the change
-	changes int         // how often it was changed
 }
 
 func (v *verbs) busy() (n int) {
@@ -128,9 +120,9 @@ func (v *verbs) report(context.Context, *Call) (any, error) {
 	q := v.Queues()
 	r := control.Report{
 		Ping: v.pong(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
-		Kernel: firstLine("/proc/sys/kernel/osrelease"), MemoryMax: firstLine("/sys/fs/cgroup/memory.max"), CPUMax: firstLine("/sys/fs/cgroup/cpu.max"),
-		Ready: q.Ready, Reasons: q.Reasons,
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), Ready: q.Ready, Reasons: q.Reasons,
 	}
+	r.MemoryMax, r.CPUMax = usage.Limits()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Go += " " + info.Main.Path
 	}
@@ -180,67 +172,4 @@ func (v *verbs) shutdown(_ context.Context, c *Call) (any, error) {
 	}
 	c.After(func() { v.Stop(args.Now) })
 	return v.pong(), nil
-}
-
-// mostDebug is how long the log may be at another level.
-const mostDebug = time.Hour
-
-// usualDebug is how long it is without a word.
-const usualDebug = 10 * time.Minute
-
-var errLogger = errors.New("the program has its own logger, and only the program can change its level")
-
-// log changes the level of the log for a while. A second change replaces the first, and the level before the first comes back.
-func (v *verbs) log(_ context.Context, c *Call) (any, error) {
-	var args struct {
-		Level string  `json:"level"`
-		For   float64 `json:"for"`
-	}
-	if err := c.Decode(&args); err != nil {
-		return nil, err
-	}
-	if v.Level == nil {
-		return nil, errLogger
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(args.Level)); err != nil || strings.ContainsAny(args.Level, "+-") {
-		return nil, errors.New("the level must be debug, info, warn or error") // not error+100, which would silence the process
-	}
-	lasts := usualDebug
-	if args.For != 0 {
-		var err error
-		if lasts, err = For(args.For, mostDebug); err != nil {
-			return nil, err
-		}
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	was := v.Level.Level()
-	usual := was
-	if v.before != nil {
-		usual = *v.before
-	}
-	if err := c.Full(); level > usual && err != nil { // else a program that only writes to Redis could silence the process
-		return nil, err
-	}
-	if v.before == nil {
-		v.before = &was
-	} else {
-		v.revert.Stop()
-	}
-	v.changes++
-	change := v.changes
-	v.Level.Set(level)
-	v.revert = v.clock.AfterFunc(lasts, func() { v.back(change) })
-	return control.Level{Level: strings.ToLower(level.String()), Was: strings.ToLower(was.String()), For: lasts.Seconds()}, nil
-}
-
-// back sets the level of the log that was before all changes, unless it was changed once more.
-func (v *verbs) back(change int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.changes == change && v.before != nil {
-		v.Level.Set(*v.before)
-		v.before = nil
-	}
 }

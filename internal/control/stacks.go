@@ -19,15 +19,15 @@ const (
 )
 
 // stacks shows where all goroutines are. Equal ones are shown once.
-func (v *verbs) stacks(context.Context, *Call) (any, error) {
-	v.mu.Lock()
-	now := v.clock.Now()
-	if left := stacksEvery - now.Sub(v.stacked); !v.stacked.IsZero() && left > 0 {
-		v.mu.Unlock()
+func (m *Common) stacks(context.Context, *Call) (any, error) {
+	m.mu.Lock()
+	now := m.clock.Now()
+	if left := stacksEvery - now.Sub(m.stacked); !m.stacked.IsZero() && left > 0 {
+		m.mu.Unlock()
 		return nil, fmt.Errorf("its stacks were shown a moment ago; try again in %s", left.Round(time.Second))
 	}
-	v.stacked = now
-	v.mu.Unlock()
+	m.stacked = now
+	m.mu.Unlock()
 	text := make([]byte, mostStacks)
 	n := runtime.Stack(text, true)
 	return fold(string(text[:n]), n == len(text)), nil

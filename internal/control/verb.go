@@ -45,8 +45,11 @@ type Verb struct {
 	// Addressed says that a command without an address is refused: the answer is large, or not meant for all.
 	Addressed bool
 
+	// Whole says that it concerns the program as a whole: it is done once, although a command may come over several Redises.
+	Whole bool
+
 	// Do does it and returns what is answered, as JSON. It runs in a goroutine of its own until its context ends, which is when the
-	// command does. It may be called several times at once. A panic is an answer.
+	// caller waits no more. It may be called several times at once. A panic is an answer.
 	Do func(ctx context.Context, c *Call) (any, error)
 }
 
@@ -106,7 +109,6 @@ var (
 	errOff      = errors.New("the process obeys no such command: its -control is on; start it with -control=full")
 	errUnsigned = errors.New("the command is not signed with the key of this process: give the key file of the fleet")
 	errLong     = fmt.Errorf("a command that needs the level full must be valid for at most %s", control.FullLives)
-	errOld      = errors.New("the command is older than the process")
 	errAddress  = errors.New("the verb needs an address")
 	errBusy     = errors.New("the process has too many commands in hand; try again")
 )
@@ -115,6 +117,9 @@ var (
 type unknown struct{ verb string }
 
 func (e unknown) Error() string {
+	if e.verb == "profile" {
+		return "the program takes no profiles: it does not add the verb of package control/profile"
+	}
 	return fmt.Sprintf("the process knows no verb %q: it is of another release, or its program does not add it", e.verb)
 }
 

@@ -67,7 +67,7 @@ func (b *Bundle) Died(distinct bool) resque.Process {
 	if err := store.Enter(c, dead, fleet.LeasePeriod, now); err != nil {
 		b.T.Fatal(err)
 	}
-	if err := store.Register(c, dead.WorkerIDs(), now, now); err != nil {
+	if err := store.Register(c, dead.ID, dead.WorkerIDs(), now, now); err != nil {
 		b.T.Fatal(err)
 	}
 	return dead

@@ -114,7 +114,7 @@ func (b *bundle) dead(p resque.Process, jobs ...string) resque.Lease {
 	b.t.Helper()
 	c := b.redis.Dial(b.t)
 	now := time.Now()
-	if err := errors.Join(b.base.Store.Enter(c, p, LeasePeriod, now), b.base.Store.Register(c, p.WorkerIDs(), now, now)); err != nil {
+	if err := errors.Join(b.base.Store.Enter(c, p, LeasePeriod, now), b.base.Store.Register(c, p.ID, p.WorkerIDs(), now, now)); err != nil {
 		b.t.Fatal(err)
 	}
 	for i, job := range jobs {

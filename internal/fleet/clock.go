@@ -11,6 +11,7 @@ import (
 type Clock struct {
 	local  clock.Clock
 	offset atomic.Int64 // Redis's clock less this machine's, in nanoseconds; written by Saw
+	first  atomic.Int64 // what Saw was given first, in nanoseconds; 0: nothing yet
 }
 
 // NewClock returns a clock that says what this machine's does until it has seen Redis's.
@@ -23,4 +24,15 @@ func (c *Clock) Now() time.Time { return c.At(c.local.Now()) }
 func (c *Clock) At(t time.Time) time.Time { return t.Add(time.Duration(c.offset.Load())) }
 
 // Saw sets the clock to a time that Redis has just answered.
-func (c *Clock) Saw(t time.Time) { c.offset.Store(int64(clock.Until(c.local, t))) }
+func (c *Clock) Saw(t time.Time) {
+	c.first.CompareAndSwap(0, t.UnixNano())
+	c.offset.Store(int64(clock.Until(c.local, t)))
+}
+
+// Since returns the first time that Redis answered: before it, this process was not in the fleet. It is zero where Redis has not answered.
+func (c *Clock) Since() (t time.Time) {
+	if first := c.first.Load(); first != 0 {
+		t = time.Unix(0, first)
+	}
+	return t
+}

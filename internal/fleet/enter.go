@@ -113,11 +113,12 @@ func (l *Lease) enter(ctx context.Context) error {
 			}
 			return err
 		}
-		unsent = l.base.Store.Register(c, p.WorkerIDs(), p.Started, now)
-		if unsent != nil && conn.Classify(unsent) != conn.KindWait {
+		unsent = l.base.Store.Register(c, p.ID, p.WorkerIDs(), p.Started, now)
+		if unsent != nil && conn.Classify(unsent) != conn.KindWait && !out(unsent) {
 			return errors.Join(unsent, l.withdraw(c, p)) // or its ids would stay taken
 		}
-		// Where Redis is out of memory the process works, and registers as soon as there is room.
+		// Where Redis is out of memory the process works, and registers as soon as there is room. Where it stood still
+		// and is out of the fleet already, the next renewal says so.
 		session = newSession(l.parent, p, l.Clock)
 		return nil
 	})
@@ -135,6 +136,9 @@ func (l *Lease) enter(ctx context.Context) error {
 	l.registrar.loop.Wake() // the workers may have changed meanwhile
 	return nil
 }
+
+// out reports whether an error says that the process is not in the fleet any more.
+func out(err error) bool { return errors.Is(err, resque.ErrReaped) || errors.Is(err, resque.ErrGone) }
 
 // withdraw takes an identity out of the fleet whose workers could not be registered. A key of
 // another type, which refused the workers, holds none of them: so it may refuse their removal.

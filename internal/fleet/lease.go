@@ -157,6 +157,10 @@ func (l *Lease) beat(ctx context.Context) error {
 	defer l.registrar.sending.Unlock()
 	if err = l.heartbeat(ctx, session, renewed.Due.Now); err != nil {
 		l.beaten = time.Time{}
+		if out(err) {
+			l.loop.Wake() // the next renewal looks after it
+			return nil
+		}
 		return err
 	}
 	l.beaten = asked
@@ -193,11 +197,11 @@ func (l *Lease) heartbeat(ctx context.Context, s *Session, now time.Time) error 
 	return l.line.Do(ctx, func(c redis.Conn) error {
 		ids := s.names.Load().registered
 		if !l.beaten.IsZero() {
-			if removed, err := l.base.Store.Heartbeat(c, ids, now); removed == 0 {
+			if removed, err := l.base.Store.Heartbeat(c, s.Process.ID, ids, now); removed == 0 {
 				return err
 			}
 		}
-		return l.base.Store.Register(c, ids, s.Process.Started, now)
+		return l.base.Store.Register(c, s.Process.ID, ids, s.Process.Started, now)
 	})
 }
 

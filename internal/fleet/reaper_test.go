@@ -47,7 +47,7 @@ func TestReapWhileWorkersChange(t *testing.T) {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	c := b.redis.Dial(t)
-	if err := errors.Join(b.base.Store.Cover(c, next, next.WorkerID(0)), b.base.Store.Register(c, next.WorkerIDs(), time.Now(), time.Now())); err != nil {
+	if err := errors.Join(b.base.Store.Cover(c, next, next.WorkerID(0)), b.base.Store.Register(c, next.ID, next.WorkerIDs(), time.Now(), time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.redis.Int(t, "SCARD", "resque:workers"); n != 10 {

@@ -50,6 +50,7 @@ type registrar struct {
 
 	mu       sync.Mutex
 	wanted   Wanted
+	changes  int // how often wanted was changed
 	requests []*request
 	stopped  bool
 
@@ -63,6 +64,9 @@ type registrar struct {
 type Wanted struct {
 	Workers int
 	Queues  string // as in their ids
+
+	// Why is said in the log with the next change of Workers.
+	Why string
 
 	// Apply, unless nil, is called once the workers are registered under Queues.
 	Apply func(context.Context) error
@@ -95,6 +99,7 @@ func (l *Lease) Change(ctx context.Context, change func(*Wanted)) error {
 	}
 	before := r.wanted.Queues
 	change(&r.wanted)
+	r.changes++
 	q := &request{queues: r.wanted.Queues != before, done: make(chan error, 1)}
 	r.requests = append(r.requests, q)
 	r.mu.Unlock()
@@ -162,7 +167,7 @@ func (r *registrar) refuse(requests []*request, queues string, err error) {
 
 func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.mu.Lock()
-	wanted, requests := r.wanted, slices.Clone(r.requests)
+	wanted, changes, requests := r.wanted, r.changes, slices.Clone(r.requests)
 	r.mu.Unlock()
 	s := r.lease.Session()
 	if s != r.session {
@@ -179,7 +184,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 		return 0, nil
 	case err == nil:
 		r.mu.Lock()
-		if r.wanted.Queues == wanted.Queues {
+		if r.changes == changes {
 			r.wanted.Apply = nil
 		}
 		r.mu.Unlock()
@@ -189,7 +194,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	if errors.Is(err, ErrStopped) {
 		return part.Never, nil // end answers the requests
 	}
-	if errors.Is(err, resque.ErrGone) || errors.Is(err, resque.ErrReaped) {
+	if out(err) {
 		return renewEvery, nil // the lease looks after it
 	}
 	return part.Never, err
@@ -204,7 +209,7 @@ func (s *Session) settled(w Wanted) bool {
 // apply makes a change as far as jobs may start on the wanted workers.
 func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 	if int64(w.Workers) < r.limit.Load() {
-		if err := r.setLimit(ctx, w.Workers); err != nil {
+		if err := r.setLimit(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -215,7 +220,7 @@ func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 		return err
 	}
 	if int64(w.Workers) > r.limit.Load() {
-		if err := r.setLimit(ctx, w.Workers); err != nil {
+		if err := r.setLimit(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -225,15 +230,19 @@ func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 	return nil
 }
 
-func (r *registrar) setLimit(ctx context.Context, n int) error {
-	was := r.limit.Load()
+func (r *registrar) setLimit(ctx context.Context, w Wanted) error {
+	n, was := w.Workers, r.limit.Load()
 	r.limit.Store(max(was, int64(n))) // so that another session has workers for all jobs that start meanwhile
 	if err := r.lease.Slots.Limit(ctx, n); err != nil {
 		return err
 	}
 	r.limit.Store(int64(n))
 	r.marked = false
-	r.base.Log.Info("concurrency", "from", was, "to", n)
+	if w.Why != "" {
+		r.base.Log.Info("concurrency", "from", was, "to", n, "why", w.Why)
+	} else {
+		r.base.Log.Info("concurrency", "from", was, "to", n)
+	}
 	return nil
 }
 
@@ -289,7 +298,7 @@ func (r *registrar) register(ctx context.Context, s *Session, w Wanted) error {
 		n = &sent
 		s.names.Store(n) // first: where the answer is lost, and the change is taken back, they must be unregistered
 		if err := r.send(ctx, func(c redis.Conn) error {
-			return r.base.Store.Register(c, missing, n.record.Started, s.Now())
+			return r.base.Store.Register(c, n.record.ID, missing, n.record.Started, s.Now())
 		}); err != nil {
 			if conn.Classify(err) != conn.KindWait {
 				return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
@@ -48,8 +49,18 @@ func TestTally(t *testing.T) {
 			"Other": {Expired: 1, Bytes: 5},
 		},
 	}
-	if diff := cmp.Diff(want, Sum(tally)); diff != "" {
+	if diff := cmp.Diff(want, Sum(tally), cmpopts.IgnoreUnexported(Counts{})); diff != "" {
 		t.Error(diff)
+	}
+	one := Sum(tally)
+	for _, q := range []struct {
+		class   string
+		share   float64
+		seconds float64
+	}{{"Send", 0.5, 3}, {"Send", 1, 5}, {"", 0.95, 3}, {"", 1, 5}, {"Other", 0.5, 0}, {"No", 0.5, 0}} {
+		if got := one.Quantile(q.class, q.share).Seconds(); got < q.seconds/1.2 || got > q.seconds*1.2 {
+			t.Errorf("%v of the runs of %q took %v s, want about %v", q.share, q.class, got, q.seconds)
+		}
 	}
 	if two := Sum(tally, tally); two.Total.Done != 42 || two.Total.Longest != 5*time.Second || two.Queues["low"].Failed != 4 {
 		t.Errorf("twice: %+v", two)

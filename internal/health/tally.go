@@ -10,6 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque/history"
 )
 
 // Tally counts what became of the jobs that the workers of this process ended, by queue and by class. It
@@ -47,6 +48,19 @@ type Counts struct {
 	Run
 	Total           Jobs
 	Queues, Classes map[string]Jobs
+
+	took map[string]*history.Durations // of the runs of a class; "": of all
+}
+
+// Quantile returns how long a share of the runs of a class took at most, and with "" of all runs; 0: there were none. It is within
+// 19 % of the true time, and 0.1 ms or more.
+func (c Counts) Quantile(class string, share float64) time.Duration {
+	took := c.took[class]
+	if took == nil {
+		return 0
+	}
+	d, _ := took.Quantile(share)
+	return d
 }
 
 const (
@@ -72,8 +86,9 @@ type key struct{ queue, class string }
 // cell counts the jobs of one queue and class.
 type cell struct {
 	key
-	states                     [outcome.States]atomic.Int64
-	runs, time, longest, bytes atomic.Int64
+	states               [outcome.States]atomic.Int64
+	time, longest, bytes atomic.Int64
+	runs                 [history.Buckets]atomic.Int64 // by how long they took
 }
 
 // NewTally returns a Tally that begins to count now.
@@ -123,7 +138,7 @@ func (t *Tally) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if !o.Started {
 		return
 	}
-	c.runs.Add(1)
+	c.runs[history.Bucket(o.Ran)].Add(1)
 	c.time.Add(int64(o.Ran))
 	for longest := c.longest.Load(); int64(o.Ran) > longest && !c.longest.CompareAndSwap(longest, int64(o.Ran)); {
 		longest = c.longest.Load()
@@ -166,9 +181,12 @@ func (s *shard) find(k key) *cell {
 	return (*all)[key{}]
 }
 
+// Counts returns what the tally has counted.
+func (t *Tally) Counts() Counts { return Sum(t) }
+
 // Sum returns what tallies have counted together.
 func Sum(tallies ...*Tally) Counts {
-	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs)}
+	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs), took: make(map[string]*history.Durations)}
 	for _, t := range tallies {
 		t.mu.Lock()
 		sum.Run.add(t.runs())
@@ -184,8 +202,9 @@ func Sum(tallies ...*Tally) Counts {
 
 func (c *Counts) add(cells map[key]*cell) {
 	for k, cell := range cells {
-		jobs := cell.read()
+		jobs, took := cell.read()
 		c.Total.add(jobs)
+		c.tookOf("").Add(took)
 		if k.queue != "" {
 			of := c.Queues[k.queue]
 			of.add(jobs)
@@ -195,18 +214,30 @@ func (c *Counts) add(cells map[key]*cell) {
 			of := c.Classes[k.class]
 			of.add(jobs)
 			c.Classes[k.class] = of
+			c.tookOf(k.class).Add(took)
 		}
 	}
 }
 
-func (c *cell) read() Jobs {
+func (c *Counts) tookOf(class string) *history.Durations {
+	if c.took[class] == nil {
+		c.took[class] = new(history.Durations)
+	}
+	return c.took[class]
+}
+
+func (c *cell) read() (Jobs, *history.Durations) {
+	took := &history.Durations{Sum: time.Duration(c.time.Load())}
+	for n := range c.runs {
+		took.In[n] = uint64(c.runs[n].Load())
+	}
 	n := func(s outcome.State) int64 { return c.states[s].Load() }
 	return Jobs{
 		Done: n(outcome.Done), Failed: n(outcome.Failed), Retried: n(outcome.Retried), Snoozed: n(outcome.Snoozed),
 		Discarded: n(outcome.Discarded), Expired: n(outcome.Expired), Cancelled: n(outcome.Cancelled), Gathered: n(outcome.Gathered),
 		Returned: n(outcome.Returned), Passed: n(outcome.Passed),
-		Runs: c.runs.Load(), RunTime: time.Duration(c.time.Load()), Longest: time.Duration(c.longest.Load()), Bytes: c.bytes.Load(),
-	}
+		Runs: int64(took.Count()), RunTime: took.Sum, Longest: time.Duration(c.longest.Load()), Bytes: c.bytes.Load(),
+	}, took
 }
 
 func (j *Jobs) add(o Jobs) {

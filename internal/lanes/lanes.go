@@ -34,6 +34,9 @@ type Classes interface {
 	// Any reports whether any class or queue has limits.
 	Any() bool
 
+	// Version changes whenever what Limits and SortedBy answer may change.
+	Version() uint64
+
 	// PauseOver reports whether the pause of a queue has an end, which has come. PauseLeft returns how long it lasts; 0: it has no
 	// end, or it has come.
 	PauseOver(queue string) bool
@@ -49,6 +52,8 @@ type Lanes struct {
 	classes Classes
 	sorter  *sorter
 	said    logging.Once
+
+	version uint64 // of the limits, when groups were last asked whether they are ours
 
 	works  map[string]bool // the queues this process works on
 	policy []resque.Lanes  // the lanes that the fleet has, as of the last answer
@@ -227,6 +232,10 @@ func (l *Lanes) freed(limit string) {
 
 // Tick acts on the times that have come. It reports whether there may now be something to take.
 func (l *Lanes) Tick(now time.Time) (some bool) {
+	if v := l.classes.Version(); v != l.version {
+		l.version, some = v, true
+		l.resort()
+	}
 	for name, over := range l.paused {
 		if is := l.classes.PauseOver(name); is != over {
 			l.paused[name] = is
@@ -340,6 +349,19 @@ func (l *Lanes) Open(name string, taking bool) (open, raw bool) {
 		return true, false
 	}
 	return !q.sorted, !q.sorted
+}
+
+// Due returns since when the turn of a lane of a queue has come from which jobs may be taken now, of the first such lane and by
+// Redis's clock; zero: there is none, as far as is known.
+func (l *Lanes) Due(name string) time.Time {
+	if q := l.queues[name]; q != nil && !l.Paused(name) {
+		for _, d := range q.due {
+			if d.open(l) {
+				return time.UnixMicro(d.turn)
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // Empty reports whether, as far as is known, no job waits in a queue's lanes or waits to be

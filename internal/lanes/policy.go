@@ -94,6 +94,18 @@ func (l *Lanes) resolve() {
 	}
 }
 
+// resort is resolve after the limits of this process have changed. A queue that was sorted by a rule of operators alone is not sorted when
+// the rule is gone: then its jobs are taken from the queue itself.
+func (l *Lanes) resort() {
+	for _, q := range l.queues {
+		for _, g := range q.groups {
+			g.ours = l.classes.SortedBy(g.Lanes)
+		}
+		q.look = true
+	}
+	l.resolve()
+}
+
 // missing notes lanes that the policy named and names no more. The sorter looks whether they have
 // jobs: then a key was removed. Empty ones were forgotten as they should be.
 func (l *Lanes) missing(set resque.Lanes, of ...resque.Lane) {

@@ -2,6 +2,9 @@ package record
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/stuck"
+	"github.com/goworker/goworker/internal/usage"
 )
 
 // Config is what a History is given of its process.
@@ -27,7 +31,8 @@ type Config struct {
 	Present func() int // how many workers there are now; nil: as many as at the start
 	Busy    func() int // how many of them have a job
 	Stuck   func() []stuck.Job
-	Down    func() []string // the names of its parts that have failed; nil: none is known
+	Scale   func() *resque.Autoscale // how it changes its number of workers; nil: it does not
+	Down    func() []string          // the names of its parts that have failed; nil: none is known
 
 	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
 	Exchanges func() (int64, time.Time)
@@ -58,7 +63,8 @@ type History struct {
 	process string    // that was logged as online
 	said    time.Time // when it said last how it is
 	mute    bool      // Redis refuses lines of the log
-	rtt     time.Duration
+
+	rtt atomic.Int64 // how long the last renewal took, in nanoseconds
 }
 
 // vitalsEvery is how often a process says how it is: with each fifth renewal.
@@ -135,6 +141,12 @@ func (h *History) PartFailed(part string, err error, final bool) {
 	h.note(note{kind: kind, fields: []any{"part", history.Name(part), "text", text}})
 }
 
+// AboveMaxRSS logs that this process stops, because its memory is above its setting MaxRSS.
+func (h *History) AboveMaxRSS(rss, most int64) {
+	text := fmt.Sprintf("%s of memory, and MaxRSS is %s", usage.MiB(rss), usage.MiB(most))
+	h.note(note{kind: history.MaxRSS, fields: []any{"text", text, "rss", rss, "max_rss", most}})
+}
+
 func (h *History) note(n note) {
 	select {
 	case h.notes <- n:
@@ -203,9 +215,8 @@ func (h *History) heard(err error) {
 
 // vitals says how the process is.
 func (h *History) vitals(c *resque.Cargo, record resque.Key) {
-	u := usage()
 	v := resque.Vitals{
-		At: h.config.Now().UnixMilli(), RSS: u.rss, Goroutines: u.goroutines, CPU: u.cpu.Milliseconds(), RTT: h.rtt.Microseconds(), Workers: h.config.present(),
+		At: h.config.Now().UnixMilli(), RSS: usage.Resident(), Goroutines: runtime.NumGoroutine(), CPU: usage.Processor().Milliseconds(), RTT: h.RTT().Microseconds(), Workers: h.config.present(),
 	}
 	if h.config.Busy != nil {
 		v.Busy = h.config.Busy()
@@ -214,6 +225,9 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 		if _, at := h.config.Exchanges(); !at.IsZero() {
 			v.Exchange = at.UnixMilli()
 		}
+	}
+	if h.config.Scale != nil {
+		v.Autoscale = h.config.Scale()
 	}
 	if h.config.Down != nil {
 		for _, name := range h.config.Down() {
@@ -232,9 +246,12 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 	resque.WriteVitals(c, record, v, all)
 }
 
+// RTT returns how long the last renewal took; 0: none was answered. It is safe for concurrent use.
+func (h *History) RTT() time.Duration { return time.Duration(h.rtt.Load()) }
+
 // Answered hears that a renewal was answered.
 func (h *History) Answered(leads bool, due resque.Due) {
-	h.rtt = h.base.Clock.Now().Sub(due.Asked)
+	h.rtt.Store(int64(h.base.Clock.Now().Sub(due.Asked)))
 	if h.keeper != nil {
 		h.keeper.Answered()
 	}

@@ -40,7 +40,7 @@ func (w *wire) prune(now time.Time, multi bool) (pruned []string) {
 // rubyWorker registers a worker with a heartbeat of the given age and, unless work is "", a job.
 func (w *wire) rubyWorker(id string, age time.Duration, work string) {
 	w.t.Helper()
-	w.must(w.s.Register(w.c, []string{id}, noon, noon.Add(-age)))
+	w.registerRuby(id, noon, noon.Add(-age))
 	w.do("SET", w.s.workerStat("processed", id), 3)
 	w.do("SET", w.s.workerStat("failed", id), 1)
 	if work != "" {

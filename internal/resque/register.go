@@ -32,28 +32,24 @@ var beatScript = script("beat")
 // idChunk is how many worker ids one command takes.
 const idChunk = 1000
 
-// Register makes the workers known to Ruby's tools and sends their first heartbeats.
-func (s Store) Register(c redis.Conn, ids []string, started, now time.Time) error {
-	b := Batch{Conn: c}
+// Register makes workers of a process known to Ruby's tools and sends their first heartbeats. It returns
+// ErrReaped or ErrGone, and registers none, where the process was found dead or has no record: no reaper
+// would unregister them.
+func (s Store) Register(c redis.Conn, process string, ids []string, started, now time.Time) error {
 	for chunk := range slices.Chunk(ids, idChunk) {
-		b.Eval(beatScript, *s.beat(chunk, now))
-		since := redis.Args{}
-		for _, id := range chunk {
-			since = since.Add(s.started(id), StartedAt(started))
+		a := s.beat(process, StartedAt(started), chunk, now)
+		if _, err := beaten(a.Do(c, beatScript)); err != nil {
+			return fmt.Errorf("registering %d workers: %w", len(ids), err)
 		}
-		b.Send("MSET", since...)
-	}
-	if err := b.check(); err != nil {
-		return fmt.Errorf("registering %d workers: %w", len(ids), err)
 	}
 	return nil
 }
 
-// Heartbeat sends the workers' heartbeats to Ruby's tools. It returns how many workers another
-// program had unregistered: call Register for them again.
-func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistered int, err error) {
+// Heartbeat sends the heartbeats of a process's workers to Ruby's tools. It returns how many workers another
+// program had unregistered: call Register for them again. ErrReaped and ErrGone are as for Register.
+func (s Store) Heartbeat(c redis.Conn, process string, ids []string, now time.Time) (unregistered int, err error) {
 	for chunk := range slices.Chunk(ids, idChunk) {
-		n, err := redis.Int(s.beat(chunk, now).Do(c, beatScript))
+		n, err := beaten(s.beat(process, "", chunk, now).Do(c, beatScript))
 		if err != nil {
 			return unregistered, fmt.Errorf("sending the heartbeats of %d workers: %w", len(ids), err)
 		}
@@ -62,15 +58,36 @@ func (s Store) Heartbeat(c redis.Conn, ids []string, now time.Time) (unregistere
 	return unregistered, nil
 }
 
-func (s Store) beat(ids []string, now time.Time) *Call {
+// beat is a call of the script. With a start it names the keys for it too.
+func (s Store) beat(process, started string, ids []string, now time.Time) *Call {
 	a := new(Call)
 	a.Key(s.heartbeats())
 	a.Key(s.workers())
+	a.Key(s.process(process))
+	a.Key(s.reaped(process))
+	a.Arg(started)
 	at := HeartbeatAt(now)
 	for _, id := range ids {
+		if started != "" {
+			a.Key(s.started(id))
+		}
 		a.Arg(id, at)
 	}
 	return a
+}
+
+// beaten reads the answer of the script.
+func beaten(reply any, err error) (unregistered int, _ error) {
+	unregistered, err = redis.Int(reply, err)
+	switch {
+	case err != nil:
+		return 0, err
+	case unregistered == -1:
+		return 0, ErrReaped
+	case unregistered < 0:
+		return 0, ErrGone
+	}
+	return unregistered, nil
 }
 
 // Unregister removes workers and all that Ruby's tools know about them.

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,7 +39,7 @@ func TestWorkingAsRuby(t *testing.T) {
 	w.push("low", payload)
 	m := w.enter("p")
 	w.do("HDEL", w.s.heartbeats(), m.WorkerID(0)) // this test has Ruby's worker only
-	w.must(w.s.Register(w.c, []string{rubyWorker}, started, started))
+	w.registerRuby(rubyWorker, started, started)
 	jobs := m.reserve(1, "low")
 	w.must(w.s.UpdateWorkers(w.c, []WorkerUpdate{{ID: rubyWorker, Work: &Work{
 		Worker: "vm:1428", Queue: jobs[0].Queue, RunAt: started.In(time.FixedZone("", 3600)), Payload: jobs[0].Payload,
@@ -55,6 +56,14 @@ func TestWorkingAsRuby(t *testing.T) {
 	w.same("worker key while idle", 0, w.server.Int(t, "EXISTS", w.s.worker(rubyWorker)))
 	w.must(w.s.Unregister(w.c, []string{rubyWorker}))
 	w.same("keys at the end", w.onlyRuby(redistest.Golden(t, "work_success").KeysAfter), w.onlyRuby(w.server.Snapshot(t, "")))
+}
+
+// registerRuby registers a worker of Ruby's.
+func (w *wire) registerRuby(id string, started, beat time.Time) {
+	w.t.Helper()
+	w.do("HSET", w.s.heartbeats(), id, HeartbeatAt(beat))
+	w.do("SADD", w.s.workers(), id)
+	w.do("SET", w.s.started(id), StartedAt(started))
 }
 
 // A worker that pauses leaves the keys as Ruby's does.
@@ -103,27 +112,31 @@ func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	p := someProcess("p")
+	w.do("HSET", w.s.process(p.ID), "epoch", 1)
 	w.do("HSET", w.s.heartbeats(), p.WorkerID(0), HeartbeatAt(noon.Add(-time.Hour)))
 	monitor := w.server.Monitor(t)
-	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
+	w.must(w.s.Register(w.c, p.ID, p.WorkerIDs(), noon, noon))
 	var sent []string
 	for _, c := range monitor.Commands() {
+		if c[0] == "EVALSHA" {
+			continue // Redis did not know the script yet
+		}
 		if c[0] == "EVAL" {
 			c = []string{"beat", c[3]}
 		}
 		sent = append(sent, c[0]+" "+c[1])
 	}
-	w.same("commands", []string{"beat resque:workers:heartbeat", "MSET resque:worker:" + p.WorkerID(0) + ":started"}, sent)
+	w.same("commands", []string{"beat resque:workers:heartbeat"}, sent)
 	want := w.server.Dump(t, "")
 	w.same("heartbeat", HeartbeatAt(noon), w.server.Text(t, "HGET", w.s.heartbeats(), p.WorkerID(0)))
 
-	if n, err := w.s.Heartbeat(w.c, p.WorkerIDs(), noon); err != nil || n != 0 {
+	if n, err := w.s.Heartbeat(w.c, p.ID, p.WorkerIDs(), noon); err != nil || n != 0 {
 		t.Errorf("a heartbeat found %d unregistered, error %v", n, err)
 	}
 	w.same("keys after a heartbeat", want, w.server.Dump(t, ""))
 
 	w.do("SREM", w.s.workers(), p.WorkerID(1))
-	if n, err := w.s.Heartbeat(w.c, p.WorkerIDs(), noon); err != nil || n != 1 {
+	if n, err := w.s.Heartbeat(w.c, p.ID, p.WorkerIDs(), noon); err != nil || n != 1 {
 		t.Errorf("a heartbeat found %d unregistered, error %v, want 1", n, err)
 	}
 	w.same("keys after one was removed", want, w.server.Dump(t, ""))
@@ -131,8 +144,28 @@ func TestHeartbeat(t *testing.T) {
 	w.do("SREM", w.s.workers(), p.WorkerID(1))
 	w.do("HDEL", w.s.heartbeats(), p.WorkerID(0))
 	w.do("DEL", w.s.started(p.WorkerID(0)))
-	w.must(w.s.Register(w.c, p.WorkerIDs(), noon, noon))
+	w.must(w.s.Register(w.c, p.ID, p.WorkerIDs(), noon, noon))
 	w.same("keys after they were removed", want, w.server.Dump(t, ""))
+}
+
+// A process that stood still while it was found dead, or whose record Redis has lost, registers no worker:
+// no reaper would find the ids.
+func TestTheDeadRegisterNothing(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	dead, gone := w.enter("dead"), someProcess("gone")
+	dead.die()
+	before := w.server.Dump(t, "")
+	ids := []string{"h.go:1-7:low", "h.go:1-8:low"}
+	for name, of := range map[string]error{"dead": ErrReaped, gone.ID: ErrGone} {
+		_, beat := w.s.Heartbeat(w.c, name, ids, noon)
+		for _, err := range []error{beat, w.s.Register(w.c, name, ids, noon, noon)} {
+			if !errors.Is(err, of) {
+				t.Errorf("process %s: %v, want %v", name, err, of)
+			}
+		}
+	}
+	w.same("keys", before, w.server.Dump(t, ""))
 }
 
 // Thousands of worker ids go in pieces. A stop leaves none of their keys, and all of other workers'.
@@ -141,11 +174,12 @@ func TestManyWorkers(t *testing.T) {
 	w := newWire(t)
 	p := someProcess("p")
 	p.Concurrency = 1100
+	w.do("HSET", w.s.process(p.ID), "epoch", 1)
 	w.do("SET", "resque:worker:ping:other", "1")
 	w.do("HSET", w.s.heartbeats(), "other:1:low", HeartbeatAt(noon))
 	before := w.server.Dump(t, "")
 	ids := p.WorkerIDs()
-	w.must(w.s.Register(w.c, ids, noon, noon))
+	w.must(w.s.Register(w.c, p.ID, ids, noon, noon))
 	updates := make([]WorkerUpdate, len(ids))
 	for i, id := range ids {
 		updates[i] = WorkerUpdate{ID: id, Work: &Work{Worker: p.WorkerName(i), Queue: "low", RunAt: noon, Payload: []byte(job("A"))},
@@ -153,11 +187,11 @@ func TestManyWorkers(t *testing.T) {
 	}
 	w.must(w.s.UpdateWorkers(w.c, updates))
 	w.same("registered", sorted(ids), sorted(w.server.List(t, "SMEMBERS", w.s.workers())))
-	w.same("keys", 3+4*len(ids), len(w.server.Keys(t)))
+	w.same("keys", 4+4*len(ids), len(w.server.Keys(t)))
 	w.same("processed of one", "2", w.server.Text(t, "GET", w.s.workerStat("processed", ids[1099])))
 	w.must(w.s.Unregister(w.c, ids))
 	w.same("keys after the stop", before, w.server.Dump(t, ""))
-	w.must(w.s.Register(w.c, nil, noon, noon))
+	w.must(w.s.Register(w.c, p.ID, nil, noon, noon))
 	w.must(w.s.Unregister(w.c, nil))
 }
 
@@ -188,7 +222,8 @@ func TestUpdateWorkersRefused(t *testing.T) {
 	w := newWire(t)
 	w.spoil(w.s.heartbeats())
 	p := someProcess("p")
-	if err := w.s.Register(w.c, p.WorkerIDs(), noon, noon); err == nil {
+	w.do("HSET", w.s.process(p.ID), "epoch", 1)
+	if err := w.s.Register(w.c, p.ID, p.WorkerIDs(), noon, noon); err == nil {
 		t.Error("a refused heartbeat was not reported")
 	}
 	w.same("registered", sorted(p.WorkerIDs()), sorted(w.server.List(t, "SMEMBERS", w.s.workers())))

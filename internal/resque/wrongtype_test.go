@@ -352,7 +352,7 @@ func (w *wire) aDeadProcessAndALiving() {
 	dead := w.enter("dead")
 	dead.turn(Exchange{Want: 1, Asks: asks("low"), Handed: "9"})
 	dead.die()
-	w.must(w.s.Register(w.c, []string{"r:1:low"}, noon, noon))
+	w.registerRuby("r:1:low", noon, noon)
 	w.must(w.s.UpdateWorkers(w.c, []WorkerUpdate{{ID: "r:1:low", Work: &Work{Queue: "low", RunAt: noon, Payload: []byte(job("A"))}}}))
 	if _, err := w.s.LockPruning(w.c, "me"); err != nil {
 		w.t.Fatal(err)

@@ -187,5 +187,6 @@ func (unlimited) Limits(string) bool                  { return false }
 func (unlimited) SortedBy(resque.Lanes) bool          { return false }
 func (unlimited) Numbers() (map[string]string, error) { return nil, nil }
 func (unlimited) Any() bool                           { return false }
+func (unlimited) Version() uint64                     { return 0 }
 func (unlimited) PauseOver(string) bool               { return false }
 func (unlimited) PauseLeft(string) time.Duration      { return 0 }

@@ -28,6 +28,7 @@ func (noLimits) Limits(string) bool                  { return false }
 func (noLimits) SortedBy(resque.Lanes) bool          { return false }
 func (noLimits) Numbers() (map[string]string, error) { return nil, nil }
 func (noLimits) Any() bool                           { return false }
+func (noLimits) Version() uint64                     { return 0 }
 func (noLimits) PauseOver(string) bool               { return false }
 func (noLimits) PauseLeft(string) time.Duration      { return 0 }
 
@@ -40,7 +41,7 @@ func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	base := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}
 	l := lanes.New(base, noLimits{}, func(f func()) { f() }, func() {})
 	o := New(base, l, Options{
-		Queues: spec, Order: order, Interval: time.Minute,
+		List: List{Queues: spec, Order: order}, Interval: time.Minute,
 		Peers: func() int { return 1 }, Waits: func(string) bool { return false },
 	})
 	o.Connected(tracking)

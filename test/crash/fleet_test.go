@@ -49,8 +49,8 @@ func (f *fleet) cleanup() {
 		p.signal(syscall.SIGKILL)
 		<-p.exited
 		out := p.output()
-		for _, sign := range []string{"DATA RACE", "panic: ", "fatal error: "} {
-			if strings.Contains(out, sign) {
+		for _, sign := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+			if strings.Contains("\n"+out, "\n"+sign) {
 				f.t.Errorf("process %d: %s", p.pid, sign)
 			}
 		}

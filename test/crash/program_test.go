@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"runtime"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/clock"
 )
 
 // ledgerVar names the file in which a worker program notes what its handlers do.
@@ -43,8 +45,12 @@ func TestMain(m *testing.M) {
 //	Die id      ends the process
 //	Nothing     does not even note that it ran
 //	Rival id    enqueues Hold("unique") to the queue "rare", uniquely, and notes what came of it
+//	Fat id      has 160 MiB of memory and waits for the gate
 //	Weigh id    notes how many goroutines there are and how many bytes the heap holds
 func program(path string) int {
+	if os.Getenv(swiftVar) != "" {
+		clock.System = swift{clock.System}
+	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -111,6 +117,8 @@ func program(path string) int {
 		runtime.ReadMemStats(&m)
 		note("weighed", id, fmt.Sprint(runtime.NumGoroutine(), " ", m.HeapAlloc))
 	})
+	goworker.Register("Fat", fat(note, wait))
+	addBadPart()
 	registerRetries(note, wait)
 	registerLong(note, wait)
 	if os.Getenv(limitsVar) != "" {
@@ -119,7 +127,14 @@ func program(path string) int {
 	if os.Getenv(aggregateVar) != "" {
 		registerGathered(note)
 	}
-	if err := goworker.Work(); err != nil {
+	work := goworker.Work
+	if os.Getenv(shardVar) != "" {
+		work = func() error { return workShards(note, wait) }
+	}
+	if err := work(); err != nil {
+		if os.Getenv(partVar) != "" {
+			log.Fatal(err) // as docs/deploying.md has it
+		}
 		fmt.Fprintln(os.Stderr, "Work:", err)
 		return 2
 	}

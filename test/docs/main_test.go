@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control/profile"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	goworker.Register("Charge", func(account string) error { return errors.New("the bank does not answer") })
 	goworker.Register("Fetch", func(url string) error { return errors.New("no answer") }, goworker.Retry(5))
 	goworker.Register("Exit", func() { os.Exit(3) })
+	goworker.AddVerb(profile.Verb())
 	if err := goworker.Work(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

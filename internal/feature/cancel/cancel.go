@@ -203,14 +203,16 @@ func (f *feature) Decide(_ context.Context, j *outcome.Job, err error) (o outcom
 }
 
 // Settle removes the entry of a job that is over, also of one that was done all the same. A cancelled job
-// that would go back to its queue is over too: its process stops, or is dead.
+// that would go back to its queue is over too: its process stops, or is dead, or a client over HTTP gives it back or
+// lets its lease run out.
 func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 	s := f.set.Load()
 	if s == nil {
 		return
 	}
 	hit := s.has(j)
-	if hit && (o.State == outcome.Returned && j.Started || j.Dead && o.State != outcome.Done) {
+	away := j.Dead || j.Place != "" // no handler here has returned what Decide would drop
+	if hit && (o.State == outcome.Returned && j.Started || away && o.State != outcome.Done) {
 		o.State, o.Err, o.Next, o.Log = outcome.Cancelled, failure.ErrUnwanted, outcome.Next{}, outcome.Log{}
 	}
 	if o.State.Over() && (hit || s.more && j.Parsed.ID != "") {

@@ -205,6 +205,10 @@ func TestSettle(t *testing.T) {
 			j.Dead = true
 			return b.End(j, outcome.Failed, &outcome.Poison{})
 		},
+		"its last lease ran out": func(j *outcome.Job) outcome.Outcome {
+			j.Place = resque.PlaceOf("q", "a")
+			return b.End(j, outcome.Failed, errors.New("the lease ran out"))
+		},
 	} {
 		j := job(1, "a")
 		j.Started = true

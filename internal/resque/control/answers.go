@@ -3,6 +3,8 @@ package control
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // What processes answer. Durations are in seconds; what is zero is not known or does not apply.
@@ -24,10 +26,24 @@ type Stats struct {
 	Exchanges  int64             `json:"exchanges"` // that Redis has answered
 	Exchange   float64           `json:"exchange"`  // since the last one
 	Lease      float64           `json:"lease"`     // since the lease was renewed
+	RTT        float64           `json:"rtt"`       // that renewal, there and back
 	Outages    int64             `json:"outages"`   // of Redis
 	Away       float64           `json:"away"`      // how long they took in all
+	Autoscale  *Autoscale        `json:"autoscale,omitempty"`
 	Jobs       Counts            `json:"jobs"`
 	Classes    map[string]Counts `json:"classes"`
+}
+
+// Autoscale is how a process changes its number of workers by itself.
+type Autoscale = resque.Autoscale
+
+// Rescaled is the answer of the verb autoscale. From, To and Settings are as in "5..50", or "off".
+type Rescaled struct {
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Settings string  `json:"settings"` // with which the next run begins
+	Workers  int     `json:"workers"`
+	For      float64 `json:"for,omitempty"` // until those of the settings hold again; 0: until the run ends
 }
 
 // Counts are jobs by what became of them since the start of the program.
@@ -40,6 +56,9 @@ type Counts struct {
 	Discarded int64   `json:"discarded"`
 	Runs      int64   `json:"runs"`
 	Mean      float64 `json:"mean"`
+	P50       float64 `json:"p50"` // of the runs, half took this long at most
+	P95       float64 `json:"p95"`
+	P99       float64 `json:"p99"`
 	Longest   float64 `json:"longest"`
 }
 
@@ -124,4 +143,11 @@ type Level struct {
 	Level string  `json:"level"`
 	Was   string  `json:"was"`
 	For   float64 `json:"for,omitempty"`
+}
+
+// Profile is the answer of the verb profile.
+type Profile struct {
+	Kind    string  `json:"kind"`
+	For     float64 `json:"for,omitempty"` // how long it took
+	Profile []byte  `json:"profile"`       // as go tool pprof reads it
 }

@@ -25,9 +25,10 @@ type Command struct {
 	ID    string          `json:"id"` // 32 hexadecimal digits
 	Verb  string          `json:"verb"`
 	Args  json.RawMessage `json:"args,omitempty"`
-	To    []string        `json:"to,omitempty"` // addresses; none: all processes
-	At    int64           `json:"at"`           // when it was made, in ms by Redis's clock
-	Until int64           `json:"until"`        // no process obeys it later, in ms by Redis's clock
+	To    []string        `json:"to,omitempty"`   // addresses; none: all processes
+	At    int64           `json:"at"`             // when it was made, in ms by Redis's clock
+	Until int64           `json:"until"`          // no process begins to obey it later, in ms by Redis's clock
+	Wait  int64           `json:"wait,omitempty"` // how long its caller waits for answers, in ms from At on; 0: to Until
 	By    string          `json:"by,omitempty"`
 }
 
@@ -63,6 +64,9 @@ func ParseCommand(message []byte) (c Command, err error) {
 	}
 	return c, nil
 }
+
+// Ends is when its caller waits no more, in ms by Redis's clock.
+func (c Command) Ends() int64 { return max(c.Until, c.At+c.Wait) }
 
 // Lives is how long the command is valid in all.
 func (c Command) Lives() time.Duration { return time.Duration(c.Until-c.At) * time.Millisecond }

@@ -35,6 +35,8 @@ const (
 	PartRestarted = "part-restarted" // a part of it has failed, and is started again
 	PartFailed    = "part-failed"    // a part of it has failed for good, so it stops
 
+	MaxRSS = "max-rss" // its memory is above its setting MaxRSS, so it stops
+
 	RuleEnded    = "rule-ended"    // the time of a rule of operators was over, and it has taken it away
 	RuleRestored = "rule-restored" // a process of an older release had overwritten what a rule says
 )

@@ -19,7 +19,7 @@ func (p *program) changing(nouns []*cobra.Command) []*cobra.Command {
 		verbs []*cobra.Command
 	}{
 		{"queues", []*cobra.Command{p.queuesPause(), p.queuesResume(), p.queuesClear(), p.queuesRm(), p.queuesMove(), p.queuesWait()}},
-		{"jobs", []*cobra.Command{p.jobsCancel(), p.jobsRun(), p.jobsMove(), p.jobsRm()}},
+		{"jobs", []*cobra.Command{p.cancels(), p.jobsRun(), p.jobsMove(), p.jobsRm()}},
 		{"cancelled", []*cobra.Command{p.cancelledLift()}},
 		{"failed", []*cobra.Command{p.failedRetry(), p.failedRm(), p.failedImport()}},
 		{"delayed", []*cobra.Command{p.delayedRun(), p.delayedRm()}},

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,11 +17,13 @@ const byIDs = "Jobs are named by their ids or refs, or chosen by a search as job
 // whichJobs is the error of a command line that chooses none.
 const whichJobs = "ids, or a search such as class:SendEmail since:2h"
 
-func (p *program) jobsCancel() *cobra.Command {
+// cancels is jobs cancel, and control cancel.
+func (p *program) cancels() *cobra.Command {
 	var force bool
 	c := p.changes(&cobra.Command{
 		Use: "cancel ID… | SEARCH…", Short: "Cancel jobs: they do not run, and those that run end early", Args: some(whichJobs),
 		Long: "cancel ends jobs wherever they are. One that waits is dropped when a worker takes it; the context of one that runs ends within a second.\n" +
+			"Jobs whose handlers go on all the same are named, and then it ends with 4. Jobs that a search finds waiting without an id go into the bin.\n" +
 			byIDs + " The id of a workflow cancels the workflow.",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		if !areIDs(args) {
@@ -30,8 +34,12 @@ func (p *program) jobsCancel() *cobra.Command {
 			if err := o.chosen(ctx, args, &plan); err != nil {
 				return err
 			}
-			return o.operate(ctx, plan, task{all: "cancel %s"})
+			if err := o.operate(ctx, plan, task{all: "cancel %s"}); err != nil || o.dryRun {
+				return err
+			}
+			return o.goOn(ctx, plan.Query)
 		}
+		args = distinct(args)
 		if ok, err := o.confirm(ctx, plan{Sentence: "cancel " + named("job", args), Count: int64(len(args))}); !ok {
 			return err
 		}
@@ -39,18 +47,50 @@ func (p *program) jobsCancel() *cobra.Command {
 		if force {
 			opts = append(opts, inspect.Force())
 		}
-		return o.each(ctx, args, func(ctx context.Context, id string) (done, error) {
-			return done{view.Object{{Key: "id", Value: id}, {Key: "cancelled", Value: true}}, "job " + escaped(id) + " is cancelled"}, o.in.Cancel(ctx, id, opts...)
+		var cancelled []inspect.Query
+		err := o.each(ctx, args, func(ctx context.Context, id string) (done, error) {
+			err := o.in.Cancel(ctx, id, opts...)
+			if err == nil {
+				cancelled = append(cancelled, inspect.Query{ID: id})
+			}
+			return done{view.Object{{Key: "id", Value: id}, {Key: "cancelled", Value: true}}, "job " + escaped(id) + " is cancelled"}, err
 		})
+		return cmp.Or(err, o.goOn(ctx, cancelled...))
 	})
 	c.Flags().BoolVar(&force, "force", false, "look for nothing: the id counts as cancelled for 7 days, also if there is no such job yet")
 	return c
+}
+
+// patience is how long cancel waits for handlers whose contexts end.
+const patience = 2 * time.Second
+
+// goOn names the cancelled jobs whose handlers go on.
+func (o *operator) goOn(ctx context.Context, cancelled ...inspect.Query) error {
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	ends := time.Now().Add(min(patience, o.timeout))
+	count := 0
+	for _, q := range cancelled {
+		jobs, err := o.in.GoingOn(ctx, q, time.Until(ends))
+		if err != nil {
+			return o.late(ctx, err)
+		}
+		for _, j := range jobs {
+			count++
+			o.note("%s of process %s goes on: its handler does not look at its context", escaped(j.String()), escaped(j.Process))
+		}
+	}
+	if count > 0 {
+		return partly("%s cancelled and still running", view.Plural(int64(count), "job"))
+	}
+	return nil
 }
 
 func (p *program) cancelledLift() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "lift ID…", Short: "Take back the cancel of jobs that have not ended", Args: some("ids of jobs"),
 	}, func(ctx context.Context, o *operator, ids []string) error {
+		ids = distinct(ids)
 		if ok, err := o.confirm(ctx, plan{Sentence: "take back the cancel of " + named("job", ids), Count: int64(len(ids))}); !ok {
 			return err
 		}

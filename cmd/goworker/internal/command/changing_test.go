@@ -84,6 +84,8 @@ func changedVerbs(t *testing.T) []changed {
 		}
 	}
 	dead := time.Now().Add(-time.Hour)
+	ruby := append(worker("h:1:mail", time.Now()), []any{"SADD", "*workers", "h.go:2-0:[m]ail"}, []any{"SADD", "*workers", "h:3:other"})
+	old := [][]any{{"ZADD", "*go:processes", 9999999999999, "h:1:be04"}, {"HSET", "*go:process:h:1:be04", "host", "h", "version", "v0.9.0"}}
 	limits := [][]any{{"HSET", "*go:limits", "c:Mail", "3", "r:Mail", "100000.000 1", "c:Other", "1"}}
 	lost, held := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	locks := [][]any{{"HSET", "*go:unique:" + lost, "x", lockOf("x", `{"id":"x"}`)}, {"HSET", "*go:unique:" + held, "a", lockOf("a", jobA)}, queue}
@@ -125,11 +127,20 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "set a timeout", there: mail, args: "control timeout A 90s", out: "the timeout of class A is 90s until reset", after: []any{"HKEYS", "*go:rules"}, is: []string{"timeout:A"}},
 		{name: "set retries", there: mail, args: "control retries A 3 --for 1m", out: "the retries of class A are 3 for 1m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"retries:A"}},
 
+		{name: "hold a class that Ruby works too", there: ruby, args: "control limit --class A 3", out: "the class A is held to 3", errs: "not obeyed by worker h:1:mail", after: []any{"HLEN", "*go:rules"}, is: "1"},
+		{name: "hold a class that an older release works too", there: old, args: "control pause --class A", code: exitPartly, out: "class A is paused", errs: "not obeyed by process h:1:be04 (v0.9.0)", after: []any{"HLEN", "*go:rules"}, is: "1"},
+		{name: "retries of a class that an older release works too", there: old, args: "control retries A 3", code: exitPartly, out: "the retries of class A are 3", errs: "(v0.9.0)"},
+		{name: "rules", there: [][]any{{"SADD", "*go:paused", "mail"}, {"HSET", "*go:rules", "limit:r:rule%2FA%2Fkey", `{"value":"200000.000 1","class":"A","key":"0.account","by":"ops@web","why":"slow","at":1790000000000,"until":1900000000000}`, "timeout:B", `{"value":"90000"}`, "retries:C", "x"}},
+			args: "control rules", out: "limit class A  5/s by 0.account  ops@web  slow"},
+
 		{name: "cancel", there: mail, args: "jobs cancel a", asks: true, out: "job a is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel what is nowhere", there: mail, args: "jobs cancel zz", asks: true, code: exitNothing, errs: "no such job is known"},
 		{name: "cancel by force", there: mail, args: "jobs cancel zz --force", asks: true, out: "job zz is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "cancel by a search", there: mail, args: "jobs cancel class:A", asks: true, out: "1 job cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
-		{name: "cancel what hangs", there: running, args: "jobs cancel state:running for:>5m", asks: true, out: "1 job cancelled", after: []any{"ZRANGE", "*go:cancelled", 0, -1}, is: []string{resque.CancelledID("a")}},
+		{name: "cancel what hangs", there: running, args: "jobs cancel state:running for:>5m", asks: true, code: exitPartly, out: "1 job cancelled", errs: "of process h:1:be04 goes on", after: []any{"ZRANGE", "*go:cancelled", 0, -1}, is: []string{resque.CancelledID("a")}},
+		{name: "cancel by control", there: mail, args: "control cancel a", asks: true, out: "job a is cancelled", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
+		{name: "cancel what has no id", there: mail, args: "control cancel queue:mail", asks: true, out: "2 jobs cancelled", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
+		{name: "cancel by id what goes on", there: running, args: "control cancel a", asks: true, code: exitPartly, out: "job a is cancelled", errs: "1 job cancelled and still running"},
 		{name: "cancel what waits for long", there: mail, args: "jobs cancel for:>5m", code: exitUsage, errs: "or state:running and for:>5m for those that hang"},
 		{name: "run jobs", there: delayed, args: "jobs run later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
 		{name: "run jobs by a search", there: delayed, args: "jobs run class:Later", asks: true, out: "1 job put into its queue", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB, later}},
@@ -137,6 +148,10 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "remove delayed jobs", there: delayed, args: "delayed rm later", asks: true, out: "1 job removed; to take it back: goworker -u redis://", after: []any{"ZCARD", "*go:schedule"}, is: "0"},
 		{name: "move jobs", there: mail, args: "jobs move a --to low", asks: true, out: "1 job moved", after: []any{"LRANGE", "*queue:low", 0, -1}, is: []string{jobA}},
 		{name: "move jobs where", there: mail, args: "jobs move a", code: exitUsage, errs: "--to"},
+		{name: "move jobs to where they are", there: mail, args: "jobs move a --to mail", code: exitNothing, errs: "no job matches; nothing was changed"},
+		{name: "move jobs to a key that is no list", there: append(mail, []any{"SET", "*queue:text", "x"}), args: "jobs move a --to text", asks: true, code: exitFailed, errs: "1 job could not be changed: "},
+		{name: "remove a job by two names", there: mail, args: "jobs rm a a", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobB}},
+		{name: "cancel a job by two names", there: mail, args: "jobs cancel a a", asks: true, out: "job a is cancelled\n", after: []any{"ZCARD", "*go:cancelled"}, is: "1"},
 		{name: "remove jobs", there: mail, args: "jobs rm class:B", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
 		{name: "remove jobs but some", there: mail, args: "jobs rm queue:mail -class:A", asks: true, out: "1 job removed", after: []any{"LRANGE", "*queue:mail", 0, -1}, is: []string{jobA}},
 		{name: "remove jobs with a word that looks like -n", there: mail, args: "jobs rm queue:mail -nightly -until", asks: true, out: "2 jobs removed", after: []any{"EXISTS", "*queue:mail"}, is: "0"},
@@ -227,7 +242,7 @@ func changedVerbs(t *testing.T) []changed {
 func idOf(record string) string { return failures.ID([]byte(record)) }
 
 // reading are those of the table that change nothing.
-var reading = []string{"schedule diff", "queues wait"}
+var reading = []string{"schedule diff", "queues wait", "control rules"}
 
 // Each changing verb does what its help says, prints it, and ends with its code. With --read-only it is refused, with --dry-run it prints a plan, and one that
 // removes or runs wants to be confirmed; in all three cases nothing has changed. With --json it prints an object a line.

@@ -79,6 +79,7 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "SADD", "resque:go:lanes", member)
 	s.Do(t, "ZADD", "resque:go:lanes:"+member, ago(2).UnixMicro(), lane.Own)
 	s.Do(t, "HSET", "resque:go:limits", "c:SendEmail%2Fkey", "1", "r:Report", "100000.000 1", "c:odd", "many")
+	s.Do(t, "HSET", "resque:go:rules", "limit:c:SendEmail%2Fkey", fmt.Sprintf(`{"value":"1","by":"ops@host-1","why":"the API is slow","at":%d}`, ago(3).UnixMilli()), "timeout:Report", `{"value":"90000"}`)
 
 	s.Do(t, "ZADD", "resque:go:schedule", 1_900_000_000_000, `4:mail{"class":"SendEmail","args":[3],"id":"later"}`)
 	s.Do(t, "ZADD", "resque:go:processes", 1_900_000_000_000, "web-1:722:be04")

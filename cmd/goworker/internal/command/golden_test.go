@@ -57,6 +57,7 @@ var readers = []struct {
 	{"history-classes", []string{"history", "--step=hour", "--since=6h", "--classes"}},
 	{"doctor", []string{"doctor", "24", "28", "32", "35", "37", "38", "39"}},
 	{"inspect-ping", []string{"inspect", "ping"}},
+	{"control-rules", []string{"control", "rules"}},
 	{"config-print", []string{"config", "print"}},
 }
 

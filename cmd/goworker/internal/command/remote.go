@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlShutdown(), p.controlCall())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
 	return c
 }
@@ -147,7 +148,12 @@ type order struct {
 	verb     string
 	sentence string // "pause": what is done, before the processes
 	asks     bool   // the operator confirms it
+	one      bool   // it is for one process
+	lasts    time.Duration
 	opts     []control.CallOption
+
+	// keep, unless nil, takes an answer, and returns what is printed in its place.
+	keep func(control.Reply) (control.Reply, error)
 }
 
 // obey has processes do something, after the operator has agreed.
@@ -166,6 +172,9 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	for _, m := range members {
 		asked.Samples = append(asked.Samples, m.Process)
 	}
+	if d.one && len(members) > 1 {
+		return usagef("%s is for one process, and the address means %s: give --to one of %s", d.verb, view.Count(int64(len(members))), escaped(strings.Join(asked.Samples, ", ")))
+	}
 	agree := o.agree
 	if d.asks {
 		agree = o.confirm
@@ -175,10 +184,28 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 			return err
 		}
 	}
-	within, cancel := o.within(ctx)
+	within, cancel := context.WithTimeoutCause(ctx, o.timeout+o.budget+d.lasts, errDeadline)
 	defer cancel()
-	opts := append(d.opts, control.To(to...), control.Why(why), control.Timeout(o.timeout))
-	return o.late(within, o.answers(d.verb, c.Do(within, d.verb, opts...)))
+	opts := append(d.opts, control.To(to...), control.Why(why), control.Timeout(o.timeout+d.lasts))
+	call := c.Do(within, d.verb, opts...)
+	if d.keep != nil {
+		call = kept(call, d.keep)
+	}
+	return o.late(within, o.answers(d.verb, call))
+}
+
+// kept is a call whose answers a function takes.
+func kept(call iter.Seq2[control.Reply, error], keep func(control.Reply) (control.Reply, error)) iter.Seq2[control.Reply, error] {
+	return func(yield func(control.Reply, error) bool) {
+		for r, err := range call {
+			if err == nil {
+				r, err = keep(r)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // orders is a verb of control: run says what it does.
@@ -213,13 +240,51 @@ func (p *program) controlLog() *cobra.Command {
 }
 
 func (p *program) controlConcurrency() *cobra.Command {
-	return p.orders(&cobra.Command{
-		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time, until their end", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
 	}, func(args []string) (order, error) {
-		return order{verb: "concurrency", sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
-			control.Args(map[string]string{"workers": args[0]}),
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
+		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + until(lasts, "") + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"workers": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
+	lasting(c, &lasts, "the process ends or its number is changed")
+	return c
+}
+
+func (p *program) controlAutoscale() *cobra.Command {
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
+	}, func(args []string) (order, error) {
+		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
+		}}, nil
+	})
+	c.Flags().DurationVar(&lasts, "for", 0, "for how long; then the numbers of the settings hold again (default until the process ends)")
+	return c
+}
+
+func (p *program) controlQueues() *cobra.Command {
+	c := &cobra.Command{
+		Use: "queues", Short: "Change which queues processes work, until their end", Args: nounArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, v := range []struct{ use, short, sentence, arg string }{
+		{"add", "Have processes work more queues", "add these queues to those of", "add"},
+		{"rm", "Have processes work some queues no more", "remove these queues from those of", "remove"},
+		{"set", "Have processes work these queues and no others", "set the queues of", "set"},
+	} {
+		c.AddCommand(p.orders(&cobra.Command{
+			Use: v.use + " QUEUE…", Short: v.short, Args: someOf(1, math.MaxInt, "queues as -queues takes them: names, patterns, weights as in high=2, and exclusions as in '!low'"),
+		}, func(args []string) (order, error) {
+			return order{verb: control.WorkQueues, sentence: v.sentence, opts: []control.CallOption{control.Args(map[string][]string{v.arg: args})}}, nil
+		}))
+	}
+	return c
 }
 
 func (p *program) controlShutdown() *cobra.Command {

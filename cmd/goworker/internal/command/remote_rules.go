@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -39,16 +40,21 @@ func (p *program) controlPause(pause bool) *cobra.Command {
 			if len(classes) > 0 {
 				noun, of = "class", classes
 			}
+			of = distinct(of)
 			if ok, err := o.agree(ctx, plan{Sentence: use + " " + named(noun, of), Count: int64(len(of))}); !ok {
 				return err
 			}
-			return o.each(ctx, of, func(ctx context.Context, name string) (done, error) {
+			err := o.each(ctx, of, func(ctx context.Context, name string) (done, error) {
 				sentence := noun + " " + escaped(name) + " is paused" + until(lasts, "")
 				if !pause {
 					sentence = noun + " " + escaped(name) + " is not paused"
 				}
 				return done{view.Object{{Key: noun, Value: name}, {Key: "paused", Value: pause}}, sentence}, o.pause(ctx, noun, name, pause, lasts)
 			})
+			if pause && noun == "class" {
+				return o.heeded(ctx, err, true)
+			}
+			return err
 		}
 	})
 	c.Flags().BoolVar(&self, "self", false, "the processes themselves, all their queues")
@@ -77,6 +83,82 @@ func (o *operator) pause(ctx context.Context, noun, name string, pause bool, las
 		return err
 	}
 	return missing(o.in.ResumeQueue(ctx, name))
+}
+
+// heeded warns, once a rule is set, of what in the fleet does not obey it: workers that are not goworker's know no limits and no rules, and
+// processes of older releases no rules of classes. They know the numbers of limits.
+func (o *operator) heeded(ctx context.Context, set error, class bool) error {
+	if set != nil {
+		return set
+	}
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	unaware, err := o.in.UnawareOfRules(ctx)
+	if err != nil {
+		return o.late(ctx, err)
+	}
+	var workers, old []string
+	for _, u := range unaware {
+		if u.Worker != "" {
+			workers = append(workers, u.Worker)
+		} else if class {
+			old = append(old, u.Process+" ("+u.Version+")")
+		}
+	}
+	if len(workers) > 0 {
+		o.note("not obeyed by %s, which share queues with goworker's: they know neither limits nor rules, and run such jobs when they take them", named("worker", workers))
+	}
+	if len(old) > 0 {
+		return partly("the rule is set, and not obeyed by %s: an older release knows no rules of classes; start this one in its place", named("process", old))
+	}
+	return nil
+}
+
+// controlRules lists the rules.
+func (p *program) controlRules() *cobra.Command {
+	return p.verb(&cobra.Command{
+		Use: "rules", Short: "List what operators have set: pauses, limits, timeouts and retries", Args: noArguments,
+	}, func(ctx context.Context, o *operator, _ []string) error {
+		rules, err := o.processes("").Rules(ctx)
+		l := o.list(view.Column{Head: "RULE", Cut: true}, view.Column{Head: "VALUE", Cut: true}, view.Column{Head: "BY", Cut: true}, view.Column{Head: "WHY", Cut: true}, view.Column{Head: "SINCE"}, view.Column{Head: "ENDS"})
+		for _, r := range rules {
+			object := view.Object{
+				{Key: "kind", Value: r.Kind}, {Key: "about", Value: r.About}, {Key: "class", Value: r.Class}, {Key: "value", Value: r.Value}, {Key: "text", Value: r.Text()}, {Key: "key", Value: r.Key},
+				{Key: "by", Value: r.By}, {Key: "why", Value: r.Why}, {Key: "since", Value: r.At}, {Key: "ends", Value: r.Until},
+			}
+			value := r.Text()
+			if r.Key != "" {
+				value += " by " + r.Key
+			}
+			if r.Invalid != nil {
+				object, value = object.With("invalid", r.Invalid.Error()), "not readable"
+			}
+			if r.Shard != "" {
+				object = object.With("shard", r.Shard)
+			}
+			l.add(object, ruleName(r), value, r.By, r.Why, spanTo(r.At, "%s ago"), spanTo(r.Until, "in %s"))
+		}
+		return l.close("operators have set no rules", err)
+	})
+}
+
+// spanTo is how far a time is away; "-" for none.
+func spanTo(t time.Time, format string) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return fmt.Sprintf(format, view.Span(time.Until(t).Abs()))
+}
+
+// ruleName is what a rule concerns, in the words of the command that sets it.
+func ruleName(r inspect.Rule) string {
+	switch {
+	case r.Kind == "class":
+		return "pause class " + r.About
+	case r.Kind == "limit" && r.Class != "":
+		return "limit class " + r.Class
+	}
+	return r.Kind + " " + r.About
 }
 
 // rules are the verbs of control that set a number of a limit or of a class.
@@ -112,10 +194,11 @@ func (p *program) controlClass(c *cobra.Command, what string, set func(ctx conte
 		if ok, err := o.agree(ctx, plan{Sentence: "set the " + what + " of class " + escaped(class) + " to " + escaped(value), Count: 1}); !ok {
 			return err
 		}
-		return o.each(ctx, args[:1], func(ctx context.Context, class string) (done, error) {
+		err := o.each(ctx, args[:1], func(ctx context.Context, class string) (done, error) {
 			return done{view.Object{{Key: "class", Value: class}, {Key: what, Value: value}}, "the " + what + " of class " + escaped(class) + " " + map[bool]string{true: "are ", false: "is "}[what == "retries"] + escaped(value) + until(lasts, "reset")},
 				set(ctx, o, class, value, lasts)
 		})
+		return o.heeded(ctx, err, true)
 	})
 	lasting(c, &lasts, "reset")
 	return c
@@ -140,7 +223,7 @@ func (p *program) controlLimit() *cobra.Command {
 		if ok, err := o.agree(ctx, plan{Sentence: "hold the " + noun + " " + escaped(name) + " to " + escaped(number), Count: 1}); !ok {
 			return err
 		}
-		return o.each(ctx, args[:1], func(ctx context.Context, name string) (d done, err error) {
+		err := o.each(ctx, args[:1], func(ctx context.Context, name string) (d done, err error) {
 			if class {
 				err = o.in.LimitClass(ctx, name, number, key, lasts)
 			} else {
@@ -148,6 +231,7 @@ func (p *program) controlLimit() *cobra.Command {
 			}
 			return done{view.Object{{Key: noun, Value: name}, {Key: "number", Value: number}}, "the " + noun + " " + escaped(name) + " is held to " + escaped(number) + until(lasts, "reset")}, err
 		})
+		return o.heeded(ctx, err, class)
 	})
 	lasting(c, &lasts, "reset")
 	c.Flags().BoolVar(&class, "class", false, "NAME is a class")
@@ -164,6 +248,7 @@ func (p *program) controlReset() *cobra.Command {
 		if class {
 			noun = "class"
 		}
+		names = distinct(names)
 		if ok, err := o.agree(ctx, plan{Sentence: "reset the " + named(noun, names), Count: int64(len(names))}); !ok {
 			return err
 		}

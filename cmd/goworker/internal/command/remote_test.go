@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control/profile"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestRemote(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	key := filepath.Join(t.TempDir(), "key")
+	key, prof := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "cpu.pprof")
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +31,7 @@ func TestRemote(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	defer d.Close()
+	d.AddVerb(profile.Verb())
 	d.AddVerb(goworker.Verb{Name: "flush", Do: func(_ context.Context, args json.RawMessage) (any, error) {
 		return map[string]any{"was\x1b[2J": args, "text": "two\nlines\x1b[2J"}, nil
 	}})
@@ -65,13 +67,39 @@ func TestRemote(t *testing.T) {
 		{"control pause --self --to other", exitNothing, "no process"},
 		{"control pause --self --why=slow", exitDone, "ready: "},
 		{"control resume --self", exitDone, "ready: "},
+		{"control concurrency 1 --for 1h", exitDone, "for: 3600"},
+		{"control concurrency 1 --for 200h", exitPartly, "168h0m0s at most"},
 		{"control concurrency 1", exitDone, "to: 1"},
 		{"control concurrency +1", exitDone, "from: 1"},
 		{"control concurrency 3", exitPartly, "not signed"},
 		{"control concurrency +1 --key-file=" + key, exitDone, "to: 3"},
 		{"control concurrency --key-file=" + key + " -- -2", exitDone, "to: 1"},
 		{"control concurrency many", exitPartly, "it must be a number"},
+		{"control autoscale 1..2 --for=1h", exitDone, "to: 1..2"},
+		{"inspect stats", exitDone, "autoscale"},
+		{"control concurrency 1", exitDone, "autoscale_fixed: true"},
+		{"control autoscale 1..9", exitPartly, "not signed"},
+		{"control autoscale 9..1 --key-file=" + key, exitPartly, "as in 5..50"},
+		{"control autoscale off", exitDone, "from: 1..1"},
+		{"control queues add mail", exitPartly, "not signed"},
+		{"control queues", exitDone, "Have processes work more queues"},
+		{"control queues add", exitUsage, "queues as -queues takes them"},
+		{"control queues add mail=2 slow --key-file=" + key, exitDone, "to: work=1,mail=2,slow=1"},
+		{"inspect queues", exitDone, "queues: work,mail,slow"},
+		{"inspect conf mailer", exitDone, "name=QueuesString  value=work,mail,slow"},
+		{"control queues rm slow,mail --key-file=" + key, exitDone, "settings: work"},
+		{"control queues rm mail --key-file=" + key, exitPartly, "has no \"mail\""},
+		{"control queues rm work --key-file=" + key, exitPartly, "at least one queue"},
+		{"control queues set h* !high --key-file=" + key, exitDone, "to: h*,!high"},
+		{"control call work-queues {} --yes --key-file=" + key, exitPartly, "must have one of"},
 		{"control log debug", exitPartly, "its own logger"},
+		{"control profile cpu --for=100ms --to=mailer --key-file=" + key + " -o " + prof, exitDone, "file: " + prof},
+		{"control profile heap --to=mailer -o " + prof, exitPartly, "not signed"},
+		{"control profile heap --key-file=" + key + " -o " + prof, exitPartly, "needs an address"},
+		{"control profile heap --for=1s -o " + prof, exitUsage, "leave out --for"},
+		{"control profile trace -o " + prof, exitUsage, "there is no profile trace"},
+		{"control profile heap", exitUsage, "-o FILE"},
+		{"control profile heap -o " + filepath.Join(prof, "x"), exitUsage, "there is no directory"},
 		{"control shutdown", exitUsage, "no terminal to confirm it at"},
 		{"control shutdown --yes", exitPartly, "not signed"},
 		{"control shutdown --yes --now --key-file=" + key, exitDone, "mailer"},
@@ -89,6 +117,9 @@ func TestRemote(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("a shutdown ends it with %v", err)
+	}
+	if text, err := os.ReadFile(prof); err != nil || !strings.HasPrefix(string(text), "\x1f\x8b") {
+		t.Errorf("the file of the profile begins with %.10q: %v", text, err)
 	}
 	audit := strings.Join(s.List(t, "LRANGE", "resque:go:audit", 0, -1), "\n")
 	for _, line := range []string{`"what":"Control shutdown"`, `"why":"slow"`, `"what":"Control flush"`} {

@@ -1,14 +1,14 @@
 //go:build unix
 
-package record
+package usage
 
 import (
 	"syscall"
 	"time"
 )
 
-// processor returns how long the process has used a processor.
-func processor() time.Duration {
+// Processor returns how long the process has used a processor.
+func Processor() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -1,0 +1,58 @@
+package control
+
+import (
+	"errors"
+
+	"github.com/goworker/goworker/internal/resque/control"
+)
+
+// assembler puts answers together of their pieces. It keeps no more than the answers to one command may have: a program that writes to
+// Redis may forge pieces without an end.
+type assembler struct {
+	parts map[string]*assembly // by process
+	kept  int                  // bytes of all of them
+}
+
+// assembly is the pieces of one answer.
+type assembly struct {
+	next  int
+	bytes []byte
+}
+
+var (
+	errPieces = errors.New("a piece of it is missing")
+	errSize   = errors.New("it is larger than all answers to a command may be")
+)
+
+// add adds a piece, and returns the whole when it was the last. The first piece begins the answer again: the process sends it once more
+// where it does not know whether Redis has taken it.
+func (a *assembler) add(p control.Piece) (whole []byte, err error) {
+	one := a.parts[p.Process]
+	if one == nil {
+		one = new(assembly)
+		a.parts[p.Process] = one
+	}
+	if p.Number == 0 {
+		a.kept -= len(one.bytes)
+		*one = assembly{}
+	}
+	if p.Number != one.next {
+		err = errPieces
+	} else if a.kept+len(p.Bytes) > control.MostAnswered {
+		err = errSize
+	}
+	if err == nil {
+		one.next++
+		one.bytes = append(one.bytes, p.Bytes...)
+		a.kept += len(p.Bytes)
+	}
+	if err == nil && !p.Last {
+		return nil, nil
+	}
+	delete(a.parts, p.Process)
+	a.kept -= len(one.bytes)
+	if err != nil {
+		return nil, err
+	}
+	return one.bytes, nil
+}

@@ -1,0 +1,68 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/part"
+)
+
+const (
+	// Every is how often the memory is looked at.
+	Every = 10 * time.Second
+
+	// Looks is in how many looks, one after another, the memory must be above the limit. A single look may see what a large job needs
+	// for a moment, and what the garbage collector is about to free.
+	Looks = 3
+)
+
+// PartName is the name of the part that Watch returns.
+const PartName = "max-rss"
+
+// Watch returns a part that calls above once, when the process has had more resident memory than most in Looks looks.
+func Watch(c clock.Clock, log *slog.Logger, most int64, above func(rss int64)) part.Part {
+	return watch(c, log, Resident, most, above)
+}
+
+func watch(c clock.Clock, log *slog.Logger, look func() int64, most int64, above func(rss int64)) part.Part {
+	var last atomic.Int64
+	run := func(ctx context.Context) error {
+		timer := c.NewTimer(0)
+		defer timer.Stop()
+		for n := 0; n < Looks; {
+			select {
+			case <-timer.C():
+			case <-ctx.Done():
+				return nil
+			}
+			rss := look()
+			last.Store(rss)
+			switch {
+			case rss > most:
+				n++
+			case rss == 0:
+				log.Warn("this system does not say how much memory the process has; MaxRSS has no effect")
+				<-ctx.Done()
+				return nil
+			default:
+				n = 0
+			}
+			timer.Reset(Every)
+		}
+		log.Warn("the memory of this process stays above MaxRSS, stopping", "rss", last.Load(), "max_rss", most)
+		above(last.Load())
+		<-ctx.Done()
+		return nil
+	}
+	return part.Part{
+		Name: PartName, Run: run,
+		Info: func() any { return fmt.Sprintf("%s, at most %s", MiB(last.Load()), MiB(most)) },
+	}
+}
+
+// MiB writes a number of bytes in MiB.
+func MiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
