@@ -101,6 +101,41 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
+// A program listens as the user that docs/redis.md has for it, and that user can operate nothing.
+func TestListenersUser(t *testing.T) {
+	t.Parallel()
+	redistest.OwnUser(t)
+	f := setup(t, nil, fails)
+	var rules []any
+	for _, rule := range redistest.ACL(t, "listener") {
+		rules = append(rules, rule)
+	}
+	f.redis.Do(t, "ACL", append([]any{"SETUSER"}, rules...)...)
+	client, err := goworker.NewClient(goworker.WorkerSettings{
+		URI: "redis://listener:" + redistest.ACLPassword + "@" + f.redis.Addr, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	f.inspects = client
+	s := f.watch(events.Filter{All: true, Since: time.Minute})
+	f.heard(s)
+	f.enqueue("work", "Fails")
+	f.sees(s, events.Failed, "Fails")
+	f.sees(s, events.Online, "")
+	if _, err := client.Enqueue(t.Context(), job("work", "Fails")); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("it enqueues: %v", err)
+	}
+	if err := client.Inspect().PauseQueue(t.Context(), "work"); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("it pauses: %v", err)
+	}
+	f.redis.Do(t, "ACL", "SETUSER", "listener", "resetchannels")
+	again := f.watch(events.Filter{})
+	f.enqueue("work", "Fails")
+	f.sees(again, events.Failed, "Fails")
+}
+
 // Each listener gets what it asks for, and the processes send as much as the widest asks for. When that one has gone they send less, and
 // the stream goes.
 func TestWidths(t *testing.T) {
